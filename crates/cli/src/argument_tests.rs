@@ -44,8 +44,7 @@ fn value_name(argument: &Arg) -> &str {
     argument.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str())
 }
 
-/// What is wrong with this value of an option of a command, if anything is; other arguments may be
-/// missing.
+/// Error for this value of an option of a command; missing arguments are ignored.
 fn problem(path: &[String], argument: &Arg, value: &str) -> Option<String> {
     let flag = format!("--{}={value}", argument.get_long()?);
     let error = Arguments::command().try_get_matches_from([path, &[flag]].concat()).err()?;
@@ -97,11 +96,11 @@ fn the_short_help_of_compare_fits_and_leads_to_the_long_one() {
     assert!(places.is_sorted(), "{short}");
 }
 
-/// What is a number and no count.
+/// Options that are numbers but not counts.
 const NUMBERS: [(&str, &str); 3] = [
     ("level", "of a compression: a name for an effort"),
     ("cpu", "the name of a processor"),
-    ("jobs", "threads, of which nobody has thousands"),
+    ("jobs", "threads, of which a computer has no thousands"),
 ];
 
 #[test]

@@ -1,4 +1,4 @@
-//! `perforate bench`: how fast the simulator is here, and what sampled timing gains and costs.
+//! `perforate bench`: speed of the simulator on this computer, and gain and error of sampled timing.
 
 use std::time::Instant;
 
@@ -12,14 +12,14 @@ use perforate_sim::{
 };
 use serde_json::json;
 
-use crate::options::{PlacementArguments, own_memory_bar};
+use crate::options::{RunFlags, own_memory_bar};
 use crate::output::{COLUMNS, print};
 use crate::progress::Bar;
 
-/// Workloads where none is named: data larger than every TLB, a stream, and recorded programs.
+/// Default workloads: data larger than every TLB, a stream, and recorded programs.
 const WORKLOADS: [&str; 8] =
     ["random", "chase:size=1G", "sequential", "bfs", "redis", "mummer", "xz", "hpcc"];
-/// Instructions of each run where none are given.
+/// Default number of instructions of each run.
 const INSTRUCTIONS: u64 = 50_000_000;
 
 /// Measure how fast this computer simulates, and how far sampled timing is from full timing
@@ -44,8 +44,8 @@ pub struct BenchArguments {
     )]
     schemes: String,
     #[command(flatten)]
-    placement: PlacementArguments,
-    /// Which windows are timed in sampled runs [default: sampled=10k/500k]
+    placement: RunFlags<false>,
+    /// Windows that are timed in sampled runs [default: sampled=10k/500k]
     #[arg(long, value_name = "sampled=N/M", help_heading = Section::Length.title())]
     timing: Option<Timing>,
     /// Print a JSON line for each workload and scheme and nothing else
@@ -53,25 +53,25 @@ pub struct BenchArguments {
     json: bool,
 }
 
-/// One way to run a workload under a scheme, and how long it took.
+/// Result of a run, and its time.
 struct Run {
     result: RunResult,
     seconds: f64,
 }
 
-/// A workload under a scheme in every way.
+/// Runs of a workload under a scheme: with full timing, with sampled timing, and without timing.
 struct Measured {
-    /// The workload as it was asked for.
+    /// The workload as the user named it.
     workload: String,
     full: Run,
     sampled: Run,
     functional: Run,
-    /// How far the speed-up over the first scheme is off in the sampled runs, as a share; none of the
-    /// first.
+    /// Relative error of the speed-up over the first scheme in the sampled runs; `None` for the first
+    /// scheme.
     speed_error: Option<f64>,
 }
 
-/// Runs everything and prints a table.
+/// Runs all workloads under all schemes, and prints a table.
 pub fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let timing = match arguments.timing {
         Some(Timing::Full) => {
@@ -152,7 +152,7 @@ impl Run {
 }
 
 impl Measured {
-    /// Error of the sampled run's IPC against full timing, and half of its interval's width, as shares.
+    /// Relative error of the sampled run's IPC, and half the width of its interval.
     fn ipc_error(&self) -> Option<(f64, f64)> {
         let error = self.sampled.result.ipc? / self.full.result.ipc? - 1.0;
         let estimate =
@@ -210,7 +210,7 @@ fn table(all: &[Measured], timing: Timing) -> String {
     };
     let notes = [
         "full, sampled and no clock are instructions simulated per second, decoding and set-up \
-         included; one run each, so that other work on this computer shows"
+         included; one run each, so that other work on this computer affects them"
             .to_owned(),
         format!(
             "sampled: windows of {window} in every {period} instructions; gain: over full; errors: \

@@ -1,4 +1,4 @@
-//! `perforate calibrate`.
+//! `perforate calibrate`: measures this machine for a machine file.
 
 mod text;
 
@@ -13,9 +13,7 @@ use perforate_host::machine::kept_file;
 use perforate_records::json_line;
 use perforate_report::text::wrapped;
 
-use crate::in_process::Told;
-use crate::output::{COLUMNS, print};
-use crate::progress::StageBars;
+use crate::output::{COLUMNS, CommandOutput};
 
 /// Measure this machine, and write a machine file to predict with.
 #[derive(Args)]
@@ -49,7 +47,7 @@ pub struct CalibrateArguments {
     /// 512M]
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<Size>,
-    /// How often everything is measured [default: 7; with --quick 3]
+    /// Rounds of measurement [default: 7; with --quick 3]
     #[arg(long, value_name = "N")]
     rounds: Option<Count<1, 1000>>,
     /// Accesses of each simulated chase that are timed, at least [default: 200000]
@@ -60,17 +58,14 @@ pub struct CalibrateArguments {
     cpu: Option<usize>,
     /// Print a JSON line for each quantity and each check, and nothing else
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
-/// Measures, and writes the file.
-pub fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
-    let told = told(arguments, &mut StageBars::default())?;
-    print(if arguments.json { &told.json } else { &told.text })
-}
-
-/// Like `calibrate`, but prints nothing.
-pub fn told(arguments: &CalibrateArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
+/// Measures this machine and writes the machine file.
+pub fn calibrate(
+    arguments: &CalibrateArguments,
+    reporter: &mut dyn Reporter,
+) -> Result<CommandOutput, Failure> {
     let mut options = Options::new(arguments.quick);
     options.processor = arguments.cpu.unwrap_or(options.processor);
     options.bytes = arguments.size.map_or(options.bytes, Size::bytes);
@@ -82,15 +77,17 @@ pub fn told(arguments: &CalibrateArguments, reporter: &mut dyn Reporter) -> Resu
     }
     let found = perforate_host::calibrate::calibrate(&options, reporter)?;
     write_text(&arguments.out, &found.file)?;
-    let kept = keep(&found);
-    let text = text::text(&found, &arguments.out) + wrapped("", &kept, COLUMNS).as_str();
-    Ok(Told { json: json_lines(&found), text })
+    let kept = wrapped("", &keep_for_host(&found), COLUMNS);
+    let text = text::text(&found, &arguments.out) + kept.as_str();
+    let quantities = found.quantities.iter().map(json_line);
+    let json = quantities.chain(found.checks.iter().map(json_line)).collect();
+    Ok(CommandOutput { json, text })
 }
 
-/// Keeps the file for `--machine host`, and says so.
-fn keep(found: &Calibration) -> String {
+/// Writes the file that `--machine host` reads, and returns a sentence about it.
+fn keep_for_host(found: &Calibration) -> String {
     if found.is_too_noisy() {
-        return "too noisy for --machine host to take it from here".into();
+        return "too noisy to be kept for --machine host".into();
     }
     let Some(file) = kept_file() else {
         return "--machine host does not find it: there is neither XDG_CACHE_HOME nor HOME".into();
@@ -103,9 +100,4 @@ fn keep(found: &Calibration) -> String {
         Ok(()) => format!("--machine host takes it from {}", file.display()),
         Err(problem) => format!("--machine host does not find it: {problem}"),
     }
-}
-
-fn json_lines(found: &Calibration) -> String {
-    let quantities = found.quantities.iter().map(json_line);
-    quantities.chain(found.checks.iter().map(json_line)).collect()
 }

@@ -1,4 +1,4 @@
-//! `perforate compare`.
+//! `perforate compare`: compares schemes on one workload and memory.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use perforate_sim::{
     Composition, Observer, PlacementOptions, Progress, ResolvedRun, RunResult, SimError,
 };
 
-use crate::counted::Counted;
 use crate::figures;
-use crate::options::{SimulationArguments, own_memory_bar};
-use crate::output::{COLUMNS, columns, command, notes, print};
+use crate::merged_notes::merged_notes;
+use crate::native_counters::NativeCounters;
+use crate::options::{RunFlags, own_memory_bar};
+use crate::output::{COLUMNS, columns, command, notes, print, result_folder};
+use crate::program_recording::ProgramRecording;
 use crate::progress::Bar;
-use crate::recorded::Recorded;
-use crate::remarks::{Shown, remarks};
 use crate::vary::{Variant, Vary, note_without_effect, variants};
 
 /// Compare schemes on one workload and one memory.
@@ -42,8 +42,8 @@ use crate::vary::{Variant, Vary, note_without_effect, variants};
 pub struct CompareArguments {
     /// Trace file, bundled trace or workload [default: hpcc, a bundled trace]
     ///
-    /// `perforate list workloads` has them; FORMAT:FILE is a foreign trace whose content leaves its
-    /// format open (docs/foreign-traces.md), - a trace on standard input
+    /// `perforate list workloads` has them; FORMAT:FILE is a foreign trace whose content does not
+    /// identify its format (docs/foreign-traces.md), - a trace on standard input
     #[arg(value_name = "TRACE|WORKLOAD", help_heading = Section::Program.title())]
     workload: Option<String>,
     /// Program to record and compare: all of it, sampled
@@ -89,7 +89,7 @@ pub struct CompareArguments {
     #[arg(long, value_name = "A,B,…", help_heading = Section::Virtual.title())]
     host: Option<String>,
     #[command(flatten)]
-    simulation: SimulationArguments,
+    simulation: RunFlags<true>,
     /// Repeat with this many seeds, and show medians
     ///
     /// The report shows the spread too
@@ -123,12 +123,12 @@ pub struct CompareArguments {
     json: bool,
 }
 
-/// The page in the folder.
+/// Name of the report in the results folder.
 const REPORT: &str = "report.html";
 
-/// Runs the comparison and shows it.
+/// Runs the comparison, writes the results and prints the table.
 pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
-    // Everything that can be wrong is looked at before long work begins.
+    // All checks come before long work.
     if arguments.counters && arguments.program.is_empty() {
         let problem = "--counters: needs a program; expected -- PROG ARGS…";
         return Err(Failure::Usage(problem.into()));
@@ -143,30 +143,27 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
         request.resolve(workload, compared.clone(), &own_memory_bar())
     };
     let runs = variants.iter().map(resolve).collect::<Result<Vec<ResolvedRun>, _>>()?;
-    let folder = match (&arguments.out, arguments.json) {
-        (None, true) => None,
-        (out, _) => Some(ResultFolder::of(out.as_deref(), &what(arguments))?),
-    };
+    let folder = result_folder(arguments.out.as_deref(), arguments.json, &folder_name(arguments))?;
     let bar = match arguments.program.as_slice() {
         [] => Bar::instructions("simulating"),
         _ => Bar::beside_program("recording"),
     };
-    let recording = recorded(arguments, &placement, &bar)?;
+    let recording = record_program(arguments, &placement, &bar)?;
     let stop = match &recording {
         Some(recording) => recording.stop(),
         None => perforate_record::stop_or_end_on_interrupt()?,
     };
-    let counted = arguments.counters.then(|| {
+    let counters = arguments.counters.then(|| {
         bar.stage("counting");
-        Counted::of(&arguments.program)
+        NativeCounters::measure(&arguments.program)
     });
-    let counted = counted.transpose()?;
+    let counters = counters.transpose()?;
     let mut results = Vec::new();
     let all = variants.len() as u64 * arguments.seeds.get();
     for (variant, mut run) in variants.iter().zip(runs) {
         if let Some(recording) = &recording {
             run.workload.name = recording.path().to_string_lossy().into_owned();
-            run.workload.skip = 0; // was skipped while recording
+            run.workload.skip = 0; // skipped while recording
         }
         let first_seed = run.seed;
         for repetition in 0..arguments.seeds.get() {
@@ -178,8 +175,8 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
             if let Some(recording) = &recording {
                 found.iter_mut().for_each(|result| recording.annotate(result));
             }
-            if let Some(counted) = &counted {
-                counted.annotate(&mut found);
+            if let Some(counters) = &counters {
+                counters.annotate(&mut found);
             }
             variant.mark(&mut found);
             results.extend(found);
@@ -195,7 +192,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
 }
 
 /// Name of a new folder for results, from the command and the workload.
-fn what(arguments: &CompareArguments) -> String {
+fn folder_name(arguments: &CompareArguments) -> String {
     let program = arguments.program.first().map(Path::new);
     let program = program.and_then(Path::file_name).map(|name| name.to_string_lossy());
     let workload = arguments.workload.as_deref().unwrap_or_default();
@@ -204,13 +201,13 @@ fn what(arguments: &CompareArguments) -> String {
     format!("compare-{}", subject.trim_end_matches(".trace"))
 }
 
-/// Schemes to compare, and remarks on pairs that are left out.
+/// Schemes to compare, and notes on pairs that are left out.
 fn schemes(
     arguments: &CompareArguments,
     request: &RunRequest,
 ) -> Result<(Vec<Composition>, Vec<String>), SimError> {
     let CompareArguments { scheme, guest, host, .. } = arguments;
-    let is_varied = |option: &str| arguments.vary.iter().any(|vary| vary.is_of(option));
+    let is_varied = |option: &str| arguments.vary.iter().any(|vary| vary.is_for(option));
     let default = request.default_schemes(&is_varied);
     let (compared, left_out) =
         perforate_commands::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)?;
@@ -218,12 +215,12 @@ fn schemes(
     Ok((perforate_commands::with_free(compared, is_functional), left_out))
 }
 
-/// Records the program named after `--`, if any.
-fn recorded(
+/// Records the program after `--`, if there is one.
+fn record_program(
     arguments: &CompareArguments,
     placement: &PlacementOptions,
     bar: &Bar,
-) -> Result<Option<Recorded>, Failure> {
+) -> Result<Option<ProgramRecording>, Failure> {
     if arguments.program.is_empty() {
         return Ok(None);
     }
@@ -232,8 +229,7 @@ fn recorded(
             "compare takes {workload} or a program after --, not both"
         )));
     }
-    let (skip, instructions) = (placement.skip.get(), placement.instructions.map(Count::get));
-    Recorded::of(&arguments.program, skip, instructions, bar).map(Some)
+    ProgramRecording::with_bar(&arguments.program, placement, bar).map(Some)
 }
 
 /// Text of the progress bar during one comparison.
@@ -247,7 +243,7 @@ fn stage(arguments: &CompareArguments, variant: &Variant, repetition: u64) -> St
 
 fn simulate(run: &ResolvedRun, bar: &Bar, stop: &AtomicBool) -> Result<Vec<RunResult>, Failure> {
     perforate_sim::run(run, &mut BarAndStop { bar, stop }).map_err(|error| match error {
-        SimError::Stopped => Failure::Stopped(bar.told()),
+        SimError::Stopped => Failure::Stopped(bar.status()),
         error => error.into(),
     })
 }
@@ -268,7 +264,7 @@ impl Observer for BarAndStop<'_> {
     }
 }
 
-/// Writes results and report, and prints the table unless the lines were printed already.
+/// Writes results and report, and prints the table unless the results were printed as JSON.
 fn write_files(
     folder: &ResultFolder,
     results: &[RunResult],
@@ -295,16 +291,14 @@ fn write_files(
     let width = columns();
     let table = perforate_report::varied_table(results, &options.vocabulary, width)
         .unwrap_or_else(|| perforate_report::table(results, &options.vocabulary, width, rows));
-    let shown = if arguments.all { Shown::All } else { Shown::Some { rest: "--all prints them" } };
-    let mut remarks = remarks(results, shown);
-    // The table says which value was set.
-    let is_in_table = |note: &String| arguments.vary.iter().any(|vary| vary.is_told_by(note));
-    remarks.retain(|note| !is_in_table(note));
-    remarks.extend_from_slice(left_out);
+    let mut shown = merged_notes(results, (!arguments.all).then_some("--all prints them"));
+    // The table has the values of varied keys.
+    shown.retain(|note| !arguments.vary.iter().any(|vary| vary.is_stated_by(note)));
+    shown.extend_from_slice(left_out);
     print(&format!(
         "{table}\n{}results: {written}\nreport:  {} (open it in a browser)\n{}",
-        notes(&remarks, width.min(COLUMNS)),
+        notes(&shown, width.min(COLUMNS)),
         written.file(REPORT).display(),
-        figures::told(&written, drawn.as_deref()),
+        figures::summary(&written, drawn.as_deref()),
     ))
 }

@@ -1,16 +1,16 @@
-//! `perforate explain`.
+//! `perforate explain`: shows translations step by step.
 
 use clap::Args;
 use perforate_commands::{Failure, Question};
 use perforate_config::{Address, ConfigError, Section};
 
-use crate::options::{PlacementArguments, own_memory_bar};
+use crate::options::{RunFlags, own_memory_bar};
 use crate::output::{COLUMNS, print};
 
 /// Show one translation step by step.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  perforate explain                             telling addresses of the random workload
+  perforate explain                             addresses of the random workload that show different cases
   perforate explain 0x7f0000003000 --scheme perforated
   perforate explain 0x7f0000003000 --scheme 4k --machine ice-lake-sp
   perforate explain --set walker.l2_tlb_cycles=7 --set walk_cache.level2_entries=64
@@ -18,12 +18,11 @@ use crate::output::{COLUMNS, print};
 Cycles are those of an idle machine, with empty data caches and with every line read in the
 first-level cache. Cases 1–7 are those of P §IV.D.")]
 pub struct ExplainArguments {
-    /// Virtual addresses, hexadecimal with 0x or decimal [default: telling ones are chosen]
+    /// Virtual addresses, hexadecimal with 0x or decimal [default: chosen to show
+    /// different cases]
     #[arg(value_name = "ADDRESS", value_parser = address, help_heading = Section::Program.title())]
     addresses: Vec<u64>,
-    /// Trace or workload that is run first, 1 M instructions of it
-    ///
-    /// --instructions says how many others
+    /// Trace or workload to run first: 1 M instructions, or as many as --instructions says
     #[arg(
         long,
         value_name = "TRACE|WORKLOAD",
@@ -40,7 +39,7 @@ pub struct ExplainArguments {
     )]
     scheme: String,
     #[command(flatten)]
-    placement: PlacementArguments,
+    placement: RunFlags<false>,
 }
 
 fn address(text: &str) -> Result<u64, String> {
@@ -51,7 +50,7 @@ fn address(text: &str) -> Result<u64, String> {
     Ok(address)
 }
 
-/// Explains the translations.
+/// Prints explanations of the translations.
 pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let ExplainArguments { addresses, workload, scheme, placement } = arguments;
     let question = Question { addresses, workload, scheme };

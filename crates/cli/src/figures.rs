@@ -1,4 +1,4 @@
-//! `--figures`: the figures of a report as files.
+//! `--figures`: figures of a report as files.
 
 use perforate_commands::{Files, Written};
 use perforate_report::{CAN_DRAW_FIGURES, HOW_TO_GET_FIGURES, SavedFigure};
@@ -6,8 +6,8 @@ use perforate_report::{CAN_DRAW_FIGURES, HOW_TO_GET_FIGURES, SavedFigure};
 /// Folder of the figures beside the report.
 const FOLDER: &str = "figures";
 
-/// Reads the flag, which clap writes out as `true` or `false`. A program that was built without figures
-/// refuses it before it simulates anything.
+/// Parses the flag, which clap passes as `true` or `false`. A program built without figures refuses it
+/// before any simulation.
 pub fn flag(text: &str) -> Result<bool, String> {
     match text == "true" {
         true if !CAN_DRAW_FIGURES => Err(HOW_TO_GET_FIGURES.into()),
@@ -15,7 +15,7 @@ pub fn flag(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Each figure as a picture and as data, in a folder beside the report.
+/// Each figure as SVG and CSV, in a folder beside the report.
 pub fn files(figures: &[SavedFigure]) -> Files {
     let of = |SavedFigure { id, svg, csv, .. }: &SavedFigure| {
         let name = |ending| format!("{FOLDER}/{id}.{ending}");
@@ -24,8 +24,8 @@ pub fn files(figures: &[SavedFigure]) -> Files {
     figures.iter().flat_map(of).collect()
 }
 
-/// A line that says where the figures lie; empty without figures.
-pub fn told(written: &Written, figures: Option<&[SavedFigure]>) -> String {
+/// Line with the folder of the figures; empty without figures.
+pub fn summary(written: &Written, figures: Option<&[SavedFigure]>) -> String {
     figures.map_or(String::new(), |figures| {
         let (path, count) = (written.file(FOLDER), figures.len());
         format!("figures: {} ({count} of them, SVG and CSV)\n", path.display())

@@ -1,29 +1,29 @@
 //! The `perforate` command: what does address translation cost this program, on this memory,
 //! under this scheme, and what would another scheme cost?
 //!
-//! [`main`] is the whole command; [`in_process`] are some of its parts, for callers that want data.
+//! [`main`] is the whole command; [`python`] has functions that return data instead of printing it.
 
 mod bench;
 mod calibrate;
 mod compare;
-mod counted;
 mod experiment;
 mod explain;
 mod figures;
-pub mod in_process;
 mod list;
+mod machine_text;
 mod machines;
+mod merged_notes;
 mod model;
+mod native_counters;
 mod options;
 mod output;
+mod program_recording;
 mod progress;
+pub mod python;
 mod record;
-mod recorded;
 mod reference;
-mod remarks;
 mod run;
 mod sections;
-mod settings;
 mod shell;
 mod snapshot;
 mod sweep;
@@ -43,6 +43,7 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Parser, Subcommand};
 use perforate_commands::Failure;
 
+use progress::StageBars;
 use sections::InSections;
 
 #[derive(Parser)]
@@ -93,21 +94,21 @@ enum Command {
     Man(shell::ManArguments),
 }
 
-/// Longest explanation of a misuse that is printed as it is.
-const MOST_MISUSE: usize = 2_000;
+/// Longest usage error that is printed in clap's own form, in bytes.
+const MAX_USAGE_ERROR: usize = 2_000;
 
-/// Carries out the command that `words` say, the program first, and returns its exit code.
-pub fn main(words: Vec<OsString>) -> u8 {
-    output::called_with(&words);
-    // Without a handler, a file larger than `ulimit -f` would end the program without a word.
+/// Runs the command with these arguments, program first, and returns its exit code.
+pub fn main(arguments: Vec<OsString>) -> u8 {
+    output::set_command(&arguments);
+    // Without a handler, a file larger than `ulimit -f` would end the program without an error.
     let _ = perforate_record::fail_at_file_size_limit();
-    if let Err(failure) = check_program(&words) {
-        complain(&failure.to_string());
+    if let Err(failure) = check_program(&arguments) {
+        print_error(&failure.to_string());
         return failure.exit_code();
     }
-    let arguments = match Arguments::try_parse_from(words) {
+    let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => return misused(&error),
+        Err(error) => return print_usage_error(&error),
     };
     let outcome = match &arguments.command {
         Command::Compare(InSections(arguments)) => compare::compare(arguments),
@@ -119,37 +120,33 @@ pub fn main(words: Vec<OsString>) -> u8 {
         Command::Model(arguments) => model::model(arguments),
         Command::Experiment(arguments) => experiment::experiment(arguments),
         Command::Sweep(arguments) => sweep::sweep(arguments),
-        Command::Calibrate(arguments) => calibrate::calibrate(arguments),
-        Command::Validate(arguments) => validate::validate(arguments),
+        Command::Calibrate(arguments) => calibrate::calibrate(arguments, &mut StageBars::default())
+            .and_then(|output| output.print(arguments.json)),
+        Command::Validate(arguments) => validate::validate(arguments, &mut StageBars::default())
+            .and_then(|output| output.print(arguments.json)),
         Command::Bench(InSections(arguments)) => bench::bench(arguments),
         Command::NativeWorker(arguments) => validate::worker(arguments),
         Command::Machines(arguments) => machines::machines(arguments),
         Command::List(arguments) => list::list(arguments),
-        Command::Completions(arguments) => shell::completions::<Arguments>(arguments),
-        Command::Man(arguments) => shell::man::<Arguments>(arguments),
+        Command::Completions(arguments) => shell::completions(arguments),
+        Command::Man(arguments) => shell::man(arguments),
     };
     match outcome {
         Ok(()) => 0,
         Err(Failure::ClosedPipe) => 0,
         Err(failure) => {
-            complain(&failure.to_string());
+            print_error(&failure.to_string());
             failure.exit_code()
         }
     }
 }
 
-/// The arguments that `words` say, the program first, or why they say none.
-fn read_arguments(words: &[OsString]) -> Result<Arguments, Failure> {
-    check_program(words)?;
-    Arguments::try_parse_from(words).map_err(|error| misuse(&error))
-}
-
-/// Refuses an empty command after `--`, as an unset variable of a shell leaves it. To clap it is the
-/// same as no command, which has a default.
-fn check_program(words: &[OsString]) -> Result<(), Failure> {
-    let mut rest = words.iter().skip_while(|word| *word != "--").skip(1);
+/// Refuses an empty command after `--`, such as an unset variable of a shell. For clap it is the same as
+/// no command, which has a default.
+fn check_program(arguments: &[OsString]) -> Result<(), Failure> {
+    let mut rest = arguments.iter().skip_while(|argument| *argument != "--").skip(1);
     let is_empty = match rest.next() {
-        None => words.last().is_some_and(|word| word == "--"),
+        None => arguments.last().is_some_and(|last| last == "--"),
         Some(program) => program.is_empty(),
     };
     if is_empty {
@@ -159,30 +156,33 @@ fn check_program(words: &[OsString]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints why the arguments cannot be parsed; a wrong value is one line, as errors found later are.
-fn misused(error: &clap::Error) -> u8 {
+/// Prints an error of the argument parser, and returns the exit code. A wrong value is one line, like
+/// errors found later.
+fn print_usage_error(error: &clap::Error) -> u8 {
     match wrong_value(error) {
-        Some(problem) => complain(&problem),
-        // Long words of the user are repeated there.
-        None if error.use_stderr() && error.to_string().len() > MOST_MISUSE => {
-            complain(&misuse(error).to_string());
+        Some(problem) => print_error(&problem),
+        // The error quotes arguments, however long.
+        None if error.use_stderr() && error.to_string().len() > MAX_USAGE_ERROR => {
+            print_error(&usage_error(error).to_string());
         }
-        // Colours are left out where an argument would bring colours of its own.
+        // Without clap's colours if an argument has control characters.
         None => match output::printable(&error.to_string()) {
             Cow::Borrowed(_) => drop(error.print()),
-            Cow::Owned(text) => progress::tell(text.trim_start_matches("error: ").trim_end()),
+            Cow::Owned(text) => {
+                progress::print_message(text.trim_start_matches("error: ").trim_end())
+            }
         },
     }
     u8::try_from(error.exit_code()).unwrap_or(1)
 }
 
-/// Problem with the value of an option, if the error is of that kind.
+/// Problem with the value of an option; `None` for other errors.
 fn wrong_value(error: &clap::Error) -> Option<String> {
     let option = error.get(ContextKind::InvalidArg)?.to_string();
     let problem = error.source().filter(|_| error.kind() == ErrorKind::ValueValidation)?;
     let value =
         || error.get(ContextKind::InvalidValue).map_or_else(String::new, |it| it.to_string());
-    // The standard library's numbers say what is wrong with their digits, and not what would be right.
+    // The standard library's errors do not say what would be right.
     let problem = if problem.is::<ParseIntError>() {
         format!("expected a whole number, such as 8, not {:?}", value())
     } else if problem.is::<ParseFloatError>() {
@@ -193,7 +193,7 @@ fn wrong_value(error: &clap::Error) -> Option<String> {
     Some(format!("{}: {problem}", option.split(' ').next().unwrap_or_default()))
 }
 
-/// `99 is not in 1..=22`, as clap says it, in words.
+/// clap's message `99 is not in 1..=22` in words.
 fn in_range(problem: &str) -> String {
     let words = || {
         let (value, range) = problem.split_once(" is not in ")?;
@@ -203,19 +203,18 @@ fn in_range(problem: &str) -> String {
     words().unwrap_or_else(|| problem.to_owned())
 }
 
-/// Reason why the arguments cannot be parsed, as one line.
-fn misuse(error: &clap::Error) -> Failure {
-    let of_clap = || {
+/// Error of the argument parser as one line.
+fn usage_error(error: &clap::Error) -> Failure {
+    let first_paragraph = || {
         let text = error.to_string();
-        let about = text.split("\n\nUsage:").next().unwrap_or_default();
-        let words: Vec<&str> = about.split_whitespace().collect();
+        let problem = text.split("\n\nUsage:").next().unwrap_or_default();
+        let words: Vec<&str> = problem.split_whitespace().collect();
         words.join(" ").trim_start_matches("error: ").to_owned()
     };
-    Failure::Usage(wrong_value(error).unwrap_or_else(of_clap))
+    Failure::Usage(wrong_value(error).unwrap_or_else(first_paragraph))
 }
 
-/// A line that says what went wrong. It may quote a file of several lines or a long word of the user,
-/// which is shortened.
-fn complain(problem: &str) {
-    progress::tell(&perforate_config::shorten(&problem.replace(['\n', '\r', '\t'], " ")));
+/// Prints an error as one line. Long quotations are shortened.
+fn print_error(problem: &str) {
+    progress::print_message(&perforate_config::shorten(&problem.replace(['\n', '\r', '\t'], " ")));
 }

@@ -1,8 +1,9 @@
-//! `perforate list`.
+//! `perforate list`: lists of everything that has a name.
 
 use clap::{Args, ValueEnum};
 use perforate_commands::Failure;
 use perforate_config::{Key, keys, words_of};
+use perforate_experiment::Experiment;
 use perforate_os::{
     AgeingPreset, ContentDistribution, Fragmentation, KhugepagedConfig, KsmConfig,
     SelfBalloonConfig,
@@ -16,20 +17,20 @@ use perforate_types::Counter;
 use perforate_workloads::WORKLOADS;
 
 use crate::experiment;
-use crate::options::Flags;
 use crate::output::{COLUMNS, print};
+use perforate_config::Table as _;
 use perforate_trace::bundled;
 
 /// List schemes, workloads, machines, ways to age memory, options of policies, counters or experiments.
 #[derive(Args)]
 pub struct ListArguments {
     /// What to list [default: all of them]
-    #[arg(ignore_case = true)]
-    what: Option<What>,
+    #[arg(ignore_case = true, value_name = "WHAT")]
+    topic: Option<Topic>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum What {
+enum Topic {
     /// Translation schemes
     Schemes,
     /// Synthetic workloads with their parameters, and bundled traces
@@ -38,7 +39,7 @@ enum What {
     Machines,
     /// Options of a run and of its memory
     Options,
-    /// What ages memory
+    /// Histories that age memory
     Ageing,
     /// Policies of page sizes as scripts
     Policies,
@@ -54,30 +55,42 @@ enum What {
     Experiments,
 }
 
-/// Room for names of counters with their units.
+/// Width of names of counters with their units.
 const NAME_COLUMNS: usize = 44;
 
-/// Prints the lists.
+/// Prints one list, or all of them.
 pub fn list(arguments: &ListArguments) -> Result<(), Failure> {
     let sections = [
-        (What::Schemes, schemes as fn() -> String),
-        (What::Workloads, workloads),
-        (What::Machines, machines),
-        (What::Options, all_options),
-        (What::Ageing, ageing),
-        (What::Policies, policies),
-        (What::Perforation, perforation),
-        (What::Segment, segment),
-        (What::Superpages, superpages),
-        (What::Counters, counters),
-        (What::Experiments, experiment::list),
+        (Topic::Schemes, schemes as fn() -> String),
+        (Topic::Workloads, workloads),
+        (Topic::Machines, machines),
+        (Topic::Options, all_options),
+        (Topic::Ageing, ageing),
+        (Topic::Policies, policies),
+        (Topic::Perforation, || {
+            options(
+                "Policy for perforated pages (--perforation KEY=VALUE,…)",
+                &keys::<PerforationOptions>(),
+            )
+        }),
+        (Topic::Segment, || {
+            options("Policy for direct segments (--segment KEY=VALUE,…)", &keys::<SegmentOptions>())
+        }),
+        (Topic::Superpages, || {
+            options(
+                "Policy for gap-tolerant superpages (--superpages KEY=VALUE,…)",
+                &keys::<SuperpageOptions>(),
+            )
+        }),
+        (Topic::Counters, counters),
+        (Topic::Experiments, || experiment::list(&Experiment::bundled())),
     ];
-    let wanted: Vec<String> = sections
+    let texts: Vec<String> = sections
         .iter()
-        .filter(|(what, _)| arguments.what.is_none_or(|wanted| wanted == *what))
+        .filter(|(topic, _)| arguments.topic.is_none_or(|chosen| chosen == *topic))
         .map(|(_, text)| text())
         .collect();
-    print(&wanted.join("\n"))
+    print(&texts.join("\n"))
 }
 
 fn schemes() -> String {
@@ -164,25 +177,7 @@ fn policies() -> String {
     text
 }
 
-fn perforation() -> String {
-    options(
-        "Policy for perforated pages (--perforation KEY=VALUE,…)",
-        &keys::<PerforationOptions>(),
-    )
-}
-
-fn superpages() -> String {
-    options(
-        "Policy for gap-tolerant superpages (--superpages KEY=VALUE,…)",
-        &keys::<SuperpageOptions>(),
-    )
-}
-
-fn segment() -> String {
-    options("Policy for direct segments (--segment KEY=VALUE,…)", &keys::<SegmentOptions>())
-}
-
-/// The counters by heading, each with its unit and what it is.
+/// Counters by heading, each with its unit and meaning.
 fn counters() -> String {
     let counters = perforate_sim::counters();
     let mut text = "Counters (name, unit, what it is)\n".to_owned();
@@ -195,7 +190,7 @@ fn counters() -> String {
         text += &format!("\n{group}\n");
         for counter in counters.iter().filter(|counter| counter.group == *group) {
             let name = format!("  {} ({})", counter.id, counter.unit.name());
-            // What it is stands beside the name where that leaves it room, else below.
+            // The meaning is beside a short name, and below a long one.
             let (above, beside) = match name.len() < NAME_COLUMNS {
                 true => (String::new(), name),
                 false => (name + "\n", String::new()),
@@ -215,7 +210,7 @@ fn options(title: &str, options: &[Key]) -> String {
 fn lines(indent: &str, options: &[Key]) -> String {
     let line = |Key { name, form, default, help, .. }: &Key| {
         let option = format!("{name}={form}");
-        // Where none is said, the text says what that means.
+        // The help of some options describes the default in words.
         let is_said = default.is_empty() || help.contains("[default");
         let default = if is_said { String::new() } else { format!(" [{default}]") };
         format!("{indent}{option:<38} {help}{default}\n")

@@ -1,11 +1,11 @@
-//! `perforate machines`.
+//! `perforate machines`: lists and shows machine files.
 
 use clap::{Args, Subcommand};
 use perforate_commands::{Failure, machine_file};
 
 use crate::list;
+use crate::options::SettingFlags;
 use crate::output::print;
-use crate::settings::SettingFlags;
 
 /// List machines, or show one with the sources of its values.
 #[derive(Args)]
@@ -19,17 +19,17 @@ pub struct MachinesArguments {
 enum MachinesCommand {
     /// List the bundled machines
     List,
-    /// Print a machine file with the source of each value, what it is based on included
+    /// Print a machine file with the source of each value, including the values of its base
     #[command(after_help = "Examples:
   perforate machines show ice-lake-sp
   perforate machines show host                          this machine, by CPUID and by calibrate
   perforate machines show mine.toml --set tlb.l2.entries=3072
-  perforate machines show ice-lake-sp > mine.toml       to change what one likes
+  perforate machines show ice-lake-sp > mine.toml       to edit
 
-A file of one's own may say what differs from another and nothing else:
+A machine file may name a base, and have only the values that differ from it:
 
   base = \"ice-lake-sp\"           # or a path from the folder of this file
-  tlb.l2.entries = 3072          # \"absent\" takes a key away")]
+  tlb.l2.entries = 3072          # \"absent\" removes a key")]
     Show(ShowArguments),
 }
 
@@ -42,7 +42,7 @@ struct ShowArguments {
     settings: SettingFlags,
 }
 
-/// Runs the subcommand.
+/// Lists machines, or shows one.
 pub fn machines(arguments: &MachinesArguments) -> Result<(), Failure> {
     match &arguments.command {
         MachinesCommand::List => print(&list::machines()),

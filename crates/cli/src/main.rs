@@ -1,4 +1,4 @@
-//! The `perforate` command.
+//! Entry point of the `perforate` command.
 
 use std::process::ExitCode;
 

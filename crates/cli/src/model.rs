@@ -1,4 +1,4 @@
-//! `perforate model`.
+//! `perforate model`: linear models of direct segments.
 
 use std::path::PathBuf;
 
@@ -80,7 +80,7 @@ struct Case {
     notes: Vec<String>,
 }
 
-/// Prints measured runs and models.
+/// Prints the measured runs and the predictions of the models.
 pub fn model(arguments: &ModelArguments) -> Result<(), Failure> {
     let shares = arguments.shares()?;
     let cases = match &arguments.results {
@@ -169,7 +169,7 @@ fn percent(share: f64) -> String {
 }
 
 fn text(case: &Case, prediction: &Prediction) -> String {
-    // A line without numbers begins the measured rows, and another the predicted ones.
+    // Each group of rows begins with a heading.
     let groups = [("Runs", true), ("Models", false)];
     let rows: Vec<(&str, Option<&Row>)> = groups
         .iter()
@@ -202,7 +202,7 @@ fn text(case: &Case, prediction: &Prediction) -> String {
         + notes(&case.notes, COLUMNS).as_str()
 }
 
-/// Without what a terminal would obey.
+/// Text without control characters.
 fn plain(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).collect()
 }

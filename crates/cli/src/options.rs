@@ -1,50 +1,38 @@
-//! Options that several commands share: what can be said of a run, as flags.
+//! Options that several commands share, as flags: the options of a run, and `--set`.
 
 use std::cell::OnceCell;
-use std::marker::PhantomData;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use perforate_commands::{Failure, RunRequest};
-use perforate_config::{Given, Key, Table};
-use perforate_sim::{MeasuringOptions, MemoryOptions, PlacementOptions, Progress};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use perforate_commands::{Failure, MachineSettings, RunRequest};
+use perforate_config::{Key, OptionTexts, Section, Table};
+use perforate_sim::{MemoryOptions, PlacementOptions, Progress, RunSpec};
 
 use crate::progress::Bar;
-use crate::settings::SettingFlags;
 
-/// A struct of options whose keys are flags.
-pub trait Flags {
-    /// Options that become flags, in the order of the help.
-    fn keys() -> Vec<Key>;
-}
-
-impl Flags for PlacementOptions {
-    fn keys() -> Vec<Key> {
-        <Self as Table>::keys()
-    }
-}
-
-impl Flags for MeasuringOptions {
-    fn keys() -> Vec<Key> {
-        <Self as Table>::keys()
-    }
-}
-
-impl Flags for MemoryOptions {
-    fn keys() -> Vec<Key> {
-        Self::keys()
-    }
-}
-
-/// The flags of a struct of options, as they were given.
+/// Options of a run. Those of warm-up, clock and checks are flags only if `MEASURED` is true.
 #[derive(Clone)]
-pub struct FlagsOf<T> {
-    given: Given,
-    options: PhantomData<T>,
+pub struct RunFlags<const MEASURED: bool> {
+    texts: OptionTexts,
+    settings: SettingFlags,
 }
 
-impl<T: Flags> Args for FlagsOf<T> {
+impl<const MEASURED: bool> RunFlags<MEASURED> {
+    fn keys() -> Vec<Key> {
+        match MEASURED {
+            true => RunSpec::keys(),
+            false => [PlacementOptions::keys(), MemoryOptions::keys()].concat(),
+        }
+    }
+
+    /// Run with these options.
+    pub fn request(&self) -> Result<RunRequest, Failure> {
+        RunRequest::new(self.texts.clone(), self.settings.settings())
+    }
+}
+
+impl<const MEASURED: bool> Args for RunFlags<MEASURED> {
     fn augment_args(command: Command) -> Command {
-        command.args(T::keys().into_iter().map(argument))
+        SettingFlags::augment_args(command.args(Self::keys().into_iter().map(argument)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -52,22 +40,22 @@ impl<T: Flags> Args for FlagsOf<T> {
     }
 }
 
-impl<T: Flags> FromArgMatches for FlagsOf<T> {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut given = Given::default();
-        for key in T::keys() {
+impl<const MEASURED: bool> FromArgMatches for RunFlags<MEASURED> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let mut texts = OptionTexts::default();
+        for key in Self::keys() {
             if is_switch(&key) {
                 if matches.get_flag(&key.name) {
-                    given.insert(key.name, "yes");
+                    texts.insert(key.name, "yes");
                 }
             } else if let Some(text) = matches.get_one::<String>(&key.name) {
-                given.insert(key.name, text);
+                texts.insert(key.name, text);
             }
         }
-        Ok(Self { given, options: PhantomData })
+        Ok(Self { texts, settings: SettingFlags::from_arg_matches(matches)? })
     }
 
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
@@ -91,57 +79,39 @@ fn argument(key: Key) -> Arg {
     if is_switch(&key) {
         return argument.action(ArgAction::SetTrue);
     }
-    // Many words would leave no room for the help beside them, which names them.
-    let is_long = key.form.len() > 20;
+    // A long list of words would leave no room for the help beside it; the help names them.
+    let value_name = if key.form.len() > 20 { "WORD".into() } else { key.form.clone() };
     // A negative size gets an error of its own.
-    argument.allow_hyphen_values(key.form == "SIZE").value_name(if is_long {
-        "WORD".into()
-    } else {
-        key.form
-    })
+    argument.allow_hyphen_values(key.form == "SIZE").value_name(value_name)
 }
 
-/// Machine, memory, and part of the workload.
-#[derive(clap::Args, Clone)]
-pub struct PlacementArguments {
-    #[command(flatten)]
-    placement: FlagsOf<PlacementOptions>,
-    #[command(flatten)]
-    settings: SettingFlags,
-    #[command(flatten)]
-    memory: FlagsOf<MemoryOptions>,
+/// Overrides of machine keys, in the order of the flags.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SettingFlags {
+    /// Another value for a key of the machine, such as tlb.l2.entries=3072
+    ///
+    /// `perforate machines show NAME` has the keys; absent removes a key; can be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting, help_heading = Section::Machine.title())]
+    all: Vec<(String, String)>,
 }
 
-/// A placement and how it is simulated.
-#[derive(clap::Args, Clone)]
-pub struct SimulationArguments {
-    #[command(flatten)]
-    placement: PlacementArguments,
-    #[command(flatten)]
-    measuring: FlagsOf<MeasuringOptions>,
-}
-
-impl PlacementArguments {
-    /// Options that were given.
-    fn given(&self) -> Given {
-        self.placement.given.clone().and(self.memory.given.clone())
-    }
-
-    /// The run that is asked for.
-    pub fn request(&self) -> Result<RunRequest, Failure> {
-        RunRequest::new(self.given(), self.settings.settings())
+fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(format!("{text:?} has no value; expected KEY=VALUE such as tlb.l2.entries=3072")),
     }
 }
 
-impl SimulationArguments {
-    /// The run that is asked for.
-    pub fn request(&self) -> Result<RunRequest, Failure> {
-        let given = self.placement.given().and(self.measuring.given.clone());
-        RunRequest::new(given, self.placement.settings.settings())
+impl SettingFlags {
+    /// Values by key of the machine.
+    pub fn settings(&self) -> MachineSettings {
+        MachineSettings(self.all.clone())
     }
 }
 
-/// Shows how far this machine's memory is read, if it is.
+/// Progress bar for reading this machine's memory. It appears with the first progress.
 pub fn own_memory_bar() -> impl Fn(u64, Option<u64>) {
     let bar = OnceCell::new();
     move |done, total| {

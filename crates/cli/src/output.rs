@@ -2,31 +2,47 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::OnceLock;
 
-use perforate_commands::Failure;
+use perforate_commands::{Failure, ResultFolder};
 use perforate_report::text::wrapped;
 pub use perforate_report::text::{printable, quoted};
 use terminal_size::terminal_size_of;
 
-/// Columns of tables where standard output is no terminal.
+/// Columns of tables if standard output is not a terminal.
 pub const COLUMNS: usize = 100;
 
-/// The words that this process was called with.
-static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
+/// Command line of this process.
+static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
 
-/// Keeps the words that the command was called with, the program first.
-pub fn called_with(words: &[OsString]) {
-    let _ = WORDS.set(words.to_vec());
+/// Stores the command line of this process, program first, for [`command`].
+pub fn set_command(arguments: &[OsString]) {
+    let _ = ARGUMENTS.set(arguments.to_vec());
 }
 
-/// Columns of a wide table: as many as the terminal has, 40 to 240 of them, or [`COLUMNS`].
+/// Output of a command that has not been printed yet.
+pub struct CommandOutput {
+    /// JSON: one object, or one on each line.
+    pub json: String,
+    /// Text for people.
+    pub text: String,
+}
+
+impl CommandOutput {
+    /// Prints the JSON or the text.
+    pub fn print(&self, json: bool) -> Result<(), Failure> {
+        print(if json { &self.json } else { &self.text })
+    }
+}
+
+/// Width of a wide table: the width of the terminal, within 40 to 240 columns, or [`COLUMNS`].
 pub fn columns() -> usize {
     let terminal = terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     terminal.map_or(COLUMNS, |width| width.clamp(40, 240))
 }
 
-/// Prints to standard output, [made harmless](printable); a closed pipe is not an error of ours.
+/// Prints to standard output, with control characters [escaped](printable).
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(printable(text).as_bytes())?;
@@ -35,13 +51,25 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// The command line as the user gave it, for running it again.
 pub fn command() -> String {
-    WORDS.get().map_or_else(|| command_of(&[]), |words| command_of(words))
+    command_of(ARGUMENTS.get().map_or(&[], Vec::as_slice))
 }
 
-/// A command line, the program first, for running it again.
-pub fn command_of(words: &[OsString]) -> String {
-    let words = words.iter().skip(1).map(quoted);
-    std::iter::once("perforate".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+/// Command line with these arguments, of which the first is the program, quoted for a shell.
+pub fn command_of(arguments: &[OsString]) -> String {
+    let arguments = arguments.iter().skip(1).map(quoted);
+    std::iter::once("perforate".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// Folder for results, by default a new one named after `name`; `None` if only JSON is printed.
+pub fn result_folder(
+    out: Option<&Path>,
+    json: bool,
+    name: &str,
+) -> Result<Option<ResultFolder>, Failure> {
+    match (out, json) {
+        (None, true) => Ok(None),
+        (out, _) => ResultFolder::of(out, name).map(Some),
+    }
 }
 
 /// Notes below a table, wrapped at `columns` characters.

@@ -20,31 +20,34 @@ const LINE_PERIOD: Duration = Duration::from_secs(30);
 const REDRAW_PERIOD: Duration = Duration::from_millis(200);
 /// Time between redraws of a bar on a terminal with progress.
 const LEAST_REDRAW_PERIOD: Duration = Duration::from_millis(50);
-/// Columns of a terminal that does not say how many it has.
+/// Width of a terminal of unknown width.
 const UNKNOWN_TERMINAL: usize = 80;
-/// Columns that a bar has at least, with the spaces around it.
+/// Minimum width of a bar, with the spaces around it.
 const LEAST_BAR: usize = 8;
-/// Frames of the spinner that stands for a bar if no total is known.
+/// Frames of the spinner, which replaces the bar if no total is known.
 const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
-/// Shortest time from which a rate, and with it the time left, is worked out.
+/// Shortest time from which a rate is computed.
 const LEAST_MEASURED: Duration = Duration::from_secs(2);
 
-/// Prints a line on standard error. Where nobody reads it any more, there is nobody to tell.
-pub fn tell(line: &str) {
+/// Total of progress that is shown as a share.
+const SHARE_STEPS: u64 = 100_000;
+
+/// Prints a line on standard error. Ignores errors: a closed standard error is no reason to stop.
+pub fn print_message(line: &str) {
     let _ = writeln!(io::stderr(), "perforate: {}", printable(line));
 }
 
-/// One stage of the work, and how far it is.
+/// A stage of the work and its progress.
 struct Stage {
-    /// Stage of the work, in words.
+    /// Name of the stage.
     text: String,
     /// Unit of the progress, such as instructions.
     unit: &'static str,
-    /// What to show instead of the counts, where these say nothing to a reader.
+    /// Text that replaces the counts, if the counts mean nothing to a reader.
     counts: Option<String>,
     progress: Progress,
-    /// When progress was first heard of, and how much was done by then: what comes before the first
-    /// instruction, such as ageing memory, says nothing of the rate.
+    /// Time of the first progress, and the amount done by then. The rate starts here, since work before the
+    /// first instruction, such as ageing memory, is not counted.
     from: Option<(Instant, u64)>,
 }
 
@@ -59,7 +62,7 @@ impl Stage {
         self.from.get_or_insert((now, progress.done));
     }
 
-    /// What is counted for each second, once enough was seen to say so.
+    /// Progress per second; `None` until enough time has passed.
     fn rate(&self, now: Instant) -> Option<f64> {
         let (since, before) = self.from?;
         let seconds = now.saturating_duration_since(since);
@@ -67,13 +70,13 @@ impl Stage {
         (seconds >= LEAST_MEASURED && done > 0).then(|| done as f64 / seconds.as_secs_f64())
     }
 
-    /// The total, if it is known: foreign traces say 0 where they do not know.
+    /// Total, if it is known; foreign traces of unknown length say 0.
     fn total(&self) -> Option<u64> {
         self.progress.total.filter(|total| *total > 0)
     }
 
-    /// The amount that is done, and the total if it is known.
-    fn counted(&self) -> String {
+    /// Amount done, and the total if it is known.
+    fn amounts(&self) -> String {
         let done = compact(self.progress.done as f64);
         match (&self.counts, self.total()) {
             (Some(counts), _) => counts.clone(),
@@ -82,10 +85,10 @@ impl Stage {
         }
     }
 
-    /// Counts, rate and time left, as far as they are known.
+    /// Amounts, rate and time left, as far as they are known.
     fn figures(&self, now: Instant) -> String {
         let (done, rate) = (self.progress.done, self.rate(now));
-        let mut phrases = vec![self.counted()];
+        let mut phrases = vec![self.amounts()];
         if let (None, Some(rate)) = (&self.counts, rate) {
             phrases.push(format!("{}/s", compact(rate.round())));
         }
@@ -96,7 +99,7 @@ impl Stage {
     }
 }
 
-/// A time, to no more than two digits.
+/// A time with at most two digits, rounded up.
 pub fn time(seconds: f64) -> String {
     let (seconds, minutes) = (seconds.ceil(), (seconds / 60.0).ceil());
     match seconds {
@@ -106,29 +109,29 @@ pub fn time(seconds: f64) -> String {
     }
 }
 
-/// Progress of long work, which may have several stages; shown while this value lives.
+/// Progress of long work in one or more stages. It is shown until this value is dropped.
 pub struct Bar {
     stage: Arc<Mutex<Stage>>,
-    /// The bar, where standard error is a terminal.
+    /// The bar, if standard error is a terminal.
     drawn: Option<Arc<Mutex<TerminalLine>>>,
     /// True while lines are printed instead of a bar.
     is_in_lines: Arc<AtomicBool>,
-    /// The threads that print lines and redraw the bar end with this value.
+    /// Threads that print lines and redraw the bar; dropping them ends them.
     _printers: [Option<Ticker>; 2],
 }
 
 impl Bar {
-    /// Work that is counted in instructions and begins with this stage.
+    /// Work counted in instructions. `text` names the first stage.
     pub fn instructions(text: &str) -> Self {
         Self::of(text, "instructions")
     }
 
-    /// Work that begins with a program which prints to the same terminal: see [`Bar::share_terminal`].
+    /// Like [`Bar::instructions`], while a program prints to the same terminal ([`Bar::share_terminal`]).
     pub fn beside_program(text: &str) -> Self {
         Self::new(text, "instructions", true)
     }
 
-    /// Work that is counted in this unit and begins with this stage.
+    /// Work counted in `unit`. `text` names the first stage.
     pub fn of(text: &str, unit: &'static str) -> Self {
         Self::new(text, unit, false)
     }
@@ -140,10 +143,10 @@ impl Bar {
         let line =
             || Arc::new(Mutex::new(TerminalLine { is_hidden: is_shared, ..Default::default() }));
         let drawn = is_terminal.then(line);
-        let wanted = Arc::clone(&is_in_lines);
+        let prints_lines = Arc::clone(&is_in_lines);
         let print = move |line: &str| {
-            if wanted.load(Ordering::Relaxed) {
-                tell(line)
+            if prints_lines.load(Ordering::Relaxed) {
+                print_message(line)
             }
         };
         let printer = Ticker::printing(Arc::clone(&stage), LINE_PERIOD, print);
@@ -156,8 +159,8 @@ impl Bar {
         bar
     }
 
-    /// Says whether a program prints to the same terminal now. What it prints would leave a copy of the
-    /// bar above each line, so there are lines now and then instead of a bar meanwhile.
+    /// Prints occasional lines instead of a bar while `is_shared` is true: a program prints to the same
+    /// terminal, and each of its lines would leave a copy of the bar.
     pub fn share_terminal(&self, is_shared: bool) {
         let Some(drawn) = &self.drawn else { return };
         if self.is_in_lines.swap(is_shared, Ordering::Relaxed) != is_shared {
@@ -165,14 +168,14 @@ impl Bar {
         }
     }
 
-    /// The stage and how far it is, for a sentence.
-    pub fn told(&self) -> String {
+    /// Stage and progress, for a sentence.
+    pub fn status(&self) -> String {
         let stage = lock(&self.stage);
-        format!("{}, {}", stage.text, stage.counted())
+        format!("{}, {}", stage.text, stage.amounts())
     }
 
-    /// Another stage begins, in the same unit, and is shown with its first progress; nothing changes
-    /// if it began before.
+    /// Begins another stage in the same unit, unless it is the current stage. It is shown with its first
+    /// progress.
     pub fn stage(&self, text: &str) {
         let mut stage = lock(&self.stage);
         if stage.text != text {
@@ -180,13 +183,30 @@ impl Bar {
         }
     }
 
-    /// Shows how far the stage is.
+    /// Shows the progress of the stage.
     pub fn show(&self, progress: Progress) {
         lock(&self.stage).advance(progress, Instant::now());
         self.draw();
     }
 
-    /// Shows the stage as it is now, on a terminal.
+    /// Shows the share of work that is done in parts of different lengths, and the number of parts.
+    pub fn show_share(&self, share: f64, parts: usize, all_parts: usize) {
+        let percent = share * 100.0;
+        let mut stage = lock(&self.stage);
+        let counts = format!("{percent:.0} %, {parts} of {all_parts} {}", stage.unit);
+        stage.counts = Some(counts);
+        drop(stage);
+        let done = (share * SHARE_STEPS as f64) as u64;
+        self.show(Progress { done, total: Some(SHARE_STEPS) });
+    }
+
+    /// Function that removes the bar, for a thread that ends the process.
+    pub fn eraser(&self) -> impl Fn() + Send + 'static + use<> {
+        let drawn = self.drawn.clone();
+        move || drawn.iter().for_each(|drawn| lock(drawn).set_hidden(true))
+    }
+
+    /// Draws the bar, if there is one and it was not drawn just before.
     fn draw(&self) {
         if let Some(drawn) = &self.drawn {
             let mut line = lock(drawn);
@@ -199,16 +219,14 @@ impl Bar {
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Some(drawn) = &self.drawn {
-            lock(drawn).set_hidden(true);
-        }
+        self.eraser()();
     }
 }
 
-/// The line of the terminal in which a bar stands.
+/// Terminal line with the bar.
 #[derive(Default)]
 struct TerminalLine {
-    /// True if nothing is to be drawn.
+    /// True if nothing is drawn.
     is_hidden: bool,
     /// Time of the last draw; absent if the line is empty.
     drawn_at: Option<Instant>,
@@ -217,7 +235,7 @@ struct TerminalLine {
 }
 
 impl TerminalLine {
-    /// Draws the stage as it is now over what was drawn before.
+    /// Draws the stage over the last drawing.
     fn draw(&mut self, stage: &Mutex<Stage>) {
         if self.is_hidden {
             return;
@@ -231,7 +249,7 @@ impl TerminalLine {
         self.turn += 1;
     }
 
-    /// Removes the bar and draws it no more, or lets it be drawn again.
+    /// Removes the bar and stops drawing, or allows drawing again.
     fn set_hidden(&mut self, is_hidden: bool) {
         if is_hidden && self.drawn_at.take().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[2K");
@@ -240,13 +258,13 @@ impl TerminalLine {
     }
 }
 
-/// A bar in a line of so many columns. Without a total, a spinner turns instead.
+/// Bar with text in a line of `columns`. Without a total it has a spinner.
 fn bar(stage: &Stage, now: Instant, columns: usize, turn: usize) -> String {
     let (message, figures) = fitting(&stage.text, &stage.figures(now), columns);
     let Some(total) = stage.total() else {
         return format!("{} {message}: {figures}", SPINNER[turn % SPINNER.len()]);
     };
-    // A terminal may break a line of which the last column is full.
+    // The last column stays empty, as some terminals wrap a full line.
     let used = message.chars().count() + figures.chars().count() + 3;
     let width = columns.saturating_sub(used);
     let done = stage.progress.done.min(total) as f64 / total as f64;
@@ -254,8 +272,8 @@ fn bar(stage: &Stage, now: Instant, columns: usize, turn: usize) -> String {
     format!("{message} {}{} {figures}", "█".repeat(full), "░".repeat(width - full))
 }
 
-/// Message and figures of a bar, cut so that the bar fits into one line of the terminal. A bar of two lines
-/// would leave a copy of itself above each time it is drawn.
+/// Message and figures, cut so that the bar fits into one line. A bar of two lines would leave a copy of
+/// itself at each redraw.
 fn fitting(message: &str, figures: &str, columns: usize) -> (String, String) {
     let figures = cut(figures, columns.saturating_sub(LEAST_BAR));
     let left = columns.saturating_sub(LEAST_BAR + figures.chars().count());
@@ -263,14 +281,14 @@ fn fitting(message: &str, figures: &str, columns: usize) -> (String, String) {
     (cut(&message, left), figures)
 }
 
-/// A thread that panicked while it held the value has left it as good as any.
+/// Locks a value. Ignores poisoning: the value is valid after a panic.
 fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A thread that does something again and again, until this value is dropped.
+/// A thread that calls a function periodically until this value is dropped.
 struct Ticker {
-    /// The thread ends when this end of the channel is gone.
+    /// Sender of a channel without messages; the thread ends when it is dropped.
     until: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -279,7 +297,7 @@ impl Ticker {
     /// Calls `act` after each period.
     fn start(period: Duration, act: impl Fn() + Send + 'static) -> Self {
         let (until, ended) = channel();
-        // Where no thread can be started, the work goes on and says nothing.
+        // If no thread can be started, no progress is shown.
         let thread = Builder::new().spawn(move || {
             while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
                 act();
@@ -288,7 +306,7 @@ impl Ticker {
         Self { until: Some(until), thread: thread.ok() }
     }
 
-    /// Prints after each period how far the work is.
+    /// Prints the progress after each period.
     fn printing(
         stage: Arc<Mutex<Stage>>,
         period: Duration,
@@ -304,7 +322,7 @@ impl Ticker {
 }
 
 impl Drop for Ticker {
-    /// Waits for the thread, so that no line comes after what the command says in the end.
+    /// Waits for the thread, so that no line follows the command's output.
     fn drop(&mut self) {
         drop(self.until.take());
         if let Some(thread) = self.thread.take() {
@@ -313,7 +331,7 @@ impl Drop for Ticker {
     }
 }
 
-/// Progress of a measurement, stage by stage.
+/// Reporter with a bar for the stages of a measurement.
 #[derive(Default)]
 pub struct StageBars(Option<Bar>);
 
@@ -327,49 +345,6 @@ impl Reporter for StageBars {
     fn progress(&mut self, progress: Progress) {
         if let Some(bar) = &self.0 {
             bar.show(progress);
-        }
-    }
-}
-
-/// As [`Bar`], of work whose parts are not equally long: the bar is the share of the work, beside it
-/// stands how many parts are done.
-pub struct ShareBar {
-    bar: Bar,
-    unit: &'static str,
-}
-
-impl ShareBar {
-    /// Steps of the bar.
-    const STEPS: u64 = 100_000;
-
-    /// A bar over parts that are called so.
-    pub fn new(unit: &'static str) -> Self {
-        Self { bar: Bar::of("measuring", unit), unit }
-    }
-
-    /// Eraser of this bar, for a thread that ends the process.
-    pub fn eraser(&self) -> Eraser {
-        Eraser(self.bar.drawn.clone())
-    }
-
-    /// Shows how far the work is.
-    pub fn show(&self, share: f64, done: usize, total: usize) {
-        let percent = share * 100.0;
-        let counts = format!("{percent:.0} %, {done} of {total} {}", self.unit);
-        lock(&self.bar.stage).counts = Some(counts);
-        let done = (share * Self::STEPS as f64) as u64;
-        self.bar.show(Progress { done, total: Some(Self::STEPS) });
-    }
-}
-
-/// Takes a bar off the terminal, where there is one.
-pub struct Eraser(Option<Arc<Mutex<TerminalLine>>>);
-
-impl Eraser {
-    /// Removes the bar, which is not drawn again.
-    pub fn erase(&self) {
-        if let Some(drawn) = &self.0 {
-            lock(drawn).set_hidden(true);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `perforate record`.
+//! `perforate record`: records programs into traces.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,7 @@ use perforate_sim::Progress;
 use perforate_types::counted;
 use serde_json::json;
 
-use crate::in_process::Told;
-use crate::output::{COLUMNS, print};
+use crate::output::{COLUMNS, CommandOutput, print};
 use crate::progress::Bar;
 
 /// Record a real program, and all that it starts, into a trace.
@@ -48,7 +47,8 @@ pub struct RecordArguments {
     output: Option<PathBuf>,
     #[command(flatten)]
     selection: SelectionArguments,
-    /// Disk space for records that wait, while the program runs faster than the trace is made
+    /// Disk space for records that are not in the trace yet, as the program may be faster than the
+    /// recorder
     #[arg(long, value_name = "SIZE", default_value = "4G")]
     spool: Size,
     /// Run the program twice more, natively and in the emulator alone, and print what recording
@@ -69,7 +69,7 @@ pub struct RecordArguments {
 /// The instructions to record.
 #[derive(Args)]
 struct SelectionArguments {
-    /// Instructions to pass over first
+    /// Instructions to skip first
     #[arg(long, value_name = "N", default_value_t = Count::new(0))]
     skip: Count,
     /// Instructions to record; then the program is ended [default: until it ends or Ctrl-C]
@@ -159,14 +159,14 @@ impl RecordArguments {
     }
 }
 
-/// Records the program.
+/// Records the program, and prints a summary.
 pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     let Some(output) = arguments.output.as_ref().filter(|_| !arguments.print_header) else {
         return print(perforate_record::MARKER_HEADER);
     };
     let options = arguments.options(output)?;
     let stop = stop_on_interrupt()?;
-    let begin = arguments.selection.begin(&signalled(arguments.selection.on_signal, &stop)?);
+    let begin = arguments.selection.begin(&begin_signal(arguments.selection.on_signal, &stop)?);
     let bar = Bar::beside_program("recording");
     let summary = record_with_bar(RecordOptions { stop, begin, ..options }, &bar)?;
     drop(bar);
@@ -181,9 +181,9 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     }
 }
 
-/// The flag that SIGUSR1 sets, if signals begin the recording; SIGUSR2 stops it then.
-fn signalled(is_wanted: bool, stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, Failure> {
-    if !is_wanted {
+/// Flag that SIGUSR1 sets if `on_signal` is true; SIGUSR2 then sets `stop`.
+fn begin_signal(on_signal: bool, stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, Failure> {
+    if !on_signal {
         return Ok(Arc::default());
     }
     let begin = perforate_record::set_on_signals(stop)?;
@@ -192,15 +192,15 @@ fn signalled(is_wanted: bool, stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>,
     Ok(begin)
 }
 
-/// Like `record`, but prints nothing. A recording that is stopped is not kept.
-pub fn told(
+/// Like [`record`], but prints nothing, and deletes a recording that is stopped.
+pub fn record_quietly(
     arguments: &RecordArguments,
     reporter: &mut dyn Reporter,
     stop: &Arc<AtomicBool>,
-) -> Result<Told, Failure> {
+) -> Result<CommandOutput, Failure> {
     let Some(output) = arguments.output.as_ref().filter(|_| !arguments.print_header) else {
         let text = perforate_record::MARKER_HEADER.to_owned();
-        return Ok(Told { json: "{}".into(), text });
+        return Ok(CommandOutput { json: "{}".into(), text });
     };
     let (stop, is_kept_when_stopped) = (Arc::clone(stop), false);
     if arguments.selection.on_signal {
@@ -208,17 +208,13 @@ pub fn told(
     }
     let begin = arguments.selection.begin(&Arc::default());
     let options = RecordOptions { stop, is_kept_when_stopped, begin, ..arguments.options(output)? };
-    reporter.stage("recording", "instructions");
-    let total = options.selection.instructions;
-    let summary = perforate_record::record(options, &mut |progress| {
-        reporter.progress(Progress { done: progress.instructions, total });
-    })?;
+    let summary = record_with_reporter(options, reporter)?;
     let mut text = text(output, &summary);
     if arguments.overhead {
         let costs = perforate_record::measure_overhead(&arguments.program)?;
         text += &overhead_text(&costs, &summary);
     }
-    Ok(Told { json: json(output, &summary), text })
+    Ok(CommandOutput { json: json(output, &summary), text })
 }
 
 fn json(path: &Path, summary: &RecordSummary) -> String {
@@ -250,7 +246,19 @@ fn json(path: &Path, summary: &RecordSummary) -> String {
     record.to_string()
 }
 
-/// Records a program, and shows its stages: skipping, recording, writing what waits.
+/// Records a program, and reports the recorded instructions.
+pub fn record_with_reporter(
+    options: RecordOptions,
+    reporter: &mut dyn Reporter,
+) -> Result<RecordSummary, RecordError> {
+    reporter.stage("recording", "instructions");
+    let total = options.selection.instructions;
+    perforate_record::record(options, &mut |progress| {
+        reporter.progress(Progress { done: progress.instructions, total });
+    })
+}
+
+/// Records a program, and shows its stages: skipping, recording, writing the rest of the trace.
 pub fn record_with_bar(options: RecordOptions, bar: &Bar) -> Result<RecordSummary, RecordError> {
     let Selection { skip, instructions, .. } = options.selection;
     let (waiting, skip) = match options.begin {
@@ -308,13 +316,13 @@ fn text(path: &Path, summary: &RecordSummary) -> String {
     text + warnings(summary).as_str()
 }
 
-/// Lines on accesses and programs that are missing in the recording.
+/// Warnings about accesses and programs that are missing in the recording.
 fn warnings(summary: &RecordSummary) -> String {
     let mut text = String::new();
     if summary.accesses_unmapped > 0 {
         text += &format!(
-            "warning: {} accesses went to memory that was not seen being mapped; the simulated kernel \
-             refuses them\n",
+            "warning: {} accesses went to memory without a recorded mapping; the simulated kernel refuses \
+             them\n",
             summary.accesses_unmapped
         );
     }
@@ -328,7 +336,7 @@ fn warnings(summary: &RecordSummary) -> String {
     text
 }
 
-/// Limit of processes in the table.
+/// Maximum number of processes in the table.
 const TABLE_PROCESSES: usize = 20;
 
 fn process_table(processes: &[ProcessSummary]) -> String {
@@ -372,26 +380,27 @@ fn times(summary: &RecordSummary) -> String {
         if seconds >= 0.1 {
             let rate = summary.instructions_executed as f64 / seconds / 1e6;
             text += &format!(": {rate:.0} M instructions/s");
-            // What was ended wrote records that nobody has read.
+            // A killed program has written records that were not read.
             if matches!(summary.ending, Ending::Exited(_) | Ending::Signalled(_)) {
                 text += &format!(", {:.0} M records/s", summary.records as f64 / seconds / 1e6);
             }
         }
     }
-    format!("{text}\n      the trace was whole after {:.1} s", summary.seconds)
+    format!("{text}\n      the trace was complete after {:.1} s", summary.seconds)
 }
 
-/// End of a recording, in words.
+/// Reason for the end of a recording.
 pub fn ending_text(ending: Ending) -> String {
     match ending {
         Ending::Exited(code) => format!("the program ended with exit code {code}"),
         Ending::Signalled(signal) => format!("the program was killed by signal {signal}"),
-        Ending::Limit => "all instructions asked for; the program was ended".into(),
-        Ending::Size => "the trace has the size asked for; the program was ended".into(),
-        Ending::Time => "the time asked for is over; the program was ended".into(),
+        Ending::Limit => "the requested instructions were recorded; the program was ended".into(),
+        Ending::Size => "the trace has the requested size; the program was ended".into(),
+        Ending::Time => "the requested time is over; the program was ended".into(),
         Ending::Stopped => "stopped; the program was ended".into(),
         Ending::Full => {
-            "no room for more of the trace; the program was ended, and what had room is kept".into()
+            "no room for more of the trace; the program was ended, and the trace so far is kept"
+                .into()
         }
         Ending::Replaced => {
             "the program replaced itself by one that cannot be recorded (execve)".into()
@@ -408,7 +417,7 @@ fn overhead_text(costs: &Overhead, summary: &RecordSummary) -> String {
         ("recorded", seconds, processor),
     ];
     let seconds = rows.iter().map(|row| format!("{:.2}", row.1)).collect();
-    // That of processes which nobody waited for is not known.
+    // The processor time of processes that were not waited for is unknown.
     let numbers = |heading: &str, write: &dyn Fn(f64) -> String| {
         let text = |processor: Option<f64>| processor.map_or("unknown".into(), write);
         Column::numbers(heading, rows.iter().map(|row| text(row.2)).collect())

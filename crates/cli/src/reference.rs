@@ -1,11 +1,10 @@
-//! Pages of commands as Markdown, made from the same declarations as `--help`.
+//! Reference pages of commands as Markdown, from the same declarations as `--help`.
 
 use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 
-/// The page of a command: its file's name and its text. The names of its subcommands lead to their
-/// pages.
+/// File name and text of a command's page. Subcommands are links to their pages.
 pub fn page(command: &Command) -> (String, String) {
     let name = full_name(command);
     let about = command.get_long_about().or(command.get_about());
@@ -23,15 +22,19 @@ pub fn page(command: &Command) -> (String, String) {
         let _ = writeln!(text, "| [`{}`]({file}) | {} |", inner.get_name(), cell(&about));
     }
     text += &options(command);
-    let examples = command.get_after_long_help().or(command.get_after_help());
-    if let Some(examples) = examples.map(ToString::to_string) {
-        let lines = examples.trim_start_matches("Examples:\n").trim_start_matches("Example:\n");
+    if let Some(lines) = examples(command) {
         let _ = write!(text, "\n## Examples\n\n```sh\n{}\n```\n", lines.trim_end());
     }
     (file_name(command), text)
 }
 
-/// As it is called: `perforate trace info`.
+/// Examples in the help of a command, without their heading.
+pub fn examples(command: &Command) -> Option<String> {
+    let help = command.get_after_long_help().or(command.get_after_help())?.to_string();
+    Some(help.trim_start_matches("Examples:\n").trim_start_matches("Example:\n").to_owned())
+}
+
+/// Full name of a command: `perforate trace info`.
 fn full_name(command: &Command) -> String {
     command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned()
 }
@@ -66,7 +69,7 @@ fn row(argument: &Arg) -> String {
     let defaults: Vec<_> =
         argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     let takes_value = argument.get_action().takes_values();
-    // Where none is said, the text says what that means.
+    // The help of some options describes the default in words.
     let default = match takes_value && !defaults.is_empty() && !help.contains("[default") {
         true => format!(" [default: {}]", cell(&defaults.join(", "))),
         false => String::new(),
@@ -105,7 +108,7 @@ fn prose(text: Option<impl ToString>) -> String {
     text.map_or_else(String::new, |text| text.to_string())
 }
 
-/// A text that can stand in a cell of a table.
+/// Text for a table cell.
 fn cell(text: &str) -> String {
     let paragraphs: Vec<String> = text
         .split("\n\n")
@@ -114,7 +117,7 @@ fn cell(text: &str) -> String {
     paragraphs.join("<br>").replace('|', "\\|")
 }
 
-/// A text with its options in code, where hyphens stay hyphens.
+/// Text with options as code, so that Markdown keeps their hyphens.
 fn with_options(text: &str) -> String {
     let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '-';
     let mut is_code = false;

@@ -1,4 +1,4 @@
-//! `perforate run`.
+//! `perforate run`: runs one scheme.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use perforate_report::text::{Column, columns};
 use perforate_sim::{Composition, RunResult, Sampled, SimError};
 use perforate_types::counted;
 
-use crate::options::{SimulationArguments, own_memory_bar};
+use crate::options::{RunFlags, own_memory_bar};
 use crate::output::{COLUMNS, notes, print};
 use crate::progress::Bar;
 
@@ -23,8 +23,8 @@ use crate::progress::Bar;
 pub struct RunArguments {
     /// Trace file, bundled trace or workload [default: hpcc, a bundled trace]
     ///
-    /// `perforate list workloads` has them; FORMAT:FILE is a foreign trace whose content leaves its
-    /// format open (docs/foreign-traces.md), - a trace on standard input
+    /// `perforate list workloads` has them; FORMAT:FILE is a foreign trace whose content does not
+    /// identify its format (docs/foreign-traces.md), - a trace on standard input
     #[arg(value_name = "TRACE|WORKLOAD", help_heading = Section::Program.title())]
     workload: Option<String>,
     /// The scheme; GUEST+HOST is one in a virtual machine over one of its host
@@ -36,7 +36,7 @@ pub struct RunArguments {
     )]
     scheme: String,
     #[command(flatten)]
-    simulation: SimulationArguments,
+    simulation: RunFlags<true>,
     /// Folder for results.jsonl [default: none is written]
     #[arg(short, long, value_name = "DIR", help_heading = Section::Output.title())]
     out: Option<PathBuf>,

@@ -1,10 +1,9 @@
-//! Help in sections: what is used most stands first, and what few need only in `--help`.
+//! Help in sections. `-h` has the common options, `--help` has all.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use perforate_config::Section;
 
-/// The arguments of a command, its help in sections: clap shows sections in the order in which
-/// arguments first name them.
+/// Arguments of a command, sorted by section: clap shows sections in the order of their first arguments.
 pub struct InSections<T>(pub T);
 
 impl<T: Args> Args for InSections<T> {
@@ -13,12 +12,12 @@ impl<T: Args> Args for InSections<T> {
         let mut arguments: Vec<Arg> = plain.get_arguments().cloned().collect();
         arguments.push(help_flag());
         arguments.sort_by_key(place);
-        // Within their section they stand in the order in which they are declared.
+        // Within a section, arguments keep their order of declaration.
         let arguments = arguments.into_iter().enumerate();
         let arguments = arguments.map(|(index, argument)| argument.display_order(index));
         let examples = plain.get_after_help().map(ToString::to_string).unwrap_or_default();
         let more =
-            format!("`perforate {} --help` says more, and has all options.", command.get_name());
+            format!("`perforate {} --help` has details and all options.", command.get_name());
         command
             .disable_help_flag(true)
             .args(arguments)
@@ -43,13 +42,13 @@ impl<T: FromArgMatches> FromArgMatches for InSections<T> {
 
 fn help_flag() -> Arg {
     let flag = Arg::new("help").short('h').long("help").action(ArgAction::Help);
-    flag.help("Print this; --help says more")
-        .long_help("Print this; -h is shorter")
+    flag.help("Print help; --help has all options")
+        .long_help("Print help; -h is shorter")
         .help_heading(Section::Output.title())
 }
 
-/// The place of an argument's section.
+/// Position of an argument's section.
 fn place(argument: &Arg) -> usize {
-    let is_its = |section: &Section| argument.get_help_heading() == Some(section.title());
-    Section::ALL.iter().position(is_its).unwrap_or(Section::ALL.len())
+    let is_section = |section: &Section| argument.get_help_heading() == Some(section.title());
+    Section::ALL.iter().position(is_section).unwrap_or(Section::ALL.len())
 }

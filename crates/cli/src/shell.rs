@@ -1,5 +1,4 @@
-//! What a shell and `man` are told of the command line: completions and manual pages, made from the
-//! same declarations as `--help`.
+//! Shell completions and manual pages, from the same declarations as `--help`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use clap_mangen::roff::{Roff, roman};
 use perforate_commands::{Failure, write_text};
 
 use crate::output::print;
-use crate::reference;
+use crate::{Arguments, reference};
 
 /// Print the completions of commands and options for a shell.
 #[derive(Args)]
@@ -33,43 +32,40 @@ pub struct CompletionsArguments {
   man perforate-compare
   perforate man --markdown --out pages")]
 pub struct ManArguments {
-    /// The folder to write them to; it is made if it is not there
+    /// Folder for the pages; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Write them as Markdown
+    /// Write Markdown
     #[arg(long)]
     markdown: bool,
 }
 
-/// Prints the completions of the command `T`.
-pub fn completions<T: CommandFactory>(arguments: &CompletionsArguments) -> Result<(), Failure> {
-    let mut command = T::command();
+/// Prints completions for a shell.
+pub fn completions(arguments: &CompletionsArguments) -> Result<(), Failure> {
+    let mut command = Arguments::command();
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, name, &mut script);
     print(&String::from_utf8_lossy(&script))
 }
 
-/// Writes the manual pages of the command `T`.
-pub fn man<T: CommandFactory>(arguments: &ManArguments) -> Result<(), Failure> {
+/// Writes a manual page or a Markdown page for each command.
+pub fn man(arguments: &ManArguments) -> Result<(), Failure> {
     let folder = &arguments.out;
     fs::create_dir_all(folder).map_err(|source| Failure::Write { path: folder.clone(), source })?;
-    // `perforate help` is no command of which there is more to say.
-    let mut command = T::command().disable_help_subcommand(true);
+    // `perforate help` needs no page.
+    let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
-    let write = if arguments.markdown { markdown } else { page };
+    let write: Page =
+        if arguments.markdown { |command| Ok(reference::page(command)) } else { page };
     let pages = write_pages(&command, folder, write)?;
     print(&format!("{pages} pages in {}\n", folder.display()))
 }
 
-/// What makes the page of a command: its file's name and its text.
+/// Function that makes the page of a command: file name and text.
 type Page = fn(&Command) -> Result<(String, String), Failure>;
 
-fn markdown(command: &Command) -> Result<(String, String), Failure> {
-    Ok(reference::page(command))
-}
-
-/// Writes the page of a command and those of its subcommands, and counts them.
+/// Writes the pages of a command and of its subcommands, and returns their number.
 fn write_pages(command: &Command, folder: &Path, page: Page) -> Result<usize, Failure> {
     let (name, text) = page(command)?;
     write_text(&folder.join(name), &text)?;
@@ -77,17 +73,15 @@ fn write_pages(command: &Command, folder: &Path, page: Page) -> Result<usize, Fa
     shown.map(|inner| write_pages(inner, folder, page)).try_fold(1, |pages, more| Ok(pages + more?))
 }
 
-/// The manual page of a command: its file's name and its text.
+/// File name and text of a manual page.
 fn page(command: &Command) -> Result<(String, String), Failure> {
-    let examples = command.get_after_long_help().or(command.get_after_help());
-    let examples = examples.map(|examples| examples.to_string());
-    // What follows help is in lines of its own, which the crate would fill as a paragraph.
+    let examples = reference::examples(command);
+    // clap_mangen would reflow the examples as a paragraph.
     let command = command.clone().after_help(None::<&str>).after_long_help(None::<&str>);
     let page = Man::new(command).source(concat!("perforate ", env!("CARGO_PKG_VERSION")));
     let mut text = Vec::new();
     page.render(&mut text)?;
-    if let Some(examples) = examples {
-        let lines = examples.trim_start_matches("Examples:\n").trim_start_matches("Example:\n");
+    if let Some(lines) = examples {
         let mut section = Roff::new();
         section.control("SH", ["EXAMPLES"]).control("nf", []);
         section.text([roman(lines)]).control("fi", []);

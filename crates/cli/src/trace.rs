@@ -1,4 +1,4 @@
-//! `perforate trace`.
+//! `perforate trace`: describes and converts traces.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
@@ -24,7 +24,7 @@ use perforate_workloads::WorkloadSpec;
 use crate::output::{COLUMNS, notes, print};
 use crate::progress::Bar;
 
-/// Pages that are told apart: a small trace may touch all there are.
+/// Maximum number of counted pages: a small trace may touch arbitrarily many.
 const MOST_PAGES: usize = 1 << 23;
 
 /// Look into and convert traces.
@@ -36,11 +36,11 @@ pub struct TraceArguments {
 
 #[derive(Subcommand)]
 enum TraceCommand {
-    /// What a trace holds: instructions, accesses, pages, events
+    /// Contents of a trace: instructions, accesses, pages, events
     #[command(after_help = "Examples:
   perforate trace info traces/redis.trace
-  perforate trace info drmemtrace.app.7.0000.dir   # what the format lacks is told, too
-  perforate trace info cloudsuite:x.xz             # where the content leaves the format open")]
+  perforate trace info drmemtrace.app.7.0000.dir   # also says what the format lacks
+  perforate trace info cloudsuite:x.xz             # if the content does not identify the format")]
     Info {
         /// Trace of any format that can be read, or a bundled trace; `-` is a trace on standard input
         file: String,
@@ -54,7 +54,7 @@ enum TraceCommand {
         #[arg(long, value_name = "N", default_value_t = Count::new(20))]
         instructions: Count,
     },
-    /// Convert a foreign trace or a workload into a trace of ours, or ours into a foreign one
+    /// Convert a foreign trace or a workload into a Perforate trace, or a Perforate trace into a foreign one
     #[command(after_help = "Examples:
   perforate trace convert 429.mcf.champsimtrace.xz -o mcf.trace
   perforate trace convert drmemtrace.app.7.0000.dir -o app.trace
@@ -83,10 +83,10 @@ docs/foreign-traces.md says what each lacks and what is assumed instead.")]
     },
 }
 
-/// Compression level where none is given.
+/// Default compression level.
 const LEVEL: i32 = 3;
 
-/// Runs the subcommand.
+/// Describes or converts a trace.
 pub fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
     match &arguments.command {
         TraceCommand::Info { file } => info(file),
@@ -106,14 +106,15 @@ struct Contents {
     writes: u64,
     branches: u64,
     events: u64,
-    /// Pages of data, of each process its own.
+    /// Data pages of each process.
     pages: HashSet<(ProcessId, u64)>,
     processes: BTreeSet<ProcessId>,
     threads: BTreeSet<ThreadId>,
     running: (ProcessId, ThreadId),
-    /// Gaps between windows, and the instructions in them.
+    /// Number of gaps between windows.
     gaps: u64,
-    passed: u64,
+    /// Instructions in gaps.
+    skipped: u64,
 }
 
 impl Contents {
@@ -130,53 +131,51 @@ impl Contents {
                 }
             }
         }
-        self.hear(chunk);
+        self.count_events(chunk);
         let branch =
             |instruction: &&Instruction| instruction.branch != perforate_types::Branch::None;
         self.branches += chunk.instructions.iter().filter(branch).count() as u64;
     }
-}
 
-impl Contents {
-    /// Learns from a chunk's events who ran, and what was passed over.
-    fn hear(&mut self, chunk: &Chunk) {
+    /// Counts processes, threads and gaps from the events of a chunk.
+    fn count_events(&mut self, chunk: &Chunk) {
         let mut from = 0;
         for (at, event) in &chunk.events {
             match event {
                 ProgramEvent::Switch { process, thread } => {
-                    self.count_runner(from < *at);
+                    self.count_thread(from < *at);
                     (self.running, from) = ((*process, *thread), *at);
                 }
                 ProgramEvent::Gap { instructions } => {
                     self.gaps += 1;
-                    self.passed = self.passed.saturating_add(*instructions);
+                    self.skipped = self.skipped.saturating_add(*instructions);
                 }
                 _ => {}
             }
         }
-        self.count_runner((from as usize) < chunk.instructions.len());
+        self.count_thread((from as usize) < chunk.instructions.len());
     }
 
-    fn count_runner(&mut self, has_run: bool) {
+    fn count_thread(&mut self, has_run: bool) {
         if has_run {
             self.processes.insert(self.running.0);
             self.threads.insert(self.running.1);
         }
     }
 
-    /// What several processes and samples have, and other traces do not.
-    fn remarks(&self) -> String {
+    /// Lines for traces of several threads or with gaps.
+    fn details(&self) -> String {
         let mut text = String::new();
         if self.threads.len() > 1 {
             let (processes, threads) = (self.processes.len(), self.threads.len());
             text += &format!("processes     {processes}\nthreads       {threads}\n");
         }
-        if self.passed > 0 {
-            let all = self.instructions.saturating_add(self.passed);
+        if self.skipped > 0 {
+            let all = self.instructions.saturating_add(self.skipped);
             text += &format!(
                 "gaps          {}, {} instructions passed over: multiply counts by {:.2}\n",
                 self.gaps,
-                self.passed,
+                self.skipped,
                 all as f64 / self.instructions.max(1) as f64,
             );
         }
@@ -184,7 +183,7 @@ impl Contents {
     }
 }
 
-/// Opens a trace by its path or its name, which is not that of a workload.
+/// Opens a trace by its path or name. Refuses the name of a workload.
 fn open_recorded(file: &str) -> Result<(String, Box<dyn Source>), Failure> {
     if WorkloadSpec::is_workload(file) && !Path::new(file).exists() {
         return Err(Failure::Usage(format!(
@@ -222,7 +221,7 @@ fn info(file: &str) -> Result<(), Failure> {
         contents.pages.len(),
         (contents.pages.len() * 4096) >> 20,
         contents.events,
-        contents.remarks(),
+        contents.details(),
         has(metadata.has_events),
         has(metadata.has_dependencies),
         has(metadata.has_branches),
@@ -231,7 +230,7 @@ fn info(file: &str) -> Result<(), Failure> {
         text += &format!("recorded      {recording}\n");
     }
     if metadata.format == TraceFormat::Drmemtrace.name() {
-        text += &beside(split_format(Path::new(&path)).1, &contents)?;
+        text += &drmemtrace_files(split_format(Path::new(&path)).1, &contents)?;
     }
     text += &notes(&recording_notes(metadata), COLUMNS);
     text += &notes(&metadata.assumptions, COLUMNS);
@@ -241,8 +240,8 @@ fn info(file: &str) -> Result<(), Failure> {
     print(&text)
 }
 
-/// What lies beside a trace of drmemtrace: where its pages lay in memory, and who ran where.
-fn beside(path: &Path, contents: &Contents) -> Result<String, Failure> {
+/// Lines about the files beside a drmemtrace trace: its page map and its schedule.
+fn drmemtrace_files(path: &Path, contents: &Contents) -> Result<String, Failure> {
     let mut text = String::new();
     if let Some(map) = PageMap::beside(path)? {
         let sizes: Vec<String> = map
@@ -326,7 +325,7 @@ fn event_line(event: &ProgramEvent) -> String {
     line + "\n"
 }
 
-/// As in `/proc/PID/maps`: `rw-`.
+/// Permissions as in `/proc/PID/maps`: `rw-`.
 fn rights(permissions: Permissions, accessible: bool) -> String {
     let letter = |allowed, letter| if accessible && allowed { letter } else { '-' };
     [letter(true, 'r'), letter(permissions.write, 'w'), letter(permissions.execute, 'x')]
@@ -357,7 +356,7 @@ fn line(instruction: &Instruction, accesses: &[MemoryAccess]) -> String {
     line.trim_end().to_owned() + "\n"
 }
 
-/// Bytes of a file, or of the files of a folder and the folders in it.
+/// Size of a file, or of all files in a folder, in bytes.
 fn length_on_disk(path: &Path) -> u64 {
     if path.as_os_str() == STANDARD_INPUT {
         return standard_input_bytes();
@@ -370,12 +369,12 @@ fn length_on_disk(path: &Path) -> u64 {
     entries.map(|entry| length_on_disk(&entry.path())).sum()
 }
 
-/// The ending of a file's name that is not that of our traces.
+/// File extension, unless it is `.trace`.
 fn foreign_ending(output: &Path) -> Option<&str> {
     output.extension()?.to_str().filter(|ending| *ending != "trace")
 }
 
-/// Part of the source that is written.
+/// Format of the written trace.
 struct Target {
     format: TraceFormat,
     compression: Compression,
@@ -400,7 +399,7 @@ impl Target {
         let format = named.or(by_name).unwrap_or(TraceFormat::Perforate);
         if format == TraceFormat::Perforate && compression != Compression::None {
             return Err(Failure::Usage(format!(
-                "-o {}: traces of ours are compressed already; expected a name without .xz, .gz \
+                "-o {}: Perforate traces are compressed already; expected a name without .xz, .gz \
                  or .zst, or --to champsim or csv",
                 output.display()
             )));
@@ -452,8 +451,8 @@ fn convert(
     print(&format!("{}: {text}", output.display()))
 }
 
-/// Gives all chunks of `source` to `write`.
-fn pass_on(
+/// Passes all chunks of `source` to `write`, with a progress bar.
+fn copy_chunks(
     source: &mut dyn Source,
     mut write: impl FnMut(&Chunk) -> Result<(), perforate_trace::TraceError>,
 ) -> Result<(), Failure> {
@@ -466,7 +465,7 @@ fn pass_on(
         done += chunk.instructions.len() as u64;
         bar.show(perforate_sim::Progress { done, total });
         if stop.load(Ordering::Relaxed) {
-            return Err(Failure::Stopped(bar.told()));
+            return Err(Failure::Stopped(bar.status()));
         }
     }
     Ok(())
@@ -480,9 +479,9 @@ fn write_ours(
 ) -> Result<String, Failure> {
     let options = WriterOptions { level, ..WriterOptions::default() };
     let mut writer = TraceWriter::on(file, path, &metadata_for(source), options)?;
-    pass_on(source, |chunk| write_chunk(&mut writer, chunk))?;
+    copy_chunks(source, |chunk| write_chunk(&mut writer, chunk))?;
     let summary = writer.finish()?;
-    Ok(report(summary, source))
+    Ok(summary_text(summary, source))
 }
 
 fn write_foreign(
@@ -493,9 +492,9 @@ fn write_foreign(
 ) -> Result<String, Failure> {
     let Target { format, compression, level } = *target;
     let mut writer = ForeignWriter::on(file, path, format, compression, level)?;
-    pass_on(source, |chunk| writer.write_chunk(chunk))?;
+    copy_chunks(source, |chunk| writer.write_chunk(chunk))?;
     let (summary, Losses { accesses, events }) = writer.finish()?;
-    let mut text = report(summary, source);
+    let mut text = summary_text(summary, source);
     let lacking = match target.format {
         TraceFormat::ChampSim => "sizes of accesses, lengths and operations of instructions",
         _ => "registers, branches and operations",
@@ -512,8 +511,8 @@ fn write_foreign(
     Ok(text)
 }
 
-/// Summary of what was written and of what the source lacked.
-fn report(summary: TraceSummary, source: &dyn Source) -> String {
+/// Summary of the written trace, with a warning if the source is incomplete.
+fn summary_text(summary: TraceSummary, source: &dyn Source) -> String {
     let per_instruction = summary.bytes as f64 / summary.instructions.max(1) as f64;
     let TraceSummary { instructions, accesses, events, bytes } = summary;
     let mut text = format!(

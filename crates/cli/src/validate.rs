@@ -1,4 +1,4 @@
-//! `perforate validate`.
+//! `perforate validate`: compares measurements of this machine with predictions.
 
 mod mosaic_text;
 mod mosaics;
@@ -17,10 +17,8 @@ use perforate_host::validate::{Effort, Options, ProgramSample, validate_mosaics}
 use perforate_os::Ageing;
 use perforate_sim::Machine;
 
-use crate::in_process::Told;
-use crate::output::print;
-use crate::progress::StageBars;
-use crate::settings::SettingFlags;
+use crate::options::SettingFlags;
+use crate::output::CommandOutput;
 use mosaics::MosaicArguments;
 
 /// Name of the hidden command that is a worker.
@@ -40,7 +38,7 @@ const WORKER: &str = "native-worker";
 Measures pointer chases of several sizes, random reads, updates and sequential reads, each with 4KB
 pages and with 2MB pages in turn, in processes of their own on one processor; records the same code,
 simulates it, and judges the effect of 2MB pages and absolute times, the answer first. Rows without an
-effect count for nothing. Hardware counters stand beside their predictions where there are some.
+effect are not counted. Hardware counters stand beside their predictions where there are some.
 Nothing is fitted to what is measured, and no setting of the system is changed. With layouts, parts of
 the memory have 2MB pages and parts have 4KB pages, all layouts take turns, and all ratios are to 4KB
 pages only. In a virtual machine the host's pages are unknown, so that each possibility is predicted.")]
@@ -75,7 +73,7 @@ pub struct ValidateArguments {
     /// Leave the built-in benchmarks out; needs a program
     #[arg(long)]
     program_only: bool,
-    /// Instructions of the program to pass over before the recorded part
+    /// Instructions of the program to skip before the recorded part
     #[arg(long, value_name = "N", default_value_t = Count::new(0))]
     skip: Count,
     /// Most instructions of the program to record, after which it is killed [default: 60 to 120 windows of
@@ -87,8 +85,8 @@ pub struct ValidateArguments {
     out: Option<PathBuf>,
     /// Print a JSON line for each row and one for all, and nothing else
     #[arg(long)]
-    json: bool,
-    /// Program to time and record too; with large pages on, glibc's malloc is told to ask for them
+    pub json: bool,
+    /// Program to time and record too; for runs with large pages, glibc's malloc is set to request them
     #[arg(last = true, value_name = "PROG ARGS…")]
     program: Vec<OsString>,
     #[command(flatten)]
@@ -112,14 +110,11 @@ pub fn worker(arguments: &WorkerArguments) -> Result<(), Failure> {
     serve(&job, &mut io::stdin().lock(), &mut io::stdout().lock()).map_err(failed)
 }
 
-/// Measures, predicts and compares.
-pub fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
-    let told = told(arguments, &mut StageBars::default())?;
-    print(if arguments.json { &told.json } else { &told.text })
-}
-
-/// Like `validate`, but prints nothing.
-pub fn told(arguments: &ValidateArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
+/// Measures this machine, predicts the measurements, and compares them.
+pub fn validate(
+    arguments: &ValidateArguments,
+    reporter: &mut dyn Reporter,
+) -> Result<CommandOutput, Failure> {
     let folder = arguments.out.as_deref().map(ResultFolder::named).transpose()?;
     let worker = worker_command()?;
     let options = arguments.options()?;
@@ -141,15 +136,15 @@ pub fn told(arguments: &ValidateArguments, reporter: &mut dyn Reporter) -> Resul
             ("results.jsonl".to_owned(), json_lines(&results)),
         ])?;
     }
-    Ok(Told { json: lines, text })
+    Ok(CommandOutput { json: lines, text })
 }
 
-/// Words that start this program as a worker.
+/// Command that starts this program as a worker.
 fn worker_command() -> Result<WorkerCommand, Failure> {
     let failed = |source| Failure::Machine { action: "finding this program", source };
-    let mut words = Program::own().map_err(failed)?.words.into_iter();
-    let program = words.next().unwrap_or_default().into();
-    Ok(WorkerCommand { program, arguments: words.chain([WORKER.into()]).collect() })
+    let mut command = Program::own().map_err(failed)?.command.into_iter();
+    let program = command.next().unwrap_or_default().into();
+    Ok(WorkerCommand { program, arguments: command.chain([WORKER.into()]).collect() })
 }
 
 impl ValidateArguments {
@@ -163,7 +158,7 @@ impl ValidateArguments {
     }
 
     fn options(&self) -> Result<Options, Failure> {
-        let has_program = !self.program.is_empty() || self.mosaics.has_programs();
+        let has_program = !self.program.is_empty() || self.mosaics.programs.is_some();
         let needs_program = [
             (self.program_only, "--program-only"),
             (self.skip.get() > 0, "--skip"),

@@ -1,5 +1,5 @@
-//! `--vary KEY=A,B,C`: one comparison for each value of an option or of a key of the machine; given twice,
-//! one for each value of the first with each of the second.
+//! `--vary KEY=A,B,C`: one comparison for each value of an option or machine key. With two keys, one for
+//! each pair of values.
 
 use std::str::FromStr;
 
@@ -8,13 +8,14 @@ use perforate_config::{Count, Share, Size, read};
 use perforate_sim::{MachineFile, RunResult, RunSpec};
 use serde_json::{Value, json};
 
-/// Most runs: values times schemes times seeds. A larger sweep can be continued if it is an experiment.
+/// Maximum number of runs: values × schemes × seeds. Larger sweeps should be experiments, which can be
+/// continued.
 const MOST_RUNS: u64 = 1_024;
 
-/// Largest number of keys.
+/// Maximum number of keys.
 const MOST_KEYS: usize = 2;
 
-/// A key and the values that it takes in turn.
+/// A key and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vary {
     key: String,
@@ -28,7 +29,7 @@ impl FromStr for Vary {
         let Some((key, values)) = text.split_once('=') else {
             return Err(format!("{text:?} has no values; expected KEY=A,B,…"));
         };
-        // Values with commas of their own have semicolons between them.
+        // Values that contain commas are separated by semicolons.
         let separator = if values.contains(';') { ';' } else { ',' };
         let values: Vec<String> =
             values.split(separator).map(|value| value.trim().to_owned()).collect();
@@ -47,38 +48,38 @@ impl FromStr for Vary {
 }
 
 impl Vary {
-    /// True if this option or key changes.
-    pub fn is_of(&self, key: &str) -> bool {
+    /// True if this option or key is varied.
+    pub fn is_for(&self, key: &str) -> bool {
         self.key == key
     }
 
-    /// True if a note says only that the key has another value than in the machine file.
-    pub fn is_told_by(&self, note: &str) -> bool {
+    /// True if a note says only that the key overrides the machine file.
+    pub fn is_stated_by(&self, note: &str) -> bool {
         note.starts_with(&MachineFile::set_to(&self.key))
     }
 }
 
-/// A comparison of several: its options, and the values that make it.
+/// One of several comparisons.
 pub struct Variant {
-    /// All options.
+    /// Options with the varied values.
     pub request: RunRequest,
-    /// Keys and values; empty if nothing is varied.
+    /// Varied keys and their values; empty without `--vary`.
     varied: Vec<Setting>,
 }
 
-/// A key and its value in one comparison.
+/// Value of a key in one comparison.
 #[derive(Clone)]
 struct Setting {
     key: String,
     value: String,
-    /// True for an option that takes a count, in which `k` is 1,000 and not 1,024 bytes.
+    /// True if the value is a count, in which `k` is 1,000, and not a size.
     is_count: bool,
 }
 
-/// The comparisons that are asked for, one if nothing is varied; `runs_each` is how many runs each has.
+/// Comparisons to run; one without `--vary`. Each has `runs_each` runs.
 ///
 /// # Errors
-/// There is no such option or key, there are too many keys, or too many runs.
+/// An unknown option or key, too many keys, or too many runs.
 pub fn variants(
     keys: &[Vary],
     request: RunRequest,
@@ -131,14 +132,14 @@ fn failure(error: WithError) -> Failure {
 }
 
 impl Variant {
-    /// Keys and values, for a progress bar; none if nothing is varied.
+    /// Keys and values for a progress bar; `None` without `--vary`.
     pub fn name(&self) -> Option<String> {
         let text = |Setting { key, value, .. }: &Setting| format!("{key}={value}");
         let texts: Vec<_> = self.varied.iter().map(text).collect();
         (!texts.is_empty()).then(|| texts.join(", "))
     }
 
-    /// Says in results which values they are of.
+    /// Adds the varied keys and values to results.
     pub fn mark(&self, results: &mut [RunResult]) {
         let setting = |Setting { key, value, is_count }: &Setting| {
             let (number, unit) = number(value, *is_count).unzip();
@@ -165,7 +166,7 @@ fn is_count(key: &str) -> bool {
     option.is_some_and(|option| option.form.split(['|', '-']).any(is_number))
 }
 
-/// A value as a number, with the unit that follows it on an axis.
+/// Value as a number, with its unit on an axis.
 fn number(value: &str, is_count: bool) -> Option<(f64, &'static str)> {
     if let Some(percent) = value.strip_suffix('%') {
         read::<Share>(value).ok()?;
@@ -180,7 +181,8 @@ fn number(value: &str, is_count: bool) -> Option<(f64, &'static str)> {
     read::<Size>(value).ok().map(|size| (size.bytes() as f64 / f64::from(1 << 20), "M"))
 }
 
-/// Says of values that change nothing that they do; of a grid, with each value of the other key.
+/// Adds notes on values that change no figure. In a grid, results are compared for each value of the
+/// other key.
 pub fn note_without_effect(keys: &[Vary], results: &mut [RunResult]) {
     let notes: Vec<String> =
         (0..keys.len()).filter_map(|place| without_effect(keys, place, results)).collect();
@@ -205,14 +207,14 @@ fn without_effect(keys: &[Vary], place: usize, results: &[RunResult]) -> Option<
     }
 }
 
-/// The value that a result has of the first key or the second.
+/// Value of the first or second varied key in a result.
 fn value_of(result: &RunResult, place: usize) -> Option<&str> {
     let varied = result.config.get("varied")?;
     let varied = if place == 0 { varied } else { varied.get("second")? };
     varied.get("value")?.as_str()
 }
 
-/// All that was found, without what it was made from.
+/// A result without configuration, notes and machine.
 fn figures(result: &RunResult) -> Value {
     let machine = String::new();
     let all = RunResult { config: Value::Null, notes: Vec::new(), machine, ..result.clone() };

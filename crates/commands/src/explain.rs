@@ -1,10 +1,10 @@
 //! Step-by-step explanations of address translations (`perforate explain`).
 
 use perforate_mmu::Case;
-use perforate_report::text::{Column, columns, wrapped};
-use perforate_sim::{Composition, Explanation, ResolvedRun, SimError, Situation};
+use perforate_report::text::{rows, wrapped};
+use perforate_sim::{Composition, Explained, Explanation, ResolvedRun, SimError, Situation};
 use perforate_types::VirtualAddress;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{Failure, RunRequest};
 
@@ -79,89 +79,33 @@ impl Explanations {
         text
     }
 
-    /// Structured form, for JSON.
-    pub fn record(&self) -> Record<'_> {
-        let addresses = self.all.iter().map(AddressRecord::of).collect();
-        Record { scheme: &self.scheme, machine: &self.machine, memory: &self.memory, addresses }
+    /// Structured form, for JSON: each address with its translation in each state that the TLBs can be in
+    /// for it.
+    pub fn record(&self) -> Value {
+        let step = |step: &Explained| {
+            let Explained { text, cold_cycles, warm_cycles, .. } = step;
+            json!({"text": text, "cold_cycles": cold_cycles, "warm_cycles": warm_cycles})
+        };
+        let translation = |explanation: &Explanation| {
+            let (cold_cycles, warm_cycles) = explanation.cycles();
+            json!({
+                "situation": situation(explanation.situation), "case": case(explanation),
+                "cold_cycles": cold_cycles, "warm_cycles": warm_cycles,
+                "steps": explanation.steps.iter().map(step).collect::<Value>(),
+            })
+        };
+        let address = |(address, found): &(VirtualAddress, Vec<Explanation>)| {
+            json!({
+                "address": address.value(),
+                "physical": found.first().map(|first| first.physical.value()),
+                "translations": found.iter().map(translation).collect::<Value>(),
+            })
+        };
+        json!({
+            "scheme": self.scheme, "machine": self.machine, "memory": self.memory,
+            "addresses": self.all.iter().map(address).collect::<Value>(),
+        })
     }
-}
-
-/// Structured form of the explanations.
-#[derive(Serialize)]
-pub struct Record<'a> {
-    /// Name of the scheme.
-    pub scheme: &'a str,
-    /// Name of the machine.
-    pub machine: &'a str,
-    /// Description of the memory state.
-    pub memory: &'a str,
-    /// Explained addresses.
-    pub addresses: Vec<AddressRecord<'a>>,
-}
-
-/// An address, and its translation in each state that the TLBs can be in for it.
-#[derive(Serialize)]
-pub struct AddressRecord<'a> {
-    /// The virtual address.
-    pub address: u64,
-    /// Physical address; none if an access would be a page fault.
-    pub physical: Option<u64>,
-    /// Translations of the address, one per TLB state.
-    pub translations: Vec<TranslationRecord<'a>>,
-}
-
-impl<'a> AddressRecord<'a> {
-    fn of((address, found): &'a (VirtualAddress, Vec<Explanation>)) -> Self {
-        Self {
-            address: address.value(),
-            physical: found.first().map(|first| first.physical.value()),
-            translations: found.iter().map(TranslationRecord::of).collect(),
-        }
-    }
-}
-
-/// One translation of an address.
-#[derive(Serialize)]
-pub struct TranslationRecord<'a> {
-    /// State that was flushed before the translation.
-    pub situation: &'static str,
-    /// Translation case of the perforated-pages paper (P §IV.D).
-    pub case: String,
-    /// Total latency of the steps with empty data caches, in cycles.
-    pub cold_cycles: u64,
-    /// Cycles of all steps where every line read is in the first cache that the walker asks.
-    pub warm_cycles: u64,
-    /// Steps in order.
-    pub steps: Vec<StepRecord<'a>>,
-}
-
-impl<'a> TranslationRecord<'a> {
-    fn of(explanation: &'a Explanation) -> Self {
-        let (cold_cycles, warm_cycles) = explanation.cycles();
-        let steps = explanation.steps.iter().map(|step| StepRecord {
-            text: &step.text,
-            cold_cycles: step.cold_cycles,
-            warm_cycles: step.warm_cycles,
-        });
-        Self {
-            situation: situation(explanation.situation),
-            case: case(explanation),
-            cold_cycles,
-            warm_cycles,
-            steps: steps.collect(),
-        }
-    }
-}
-
-/// One step of a translation.
-#[derive(Serialize)]
-pub struct StepRecord<'a> {
-    /// Action of the step and its outcome.
-    pub text: &'a str,
-    /// Latency with empty data caches, in cycles.
-    pub cold_cycles: u64,
-    /// Cycles where every line read is in the first cache that the walker asks.
-    pub warm_cycles: u64,
 }
 
 fn one(explanation: &Explanation, width: usize) -> String {
@@ -170,18 +114,16 @@ fn one(explanation: &Explanation, width: usize) -> String {
         Case::BesideFirstLevel => "direct segment beside the L1 TLB: the address lies in it",
         _ => "L1 TLB: nothing found",
     };
-    let mut rows = vec![(first, 0, 0)];
+    let mut lines = vec![(first, 0, 0)];
     let steps = explanation.steps.iter();
-    rows.extend(steps.map(|step| (step.text.as_str(), step.cold_cycles, step.warm_cycles)));
-    rows.push(("all together", cold, warm));
-    let table = columns(
+    lines.extend(steps.map(|step| (step.text.as_str(), step.cold_cycles, step.warm_cycles)));
+    lines.push(("all together", cold, warm));
+    let table = rows(
+        &lines,
         &[
-            Column::texts("", rows.iter().map(|row| format!("    {}", row.0)).collect()),
-            Column::numbers(
-                "cycles, caches empty",
-                rows.iter().map(|row| row.1.to_string()).collect(),
-            ),
-            Column::numbers("warm", rows.iter().map(|row| row.2.to_string()).collect()),
+            ("", &|line| format!("    {}", line.0)),
+            ("cycles, caches empty", &|line| line.1.to_string()),
+            ("warm", &|line| line.2.to_string()),
         ],
         width,
     );

@@ -37,7 +37,7 @@ pub enum Failure {
         problem: String,
     },
     /// Failure of the simulation.
-    #[error("{}", told(.0))]
+    #[error("{}", describe(.0))]
     Simulation(#[from] SimError),
     /// A trace that cannot be read or written.
     #[error(transparent)]
@@ -69,23 +69,23 @@ pub enum Failure {
     /// A file cannot be written.
     #[error("{}: cannot be written: {source}", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// An operation that the operating system refused.
     #[error("{action}: {source}")]
     Machine {
-        /// Attempted operation.
+        /// Operation that the operating system refused.
         action: &'static str,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A stored snapshot cannot be read.
     #[error("{}: {problem}", path.display())]
     Snapshot {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Problem with the stored snapshot.
         problem: String,
@@ -125,17 +125,7 @@ impl Failure {
                 format!("set={{{}}}: {problem}", pairs.join(", "))
             }
             Self::Simulation(SimError::Config(error)) => {
-                let (path, problem) = (error.path().collect::<Vec<_>>(), error.problem());
-                match path.split_first() {
-                    Some((&"host", [key, keys @ ..])) => {
-                        let host_key = format!("host_{}", key.replace('-', "_"));
-                        [&[host_key.as_str()], keys, &[problem]].concat().join(": ")
-                    }
-                    Some((key, keys)) => {
-                        [&[key.replace('-', "_").as_str()], keys, &[problem]].concat().join(": ")
-                    }
-                    None => problem.to_owned(),
-                }
+                of_option(error, |option| option.replace('-', "_"))
             }
             other => other.to_string(),
         }
@@ -183,17 +173,24 @@ fn flags(settings: &[(String, String)]) -> String {
     flags.join(" ")
 }
 
-/// An error of the simulation; one of an option names the flag.
-fn told(error: &SimError) -> String {
-    let SimError::Config(error) = error else { return error.to_string() };
+/// An error of the simulation; an error of an option names the flag.
+fn describe(error: &SimError) -> String {
+    match error {
+        SimError::Config(error) => of_option(error, |option| format!("--{option}")),
+        error => error.to_string(),
+    }
+}
+
+/// An error of an option with the option's name in front, which `name` makes of `memory` or `host-memory`.
+fn of_option(error: &ConfigError, name: fn(&str) -> String) -> String {
     let path: Vec<&str> = error.path().collect();
-    let (flag, keys) = match path.as_slice() {
-        ["host", key, keys @ ..] => (format!("--host-{key}: "), keys),
-        [key, keys @ ..] => (format!("--{key}: "), keys),
-        [] => (String::new(), &[][..]),
+    let (option, keys) = match path.as_slice() {
+        ["host", key, keys @ ..] => (Some(name(&format!("host-{key}"))), keys),
+        [key, keys @ ..] => (Some(name(key)), keys),
+        [] => (None, &[][..]),
     };
-    let keys = keys.iter().map(|key| format!("{key}: ")).collect::<String>();
-    format!("{flag}{keys}{}", error.problem())
+    let parts = option.as_deref().into_iter().chain(keys.iter().copied());
+    parts.chain([error.problem()]).collect::<Vec<_>>().join(": ")
 }
 
 impl From<ConfigError> for Failure {

@@ -1,5 +1,4 @@
-//! What commands do, whoever calls them: the command line, which has flags, or Python, which has
-//! keywords. Options become a run here, and results become files; nothing is printed.
+//! Actions of commands, for the command line, which has flags, and for Python, which has keywords. Options become a run here, and results become files; nothing is printed.
 //!
 //! - [`RunRequest`] is the specification of a run, and makes machine, memory and run of it;
 //! - [`explain`] puts translations into words;
@@ -20,9 +19,7 @@ mod schemes;
 mod settings;
 mod virtual_machine;
 
-pub use explain::{
-    AddressRecord, Explanations, Question, Record, StepRecord, TranslationRecord, explain,
-};
+pub use explain::{Explanations, Question, explain};
 pub use failure::Failure;
 pub use files::{write_text, write_whole};
 pub use keywords::with_keywords;

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use perforate_host::snapshot::{HostFiles, read_host};
 use perforate_sim::{MemorySnapshot, SimError};
 
-/// What stands for this machine where the file of a snapshot is named.
+/// Name of this machine in place of a snapshot's file.
 const HOST: &str = "host";
 
 /// The snapshot in a file, or of this machine's memory now; `progress` hears how many frames were read,

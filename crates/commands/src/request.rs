@@ -1,6 +1,6 @@
 //! A run that a command asks for: its specification, and the machine on which it is simulated.
 
-use perforate_config::{ConfigError, Given};
+use perforate_config::{ConfigError, OptionTexts};
 use perforate_host::machine::Processor;
 use perforate_sim::{Composition, Machine, ResolvedRun, RunSpec, scheme};
 use perforate_trace::bundled;
@@ -26,7 +26,7 @@ impl RunRequest {
     ///
     /// # Errors
     /// An invalid value or an unknown option.
-    pub fn new(given: Given, settings: MachineSettings) -> Result<Self, Failure> {
+    pub fn new(given: OptionTexts, settings: MachineSettings) -> Result<Self, Failure> {
         Ok(Self { spec: RunSpec::read(given)?, settings })
     }
 

@@ -38,7 +38,7 @@ pub struct Written {
     path: PathBuf,
     /// The results took the place of others.
     is_replaced: bool,
-    /// Where `results/latest` is something of the user's.
+    /// True if `results/latest` is a file of the user and was left alone.
     is_latest_kept: bool,
 }
 

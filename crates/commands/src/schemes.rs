@@ -1,5 +1,6 @@
 //! Selection of the schemes to compare.
 
+use perforate_records::Roles;
 use perforate_sim::{Composition, SimError};
 
 /// Schemes where one side of the pairs is not named.
@@ -37,13 +38,9 @@ pub fn schemes(
 /// # Panics
 /// Never: there is a scheme of that name, and any host takes it as a guest.
 pub fn with_free(mut schemes: Vec<Composition>, functional: bool) -> Vec<Composition> {
-    // As reports choose it (`report/src/comparison.rs`).
-    let is_bound = |scheme: &Composition| scheme.own.ideal_memory || scheme.own.free_translation;
-    let named = |name: &str| schemes.iter().find(|scheme| scheme.name() == name);
-    let reference = named("4k")
-        .or_else(|| named("4k+4k"))
-        .or_else(|| schemes.iter().find(|scheme| !is_bound(scheme)));
-    let host = reference.and_then(|reference| reference.host);
+    let vocabulary = perforate_sim::vocabulary();
+    let roles: Vec<Roles> = schemes.iter().map(|scheme| vocabulary.roles(&scheme.name())).collect();
+    let host = Roles::reference(&roles).and_then(|reference| schemes[reference].host);
     let free = match host {
         Some(host) => Composition::find(&format!("free+{}", host.name)),
         None => Composition::find("free"),

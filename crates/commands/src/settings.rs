@@ -38,7 +38,7 @@ impl MachineSettings {
         Ok(())
     }
 
-    /// What is wrong with the machine that they make, if they make none.
+    /// Error of a machine with these overrides, which names them if there are any.
     pub fn blame(&self, error: SimError) -> Failure {
         match error {
             SimError::Machine { problem, .. } if !self.is_empty() => {

@@ -1,4 +1,4 @@
-//! Partial sets of options that override another set.
+//! Overrides of some options of a set.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error};
 use serde::{Serialize, Serializer};
 
-use crate::{ConfigError, Given, Options, read, words, write};
+use crate::{ConfigError, OptionTexts, Options, read, words, write};
 
-/// Some options of `T`. Prints as `key=value,…` with those that were given, in their order.
+/// Overrides of some options of `T`. Displayed as `key=value,…`, in the order given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changes<T> {
     /// Keys of the overridden options, in order.
@@ -21,19 +21,19 @@ impl<T: Options> Changes<T> {
     /// Returns the options of `base` with the overrides applied.
     ///
     /// # Errors
-    /// If `T` cannot be read from what it is written as.
+    /// The result is not a valid `T`.
     pub fn over(&self, base: &T) -> Result<T, ConfigError> {
         let given = write::entries(&self.values);
         let merged = write::entries(base).into_iter().zip(given).map(|(base, given)| {
             let is_given = self.keys.iter().any(|key| words::same(key, &base.0));
             if is_given { given } else { base }
         });
-        merged.collect::<Given>().read()
+        merged.collect::<OptionTexts>().read()
     }
 }
 
 impl<T> Changes<T> {
-    /// The options, with defaults for those that were not given.
+    /// The overrides, with defaults for all other options.
     pub fn values(&self) -> &T {
         &self.values
     }
@@ -66,7 +66,7 @@ impl<T: Options> Serialize for Changes<T> {
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Changes<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let given = Given::deserialize(deserializer)?;
+        let given = OptionTexts::deserialize(deserializer)?;
         let keys = given.entries().iter().map(|(key, _)| (*key).to_owned()).collect();
         let values = given.read().map_err(D::Error::custom)?;
         Ok(Self { keys, values })

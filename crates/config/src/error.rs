@@ -1,4 +1,4 @@
-//! An option that is wrong.
+//! Errors in options.
 
 use std::fmt::{self, Display};
 
@@ -15,12 +15,12 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// A problem with what is being read.
+    /// Error without a path.
     pub fn new(problem: impl Into<String>) -> Self {
         Self { path: Vec::new(), problem: problem.into() }
     }
 
-    /// Puts the error under a key: the value of the key was being read.
+    /// Adds a key to the path, from the inside out.
     #[must_use]
     pub fn under(mut self, key: impl Into<String>) -> Self {
         self.path.push(key.into());

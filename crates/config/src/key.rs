@@ -6,23 +6,23 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Address, Section, Share, Size, given, words};
+use crate::{Address, Section, Share, Size, option_texts, words};
 
 /// An option, for lists and help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// Name of the option in files and on the command line.
     pub name: String,
-    /// The form of its values: `SIZE`, `S%`, `eager|lazy`, as the type has it or the field says
+    /// Form of the values: `SIZE`, `S%`, `eager|lazy`. It comes from the type, or from the field
     /// (`#[schemars(extend("form" = "FILE"))]`).
     pub form: String,
     /// Default value as text; empty if the option is required or has no default text.
     pub default: String,
     /// Effect of the option: the doc comment of the field.
     pub help: String,
-    /// Effect in one line: from the row of the option's table, else the same as `help`.
+    /// Effect in one line: from the row of the option's table, or a copy of `help`.
     pub brief: String,
-    /// Section of the help; `None` if the struct is no [`Table`](crate::Table).
+    /// Section of the help; `None` if the struct is not a [`Table`](crate::Table).
     pub section: Option<Section>,
     /// True if only `--help` shows it.
     pub is_rare: bool,
@@ -39,7 +39,7 @@ pub struct Word {
     pub help: String,
 }
 
-/// All words of an enum, in order.
+/// Words of an enum, in order.
 pub fn words_of<T: JsonSchema>() -> Vec<Word> {
     let schema = SchemaSettings::default().into_generator().into_root_schema_for::<T>();
     let variants = alternatives(schema.as_value()).into_iter().flatten();
@@ -50,7 +50,7 @@ pub fn words_of<T: JsonSchema>() -> Vec<Word> {
     variants.filter_map(word).collect()
 }
 
-/// All options of a struct, in the order of its fields.
+/// Options of a struct, in the order of its fields.
 pub fn keys<T: JsonSchema + DeserializeOwned>() -> Vec<Key> {
     let key = |(name, property): (String, Value)| {
         let said = |of: &str| property.get(of).and_then(Value::as_str).map(str::to_owned);
@@ -78,19 +78,19 @@ pub(crate) fn properties<T: JsonSchema + DeserializeOwned>() -> Vec<(String, Val
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
         return Vec::new();
     };
-    // A field's other names are no properties.
-    let fields = given::fields::<T>().iter();
+    // Aliases of fields are not properties.
+    let fields = option_texts::fields::<T>().iter();
     fields.filter_map(|name| Some(((*name).to_owned(), properties.get(*name)?.clone()))).collect()
 }
 
-/// The first paragraph of a comment.
+/// First paragraph of a doc comment, without the full stop.
 fn help(property: &Value) -> String {
     let comment = property.get("description").and_then(Value::as_str).unwrap_or_default();
     let first = comment.split("\n\n").next().unwrap_or_default();
     first.replace('\n', " ").trim_end_matches('.').to_owned()
 }
 
-/// An optional value's schema is that of the value, or of nothing.
+/// Schemas of the variants of an enum, or of an optional value.
 fn alternatives(property: &Value) -> Option<&Vec<Value>> {
     ["anyOf", "oneOf"].iter().find_map(|key| property.get(key)?.as_array())
 }
@@ -137,7 +137,7 @@ fn form(property: &Value) -> Cow<'static, str> {
     .into()
 }
 
-/// Words of an enum: in a list, or each with a comment of its own.
+/// Words of an enum without comments on its variants, or the word of one variant.
 fn listed_words(property: &Value) -> Vec<&str> {
     let listed = property.get("enum").and_then(Value::as_array);
     let mut words: Vec<&str> = listed.into_iter().flatten().filter_map(Value::as_str).collect();
@@ -145,7 +145,7 @@ fn listed_words(property: &Value) -> Vec<&str> {
     words
 }
 
-/// A value as it is written, in the unit that its schema names.
+/// Text of a value, in the unit of its schema.
 pub(crate) fn text_of(value: &Value, property: &Value) -> String {
     let unit = property.get("format").and_then(Value::as_str);
     match value {

@@ -1,31 +1,31 @@
-//! Output files: whole or not there. All that writes to a path which a user names writes through here.
+//! Output files: complete or absent. Every path that a user names for output is written through here.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Most links that lead from one to the next; Linux has the same limit.
-const MOST_LINKS: usize = 40;
-/// Most unfinished files of one name that are stepped around.
-const MOST_UNFINISHED: usize = 1000;
+/// Maximum length of a chain of symbolic links; Linux has the same limit.
+const MAX_LINKS: usize = 40;
+/// Maximum number of unfinished files beside one file.
+const MAX_UNFINISHED: usize = 1000;
 
-/// A file that takes its name once it is whole, in place of a regular file of that name. Until then it
-/// is `NAME.partial` beside it (`NAME.partial2` and so on where there is a file of that name), and it
-/// is removed if it is dropped before [`NewFile::finish`].
+/// A file that gets its name when it is complete, replacing a regular file of that name. Until then it is
+/// called `NAME.partial` (or `NAME.partial2` and so on if such a file exists). Dropping it before
+/// [`NewFile::finish`] removes it.
 ///
-/// What exists and is no regular file (a device, a pipe) is never replaced, but written to directly. A
-/// link stays one: what it leads to is replaced or written to.
+/// A device or a pipe is not replaced, but written to directly. A symbolic link is kept, and its target
+/// is replaced or written to.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
-    /// Name until the file is finished, and the final one; none where it is written to directly.
+    /// Temporary and final path; `None` if the file is written to directly.
     renamed: Option<(PathBuf, PathBuf)>,
 }
 
-/// Place that a path leads to.
+/// Target of a path, after all symbolic links.
 enum Target {
-    /// A regular file, or none yet. Its path has no link at its end.
+    /// Path of a regular file, which may not exist yet.
     Regular(PathBuf),
     /// A device, a pipe, or an open file without a name.
     Direct,
@@ -35,7 +35,7 @@ impl NewFile {
     /// Opens the temporary file that becomes the file at `path`.
     ///
     /// # Errors
-    /// The path is a directory, or what is there or its folder cannot be written.
+    /// The path is a directory, or the file or its folder cannot be written.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
         match target(path.as_ref())? {
             Target::Direct => {
@@ -55,11 +55,10 @@ impl NewFile {
         }
     }
 
-    /// The folder in which the file at `path` would be written; none where it would be written to
-    /// directly.
+    /// Folder of the file at `path`; `None` for a device or a pipe.
     ///
     /// # Errors
-    /// The path is a directory, or its folder is not there.
+    /// The path is a directory, or its folder does not exist.
     pub fn folder(path: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
         let Target::Regular(path) = target(path.as_ref())? else { return Ok(None) };
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -81,7 +80,7 @@ impl NewFile {
     /// Gives the file its name.
     ///
     /// # Errors
-    /// It cannot be renamed; nothing remains of it then.
+    /// The file cannot be renamed. It is removed then.
     pub fn finish(mut self) -> io::Result<()> {
         if let Some((partial, path)) = self.renamed.take() {
             fs::rename(&partial, path).inspect_err(|_| drop(fs::remove_file(&partial)))?;
@@ -108,19 +107,19 @@ impl Drop for NewFile {
     }
 }
 
-/// Writes a text to a file. On an error, the file stays as it was.
+/// Writes a text to a file. After an error, the file is unchanged.
 ///
 /// # Errors
-/// As [`NewFile::create`], and if the text cannot be written.
+/// Errors of [`NewFile::create`] and of writing.
 pub fn write_text(path: impl AsRef<Path>, text: &str) -> io::Result<()> {
     write_texts(&[(path, text)]).map_err(|(_, error)| error)
 }
 
-/// Writes files that belong together: all are written before the first takes its name, so that none is
-/// new beside an old one where there is no room for all.
+/// Writes several files: all are written before the first gets its name. If the disk is full, all old files
+/// remain.
 ///
 /// # Errors
-/// The number of the file that cannot be written, and why not.
+/// Index of the file that cannot be written, and the error.
 pub fn write_texts<P: AsRef<Path>, T: AsRef<str>>(
     files: &[(P, T)],
 ) -> Result<(), (usize, io::Error)> {
@@ -138,18 +137,18 @@ pub fn write_texts<P: AsRef<Path>, T: AsRef<str>>(
 
 fn target(path: &Path) -> io::Result<Target> {
     let mut path = path.to_owned();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         match fs::metadata(&path) {
             Ok(facts) if facts.is_dir() => {
                 return Err(io::Error::other("this is a directory; expected a file"));
             }
             Ok(facts) if !facts.is_file() => return Ok(Target::Direct),
-            // An open file that has no name any more (/proc/self/fd/1) leads nowhere.
+            // /proc/self/fd/1 may be an open file that has been deleted.
             Ok(_) => return Ok(fs::canonicalize(&path).map_or(Target::Direct, Target::Regular)),
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             Err(_) => {}
         }
-        // A link that leads to nothing yet leads to the new file.
+        // The target of a dangling link is the new file.
         match fs::read_link(&path) {
             Ok(next) => path = path.parent().unwrap_or(Path::new("")).join(next),
             Err(_) => return Ok(Target::Regular(path)),
@@ -158,12 +157,12 @@ fn target(path: &Path) -> io::Result<Target> {
     Err(io::Error::other("too many links lead on from one to the next"))
 }
 
-/// A new file beside `path`: never one that is there, be it a link to elsewhere or another process's.
+/// Creates the temporary file beside `path`. Existing files are not touched.
 fn create_partial(path: &Path) -> io::Result<(PathBuf, File)> {
     if path.file_name().is_none() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "no name of a file"));
     }
-    for number in 1..=MOST_UNFINISHED {
+    for number in 1..=MAX_UNFINISHED {
         let mut partial: OsString = path.as_os_str().to_owned();
         partial.push(".partial");
         if number > 1 {
@@ -175,7 +174,7 @@ fn create_partial(path: &Path) -> io::Result<(PathBuf, File)> {
             Err(error) => return Err(error),
         }
     }
-    let problem = format!("{MOST_UNFINISHED} unfinished files of this name lie beside it");
+    let problem = format!("{MAX_UNFINISHED} unfinished files of this name lie beside it");
     Err(io::Error::new(ErrorKind::AlreadyExists, problem))
 }
 
@@ -281,12 +280,12 @@ mod tests {
     #[test]
     fn what_cannot_be_written_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        let told = |path: &Path| write_text(path, "x").unwrap_err().to_string();
-        assert_eq!(told(folder.path()), "this is a directory; expected a file");
-        assert_eq!(told(Path::new("")), "no name of a file");
-        assert!(told(&folder.path().join("no/such")).contains("No such file"));
+        let problem = |path: &Path| write_text(path, "x").unwrap_err().to_string();
+        assert_eq!(problem(folder.path()), "this is a directory; expected a file");
+        assert_eq!(problem(Path::new("")), "no name of a file");
+        assert!(problem(&folder.path().join("no/such")).contains("No such file"));
         assert!(write_text("/dev/full", "x").is_err() && Path::new("/dev/full").exists());
-        let problem = NewFile::folder(folder.path().join("no/such")).unwrap_err().to_string();
-        assert_eq!(problem, "its folder does not exist");
+        let error = NewFile::folder(folder.path().join("no/such")).unwrap_err().to_string();
+        assert_eq!(error, "its folder does not exist");
     }
 }

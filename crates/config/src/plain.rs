@@ -1,9 +1,8 @@
-//! Messages of libraries about values, in words that do not name types of a programming language.
+//! Plain wording for messages of libraries, which name types of Rust.
 
 use crate::words;
 
-/// A message of serde, of the standard library's numbers or of clap about a value, in plain words: what would
-/// be right, and what there is instead. Other messages stay as they are.
+/// Rewords serde's messages about values: what was expected, and the value. Other messages are not changed.
 pub fn plain(message: &str) -> String {
     of_type(message).or_else(|| of_word(message)).unwrap_or_else(|| message.to_owned())
 }
@@ -17,14 +16,14 @@ fn of_type(message: &str) -> Option<String> {
     Some(format!("expected {}, not {}", type_in_words(expected), found_in_words(found)))
 }
 
-/// `unknown variant `x`, expected one of `a`, `b``, and the same with two or one.
+/// `unknown variant `x`, expected one of `a`, `b``, or with one or two words.
 fn of_word(message: &str) -> Option<String> {
     let (word, known) = message.strip_prefix("unknown variant `")?.split_once('`')?;
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
     Some(words::none_of(word, &known))
 }
 
-/// A type of Rust, as serde names it.
+/// Description of a type of Rust.
 fn type_in_words(name: &str) -> String {
     let largest = |most: u64| format!("a whole number of at most {most}, such as 8");
     match name {
@@ -47,7 +46,7 @@ fn type_in_words(name: &str) -> String {
     }
 }
 
-/// Value that serde found, in words: its kind, and the value if it is short.
+/// Description of the value in serde's message.
 fn found_in_words(found: &str) -> &str {
     match found {
         "map" => "keys and values",

@@ -1,4 +1,4 @@
-//! The program that runs: its own file, and the words that start it again.
+//! The running program: its file, and the command that starts it again.
 
 use std::env;
 use std::ffi::OsString;
@@ -6,33 +6,33 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// A program that is not the executable of its process, such as a module in an interpreter.
+/// The running program: the executable of this process, or a module of an interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The file with its code.
+    /// File with the code.
     pub file: PathBuf,
-    /// Words that start the program as a command, before the command's arguments.
-    pub words: Vec<OsString>,
+    /// Command line that starts the program, without arguments of its own.
+    pub command: Vec<OsString>,
 }
 
-static HOSTED: OnceLock<Program> = OnceLock::new();
+static EMBEDDED: OnceLock<Program> = OnceLock::new();
 
 impl Program {
-    /// Says that this program runs in another's process. The first that says so is it.
+    /// Declares that this program is embedded in another process. Only the first call has an effect.
     pub fn set(self) {
-        let _ = HOSTED.set(self);
+        let _ = EMBEDDED.set(self);
     }
 
-    /// The program that runs: the one that said so, else the executable of this process.
+    /// The program that was declared by [`Self::set`], or the executable of this process.
     ///
     /// # Errors
-    /// The system does not tell which executable it is.
+    /// The path of the executable is unknown.
     pub fn own() -> io::Result<Self> {
-        match HOSTED.get() {
+        match EMBEDDED.get() {
             Some(program) => Ok(program.clone()),
             None => {
                 let file = env::current_exe()?;
-                Ok(Self { words: vec![file.clone().into()], file })
+                Ok(Self { command: vec![file.clone().into()], file })
             }
         }
     }

@@ -1,37 +1,37 @@
-//! Reader of options as text: `key=value,key=value`, and of single values.
+//! Parser of options: `key=value,key=value`, and single values.
 
 use serde::de::{self, DeserializeOwned, DeserializeSeed, MapAccess, Visitor};
 
 use crate::unit::number;
-use crate::{ConfigError, Given, words};
+use crate::{ConfigError, OptionTexts, words};
 
-/// Reads a value: an option's whole text as the command line has it.
+/// Parses the text of an option.
 ///
-/// - A struct is `key=value,…`. A key alone is a flag: it sets a truth value, or is a word of its
-///   own where the field has it as another name (`clustered`). `default` is a list of nothing.
-/// - `none` is an option that is not set.
+/// - A struct is `key=value,…`. A key without a value is a flag: it sets a bool, or it is an alias of a
+///   field and its value (`clustered`). `default` is an empty list.
+/// - An `Option` is `none` or a value.
 /// - An enum is the word of a variant, or `variant=value`.
-/// - Truth values are `yes` and `no`, numbers as [`crate::Count`] has them.
+/// - A bool is `yes` or `no`. Whole numbers are written as for [`crate::Count`].
 ///
 /// # Errors
-/// The first problem, under the key at which it stands.
+/// The first problem, with the path of keys to it.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
     T::deserialize(Written::Text(text.trim()))
 }
 
-/// A value as it was written.
+/// Text of a value.
 #[derive(Clone, Copy)]
 pub(crate) enum Written<'a> {
     Text(&'a str),
     /// A key without a value.
     Flag(&'a str),
-    Group(&'a Given),
+    Group(&'a OptionTexts),
 }
 
 type Entries<'a> = Vec<(&'a str, Written<'a>)>;
 
 impl<'a> Written<'a> {
-    /// The text of a value that is neither a list nor a flag.
+    /// Text of a single value.
     fn text(self) -> Result<&'a str, ConfigError> {
         match self {
             Self::Text(text) => Ok(text),
@@ -58,7 +58,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Entries by the names that fields have.
+/// Entries with the names of fields as keys.
 pub(crate) fn as_fields<'a>(
     entries: Entries<'a>,
     fields: &'static [&'static str],
@@ -168,7 +168,7 @@ impl<'de> de::Deserializer<'de> for Written<'de> {
     }
 }
 
-/// A list on its way into a struct or map.
+/// Access of serde to a list.
 struct List<'a> {
     entries: std::vec::IntoIter<(&'a str, Written<'a>)>,
     value: Option<(&'a str, Written<'a>)>,
@@ -194,7 +194,7 @@ impl<'de> MapAccess<'de> for List<'de> {
     }
 }
 
-/// A variant of an enum, with its value if it has one.
+/// Access of serde to a variant of an enum.
 struct Variant<'a> {
     name: &'static str,
     value: Option<Written<'a>>,

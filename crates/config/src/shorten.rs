@@ -1,27 +1,26 @@
-//! Messages that quote what somebody wrote, however long that is.
+//! Length limit for quotations in messages.
 
-/// Characters of a quotation or a word that are kept of a long one.
+/// Characters that are kept of a long quotation or word.
 const KEPT: usize = 60;
-/// Longest quotation that is kept whole.
-const MOST_QUOTED: usize = 80;
-/// Longest word that is kept whole: paths and lists of options may be long.
-const MOST_WORD: usize = 300;
+/// Longest quotation that is not shortened.
+const MAX_QUOTATION: usize = 80;
+/// Longest word that is not shortened; paths and lists of options may be long.
+const MAX_WORD: usize = 300;
 
-/// A message with what it quotes at a readable length: a long text in quotation marks, or a long word, ends
-/// after 60 characters with `…`.
+/// Shortens long quotations and words of a message to 60 characters and `…`.
 pub fn shorten(message: &str) -> String {
     let mut short = String::with_capacity(message.len().min(4096));
     let mut rest = message;
     while let Some(first) = rest.chars().next() {
         let (piece, most, end) = if first == '"' {
             let (quoted, closing) = quotation(rest);
-            (quoted, MOST_QUOTED, closing)
+            (quoted, MAX_QUOTATION, closing)
         } else if first.is_whitespace() {
-            (&rest[..first.len_utf8()], MOST_WORD, "")
+            (&rest[..first.len_utf8()], MAX_WORD, "")
         } else {
             let is_end = |letter: char| letter.is_whitespace() || letter == '"';
             let end = rest.find(is_end).unwrap_or(rest.len());
-            (&rest[..end], MOST_WORD, "")
+            (&rest[..end], MAX_WORD, "")
         };
         rest = &rest[piece.len()..];
         match piece.chars().count() {
@@ -36,7 +35,7 @@ pub fn shorten(message: &str) -> String {
     short
 }
 
-/// A quotation at the beginning of a text, as `{:?}` writes it, and the mark that ends it.
+/// Splits off a quotation, as `{:?}` writes it, and its closing mark if there is one.
 fn quotation(text: &str) -> (&str, &'static str) {
     let mut is_escaped = false;
     for (place, letter) in text.char_indices().skip(1) {

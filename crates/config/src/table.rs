@@ -1,4 +1,4 @@
-//! Tables of options: a row says everything that the program knows of one option.
+//! Tables of options. A row has everything that the program knows about one option.
 //!
 //! [`options!`](crate::options) declares a struct with one field for each row. Flags of the command line,
 //! keys of experiment files, keywords of Python, help, lists and notes are derived from the rows.
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{Key, keys, words};
 
-/// Section of the help that an option stands in.
+/// Section of the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
     /// The program that runs.
@@ -74,32 +74,32 @@ pub struct Row<T: Table> {
     pub section: Section,
     /// True if only `--help` shows it, and `-h` does not.
     pub is_rare: bool,
-    /// True if a host cannot have it: it concerns the virtual machine as a whole.
+    /// True if the option applies to the virtual machine as a whole, and not to its host.
     pub is_guest_only: bool,
-    /// True if the ideal scheme runs without it.
+    /// True if the ideal scheme ignores the option.
     pub ideal_ignores: bool,
-    /// True if a snapshot of a real machine's memory says what this option would say.
+    /// True if the option contradicts a snapshot of a real machine's memory.
     pub snapshot_says: bool,
     /// One line for short help; empty if the comment of the field is short enough.
     pub brief: &'static str,
-    /// Form of the values in help (`FILE`); empty if the type of the field says it.
+    /// Form of the values in help (`FILE`); empty for the form of the field's type.
     pub form: &'static str,
-    /// Default in help, if the program has another one than the field.
+    /// Default in help, if it differs from the default of the field.
     pub default: &'static str,
     /// True if the value is not the default.
     pub is_set: fn(&T) -> bool,
-    /// Gives the option its default again.
+    /// Resets the option to its default.
     pub unset: fn(&mut T),
     /// Phrase for headings; `None` if the value needs none.
     pub phrase: fn(&T) -> Option<String>,
-    /// Reason why the value that is set changes nothing; `None` if it may change something.
+    /// Reason why the value has no effect; `None` if it may have one.
     pub idle: fn(&T, &T::Setting) -> Option<String>,
     /// Work that the option causes.
     pub work: Option<Work>,
 }
 
 impl<T: Table> Row<T> {
-    /// A row with nothing but a name and a place in the help.
+    /// Row with a name, a section, and defaults for the rest.
     pub const fn new(
         name: &'static str,
         section: Section,
@@ -132,7 +132,7 @@ impl<T: Table> Row<T> {
 
 /// A struct of options that [`options!`](crate::options) declares.
 pub trait Table: Sized + Serialize + DeserializeOwned + schemars::JsonSchema + 'static {
-    /// Circumstances that decide, besides the values, which options have an effect.
+    /// Facts about the run that decide which options have an effect.
     type Setting;
 
     /// The rows, in the order of the fields.
@@ -169,7 +169,7 @@ pub trait Table: Sized + Serialize + DeserializeOwned + schemars::JsonSchema + '
         Self::rows().iter().filter_map(|row| (row.phrase)(self)).collect()
     }
 
-    /// Options that are set and change nothing, each with the reason.
+    /// Options that are set without an effect, with the reasons.
     fn idle(&self, setting: &Self::Setting) -> Vec<(String, String)> {
         let reason = |row: &Row<Self>| Some((row.option(), (row.idle)(self, setting)?));
         self.set_rows().filter_map(reason).collect()
@@ -205,9 +205,9 @@ pub trait Table: Sized + Serialize + DeserializeOwned + schemars::JsonSchema + '
 /// assert_eq!(Swapping::keys()[1].default, "8");
 /// ```
 ///
-/// A row has a doc comment (the help), name, type, default (that of the type if left out), the
-/// [`Section`](crate::Section) of the help, and fields of [`Row`](crate::Row) that are not as usual. Fields
-/// in a second block, `and { … }`, are no options.
+/// A row has a doc comment (the help), name, type, default (of the type, if omitted), the
+/// [`Section`](crate::Section) of the help, and the fields of [`Row`](crate::Row) that differ from
+/// [`Row::new`](crate::Row::new). Fields in a second block, `and { … }`, are not options.
 #[macro_export]
 macro_rules! options {
     (

@@ -139,7 +139,7 @@ fn mistakes_say_where_and_what_would_be_right() {
 
 #[test]
 fn options_can_be_replaced() {
-    let mut given: Given = [("max-share", "10%"), ("bits", "3")].into_iter().collect();
+    let mut given: OptionTexts = [("max-share", "10%"), ("bits", "3")].into_iter().collect();
     given.replace("max_share", "20%");
     given.replace("every", "7");
     let policy: Policy = given.read().unwrap();
@@ -149,7 +149,7 @@ fn options_can_be_replaced() {
 
 #[test]
 fn options_come_one_by_one_and_in_groups() {
-    let given: Given =
+    let given: OptionTexts =
         [("memory", "16G"), ("host-memory", "20G"), ("host-policy", "bits=3"), ("seed", "7")]
             .into_iter()
             .collect();
@@ -162,10 +162,10 @@ fn options_come_one_by_one_and_in_groups() {
     let error = given.read::<Memory>().unwrap_err().to_string();
     assert_eq!(error, "there is no \"seed\"; there are memory, policy, host");
 
-    let given: Given = [("memory", "1G"), ("host-policy", "bits=x")].into_iter().collect();
+    let given: OptionTexts = [("memory", "1G"), ("host-policy", "bits=x")].into_iter().collect();
     let error = given.grouped("host").read::<Memory>().unwrap_err();
     assert_eq!(error.path().collect::<Vec<_>>(), ["host", "policy", "bits"]);
-    let error = Given::default().read::<Memory>().unwrap_err().to_string();
+    let error = OptionTexts::default().read::<Memory>().unwrap_err().to_string();
     assert_eq!(error, "memory is missing");
 }
 

@@ -1,19 +1,18 @@
-//! Keys and words: how they are spelled, and what is near to a wrong one.
+//! Spelling of keys and words, and suggestions for wrong ones.
 
-/// Keys are the same with `-` and `_`.
+/// True if two keys are equal, apart from `-` and `_`.
 pub fn same(one: &str, other: &str) -> bool {
     kebab(one) == kebab(other)
 }
 
-/// A key as command lines have it.
+/// A key with `-` in place of `_`.
 pub fn kebab(key: &str) -> String {
     key.replace('_', "-")
 }
 
-/// The known word that a wrong one most probably stands for; one in other letters, large or small,
-/// is the nearest.
+/// The known word that is most similar to a wrong one, ignoring case; `None` if none is similar.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    // A word with twice the characters is near to none, and distances take the product of both lengths.
+    // Computing a distance takes time in proportion to the product of both lengths.
     let longest = known.iter().map(|known| known.chars().count()).max()?;
     if word.chars().count() > 2 * longest {
         return None;
@@ -25,8 +24,7 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     is_near.then_some(*nearest)
 }
 
-/// Second half of an error about an unknown name: the known one that it most probably
-/// stands for, or all of them.
+/// Second half of an error about an unknown name: the nearest known name, or all of them.
 pub fn suggestion(name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
         Some(near) => format!("did you mean {near}?"),
@@ -35,7 +33,7 @@ pub fn suggestion(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// A sentence about a key that there is not.
+/// Sentence about an unknown key.
 pub fn unknown(key: &str, known: &[&str]) -> String {
     match nearest(key, known) {
         Some(near) => format!("there is no {key:?}; did you mean {}?", kebab(near)),
@@ -43,7 +41,7 @@ pub fn unknown(key: &str, known: &[&str]) -> String {
     }
 }
 
-/// Sentence about a word that is not one of the possible words, with the nearest possible one.
+/// Sentence about a word that is not one of the known words, with the nearest one.
 pub fn none_of(word: &str, known: &[&str]) -> String {
     let (all, last) = (known.len(), known.last().copied().unwrap_or_default());
     let words = match all {

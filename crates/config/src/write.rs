@@ -1,12 +1,12 @@
-//! Writes options as text that can be read again.
+//! Writer of options, for the parser.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{Options, key, words};
 
-/// A value as [`crate::read()`] reads it: a struct as `key=value,…`, units with their unit, an enum
-/// as its word.
+/// Text of a value, for [`crate::read()`]: a struct is `key=value,…`, values have their unit, an enum is
+/// its word.
 pub fn write<T: Options>(value: &T) -> String {
     match json(value) {
         Value::String(word) => word,
@@ -14,7 +14,7 @@ pub fn write<T: Options>(value: &T) -> String {
     }
 }
 
-/// The options of `value` that are not as in `base`, as `key=value,…`.
+/// Options of `value` that differ from `base`, as `key=value,…`.
 pub fn write_changed<T: Options>(value: &T, base: &T) -> String {
     let base = entries(base);
     let changed = entries(value).into_iter().zip(base).filter(|(entry, base)| entry != base);

@@ -1,6 +1,5 @@
 //! Measures each point that the experiments need once, on several threads.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,10 +7,11 @@ use std::thread;
 
 use crate::error::ExperimentError;
 use crate::file::Experiment;
+use crate::identity::Key;
 use crate::job::Job;
-use crate::kind::{self, Settings};
+use crate::kind::{Kind, Settings};
 use crate::plan::{self, Point};
-use crate::store::{Key, Store};
+use crate::store::Store;
 
 /// Part `index` of `count` of all points, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Shard {
 impl std::str::FromStr for Shard {
     type Err = String;
 
-    /// `2/8`.
+    /// Parses `2/8`: part 2 of 8.
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split_once('/');
         let numbers =
@@ -60,43 +60,37 @@ pub struct Step {
 }
 
 impl Plan {
-    /// Plans the points that the experiments need and validates the settings of each point.
+    /// Plans the points that the experiments need and validates the settings of each point. Points with
+    /// one identity are measured once.
     ///
     /// # Errors
     /// A point has invalid settings or unreadable inputs.
     pub fn of(experiments: &[Experiment], build: &str) -> Result<Self, ExperimentError> {
-        let mut names = BTreeMap::new();
-        let mut points = BTreeSet::new();
+        let mut plan = Self { jobs: Vec::new(), keys: BTreeMap::new() };
+        let mut jobs: BTreeMap<(&str, Settings, u64), Job> = BTreeMap::new();
+        let mut planned = BTreeSet::new();
         for experiment in experiments {
-            let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
-            let needed = plan::points(experiment).map_err(wrong)?;
-            check(&needed)
-                .map_err(|problem| wrong(problem + hint_of_inputs(experiment).as_str()))?;
-            for point in &needed {
-                let settings = (point.kind, point.settings.clone());
-                names.entry(settings).or_insert_with(|| experiment.name.clone());
-            }
-            points.extend(needed);
-        }
-        let mut jobs: BTreeMap<(&str, &Settings, u64), Job> = BTreeMap::new();
-        let mut keys = BTreeMap::new();
-        let mut inputs: BTreeMap<(&str, &Settings), Vec<String>> = BTreeMap::new();
-        for point in &points {
-            let kind = kind::find(point.kind).expect("planned kinds are known");
-            let name = &names[&(point.kind, point.settings.clone())];
-            let inputs = match inputs.entry((point.kind, &point.settings)) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => {
-                    let read = kind.inputs(&point.settings);
-                    place.insert(read.map_err(|why| failed(name, point.subject.clone(), why))?)
+            let name = &experiment.name;
+            let wrong = |problem| ExperimentError::Wrong { name: name.clone(), problem };
+            for point in plan::points(experiment).map_err(wrong)? {
+                if plan.keys.contains_key(&point) {
+                    continue;
                 }
-            };
-            let key = Key::of(build, point, inputs);
-            let job = jobs.entry((point.kind, &point.settings, point.seed));
-            job.or_insert_with(|| Job::new(name, point)).add(&point.subject, key.clone());
-            keys.insert(point.clone(), key);
+                let Point { kind, settings, seed, subject } = &point;
+                let kind = Kind::find(kind).map_err(wrong)?;
+                let identity = (kind.identity)(settings, subject, *seed).map_err(|problem| {
+                    wrong(format!("{subject}: {problem}{}", hint_of_inputs(experiment)))
+                })?;
+                let key = Key::of(build, &identity);
+                if planned.insert(key.clone()) {
+                    let job = jobs.entry((kind.name, settings.clone(), *seed));
+                    job.or_insert_with(|| Job::new(name, &point)).add(subject, key.clone());
+                }
+                plan.keys.insert(point, key);
+            }
         }
-        Ok(Self { jobs: jobs.into_values().collect(), keys })
+        plan.jobs = jobs.into_values().collect();
+        Ok(plan)
     }
 
     /// Store key of a point; `None` if the plan does not contain the point.
@@ -187,19 +181,6 @@ fn in_order(jobs: &mut [Job]) {
     });
 }
 
-/// Validates all points before the first measurement starts.
-fn check(points: &BTreeSet<Point>) -> Result<(), String> {
-    let mut checked = BTreeSet::new();
-    for point in points {
-        if checked.insert((point.kind, &point.settings, &point.subject)) {
-            let kind = kind::find(point.kind)?;
-            kind.check(&point.settings, &point.subject)
-                .map_err(|problem| format!("{}: {problem}", point.subject))?;
-        }
-    }
-    Ok(())
-}
-
 /// Text that names the inputs of an experiment, behind a problem that may lie in them. Empty for an
 /// experiment without inputs.
 fn hint_of_inputs(experiment: &Experiment) -> String {
@@ -208,10 +189,6 @@ fn hint_of_inputs(experiment: &Experiment) -> String {
         return String::new();
     }
     format!("; --with NAME=VALUE sets the inputs {}", inputs.join(", "))
-}
-
-fn failed(name: &str, point: String, problem: String) -> ExperimentError {
-    ExperimentError::Point { name: name.into(), point, problem }
 }
 
 /// Work queue shared by the worker threads.
@@ -240,16 +217,16 @@ impl Queue<'_> {
     }
 
     fn run(&self, number: usize, job: &Job) -> Result<(), ExperimentError> {
-        let measured = job.measure(&mut |share| self.tell(number, share))?;
+        let measured = job.measure(&mut |share| self.report(number, share))?;
         {
             let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
             job.keep(measured, &mut store)?;
         }
-        self.tell(number, 1.0);
+        self.report(number, 1.0);
         Ok(())
     }
 
-    fn tell(&self, number: usize, share: f64) {
+    fn report(&self, number: usize, share: f64) {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         shares[number] = share.clamp(0.0, 1.0);
         let total: f64 = self.jobs.iter().map(Job::work).sum();

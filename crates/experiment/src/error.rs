@@ -10,7 +10,7 @@ pub enum ExperimentError {
     /// No experiment of this name.
     #[error("no experiment {name:?}; {suggestion}")]
     Unknown {
-        /// Requested experiment name.
+        /// Name of an experiment as the user wrote it.
         name: String,
         /// Nearest known name, or the command that lists all names.
         suggestion: String,

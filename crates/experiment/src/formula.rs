@@ -30,7 +30,7 @@ pub struct Reference {
     pub state: Option<String>,
 }
 
-/// Binary operator.
+/// Operation on the values of two formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Sum.
@@ -80,7 +80,7 @@ impl Formula {
         }
     }
 
-    /// Its value; `figure` and `definition` give those of its parts.
+    /// Value of the formula; `figure` and `definition` look up the values of its parts.
     pub fn value(
         &self,
         figure: &dyn Fn(&Reference) -> Option<f64>,

@@ -1,19 +1,21 @@
-//! Points that are measured together: what a process is handed, here or elsewhere.
+//! Points that are measured together: the unit of work of a thread or another process.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::ExperimentError;
-use crate::kind::{self, Kind, Measurement, Settings};
+use crate::identity::Key;
+use crate::kind::{Kind, Measurement, Settings};
 use crate::plan::Point;
-use crate::store::{Key, Store};
+use crate::store::Store;
 
-/// Points that are measured together, as they differ in the subject only. As JSON it can be measured
-/// by another process.
+/// Points that differ in the subject only and are measured together. As JSON a job can be measured by
+/// another process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
     /// An experiment that needs it, for messages.
     experiment: String,
-    kind: KindName,
+    #[serde(deserialize_with = "known_kind")]
+    kind: String,
     settings: Settings,
     seed: u64,
     subjects: Vec<(String, Key)>,
@@ -21,30 +23,23 @@ pub struct Job {
     cost: f64,
 }
 
-/// The name of a kind that there is.
-#[derive(Clone, Debug, Serialize)]
-struct KindName(&'static str);
-
-impl<'de> Deserialize<'de> for KindName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        kind::find(&name).map(|kind| Self(kind.name())).map_err(serde::de::Error::custom)
-    }
-}
-
-impl KindName {
-    fn kind(&self) -> &'static dyn Kind {
-        kind::find(self.0).expect("it was found before")
-    }
+fn known_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    Kind::find(&name).map(|_| name.clone()).map_err(serde::de::Error::custom)
 }
 
 impl Job {
     /// A point's settings and seed, without subjects yet.
     pub(crate) fn new(experiment: &str, point: &Point) -> Self {
         let Point { kind, settings, seed, .. } = point.clone();
-        let kind = KindName(kind);
-        let cost = kind.kind().cost(&settings);
-        Self { experiment: experiment.into(), kind, settings, seed, subjects: Vec::new(), cost }
+        let (experiment, kind, subjects) = (experiment.into(), kind.into(), Vec::new());
+        let mut job = Self { experiment, kind, settings, seed, subjects, cost: 0.0 };
+        job.cost = (job.kind().cost)(&job.settings);
+        job
+    }
+
+    fn kind(&self) -> &'static Kind {
+        Kind::find(&self.kind).expect("jobs have known kinds")
     }
 
     /// Adds the point of this subject.
@@ -52,7 +47,7 @@ impl Job {
         self.subjects.push((subject.into(), key));
     }
 
-    /// Points.
+    /// Number of points.
     pub fn len(&self) -> usize {
         self.subjects.len()
     }
@@ -67,7 +62,7 @@ impl Job {
         self.cost * self.len() as f64
     }
 
-    /// What runs: the workload, if the kind has one, and its seed.
+    /// Workload, if the kind has one, and seed.
     pub(crate) fn program(&self) -> (Option<&str>, u64) {
         (self.settings.text("workload"), self.seed)
     }
@@ -80,7 +75,7 @@ impl Job {
     }
 
     fn place(&self) -> String {
-        let what = self.settings.text("workload").unwrap_or(self.kind.0);
+        let what = self.settings.text("workload").unwrap_or(&self.kind);
         format!("{what}, seed {}", self.seed)
     }
 
@@ -94,7 +89,7 @@ impl Job {
     fn points(&self) -> impl Iterator<Item = (Point, &Key)> {
         self.subjects.iter().map(|(subject, key)| {
             let (settings, subject) = (self.settings.clone(), subject.clone());
-            (Point { kind: self.kind.0, settings, seed: self.seed, subject }, key)
+            (Point { kind: self.kind().name, settings, seed: self.seed, subject }, key)
         })
     }
 
@@ -103,10 +98,12 @@ impl Job {
     /// # Errors
     /// It is of another build, or files that the settings name are others here.
     pub fn check(&self, build: &str) -> Result<(), ExperimentError> {
-        let inputs =
-            self.kind.kind().inputs(&self.settings).map_err(|problem| self.failed(problem))?;
-        let is_same = |(point, key): (Point, &Key)| Key::of(build, &point, &inputs) == *key;
-        if self.points().all(is_same) {
+        let mut is_same = true;
+        for (subject, key) in &self.subjects {
+            let identity = (self.kind().identity)(&self.settings, subject, self.seed);
+            is_same &= Key::of(build, &identity.map_err(|problem| self.failed(problem))?) == *key;
+        }
+        if is_same {
             return Ok(());
         }
         let problem = "the process that was to measure it has another build of this program, or \
@@ -123,11 +120,9 @@ impl Job {
         &self,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, ExperimentError> {
-        let kind = self.kind.kind();
         let subjects: Vec<String> =
             self.subjects.iter().map(|(subject, _)| subject.clone()).collect();
-        let measured = kind
-            .measure(&self.settings, &subjects, self.seed, progress)
+        let measured = (self.kind().measure)(&self.settings, &subjects, self.seed, progress)
             .map_err(|problem| self.failed(problem))?;
         assert_eq!(measured.len(), subjects.len(), "a measurement for each subject");
         Ok(measured)

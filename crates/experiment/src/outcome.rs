@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perforate_records::{AxisForm, Show, Verdict};
+use perforate_records::{AxisForm, DrawnRecord, Show, Verdict};
 
 use crate::engine::Plan;
 use crate::error::ExperimentError;
 use crate::file::{Average, Claim, Curve, Experiment, Measure, Place};
-use crate::formula::Formula;
+use crate::formula::{Formula, Reference};
 use crate::kind::Measurement;
 use crate::plan::{Formulas, Point, seeds};
-use crate::statistics::{Summary, geometric_mean, mean};
+use crate::statistics::{Summary, geometric_mean, mean, median};
 use crate::store::Store;
 
 /// Everything that came of an experiment.
@@ -37,31 +37,13 @@ pub struct AtPlace {
     /// One for each seed; missing where a figure is.
     pub values: Vec<Option<f64>>,
     /// Of random draws, with the first seed.
-    pub drawn: Option<Drawn>,
-}
-
-/// Monte Carlo estimate of a value.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Drawn {
-    /// Mean of the draws.
-    pub mean: f64,
-    /// Half the width of its 95 % interval.
-    pub half_width_95: Option<f64>,
-    /// Number of random draws.
-    pub draws: Option<f64>,
+    pub drawn: Option<DrawnRecord>,
 }
 
 impl AtPlace {
     /// Median and interval of the values there are.
     pub fn summary(&self) -> Option<Summary> {
         Summary::of(&self.values.iter().flatten().copied().collect::<Vec<_>>())
-    }
-
-    /// Whether closed form and draws agree: within twice the interval, that is four standard
-    /// deviations, as one of the many points of a figure in twenty lies outside the interval itself.
-    pub fn agrees(&self) -> Option<bool> {
-        let (drawn, value) = (self.drawn?, self.values.first().copied().flatten()?);
-        Some((drawn.mean - value).abs() <= 2.0 * drawn.half_width_95?)
     }
 }
 
@@ -77,7 +59,7 @@ pub struct Judged {
 impl Judged {
     /// The number that is farthest from what is expected, on the wrong side.
     pub fn farthest(&self, claim: &Claim) -> Option<Summary> {
-        let distance = |summary: &Summary| claim.expectation.distance(summary.median);
+        let distance = |summary: &Summary| claim.expectation().distance(summary.median);
         let known = self.ours.iter().flatten();
         known.max_by(|one, other| distance(one).total_cmp(&distance(other))).copied()
     }
@@ -107,10 +89,11 @@ impl Outcome {
                         measured.get(&(reference.subject.clone(), reference.state.clone()));
                     figures?.get(&reference.figure).copied()
                 });
-                for (column, curve) in columns.iter_mut().zip(formulas.curves()) {
-                    column.values.push(value(&curve.value));
+                for (column, curve) in columns.iter_mut().zip(&formulas.curves) {
+                    let of_seed = value(&curve.value);
+                    column.values.push(of_seed);
                     if number == 0 {
-                        column.drawn = drawn(&curve.drawn, &value);
+                        column.drawn = drawn(&curve.drawn, of_seed, &value);
                     }
                 }
             }
@@ -139,11 +122,10 @@ impl Outcome {
         Judged { verdict: claim.judge(&medians, self.show(claim)), ours }
     }
 
-    /// How the numbers of a claim are written: as its curve is, unless they are places or
-    /// differences.
+    /// Notation of a claim's numbers: that of the curve, except for places and differences.
     pub fn show(&self, claim: &Claim) -> Show {
         let of_curve = self.curve(&claim.curve).map_or(Show::default(), |(curve, _)| curve.show);
-        match (&claim.measure, of_curve) {
+        match (claim.measure(), of_curve) {
             (Measure::FallsTo(_), _) => match self.experiment.axis.form() {
                 AxisForm::Share => Show::Percent,
                 AxisForm::Number | AxisForm::Places => Show::Number,
@@ -158,7 +140,7 @@ impl Outcome {
         let over_seeds = |of: &dyn Fn(usize) -> Option<f64>| {
             Summary::of(&seeds.clone().filter_map(of).collect::<Vec<_>>())
         };
-        match &claim.measure {
+        match &claim.measure() {
             Measure::At(place) => {
                 let at = values.places.iter().find(|at| at.place == *place);
                 vec![at.and_then(AtPlace::summary)]
@@ -190,11 +172,10 @@ fn measured<'a>(
     store: &'a Store,
 ) -> Result<Measured<'a>, ExperimentError> {
     let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
-    let kind = experiment.kind().map_err(wrong)?.name();
+    let kind = experiment.kind().map_err(wrong)?.name;
     let values = experiment.values(place);
     let mut measured = BTreeMap::new();
-    for reference in formulas.references() {
-        let (subject, state) = (reference.subject, reference.state);
+    for Reference { subject, state, .. } in formulas.references.iter().cloned() {
         let settings = experiment.settings(state.as_deref(), &values).map_err(wrong)?;
         let point = Point { kind, settings, seed, subject: subject.clone() };
         let figures = plan
@@ -206,16 +187,21 @@ fn measured<'a>(
     Ok(measured)
 }
 
+/// Draws of a value with the closed form `exact`. Both agree within twice the interval, that is four
+/// standard deviations, as one of the many points of a figure in twenty lies outside the interval itself.
 fn drawn(
     formulas: &[Option<Formula>; 3],
+    exact: Option<f64>,
     value: &dyn Fn(&Formula) -> Option<f64>,
-) -> Option<Drawn> {
-    let [mean, half_width_95, draws] = formulas.each_ref().map(|formula| value(formula.as_ref()?));
-    Some(Drawn { mean: mean?, half_width_95, draws })
+) -> Option<DrawnRecord> {
+    let [mean, half_width, draws] = formulas.each_ref().map(|formula| value(formula.as_ref()?));
+    let drawn = mean?;
+    let agrees = exact.zip(half_width).map(|(exact, half)| (drawn - exact).abs() <= 2.0 * half);
+    Some(DrawnRecord { drawn, drawn_half_width_95: half_width, draws, agrees })
 }
 
-/// Names of figures that were asked for and of those there are: a name that no measurement has is a
-/// mistake, and not a missing value.
+/// Names of figures in formulas, and in measurements. A name that no measurement has is a mistake, and not
+/// a missing value.
 #[derive(Default)]
 struct Figures {
     asked: BTreeSet<String>,
@@ -224,7 +210,7 @@ struct Figures {
 
 impl Figures {
     fn add(&mut self, formulas: &Formulas, measured: &Measured<'_>) {
-        self.asked.extend(formulas.references().into_iter().map(|reference| reference.figure));
+        self.asked.extend(formulas.references.iter().map(|reference| reference.figure.clone()));
         for name in measured.values().flat_map(|figures| figures.keys()) {
             if !self.known.contains(name) {
                 self.known.insert(name.clone());
@@ -254,8 +240,8 @@ impl Values {
         self.places.iter().filter_map(point).collect()
     }
 
-    /// The last place up to which all values are `y` or more, between two points on the straight
-    /// line through them; nothing where the curve starts below `y` or never falls below it.
+    /// Last place up to which all values are at least `y`, interpolated between two points. `None` if the
+    /// curve starts below `y` or never falls below it.
     fn falls_to(&self, y: f64, seed: usize) -> Option<f64> {
         let places = self.of_seed(seed);
         let below = places.iter().position(|&(_, value)| value < y)?;
@@ -278,7 +264,7 @@ impl Average {
         match self {
             Self::Mean => mean(values),
             Self::GeometricMean => geometric_mean(values),
-            Self::Median => Summary::of(values).map(|summary| summary.median),
+            Self::Median => median(values),
             Self::Least => values.iter().copied().min_by(f64::total_cmp),
             Self::Greatest => values.iter().copied().max_by(f64::total_cmp),
         }

@@ -12,15 +12,18 @@ use crate::kind::Settings;
 
 /// The formulas of an experiment at one place.
 pub struct Formulas {
-    curves: Vec<CurveFormulas>,
+    /// Formulas of the curves, in order.
+    pub curves: Vec<CurveFormulas>,
+    /// All figures that the curves need, through definitions too.
+    pub references: BTreeSet<Reference>,
     definitions: BTreeMap<String, Formula>,
 }
 
 /// The formulas of a curve at one place.
 pub struct CurveFormulas {
-    /// Its value.
+    /// Formula of the curve.
     pub value: Formula,
-    /// The same as drawn, half the width of its interval, and the draws.
+    /// Formulas of the drawn mean, half the width of its interval, and the number of draws.
     pub drawn: [Option<Formula>; 3],
 }
 
@@ -47,76 +50,13 @@ impl Formulas {
                 parse(text).map_err(|problem| format!("definition {name:?}: {problem}"))?;
             definitions.insert(filled(&values, name)?, formula);
         }
-        let formulas = Self { curves, definitions };
-        formulas.check_names()?;
-        Ok(formulas)
-    }
-
-    /// Checks that all names are defined, and that no definition needs itself.
-    fn check_names(&self) -> Result<(), String> {
-        fn follow<'a>(
-            formulas: &'a Formulas,
-            formula: &'a Formula,
-            above: &mut Vec<String>,
-            sound: &mut BTreeSet<String>,
-        ) -> Result<(), String> {
-            for name in names(formula) {
-                if sound.contains(&name) {
-                    continue;
-                }
-                let Some(next) = formulas.definitions.get(&name) else {
-                    let known: Vec<&str> =
-                        formulas.definitions.keys().map(String::as_str).collect();
-                    let near = nearest(&name, &known);
-                    let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
-                    return Err(format!(
-                        "{name:?} is no definition; figures are figure(subject){near}"
-                    ));
-                };
-                if above.contains(&name) {
-                    return Err(format!("definition {name:?} needs itself"));
-                }
-                above.push(name.clone());
-                follow(formulas, next, above, sound)?;
-                above.pop();
-                sound.insert(name);
-            }
-            Ok(())
-        }
-        let mut sound = BTreeSet::new();
-        self.all().try_for_each(|formula| follow(self, formula, &mut Vec::new(), &mut sound))
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Formula> {
-        let curves = self.curves.iter();
-        curves.flat_map(|curve| std::iter::once(&curve.value).chain(curve.drawn.iter().flatten()))
-    }
-
-    /// All figures that the curves need, through definitions too.
-    pub fn references(&self) -> BTreeSet<Reference> {
-        let mut references = BTreeSet::new();
-        let mut visited = BTreeSet::new();
-        let mut waiting: Vec<&Formula> = self.all().collect();
-        while let Some(formula) = waiting.pop() {
-            let mut found = Vec::new();
-            formula.visit(
-                &mut |reference| {
-                    references.insert(reference.clone());
-                },
-                &mut |name| found.push(name.to_owned()),
-            );
-            for name in found {
-                if visited.insert(name.clone()) {
-                    waiting.extend(self.definitions.get(&name));
-                }
+        let (mut references, mut sound) = (BTreeSet::new(), BTreeSet::new());
+        for CurveFormulas { value, drawn } in &curves {
+            for formula in std::iter::once(value).chain(drawn.iter().flatten()) {
+                follow(formula, &definitions, &mut Vec::new(), &mut sound, &mut references)?;
             }
         }
-        references
-    }
-
-    /// Formulas of the curves, in order.
-    pub fn curves(&self) -> &[CurveFormulas] {
-        &self.curves
+        Ok(Self { curves, references, definitions })
     }
 
     /// The value of a formula; definitions are computed once.
@@ -147,10 +87,41 @@ impl Formulas {
     }
 }
 
-fn names(formula: &Formula) -> Vec<String> {
+/// Collects the figures that a formula needs. All names must be definitions, and no definition may need
+/// itself: `above` are the definitions that need this formula, `sound` those that were followed before.
+fn follow(
+    formula: &Formula,
+    definitions: &BTreeMap<String, Formula>,
+    above: &mut Vec<String>,
+    sound: &mut BTreeSet<String>,
+    references: &mut BTreeSet<Reference>,
+) -> Result<(), String> {
     let mut names = Vec::new();
-    formula.visit(&mut |_| {}, &mut |name| names.push(name.to_owned()));
-    names
+    formula.visit(
+        &mut |reference| {
+            references.insert(reference.clone());
+        },
+        &mut |name| names.push(name.to_owned()),
+    );
+    for name in names {
+        if sound.contains(&name) {
+            continue;
+        }
+        let Some(next) = definitions.get(&name) else {
+            let known: Vec<&str> = definitions.keys().map(String::as_str).collect();
+            let near = nearest(&name, &known);
+            let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+            return Err(format!("{name:?} is no definition; figures are figure(subject){near}"));
+        };
+        if above.contains(&name) {
+            return Err(format!("definition {name:?} needs itself"));
+        }
+        above.push(name.clone());
+        follow(next, definitions, above, sound, references)?;
+        above.pop();
+        sound.insert(name);
+    }
+    Ok(())
 }
 
 /// One measurement: a subject under settings with a seed.
@@ -158,11 +129,11 @@ fn names(formula: &Formula) -> Vec<String> {
 pub struct Point {
     /// Name of the kind.
     pub kind: &'static str,
-    /// Its settings.
+    /// Settings of the measurement, by key.
     pub settings: Settings,
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// The subject.
+    /// Subject: a scheme or a design.
     pub subject: String,
 }
 
@@ -171,11 +142,11 @@ pub struct Point {
 /// # Errors
 /// As [`Formulas::at`].
 pub fn points(experiment: &Experiment) -> Result<BTreeSet<Point>, String> {
-    let kind = experiment.kind()?.name();
+    let kind = experiment.kind()?.name;
     let mut points = BTreeSet::new();
     for place in experiment.places() {
         let values = experiment.values(&place);
-        for reference in Formulas::at(experiment, &place)?.references() {
+        for reference in Formulas::at(experiment, &place)?.references {
             let settings = experiment.settings(reference.state.as_deref(), &values)?;
             for seed in seeds(experiment) {
                 let (settings, subject) = (settings.clone(), reference.subject.clone());

@@ -1,8 +1,8 @@
 //! An outcome as the records that an experiment leaves behind.
 
 use perforate_records::{
-    ChartRecord, ClaimRecord, CurveRecord, DrawnRecord, ExperimentRecord, PointRecord,
-    UnstatedRange, config_of,
+    ChartRecord, ClaimRecord, CurveRecord, ExperimentRecord, PointRecord, UnstatedRange, config_of,
+    word,
 };
 
 use crate::file::{Chart, Claim, Expectation, Measure, Place};
@@ -59,12 +59,7 @@ impl Outcome {
             high: interval.map(|summary| summary.high),
             confidence: interval.map(|summary| summary.confidence),
             runs: Some(summary.map_or(0, |summary| summary.runs as u64)),
-            drawn: at.drawn.map(|drawn| DrawnRecord {
-                drawn: drawn.mean,
-                drawn_half_width_95: drawn.half_width_95,
-                draws: drawn.draws,
-                agrees: at.agrees(),
-            }),
+            drawn: at.drawn,
         }
     }
 
@@ -72,21 +67,19 @@ impl Outcome {
         let judged = self.judge(claim);
         let farthest = judged.farthest(claim);
         let Judged { ours, verdict } = judged;
-        let (paper, paper_high, relation) = match claim.expectation {
+        let (paper, paper_high, relation) = match claim.expectation() {
             Expectation::Value(value) => (value, None, "="),
             Expectation::AtMost(most) => (most, None, "≤"),
             Expectation::AtLeast(least) => (least, None, "≥"),
             Expectation::Range(low, high) => (low, Some(high), "range"),
         };
-        let (x, place) = match &claim.measure {
-            Measure::At(place) => number_or_name(place),
-            _ => (None, None),
-        };
-        let (over, places) = match &claim.measure {
-            Measure::Every(places) => (Some("every"), places.clone()),
-            Measure::Over(average, places) => (Some(average.name()), places.clone()),
-            _ => (None, Vec::new()),
-        };
+        let (mut x, mut place, mut over, mut places) = (None, None, None, Vec::new());
+        match claim.measure() {
+            Measure::At(at) => (x, place) = number_or_name(&at),
+            Measure::Every(names) => (over, places) = (Some("every".to_owned()), names),
+            Measure::Over(average, names) => (over, places) = (Some(word(average)), names),
+            Measure::FallsTo(_) | Measure::LeadOver(_) => {}
+        }
         let several = ours.len() > 1;
         let medians = || ours.iter().flatten().map(|summary| summary.median);
         let interval = farthest.filter(|summary| summary.runs > 1);
@@ -95,11 +88,11 @@ impl Outcome {
             id: claim.id.clone(),
             statement: claim.statement.clone(),
             source: claim.source.clone(),
-            kind: Some(claim.kind),
+            kind: claim.kind,
             curve: claim.curve.clone(),
             x,
             place,
-            over: over.map(str::to_owned),
+            over,
             places,
             show: self.show(claim),
             paper: Some(paper),

@@ -42,6 +42,11 @@ impl Summary {
     }
 }
 
+/// Median of some values; `None` without values.
+pub fn median(values: &[f64]) -> Option<f64> {
+    Summary::of(values).map(|summary| summary.median)
+}
+
 /// Probability that the median lies between the values number `tail` from either end: 1 less twice
 /// the chance of at most `tail` heads in so many tosses.
 fn confidence(runs: usize, tail: usize) -> f64 {

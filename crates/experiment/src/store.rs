@@ -3,85 +3,30 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use perforate_config::NewFile;
+use perforate_types::counted;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::ExperimentError;
+use crate::identity::Key;
 use crate::kind::Measurement;
-use crate::plan::Point;
 
-/// A hash of all that a measurement depends on: this program, the point, and files it reads.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Key(String);
-
-impl Key {
-    /// The key of a point; `inputs` are contents of files, or hashes of them.
-    pub fn of(build: &str, point: &Point, inputs: &[String]) -> Self {
-        let Point { kind, settings, seed, subject } = point;
-        Self::of_all(&serde_json::json!([build, kind, settings, seed, subject, inputs]))
-    }
-
-    /// The key of whatever these values make.
-    pub fn of_all(all: &serde_json::Value) -> Self {
-        let mut hash = Xxh3::new();
-        hash.update(all.to_string().as_bytes());
-        Self(format!("{:032x}", hash.digest128()))
-    }
-}
-
-impl From<String> for Key {
-    /// A key as it was printed.
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl std::fmt::Display for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// What tells this build of the program from another: a hash of its file. Other code may measure
-/// something else.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn build() -> Result<String, ExperimentError> {
-    let failed = |source| ExperimentError::File { path: "this program's own file".into(), source };
-    let path = perforate_config::Program::own().map_err(failed)?.file;
-    let mut hash = Xxh3::new();
-    std::io::copy(&mut File::open(path).map_err(failed)?, &mut hash).map_err(failed)?;
-    Ok(format!("{:032x}", hash.digest128()))
-}
-
-/// One line of the file, as it is written.
-#[derive(Serialize)]
-struct Line<'a, P, M> {
-    key: &'a Key,
-    build: &'a str,
-    /// For readers: the key says all.
-    #[serde(flatten)]
-    point: &'a P,
-    figures: &'a M,
-}
-
-/// One line of the file, as it is read.
-#[derive(Deserialize)]
-struct Kept<M> {
+/// One line of the file. Reading ignores the point, which is for people.
+#[derive(Serialize, Deserialize)]
+struct Line<P, M> {
     key: Key,
     build: String,
+    #[serde(flatten, skip_deserializing)]
+    point: P,
     figures: M,
 }
 
-/// Measurements by key, and the file that new ones are added to. Those of experiments are figures;
-/// what else is measured once and kept may be anything that JSON can hold.
+/// Measurements by key, and the file that new ones are added to. Measurements of experiments are figures;
+/// other callers store any value that JSON can hold.
 pub struct Store<M = Measurement> {
     build: String,
     known: BTreeMap<Key, M>,
@@ -106,15 +51,11 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
     /// A file that cannot be read or written.
     pub fn open(path: &Path, build: String) -> Result<Self, ExperimentError> {
         let failed = |source| ExperimentError::File { path: path.into(), source };
-        let bytes = match perforate_config::read_file(path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(failed(error)),
-        };
+        let bytes = read_if_any(path).map_err(failed)?;
         let mut store = Self::in_memory(build);
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
         for (number, line) in bytes[..whole].split_inclusive(|&byte| byte == b'\n').enumerate() {
-            match serde_json::from_slice::<Kept<M>>(line) {
+            match serde_json::from_slice::<Line<(), M>>(line) {
                 Ok(read) if read.build == store.build => {
                     store.known.insert(read.key, read.figures);
                 }
@@ -136,13 +77,12 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
     /// A file that cannot be read or written.
     pub fn forget(path: &Path, build: &str) -> Result<(), ExperimentError> {
         let failed = |source| ExperimentError::File { path: path.into(), source };
-        let bytes = match perforate_config::read_file(path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(failed(error)),
-        };
+        let bytes = read_if_any(path).map_err(failed)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
         let is_own = |line: &&[u8]| {
-            serde_json::from_slice::<Kept<M>>(line).is_ok_and(|read| read.build == build)
+            serde_json::from_slice::<Line<(), M>>(line).is_ok_and(|read| read.build == build)
         };
         let lines = bytes.split_inclusive(|&byte| byte == b'\n');
         let mut file = NewFile::create(path).map_err(failed)?;
@@ -183,7 +123,7 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
         };
         let (mut added, mut own, mut other) = (0, 0, None);
         for (number, line) in text.lines().enumerate() {
-            let line: Kept<M> = serde_json::from_str(line)
+            let line: Line<(), M> = serde_json::from_str(line)
                 .map_err(|_| wrong(number, "no measurement; was the part interrupted?"))?;
             if line.build != self.build {
                 other.get_or_insert(number);
@@ -221,7 +161,8 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
         figures: M,
     ) -> Result<(), ExperimentError> {
         if let Some((path, file)) = &mut self.file {
-            let line = Line { key: &key, build: &self.build, point, figures: &figures };
+            let (key, build) = (key.clone(), self.build.clone());
+            let line = Line { key, build, point, figures: &figures };
             let text = serde_json::to_string(&line).expect("measurements are plain data") + "\n";
             file.write_all(text.as_bytes())
                 .map_err(|source| ExperimentError::File { path: path.clone(), source })?;
@@ -231,38 +172,26 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
     }
 }
 
-/// A number with what is counted.
-fn counted(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+/// Content of a file; empty if there is no file.
+fn read_if_any(path: &Path) -> io::Result<Vec<u8>> {
+    match perforate_config::read_file(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kind::Settings;
+    use crate::plan::Point;
 
     fn point(subject: &str) -> Point {
         Point { kind: "k", settings: Settings::default(), seed: 1, subject: subject.into() }
     }
 
     fn key(subject: &str) -> Key {
-        Key::of("build", &point(subject), &[])
-    }
-
-    #[test]
-    fn keys_tell_everything_apart() {
-        let other = Point { seed: 2, ..point("a") };
-        let keys = [
-            key("a"),
-            key("b"),
-            Key::of("build", &other, &[]),
-            Key::of("other", &point("a"), &[]),
-            Key::of("build", &point("a"), &["trace".into()]),
-        ];
-        for (index, key) in keys.iter().enumerate() {
-            assert!(!keys[..index].contains(key), "{index}");
-        }
-        assert_eq!(key("a"), key("a"));
+        Key::of("build", &subject.into())
     }
 
     #[test]

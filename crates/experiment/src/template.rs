@@ -5,7 +5,7 @@
 pub struct Values(Vec<(String, String)>);
 
 impl Values {
-    /// These values with one more.
+    /// Adds a value for a placeholder.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.0.push((name.into(), value.into()));
         self

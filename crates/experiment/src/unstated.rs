@@ -9,7 +9,7 @@ use perforate_sim::{Alternative, Machine, Plausible};
 
 use crate::engine::Plan;
 use crate::error::ExperimentError;
-use crate::file::{Claim, Experiment, Measure, Place, Text};
+use crate::file::{Claim, Experiment, Place, Text};
 use crate::formula::Reference;
 use crate::outcome::Outcome;
 use crate::plan::Formulas;
@@ -37,11 +37,11 @@ impl Unstated {
     pub fn of(experiment: &Experiment, together: usize) -> Result<Option<Self>, ExperimentError> {
         let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
         // Tests of explanations change by themselves what they are about.
-        if experiment.claims.iter().all(|claim| claim.kind == ClaimKind::Test) {
+        if experiment.claims.iter().all(|claim| claim.kind == Some(ClaimKind::Test)) {
             return Ok(None);
         }
         let kind = experiment.kind().map_err(wrong)?;
-        let settings = kind.settings();
+        let settings = (kind.settings)();
         let default = for_claims(experiment);
         let figures = figures(&default).map_err(wrong)?;
         let mut parts = of_choices(experiment).map_err(wrong)?;
@@ -55,7 +55,7 @@ impl Unstated {
             if !machine.contains('{') {
                 let open = Machine::left_open(machine).map_err(|error| wrong(error.to_string()))?;
                 parts.extend(open.into_iter().filter(|(_, alternatives)| {
-                    alternatives.iter().any(|one| matters(one, &figures, kind.name()))
+                    alternatives.iter().any(|one| matters(one, &figures, kind.name))
                 }));
             }
         }
@@ -120,7 +120,7 @@ impl Unstated {
         let reproduced = all().filter(holds).count();
         let reading = if holds(&default) {
             Reading::AtTheDefault
-        } else if reproduced > 0 || claim.expectation.is_met_between(least, greatest) {
+        } else if reproduced > 0 || claim.expectation().is_met_between(least, greatest) {
             Reading::InsideTheRange
         } else {
             Reading::InNone
@@ -159,29 +159,10 @@ impl Unstated {
 fn for_claims(experiment: &Experiment) -> Experiment {
     let mut experiment = Experiment { seeds: 1, charts: Vec::new(), ..experiment.clone() };
     let claims = &experiment.claims;
-    let is_claimed = |name: &str| {
-        let others = claims.iter().filter_map(|claim| match &claim.measure {
-            Measure::LeadOver(other) => Some(other.as_str()),
-            _ => None,
-        });
-        claims.iter().map(|claim| claim.curve.as_str()).chain(others).any(|one| one == name)
-    };
-    let mut curves = std::mem::take(&mut experiment.curves);
-    curves.retain(|curve| is_claimed(&curve.name));
-    experiment.curves = curves;
-    let claimed: Option<Vec<Place>> = claims
-        .iter()
-        .map(|claim| match &claim.measure {
-            Measure::At(place) => Some(vec![place.clone()]),
-            Measure::Over(_, names) | Measure::Every(names) if !names.is_empty() => {
-                Some(names.iter().cloned().map(Place::Name).collect())
-            }
-            _ => None,
-        })
-        .collect::<Option<Vec<_>>>()
-        .map(|places| places.concat());
-    if let Some(places) = claimed {
-        experiment.axis.keep(&places);
+    experiment.curves.retain(|curve| claims.iter().any(|claim| claim.needs(&curve.name)));
+    let places: Vec<Vec<Place>> = claims.iter().map(|claim| claim.measure().places()).collect();
+    if places.iter().all(|places| !places.is_empty()) {
+        experiment.axis.keep(&places.concat());
     }
     experiment
 }
@@ -190,7 +171,7 @@ fn for_claims(experiment: &Experiment) -> Experiment {
 fn figures(experiment: &Experiment) -> Result<Vec<String>, String> {
     let mut figures = Vec::new();
     for place in experiment.places() {
-        let references = Formulas::at(experiment, &place)?.references();
+        let references = Formulas::at(experiment, &place)?.references;
         let name = |reference: Reference| format!("{}({})", reference.figure, reference.subject);
         figures.extend(references.into_iter().map(name));
     }
@@ -205,8 +186,8 @@ fn of_choices(experiment: &Experiment) -> Result<Vec<(Plausible, Vec<Alternative
     experiment.plausible.iter().map(of).collect()
 }
 
-/// Prices of energy and of the operating system's work change only what is made of them, and
-/// structures for virtual machines only runs in one.
+/// True if an alternative can change one of these figures. Costs of energy and of the operating system's
+/// work change only figures of energy and work; structures for virtual machines change only pairs.
 fn matters(alternative: &Alternative, figures: &[String], kind: &str) -> bool {
     let names = |word: &str| kind != "simulation" || figures.iter().any(|name| name.contains(word));
     alternative.changes.iter().any(|(key, _)| match key.split('.').next() {
@@ -241,8 +222,8 @@ fn with<'a>(
     experiment
 }
 
-/// So many choices of a value for each part, or of none. Each value of a part is chosen about equally
-/// often, in an order of its own (a Latin hypercube).
+/// Draws `count` combinations of one value, or none, of each part. Each value of a part is drawn about
+/// equally often (a Latin hypercube).
 fn combinations(
     parts: &[(Plausible, Vec<Alternative>)],
     count: usize,

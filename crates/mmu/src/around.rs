@@ -1,4 +1,5 @@
-//! Dimensions that wrap another dimension and change part of its behaviour.
+//! Dimensions (translations from one address space to the next) that wrap another dimension and
+//! change part of its behaviour.
 
 use std::any::TypeId;
 
@@ -7,12 +8,11 @@ use perforate_types::{FormatOperation, SpaceId, VirtualPage};
 use crate::capability::{Capability, CapabilityMut, Wanted};
 use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker};
 
-/// A dimension that wraps another one, such as page tables with a mechanism's own unit beside the
-/// second-level TLB.
+/// A dimension that wraps another one, such as a range TLB over ordinary page tables.
 ///
 /// Every implementor is a [`Dimension`]. It behaves like the inner dimension except where a method
-/// of this trait is overridden. Capabilities that the wrapper lacks are those of the inner
-/// dimension, so a wrapper cannot hide a capability that it does not know.
+/// of this trait is overridden. Requests for capabilities that the wrapper lacks go to the inner
+/// dimension, so capabilities that are added later pass through every wrapper.
 pub trait Around: Send + 'static {
     /// The dimension that this one wraps.
     fn inside(&self) -> &dyn Dimension;
@@ -26,7 +26,7 @@ pub trait Around: Send + 'static {
         false
     }
 
-    /// Performs a walk, as [`Dimension::walk`]. By default the inner dimension walks.
+    /// Performs a page walk, as [`Dimension::walk`]. By default, the inner dimension performs it.
     ///
     /// # Errors
     /// See [`Dimension::walk`].
@@ -39,19 +39,20 @@ pub trait Around: Send + 'static {
         self.inside_mut().walk(request, walker)
     }
 
-    /// Translates a page as [`Dimension::look_at`] if the wrapper itself maps it. `None` passes the
-    /// request to the inner dimension.
+    /// Translates a page in software, as [`Dimension::look_at`], if the wrapper maps the page
+    /// itself. `None` passes the request to the inner dimension.
     fn look_at_own(&self, _space: SpaceId, _page: VirtualPage) -> Option<Reach> {
         None
     }
 
-    /// A capability of the wrapper itself, read-only. [`Capability::Part`] for the wrapper's own
-    /// type is handled by the blanket implementation.
+    /// Returns a capability of the wrapper itself, read-only. `None` passes the request to the
+    /// inner dimension. The blanket implementation handles [`Capability::Part`] for the wrapper's
+    /// own type.
     fn own_capability(&self, _wanted: Wanted) -> Option<Capability<'_>> {
         None
     }
 
-    /// A capability of the wrapper itself, mutable. Called only for capabilities that
+    /// Returns a capability of the wrapper itself, mutable. Called only for capabilities that
     /// [`Self::own_capability`] returns.
     fn own_capability_mut(&mut self, _wanted: Wanted) -> Option<CapabilityMut<'_>> {
         None

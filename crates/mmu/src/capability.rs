@@ -1,8 +1,9 @@
-//! Capabilities: optional features that only some dimensions have.
+//! Capabilities: optional features of address translations ([`Dimension`]), such as pages with
+//! holes.
 //!
-//! The pipeline asks a dimension for a capability and uses it through the traits of this module. It
-//! knows no mechanism by name. Holes are the exception: their bitmap entries are in the
-//! second-level TLB.
+//! The pipeline asks a dimension for a capability and uses it through the traits of this module, so
+//! it knows no mechanism by name. Holes are the exception, because the second-level TLB itself
+//! holds their bitmap entries.
 
 use std::any::{Any, TypeId};
 
@@ -21,49 +22,49 @@ use crate::{Dimension, PageFault, Reach, WalkFault, WalkRequest, Walker};
 pub enum Wanted {
     /// Pages with holes ([`Holes`]).
     Holes,
-    /// A unit beside the second-level TLB ([`BesideL2`]).
+    /// Unit that is looked up in parallel with a TLB, such as a range TLB ([`BesideL2`]).
     BesideL2,
-    /// A fast search for runs of pages ([`Runs`]).
+    /// Fast search for runs of consecutive pages ([`Runs`]).
     Runs,
-    /// Leaves in the walk cache of level-2 entries.
+    /// Level-2 leaf entries in the page-walk cache (G §3.7).
     CachedLeaves,
-    /// A second dimension ([`OverHost`]).
+    /// Nested translation: guest tables over a host ([`OverHost`]).
     OverHost,
     /// Hardware that exists once per core ([`PerCoreHardware`]).
     PerCoreHardware,
-    /// The part of the dimension that has this Rust type, for code that knows the mechanism.
+    /// Component of this Rust type, for code that knows the mechanism.
     Part(TypeId),
 }
 
-/// A capability, read-only.
+/// A capability with read-only access, as [`Dimension::capability`] returns it.
 pub enum Capability<'a> {
     /// Pages with holes (P §IV).
     Holes(&'a dyn Holes),
-    /// A unit beside the second-level TLB.
+    /// Unit that is looked up in parallel with a TLB, such as a range TLB.
     BesideL2(&'a dyn BesideL2),
-    /// Runs of pages in the tables.
+    /// Fast search for runs of consecutive pages in the tables.
     Runs(&'a dyn Runs),
-    /// Leaves in the walk cache; the number is the 4KB pages that a leaf covers.
+    /// Level-2 leaf entries in the page-walk cache. The value is the number of 4KB pages per leaf.
     CachedLeaves(u64),
-    /// A second dimension beneath this one.
+    /// Nested translation: guest tables over a host.
     OverHost(&'a dyn OverHost),
     /// Hardware that exists once per core.
     PerCoreHardware(&'a dyn PerCoreHardware),
-    /// A part of the requested type.
+    /// Component of the requested Rust type.
     Part(&'a dyn Any),
 }
 
-/// A capability with mutable access.
+/// A capability with mutable access, as [`Dimension::capability_mut`] returns it.
 pub enum CapabilityMut<'a> {
     /// Pages with holes (P §IV).
     Holes(&'a mut dyn Holes),
-    /// A unit beside the second-level TLB.
+    /// Unit that is looked up in parallel with a TLB, such as a range TLB.
     BesideL2(&'a mut dyn BesideL2),
-    /// A second dimension beneath this one.
+    /// Nested translation: guest tables over a host.
     OverHost(&'a mut dyn OverHost),
     /// Hardware that exists once per core.
     PerCoreHardware(&'a mut dyn PerCoreHardware),
-    /// A part of the requested type.
+    /// Component of the requested Rust type.
     Part(&'a mut dyn Any),
 }
 
@@ -85,7 +86,7 @@ pub trait Holes {
     /// Policy by which the second-level TLB loads the bitmaps of these pages.
     fn bitmap_loading(&self) -> BitmapLoading;
 
-    /// Walks to the 4KB translation of a hole.
+    /// Walks to the 4KB translation of a hole and appends the steps.
     ///
     /// # Errors
     /// [`WalkFault::NotMapped`] if no page is mapped in the hole.
@@ -95,7 +96,7 @@ pub trait Holes {
         walker: &mut Walker<'_>,
     ) -> Result<Reach, WalkFault>;
 
-    /// Reads the hole bitmap of `block`, the 2MB frame block of the page's 2MB region.
+    /// Reads the 512-bit hole bitmap of the 2MB page in `block`, which is the page's first frame.
     ///
     /// # Errors
     /// [`WalkFault`] if the bitmap belongs to a guest and cannot be located.
@@ -106,59 +107,64 @@ pub trait Holes {
         walker: &mut Walker<'_>,
     ) -> Result<[u64; 8], WalkFault>;
 
-    /// The bitmap of the 2MB page around `page` as the operating system last wrote it, for updates
-    /// of TLB entries in place ([`BitmapUpdates::InPlace`]). `None` if there is no such page, or if
-    /// TLB entries also contain holes that the operating system does not know.
+    /// Returns the bitmap of the 2MB page around `page` as the operating system last wrote it.
+    /// Hardware with [`BitmapUpdates::InPlace`] copies it to TLB entries. `None` if there is no
+    /// such page. Also `None` if TLB entries include a host's holes, which the guest's operating
+    /// system does not know.
     fn written_bitmap(&self, space: SpaceId, page: VirtualPage) -> Option<[u64; 8]>;
 }
 
-/// Translations that involved a [`BesideL2`] unit.
+/// Counts of translations by a [`BesideL2`] unit, such as a range TLB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BesideCounters {
-    /// First-level misses that the unit translated; with two dimensions, those that the units of
-    /// both translated.
+    /// Number of first-level misses that the unit translated. With nested translation, number of
+    /// those that the units of guest and host translated together.
     pub translations: u64,
-    /// Walks to pages that the guest's unit translates but the host's unit does not.
+    /// Number of walks to pages that the guest's unit translates but the host's unit does not.
     pub in_guest_only: u64,
-    /// Walks to pages that the host's unit translates but the guest's unit does not.
+    /// Number of walks to pages that the host's unit translates but the guest's unit does not.
     pub in_host_only: u64,
 }
 
-/// Uses that the pipeline makes of a [`BesideL2`] unit. They are fixed for the lifetime of the
-/// unit.
+/// Ways in which the pipeline uses a [`BesideL2`] unit. The values never change during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BesideUse {
-    /// True if the unit is looked up.
+    /// True if the unit is looked up after first-level misses (for a host: by the nested walker).
     pub looked_up: bool,
-    /// True if the unit has entries that are filled after walks.
+    /// True if the unit has entries, which are filled after walks.
     pub filled: bool,
-    /// True if a page that the unit holds after a walk gets no entry in the second-level TLB.
+    /// True if the unit's entries replace those of the second-level TLB: a page that the unit
+    /// translates after a fill gets no second-level entry.
     pub replaces_l2: bool,
-    /// True if the unit is looked up with the first level instead of the second. Pages that the
-    /// unit translates then have no TLB entries. Native execution only.
+    /// True if the unit is looked up in parallel with the first-level TLB instead of the second.
+    /// The pages that it translates then need no TLB entries. Native execution only.
     pub beside_l1: bool,
 }
 
-/// A unit that is looked up with the second-level TLB after a first-level miss, or with the first
-/// level ([`BesideUse::beside_l1`]).
+/// Unit that translates addresses in parallel with a TLB, such as a range TLB or the registers of a
+/// direct segment. It is looked up with the second-level TLB after a first-level miss, or with the
+/// first-level TLB ([`BesideUse::beside_l1`]).
 ///
-/// A page that the unit translates is filled into the first level as a 4KB entry; the second level
-/// is not used. A unit may have its own entries, which are filled after a walk of the page tables.
+/// After a hit of the unit in parallel with the second level, the page is filled into the first
+/// level as a 4KB entry, and not into the second level. A unit may have entries, which are filled
+/// after page walks.
 ///
 /// The nested walker looks up a host's unit before the cached gPA→hPA entries.
 pub trait BesideL2 {
     /// Name of the unit in reports.
     fn name(&self) -> &'static str;
 
-    /// Uses that the pipeline makes of the unit.
+    /// Returns the ways in which the pipeline uses the unit.
     fn used(&self) -> BesideUse;
 
-    /// The reach around a page that the unit translates now. Has no side effects.
+    /// Translates a page without side effects. Returns the mapping around the page, or `None` if
+    /// the unit does not translate the page now.
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach>;
 
-    /// Looks up a page and appends the required steps. The purpose is [`Purpose::Page`] beside the
-    /// second-level TLB, whose own look-up runs in parallel with the unit's last step. It is
-    /// [`Purpose::HostPage`] for a host.
+    /// Looks up a page and appends the hardware's steps. Returns the mapping around the page, or
+    /// `None` for a miss. `purpose` is [`Purpose::Page`] for a look-up in parallel with the
+    /// second-level TLB, whose own look-up runs in parallel with the unit's last step. For a host's
+    /// unit, it is [`Purpose::HostPage`].
     fn look_up(
         &mut self,
         space: SpaceId,
@@ -172,8 +178,8 @@ pub trait BesideL2 {
         0
     }
 
-    /// Fills the unit after a walk of the page tables that found `reach`, for a page that neither
-    /// the second-level TLB nor this unit had. The access does not wait for this work.
+    /// Fills the unit after a page walk that found `reach`. The page missed in the second-level TLB
+    /// and in this unit. The access does not wait for the fill.
     fn fill(&mut self, request: WalkRequest, reach: &Reach, walker: &mut Walker<'_>);
 
     /// Invalidates the entries that the shootdown covers.
@@ -182,8 +188,8 @@ pub trait BesideL2 {
     /// Invalidates all entries of the unit.
     fn flush(&mut self);
 
-    /// Writes the unit's counters to `out`, including `counted`: the counts that the pipeline and
-    /// the nested walker keep for the unit.
+    /// Writes the unit's counters to `out`. `counted` has the counts of the pipeline and the nested
+    /// walker, which belong to the unit's counters.
     fn record(&self, counted: &BesideCounters, out: &mut Counters);
 
     /// Resets the unit's counters to 0.
@@ -191,7 +197,7 @@ pub trait BesideL2 {
 }
 
 impl dyn BesideL2 + '_ {
-    /// Calls [`Self::fill`] with all its steps in the background.
+    /// Calls [`Self::fill`] with all its steps in the background, off the critical path.
     pub(crate) fn fill_in_background(
         &mut self,
         request: WalkRequest,
@@ -204,40 +210,41 @@ impl dyn BesideL2 + '_ {
     }
 }
 
-/// Tables that find runs of 4KB pages faster than a look-up of each page.
+/// Page tables that find a run of consecutive 4KB pages faster than by a look-up of each page.
 pub trait Runs {
-    /// The longest run around a page that a walk has just found, for a TLB that coalesces. Frames
-    /// are consecutive and permissions equal inside the window.
+    /// Returns the longest run around a page that a walk has just found, for TLB coalescing. The
+    /// run is inside one aligned window. Its frames are consecutive, and its pages agree in
+    /// permissions.
     fn run_around(&self, request: &RunRequest) -> Run;
 }
 
-/// A dimension with hardware that exists once per core: copies of entries, or a TLB beside the
-/// second-level TLB. All methods of the dimension use the hardware of the running core. Most
-/// implementors delegate to [`Parked`](crate::Parked).
+/// Hardware of a dimension that exists once per core, such as a range TLB. All other methods of the
+/// dimension use the hardware of the running core. Most implementors keep the state of the other
+/// cores in [`Parked`](crate::Parked).
 pub trait PerCoreHardware {
     /// Sets the number of cores. Each gets a copy of the current hardware state.
     fn set_cores(&mut self, cores: usize);
 
-    /// Makes `core` the running core.
+    /// Makes `core` the running core, whose hardware other methods use.
     fn run_on(&mut self, core: usize);
 }
 
-/// A guest's dimension over a host's dimension.
+/// Nested translation of a virtual machine: a guest's tables (gVA→gPA) over a host's (gPA→hPA).
 pub trait OverHost {
-    /// The host's dimension.
+    /// The host's half, which translates guest-physical addresses.
     fn host(&self) -> &Host;
 
-    /// The host's dimension, mutable.
+    /// The host's half, mutable.
     fn host_mut(&mut self) -> &mut Host;
 
-    /// The guest's 2MB page of the last walk, with guest frames (P §V). `None` unless the guest has
-    /// a large page there and the host 4KB pages.
+    /// Returns the guest's 2MB page that the last walk found over 4KB pages of the host, with a
+    /// guest frame (P §V). `None` for any other combination of page sizes.
     fn intermediate(&self) -> Option<Reach> {
         None
     }
 
-    /// Reads the guest's hole bitmap of `block`, a block of guest frames. `None` if the guest has
-    /// no holes.
+    /// Reads the guest's hole bitmap of the 2MB page that starts at guest frame `block`. `None` if
+    /// the guest has no holes. The error means that the host does not map the bitmap.
     fn read_guest_bitmap(
         &mut self,
         _request: WalkRequest,
@@ -247,13 +254,14 @@ pub trait OverHost {
         None
     }
 
-    /// The page fault for a forbidden access: either dimension may be the one that forbids it.
+    /// Returns the page fault for a forbidden access, attributed to the guest or the host,
+    /// whichever forbids it.
     fn blame(&self, request: WalkRequest, kind: AccessKind) -> PageFault;
 }
 
 /// Typed access to each capability.
 impl dyn Dimension + '_ {
-    /// Pages with holes, if the tables support them.
+    /// Returns the interface to pages with holes; `None` if the tables do not support holes.
     pub fn holes(&self) -> Option<&dyn Holes> {
         match self.capability(Wanted::Holes)? {
             Capability::Holes(holes) => Some(holes),
@@ -261,7 +269,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// Pages with holes, mutable, for walks.
+    /// Returns the interface to pages with holes, mutable, for walks.
     pub fn holes_mut(&mut self) -> Option<&mut dyn Holes> {
         match self.capability_mut(Wanted::Holes)? {
             CapabilityMut::Holes(holes) => Some(holes),
@@ -269,7 +277,8 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// The unit beside the second-level TLB, if any.
+    /// Returns the unit that is looked up in parallel with a TLB; `None` if the dimension has no
+    /// such unit.
     pub fn beside_l2(&self) -> Option<&dyn BesideL2> {
         match self.capability(Wanted::BesideL2)? {
             Capability::BesideL2(unit) => Some(unit),
@@ -277,12 +286,12 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// Uses of the unit beside the second-level TLB; all false without a unit.
+    /// Returns the ways in which the pipeline uses the [`BesideL2`] unit; all false without a unit.
     pub(crate) fn beside_use(&self) -> BesideUse {
         self.beside_l2().map(BesideL2::used).unwrap_or_default()
     }
 
-    /// The unit beside the second-level TLB, mutable, for look-ups and fills.
+    /// Returns the unit that is looked up in parallel with a TLB, mutable, for look-ups and fills.
     pub fn beside_l2_mut(&mut self) -> Option<&mut dyn BesideL2> {
         match self.capability_mut(Wanted::BesideL2)? {
             CapabilityMut::BesideL2(unit) => Some(unit),
@@ -290,7 +299,8 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// The longest run around a page. Searches page by page if the tables have no [`Runs`].
+    /// Returns the longest run of contiguous pages around a page. Searches page by page if the
+    /// tables have no [`Runs`].
     pub fn run_around(&self, request: &RunRequest) -> Run {
         match self.capability(Wanted::Runs) {
             Some(Capability::Runs(runs)) => runs.run_around(request),
@@ -298,7 +308,8 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// 4KB pages per leaf in the walk cache of level-2 entries; `None` if it holds no leaves.
+    /// Returns the number of 4KB pages per level-2 leaf in the page-walk cache; `None` if the cache
+    /// holds no leaves.
     pub fn cached_leaf_pages(&self) -> Option<u64> {
         match self.capability(Wanted::CachedLeaves)? {
             Capability::CachedLeaves(pages) => Some(pages),
@@ -306,7 +317,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// Sets the number of cores.
+    /// Sets the number of cores, for dimensions with hardware per core.
     pub fn set_cores(&mut self, cores: usize) {
         if let Some(CapabilityMut::PerCoreHardware(own)) =
             self.capability_mut(Wanted::PerCoreHardware)
@@ -315,7 +326,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// Makes `core` the running core.
+    /// Makes `core` the running core, for dimensions with hardware per core.
     pub fn run_on(&mut self, core: usize) {
         if let Some(CapabilityMut::PerCoreHardware(own)) =
             self.capability_mut(Wanted::PerCoreHardware)
@@ -324,7 +335,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// The guest's side of two dimensions; `None` natively.
+    /// Returns the nested translation of a virtual machine; `None` natively.
     pub fn over_host(&self) -> Option<&dyn OverHost> {
         match self.capability(Wanted::OverHost)? {
             Capability::OverHost(over) => Some(over),
@@ -332,7 +343,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// The guest's side of two dimensions, mutable; `None` natively.
+    /// Returns the nested translation of a virtual machine, mutable; `None` natively.
     pub fn over_host_mut(&mut self) -> Option<&mut dyn OverHost> {
         match self.capability_mut(Wanted::OverHost)? {
             CapabilityMut::OverHost(over) => Some(over),
@@ -340,12 +351,12 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// The host's dimension; `None` natively.
+    /// Returns the host's half of the nested translation; `None` natively.
     pub fn host(&self) -> Option<&Host> {
         self.over_host().map(OverHost::host)
     }
 
-    /// The host's dimension, mutable; `None` natively.
+    /// Returns the host's half of the nested translation, mutable; `None` natively.
     pub fn host_mut(&mut self) -> Option<&mut Host> {
         match self.capability_mut(Wanted::OverHost)? {
             CapabilityMut::OverHost(over) => Some(over.host_mut()),
@@ -353,7 +364,8 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// The part of the dimension that has type `T`: the dimension itself or one of its components.
+    /// Returns the component of type `T`: the dimension itself or a part of it. `None` if there is
+    /// no such component.
     pub fn part<T: 'static>(&self) -> Option<&T> {
         match self.capability(Wanted::Part(TypeId::of::<T>()))? {
             Capability::Part(part) => part.downcast_ref(),
@@ -361,7 +373,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// The part of the dimension that has type `T`, mutable.
+    /// Returns the component of type `T`, mutable.
     pub fn part_mut<T: 'static>(&mut self) -> Option<&mut T> {
         match self.capability_mut(Wanted::Part(TypeId::of::<T>()))? {
             CapabilityMut::Part(part) => part.downcast_mut(),

@@ -1,4 +1,4 @@
-//! Geometry of TLBs and walk caches, as a machine file gives them.
+//! Geometry of TLBs and walk caches, as configured in a machine file.
 
 use perforate_types::PageSize;
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ pub struct TlbConfig {
     pub l1_instruction_4k: TlbGeometry,
     /// First-level instruction TLB for 2MB pages.
     pub l1_instruction_2m: Option<TlbGeometry>,
-    /// Second-level TLB. Each page size may use all of its ways or some.
+    /// Second-level TLB. Each page size uses all of its ways, some, or a separate array.
     pub l2: TlbGeometry,
     /// Ways of `l2` for 4KB entries: 4KB pages, holes, bitmap entries and runs of 4KB pages.
     /// Without this key, all ways.
@@ -51,12 +51,14 @@ pub struct TlbConfig {
     /// level holds 1GB pages.
     #[serde(default = "L2Part::none")]
     pub l2_1g: L2Part,
-    /// Entries of a mechanism's own cache beside the second-level TLB, fully associative. Without
-    /// this key, 32, as in the range TLB of RMM (ISCA 2015, §4.1).
+    /// Number of entries in a mechanism's fully associative cache that is looked up in parallel
+    /// with the second-level TLB. Without this key, 32, as in the range TLB of RMM (ISCA 2015,
+    /// §4.1).
     #[serde(default = "range_tlb_entries", skip_serializing_if = "is_range_tlb")]
     pub beside_entries: usize,
-    /// TLB of gap-tolerant entries beside the second-level TLB, for schemes that have one. Without
-    /// this key, it has the size of the second-level TLB; G §3.7 names no size.
+    /// TLB of gap-tolerant entries that is looked up in parallel with the second-level TLB, for
+    /// schemes that have one. Without this key, it has the size of the second-level TLB, because G
+    /// §3.7 names no size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap_tolerant: Option<TlbGeometry>,
     /// Coalescing of 4KB pages in the second-level TLB; off without this key.
@@ -65,12 +67,13 @@ pub struct TlbConfig {
     /// Time at which walks read the shadow entries of perforated pages.
     #[serde(default, skip_serializing_if = "is_when_needed")]
     pub shadow_reads: ShadowReads,
-    /// Effect of punching and patching on cached bitmap entries of perforated pages.
+    /// Effect of making a hole in a perforated page, or removing one, on cached bitmap entries.
     #[serde(default, skip_serializing_if = "is_invalidate")]
     pub bitmap_updates: BitmapUpdates,
 }
 
-/// Effect of a punch's or patch's shootdown on the bitmap entry in the second-level TLB.
+/// Effect on the bitmap entry in the second-level TLB when the operating system makes a hole in a
+/// perforated page (punching) or removes one (patching).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BitmapUpdates {
@@ -88,18 +91,17 @@ fn is_invalidate(updates: &BitmapUpdates) -> bool {
     *updates == BitmapUpdates::Invalidate
 }
 
-/// Time at which walks read the shadow entry of a perforated page, which leads to its holes. P
-/// §IV.B places the shadow entry 4KB behind the page-directory entry, but does not say when it is
-/// read.
+/// Time at which walks read the shadow entry of a perforated page, which leads to the translations
+/// of holes. The entry is 4KB after the page-directory entry; P §IV.B does not say when it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShadowReads {
-    /// Only after the page turns out to be a hole.
+    /// Only after the bitmap has shown that the sub-page is a hole.
     #[default]
     WhenNeeded,
-    /// In parallel with every entry of a page directory. Each walk reads one more line; a walk to a
-    /// hole has one sequential read fewer. In a guest, shadow entries are still read when needed,
-    /// as the shadow directory has its own guest-physical address.
+    /// In parallel with every entry of a page directory. Each walk then reads one more line, and a
+    /// walk to a hole has one sequential read fewer. In a guest, shadow entries are still read when
+    /// needed, because the shadow directory has a separate guest-physical address.
     WithDirectoryEntry,
 }
 
@@ -141,26 +143,28 @@ pub struct WalkCacheConfig {
     pub level2_ways: Option<usize>,
 }
 
-/// The guest-physical pages for which gPA→hPA entries are cached.
+/// Guest-physical pages for which gPA→hPA entries are cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NestedEntries {
-    /// All pages that the walker locates: the guest's tables and the program's data.
+    /// All guest-physical pages that the walker translates: the guest's tables and the program's
+    /// data.
     #[default]
     All,
-    /// The guest's tables, and data under intermediate entries. Other data are cached only under
-    /// guest-virtual addresses.
+    /// The guest's tables, and data in a large guest page that the second-level TLB holds as an
+    /// intermediate entry (gVA→gPA). For other data, only the combined translation (gVA→hPA) is
+    /// cached.
     Tables,
 }
 
-/// Hardware for the second dimension of virtualized execution.
+/// Hardware for nested translation, from guest-physical to physical addresses (gPA→hPA).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VirtualizationConfig {
     /// A separate TLB of guest-physical addresses. If `None`, gPA→hPA entries share the
     /// second-level TLB. With 0 entries, they are not cached.
     pub nested_tlb: Option<TlbGeometry>,
-    /// Page-walk caches of the host's tables. If `None`, they have the sizes of the first
-    /// dimension's caches.
+    /// Page-walk caches for the host's tables. If `None`, they have the sizes of
+    /// [`MmuConfig::walk_cache`].
     pub host_walk_cache: Option<WalkCacheConfig>,
     /// True if the second-level TLB holds a guest's large page over 4KB host pages as one entry,
     /// from guest-virtual to guest-physical addresses (P §V). Otherwise it holds one entry per 4KB
@@ -168,9 +172,9 @@ pub struct VirtualizationConfig {
     pub intermediate_entries: bool,
     /// Guest-physical pages for which gPA→hPA entries are cached.
     pub nested_entries: NestedEntries,
-    /// True if an entry of a page with holes also contains the guest's block. Otherwise the walker
-    /// reads the guest's directory entry again to find the guest's bitmap and holes (P §V is
-    /// silent).
+    /// True if a TLB entry with holes also contains the guest frame of the 2MB page. Otherwise the
+    /// walker reads the guest's page-directory entry again to find the guest's bitmap and holes. P
+    /// §V does not say what the hardware does.
     pub guest_blocks_in_entries: bool,
 }
 
@@ -181,20 +185,20 @@ pub struct MmuConfig {
     pub tlb: TlbConfig,
     /// Page-walk caches of each core.
     pub walk_cache: WalkCacheConfig,
-    /// Hardware for the second dimension.
+    /// Hardware for nested translation.
     pub virtualization: VirtualizationConfig,
 }
 
 /// Error of a TLB or walk-cache geometry that no hardware can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A coalescing window that no entry can hold.
+    /// The coalescing window has a size that no entry can hold.
     #[error(
         "tlb.l2_coalescing: windows of {pages} pages; a power of two from 2 to {} is possible",
         Coalescing::MAXIMUM_PAGES
     )]
     Coalescing {
-        /// Configured pages of a window.
+        /// Configured number of pages in a window.
         pages: u64,
     },
     /// The number of sets is not a power of two, or there are no entries.
@@ -209,7 +213,7 @@ pub enum ConfigError {
         /// Configured associativity of the TLB.
         ways: usize,
     },
-    /// Ways that the second-level TLB does not have.
+    /// The second-level TLB does not have the configured ways.
     #[error("{key}: ways {asked} of {ways}; expected ways from 1 to {ways}, such as \"1-{ways}\"")]
     Ways {
         /// Key in the machine file.
@@ -219,12 +223,12 @@ pub enum ConfigError {
         /// Associativity of the second-level TLB.
         ways: usize,
     },
-    /// A second-level TLB without ways for 4KB pages.
+    /// No ways of the second-level TLB are for 4KB pages.
     #[error(
         "tlb.l2_4k: 4KB entries need one way at least; expected \"all\" or ways such as \"1-8\""
     )]
     NoSmallEntries,
-    /// A walk cache with more than 4,096 entries.
+    /// A walk cache has more than 4,096 entries.
     #[error(
         "{section}.{key}: {entries} entries; at most {} are possible",
         WalkCacheConfig::MAXIMUM
@@ -237,7 +241,7 @@ pub enum ConfigError {
         /// Configured number of entries.
         entries: usize,
     },
-    /// Entries of a walk cache that cannot be divided into sets.
+    /// The entries of a walk cache cannot be divided into sets.
     #[error(
         "{section}.level{level}_ways: {entries} entries in {ways} ways is no cache; \
          level{level}_entries must be ways × a power of two"
@@ -301,7 +305,7 @@ impl TlbConfig {
 }
 
 impl WalkCacheConfig {
-    /// Walk caches without entries.
+    /// No walk caches: every walk starts at the root.
     pub const NONE: Self = Self::fully_associative(0, 0, 0);
 
     /// Fully associative caches of this many level-4, level-3 and level-2 entries.
@@ -381,10 +385,10 @@ impl MmuConfig {
         Self { tlb, walk_cache: WalkCacheConfig::NONE, virtualization }
     }
 
-    /// Checks that every structure is possible.
+    /// Checks that hardware with these geometries can exist.
     ///
     /// # Errors
-    /// The first impossible key.
+    /// [`ConfigError`] for the first key with an impossible value.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let tlb = &self.tlb;
         tlb.l1_data_4k.validate("tlb.l1_data_4k")?;
@@ -408,7 +412,7 @@ impl MmuConfig {
         self.virtualization.validate()
     }
 
-    /// First-level geometry by page size, for code (`instruction` true) or data.
+    /// Geometry of the first-level TLB by page size, for code if `instruction`, otherwise for data.
     pub(crate) fn l1(&self, instruction: bool) -> [(PageSize, Option<TlbGeometry>); 3] {
         let tlb = &self.tlb;
         if instruction {

@@ -19,7 +19,7 @@ pub struct MmuCounters {
     pub l1_instruction_accesses: u64,
     /// Fetch translations that missed the first level.
     pub l1_instruction_misses: u64,
-    /// Second-level look-ups for a page, without bitmap look-ups.
+    /// Second-level look-ups for a page; the additional look-ups of bitmap entries do not count.
     pub l2_accesses: u64,
     /// Second-level look-ups that found neither the page nor a perforated page around it.
     pub l2_misses: u64,
@@ -37,35 +37,39 @@ pub struct MmuCounters {
     pub walks: u64,
     /// Reads by the page walker, indexed by [`Purpose`].
     pub references: [u64; Purpose::COUNT],
-    /// Translations by a perforated page whose filter made a bitmap look-up unnecessary.
+    /// Translations by a perforated page whose filter excluded a hole, so the bitmap was not looked
+    /// up.
     pub bitmap_filtered: u64,
     /// Bitmap look-ups that hit in the second-level TLB.
     pub bitmap_hits: u64,
     /// Bitmap look-ups that read memory.
     pub bitmap_misses: u64,
-    /// Cached bitmap entries that punching and patching rewrote in place.
+    /// Cached bitmap entries that were rewritten in place after a hole was made or removed.
     pub bitmap_updates: u64,
     /// Holes translated by a walk through the shadow entry.
     pub holes_translated: u64,
-    /// Translations by a guest's page in the second-level TLB combined with a page of its host.
+    /// Translations by a guest's large page in the second-level TLB, combined with a 4KB page of
+    /// the host (P §V).
     pub intermediate_hits: u64,
-    /// Accesses that a perforated page translated in place.
+    /// 4KB translations generated from the entry of a perforated page, for sub-pages that are not
+    /// holes.
     pub generated: u64,
-    /// First-level misses that a unit beside the second-level TLB translated, or accesses that a
-    /// unit beside the first level translated.
+    /// First-level misses that a unit in parallel with the second-level TLB translated, or accesses
+    /// that a unit in parallel with the first-level TLB translated. Range TLBs and direct segments
+    /// are such units.
     pub beside_translations: u64,
-    /// Background reads, which fill units beside the second-level TLB.
+    /// Reads off the critical path, which fill units such as range TLBs.
     pub background_references: u64,
-    /// Comparisons with direct segments by the walker.
+    /// Comparisons of addresses with direct segments (D §III) by the page walker.
     pub segment_checks: u64,
-    /// Segment checks of the translations in [`Self::walks`]. A segment with a cached
-    /// guest-physical address needs no memory reference, so its translation is no walk.
+    /// Segment checks during the translations that [`Self::walks`] counts. There may be fewer than
+    /// `segment_checks`, because a translation is not a walk if it needs no memory reference.
     pub segment_checks_in_walks: u64,
-    /// B-blocks located in gap-tolerant entries, in both dimensions.
+    /// B-blocks located in gap-tolerant entries (G §3), for guest and host together.
     pub gap_tolerant_translations: u64,
     /// B-blocks located in gap-tolerant entries that the walk cache of level-2 entries held.
     pub walk_cache_gap_tolerant_hits: u64,
-    /// Page-directory reads that fell on padding, so that a second read followed.
+    /// Page-directory reads that hit zero padding, so that a second read followed (G §3.5).
     pub padding_references: u64,
 }
 
@@ -89,8 +93,8 @@ pub fn counters() -> Vec<Counter> {
     .concat()
 }
 
-/// Purposes whose reads have their own counters. Pages are translated, not read, and reads of
-/// mechanisms' own tables are off the critical path.
+/// Purposes whose reads have separate counters. [`Purpose::Page`] has no reads, and reads of
+/// mechanisms' tables ([`Purpose::OwnTable`]) are off the critical path, so both are missing.
 const REFERENCES: [Purpose; 14] = [
     Purpose::Level4,
     Purpose::Level3,
@@ -108,7 +112,7 @@ const REFERENCES: [Purpose; 14] = [
     Purpose::HostBitmap,
 ];
 
-/// The counter for reads with this purpose.
+/// Returns the description of the counter for reads with this purpose.
 fn referenced(purpose: Purpose) -> Counter {
     let is_bitmap = matches!(purpose, Purpose::Bitmap | Purpose::HostBitmap);
     let (whole, id) = match is_bitmap {
@@ -146,7 +150,7 @@ impl Interval {
 }
 
 impl MmuCounters {
-    /// Adds a translation that went beyond the first level.
+    /// Counts a translation beyond the first level. `walked` is true if a walk found the page.
     pub(crate) fn add(&mut self, case: Case, walked: bool, steps: &Steps) {
         if case == Case::Beside {
             self.beside_translations += 1;
@@ -189,7 +193,7 @@ impl MmuCounters {
         }
     }
 
-    /// Adds the walker reads of one translation.
+    /// Counts the walker's reads in one translation.
     fn add_references(&mut self, steps: &Steps) {
         const BITMAPS: [usize; 2] = [Purpose::Bitmap as usize, Purpose::HostBitmap as usize];
         let mut reads_tables = false;
@@ -210,18 +214,18 @@ impl MmuCounters {
         }
     }
 
-    /// Page-table entries read, without bitmap reads.
+    /// Number of page-table entries read, of guest and host, without hole bitmaps.
     pub fn table_references(&self) -> u64 {
         self.guest_references() + self.host_references()
     }
 
-    /// Entries read from the first dimension's tables.
+    /// Number of entries read from native tables or the guest's tables.
     fn guest_references(&self) -> u64 {
         let own = &self.references[..Purpose::HostPage as usize];
         own.iter().sum::<u64>() - self.references[Purpose::Bitmap as usize]
     }
 
-    /// Entries read from the second dimension's tables.
+    /// Number of entries read from the host's tables.
     fn host_references(&self) -> u64 {
         let own = &self.references[Purpose::HostPage as usize..];
         own.iter().sum::<u64>() - self.references[Purpose::HostBitmap as usize]
@@ -241,103 +245,111 @@ impl MmuCounters {
 
 figures! {
     static TLB: Interval, "TLB" {
-        /// Data translations.
+        /// Translations of data addresses.
         l1_tlb_accesses, "L1 TLB accesses", Count, Table: |it| it.counts.l1_accesses;
-        /// Data translations not found in the first level.
+        /// Translations of data addresses that missed in the first-level TLB.
         l1_tlb_misses, "L1 TLB misses", Count, Table: |it| it.counts.l1_misses;
-        /// The same per 1,000 instructions.
+        /// L1 TLB misses of data addresses per 1,000 instructions.
         l1_tlb_mpki, "L1 TLB MPKI", PerKiloInstruction, Main:
             |it| it.per_kilo_instruction(it.counts.l1_misses);
-        /// Fetch translations, one per code line.
+        /// Translations for instruction fetch, one per line of code.
         l1_instruction_tlb_accesses, Count, Listed: |it| it.counts.l1_instruction_accesses;
-        /// Fetch translations not found in the first level.
+        /// Translations for instruction fetch that missed in the first-level TLB.
         l1_instruction_tlb_misses, Count, Listed: |it| it.counts.l1_instruction_misses;
-        /// Look-ups of the second level for a page, for data or code.
+        /// Look-ups of the second-level TLB for a page of data or code. Look-ups of bitmap entries
+        /// do not count.
         l2_tlb_accesses, "L2 TLB accesses", Count, Table: |it| it.counts.l2_accesses;
-        /// Look-ups that found neither the page nor a perforated page around it.
+        /// Look-ups of the second-level TLB that found neither the page nor a perforated page
+        /// around it.
         l2_tlb_misses, "L2 TLB misses", Count, Table: |it| it.counts.l2_misses;
-        /// The same per 1,000 instructions.
+        /// L2 TLB misses per 1,000 instructions.
         l2_tlb_mpki, "L2 TLB MPKI", PerKiloInstruction, Main:
             |it| it.per_kilo_instruction(it.counts.l2_misses);
-        /// L2 TLB misses that a TLB of any size has too: the first walk to a page since the run began
-        /// (warm-up included), or since its translation was invalidated. The rest are misses of capacity
-        /// and conflicts.
+        /// L2 TLB misses that would occur with a TLB of any size: the first walk to a page since
+        /// the run began (including the warm-up), or since its translation was invalidated. All
+        /// other misses are capacity or conflict misses.
         l2_tlb_compulsory_misses, "compulsory L2 TLB misses", Count, Table:
             |it| it.counts.l2_compulsory_misses;
-        /// Those of the L2 TLB misses that are compulsory. Where this is large, the recording is too short
-        /// to tell a larger TLB from a smaller one.
+        /// Share of L2 TLB misses that are compulsory. If it is large, the recording is too short
+        /// to distinguish a larger TLB from a smaller one.
         l2_tlb_compulsory_share, "compulsory misses", Share, Main:
             |it| (it.counts.l2_compulsory_misses, it.counts.l2_misses);
-        /// L2 TLB misses that are the first walk to their page in the measured part: compulsory ones, and
-        /// those of pages that the warm-up had walked to.
+        /// L2 TLB misses that are the first walk to their page in the measured part. Some are
+        /// compulsory; for others, the page was already walked to in the warm-up.
         l2_tlb_first_misses, "first L2 TLB misses", Count, Listed: |it| it.counts.l2_first_misses;
-        /// Runs of 4KB pages filled into the second level (TLB coalescing).
+        /// Fills of runs of 4KB pages into the second-level TLB (TLB coalescing).
         l2_tlb_coalesced_fills, Count, Listed: |it| it.counts.coalesced_fills;
-        /// Pages in those runs; divided by the fills, the mean length of a run.
+        /// 4KB pages in the runs that `l2_tlb_coalesced_fills` counts. Divided by the fills, the
+        /// mean length of a run.
         l2_tlb_coalesced_pages, Count, Listed: |it| it.counts.coalesced_pages;
     }
 
     static WALKS: Interval, "Page walks" {
-        /// Translations that read page-table entries.
+        /// Page walks: translations that read page-table entries.
         walks, Count, Table: |it| it.counts.walks;
-        /// The same per 1,000 instructions.
+        /// Page walks per 1,000 instructions.
         walks_per_kilo_instruction, PerKiloInstruction, Listed:
             |it| it.per_kilo_instruction(it.counts.walks);
-        /// Page-table entries read, of guest and host, divided by walks.
+        /// Page-table entries read per page walk, of guest and host together.
         references_per_walk, Ratio, Main: |it| (it.counts.table_references(), it.counts.walks);
-        /// Entries and bitmap lines read, divided by walks.
+        /// Page-table entries and lines of the hole bitmap read per page walk.
         memory_accesses_per_walk, Ratio, Listed:
             |it| (it.counts.references.iter().sum(), it.counts.walks);
     }
 
     static WALKS_BY_DIMENSION: Interval, "Page walks" {
-        /// Those of the references per walk that are entries of the guest's tables; all natively.
+        /// Entries of the guest's tables read per page walk; natively, all page-table entries.
         guest_references_per_walk, Ratio, Table:
             |it| (it.counts.guest_references(), it.counts.walks);
-        /// Those of them that are entries of the host's tables.
+        /// Entries of the host's tables read per page walk.
         host_references_per_walk, Ratio, Table:
             |it| (it.counts.host_references(), it.counts.walks);
     }
 
     static SEGMENT_CHECKS: Interval, "Page walks" {
-        /// Comparisons of an address with BASE and LIMIT of a direct segment by the walker.
+        /// Comparisons by the page walker of an address with BASE and LIMIT of a direct segment.
         segment_checks, Count, Listed: |it| it.counts.segment_checks;
-        /// Those of them in walks, divided by walks.
+        /// Comparisons with direct segments per page walk. Those of translations that need no walk
+        /// do not count.
         segment_checks_per_walk, Ratio, Table:
             |it| (it.counts.segment_checks_in_walks, it.counts.walks);
     }
 
     static HOLES: Interval, "Holes" {
-        /// Second look-ups of the L2 TLB, for bitmap entries.
+        /// Look-ups of the L2 TLB for bitmap entries, each after a look-up for the page.
         bitmap_lookups, "bitmap look-ups", Count, Table:
             |it| it.counts.bitmap_hits + it.counts.bitmap_misses;
-        /// Translations by a perforated page that the filter spared the bitmap.
+        /// Translations by a perforated page whose filter excluded a hole, so the bitmap was not
+        /// looked up.
         bitmap_filtered, Count, Table: |it| it.counts.bitmap_filtered;
-        /// Look-ups of bitmap entries that found the entry.
+        /// Look-ups of the L2 TLB for bitmap entries that hit.
         bitmap_hits, Count, Table: |it| it.counts.bitmap_hits;
-        /// Look-ups of bitmap entries that had to read memory.
+        /// Look-ups of the L2 TLB for bitmap entries that missed, so the bitmap was read from
+        /// memory.
         bitmap_misses, Count, Table: |it| it.counts.bitmap_misses;
-        /// Cached bitmap entries that punching and patching rewrote in place, where the machine can
-        /// (`tlb.bitmap_updates`).
+        /// Cached bitmap entries that were rewritten in place after a hole was made or removed, if
+        /// the machine can do so (`tlb.bitmap_updates`).
         bitmap_updates, Count, Listed: |it| it.counts.bitmap_updates;
-        /// Holes translated by a walk through the shadow entry.
+        /// Translations of holes by a walk through the shadow entry.
         holes_translated, Count, Table: |it| it.counts.holes_translated;
-        /// Translations by a guest's large page in the L2 TLB and a 4KB page of its host, where the
-        /// machine has such entries (`virtualization.intermediate_entries`).
+        /// Translations by a guest's large page in the L2 TLB, combined with a 4KB page of the
+        /// host, if the machine has such entries (`virtualization.intermediate_entries`).
         intermediate_hits, Count, Listed: |it| it.counts.intermediate_hits;
-        /// 4KB translations made from a perforated entry.
+        /// 4KB translations generated from the entry of a perforated page, for sub-pages that are
+        /// not holes.
         translations_generated, Count, Listed: |it| it.counts.generated;
     }
 
     static GAP_TOLERANT: Interval, "Gap-tolerant entries" {
-        /// Misses of the L2 TLB, or of guest-physical addresses, that found their B-block in a
+        /// Misses of the L2 TLB, or of guest-physical addresses, whose B-block was found in a
         /// gap-tolerant entry (GT-PDE).
         gap_tolerant_translations, Count, Listed: |it| it.counts.gap_tolerant_translations;
-        /// Those of them whose entry the walk cache held, so that nothing was read.
+        /// Translations by a gap-tolerant entry in the walk cache, which needed no read of page
+        /// tables.
         walk_cache_gap_tolerant_hits, Count, Listed:
             |it| it.counts.walk_cache_gap_tolerant_hits;
-        /// Reads of page directories that fell on the padding behind an entry of a level-1 node (1MB
-        /// mode), so that a second one followed; among the references of level 2.
+        /// Reads of page directories that hit the padding after an entry of a level-1 node (1MB
+        /// mode), so that a second read followed. The reads of level 2 include them.
         padding_references, Count, Listed: |it| it.counts.padding_references;
     }
 }

@@ -1,4 +1,5 @@
-//! A dimension: the translation from one address space to the next.
+//! Dimensions: a dimension translates one address space to the next, such as guest-virtual to
+//! guest-physical addresses.
 
 use perforate_types::{FormatOperation, SpaceId, VirtualPage};
 
@@ -14,12 +15,12 @@ pub struct WalkRequest {
     pub page: VirtualPage,
     /// True for a store.
     pub write: bool,
-    /// True if an earlier walk of this translation has already found the page. The walker can then
-    /// go to the holes without finding the page again.
+    /// True if a walk for this access has already found the 2MB page with holes. Nested translation
+    /// then knows the guest's frame, and otherwise has to find it again.
     pub walked: bool,
 }
 
-/// A bit that accesses set in page tables.
+/// Kind of status bit that an access sets in page-table entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// The accessed bits of all entries on the path to a leaf, including the leaf.
@@ -28,46 +29,50 @@ pub enum Mark {
     Dirty,
 }
 
-/// One address-space translation. A dimension applies operations to tables in simulated memory, and
-/// walks those tables. A scheme is a dimension behind the shared TLB pipeline.
+/// Address translation from one address space to the next, by page tables or registers. A dimension
+/// applies the operating system's operations to its tables in simulated memory, and walks those
+/// tables. All schemes have the same TLB pipeline; a scheme is a dimension that the pipeline uses.
 ///
-/// Optional features are [`Capability`] values. A dimension that wraps another one answers for the
-/// features that it changes and forwards all other requests. So it cannot hide a feature that it
-/// does not know. A dimension that composes two others matches on all capabilities, so that the
-/// compiler reports a new one.
+/// Optional features are [`Capability`] values. A dimension that wraps another one
+/// ([`Around`](crate::Around)) answers requests for the features that it changes. It forwards all
+/// other requests, so a capability that is added later passes through. [`Nested`](crate::Nested),
+/// which composes two dimensions, matches on all kinds of capability, so the compiler reports a
+/// kind that is added later.
 pub trait Dimension: Send {
     /// Carries out an operation on the tables or registers.
     ///
     /// # Panics
-    /// If the operation has another format or does not fit the tables, which is a bug of the
+    /// If the operation belongs to another format or does not fit the tables. Both are bugs of the
     /// operating-system model.
     fn apply(&mut self, operation: &dyn FormatOperation);
 
-    /// Walks to the leaf that covers the page. Appends look-ups and reads to the steps and sets
-    /// accessed bits on the path. A store also sets the leaf's dirty bit if the leaf allows stores.
+    /// Walks to the leaf that covers the page. Appends look-ups and reads to the steps, and sets
+    /// the accessed bits on the path. A store also sets the leaf's dirty bit if the leaf allows
+    /// stores.
     ///
-    /// A leaf with holes is only marked accessed: the sub-page may be a hole. The pipeline calls
-    /// [`Self::mark`] once this is known.
+    /// If the leaf has holes, a store does not set the dirty bit, because the sub-page may be a
+    /// hole with a separate entry. The pipeline calls [`Self::mark`] when it knows.
     ///
     /// # Errors
     /// [`WalkFault::NotMapped`] if an entry on the path is not present.
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault>;
 
-    /// The reach of the leaf that translates a page, or a part of the leaf in which the page is not
-    /// a hole. This look-up has no hardware effects. Operating systems and fault attribution use
-    /// it, but never a translation.
+    /// Translates a page in software, without steps, cache fills or status bits. Returns the
+    /// mapping of the leaf that translates the page, or of a part of the leaf in which the page is
+    /// not a hole. `None` if the page is not mapped. Fault attribution, TLB coalescing and tests
+    /// use it; [`Self::walk`] is for translations.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach>;
 
-    /// Sets bits of the entries that translate the page: the dirty bit after a store through a
+    /// Sets status bits of the entries that translate the page: the dirty bit for a store through a
     /// clean TLB entry, or accessed bits for a hypervisor that shadows these tables.
     fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark);
 
     /// The simulated memory that contains the tables.
     fn memory(&self) -> &TableMemory;
 
-    /// The requested capability, read-only; `None` if the dimension lacks it.
+    /// Returns the capability of the wanted kind, read-only; `None` if the dimension lacks it.
     fn capability(&self, wanted: Wanted) -> Option<Capability<'_>>;
 
-    /// The requested capability, mutable; `None` if the dimension lacks it.
+    /// Returns the capability of the wanted kind, mutable; `None` if the dimension lacks it.
     fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>>;
 }

@@ -1,4 +1,4 @@
-//! Reasons why an address is not translated.
+//! Reasons why a translation fails.
 
 use perforate_types::{AccessKind, GuestFrame};
 
@@ -19,8 +19,8 @@ pub enum WalkFault {
     NotMapped,
     /// The host does not map the address of a table on the path.
     Host(HostFault),
-    /// The tables are filled on demand from other tables and lack an entry. The other tables may or
-    /// may not have it.
+    /// The walk was in shadow tables, which are filled on demand from other tables, and an entry is
+    /// missing. The other tables may or may not map the page.
     Incomplete,
 }
 
@@ -30,17 +30,17 @@ impl From<HostFault> for WalkFault {
     }
 }
 
-/// Reason why an access cannot complete with the present tables.
+/// Reason why an access cannot complete before the operating system changes the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageFault {
     /// The page is not mapped.
     NotMapped,
     /// The page's permissions forbid the access.
     Protection,
-    /// The host does not back the guest's page, or does not allow the access.
+    /// The host does not map the guest's page, or does not allow the access.
     Host(HostFault),
-    /// The tables are filled on demand from other tables, and do not map the page or do not allow
-    /// the access. The handler has to check the other tables.
+    /// The walk was in shadow tables, which are filled on demand from other tables. They do not map
+    /// the page or do not allow the access, so the handler has to check the other tables.
     Incomplete,
 }
 

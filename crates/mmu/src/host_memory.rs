@@ -1,11 +1,11 @@
-//! Memory of the simulating computer that a configuration needs, computed before allocation.
+//! Memory of the simulating computer that a configuration needs, computed before any allocation.
 
 use crate::MmuConfig;
 use crate::tlb::SetAssociative;
 
 impl MmuConfig {
-    /// The arrays of one core that may be large: configuration key, its value, and bytes of the
-    /// simulating computer's memory.
+    /// Lists the arrays of one core that may be large: configuration key, its value (number of
+    /// entries), and size in the simulating computer's memory in bytes.
     pub fn host_bytes(&self) -> Vec<(&'static str, u64, u64)> {
         let tlb = &self.tlb;
         let arrays = [

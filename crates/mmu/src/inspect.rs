@@ -7,10 +7,10 @@ use perforate_types::{
 
 use crate::{EntryKind, Node, PageFault, Translated, radix::Directory};
 
-/// A completed attempt to translate an address, successful or not.
+/// An attempt to translate an address, which may have succeeded or failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
-    /// Kind of the access.
+    /// Kind of the attempted access.
     pub kind: AccessKind,
     /// Virtual address of the access.
     pub address: VirtualAddress,
@@ -23,18 +23,19 @@ pub struct Attempt<'a> {
 /// An entry of a TLB or of a walk cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachedEntry {
-    /// Number of the core that has the unit.
+    /// Number of the core whose unit holds the entry.
     pub core: usize,
     /// Unit that holds the entry.
     pub unit: Unit,
     /// Slot number in the unit, as in steps.
     pub slot: u32,
-    /// Array of the unit, set of the array, and way of the set, each counted from 0. The arrays of
-    /// a first-level TLB are one per page size. Those of the second level are the shared array,
-    /// then those of single page sizes. Those of the walk caches are for level-2, level-3 and
+    /// Index of the array in the unit, of the set in the array, and of the way in the set, from 0.
+    /// A first-level TLB has an array per page size. The second-level TLB has the shared array,
+    /// then the separate arrays for page sizes. Walk caches have arrays for level-2, level-3 and
     /// level-4 entries.
     pub place: (usize, usize, usize),
-    /// Address space of the entry; for guest-physical addresses, the virtual machine's in its host.
+    /// Address space of the entry. For guest-physical addresses, the virtual machine's address
+    /// space in its host.
     pub space: SpaceId,
     /// True if the entry translates guest-physical addresses.
     pub is_guest_physical: bool,
@@ -51,26 +52,28 @@ pub struct CachedEntry {
 pub enum CachedContent {
     /// Translation of pages to consecutive frames.
     Page {
-        /// Kind of entry; in the first level, the kind of its page size.
+        /// Kind of the entry; a first-level entry has the kind of its page size.
         kind: EntryKind,
         /// Frame of the first page; a guest frame for an intermediate entry.
         frame: Frame,
         /// Accesses that the entry allows without further work, as bits of [`allow`](crate::allow).
         allows: u8,
-        /// Hole filter of the page, or 0.
+        /// Hole filter of the page; 0 if the page has no holes.
         filter: u8,
     },
-    /// Bits of a hole bitmap; the lowest bit is the first page's.
+    /// Bits of a hole bitmap; the lowest bit is that of the first page.
     Bitmap(u32),
     /// A page-table entry that points to a node.
     Node {
         /// Level of the entry.
         level: Level,
-        /// Kind of page directory on the path to the node.
+        /// Kind of the entry: an ordinary entry, or a shadow entry that points to the node of
+        /// holes.
         directory: Directory,
-        /// Frame of the node, in the guest and in the machine.
+        /// Guest frame and machine frame of the node, which are equal natively.
         node: Node,
     },
-    /// A level-2 entry that is a leaf. The dimension stores its content.
+    /// A level-2 leaf entry (G §3.7). The walk cache has only its key; the dimension that walks the
+    /// tables keeps the content.
     Leaf,
 }

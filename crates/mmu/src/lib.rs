@@ -1,14 +1,16 @@
 //! The memory-management unit (MMU): page-table formats, TLBs, walk caches, and the translation
 //! pipeline.
 //!
-//! [`Mmu::translate`] is the only translation loop. Schemes differ in the [`Dimension`] behind the
-//! loop. This crate contains ordinary page tables ([`Radix`]) and the composition of two dimensions
-//! ([`Nested`]). The dimensions of mechanisms are in the crate `schemes`, built from [`radix`] and
-//! [`Around`].
+//! [`Mmu::translate`] is the only translation loop. After a TLB miss, it asks a [`Dimension`],
+//! which translates one address space to the next, for example by walking page tables. Schemes
+//! differ in their dimension only. This crate has ordinary page tables ([`Radix`]) and the nested
+//! translation of a guest's dimension over a host's ([`Nested`]). The crate `schemes` has the
+//! dimensions of mechanisms, which are built from [`radix`] and [`Around`].
 //!
 //! The MMU writes the operating system's [`perforate_types::FormatOperation`]s as entries to
-//! simulated physical memory, and walks read those entries. No translation has another source. The
-//! MMU has no clock; costs are [`perforate_types::Steps`].
+//! simulated physical memory. Walks read those entries, so every translation comes from memory. The
+//! MMU has no clock: its results are [`perforate_types::Steps`], which the timing model turns into
+//! cycles.
 
 mod around;
 mod capability;

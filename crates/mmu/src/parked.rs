@@ -1,12 +1,13 @@
 //! Hardware that exists once per core.
 //!
-//! Only one core runs at a time. Its hardware state is in place; the state of the other cores is
-//! parked here. A single core therefore has no overhead.
+//! Only one core runs at a time. Its state is in the hardware's own fields; [`Parked`] has the
+//! states of the other cores. So a simulation of one core has no overhead.
 
 /// Parked hardware state of the cores that are not running.
 #[derive(Clone, Debug)]
 pub struct Parked<T> {
-    /// One element per core. The element of the running core is stale: its state is in place.
+    /// One element per core. The element of the running core is stale, because its state is in the
+    /// hardware's own fields.
     cores: Vec<T>,
     running: usize,
 }
@@ -23,7 +24,8 @@ impl<T: Clone> Parked<T> {
         *self = Self { cores: vec![own.clone(); cores], running: 0 };
     }
 
-    /// Makes `core` the running core and swaps its state into `own`.
+    /// Makes `core` the running core: parks the state in `own` and replaces it by the state of
+    /// `core`.
     ///
     /// # Panics
     /// If `core` is not less than the number of cores.

@@ -1,22 +1,24 @@
-//! The result of a walk: a range of pages with one linear mapping.
+//! Results of walks: ranges of pages that one entry maps.
 
 use perforate_types::{Frame, PageSize, VirtualPage};
 
-/// The aligned range around an address that has one linear mapping, minus its holes.
+/// Result of a walk: the aligned range of pages that a leaf maps to consecutive frames, except for
+/// holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
     /// Size and alignment of the range.
     pub size: PageSize,
     /// Frame of the range's first page.
     pub frame: Frame,
-    /// Accesses that need no further work, as bits of [`allow`].
+    /// Accesses that may complete at once, as bits of [`allow`]. A store to a clean page, for
+    /// example, must first set the dirty bit.
     pub allows: u8,
-    /// Hole filter of the range; 0 if it has no holes.
+    /// Eight-bit hole filter of a 2MB range (P §IV.B); 0 if the range has no holes.
     pub filter: u8,
 }
 
 impl Reach {
-    /// The reach of one 4KB page.
+    /// Reach of one 4KB page.
     pub const fn of_page(frame: Frame, allows: u8) -> Self {
         Self { size: PageSize::Size4K, frame, allows, filter: 0 }
     }
@@ -28,20 +30,20 @@ impl Reach {
     }
 }
 
-/// Bits for the accesses that a translation allows without further work.
+/// Bits for the accesses that a translation lets complete at once.
 pub mod allow {
     use perforate_types::{AccessKind, Permissions};
 
     /// Loads are allowed: the page is present.
     pub const READ: u8 = 1;
-    /// Stores are allowed by the permissions.
+    /// Stores are allowed by the permissions; the dirty bit may still have to be set.
     pub const WRITE: u8 = 2;
     /// Instruction fetches are allowed.
     pub const FETCH: u8 = 4;
-    /// The leaf entry's dirty bit is known to be set.
+    /// The dirty bit of the leaf entry is set, so a store need not set it.
     pub const DIRTY: u8 = 8;
 
-    /// The bits of a leaf entry.
+    /// Returns the bits for a leaf entry with these permissions and this dirty bit.
     pub fn of_leaf(permissions: Permissions, dirty: bool) -> u8 {
         let bit = |kind, bit| if permissions.allow(kind) { bit } else { 0 };
         bit(AccessKind::Read, READ)
@@ -50,7 +52,7 @@ pub mod allow {
             | if dirty { DIRTY } else { 0 }
     }
 
-    /// The bits that a first-level hit must have to complete an access of this kind.
+    /// Returns the bits that a first-level TLB entry must have to complete an access of this kind.
     #[inline]
     pub const fn needed(kind: AccessKind) -> u8 {
         match kind {

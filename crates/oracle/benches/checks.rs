@@ -1,5 +1,5 @@
-//! Measures checks per second at random over 2GB of 4KB pages. Prints one JSON line: `cargo bench
-//! -p perforate-oracle`.
+//! Measures the oracle's checks per second, at random pages of 2GB mapped with 4KB pages. Prints
+//! one JSON line: `cargo bench -p perforate-oracle`.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Checks of hardware translations against the intended mapping.
+//! Comparison of the hardware's translations with the intended mapping.
 
 use std::fmt;
 
@@ -46,7 +46,7 @@ impl Oracle {
     /// address of the access, or `None` for a fault (not mapped or not allowed).
     ///
     /// # Errors
-    /// If the translation differs from the intended mapping.
+    /// [`Disagreement`] if the translation differs from the intended mapping.
     pub fn check(
         &mut self,
         space: SpaceId,
@@ -65,7 +65,7 @@ impl Oracle {
         }
     }
 
-    /// Like [`Oracle::translate`], with a cache of recent answers.
+    /// Like [`Oracle::translate`], but caches recent answers. `None` if the page is not mapped.
     pub fn expected(&mut self, space: SpaceId, page: VirtualPage) -> Option<(Frame, Permissions)> {
         if let Some(answer) = self.recent.find(space, page) {
             return answer;

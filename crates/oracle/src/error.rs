@@ -1,11 +1,12 @@
-//! Errors of inconsistent truths.
+//! Errors of truths (changes of the intended mapping) that contradict earlier ones.
 
 use std::fmt;
 
 use perforate_types::Truth;
 use thiserror::Error;
 
-/// A truth that contradicts earlier ones, which is a bug of its sender.
+/// Error of a truth that contradicts earlier ones, which is a bug of the simulated operating
+/// system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub struct OracleError {
     /// The truth that was refused.

@@ -2,7 +2,7 @@
 
 use perforate_types::{Frame, Permissions, VirtualPage};
 
-/// Consecutive pages with consecutive frames and equal permissions.
+/// A run of consecutive pages with consecutive frames and equal permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// First page of the run.
@@ -16,12 +16,12 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The page after the last page.
+    /// Returns the page after the last page of the run.
     pub const fn end(&self) -> VirtualPage {
         self.page.add(self.pages)
     }
 
-    /// The frame of a page in the run.
+    /// Returns the frame of `page`, which must be in the run.
     pub const fn frame_of(&self, page: VirtualPage) -> Frame {
         self.frame.add(page.number() - self.page.number())
     }
@@ -31,7 +31,7 @@ impl Extent {
         self.frame.add(self.pages) == next.frame && self.permissions == next.permissions
     }
 
-    /// Splits the run at a page inside it: the pages below `page`, and the rest.
+    /// Splits the run at a page inside it, into the pages before `page` and the rest.
     pub(crate) fn split_at(&self, page: VirtualPage) -> (Self, Self) {
         let below = page.number() - self.page.number();
         let rest = Self { page, pages: self.pages - below, frame: self.frame_of(page), ..*self };

@@ -26,39 +26,39 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// An oracle in which no page is mapped.
+    /// Creates an oracle in which no page is mapped.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Applies a truth to the mapping.
+    /// Applies a truth (a map, unmap or protect of a run of pages) to the mapping.
     ///
     /// # Errors
-    /// If the truth contradicts earlier ones; the oracle is then unchanged.
+    /// [`OracleError`] if the truth contradicts earlier ones; the oracle is then unchanged.
     pub fn apply(&mut self, truth: &Truth) -> Result<(), OracleError> {
         self.change(truth).map_err(|reason| OracleError { truth: *truth, reason })
     }
 
-    /// Frame and permissions of `page`; `None` if the page is not mapped.
+    /// Returns the frame and permissions of `page`; `None` if the page is not mapped.
     pub fn translate(&self, space: SpaceId, page: VirtualPage) -> Option<Mapping> {
         let extent = self.extent(space, page)?;
         Some((extent.frame_of(page), extent.permissions))
     }
 
-    /// The run that contains `page`.
+    /// Returns the run that contains `page`; `None` if the page is not mapped.
     pub fn extent(&self, space: SpaceId, page: VirtualPage) -> Option<&Extent> {
         let below = (space, VirtualPage::new(0))..=(space, page);
         let (_, extent) = self.extents.range(below).next_back()?;
         (page < extent.end()).then_some(extent)
     }
 
-    /// All runs of an address space, ordered by page.
+    /// Returns all runs of an address space, ordered by page.
     pub fn extents(&self, space: SpaceId) -> impl Iterator<Item = &Extent> {
         let whole = (space, VirtualPage::new(0))..=(space, VirtualPage::new(u64::MAX));
         self.extents.range(whole).map(|(_, extent)| extent)
     }
 
-    /// All mapped 4KB pages of an address space, ordered by page.
+    /// Returns all mapped 4KB pages of an address space, ordered by page.
     pub fn mappings(&self, space: SpaceId) -> impl Iterator<Item = (VirtualPage, Mapping)> {
         self.extents(space).flat_map(|extent| {
             let pages = (extent.page.number()..extent.end().number()).map(VirtualPage::new);
@@ -114,8 +114,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// Splits extents so that the run begins and ends at extent boundaries, if all of its pages are
-    /// mapped.
+    /// Splits extents so that the run begins and ends at extent boundaries. Fails if some page of
+    /// the run is not mapped.
     fn isolate(&mut self, run: PageRun) -> Result<(), Reason> {
         let mut next = run.page;
         while next < run.end() {
@@ -126,7 +126,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// The extents that begin inside `run`.
+    /// Returns the extents that begin inside `run`.
     fn within(&self, run: PageRun) -> impl Iterator<Item = (&Key, &Extent)> {
         self.extents.range((run.space, run.page)..(run.space, run.end()))
     }

@@ -1,4 +1,4 @@
-//! A cache of recent answers, so that checks keep pace with the simulation.
+//! Cache of recent answers, which makes checks fast enough to accompany a simulation.
 
 use perforate_types::{Frame, PageRun, PageSize, Permissions, SpaceId, VirtualPage};
 
@@ -22,8 +22,8 @@ struct Region {
     answers: [Answer; 512],
 }
 
-/// 0 is unknown. Otherwise bit 0 is set, and bit 1 if the page is mapped; the other bits hold the
-/// mapping.
+/// Answer for one page, or 0 if it is unknown. Bit 0 marks a known answer, bit 1 a mapped page; the
+/// other bits hold frame and permissions.
 #[derive(Clone, Copy, Debug)]
 struct Answer(u64);
 
@@ -46,8 +46,8 @@ impl Answer {
 }
 
 impl Recent {
-    /// The cached answer for this page, if it is still valid. The inner `None` means that the page
-    /// is not mapped.
+    /// Returns the cached answer for this page. The outer `None` means that no valid answer is
+    /// cached, the inner `None` that the page is not mapped.
     pub(crate) fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Option<Mapping>> {
         let number = region(page);
         let found = self.places.get(place(space, number))?.as_deref()?;
@@ -87,7 +87,7 @@ impl Recent {
 }
 
 impl Region {
-    /// Invalidates the answers for this region's pages in the run.
+    /// Invalidates the answers for the pages of this region that are in the run.
     fn invalidate(&mut self, run: &PageRun) {
         let first = self.number * PageSize::Size2M.pages();
         let index = |page: VirtualPage| page.number().saturating_sub(first).min(512) as usize;

@@ -49,7 +49,7 @@ fn segment() {
     let mut kernel = boot(KernelConfig::new(128 * GB));
     map(&mut kernel, 100 * GB, false);
     let seconds = timed(|| {
-        kernel.create_segment(SPACE).expect("free memory");
+        kernel.create_segment(SPACE, None).expect("free memory");
     });
     say("segment", seconds, serde_json::json!({"bytes": 100 * GB}));
 }
@@ -61,7 +61,7 @@ fn compaction() {
     let bytes = (longest[1] / 4) & !4095;
     map(&mut kernel, bytes, false);
     let mut is_made = false;
-    let seconds = timed(|| is_made = kernel.create_segment(SPACE).is_ok());
+    let seconds = timed(|| is_made = kernel.create_segment(SPACE, None).is_ok());
     let more = serde_json::json!({
         "bytes": bytes, "is_made": is_made, "frames_migrated": kernel.work().frames_migrated,
         "longest_free_run_bytes": longest[0], "longest_compacted_run_bytes": longest[1],

@@ -105,14 +105,6 @@ impl Hypervisor {
         self.kernel.back_contiguously(self.space, pages, Permissions::ALL)
     }
 
-    /// Does a part of the host's work in advance of touches.
-    ///
-    /// # Errors
-    /// If the host's memory runs out.
-    pub fn proceed(&mut self) -> Result<(), OsError> {
-        self.kernel.proceed()
-    }
-
     /// Serves a violation of the nested page table (a guest page that the host has not mapped).
     ///
     /// # Errors

@@ -40,7 +40,7 @@ pub use kernel::{
     layout_counters,
 };
 pub use memory::{Buddy, IoGap, MigrateType, OtherUse, Pressure, Zone, ZoneLayout, Zones};
-pub use memory_map::{BlockClass, BlockFrames, BlockRun, CellRun, FrameClass, MapCells, MemoryMap};
+pub use memory_map::{BlockClass, BlockFrames, BlockRun, FrameClass, MemoryMap};
 pub use occupancy::{
     FrameState, HostSnapshot, Occupancy, OccupancyBuilder, SnapshotAbout, ZoneRange,
 };

@@ -9,7 +9,7 @@
 //! - A [`FreeIndex`] is notified of every allocation and every free.
 
 pub use crate::error::size;
-pub use crate::kernel::{Backed, Backer, Context, Core, Deferral, FirstTouch, Touch};
+pub use crate::kernel::{Backed, Backer, Core, Deferral, FirstTouch, Touch};
 pub use crate::memory::{FreeIndex, PhysicalMemory, Recount, complement, expect};
 pub use crate::space::{
     ALL_PAGES, AddressSpace, Area, Attributes, Departure, Entries, Extent, FrameVisitor, Holed,

@@ -1,25 +1,24 @@
-//! Columns of numbers that NumPy takes without copying: by `__array_interface__`, so that this module
-//! needs neither NumPy nor a line of unsafe code.
+//! Columns of numbers that NumPy uses without copying, through `__array_interface__`. This module needs
+//! neither NumPy nor unsafe code.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-/// Memory of columns that nobody looks at any more. Fresh memory is given by the system page by page,
-/// which takes as long as half of the decoding.
+/// Memory of dropped columns, for reuse. Page faults on fresh memory would take half as long as decoding.
 #[derive(Default)]
 pub struct Pool(Mutex<Vec<Numbers>>);
 
 impl Pool {
-    /// Most columns that are kept.
-    const MOST: usize = 64;
+    /// Maximum number of columns.
+    const MAX: usize = 64;
 
-    /// An empty column with room for so many numbers, of the kind of `like`.
+    /// Empty numbers of the type of `like`, with room for `room` numbers.
     pub fn take(&self, like: &Numbers, room: usize) -> Numbers {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_one = |numbers: &Numbers| numbers.is_like(like) && numbers.room() >= room;
-        match kept.iter().position(is_one) {
+        let is_suitable = |numbers: &Numbers| numbers.is_like(like) && numbers.room() >= room;
+        match kept.iter().position(is_suitable) {
             Some(place) => kept.swap_remove(place),
             None => like.fresh(room),
         }
@@ -27,15 +26,15 @@ impl Pool {
 
     fn put(&self, numbers: Numbers) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < Self::MOST {
+        if kept.len() < Self::MAX {
             kept.push(numbers);
         }
     }
 }
 
-/// Numbers of one width.
+/// Numbers of one type.
 pub enum Numbers {
-    /// Truth values, one byte each.
+    /// Booleans, one byte each.
     Bool(Vec<u8>),
     /// Bytes.
     U8(Vec<u8>),
@@ -45,13 +44,13 @@ pub enum Numbers {
     U64(Vec<u64>),
 }
 
-/// Does the same with the numbers of each width.
-macro_rules! of_each_width {
-    ($numbers:expr, $vector:ident => $does:expr) => {
+/// Evaluates an expression for the vector, whatever its type.
+macro_rules! with_vector {
+    ($numbers:expr, $vector:ident => $result:expr) => {
         match $numbers {
-            Numbers::Bool($vector) | Numbers::U8($vector) => $does,
-            Numbers::U16($vector) => $does,
-            Numbers::U64($vector) => $does,
+            Numbers::Bool($vector) | Numbers::U8($vector) => $result,
+            Numbers::U16($vector) => $result,
+            Numbers::U64($vector) => $result,
         }
     };
 }
@@ -62,7 +61,7 @@ impl Numbers {
     }
 
     fn room(&self) -> usize {
-        of_each_width!(self, numbers => numbers.capacity())
+        with_vector!(self, numbers => numbers.capacity())
     }
 
     fn fresh(&self, room: usize) -> Self {
@@ -75,35 +74,34 @@ impl Numbers {
     }
 }
 
-/// A column: rows of one number, or of several.
+/// A column, with one or more numbers in each row.
 #[pyclass(frozen)]
 pub struct Column {
     numbers: Numbers,
-    /// Where the numbers lie; NumPy may write there, and nobody reads them here any more.
+    /// Address of the numbers. NumPy may write there; this module no longer reads them.
     address: usize,
     /// Numbers in a row.
     width: usize,
-    /// Where the memory goes once no array has it any more.
+    /// Pool that gets the memory when no array uses it.
     pool: Arc<Pool>,
 }
 
 impl Drop for Column {
     fn drop(&mut self) {
         let mut numbers = std::mem::replace(&mut self.numbers, Numbers::U8(Vec::new()));
-        of_each_width!(&mut numbers, vector => vector.clear());
+        with_vector!(&mut numbers, vector => vector.clear());
         self.pool.put(numbers);
     }
 }
 
 impl Column {
-    /// The column with these numbers, so many in a row.
+    /// Column with `width` numbers in each row.
     pub fn new(mut numbers: Numbers, width: usize, pool: Arc<Pool>) -> Self {
-        let address =
-            of_each_width!(&mut numbers, vector => vector.as_mut_ptr().expose_provenance());
+        let address = with_vector!(&mut numbers, vector => vector.as_mut_ptr().expose_provenance());
         Self { numbers, address, width, pool }
     }
 
-    /// How NumPy calls the type, and how many numbers there are.
+    /// Name of the type in NumPy, and number of numbers.
     fn form(&self) -> (&'static str, usize) {
         match &self.numbers {
             Numbers::Bool(bytes) => ("|b1", bytes.len()),
@@ -116,7 +114,7 @@ impl Column {
 
 #[pymethods]
 impl Column {
-    /// What NumPy must know of it.
+    /// Address, shape and type, for NumPy.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (form, length) = self.form();

@@ -1,4 +1,4 @@
-//! The command line inside the package.
+//! The command line, as part of the package.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,15 +8,14 @@ use pyo3::prelude::*;
 
 use crate::work::guarded;
 
-/// Carries out a command as the program does, the words' first being the program, and returns its exit
-/// code.
+/// Runs a command line, program first, and returns its exit code.
 #[pyfunction]
-pub fn main(py: Python<'_>, words: Vec<OsString>) -> PyResult<u8> {
-    guarded(py, || Ok(py.detach(|| perforate_cli::main(words))))
+pub fn main(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
+    guarded(py, || Ok(py.detach(|| perforate_cli::main(arguments))))
 }
 
-/// Says which file this module is, and which words start the command line from another process.
+/// Declares the file of this module, and the command that starts the command line in another process.
 #[pyfunction]
-pub fn set_program(file: PathBuf, words: Vec<OsString>) {
-    Program { file, words }.set();
+pub fn set_program(file: PathBuf, command: Vec<OsString>) {
+    Program { file, command }.set();
 }

@@ -1,14 +1,15 @@
 //! The native half of the Python package `perforate`: its module `perforate._native`.
 //!
-//! Options come as pairs of texts and results go as JSON, in the bytes of results files; objects with
-//! attributes, tables and pictures are made in Python (`python/perforate`). Long work runs on a thread
-//! of its own without the interpreter's lock ([`work`]); nothing panics into Python.
+//! Options are pairs of texts; results are JSON, byte for byte as in results files. Objects with attributes,
+//! tables and pictures are made in Python (`python/perforate`). Long work runs on a thread of its own,
+//! without the interpreter's lock ([`work`]). Panics become exceptions.
 
 mod column;
 mod command;
 mod errors;
 mod experiments;
 mod lists;
+mod measurements;
 mod points;
 mod reports;
 mod runs;
@@ -24,7 +25,7 @@ mod _native {
     /// Version of the program.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
-    /// Trace that is compared where no workload is named.
+    /// Default workload of a comparison.
     #[pymodule_export]
     const DEFAULT_WORKLOAD: &str = perforate_trace::bundled::DEFAULT;
 
@@ -35,13 +36,15 @@ mod _native {
     #[pymodule_export]
     use crate::lists::{counters, keywords, machines, schemes, unknown, workloads};
     #[pymodule_export]
+    use crate::measurements::{calibrate, record, snapshot, validate};
+    #[pymodule_export]
     use crate::points::{PointStore, point};
     #[pymodule_export]
     use crate::reports::{
-        notes, remarks, report_html, speed_over, summaries, summary_html, table, write_texts,
+        merged_notes, notes, report_html, speed_over, summaries, summary_html, table, write_texts,
     };
     #[pymodule_export]
-    use crate::runs::{carry_out, compare, explain, run};
+    use crate::runs::{compare, explain, run};
     #[pymodule_export]
     use crate::trace_reader::{TraceBatches, trace_events, trace_metadata};
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! What there is: options, schemes, workloads, machines, counters.
+//! Lists of options, schemes, workloads, machines and counters.
 
 use perforate_commands::with_keywords;
 use perforate_sim::{Machine, RunSpec, scheme};
@@ -6,10 +6,10 @@ use perforate_trace::bundled;
 use perforate_workloads::WORKLOADS;
 use pyo3::prelude::*;
 
-/// An option: its keyword, the form of its values, its default, its meaning.
+/// An option: keyword, form of its values, default, help.
 type Keyword = (String, String, String, String);
 
-/// All options of a run.
+/// Options of a run.
 #[pyfunction]
 pub fn keywords() -> Vec<Keyword> {
     let keyword = |key: perforate_config::Key| {
@@ -50,7 +50,7 @@ pub fn counters() -> Vec<(String, String, String, String)> {
     perforate_sim::counters().into_iter().map(counter).collect()
 }
 
-/// A sentence about a key that there is not, with the nearest of those that there are.
+/// Sentence about an unknown key, with the nearest known key.
 #[pyfunction]
 pub fn unknown(key: &str, known: Vec<String>) -> String {
     let names: Vec<&str> = known.iter().map(String::as_str).collect();

@@ -2,53 +2,49 @@
 
 use std::path::PathBuf;
 
-use perforate_cli::in_process;
-use perforate_commands::{title, with_keywords};
+use perforate_cli::python;
+use perforate_commands::{Failure, title, with_keywords};
 use perforate_records::{RunResult, read_results};
 use perforate_report::{ReportOptions, Rows};
 use perforate_sim::vocabulary;
 use pyo3::prelude::*;
 
-use crate::errors::{exception, wrong_results};
 use crate::work::guarded;
 
-/// Does something with the results in these lines.
+/// Calls a function with the results in these lines.
 fn of_lines<T>(py: Python<'_>, lines: &str, make: impl FnOnce(&[RunResult]) -> T) -> PyResult<T> {
-    guarded(py, || {
-        let results = read_results(lines).map_err(|error| wrong_results(py, error))?;
-        Ok(make(&results))
-    })
+    guarded(py, || Ok(make(&read_results(lines)?)))
 }
 
-/// Writes files, all or none, each whole: paths and texts.
+/// Writes files from paths and texts, all of them or none.
 #[pyfunction]
 pub fn write_texts(py: Python<'_>, files: Vec<(PathBuf, String)>) -> PyResult<()> {
-    py.detach(|| perforate_config::write_texts(&files)).map_err(|(number, error)| {
-        let path = files[number].0.display();
-        exception(py, "RunError", format!("{path}: cannot be written: {error}"))
+    guarded(py, || {
+        let written = py.detach(|| perforate_config::write_texts(&files));
+        written.map_err(|(index, source)| Failure::Write { path: files[index].0.clone(), source })
     })
 }
 
-/// The table that the command line prints.
+/// Table of results, as the command line prints it.
 #[pyfunction]
 pub fn table(py: Python<'_>, lines: &str, width: usize, all: bool) -> PyResult<String> {
     let rows = if all { Rows::All } else { Rows::Main };
     of_lines(py, lines, |results| perforate_report::table(results, &vocabulary(), width, rows))
 }
 
-/// The notes of all runs, each once; `rest` says where notes on how a trace was made are.
+/// Notes of all runs, merged; `details` says where to find the notes on how a trace was made.
 #[pyfunction]
-pub fn remarks(py: Python<'_>, lines: &str, rest: &str) -> PyResult<Vec<String>> {
+pub fn merged_notes(py: Python<'_>, lines: &str, details: &str) -> PyResult<Vec<String>> {
     of_lines(py, lines, |results| {
-        let found = in_process::remarks(results, rest);
-        found.iter().map(|remark| with_keywords(remark)).collect()
+        let notes = python::merged_notes(results, Some(details));
+        notes.iter().map(|note| with_keywords(note)).collect()
     })
 }
 
 /// Notes as lines below a table.
 #[pyfunction]
-pub fn notes(remarks: Vec<String>, width: usize) -> String {
-    in_process::notes_text(&remarks, width)
+pub fn notes(notes: Vec<String>, width: usize) -> String {
+    python::notes(&notes, width)
 }
 
 /// Speed of one scheme divided by the speed of another, with an interval, as JSON.
@@ -60,7 +56,7 @@ pub fn speed_over(py: Python<'_>, lines: &str, scheme: &str, other: &str) -> PyR
     })
 }
 
-/// The comparisons in short, as JSON.
+/// Summaries of the comparisons, as JSON.
 #[pyfunction]
 pub fn summaries(py: Python<'_>, lines: &str) -> PyResult<String> {
     of_lines(py, lines, |results| {
@@ -69,22 +65,21 @@ pub fn summaries(py: Python<'_>, lines: &str) -> PyResult<String> {
     })
 }
 
-/// The answer and the main figures as a piece of HTML.
+/// Answer and main figures as HTML, for a notebook.
 #[pyfunction]
 pub fn summary_html(py: Python<'_>, lines: &str) -> PyResult<String> {
     of_lines(py, lines, |results| perforate_report::summary_html(results, &vocabulary()))
 }
 
-/// The whole report as a page.
+/// Report as an HTML page.
 #[pyfunction]
 pub fn report_html(py: Python<'_>, lines: &str) -> PyResult<String> {
     of_lines(py, lines, |results| {
-        let (title, vocabulary) = (title(results), vocabulary());
         let options = ReportOptions {
-            title,
+            title: title(results),
+            command: String::new(),
             results: lines.to_owned(),
-            vocabulary,
-            ..ReportOptions::default()
+            vocabulary: vocabulary(),
         };
         perforate_report::html(results, &options)
     })

@@ -1,30 +1,29 @@
-//! Simulations and measurements.
+//! Simulations.
 
 use std::ffi::OsString;
 use std::sync::atomic::Ordering;
 
-use perforate_cli::in_process::{self, Counted, Recorded};
+use perforate_cli::python::{NativeCounters, ProgramRecording};
 use perforate_commands::{Failure, MachineSettings, Question, RunRequest, json_lines, with_free};
-use perforate_config::{Count, Given};
+use perforate_config::OptionTexts;
 use perforate_sim::{Observer, Progress, ResolvedRun};
 use pyo3::prelude::*;
 use serde::Serialize;
 
-use crate::errors::wrong_option;
-use crate::work::{Talk, work};
+use crate::work::{WorkState, work};
 
 /// Pairs of texts.
 pub type Pairs = Vec<(String, String)>;
 
-/// Columns of texts.
+/// Width of texts.
 const COLUMNS: usize = 100;
 
-/// The run that options, and other values for keys of the machine, ask for.
+/// Run with these options and overrides of machine keys.
 pub fn request(options: Pairs, settings: Pairs) -> Result<RunRequest, Failure> {
-    RunRequest::new(options.into_iter().collect::<Given>(), MachineSettings(settings))
+    RunRequest::new(options.into_iter().collect::<OptionTexts>(), MachineSettings(settings))
 }
 
-/// What is compared.
+/// Arguments of a comparison.
 #[derive(Clone, FromPyObject, Serialize)]
 pub struct Compared {
     workload: Option<String>,
@@ -36,28 +35,20 @@ pub struct Compared {
     set: Pairs,
 }
 
-/// Selection of the schemes that are run.
-enum Kind {
-    /// The schemes that are named, and free translation, which its cost is measured by.
-    Comparison,
-    /// Only the schemes that are named.
-    Run,
-}
-
 impl Compared {
-    /// The comparison with the first seed, and pairs that are left out.
+    /// Resolves the comparison, to which free translation is added.
     pub fn prepare(&self) -> Result<Prepared, Failure> {
-        self.prepare_on(self.workload.as_deref(), Kind::Comparison)
+        self.prepare_on(self.workload.as_deref(), true)
     }
 
-    fn prepare_on(&self, workload: Option<&str>, kind: Kind) -> Result<Prepared, Failure> {
+    fn prepare_on(&self, workload: Option<&str>, adds_free: bool) -> Result<Prepared, Failure> {
         let request = self.request()?;
         let names = (self.schemes.as_deref(), self.guest.as_deref(), self.host.as_deref());
         let default = request.default_schemes(&|_| false);
         let (schemes, left_out) = perforate_commands::schemes(names.0, names.1, names.2, default)?;
-        let schemes = match kind {
-            Kind::Comparison => with_free(schemes, request.spec.measuring.functional),
-            Kind::Run => schemes,
+        let schemes = match adds_free {
+            true => with_free(schemes, request.spec.measuring.functional),
+            false => schemes,
         };
         let run = request.resolve(workload, schemes, &|_, _| ())?;
         run.measuring.check()?;
@@ -68,53 +59,51 @@ impl Compared {
         request(self.options.clone(), self.set.clone())
     }
 
-    /// Records the first instructions of a program that are asked for.
-    fn record(&self, program: &[OsString], talk: &Talk) -> Result<Recorded, Failure> {
-        // Everything that can be wrong is looked at before.
-        self.prepare_on(None, Kind::Comparison)?;
-        let placement = self.request()?.spec.placement;
-        let (skip, instructions) = (placement.skip.get(), placement.instructions.map(Count::get));
-        Recorded::told(program, skip, instructions, &mut talk.clone(), &talk.stop)
+    /// Records a program.
+    fn record(&self, program: &[OsString], state: &WorkState) -> Result<ProgramRecording, Failure> {
+        // All checks come before long work.
+        self.prepare_on(None, true)?;
+        let part = self.request()?.spec.placement;
+        ProgramRecording::with_reporter(program, &part, &mut state.clone(), &state.stop)
     }
 
-    /// The comparison on what was recorded.
-    fn prepare_recorded(&self, recorded: &Recorded) -> Result<Prepared, Failure> {
-        let mut prepared =
-            self.prepare_on(Some(&recorded.path().to_string_lossy()), Kind::Comparison)?;
-        prepared.run.workload.skip = 0; // was skipped while recording
+    /// Resolves the comparison on a recording.
+    fn prepare_recorded(&self, recording: &ProgramRecording) -> Result<Prepared, Failure> {
+        let mut prepared = self.prepare_on(Some(&recording.path().to_string_lossy()), true)?;
+        prepared.run.workload.skip = 0; // skipped while recording
         Ok(prepared)
     }
 }
 
-/// A comparison that can be run.
+/// A resolved comparison.
 pub struct Prepared {
     /// The run with the first seed.
     pub run: ResolvedRun,
     /// Number of seeds.
     pub seeds: u64,
-    /// Remarks on pairs of schemes that cannot be.
+    /// Notes on pairs of schemes that are impossible.
     left_out: Vec<String>,
 }
 
 impl Prepared {
-    /// Runs it with each seed, and returns the lines of a results file.
+    /// Runs the comparison with each seed, and returns the lines of a results file.
     fn run(
         &mut self,
-        recorded: Option<&Recorded>,
-        counted: Option<&Counted>,
-        talk: &Talk,
+        recording: Option<&ProgramRecording>,
+        counters: Option<&NativeCounters>,
+        state: &WorkState,
     ) -> Result<String, Failure> {
         let first = self.run.seed;
         let mut lines = String::new();
         for repetition in 0..self.seeds {
             self.run.seed = first.wrapping_add(repetition);
-            let mut observer = Repetition { talk, seeds: self.seeds, repetition };
+            let mut observer = Repetition { state, seeds: self.seeds, repetition };
             let mut results = perforate_sim::run(&self.run, &mut observer)?;
-            if let Some(recorded) = recorded {
-                results.iter_mut().for_each(|result| recorded.annotate(result));
+            if let Some(recording) = recording {
+                results.iter_mut().for_each(|result| recording.annotate(result));
             }
-            if let Some(counted) = counted {
-                counted.annotate(&mut results);
+            if let Some(counters) = counters {
+                counters.annotate(&mut results);
             }
             lines += &json_lines(&results);
         }
@@ -122,9 +111,9 @@ impl Prepared {
     }
 }
 
-/// Observer of the run with one of several seeds: progress is that of all.
+/// Observer of a run with one of several seeds. It shows the progress of all seeds.
 struct Repetition<'a> {
-    talk: &'a Talk,
+    state: &'a WorkState,
     seeds: u64,
     repetition: u64,
 }
@@ -133,17 +122,16 @@ impl Observer for Repetition<'_> {
     fn on_progress(&mut self, Progress { done, total }: Progress) {
         let before = total.unwrap_or(0).saturating_mul(self.repetition);
         let total = total.map(|total| total.saturating_mul(self.seeds));
-        self.talk.show(Progress { done: before + done, total });
+        self.state.show(Progress { done: before + done, total });
     }
 
     fn is_cancelled(&self) -> bool {
-        self.talk.stop.load(Ordering::Relaxed)
+        self.state.stop.load(Ordering::Relaxed)
     }
 }
 
-/// Compares schemes on a workload or on a program that is recorded for it, and returns the lines of a
-/// results file, and remarks. With `counters` the program also runs once natively, under the machine's
-/// hardware counters.
+/// Compares schemes on a workload or on a recording of `program`. Returns the lines of a results file, and
+/// notes on impossible pairs. With `counters` the program also runs once natively, with hardware counters.
 #[pyfunction]
 pub fn compare(
     py: Python<'_>,
@@ -152,15 +140,15 @@ pub fn compare(
     counters: bool,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, Vec<String>)> {
-    work(py, progress, move |talk| {
+    work(py, progress, move |state| {
         let program = program.as_deref();
-        let recorded = program.map(|program| compared.record(program, talk)).transpose()?;
-        let counted = program.filter(|_| counters).map(Counted::of).transpose()?;
-        let mut prepared = match &recorded {
-            Some(recorded) => compared.prepare_recorded(recorded)?,
+        let recording = program.map(|program| compared.record(program, state)).transpose()?;
+        let counters = program.filter(|_| counters).map(NativeCounters::measure).transpose()?;
+        let mut prepared = match &recording {
+            Some(recording) => compared.prepare_recorded(recording)?,
             None => compared.prepare()?,
         };
-        let lines = prepared.run(recorded.as_ref(), counted.as_ref(), talk)?;
+        let lines = prepared.run(recording.as_ref(), counters.as_ref(), state)?;
         Ok((lines, prepared.left_out))
     })
 }
@@ -172,8 +160,8 @@ pub fn run(
     compared: Compared,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    work(py, progress, move |talk| {
-        compared.prepare_on(compared.workload.as_deref(), Kind::Run)?.run(None, None, talk)
+    work(py, progress, move |state| {
+        compared.prepare_on(compared.workload.as_deref(), false)?.run(None, None, state)
     })
 }
 
@@ -190,27 +178,6 @@ pub fn explain(
     work(py, None, move |_| {
         let question = Question { addresses: &addresses, workload: &workload, scheme: &scheme };
         let found = perforate_commands::explain(&request(options, set)?, &question, &|_, _| ())?;
-        let json = serde_json::to_string(&found.record()).expect("explanations are plain data");
-        Ok((json, found.text(COLUMNS)))
-    })
-}
-
-/// Carries out a command that measures or records, with these options and then these words, and
-/// returns what it found as JSON and as text.
-#[pyfunction]
-pub fn carry_out(
-    py: Python<'_>,
-    command: Vec<String>,
-    options: Pairs,
-    rest: Vec<OsString>,
-    progress: Option<&Bound<'_, PyAny>>,
-) -> PyResult<(String, String)> {
-    let names: Vec<&str> = command.iter().map(String::as_str).collect();
-    let flags = in_process::flags(&names, &options).map_err(|error| wrong_option(py, error))?;
-    let named = std::iter::once("perforate".into()).chain(command.iter().map(OsString::from));
-    let words: Vec<OsString> = named.chain(flags).chain(rest).collect();
-    work(py, progress, move |talk| {
-        let told = in_process::carry_out(&words, &mut talk.clone(), &talk.stop)?;
-        Ok((told.json, told.text))
+        Ok((found.record().to_string(), found.text(COLUMNS)))
     })
 }

@@ -1,14 +1,15 @@
-//! Traces as batches of columns, decoded by several threads ahead of whoever asks.
+//! Traces as batches of columns, decoded ahead by several threads.
 //!
-//! A trace of ours is decoded in segments of about a million instructions that begin where chunks of the
-//! file begin, one thread taking every second, third, … of them. Other traces have one thread.
+//! A Perforate trace is decoded in segments of about a million instructions, which begin with chunks of the
+//! file. With n threads, each takes every n-th segment. Foreign traces are decoded by one thread.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use perforate_config::Count;
+use perforate_commands::Failure;
+use perforate_config::{Count, read, suggestion};
 use perforate_sim::open_trace;
 use perforate_trace::{Source, TraceError, TraceReader};
 use perforate_types::Chunk;
@@ -18,50 +19,50 @@ use pyo3::types::PyTuple;
 use serde_json::json;
 
 use crate::column::Pool;
-use crate::errors::{exception, failed, wrong_option, wrong_trace, wrong_use};
-use crate::trace_rows::{Batch, Field, Rows};
-use crate::work::{guarded, wait, work};
+use crate::errors::failed;
+use crate::trace_rows::{Batch, FIELDS, Field, Rows};
+use crate::work::{guarded, lost_thread, no_thread, wait, work};
 
-/// Instructions in a segment, about.
+/// Approximate number of instructions in a segment.
 const SEGMENT: u64 = 1 << 20;
-/// Batches that a thread decodes ahead.
+/// Number of batches that a thread decodes ahead.
 const AHEAD: usize = 2;
-/// Time between two looks for signals.
-const LOOK: Duration = Duration::from_millis(50);
+/// Time between two checks for signals.
+const CHECK_PERIOD: Duration = Duration::from_millis(50);
 
-/// What a thread sends.
-enum Sent {
+/// Message of a decoding thread.
+enum Message {
     Rows(Batch),
-    /// A segment has ended; that of the next thread follows.
+    /// End of a segment; the next thread has the next segment.
     SegmentEnd,
-    /// The trace has ended.
+    /// End of the trace.
     End,
     Failed(TraceError),
 }
 
-/// Batches of a trace, one after the other.
+/// Iterator over the batches of a trace.
 #[pyclass]
 pub struct TraceBatches {
-    threads: Vec<Mutex<Receiver<Sent>>>,
-    /// The thread whose segment is delivered.
+    threads: Vec<Mutex<Receiver<Message>>>,
+    /// Index of the thread that has the next batch.
     turn: usize,
     is_over: bool,
 }
 
-/// A part of the trace in instructions.
+/// Range of instructions of the trace.
 #[derive(Clone, Copy)]
 struct Part {
     from: u64,
     to: u64,
 }
 
-/// What all threads do.
+/// Work of all threads.
 #[derive(Clone)]
 struct Plan {
     path: String,
-    fields: Vec<Field>,
+    fields: Vec<&'static Field>,
     rows: usize,
-    /// All segments; none if the trace has to be read from its beginning.
+    /// All segments; `None` if the trace can only be read from its beginning.
     segments: Option<Vec<Part>>,
     part: Part,
     pool: Arc<Pool>,
@@ -69,7 +70,7 @@ struct Plan {
 
 #[pymethods]
 impl TraceBatches {
-    /// Begins to decode. `rows` is how many a batch has, about.
+    /// Starts decoding. A batch has about `rows` rows.
     #[new]
     fn new(
         py: Python<'_>,
@@ -80,33 +81,24 @@ impl TraceBatches {
         instructions: Option<String>,
         threads: usize,
     ) -> PyResult<Self> {
-        let count = |key: &'static str, text: &str| -> PyResult<u64> {
-            let count: Result<Count, _> = perforate_config::read(text);
-            let count = count.map_err(|error| wrong_option(py, error.under(key)))?;
-            Ok(count.get())
-        };
-        let from = count("skip", skip)?;
-        let length = instructions.map(|text| count("instructions", &text)).transpose()?;
-        let to = length.map_or(u64::MAX, |length| from.saturating_add(length));
-        let field = |name: &String| {
-            Field::named(name).ok_or_else(|| {
-                let names = Field::ALL.map(|(name, _)| name);
-                let near = perforate_config::suggestion(name, &names);
-                wrong_use(py, format!("columns: there is no {name:?}; {near}"))
-            })
-        };
-        let fields = columns.iter().map(field).collect::<PyResult<Vec<_>>>()?;
-        let part = Part { from, to };
         guarded(py, || {
-            // What is wrong with the file is said here.
-            let opened = py.detach(|| open_trace(path).map(|(path, _)| path));
-            let path = opened.map_err(|error| failed(py, &error.into()))?;
-            let segments =
-                py.detach(|| TraceReader::open(&path).ok().map(|it| segments(&it, part)));
-            let plan =
-                Plan { path, fields, rows: rows.max(1), segments, part, pool: Arc::default() };
-            Self::begin(&plan, threads.max(1))
-                .map_err(|error| exception(py, "RunError", format!("starting a thread: {error}")))
+            let count = |key: &'static str, text: &str| -> Result<u64, Failure> {
+                let count: Count = read(text).map_err(|error| error.under(key))?;
+                Ok(count.get())
+            };
+            let from = count("skip", skip)?;
+            let length = instructions.map(|text| count("instructions", &text)).transpose()?;
+            let to = length.map_or(u64::MAX, |length| from.saturating_add(length));
+            let fields = columns.iter().map(|name| field(name)).collect::<Result<Vec<_>, _>>()?;
+            let part = Part { from, to };
+            py.detach(|| {
+                // Errors of the file are raised here, and not at the first batch.
+                let (path, _) = open_trace(path)?;
+                let segments = TraceReader::open(&path).ok().map(|reader| segments(&reader, part));
+                let (rows, pool) = (rows.max(1), Arc::default());
+                let plan = Plan { path, fields, rows, segments, part, pool };
+                Self::begin(&plan, threads.max(1)).map_err(no_thread)
+            })
         })
     }
 
@@ -114,21 +106,21 @@ impl TraceBatches {
         this
     }
 
-    /// The next batch: its rows, and its columns.
+    /// Next batch: number of rows, and columns.
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<(usize, Bound<'py, PyTuple>)> {
         while !self.is_over {
             match self.receive(py)? {
-                Sent::Rows(batch) => {
+                Message::Rows(batch) => {
                     let rows = batch.rows;
                     let columns = batch.columns().map(|column| Py::new(py, column));
                     let columns = columns.collect::<PyResult<Vec<_>>>()?;
                     return Ok((rows, PyTuple::new(py, columns)?));
                 }
-                Sent::SegmentEnd => self.turn = (self.turn + 1) % self.threads.len(),
-                Sent::End => self.is_over = true,
-                Sent::Failed(error) => {
+                Message::SegmentEnd => self.turn = (self.turn + 1) % self.threads.len(),
+                Message::End => self.is_over = true,
+                Message::Failed(error) => {
                     self.is_over = true;
-                    return Err(wrong_trace(py, error));
+                    return Err(failed(py, &error.into()));
                 }
             }
         }
@@ -144,8 +136,8 @@ impl TraceBatches {
             let plan = plan.clone();
             thread::Builder::new().name("perforate".into()).spawn(move || {
                 let outcome = plan.decode((index, count), &sender);
-                // Whoever asked may have gone.
-                let _ = sender.send(outcome.map_or_else(Sent::Failed, |()| Sent::End));
+                // The receiver may be gone.
+                let _ = sender.send(outcome.map_or_else(Message::Failed, |()| Message::End));
             })?;
             Ok(Mutex::new(receiver))
         };
@@ -153,22 +145,28 @@ impl TraceBatches {
         Ok(Self { threads, turn: 0, is_over: false })
     }
 
-    fn receive(&self, py: Python<'_>) -> PyResult<Sent> {
+    fn receive(&self, py: Python<'_>) -> PyResult<Message> {
         let receiver = &self.threads[self.turn];
         loop {
-            match py.detach(|| wait(receiver, LOOK)) {
-                Ok(sent) => return Ok(sent),
+            match py.detach(|| wait(receiver, CHECK_PERIOD)) {
+                Ok(message) => return Ok(message),
                 Err(RecvTimeoutError::Timeout) => py.check_signals()?,
-                Err(RecvTimeoutError::Disconnected) => {
-                    let text = "a thread that decodes a trace ended without a word";
-                    return Err(exception(py, "InternalError", text.into()));
-                }
+                Err(RecvTimeoutError::Disconnected) => return Err(lost_thread(py)),
             }
         }
     }
 }
 
-/// The segments of a part of a trace: runs of whole chunks of the file.
+/// Field with this name.
+fn field(name: &str) -> Result<&'static Field, Failure> {
+    FIELDS.iter().find(|field| field.name == name).ok_or_else(|| {
+        let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+        let suggestion = suggestion(name, &names);
+        Failure::Usage(format!("columns: there is no {name:?}; {suggestion}"))
+    })
+}
+
+/// Segments of a range of a trace: whole chunks of the file, cut to the range.
 fn segments(reader: &TraceReader, part: Part) -> Vec<Part> {
     let (mut segments, mut from, mut to) = (Vec::new(), 0, 0);
     let add = |from: u64, to: u64, segments: &mut Vec<Part>| {
@@ -193,7 +191,7 @@ impl Plan {
     fn decode(
         &self,
         (index, count): (usize, usize),
-        sender: &SyncSender<Sent>,
+        sender: &SyncSender<Message>,
     ) -> Result<(), TraceError> {
         let mut source = perforate_trace::open(&self.path)?;
         let mut rows = Rows::new(&self.fields, Arc::clone(&self.pool));
@@ -205,37 +203,37 @@ impl Plan {
         for segment in own {
             let is_wanted =
                 self.segment(source.as_mut(), &mut rows, (&mut position, segment), sender)?;
-            if !is_wanted || sender.send(Sent::SegmentEnd).is_err() {
+            if !is_wanted || sender.send(Message::SegmentEnd).is_err() {
                 return Ok(());
             }
         }
         self.find_damage(source.as_mut(), index, count)
     }
 
-    /// Sends the rows of a segment; false if nobody wants them any more.
+    /// Sends the rows of a segment. Returns false if the receiver is gone.
     fn segment(
         &self,
         source: &mut dyn Source,
         rows: &mut Rows,
         (position, segment): (&mut u64, Part),
-        sender: &SyncSender<Sent>,
+        sender: &SyncSender<Message>,
     ) -> Result<bool, TraceError> {
         *position += source.skip(segment.from - *position)?;
         let mut chunk = Chunk::default();
         while *position < segment.to && source.next_chunk(&mut chunk)? {
-            let wanted = usize::try_from(segment.to - *position).unwrap_or(usize::MAX);
-            let count = chunk.instructions.len().min(wanted);
+            let rest = usize::try_from(segment.to - *position).unwrap_or(usize::MAX);
+            let count = chunk.instructions.len().min(rest);
             rows.add(&chunk, count, *position, self.rows);
             *position += chunk.instructions.len() as u64;
-            if rows.len() >= self.rows && sender.send(Sent::Rows(rows.take())).is_err() {
+            if rows.len() >= self.rows && sender.send(Message::Rows(rows.take())).is_err() {
                 return Ok(false);
             }
         }
-        let is_wanted = rows.len() == 0 || sender.send(Sent::Rows(rows.take())).is_ok();
+        let is_wanted = rows.len() == 0 || sender.send(Message::Rows(rows.take())).is_ok();
         Ok(is_wanted)
     }
 
-    /// The thread of the last segment reads what is behind it, so that damage there is found.
+    /// On the thread of the last segment, reads the rest of the file, so that damage there is found.
     fn find_damage(
         &self,
         source: &mut dyn Source,
@@ -251,7 +249,7 @@ impl Plan {
     }
 }
 
-/// What a trace says of itself, as JSON.
+/// Metadata of a trace, as JSON.
 #[pyfunction]
 pub fn trace_metadata(py: Python<'_>, path: String) -> PyResult<String> {
     work(py, None, move |_| {
@@ -273,11 +271,11 @@ pub fn trace_metadata(py: Python<'_>, path: String) -> PyResult<String> {
     })
 }
 
-/// What the program of a trace asked of the operating system, as JSON: objects with the number of the
-/// instruction that each comes before.
+/// Events of a trace (requests to the operating system) as JSON, each with the number of the instruction
+/// after it.
 #[pyfunction]
 pub fn trace_events(py: Python<'_>, path: String) -> PyResult<String> {
-    work(py, None, move |talk| {
+    work(py, None, move |state| {
         let (_, mut source) = open_trace(&path)?;
         let (mut chunk, mut position, mut all) = (Chunk::default(), 0, Vec::new());
         while source.next_chunk(&mut chunk)? {
@@ -287,7 +285,7 @@ pub fn trace_events(py: Python<'_>, path: String) -> PyResult<String> {
                 all.push(event);
             }
             position += chunk.instructions.len() as u64;
-            if talk.stop.load(std::sync::atomic::Ordering::Relaxed) {
+            if state.stop.load(std::sync::atomic::Ordering::Relaxed) {
                 break;
             }
         }

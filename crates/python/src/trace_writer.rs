@@ -1,9 +1,10 @@
-//! Traces from columns.
+//! Writer of traces from columns.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use perforate_commands::Failure;
 use perforate_config::{ConfigError, NewFile};
-use perforate_trace::{TraceError, TraceMetadata, WriterOptions};
+use perforate_trace::{TraceMetadata, WriterOptions};
 use perforate_types::{
     AccessKind, Branch, Instruction, MemoryAccess, Operation, ProgramEvent, VirtualAddress,
 };
@@ -12,33 +13,32 @@ use pyo3::pybacked::PyBackedBytes;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::errors::{exception, wrong_option, wrong_trace, wrong_use};
 use crate::work::guarded;
 
-/// Writes a trace under another name, which becomes its own once it is whole.
+/// Writer of a trace. The file gets its name when the trace is finished.
 #[pyclass]
 pub struct TraceWriter {
     path: PathBuf,
-    /// The file and what writes to it, until the trace is finished.
+    /// File and writer, until the trace is finished.
     writer: Option<(NewFile, perforate_trace::TraceWriter)>,
-    /// Events that are to come, the last first.
-    events: Vec<PlacedEvent>,
+    /// Remaining events, the last first.
+    events: Vec<EventBefore>,
     /// Number of the next instruction.
     next: u64,
 }
 
-/// An event and the instruction that it comes before.
+/// An event, and the number of the instruction after it.
 #[derive(Deserialize)]
-struct PlacedEvent {
+struct EventBefore {
     instruction: u64,
     #[serde(flatten)]
     event: ProgramEvent,
 }
 
-/// Rows as bytes of their columns, all of the same number of rows.
+/// Columns of rows, as bytes.
 #[derive(FromPyObject)]
 struct Columns {
-    /// Number of the instruction that a row belongs to; empty where each row is one of its own.
+    /// Number of each row's instruction; empty if each row is an instruction.
     instruction: PyBackedBytes,
     ip: PyBackedBytes,
     address: PyBackedBytes,
@@ -55,8 +55,7 @@ struct Columns {
 
 #[pymethods]
 impl TraceWriter {
-    /// Begins a trace. `metadata` are those of a trace file, `events` what the program asks of the
-    /// operating system, both as JSON.
+    /// Begins a trace with this metadata and these events, both as JSON.
     #[new]
     fn new(
         py: Python<'_>,
@@ -65,48 +64,47 @@ impl TraceWriter {
         events: &str,
         level: i32,
     ) -> PyResult<Self> {
-        let mut events: Vec<PlacedEvent> = serde_json::from_str(events)
-            .map_err(|error| wrong_use(py, format!("events: {error}")))?;
-        events.sort_by_key(|placed| placed.instruction);
-        events.reverse();
-        let metadata: TraceMetadata = serde_json::from_str(metadata)
-            .map_err(|error| wrong_use(py, format!("metadata: {error}")))?;
-        let metadata = TraceMetadata { has_events: !events.is_empty(), ..metadata };
-        if !(1..=22).contains(&level) {
-            let error = ConfigError::new(format!("is 1 to 22, not {level}")).under("level");
-            return Err(wrong_option(py, error));
-        }
-        let options = WriterOptions { level, ..WriterOptions::default() };
-        let new = NewFile::create(&path).map_err(|error| cannot_write(py, &path, &error))?;
-        let file = new.file().map_err(|error| cannot_write(py, &path, &error))?;
-        let writer = perforate_trace::TraceWriter::on(file, &path, &metadata, options)
-            .map_err(|error| wrong_trace(py, error))?;
-        Ok(Self { path, writer: Some((new, writer)), events, next: 0 })
+        guarded(py, || {
+            let wrong = |name: &'static str| {
+                move |error: serde_json::Error| Failure::Usage(format!("{name}: {error}"))
+            };
+            let mut events: Vec<EventBefore> =
+                serde_json::from_str(events).map_err(wrong("events"))?;
+            events.sort_by_key(|placed| placed.instruction);
+            events.reverse();
+            let metadata: TraceMetadata =
+                serde_json::from_str(metadata).map_err(wrong("metadata"))?;
+            let metadata = TraceMetadata { has_events: !events.is_empty(), ..metadata };
+            if !(1..=22).contains(&level) {
+                let error = ConfigError::new(format!("is 1 to 22, not {level}"));
+                return Err(error.under("level").into());
+            }
+            let options = WriterOptions { level, ..WriterOptions::default() };
+            let failed = |source| Failure::Write { path: path.clone(), source };
+            let new = NewFile::create(&path).map_err(failed)?;
+            let file = new.file().map_err(failed)?;
+            let writer = perforate_trace::TraceWriter::on(file, &path, &metadata, options)?;
+            Ok(Self { path, writer: Some((new, writer)), events, next: 0 })
+        })
     }
 
     /// Adds rows.
     fn push(&mut self, py: Python<'_>, columns: Columns) -> PyResult<()> {
         guarded(py, || {
-            columns.check().map_err(|problem| wrong_use(py, problem))?;
-            let added = py.detach(|| self.add(&columns));
-            added.map_err(|problem| match problem {
-                Problem::Trace(error) => wrong_trace(py, error),
-                Problem::Row(problem) => wrong_use(py, problem),
-            })
+            columns.check().map_err(Failure::Usage)?;
+            py.detach(|| self.add(&columns))
         })
     }
 
-    /// Ends the trace, and returns what was written as JSON.
+    /// Ends the trace, and returns its path and counts as JSON.
     fn finish(&mut self, py: Python<'_>) -> PyResult<String> {
         guarded(py, || {
-            let Some((new, mut writer)) = self.writer.take() else {
-                return Err(wrong_use(py, "the trace is finished".into()));
-            };
+            let (new, mut writer) = self.writer.take().ok_or_else(finished)?;
             while let Some(placed) = self.events.pop() {
-                writer.event(placed.event).map_err(|error| wrong_trace(py, error))?;
+                writer.event(placed.event)?;
             }
-            let summary = writer.finish().map_err(|error| wrong_trace(py, error))?;
-            new.finish().map_err(|error| cannot_write(py, &self.path, &error))?;
+            let summary = writer.finish()?;
+            new.finish().map_err(|source| Failure::Write { path: self.path.clone(), source })?;
             let record = json!({
                 "path": self.path,
                 "instructions": summary.instructions,
@@ -118,30 +116,18 @@ impl TraceWriter {
         })
     }
 
-    /// Gives it up: nothing remains.
+    /// Deletes the unfinished trace.
     fn discard(&mut self) {
         self.writer = None;
     }
 }
 
-fn cannot_write(py: Python<'_>, path: &Path, error: &std::io::Error) -> PyErr {
-    exception(py, "RunError", format!("{}: cannot be written: {error}", path.display()))
-}
-
-/// Why rows cannot be written.
-enum Problem {
-    Trace(TraceError),
-    Row(String),
-}
-
-impl From<TraceError> for Problem {
-    fn from(error: TraceError) -> Self {
-        Self::Trace(error)
-    }
+fn finished() -> Failure {
+    Failure::Usage("the trace is finished".into())
 }
 
 impl TraceWriter {
-    fn add(&mut self, columns: &Columns) -> Result<(), Problem> {
+    fn add(&mut self, columns: &Columns) -> Result<(), Failure> {
         let rows = columns.rows();
         let mut row = 0;
         let mut accesses = Vec::new();
@@ -149,9 +135,10 @@ impl TraceWriter {
             let of = row..columns.end_of_instruction(row);
             accesses.clear();
             for row in of.clone() {
-                accesses.extend(columns.access(row).map_err(|problem| self.at(problem))?);
+                accesses.extend(columns.access(row).map_err(|problem| self.wrong_row(problem))?);
             }
-            let instruction = columns.instruction(row).map_err(|problem| self.at(problem))?;
+            let instruction =
+                columns.instruction(row).map_err(|problem| self.wrong_row(problem))?;
             self.add_one(&instruction, &accesses)?;
             row = of.end;
         }
@@ -162,10 +149,8 @@ impl TraceWriter {
         &mut self,
         instruction: &Instruction,
         accesses: &[MemoryAccess],
-    ) -> Result<(), Problem> {
-        let Some((_, writer)) = &mut self.writer else {
-            return Err(Problem::Row("the trace is finished".into()));
-        };
+    ) -> Result<(), Failure> {
+        let (_, writer) = self.writer.as_mut().ok_or_else(finished)?;
         while self.events.last().is_some_and(|placed| placed.instruction <= self.next) {
             if let Some(placed) = self.events.pop() {
                 writer.event(placed.event)?;
@@ -176,8 +161,9 @@ impl TraceWriter {
         Ok(())
     }
 
-    fn at(&self, problem: String) -> Problem {
-        Problem::Row(format!("instruction {}: {problem}", self.next))
+    /// Error in the current instruction.
+    fn wrong_row(&self, problem: String) -> Failure {
+        Failure::Usage(format!("instruction {}: {problem}", self.next))
     }
 }
 
@@ -186,7 +172,7 @@ impl Columns {
         self.ip.len() / 8
     }
 
-    /// All columns are as long as they must be.
+    /// Checks the lengths of all columns.
     fn check(&self) -> Result<(), String> {
         let rows = self.rows();
         let columns = [
@@ -211,7 +197,7 @@ impl Columns {
         })
     }
 
-    /// The row after the last of the instruction that begins at `row`.
+    /// First row after the instruction that begins at `row`.
     fn end_of_instruction(&self, row: usize) -> usize {
         if self.instruction.is_empty() {
             return row + 1;
@@ -222,7 +208,7 @@ impl Columns {
             .unwrap_or(self.rows())
     }
 
-    /// The access in a row, if it has one.
+    /// Access of a row, if it has one.
     fn access(&self, row: usize) -> Result<Option<MemoryAccess>, String> {
         let kind = match self.kind[row] {
             0 => return Ok(None),
@@ -238,7 +224,7 @@ impl Columns {
         }))
     }
 
-    /// The instruction of a row, without its accesses.
+    /// Instruction of a row, without its accesses.
     fn instruction(&self, row: usize) -> Result<Instruction, String> {
         let byte = |column: &[u8]| column.get(row).copied().unwrap_or(0);
         let (branch, operation) = (byte(&self.branch), byte(&self.operation));

@@ -1,5 +1,5 @@
-//! Long work on a thread of its own. The thread that called waits without the interpreter's lock, hears
-//! of Ctrl-C, and tells of progress.
+//! Long work on a thread of its own. The calling thread waits without the interpreter's lock, checks for
+//! Ctrl-C, and reports the progress.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -12,95 +12,102 @@ use perforate_host::Reporter;
 use perforate_sim::Progress;
 use pyo3::prelude::*;
 
-use crate::errors::{exception, failed};
+use crate::errors::failed;
 
-/// Time between two looks for signals.
-const LOOK: Duration = Duration::from_millis(50);
-/// Time that work has to end once it is told to. Memory that is being set up hears nothing; its thread
-/// is left alone and ends when it listens again.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Time between two checks for signals.
+const CHECK_PERIOD: Duration = Duration::from_millis(50);
+/// Time that cancelled work has to end. Work that does not check the flag meanwhile, such as the set-up of
+/// memory, ends later, without anyone waiting for it.
+const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What work says while it runs, and is told.
+/// Progress of work, and the request to cancel it, shared by two threads.
 #[derive(Clone, Default)]
-pub struct Talk {
-    /// Set once the result is no longer wanted.
+pub struct WorkState {
+    /// True if the work is cancelled.
     pub stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
     total: Arc<AtomicU64>,
 }
 
-/// Unwinds work that is no longer wanted, where it cannot be told.
-struct Unwanted;
+/// Payload of the panic that ends cancelled work.
+struct Cancelled;
 
-impl Talk {
-    /// Says how far the work is.
+impl WorkState {
+    /// Sets the progress.
     pub fn show(&self, progress: Progress) {
         self.done.store(progress.done, Ordering::Relaxed);
         self.total.store(progress.total.unwrap_or(0), Ordering::Relaxed);
     }
 }
 
-/// Measurements have no flag that ends them: they are unwound.
-impl Reporter for Talk {
+/// Measurements do not check the flag `stop`: they are cancelled by unwinding.
+impl Reporter for WorkState {
     fn stage(&mut self, _: &str, _: &'static str) {
         self.progress(Progress { done: 0, total: None });
     }
 
     fn progress(&mut self, progress: Progress) {
         if self.stop.load(Ordering::Relaxed) {
-            std::panic::resume_unwind(Box::new(Unwanted));
+            std::panic::resume_unwind(Box::new(Cancelled));
         }
         self.show(progress);
     }
 }
 
-/// Does the work; `progress` is called with what is done, and of how much where that is known, while it
-/// changes. Ctrl-C, and exceptions of `progress`, stop the work.
+/// Runs a job on a thread. Whenever the progress changes, `progress` is called with the amount done and the
+/// total, or `None` if it is unknown. Ctrl-C and exceptions of `progress` cancel the job.
 pub fn work<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
-    job: impl FnOnce(&Talk) -> Result<T, Failure> + Send + 'static,
+    job: impl FnOnce(&WorkState) -> Result<T, Failure> + Send + 'static,
 ) -> PyResult<T> {
-    let talk = Talk::default();
+    let state = WorkState::default();
     let (sender, receiver) = channel();
-    let own = talk.clone();
+    let own = state.clone();
     let spawned = thread::Builder::new().name("perforate".into()).spawn(move || {
         let outcome = catching(|| job(&own));
-        // Whoever asked may have gone.
+        // The receiver is gone if the job was cancelled.
         let _ = sender.send(outcome);
     });
-    spawned.map_err(|error| exception(py, "RunError", format!("starting a thread: {error}")))?;
+    spawned.map_err(|error| failed(py, &no_thread(error)))?;
     let receiver = Mutex::new(receiver);
     let mut shown = (0, 0);
     loop {
-        match py.detach(|| wait(&receiver, LOOK)) {
+        match py.detach(|| wait(&receiver, CHECK_PERIOD)) {
             Ok(outcome) => return outcome.map_err(|failure| failed(py, &failure)),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(exception(py, "InternalError", "a thread ended without a word".into()));
-            }
+            Err(RecvTimeoutError::Disconnected) => return Err(lost_thread(py)),
         }
-        let now = (talk.done.load(Ordering::Relaxed), talk.total.load(Ordering::Relaxed));
-        let heard = py.check_signals().and_then(|()| match progress.filter(|_| now != shown) {
+        let now = (state.done.load(Ordering::Relaxed), state.total.load(Ordering::Relaxed));
+        let checked = py.check_signals().and_then(|()| match progress.filter(|_| now != shown) {
             Some(progress) => progress.call1((now.0, (now.1 > 0).then_some(now.1))).map(|_| ()),
             None => Ok(()),
         });
         shown = now;
-        if let Err(error) = heard {
-            talk.stop.store(true, Ordering::Relaxed);
-            // Whatever comes of it is not wanted.
-            drop(py.detach(|| wait(&receiver, PATIENCE)));
+        if let Err(error) = checked {
+            state.stop.store(true, Ordering::Relaxed);
+            drop(py.detach(|| wait(&receiver, CANCEL_TIMEOUT)));
             return Err(error);
         }
     }
 }
 
-/// Waits for what is sent to the one thread that has the receiver.
+/// Receives a message, or times out.
 pub fn wait<T>(receiver: &Mutex<Receiver<T>>, time: Duration) -> Result<T, RecvTimeoutError> {
     receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(time)
 }
 
-/// Does short work on this thread; a panic becomes an exception.
-pub fn guarded<T>(py: Python<'_>, job: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    catching(|| Ok(job())).unwrap_or_else(|failure| Err(failed(py, &failure)))
+/// Runs a short job on this thread. A failure or a panic becomes an exception.
+pub fn guarded<T>(py: Python<'_>, job: impl FnOnce() -> Result<T, Failure>) -> PyResult<T> {
+    catching(job).map_err(|failure| failed(py, &failure))
+}
+
+/// Failure to start a thread.
+pub fn no_thread(source: std::io::Error) -> Failure {
+    Failure::Machine { action: "starting a thread", source }
+}
+
+/// Exception for a thread that ended without a result.
+pub fn lost_thread(py: Python<'_>) -> PyErr {
+    failed(py, &Failure::Internal("a thread ended without a result".into()))
 }

@@ -1,14 +1,17 @@
 //! Quotients with confidence intervals: the ratio estimator of survey sampling (Cochran, Sampling
 //! Techniques, 3rd edition 1977, chapter 6).
 
+use serde::{Deserialize, Serialize};
+
 use crate::student::deviations_95;
 
 /// An estimate and half the width of its 95 % confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The estimate.
     pub mean: f64,
     /// Half the width of the interval; `None` if there are too few parts to estimate one.
+    #[serde(default)]
     pub half_width_95: Option<f64>,
 }
 

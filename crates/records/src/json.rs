@@ -13,6 +13,17 @@ pub fn json_line(record: &impl Serialize) -> String {
     serde_json::to_string(record).expect("records are plain data") + "\n"
 }
 
+/// Name of a variant in records.
+///
+/// # Panics
+/// If the variant is not written as a text.
+pub fn word(variant: impl Serialize) -> String {
+    match serde_json::to_value(variant) {
+        Ok(Value::String(word)) => word,
+        other => panic!("{other:?} is not a word"),
+    }
+}
+
 /// Reads one JSON text; all its strings are [cleaned](clean).
 ///
 /// # Errors

@@ -32,15 +32,15 @@ pub use experiment::{
     read_experiments,
 };
 pub use interval::Interval;
-pub use json::{clean, harmless, harmless_json, json_line, read_json};
+pub use json::{clean, harmless, harmless_json, json_line, read_json, word};
 pub use memory::{CellRun, MemoryMap, MemoryPoint};
 pub use read::{RecordsError, read_results};
 pub use region::Region;
 pub use run::{HardwareThread, RunResult, Series, Warmup};
-pub use sampled::{Sampled, SampledFigure};
+pub use sampled::Sampled;
 pub use snapshot::{
     BlockReach, FREE_ORDERS, FreeBlocksByType, HostRecord, PageblockCount, ProcessArea,
     ProcessContents, ProcessRecord, ProcessTotals, RequestShares, Snapshot, SnapshotOrder,
     SnapshotRequest, SnapshotZone, Survey, read_snapshot,
 };
-pub use vocabulary::Vocabulary;
+pub use vocabulary::{Roles, Vocabulary};

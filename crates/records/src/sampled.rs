@@ -27,39 +27,13 @@ pub struct Sampled {
     #[serde(deserialize_with = "whole")]
     pub instructions_represented: u64,
     /// Means over the windows by name; names include the unit.
-    pub figures: BTreeMap<String, SampledFigure>,
+    pub figures: BTreeMap<String, Interval>,
     /// Totals for the represented instructions, by counter.
-    pub extrapolated: BTreeMap<String, SampledFigure>,
+    pub extrapolated: BTreeMap<String, Interval>,
 }
 
 impl Sampled {
     /// Fewest windows for a confidence interval. With fewer windows, their means are not distributed as the
     /// interval assumes.
     pub const LEAST_WINDOWS: u64 = 30;
-}
-
-/// A mean over windows.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SampledFigure {
-    /// Mean over the windows, each weighted by its instructions.
-    pub mean: f64,
-    /// Half the width of the 95 % confidence interval around the mean; `None` for a single window.
-    #[serde(default)]
-    pub half_width_95: Option<f64>,
-}
-
-impl From<Interval> for SampledFigure {
-    fn from(Interval { mean, half_width_95 }: Interval) -> Self {
-        Self { mean, half_width_95 }
-    }
-}
-
-impl SampledFigure {
-    /// Multiplies the mean and its interval by `factor`.
-    pub fn times(self, factor: f64) -> Self {
-        Self {
-            mean: self.mean * factor,
-            half_width_95: self.half_width_95.map(|half| half * factor),
-        }
-    }
 }

@@ -68,9 +68,14 @@ impl Vocabulary {
         self.schemes.iter().find(|scheme| scheme.name.eq_ignore_ascii_case(name))
     }
 
-    /// Role of a scheme in comparisons; [`SchemeRole::Other`] if the scheme is unknown.
-    pub fn role(&self, name: &str) -> SchemeRole {
-        self.scheme(name).map_or(SchemeRole::Other, |scheme| scheme.role)
+    /// Roles of a scheme, or of both schemes of a pair, in comparisons; [`SchemeRole::Other`] if a scheme is
+    /// unknown.
+    pub fn roles(&self, name: &str) -> Roles {
+        let role = |name| self.scheme(name).map_or(SchemeRole::Other, |scheme| scheme.role);
+        match name.split_once('+') {
+            Some((guest, host)) => Roles::Pair(role(guest), role(host)),
+            None => Roles::Native(role(name)),
+        }
     }
 
     /// The scheme that `name` contains as separate words, under any of the scheme's names. The longest match
@@ -85,6 +90,39 @@ impl Vocabulary {
         // The first of several names of equal length wins.
         let longest = found.reduce(|one, next| if next.1.len() > one.1.len() { next } else { one });
         longest.map(|(scheme, _)| scheme)
+    }
+}
+
+/// Role of a native scheme, or roles of the guest's and the host's scheme of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Roles {
+    /// Role of a native scheme.
+    Native(SchemeRole),
+    /// Roles of guest and host.
+    Pair(SchemeRole, SchemeRole),
+}
+
+impl Roles {
+    /// Index of the scheme that a comparison measures all schemes against: 4KB pages, natively or on
+    /// both sides of a pair, or else the first scheme that is no bound.
+    pub fn reference(all: &[Self]) -> Option<usize> {
+        let place = |wanted| all.iter().position(|roles| *roles == wanted);
+        place(Self::Native(SchemeRole::Base))
+            .or_else(|| place(Self::Pair(SchemeRole::Base, SchemeRole::Base)))
+            .or_else(|| all.iter().position(|roles| !roles.is_bound()))
+    }
+
+    /// True for ideal large pages and free translation, also on one side of a pair.
+    pub fn is_bound(self) -> bool {
+        self.has(|role| matches!(role, SchemeRole::Ideal | SchemeRole::Free))
+    }
+
+    /// True if the test holds for the scheme, or for one side of the pair.
+    pub fn has(self, test: impl Fn(SchemeRole) -> bool) -> bool {
+        match self {
+            Self::Native(role) => test(role),
+            Self::Pair(guest, host) => test(guest) || test(host),
+        }
     }
 }
 

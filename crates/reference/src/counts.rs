@@ -1,4 +1,4 @@
-//! An independent count of the MMU's counters, from results and steps.
+//! Independent calculation of the MMU's counters, from results and steps of translations.
 
 use perforate_mmu::{Case, MmuCounters};
 use perforate_types::{AccessKind, Action, Purpose};
@@ -26,7 +26,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Adds a successful attempt. Failed attempts are not counted, since the access is retried.
+    /// Adds a successful attempt. Failed attempts do not count, because the access is retried.
     pub(crate) fn add(&mut self, attempt: &Attempt<'_>) {
         let Ok(found) = attempt.result else { return };
         let case = found.case;

@@ -1,11 +1,11 @@
-//! For tests: a reference model of the state of the translation hardware, in addition to the
-//! oracle.
+//! Reference model of the state of the translation hardware, for tests. It complements the oracle.
 //!
-//! The oracle checks translations. It cannot see state that only saves work, such as a dirty bit in
-//! a TLB entry, an unused entry that survives a flush, or a victim that is not the least recently
-//! used entry. [`Reference`] can. It receives every update of tables and TLBs, and every attempt to
-//! translate with its steps. It keeps a list of the entries of each unit, with the time of their
-//! last use. After each attempt and each event the hardware must hold exactly these entries. The rules:
+//! The oracle checks translations. It cannot see state that only saves work. Examples are a dirty
+//! bit in a TLB entry, an unused entry that survives a flush, and a victim that is not the least
+//! recently used entry. [`Reference`] sees such state. It receives every update of tables and TLBs,
+//! and every attempt to translate with its steps. It keeps a list of the entries of each unit, with
+//! the time of their last use. After each attempt and each event, the hardware must hold exactly
+//! these entries. The rules:
 //!
 //! - a look-up hits if and only if an entry in the list covers the page (`steps.rs`);
 //! - a fill uses an empty way of the right set, or else the least recently used way (`unit.rs`);
@@ -21,9 +21,10 @@
 //! hardware model. It observes the hardware through [`Mmu::inspect`], steps, and the tables, which
 //! it reads itself.
 //!
-//! The rules are weaker where no step shows the order of uses: with a mechanism's own unit (direct
-//! segments, ranges), in walk caches that hold leaves, and where the host's dirty bits are set. The
-//! model has no lists for caches of mechanisms (range TLB, TLB of gap-tolerant entries).
+//! The rules are weaker where no step shows the order of uses. This is so with a unit that is
+//! looked up in parallel with a TLB (direct segments, ranges), in walk caches that hold leaf
+//! entries, and where the walker sets the host's dirty bits. The model has no lists for caches of
+//! mechanisms (range TLB, TLB of gap-tolerant entries).
 
 mod counts;
 mod marks;
@@ -41,7 +42,7 @@ use nodes::Nodes;
 use truth::Truths;
 use unit::UnitModel;
 
-/// Tables that an update belongs to.
+/// Owner of the page tables that an update belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// Tables of the operating system that runs the program; the guest's if virtualized.
@@ -63,7 +64,7 @@ pub struct Setup {
     pub is_shadowed: bool,
 }
 
-/// The modelled units of one core.
+/// Modelled TLBs and walk caches of one core.
 #[derive(Clone, Default)]
 struct Core {
     space: SpaceId,
@@ -71,7 +72,7 @@ struct Core {
 }
 
 impl Core {
-    /// Compares the lists with the entries of a core, which are in order of units and slots.
+    /// Compares the lists with the entries of a core, which must be sorted by unit and slot.
     fn compare(&mut self, now: &[CachedEntry], number: usize, space: SpaceId) {
         for (index, unit) in self.units.iter_mut().enumerate() {
             let first = now.partition_point(|entry| (entry.unit as usize) < index);
@@ -92,26 +93,28 @@ pub struct Reference {
     counts: Counts,
     /// Entries of the hardware at the last inspection.
     now: Vec<CachedEntry>,
-    /// Pages whose mapping or tables have changed since entries were last compared with the truth.
+    /// Runs of pages whose mapping or tables have changed since their entries were last compared
+    /// with the truth.
     changed: Vec<(Side, PageRun)>,
     /// True if the changes may affect entries of any page.
     any_changed: bool,
-    /// True if nodes were removed since that comparison.
+    /// True if page-table nodes were removed since that comparison.
     has_lost_nodes: bool,
     attempts: u64,
     rests: u64,
 }
 
-/// Maximum number of changed runs in the list; beyond it, all entries are compared.
+/// Largest length of the list of changed runs. If it would grow longer, all entries are compared.
 const MOST_CHANGED: usize = 40;
-/// After one in this many attempts, all entries of the core are compared. They are compared after
-/// every event.
+/// Interval, in attempts, between comparisons of all entries of the running core. They are also
+/// compared after every event.
 const COMPARED_EVERY: u64 = 3;
-/// At one in this many rests, the cores that are not running are compared, too.
+/// Interval, in calls of [`Reference::at_rest`], between comparisons of the cores that are not
+/// running.
 const OTHERS_COMPARED_EVERY: u64 = 4;
 
 impl Reference {
-    /// A model of hardware that has not run and holds no entries.
+    /// Creates the model of hardware without entries.
     pub fn new(setup: Setup) -> Self {
         Self {
             setup,
@@ -128,7 +131,7 @@ impl Reference {
         }
     }
 
-    /// Follows an update that has been applied to the hardware.
+    /// Updates the model after an update was applied to the hardware.
     pub fn update(&mut self, side: Side, update: &Update, mmu: &Mmu) {
         if !self.setup.shares_cores {
             self.follow_switch(mmu);
@@ -140,7 +143,7 @@ impl Reference {
             Update::Truth(truth) => {
                 self.truths.apply(side, truth);
                 self.note_change(side, truth.run());
-                // Any entry of the guest may depend on the guest's memory that has changed.
+                // Any combined entry (gVA→hPA) may depend on the guest's memory that has changed.
                 self.any_changed |= side == Side::Host && !matches!(truth, Truth::Map { .. });
             }
             Update::Table(operation) => {
@@ -167,7 +170,7 @@ impl Reference {
         }
     }
 
-    /// Follows a completed attempt to translate.
+    /// Updates the model after an attempt to translate, and checks its steps.
     pub fn translated(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
         self.follow_switch(mmu);
         self.check_changed(mmu);
@@ -176,8 +179,8 @@ impl Reference {
         if has_steps || self.attempts.is_multiple_of(COMPARED_EVERY) {
             self.inspect(mmu);
             self.follow_steps(attempt, mmu);
-            // Marking the host's entries counts as a use of these entries, which only an inspection
-            // shows.
+            // Setting bits in the host's page-table entries counts as a use of their cached copies.
+            // Only an inspection shows such a use.
             let has_host = mmu.dimension().host().is_some();
             if has_host || self.attempts.is_multiple_of(COMPARED_EVERY) {
                 self.compare(mmu);
@@ -189,7 +192,7 @@ impl Reference {
         self.counts.add(attempt);
     }
 
-    /// Compares the hardware with the model between operations.
+    /// Compares the hardware with the model between operations, when no translation is in progress.
     pub fn at_rest(&mut self, mmu: &Mmu) {
         self.follow_switch(mmu);
         self.inspect(mmu);
@@ -202,9 +205,10 @@ impl Reference {
         self.counts.check(mmu.counters());
     }
 
-    /// Follows a switch of the address space: without tags, it flushes virtual addresses. If
-    /// hardware threads share a core, the model cannot tell a switch from a resumption of the other
-    /// thread. It then accepts either all virtual entries or none.
+    /// Updates the model after a switch of the address space: without tags, the switch flushes
+    /// entries of virtual addresses. If hardware threads share a core, the model cannot distinguish
+    /// a switch from a return to the other thread. It then accepts that either all virtual entries
+    /// are there or none.
     fn follow_switch(&mut self, mmu: &Mmu) {
         let (core, space) = mmu.running();
         if self.cores.len() <= core {
@@ -252,7 +256,7 @@ impl Reference {
         assert!(beyond.is_none(), "{beyond:?} is of a core that has run nothing");
     }
 
-    /// Checks that the entries of changed pages agree with the truth.
+    /// Checks that the entries of changed pages agree with the intended mappings.
     fn check_changed(&mut self, mmu: &Mmu) {
         if self.changed.is_empty() && !self.any_changed && !self.has_lost_nodes {
             return;
@@ -279,7 +283,7 @@ impl Reference {
         }
     }
 
-    /// Checks that an entry agrees with the truth.
+    /// Checks that an entry agrees with the intended mappings and the page-table nodes.
     fn check_entry(&self, core: &Core, entry: &CachedEntry, mmu: &Mmu) {
         let wrong = match entry.content {
             CachedContent::Page { .. } => {
@@ -289,8 +293,8 @@ impl Reference {
             CachedContent::Node { .. } => {
                 self.nodes.find_wrong(entry, self.setup.is_shadowed, &self.truths, mmu)
             }
-            // Bitmap bits are checked with the page that they belong to, leaves with the
-            // translations that use them.
+            // Bitmap entries are checked with their page, and leaf entries with the translations
+            // that use them.
             CachedContent::Bitmap(_) | CachedContent::Leaf => None,
         };
         if let Some(wrong) = wrong {

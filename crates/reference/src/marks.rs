@@ -6,7 +6,8 @@ use perforate_types::{AccessKind, Frame, PageSize, PageTableEntry, SpaceId, Virt
 use crate::truth::guest_frame;
 use crate::{Attempt, Reference, Side};
 
-/// True if the page's dirty bit is set in the tables: in both dimensions, if the entry covers both.
+/// True if the page's dirty bit is set in the tables. For a combined entry (gVA→hPA), the tables of
+/// guest and host must both have it.
 pub(crate) fn is_dirty_in_tables(entry: &CachedEntry, page: VirtualPage, mmu: &Mmu) -> bool {
     let found = match mmu.dimension().host() {
         Some(host) if entry.is_guest_physical => host.look_at(guest_frame(page)),
@@ -16,8 +17,8 @@ pub(crate) fn is_dirty_in_tables(entry: &CachedEntry, page: VirtualPage, mmu: &M
 }
 
 impl Reference {
-    /// True if the page-directory entry that translates a page with holes is dirty, in both
-    /// dimensions.
+    /// True if the page-directory entry of a page with holes is dirty; if virtualized, in the
+    /// tables of guest and host.
     pub(crate) fn is_leaf_dirty(&self, entry: &CachedEntry, mmu: &Mmu) -> bool {
         let own = mmu.dimension();
         let machine = own.host().map(|host| (host.space(), host.dimension()));
@@ -40,7 +41,7 @@ impl Reference {
         leaf.is_dirty() && !is_clean
     }
 
-    /// The leaf of 2MB or 1GB that translates a page, and the frame of the page.
+    /// Returns the 2MB or 1GB leaf entry that translates a page, and the frame of the page.
     fn leaf(
         &self,
         side: Side,
@@ -56,8 +57,8 @@ impl Reference {
         })
     }
 
-    /// Checks that a translation leaves accessed bits on the path to its page, and that a store
-    /// leaves the dirty bit.
+    /// Checks that a translation sets the accessed bits on the path to its page, and a store the
+    /// dirty bit.
     pub(crate) fn check_marks(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
         let Ok(found) = attempt.result else { return };
         let (_, space) = mmu.running();
@@ -69,8 +70,8 @@ impl Reference {
             assert!(is_dirty, "a store to {page:?} of {space:?} has left no dirty bit");
         }
         let is_by_unit = matches!(found.case, Case::Beside | Case::BesideFirstLevel);
-        // Page-table entries of a run's other pages were read without setting accessed bits;
-        // `mmu::coalescing` gives the reason.
+        // The walk reads the page-table entries of a run's other pages without setting accessed
+        // bits; `mmu::coalescing` gives the reason.
         let may_be_run = !found.walked && self.setup.config.tlb.l2_coalescing.is_some();
         if attempt.steps.is_empty() || is_by_unit || may_be_run {
             return;
@@ -93,8 +94,8 @@ impl Reference {
         self.check_way(Side::Host, place, last, host.dimension().memory());
     }
 
-    /// Checks that all entries on the path to a page are accessed, from the root to level `last` or
-    /// a leaf. Flat tables have no path.
+    /// Checks that all entries on the path to a page have the accessed bit, from the root to level
+    /// `last` or a leaf. Flat tables have a single level, so there is no path.
     fn check_way(
         &self,
         side: Side,

@@ -1,4 +1,4 @@
-//! Locations of page-table nodes, from the operating systems' operations.
+//! Frames of page-table nodes, as the operating systems' updates state them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use perforate_types::{Frame, Level, SpaceId, TableOperation, Unit, VirtualPage};
 use crate::Side;
 use crate::truth::Truths;
 
-/// Key of a node: tables, address space, level, first page, and branch.
+/// Key of a node: owner of the tables, address space, level, first page, and branch (ordinary or
+/// shadow).
 type Place = (Side, SpaceId, Level, VirtualPage, u8);
 
 /// Frames of all page-table nodes.
@@ -31,7 +32,7 @@ impl Nodes {
         }
     }
 
-    /// The ordinary node of a level that covers a page.
+    /// Returns the frame of the ordinary node (not a shadow node) of a level that covers a page.
     pub(crate) fn find(
         &self,
         side: Side,
@@ -43,8 +44,9 @@ impl Nodes {
         self.frames.get(&(side, space, level, VirtualPage::new(first), 0)).copied()
     }
 
-    /// Checks a walk-cache entry: it must point to the present node, in its own dimension and in
-    /// the machine. Returns a description of the error.
+    /// Checks a walk-cache entry: it must point to the current node, by the address in its tables
+    /// and by the physical address. Returns a description of the error; `None` if the entry is
+    /// right.
     pub(crate) fn find_wrong(
         &self,
         entry: &CachedEntry,
@@ -64,7 +66,7 @@ impl Nodes {
         };
         let place = |branch| (side, entry.space, level - 1, entry.first, branch);
         let (first, last) = (place(*branches.start()), place(*branches.end()));
-        // A page directory may have several pages: with gap-tolerant entries, at most 64KB.
+        // A page directory may consist of several frames: with gap-tolerant entries, up to 64KB.
         let most = if level == 3 { 16 } else { 1 };
         let mut found = self.frames.range(first..=last).map(|(_, frame)| frame.number());
         let is_there = found.any(|first| (first..first + most).contains(&node.frame.number()));

@@ -1,4 +1,4 @@
-//! Entries that a shootdown invalidates ([`Shootdown`], P §IV.E).
+//! Model of shootdowns: which entries each invalidates ([`Shootdown`], P §IV.E).
 
 use perforate_mmu::{BitmapUpdates, CachedContent, CachedEntry, EntryKind, Mmu};
 use perforate_types::{Shootdown, Unit};
@@ -10,7 +10,7 @@ const VIRTUAL: [Unit; 4] = [Unit::L1DataTlb, Unit::L1InstructionTlb, Unit::L2Tlb
 
 impl Reference {
     /// Removes the entries that a shootdown invalidates on all cores. A shootdown by the host
-    /// flushes all entries that may depend on the virtual machine, since no entry records its
+    /// flushes all entries that may depend on the virtual machine, because no entry records its
     /// guest-physical page.
     pub(crate) fn shoot_down(&mut self, side: Side, shootdown: Shootdown, mmu: &Mmu) {
         let is_kept_in_place = self.setup.config.tlb.bitmap_updates == BitmapUpdates::InPlace;

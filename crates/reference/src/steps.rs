@@ -14,10 +14,11 @@ use crate::{Attempt, Core, Reference, covers};
 
 const PAGES_2M: u64 = 512;
 const PAGES_1G: u64 = 512 * 512;
-/// Pages covered by one bitmap entry.
+/// Number of 4KB pages that one bitmap entry covers.
 const PAGES_OF_BITMAP: u64 = 32;
 
-/// Level that a walk reads next after its walk-cache look-up, and the node, if it is known.
+/// Level that a walk reads next after a look-up of the walk cache, and the frame of the node. An
+/// outer `None` means that no look-up came before; an inner `None` that the node is not known.
 type Next = Option<(Level, Option<perforate_types::Frame>)>;
 
 /// State of an attempt in progress.
@@ -25,18 +26,18 @@ struct Walk {
     core: usize,
     space: SpaceId,
     page: u64,
-    /// True after a bitmap look-up. A walk may then be one to a hole.
+    /// True after a bitmap look-up. A subsequent walk may lead to a hole.
     asked_bitmap: bool,
-    /// Next read of the program's tables, and of the host's tables.
+    /// Expected next read of the program's tables, and of the host's tables.
     next: [Next; 2],
     /// Unit whose look-up of a guest-physical address missed.
     missed_host: Option<Unit>,
-    /// Second-level slot through which the page was translated last.
+    /// Slot of the second-level TLB that translated the page last.
     used: Option<u32>,
     filled: Vec<(Unit, u32)>,
     /// True after a look-up of a host bitmap.
     asked_host_bitmap: bool,
-    /// Entries of guest-physical addresses that were used.
+    /// Used entries of guest-physical addresses, as unit and slot.
     host_pages: Vec<(Unit, u32)>,
 }
 
@@ -52,7 +53,8 @@ fn kind_of(entry: &CachedEntry) -> Option<EntryKind> {
     }
 }
 
-/// True if a store through the entry does not tell which page was written.
+/// True if the entry is of a page with holes, whose dirty bit does not tell which 4KB page was
+/// written.
 fn has_holes(entry: &CachedEntry) -> bool {
     match entry.content {
         CachedContent::Page { kind: EntryKind::Perforated, .. } => true,
@@ -61,15 +63,16 @@ fn has_holes(entry: &CachedEntry) -> bool {
     }
 }
 
-/// True if any dimension has a unit beside the second-level TLB. The order of that unit's own
-/// look-ups is unknown to the model.
+/// True if the guest or the host has a unit that is looked up in parallel with a TLB. The model
+/// does not know the order of look-ups in that unit.
 fn has_unit(mmu: &Mmu) -> bool {
     let dimension = mmu.dimension();
     let of_host = dimension.host().and_then(|host| host.dimension().beside_l2());
     dimension.beside_l2().or(of_host).map(BesideL2::used).is_some()
 }
 
-/// True for each of two walk caches, the program's and the host's, that holds leaves.
+/// Returns, for the walk caches of the program and of the host, true if the cache holds leaf
+/// entries.
 fn have_leaves(mmu: &Mmu) -> [bool; 2] {
     let host = mmu.dimension().host();
     let of_host = host.and_then(|host| host.dimension().cached_leaf_pages());
@@ -89,8 +92,8 @@ impl Core {
         self.units[unit as usize].entries().filter(is_selected)
     }
 
-    /// The entry of the second level that translates a page. Sizes are tried in the order 4KB, 2MB,
-    /// runs, 1GB.
+    /// Returns the entry of the second-level TLB that translates a page. Sizes are tried in the
+    /// order 4KB, 2MB, runs, 1GB.
     fn in_second_level(&self, space: SpaceId, page: u64) -> Option<CachedEntry> {
         let order = |entry: &&CachedEntry| match (kind_of(entry), entry.pages) {
             (Some(EntryKind::Run), _) => 2,
@@ -104,7 +107,7 @@ impl Core {
             .copied()
     }
 
-    /// The deepest walk-cache entry for a walk to a page, or to a hole.
+    /// Returns the deepest walk-cache entry for a walk to a page, or to a hole.
     fn in_walk_cache(&self, space: SpaceId, page: u64, to: Directory) -> Option<CachedEntry> {
         let level_of = |entry: &CachedEntry| match entry.content {
             CachedContent::Leaf => (to == Directory::Ordinary).then_some(2),
@@ -120,7 +123,7 @@ impl Core {
 }
 
 impl Reference {
-    /// Follows an attempt through all its steps.
+    /// Checks all steps of an attempt, and updates the model.
     pub(crate) fn follow_steps(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
         let (core, space) = mmu.running();
         let page = attempt.address.page().number();
@@ -150,11 +153,12 @@ impl Reference {
                 self.follow_step(&mut walk, *step, &steps[index + 1..], mmu);
             }
         } else {
-            // Background steps have happened between the others, in an unknown order.
+            // Background steps happened between the other steps, in an order that is unknown.
             let steps = attempt.steps.as_slice().iter().chain(attempt.steps.background());
             self.take_over(&mut walk, steps);
         }
-        // A store marks the host's entry after bitmap look-ups, which is a use of the entry.
+        // A store sets the dirty bit of the host's entry after bitmap look-ups, which counts as a
+        // use of the entry.
         let is_store = attempt.kind == AccessKind::Write;
         let is_late = walk.asked_host_bitmap || walk.asked_bitmap && is_store;
         for &(unit, slot) in walk.host_pages.iter().filter(|_| is_late) {
@@ -171,7 +175,7 @@ impl Reference {
         }
     }
 
-    /// Checks an attempt that hits in the first level.
+    /// Checks an attempt that hits in the first-level TLB.
     fn hit_first_level(
         &mut self,
         attempt: &Attempt<'_>,
@@ -330,8 +334,8 @@ impl Reference {
     }
 
     /// Asserts that no entry of the nested TLB covered the entry that a host's walk has just
-    /// filled: the look-up before the walk would have hit. Entries of pages with holes are exempt,
-    /// as they do not cover all their pages.
+    /// filled, because the look-up before the walk would have hit. Entries of pages with holes are
+    /// exempt, because they do not translate all their pages.
     fn assert_was_absent(&self, core: usize, filled: &CachedEntry) {
         let held = &self.cores[core].units[filled.unit as usize];
         let covering = held.entries().find(|entry| {
@@ -345,14 +349,14 @@ impl Reference {
         assert!(covering.is_none(), "{covering:x?} is there and was missed: {filled:x?}");
     }
 
-    /// The entry in a slot at the last inspection of the hardware.
+    /// Returns the entry that a slot had at the last inspection of the hardware.
     fn inspected_entry(&self, unit: Unit, slot: u32) -> CachedEntry {
         let key = (unit as u8, slot);
         let place = self.now.binary_search_by_key(&key, |entry| (entry.unit as u8, entry.slot));
         self.now[place.unwrap_or_else(|_| panic!("nothing is in slot {slot} of {unit:?}"))]
     }
 
-    /// Adopts filled entries without checking their order.
+    /// Copies filled entries from the hardware to the model without checking their order.
     fn take_over<'a>(&mut self, walk: &mut Walk, steps: impl Iterator<Item = &'a Step>) {
         for step in steps {
             match step.action {
@@ -374,7 +378,7 @@ impl Reference {
         }
     }
 
-    /// Checks the end of a translation beyond the first level: the first level holds the page, and
+    /// Checks the result of a translation beyond the first-level TLB: that TLB holds the page, and
     /// a store has set the dirty bit.
     fn check_end(&mut self, attempt: &Attempt<'_>, walk: &Walk) {
         let Ok(found) = attempt.result else { return };
@@ -437,7 +441,7 @@ impl Reference {
         arrays.filter(|(_, geometry)| geometry.is_some()).map(|(pages, _)| pages)
     }
 
-    /// Array, set and permitted ways of an entry.
+    /// Returns the array, set index and permitted ways of an entry.
     fn place_of(&self, entry: &CachedEntry, mmu: &Mmu) -> (usize, usize, Range<usize>) {
         let config = &self.setup.config;
         let in_array = |array: usize, number: u64, geometry: TlbGeometry| {
@@ -487,7 +491,8 @@ impl Reference {
                 };
                 let level =
                     if let CachedContent::Node { level, .. } = entry.content { level } else { 2 };
-                // Leaves and tables of level 2 share a set, whose index is that of the larger kind.
+                // Leaves and tables of level 2 share sets; the larger kind determines the set
+                // index.
                 let [own, host] = have_leaves(mmu);
                 let has_leaves = if entry.unit == Unit::HostWalkCache { host } else { own };
                 if has_leaves && level == 2 {
@@ -500,7 +505,7 @@ impl Reference {
         }
     }
 
-    /// Number of pages that share a set index.
+    /// Returns the number of consecutive pages that share a set index.
     fn grain(&self, entry: &CachedEntry) -> u64 {
         match entry.content {
             CachedContent::Bitmap(_) => PAGES_OF_BITMAP,
@@ -511,9 +516,9 @@ impl Reference {
 }
 
 impl Core {
-    /// Follows the first store through a clean entry of the first level. The entry becomes dirty.
-    /// So does the entry of the second level, which is looked up for this purpose, unless it covers
-    /// more than the page.
+    /// Models the first store through a clean entry of the first-level TLB. The entry becomes
+    /// dirty. The hardware then looks up the second-level TLB, whose entry becomes dirty too,
+    /// unless it is of a page with holes or of a run.
     fn first_store(&mut self, space: SpaceId, page: u64) {
         let copies: Vec<_> =
             self.covering(Unit::L1DataTlb, space, page).map(|entry| entry.slot).collect();
@@ -534,7 +539,8 @@ fn first_level(kind: AccessKind) -> Unit {
     if kind == AccessKind::Fetch { Unit::L1InstructionTlb } else { Unit::L1DataTlb }
 }
 
-/// True if the model has a list for the unit. Mechanisms' own units have none.
+/// True if the model has a list for the unit. It has none for caches of mechanisms, such as a range
+/// TLB.
 fn is_followed(unit: Unit) -> bool {
     !matches!(unit, Unit::BesideL2 | Unit::HostBesideL2)
 }
@@ -548,7 +554,7 @@ fn geometry_of(caches: &WalkCacheConfig, level: Level) -> TlbGeometry {
     TlbGeometry { entries, ways: ways.unwrap_or(entries) }
 }
 
-/// Level and node at which a walk continues after a hit of this walk-cache entry.
+/// Returns the level and node at which a walk continues after this walk-cache entry hit.
 fn next_after(entry: &CachedEntry) -> Next {
     match entry.content {
         CachedContent::Node { level, node, .. } => Some((level - 1, Some(node.located))),

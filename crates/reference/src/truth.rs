@@ -1,4 +1,4 @@
-//! Checks of entries against the intended mappings of both dimensions.
+//! Comparison of TLB entries with the intended mappings of the program and the host.
 
 use perforate_mmu::{BitmapLoading, CachedContent, CachedEntry, Dimension, EntryKind, Mmu, allow};
 use perforate_oracle::Oracle;
@@ -9,7 +9,8 @@ use perforate_types::{
 use crate::marks::is_dirty_in_tables;
 use crate::{Core, Side, covers};
 
-/// Intended mappings of each dimension, from the kernels' truths.
+/// Intended mappings of the program's operating system and of the host, from the truths that the
+/// kernels report.
 #[derive(Default)]
 pub(crate) struct Truths {
     own: Oracle,
@@ -19,7 +20,7 @@ pub(crate) struct Truths {
 /// A run of pages with one mapping: first frame, permissions, number of pages.
 type Run = (Frame, Permissions, u64);
 
-/// The address space of the virtual machine in its host, if virtualized.
+/// Returns the virtual machine's address space in the host; `None` natively.
 fn machine(mmu: &Mmu) -> Option<SpaceId> {
     mmu.dimension().host().map(|host| host.space())
 }
@@ -36,18 +37,20 @@ impl Truths {
         oracle.apply(truth).expect("the oracle of the system takes it too");
     }
 
-    /// The frame of a page in the first dimension.
+    /// Returns the frame to which the program's operating system maps a page: a guest frame if
+    /// virtualized.
     pub(crate) fn own_frame(&self, space: SpaceId, page: VirtualPage) -> Option<Frame> {
         run_in(&self.own, space, page).map(|(frame, ..)| frame)
     }
 
-    /// Machine frame that backs a guest frame.
+    /// Returns the machine's frame that backs a guest frame; `None` if the host has not backed it.
     pub(crate) fn host_frame(&self, frame: Frame, mmu: &Mmu) -> Option<Frame> {
         let (frame, ..) = run_in(&self.host, machine(mmu)?, VirtualPage::new(frame.number()))?;
         Some(frame)
     }
 
-    /// The run that begins at a page, through all dimensions that the entry covers.
+    /// Returns the run that begins at a page. For a combined entry, guest and host mappings are
+    /// combined.
     fn run(&self, entry: &CachedEntry, page: VirtualPage, mmu: &Mmu) -> Option<Run> {
         if entry.is_guest_physical {
             return run_in(&self.host, entry.space, page);
@@ -67,8 +70,9 @@ impl Truths {
         Some((frame, both, pages.min(more)))
     }
 
-    /// Checks a TLB entry: every page that is not a hole must have its frame and permissions, and
-    /// the entry may be dirty only if the tables are. Returns a description of the error.
+    /// Checks a TLB entry. Every page that is not a hole must have the right frame and permissions.
+    /// The entry may be dirty only if the tables are. Returns a description of the error; `None` if
+    /// the entry is right.
     pub(crate) fn find_wrong(
         &self,
         core: &Core,
@@ -144,7 +148,7 @@ impl Truths {
     }
 }
 
-/// Bitmap loading policy in the entry's dimension.
+/// Returns the loading policy of hole bitmaps in the tables that the entry belongs to.
 fn loading(entry: &CachedEntry, mmu: &Mmu) -> BitmapLoading {
     let of = |dimension: &dyn Dimension| dimension.holes().map(|holes| holes.bitmap_loading());
     let dimension = mmu.dimension();
@@ -155,13 +159,13 @@ fn loading(entry: &CachedEntry, mmu: &Mmu) -> BitmapLoading {
     found.unwrap_or_default()
 }
 
-/// True if `permissions` include every access that `allows` has.
+/// True if `permissions` include every access that the entry's bits `allows` permit.
 fn all_allowed(allows: u8, permissions: Permissions) -> bool {
     let kinds = [AccessKind::Read, AccessKind::Write, AccessKind::Fetch];
     kinds.into_iter().all(|kind| !allow::permits(allows, kind) || permissions.allow(kind))
 }
 
-/// The page of a guest-physical entry as a guest frame.
+/// Converts the page number of a guest-physical entry to a guest frame.
 pub(crate) fn guest_frame(page: VirtualPage) -> GuestFrame {
     GuestFrame::new(page.number())
 }

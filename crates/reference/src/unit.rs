@@ -1,4 +1,4 @@
-//! Model of one unit: a list of entries with the time of their last use.
+//! Model of one unit (a TLB or walk cache): a list of entries with the time of their last use.
 
 use perforate_mmu::{CachedContent, CachedEntry, EntryKind, allow};
 
@@ -8,10 +8,10 @@ struct ListedEntry {
     entry: CachedEntry,
     /// Time of the entry's last use.
     used: u64,
-    /// False if another entry replaced this one in the same translation. The entry itself was never
-    /// seen, but its slot was in use.
+    /// False if another entry replaced this one in the same translation. The model then knows that
+    /// the slot was in use, but not the entry.
     is_known: bool,
-    /// True if the entry may have been used later than `used`, which no step shows.
+    /// True if the entry may have been used after `used`, because no step shows such uses.
     may_be_younger: bool,
     /// True if the bits of a bitmap entry may have been rewritten in place.
     may_have_changed: bool,
@@ -24,11 +24,11 @@ pub(crate) struct UnitModel {
     list: Vec<ListedEntry>,
     /// Index into `list`, by slot.
     places: Vec<Option<usize>>,
-    /// Number of uses so far, which is the model's time.
+    /// Number of uses so far. The model uses it as time.
     clock: u64,
 }
 
-/// The entry with its dirty bit cleared.
+/// Returns the entry with its dirty bit cleared.
 fn without_dirty(mut entry: CachedEntry) -> CachedEntry {
     if let CachedContent::Page { allows, .. } = &mut entry.content {
         *allows &= !allow::DIRTY;
@@ -40,8 +40,8 @@ pub(crate) fn is_dirty(entry: &CachedEntry) -> bool {
     matches!(entry.content, CachedContent::Page { allows, .. } if allows & allow::DIRTY != 0)
 }
 
-/// True if two entries cannot coexist, since the hardware could not choose between them. A run
-/// excludes all other runs of its window of `window` pages.
+/// True if two entries cannot coexist, because a look-up could not choose between them. A run of
+/// pages excludes all other runs in its window of `window` pages.
 fn is_same(one: &CachedEntry, other: &CachedEntry, window: u64) -> bool {
     let sort = |entry: &CachedEntry| match entry.content {
         CachedContent::Page { kind: EntryKind::Run, .. } => {
@@ -86,7 +86,7 @@ impl UnitModel {
         self.held(slot).is_some_and(|held| held.is_known)
     }
 
-    /// Puts an entry into its slot and replaces the slot's old entry.
+    /// Puts an entry into its slot, in place of the slot's old entry.
     fn put(&mut self, entry: CachedEntry, is_known: bool, may_be_younger: bool) {
         self.clock += 1;
         let used = self.clock;
@@ -104,7 +104,7 @@ impl UnitModel {
         }
     }
 
-    /// Adopts an entry whose time of last use is unknown.
+    /// Copies an entry from the hardware whose time of last use is unknown.
     pub(crate) fn take_over(&mut self, entry: CachedEntry) {
         self.put(entry, true, true);
     }
@@ -132,8 +132,8 @@ impl UnitModel {
         }
     }
 
-    /// Permits a rewrite in place, or a removal, of the chosen entries. Returns true if there are
-    /// any.
+    /// Permits the hardware to rewrite or remove the selected entries. Returns true if any entry is
+    /// selected.
     pub(crate) fn expect_change(&mut self, is_selected: impl Fn(&CachedEntry) -> bool) -> bool {
         let mut is_any = false;
         for held in self.list.iter_mut().filter(|held| is_selected(&held.entry)) {
@@ -155,8 +155,8 @@ impl UnitModel {
     }
 
     /// Fills an entry. `is_known` is false if another entry replaces it in the same translation.
-    /// Entries of its size may use the ways that `is_allowed` accepts, `ways` in all. `is_exact` is
-    /// false if not all uses are visible.
+    /// Entries of its size may use the `ways` ways that `is_allowed` accepts. `is_exact` is false
+    /// if the steps do not show all uses, so the victim cannot be checked.
     ///
     /// # Errors
     /// A description of what is wrong with the entry's slot.
@@ -183,7 +183,7 @@ impl UnitModel {
         Ok(())
     }
 
-    /// Checks that an entry with a new key uses an empty way, or else the least recently used way.
+    /// Checks that a new entry uses an empty way, or else the least recently used way.
     fn check_victim(
         &self,
         entry: &CachedEntry,
@@ -194,7 +194,8 @@ impl UnitModel {
         if !is_allowed(way) {
             return Err(format!("{entry:x?} is in a way that is not for it"));
         }
-        // An entry filled and replaced in the same translation may have had the same key.
+        // An entry that was filled and replaced in the same translation may have been for the same
+        // page.
         let Some(before) = self.held(entry.slot).filter(|before| before.is_known) else {
             return Ok(());
         };
@@ -245,14 +246,15 @@ impl UnitModel {
 }
 
 impl ListedEntry {
-    /// Adopts the permitted differences between the expected and the found entry.
+    /// Copies the permitted differences of the entry in the hardware to the model. Any other
+    /// difference is an error.
     fn adopt(&mut self, found: &CachedEntry) -> Result<(), String> {
         if self.entry == *found {
             self.may_have_changed = false;
             return Ok(());
         }
-        // The host's dirty bits are set while guest tables are located, and no step names the
-        // locations.
+        // The walker sets the host's dirty bits when it translates addresses of guest tables, and
+        // no step names these addresses.
         let is_dirtied = found.is_guest_physical
             && is_dirty(found)
             && without_dirty(self.entry) == without_dirty(*found);

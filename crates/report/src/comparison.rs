@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perforate_records::{Interval, RunResult, Vocabulary};
+use perforate_records::{Interval, Roles, RunResult, Vocabulary};
 use perforate_types::SchemeRole;
 use serde_json::Value;
 
@@ -46,10 +46,7 @@ pub(crate) struct SchemeRuns<'a> {
     pub name: &'a str,
     /// Palette name of the scheme's colour.
     pub colour: &'static str,
-    /// Role of the scheme; [`SchemeRole::Other`] for a pair, which is no registered scheme.
-    pub role: SchemeRole,
-    /// Roles of the guest's and the host's scheme, for a pair.
-    roles: Option<(SchemeRole, SchemeRole)>,
+    pub roles: Roles,
     pub runs: Vec<&'a RunResult>,
 }
 
@@ -57,14 +54,8 @@ impl<'a> SchemeRuns<'a> {
     /// Runs of a scheme, of which this is the first.
     fn new(run: &'a RunResult, vocabulary: &Vocabulary) -> Self {
         let name = run.scheme.as_str();
-        let pair = name.split_once('+');
-        Self {
-            name,
-            colour: palette::of_scheme(vocabulary, name),
-            role: vocabulary.role(name),
-            roles: pair.map(|(guest, host)| (vocabulary.role(guest), vocabulary.role(host))),
-            runs: vec![run],
-        }
+        let colour = palette::of_scheme(vocabulary, name);
+        Self { name, colour, roles: vocabulary.roles(name), runs: vec![run] }
     }
 
     /// Spread of a figure over the seeds.
@@ -96,28 +87,6 @@ impl<'a> SchemeRuns<'a> {
         Some((run.guest.as_deref()?, run.host.as_deref()?))
     }
 
-    /// True if guest and host both have this role.
-    fn is_pair_of(&self, role: SchemeRole) -> bool {
-        self.roles == Some((role, role))
-    }
-
-    /// True for ideal large pages and free translation, also on one side of a pair.
-    pub fn is_bound(&self) -> bool {
-        let is_one = |role| matches!(role, SchemeRole::Ideal | SchemeRole::Free);
-        is_one(self.role) || self.roles.is_some_and(|(guest, host)| is_one(guest) || is_one(host))
-    }
-
-    /// True for a pair whose translation takes no time.
-    fn is_free_pair(&self) -> bool {
-        self.roles.is_some_and(|(guest, _)| guest == SchemeRole::Free)
-    }
-
-    /// True if the scheme, or one side of a pair, is the proposal or a variant of the proposal.
-    fn is_of_proposal(&self) -> bool {
-        let is = |role| matches!(role, SchemeRole::Proposal | SchemeRole::Variant);
-        is(self.role) || self.roles.is_some_and(|(guest, host)| is(guest) || is(host))
-    }
-
     /// The first run in the file; pictures and series show one run.
     pub fn first(&self) -> &'a RunResult {
         self.runs[0]
@@ -145,7 +114,7 @@ impl<'a> Comparison<'a> {
     /// Name of the reference in headings.
     pub fn reference_name(&self) -> &'a str {
         let reference = &self.schemes[self.reference];
-        if reference.role == SchemeRole::Base { "4KB" } else { reference.name }
+        if reference.roles == Roles::Native(SchemeRole::Base) { "4KB" } else { reference.name }
     }
 
     /// Name of the ideal scheme in headings.
@@ -155,15 +124,13 @@ impl<'a> Comparison<'a> {
 
     /// The ideal scheme that pairs are measured against: virtualized where there is one.
     pub fn ideal_of_pairs(&self) -> Option<usize> {
-        let is_ideal = |scheme: &SchemeRuns<'_>| scheme.is_pair_of(SchemeRole::Ideal);
-        self.schemes.iter().position(is_ideal).or(self.ideal)
+        place(&self.schemes, pair_of(SchemeRole::Ideal)).or(self.ideal)
     }
 
     /// The pair others are measured against: 4KB pages twice, else the first.
     pub fn reference_of_pairs(&self) -> Option<usize> {
-        let place = |test: fn(&SchemeRuns<'_>) -> bool| self.schemes.iter().position(test);
-        place(|scheme| scheme.is_pair_of(SchemeRole::Base))
-            .or_else(|| place(|scheme| scheme.pair().is_some()))
+        place(&self.schemes, pair_of(SchemeRole::Base))
+            .or_else(|| self.schemes.iter().position(|scheme| scheme.pair().is_some()))
     }
 
     /// Speed of `scheme` relative to `reference`, with an interval.
@@ -245,14 +212,15 @@ impl<'a> Comparison<'a> {
     /// The scheme a headline is about: a perforated one, else the fastest of the rest.
     pub fn subject(&self) -> Option<usize> {
         let candidates: Vec<usize> = (0..self.schemes.len())
-            .filter(|&index| index != self.reference && !self.schemes[index].is_bound())
+            .filter(|&index| index != self.reference && !self.schemes[index].roles.is_bound())
             .collect();
-        let first = |test: fn(&SchemeRuns<'_>) -> bool| {
-            candidates.iter().copied().find(|&index| test(&self.schemes[index]))
+        let first = |test: &dyn Fn(Roles) -> bool| {
+            candidates.iter().copied().find(|&index| test(self.schemes[index].roles))
         };
-        first(|scheme| scheme.role == SchemeRole::Proposal)
-            .or_else(|| first(|scheme| scheme.is_pair_of(SchemeRole::Proposal)))
-            .or_else(|| first(|scheme| scheme.is_of_proposal()))
+        let is_of_proposal = |role| matches!(role, SchemeRole::Proposal | SchemeRole::Variant);
+        first(&|roles| roles == Roles::Native(SchemeRole::Proposal))
+            .or_else(|| first(&|roles| roles == pair_of(SchemeRole::Proposal)))
+            .or_else(|| first(&|roles| roles.has(is_of_proposal)))
             .or_else(|| {
                 let ipc = |&index: &usize| {
                     self.schemes[index].spread(|run| run.ipc).map_or(0.0, |spread| spread.median)
@@ -322,17 +290,17 @@ fn comparison<'a>(
     (workload, machine, schemes): (&'a str, &'a str, Vec<SchemeRuns<'a>>),
     vocabulary: &'a Vocabulary,
 ) -> Comparison<'a> {
-    let place = |test: fn(&SchemeRuns<'_>) -> bool| schemes.iter().position(test);
-    let ideal = place(|scheme| scheme.role == SchemeRole::Ideal)
-        .or_else(|| place(|scheme| scheme.is_pair_of(SchemeRole::Ideal)));
-    let reference = place(|scheme| scheme.role == SchemeRole::Base)
-        .or_else(|| place(|scheme| scheme.is_pair_of(SchemeRole::Base)))
-        .or_else(|| schemes.iter().position(|scheme| !scheme.is_bound()))
-        .unwrap_or(0);
-    let native = || place(|scheme| scheme.role == SchemeRole::Free);
-    let free = match schemes[reference].roles {
-        Some(_) => place(|scheme| scheme.is_free_pair()).or_else(native),
-        None => native(),
+    let all: Vec<Roles> = schemes.iter().map(|scheme| scheme.roles).collect();
+    let ideal = place(&schemes, Roles::Native(SchemeRole::Ideal))
+        .or_else(|| place(&schemes, pair_of(SchemeRole::Ideal)));
+    let reference = Roles::reference(&all).unwrap_or(0);
+    let native = place(&schemes, Roles::Native(SchemeRole::Free));
+    let free = match all[reference] {
+        Roles::Pair(..) => all
+            .iter()
+            .position(|roles| matches!(roles, Roles::Pair(SchemeRole::Free, _)))
+            .or(native),
+        Roles::Native(_) => native,
     };
     Comparison {
         workload,
@@ -344,6 +312,16 @@ fn comparison<'a>(
         ideal,
         bound: free.or(ideal),
     }
+}
+
+/// Index of the first scheme with these roles.
+fn place(schemes: &[SchemeRuns<'_>], roles: Roles) -> Option<usize> {
+    schemes.iter().position(|scheme| scheme.roles == roles)
+}
+
+/// A pair whose guest and host both have this role.
+fn pair_of(role: SchemeRole) -> Roles {
+    Roles::Pair(role, role)
 }
 
 /// Names the configuration keys that distinguish comparisons of one workload and machine.

@@ -11,27 +11,27 @@ use crate::palette;
 /// A named part of a stack: name in the results, label, colour.
 pub(crate) type Part = (&'static str, &'static str, &'static str);
 
-/// Classes of 2MB blocks in memory maps.
-const BLOCK_CLASSES: &[Part] = &[
-    ("free", "free", "empty"),
-    ("partly_free", "partly free", "partly-free"),
-    ("movable", "4KB pages", "page-4k"),
-    ("page_cache", "page cache", "page-cache"),
-    ("reclaimable", "reclaimable", "reclaimable"),
-    ("mixed", "mixed", "mixed"),
-    ("unmovable", "unmovable", "unmovable"),
-    ("retired", "retired", "retired"),
-    ("absent", "no memory", "absent"),
-    ("segment", "direct segment", "tlb"),
-    ("huge", "1GB page", "page-1g"),
-    ("superpage", "superpage", "gt-pde-2m"),
-    ("large", "2MB page", "page-2m"),
-    ("perforated", "perforated", "perforated"),
+/// Classes of 2MB blocks in memory maps: name, label, colour; letter and its meaning on a terminal.
+pub(crate) const BLOCK_CLASSES: [(Part, char, &str); 14] = [
+    (("free", "free", "empty"), '.', "free"),
+    (("partly_free", "partly free", "partly-free"), ':', "partly free, nothing stays"),
+    (("movable", "4KB pages", "page-4k"), 'm', "4KB pages"),
+    (("page_cache", "page cache", "page-cache"), 'c', "page cache"),
+    (("reclaimable", "reclaimable", "reclaimable"), 's', "slab"),
+    (("mixed", "mixed", "mixed"), 'x', "mixed"),
+    (("unmovable", "unmovable", "unmovable"), '#', "unmovable"),
+    (("retired", "retired", "retired"), '!', "retired"),
+    (("absent", "no memory", "absent"), ' ', "no memory"),
+    (("segment", "direct segment", "tlb"), 'S', "segment"),
+    (("huge", "1GB page", "page-1g"), 'G', "hugetlbfs"),
+    (("superpage", "superpage", "gt-pde-2m"), 'P', "superpage"),
+    (("large", "2MB page", "page-2m"), 'L', "2MB page"),
+    (("perforated", "perforated", "perforated"), 'p', "perforated"),
 ];
 
 /// The classes of 2MB blocks as series of a chart.
 pub(crate) fn block_classes() -> Vec<Series> {
-    BLOCK_CLASSES.iter().map(part).collect()
+    BLOCK_CLASSES.iter().map(|(class, ..)| part(class)).collect()
 }
 
 /// Memory that a program has touched, and what is mapped or missing beyond it.
@@ -104,56 +104,10 @@ pub(crate) fn with_unknown(known: Vec<Series>, present: &BTreeSet<String>) -> Ve
     known.into_iter().filter(|one| present.contains(&one.key)).chain(unknown).collect()
 }
 
-/// The report's words, shown at its end.
-pub(crate) const GLOSSARY: &[(&str, &str)] = &[
-    (
-        "Base page, large page",
-        "4KB and 2MB of virtual memory mapped as one piece. KB, MB and GB are powers of 1024.",
-    ),
-    (
-        "TLB",
-        "Translation look-aside buffer: caches translations. L1 is small and fast; L2 is asked when L1 misses. MPKI: misses per 1,000 instructions.",
-    ),
-    (
-        "Page walk",
-        "Reading the page table, level 4 down to level 1, when both TLBs miss. A large page needs no level 1.",
-    ),
-    ("Walk cache", "Keeps upper-level entries so that a walk can start further down."),
-    ("Perforated page", "A 2MB mapping whose holes are mapped elsewhere, or nowhere."),
-    (
-        "Hole",
-        "A 4KB part of a perforated page that is not at its place: allocated (in another frame) or unallocated (a touch faults).",
-    ),
-    (
-        "Hole bitmap, filter",
-        "One bit per 4KB part: hole or not. The filter has one bit per 256KB: no bit, no hole, no look-up.",
-    ),
-    (
-        "Shadow entry",
-        "Second level-2 entry of a perforated page. It leads to the level-1 entries of its holes.",
-    ),
-    (
-        "Movable, unmovable",
-        "What compaction can move elsewhere to empty a 2MB block (programs' 4KB pages), and what stays (page tables, the kernel's own data, frames of others). Mixed blocks hold both.",
-    ),
-    (
-        "Unusable index, fragmentation index",
-        "As in Linux, here for 2MB: the share of free memory that lies in smaller pieces; and, only where no 2MB can be had, whether that is for lack of memory (towards 0) or because it lies in pieces (towards 1).",
-    ),
-    (
-        "Conventional (thp)",
-        "Large pages where a whole 2MB block of memory is free, base pages elsewhere.",
-    ),
-    (
-        "Guest, host, pair",
-        "A virtual machine and what it runs on. A pair guest+host names the scheme of each; a walk of the guest's tables asks the host's where they lie.",
-    ),
-    (
-        "Direct segment, check",
-        "One range of addresses translated by adding an offset. A check compares an address with its bounds and escape filter.",
-    ),
-    ("Ideal", "The same run on unfragmented memory: every large page can be had."),
-];
+/// The report's words with their meanings, shown at its end.
+pub(crate) fn glossary() -> impl Iterator<Item = (&'static str, &'static str)> {
+    include_str!("glossary.txt").lines().filter_map(|line| line.split_once(": "))
+}
 
 #[cfg(test)]
 mod tests {
@@ -162,7 +116,7 @@ mod tests {
     #[test]
     fn every_class_of_blocks_has_a_colour_of_its_own() {
         let colours: std::collections::BTreeSet<_> =
-            BLOCK_CLASSES.iter().map(|class| class.2).collect();
+            BLOCK_CLASSES.iter().map(|(class, ..)| class.2).collect();
         assert_eq!(colours.len(), BLOCK_CLASSES.len());
     }
 }

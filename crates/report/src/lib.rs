@@ -46,7 +46,7 @@ pub use html::ReportOptions;
 pub use ids::{COUNTERS_USED, WHOLES_USED};
 pub use page::{figures, html};
 pub use snapshot::{snapshot_html, snapshot_table};
-pub use summary::{Estimate, SchemeSummary, Summary, speed_over, summaries, summary_html};
+pub use summary::{SchemeSummary, Summary, speed_over, summaries, summary_html};
 pub use svg::{CAN_DRAW_FIGURES, HOW_TO_GET_FIGURES, SavedFigure};
 pub use text::{Rows, table};
 pub use varied::varied_table;

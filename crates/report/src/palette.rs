@@ -4,6 +4,8 @@
 //! levels of a walk are one hue in four lightnesses. Charts never rely on colour alone: segments
 //! are separated by gaps, and every value stands in the table below its chart.
 
+use std::sync::LazyLock;
+
 use perforate_records::Vocabulary;
 
 use crate::degrees::{Degree, degrees};
@@ -15,123 +17,15 @@ pub(crate) struct Colour {
     pub dark: &'static str,
 }
 
-const fn colour(name: &'static str, light: &'static str, dark: &'static str) -> Colour {
-    Colour { name, light, dark }
-}
-
 /// All colours of the charts.
-pub(crate) const COLOURS: &[Colour] = &[
-    // Kinds of TLB entries, and the schemes named after them.
-    colour("page-4k", "#56b4e9", "#56b4e9"),
-    colour("coalesced", "#8fd0c8", "#3f8f86"),
-    colour("page-2m", "#0072b2", "#2b8fd0"),
-    colour("page-1g", "#22303c", "#d5dde5"),
-    colour("layout", "#5b7f2b", "#9cc46a"),
-    colour("scripted", "#8f4fa3", "#c08ad0"),
-    colour("perforated", "#009e73", "#12b886"),
-    colour("hole", "#d55e00", "#e8741b"),
-    colour("bitmap", "#e69f00", "#f0b429"),
-    colour("empty", "#e4e8ec", "#2b323a"),
-    colour("ideal", "#8a949e", "#9aa5b0"),
-    colour("free", "#c4ccd4", "#59636d"),
-    colour("other", "#6b7681", "#aab4be"),
-    // Gap-tolerant superpages: single entries are one hue, paired ones another.
-    colour("gt-pde-4m", "#7a3e00", "#d9a066"),
-    colour("gt-pde-2m", "#c26a00", "#e8892b"),
-    colour("gt-pde-1m", "#e6a532", "#f5c26b"),
-    colour("gt-pde-process", "#9c8f2e", "#d8cc6a"),
-    colour("gt-pde-native", "#4a2500", "#f0c9a0"),
-    colour("p-gt-pde-4m", "#8c1f66", "#d86bb3"),
-    colour("p-gt-pde-2m", "#d064a8", "#f0a6d4"),
-    // Levels of a walk.
-    colour("level4", "#dcd6f0", "#3f3763"),
-    colour("level3", "#b7abdf", "#5f5394"),
-    colour("level2", "#8a78c4", "#8a78c4"),
-    colour("level1", "#5b4699", "#b9abe8"),
-    colour("shadow", "#cc79a7", "#d98bb5"),
-    // The same of the host.
-    colour("host-level4", "#cfe9e6", "#1f4a48"),
-    colour("host-level3", "#93cdc8", "#2f6f6b"),
-    colour("host-level2", "#4ba39d", "#4ba39d"),
-    colour("host-level1", "#14635f", "#9adcd6"),
-    colour("host-shadow", "#8c3b6b", "#a85a8a"),
-    colour("host-hole", "#f3ac80", "#a8521f"),
-    colour("host-bitmap", "#a87900", "#caa53a"),
-    // Where else translation cycles go.
-    colour("tlb", "#7d8a97", "#8b98a5"),
-    colour("bitmap-lookup", "#f7d488", "#8f6f1e"),
-    colour("intermediate", "#5f7a8c", "#8fb0c4"),
-    colour("nested-tlb", "#93a05c", "#a9b670"),
-    colour("segment", "#a3354c", "#e0657d"),
-    colour("selection", "#4f6d2f", "#7fa04f"),
-    colour("walk-cache", "#bcc5cd", "#56616c"),
-    colour("queue", "#3a3f45", "#e3e7eb"),
-    colour("wait", "#99794b", "#b9976a"),
-    // The cycle stack beside translation: the core, and caches from near to far in one hue.
-    colour("core", "#e4e8ec", "#39424c"),
-    colour("branch", "#c9b8a4", "#7d6b55"),
-    colour("cache1", "#e9f0d8", "#39432a"),
-    colour("cache2", "#cfdfae", "#566638"),
-    colour("cache3", "#adc67a", "#77904a"),
-    colour("cache4", "#7f9f45", "#a0bf66"),
-    colour("mshr", "#55702a", "#cfe3a4"),
-    colour("stores", "#c7a4b5", "#7d5468"),
-    colour("shootdown", "#7d1f3a", "#f0a3b8"),
-    colour("idle", "#f6f7f9", "#20262c"),
-    colour("walk-mshr", "#2c1a57", "#e6defc"),
-    // Parts of a page or of memory.
-    colour("in-place", "#cfe8df", "#1c4a3c"),
-    colour("touched", "#0072b2", "#2b8fd0"),
-    colour("untouched", "#b9d9ec", "#1d4a66"),
-    // Classes of 2MB blocks.
-    colour("partly-free", "#b9d9ec", "#1d4a66"),
-    colour("page-cache", "#e6c229", "#d9b92f"),
-    colour("reclaimable", "#99794b", "#b9976a"),
-    colour("mixed", "#9b7fb5", "#7a6296"),
-    colour("unmovable", "#7a1f4b", "#f29ac4"),
-    colour("retired", "#000000", "#ffffff"),
-    colour("absent", "#8a949e", "#7d8a97"),
-    // Cells of a matrix from best to worst, and the ink that is read on them.
-    colour("heat0", "#eef6fb", "#1f2b35"),
-    colour("heat1", "#d3e8f5", "#1e3d54"),
-    colour("heat2", "#abd4ee", "#1f5478"),
-    colour("heat3", "#80bee5", "#246c9a"),
-    colour("heat4", "#539fd0", "#4f9bca"),
-    colour("heat5", "#1f75ae", "#84c0e6"),
-    colour("heat6", "#0b5385", "#bcdef3"),
-    colour("heat-ink0", "#1b2128", "#e6ebf0"),
-    colour("heat-ink1", "#1b2128", "#ffffff"),
-    colour("heat-ink2", "#1b2128", "#ffffff"),
-    colour("heat-ink3", "#1b2128", "#ffffff"),
-    colour("heat-ink4", "#12171c", "#12171c"),
-    colour("heat-ink5", "#ffffff", "#12171c"),
-    colour("heat-ink6", "#ffffff", "#12171c"),
-    // Curves of experiments in turn; all are lines, too, so each is seen on its ground.
-    colour("series0", "#0072b2", "#4ba3e0"),
-    colour("series1", "#d55e00", "#f0843c"),
-    colour("series2", "#00865f", "#2fc79a"),
-    colour("series3", "#b3568a", "#dd93bd"),
-    colour("series4", "#a87000", "#f0b429"),
-    colour("series5", "#2f8fca", "#86ccf5"),
-    colour("series6", "#3a3f45", "#e3e7eb"),
-    colour("series7", "#7a5195", "#b493d6"),
-    // Degrees of one thing, from the least to the most.
-    colour("degree-a0", "#3d94cf", "#3b78a6"),
-    colour("degree-a1", "#2479b5", "#5597c9"),
-    colour("degree-a2", "#145f96", "#7cb5e2"),
-    colour("degree-a3", "#0b4674", "#a9d0f0"),
-    colour("degree-a4", "#082d4d", "#d6e9fa"),
-    colour("degree-b0", "#a06cc8", "#8a64b0"),
-    colour("degree-b1", "#8550b5", "#a685cc"),
-    colour("degree-b2", "#6a369c", "#c0a6e2"),
-    colour("degree-b3", "#4f217d", "#d8c8f2"),
-    colour("degree-b4", "#36105a", "#efe6fb"),
-    // Series nobody has given a meaning yet, in turn.
-    colour("extra0", "#f0e442", "#f0e442"),
-    colour("extra1", "#8c564b", "#b07a6e"),
-    colour("extra2", "#17807e", "#35a8a5"),
-    colour("extra3", "#a05195", "#c178b8"),
-];
+static COLOURS: LazyLock<Vec<Colour>> = LazyLock::new(|| {
+    let lines = include_str!("colours.txt").lines().filter(|line| !line.starts_with('#'));
+    let colour = |line: &'static str| {
+        let mut words = line.split_whitespace();
+        Some(Colour { name: words.next()?, light: words.next()?, dark: words.next()? })
+    };
+    lines.filter_map(colour).collect()
+});
 
 /// The colour as charts and styles name it; the page's style sheet says what it is on its ground.
 pub(crate) fn css(name: &str) -> String {

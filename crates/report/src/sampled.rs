@@ -3,21 +3,21 @@
 
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format;
-use perforate_records::{Sampled, SampledFigure};
+use perforate_records::{Interval, Sampled};
 use perforate_types::counted;
 
 /// One figure of every scheme.
 pub(crate) struct SampledRow {
     pub label: &'static str,
     /// In the comparison's order.
-    pub values: Vec<Option<SampledFigure>>,
+    pub values: Vec<Option<Interval>>,
     /// True if the figure is a count of the whole program.
     is_count: bool,
 }
 
 impl SampledRow {
     /// A value with its interval as text.
-    pub fn text(&self, figure: SampledFigure) -> String {
+    pub fn text(&self, figure: Interval) -> String {
         let decimals = format::decimals(figure.mean) + 1;
         let write = |value| match self.is_count {
             true => format::compact(value),

@@ -36,27 +36,12 @@ pub struct SchemeSummary {
     /// Colour of the scheme in all charts, `#rrggbb`.
     pub colour: &'static str,
     /// Speed relative to the reference; 1 is equal speed.
-    pub speed: Option<Estimate>,
+    pub speed: Option<Interval>,
     /// Share of the time that free translation would save, 0–1; none without a run that shows it, and
     /// of that run itself.
-    pub saving: Option<Estimate>,
+    pub saving: Option<Interval>,
     /// Share of the time waiting for address translation, 0–1.
-    pub translation_share: Option<Estimate>,
-}
-
-/// A figure with its 95 % confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Estimate {
-    /// The estimate.
-    pub mean: f64,
-    /// Half the width of the interval; `None` if there are too few parts to estimate one.
-    pub half_width_95: Option<f64>,
-}
-
-impl From<Interval> for Estimate {
-    fn from(Interval { mean, half_width_95 }: Interval) -> Self {
-        Self { mean, half_width_95 }
-    }
+    pub translation_share: Option<Interval>,
 }
 
 /// A summary of each comparison in these results.
@@ -83,11 +68,11 @@ pub fn speed_over(
     vocabulary: &Vocabulary,
     scheme: &str,
     other: &str,
-) -> Option<Estimate> {
+) -> Option<Interval> {
     let found = comparisons(results, vocabulary);
     let comparison = found.first()?;
     let place = |name: &str| comparison.schemes.iter().position(|one| one.name == name);
-    comparison.speed(place(scheme)?, place(other)?).map(Estimate::from)
+    comparison.speed(place(scheme)?, place(other)?)
 }
 
 fn summary(comparison: &Comparison<'_>) -> Summary {
@@ -96,9 +81,9 @@ fn summary(comparison: &Comparison<'_>) -> Summary {
         SchemeSummary {
             name: runs.name.to_owned(),
             colour: palette::light(runs.colour),
-            speed: comparison.speed(index, comparison.reference).map(Estimate::from),
-            saving: comparison.saving(index).map(Estimate::from),
-            translation_share: comparison.translation_share(index).map(Estimate::from),
+            speed: comparison.speed(index, comparison.reference),
+            saving: comparison.saving(index),
+            translation_share: comparison.translation_share(index),
         }
     };
     Summary {

@@ -10,51 +10,19 @@ use crate::html::{Cell, Grid, Heading};
 /// More threads of a scheme than these are not shown on a terminal unless all is asked for.
 pub(crate) const MOST_ROWS: usize = 8;
 
-/// A figure of a hardware thread: what stands above it, its value if it has one, and its text.
-struct Figure {
-    heading: &'static str,
-    value: fn(&HardwareThread) -> Option<f64>,
-    text: fn(f64) -> String,
-}
+/// A figure of a hardware thread: heading, value, and notation of the value.
+type Figure = (&'static str, fn(&HardwareThread) -> Option<f64>, fn(f64) -> String);
 
 /// Figures of each thread. Shares refer to the cycles in which the thread runs, except for the idle
 /// share. Shootdowns are those that it sends, with the wait for answers, and those that interrupt it.
 const FIGURES: [Figure; 7] = [
-    Figure {
-        heading: "IPC running",
-        value: |thread| ratio(thread.instructions, thread.cycles),
-        text: |ipc| format!("{ipc:.3}"),
-    },
-    Figure {
-        heading: "idle",
-        value: |thread| ratio(thread.idle_cycles, thread.cycles + thread.idle_cycles),
-        text: percent,
-    },
-    Figure {
-        heading: "translation",
-        value: |thread| ratio(thread.translation_stall_cycles, thread.cycles),
-        text: percent,
-    },
-    Figure {
-        heading: "shootdowns",
-        value: |thread| Some(thread.shootdowns_waited_for as f64),
-        text: compact,
-    },
-    Figure {
-        heading: "waited for",
-        value: |thread| ratio(thread.shootdown_wait_cycles, thread.cycles),
-        text: percent,
-    },
-    Figure {
-        heading: "interrupts",
-        value: |thread| Some(thread.shootdown_interrupts as f64),
-        text: compact,
-    },
-    Figure {
-        heading: "answering",
-        value: |thread| ratio(thread.shootdown_interrupt_cycles, thread.cycles),
-        text: percent,
-    },
+    ("IPC running", |thread| ratio(thread.instructions, thread.cycles), |ipc| format!("{ipc:.3}")),
+    ("idle", |thread| ratio(thread.idle_cycles, thread.cycles + thread.idle_cycles), percent),
+    ("translation", |thread| ratio(thread.translation_stall_cycles, thread.cycles), percent),
+    ("shootdowns", |thread| Some(thread.shootdowns_waited_for as f64), compact),
+    ("waited for", |thread| ratio(thread.shootdown_wait_cycles, thread.cycles), percent),
+    ("interrupts", |thread| Some(thread.shootdown_interrupts as f64), compact),
+    ("answering", |thread| ratio(thread.shootdown_interrupt_cycles, thread.cycles), percent),
 ];
 
 fn ratio(of: u64, to: u64) -> Option<f64> {
@@ -85,7 +53,7 @@ impl ThreadRows {
     /// Of a comparison on several hardware threads.
     pub(crate) fn of(comparison: &Comparison<'_>) -> Option<Self> {
         let rows: Vec<ThreadRow> = comparison.schemes.iter().flat_map(rows).collect();
-        let headings = FIGURES.iter().map(|figure| figure.heading).collect();
+        let headings = FIGURES.iter().map(|figure| figure.0).collect();
         (!rows.is_empty()).then_some(Self { headings, rows })
     }
 
@@ -99,7 +67,7 @@ impl ThreadRows {
 impl ThreadRow {
     /// The text of a figure.
     pub(crate) fn text(&self, figure: usize) -> String {
-        self.values[figure].map_or(MISSING.into(), FIGURES[figure].text)
+        self.values[figure].map_or(MISSING.into(), FIGURES[figure].2)
     }
 }
 
@@ -113,7 +81,7 @@ fn rows(scheme: &SchemeRuns<'_>) -> Vec<ThreadRow> {
             true => format!("core {}, thread {number}", thread.core),
             false => format!("core {}", thread.core),
         },
-        values: FIGURES.iter().map(|figure| (figure.value)(thread)).collect(),
+        values: FIGURES.iter().map(|figure| figure.1(thread)).collect(),
     };
     threads.iter().enumerate().map(row).collect()
 }
@@ -125,7 +93,7 @@ pub(crate) fn section(comparison: &Comparison<'_>, id: &str) -> Markup {
     let cells = |row: &ThreadRow| {
         let own = [Cell::scheme(&row.scheme, row.colour), Cell::text(&row.thread)];
         let figures = row.values.iter().zip(&FIGURES);
-        let figures = figures.map(|(value, figure)| Cell::value(*value, figure.text));
+        let figures = figures.map(|(value, figure)| Cell::value(*value, figure.2));
         own.into_iter().chain(figures).collect()
     };
     let rows = threads.rows.iter().map(cells).collect();

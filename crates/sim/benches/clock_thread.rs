@@ -1,6 +1,7 @@
-//! Speed-up from running the clock on its own thread: `cargo bench -p perforate-sim --bench
-//! clock_thread [-- PART-OF-NAME…]`. Instructions are decoded beforehand, so a run uses one thread or
-//! two, in turn. Each line has the median of five pairs of runs, with minimum and maximum.
+//! Measures the speed-up from running the clock on a separate thread: `cargo bench -p perforate-sim
+//! --bench clock_thread [-- PART-OF-NAME…]`. Instructions are decoded beforehand, so a run uses one
+//! thread or two, in turn. Each line has the median of five pairs of runs, with minimum and
+//! maximum.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +13,7 @@ use perforate_sim::{
 use perforate_types::Chunk;
 
 const INSTRUCTIONS: u64 = 10_000_000;
-/// Pairs of runs per case.
+/// Number of pairs of runs per case.
 const PAIRS: usize = 5;
 const WINDOWS: TimedWindows = TimedWindows { window: 10_000, period: 500_000 };
 const CASES: [(&str, &str); 6] = [

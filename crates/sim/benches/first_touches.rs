@@ -1,14 +1,15 @@
-//! Cost of first touches against the steady state, one JSON line per scheme: `cargo bench -p
-//! perforate-sim --bench first_touches [-- PART-OF-SCHEME…]`.
+//! Measures the cost of first touches compared with the steady state. Prints one JSON line per
+//! scheme: `cargo bench -p perforate-sim --bench first_touches [-- PART-OF-SCHEME…]`.
 //!
-//! Each program runs over new memory twice. The first round faults where the second only walks. Shares
-//! are the speed of the first round divided by that of the second.
+//! Each program passes over new memory twice. The first round faults on accesses that only walk in
+//! the second. Shares are the speed of the first round divided by that of the second.
 //!
 //! - *touching*: one store to every page and nothing else, translated without a clock. This is the
-//!   worst case; a fault as expensive as a walk would leave 50 % (and includes the failed walk).
+//!   worst case. If a fault cost as much as a walk, the share would be 50 %, because a fault
+//!   includes the failed walk.
 //! - *run*: three other instructions per store, as a whole run: functional, or timed as runs are by
 //!   default.
-//! - *filling*: every word of every page, like a program that fills its new memory.
+//! - *filling*: a store to every word of every page, as in a program that initialises its memory.
 
 use std::time::{Duration, Instant};
 
@@ -23,9 +24,9 @@ const START: u64 = 0x7f00_0000_0000;
 /// Bytes of memory touched, page by page.
 const TOUCHED_BYTES: u64 = 2 << 30;
 const PAGE_BYTES: u64 = 4096;
-/// Stores to each page when a program fills its new memory word by word.
+/// Number of stores to each page when a program initialises its memory word by word.
 const STORES_PER_PAGE: u64 = PAGE_BYTES / 8;
-/// Instructions per store in whole runs, the store included.
+/// Number of instructions per store in whole runs, including the store.
 const INSTRUCTIONS_PER_STORE: u64 = 4;
 const OPTIONS: SystemOptions =
     SystemOptions { check: false, implicit_maps: false, counts_only: true };
@@ -73,7 +74,7 @@ fn measure(scheme: &str) {
     );
 }
 
-/// Speed of the first round of a whole run divided by that of the second.
+/// Returns the speed of the first round of a whole run divided by that of the second.
 fn whole_run(scheme: &str, functional: bool, share: impl Fn(Duration, Duration) -> f64) -> f64 {
     let name = format!("stride:size={TOUCHED_BYTES}B,stride={PAGE_BYTES}B,writes=1,others=3");
     let workload = Workload::named(name);
@@ -135,7 +136,7 @@ fn new_system(scheme: &str) -> System {
     system
 }
 
-/// Writes `stores` words of every page, in order.
+/// Writes `stores` words of every page, in order. Returns the time.
 fn pass(system: &mut System, stores: u64) -> Duration {
     let start = Instant::now();
     for page in 0..TOUCHED_BYTES / PAGE_BYTES {

@@ -1,5 +1,5 @@
-//! Host memory that simulated memory takes, one JSON line per case: `cargo bench -p perforate-sim
-//! --bench memory`.
+//! Measures the memory of this computer that simulated memory takes. Prints one JSON line per case:
+//! `cargo bench -p perforate-sim --bench memory`.
 //!
 //! - *boot*: 1TB of unused memory.
 //! - *full*: 64GB of 1TB mapped with 4KB pages, and the extrapolation to all of it.
@@ -57,7 +57,7 @@ fn boot(config: KernelConfig) -> Kernel {
     Kernel::new(config, Box::new(BasePages)).expect("it boots")
 }
 
-/// Maps memory with 4KB pages; drops the updates of each 1GB step.
+/// Maps memory with 4KB pages, and drops the updates of each step of 1GB.
 fn populate(kernel: &mut Kernel) {
     const STEP: u64 = 1 << 30;
     for start in (0..MAPPED_BYTES).step_by(STEP as usize) {
@@ -75,7 +75,7 @@ fn populate(kernel: &mut Kernel) {
     }
 }
 
-/// Resident memory of this process in bytes; 0 if unknown.
+/// Returns the resident memory of this process in bytes; 0 if unknown.
 fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());

@@ -1,6 +1,6 @@
-//! Instructions per second of whole runs, one JSON line per scheme, workload and mode: `cargo bench -p
-//! perforate-sim [-- PART-OF-NAME…]`. Only the simulation is timed, on one core; the benchmark of the
-//! trace crate times the decoder.
+//! Measures instructions per second of whole runs. Prints one JSON line per scheme, workload and
+//! mode: `cargo bench -p perforate-sim [-- PART-OF-NAME…]`. Only the simulation is timed, on one
+//! core; the benchmark of the trace crate times the decoder.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,14 @@ use perforate_sim::{
 };
 use perforate_types::Chunk;
 
-/// Instructions before the measured ones for synthetic workloads. These touch all data, so that the
-/// measurement shows translation rather than first touches.
+/// Number of instructions before the measured ones for synthetic workloads. They touch all data, so
+/// that the measurement shows translation rather than first touches.
 const SYNTHETIC_WARMUP: u64 = 20_000_000;
-/// Instructions before the measured ones for traces, which were recorded after initialisation.
+/// Number of instructions before the measured ones for traces, which were recorded after
+/// initialisation.
 const TRACE_WARMUP: u64 = 1_000_000;
 const MEASURED: u64 = 10_000_000;
-/// Schemes, each after the scheme that its rate is compared with ([`yardstick`]). Superpages and
+/// Schemes, each after the scheme with which its rate is compared ([`yardstick`]). Superpages and
 /// coalescing have the same TLB misses as 4KB pages.
 const SCHEMES: [&str; 12] = [
     "4k",
@@ -34,7 +35,7 @@ const SCHEMES: [&str; 12] = [
     "4k+segment",
 ];
 
-/// Scheme that a scheme's rate is compared with; `None` for no comparison.
+/// Returns the scheme with which a scheme's rate is compared; `None` for no comparison.
 fn yardstick(scheme: &str) -> Option<&str> {
     match scheme.split_once('+') {
         Some((guest, _)) => Some(guest),
@@ -78,7 +79,8 @@ fn bundled_traces() -> Vec<String> {
     traces
 }
 
-/// Instructions per second of one scheme. `other` is the scheme to compare with, and its rate.
+/// Measures the instructions per second of one scheme. `other` is the scheme to compare with, and
+/// its rate.
 fn measure(
     workload: &str,
     (name, scheme): (&str, &str),

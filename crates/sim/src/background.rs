@@ -1,4 +1,5 @@
-//! Kernel threads that run beside the program: khugepaged, KSM, kcompactd and a guest's balloon driver.
+//! Kernel threads that run in parallel with the program: khugepaged, KSM, kcompactd and a guest's
+//! balloon driver.
 
 use perforate_os::{Daemon, Kernel, KernelConfig, OsError, SelfBalloonConfig};
 
@@ -20,15 +21,15 @@ struct Alarm {
 enum Thread {
     Khugepaged,
     Ksm,
-    /// Background compaction, if page faults wake kcompactd.
+    /// Background compaction, if the `defrag` option lets page faults wake kcompactd.
     Kcompactd,
     /// A guest's balloon driver.
     SelfBalloon(SelfBalloonConfig),
 }
 
 impl Alarms {
-    /// Timers for the threads of a kernel with this configuration. Each thread first wakes after its
-    /// own period.
+    /// Creates the timers for the threads of a kernel with this configuration. Each thread first
+    /// wakes after one period.
     pub(crate) fn new(config: &KernelConfig) -> Self {
         let KernelConfig { khugepaged, ksm, defrag, self_balloon, .. } = config;
         let khugepaged = khugepaged.map(|daemon| (Thread::Khugepaged, daemon.every.get()));
@@ -42,7 +43,7 @@ impl Alarms {
         Self { threads: threads.collect() }
     }
 
-    /// Instruction before which the next thread wakes; [`u64::MAX`] without threads.
+    /// Returns the instruction before which the next thread wakes; [`u64::MAX`] without threads.
     pub(crate) fn next(&self) -> u64 {
         self.threads.iter().map(|alarm| alarm.next).min().unwrap_or(u64::MAX)
     }
@@ -50,7 +51,7 @@ impl Alarms {
     /// Runs all threads that are due before instruction `now`.
     ///
     /// # Errors
-    /// An update that the oracle refuses.
+    /// The kernel fails, or the oracle refuses an update.
     #[cold]
     pub(crate) fn ring(&mut self, now: u64, system: &mut System) -> Result<(), SimError> {
         self.wake(now, |thread| match thread {
@@ -59,7 +60,7 @@ impl Alarms {
         })
     }
 
-    /// Like [`Self::ring`], for the threads of the host.
+    /// Like [`Self::ring`], for the threads of the host's kernel.
     ///
     /// # Errors
     /// As [`Self::ring`].
@@ -83,7 +84,7 @@ impl Alarms {
     }
 }
 
-/// One round of a kernel thread.
+/// Runs one pass of a kernel thread.
 fn pass(thread: Thread, kernel: &mut Kernel) -> Result<(), OsError> {
     match thread {
         Thread::Khugepaged => drop(kernel.khugepaged_pass()),

@@ -1,5 +1,5 @@
-//! Comparison of schemes on one workload: decoded once, run in parallel, each scheme with its own
-//! memory.
+//! Comparison of schemes on one workload. It is decoded once, and the schemes run in parallel, each
+//! with a separate memory.
 
 use perforate_records::{Batches, RunResult, Warmup};
 use perforate_schemes::segment;
@@ -24,15 +24,17 @@ use crate::{
 
 figures! {
     pub(crate) static TOUCHED: u64, "Memory" {
-        /// Distinct 4KB pages of data that the program accessed; the same under every scheme.
+        /// Memory in distinct 4KB data pages that the program accessed; the same under every
+        /// scheme.
         touched_bytes, "touched", Bytes, Main: |bytes| *bytes;
     }
 
     pub(crate) static ADVICES: HugePageAdvices, "Memory" {
-        /// How often the program asked for large pages (MADV_HUGEPAGE), from the beginning of the trace;
-        /// absent where the trace has no such events.
+        /// Times that the program requested large pages (MADV_HUGEPAGE), from the beginning of the
+        /// trace. Absent if the trace has no such events.
         huge_page_advices, Count, Listed: |calls| calls.wanted;
-        /// How often the program forbade large pages (MADV_NOHUGEPAGE), likewise.
+        /// Times that the program forbade large pages (MADV_NOHUGEPAGE), from the beginning of the
+        /// trace. Absent if the trace has no such events.
         huge_page_refusals, Count, Listed: |calls| calls.refused;
     }
 }
@@ -53,7 +55,7 @@ pub fn run(run: &ResolvedRun, observer: &mut dyn Observer) -> Result<Vec<RunResu
     Ok(results)
 }
 
-/// Figures of all schemes after one pass over the workload, before they become results.
+/// Results of all schemes after one pass over the workload, before they are written as records.
 struct Run {
     metadata: SourceMetadata,
     options: RunOptions,
@@ -69,8 +71,8 @@ impl Run {
 }
 
 impl ResolvedRun {
-    /// Runs twice: the first pass finds the length of the warm-up. If some scheme does not settle, the
-    /// warm-up of the second pass is a fifth of the run.
+    /// Runs the workload twice. The first pass detects the length of the warm-up. If some scheme
+    /// does not reach a steady state, the warm-up of the second pass is a fifth of the run.
     fn results_after_detection(
         &self,
         observer: &mut dyn Observer,
@@ -85,18 +87,18 @@ impl ResolvedRun {
         Ok(self.results(run, detected.is_some()))
     }
 
-    /// Notes that need the results of all schemes: options that caused no work in any of them, and too
-    /// little translation work to tell schemes apart.
+    /// Returns the notes that need the results of all schemes: on options that caused no work in
+    /// any of them, and on too little address translation to distinguish schemes.
     fn notes_on(&self, results: &[RunResult]) -> Vec<String> {
         let counters: Vec<&Counters> = results.iter().map(|result| &result.counters).collect();
         let idle = idle_options::note_after(&self.schemes, &self.memory, &counters);
-        // A run of one scheme is compared with nothing.
+        // A run of one scheme is not a comparison, so it needs no such note.
         let entries = (results.len() > 1).then(|| self.machine.tlb.l2_entries(PageSize::Size4K));
         let little_work = entries.and_then(|entries| translation_work::note(&counters, entries));
         idle.into_iter().chain(little_work).collect()
     }
 
-    /// Runs every scheme once.
+    /// Runs every scheme once, with this warm-up or the default one.
     fn run_once(&self, warmup: Option<u64>, observer: &mut dyn Observer) -> Result<Run, SimError> {
         let ResolvedRun { workload, memory, measuring, processors, seed, .. } = self;
         let seed = *seed;
@@ -153,7 +155,7 @@ impl ResolvedRun {
         Ok(Run { metadata, options, figures, touched, notes })
     }
 
-    /// Results of all schemes.
+    /// Converts the results of a pass to one record per scheme.
     fn results(&self, run: Run, detected: bool) -> Vec<RunResult> {
         let measuring = &self.measuring;
         let courses = run.courses();
@@ -213,7 +215,7 @@ impl ResolvedRun {
         results.collect()
     }
 
-    /// The warm-up record of one scheme's run, and the note on it.
+    /// Returns the warm-up record of one scheme's run, and a note if the warm-up was too short.
     fn judge_warmup(
         &self,
         instructions: u64,
@@ -309,7 +311,7 @@ impl ResolvedRun {
         notes
     }
 
-    /// Notes on options that have no effect under some or all of the schemes.
+    /// Returns notes on options that have no effect under some or all of the schemes.
     fn options_without_effect(&self) -> Vec<String> {
         let mut notes = idle_options::notes_before(&self.schemes, &self.memory);
         notes.extend(idle_options::note_on_ideal(&self.schemes, &self.memory));
@@ -317,7 +319,8 @@ impl ResolvedRun {
         notes
     }
 
-    /// Note on each side whose scheme uses direct segments but never had one.
+    /// Returns a note for guest and host each, if its scheme uses direct segments but never had
+    /// one.
     fn segment_notes(&self, composition: &Composition, figures: &Figures) -> Vec<String> {
         let name = composition.name();
         let host_memory = self.memory.host();
@@ -339,14 +342,15 @@ impl ResolvedRun {
         missing.map(note).collect()
     }
 
-    /// Note if the `superpages` option overrides the mode in the scheme's name.
+    /// Returns a note if the `superpages` option overrides the mode in the scheme's name.
     fn mode_note(&self, scheme: &Composition) -> Option<String> {
         let mode = scheme.own.mode(&self.memory).ok().flatten()?;
         (Some(mode) != scheme.own.gap_tolerance)
             .then(|| format!("{}: the mode is {} (superpages)", scheme.name(), mode.label()))
     }
 
-    /// Note on the perforation policy: the default on aged memory, or one that perforated no page.
+    /// Returns a note on the perforation policy: that it is the default for aged memory, or that it
+    /// perforated no page.
     fn policy_note(&self, scheme: &Composition, figures: &Figures) -> Option<String> {
         let (scheme, name) = (scheme.own, scheme.name());
         if !scheme.shadow_directories {
@@ -440,7 +444,8 @@ impl ResolvedRun {
     }
 }
 
-/// Note on the precision that a run of timed windows reached; `None` if no precision was requested.
+/// Returns a note on the precision that a run with sampled timing reached; `None` if no precision
+/// was requested.
 fn precision_note(
     measuring: &MeasuringOptions,
     is_reached: bool,
@@ -460,7 +465,7 @@ fn precision_note(
     Some(format!("a precision of ±{precision} was not reached: {reached} at the end"))
 }
 
-/// Converts windows to the batches that results store.
+/// Converts windows to the format of results.
 fn window_batches(windows: &[Tally]) -> Batches {
     let mut batches = Batches::default();
     for window in windows {

@@ -1,42 +1,43 @@
-//! Limit on the operating system's work for events without instructions. A few kilobytes of a hostile
-//! trace could otherwise request work for years.
+//! Limit on the operating system's work for events between which no instructions run. Otherwise a
+//! few kilobytes of a malicious trace could request work for years.
 
 use perforate_types::PageSize;
 
 use crate::{MemoryState, SimError};
 
-/// Pages that events may make the kernel process without instructions, in addition to [`MEMORY_SHARE`].
+/// Number of pages that events may make the kernel process without instructions, in addition to
+/// [`MEMORY_SHARE`].
 const PAGES: u64 = 1 << 23;
-/// Number of times that events may make the kernel process all of memory. Programs bring memory in
-/// once.
+/// Number of times that events may make the kernel process all of memory, because programs populate
+/// their memory once.
 const MEMORY_SHARE: u64 = 2;
-/// Additional pages per instruction. A program that only forks and waits, with 1GB of 4KB pages, takes
-/// some thousand instructions for each fork.
+/// Number of additional pages per instruction. A program that only forks and waits, with 1GB of 4KB
+/// pages, takes some thousand instructions for each fork.
 const PAGES_PER_INSTRUCTION: u64 = 256;
 
-/// Work requested by events so far, and its limit.
+/// Amount of work that events have requested so far, and its limit.
 pub(crate) struct Effort {
     /// Number of pages processed.
     pages: u64,
-    /// Pages allowed without any instruction.
+    /// Number of pages allowed without any instruction.
     free_pages: u64,
     events: u64,
 }
 
 impl Effort {
-    /// Budget for a memory of this size, with nothing used.
+    /// Creates the limit for a memory of this size, with nothing used.
     pub(crate) fn new(memory: &MemoryState) -> Self {
         let free_pages =
             PAGES + MEMORY_SHARE * (memory.kernel.memory_bytes / PageSize::Size4K.bytes());
         Self { pages: 0, free_pages, events: 0 }
     }
 
-    /// Allows for skipped instructions, whose events still come.
+    /// Raises the limit for skipped instructions, because their events are still carried out.
     pub(crate) fn skip(&mut self, instructions: u64) {
         self.free_pages = self.free_pages.saturating_add(pages_allowed_for(instructions));
     }
 
-    /// Adds an event after `instruction` instructions that requests work on `pages` pages.
+    /// Counts an event after `instruction` instructions, which requests work on `pages` pages.
     ///
     /// # Errors
     /// [`SimError::TooMuchAsked`] if the limit is exceeded.
@@ -52,7 +53,7 @@ impl Effort {
     }
 }
 
-/// Pages that `instructions` instructions allow.
+/// Returns the number of pages that `instructions` instructions allow.
 fn pages_allowed_for(instructions: u64) -> u64 {
     instructions.saturating_mul(PAGES_PER_INSTRUCTION)
 }
@@ -61,7 +62,7 @@ fn pages_allowed_for(instructions: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// 64MB contain 16,384 pages.
+    /// Limit for 64MB of memory, which contain 16,384 pages.
     const FREE: u64 = (1 << 23) + 2 * 16_384;
 
     #[test]

@@ -1,9 +1,9 @@
-//! Energy of translation (D §IX.B): dynamic energy of each access to a structure, and static energy
-//! over the run's time.
+//! Energy of address translation (D §IX.B): dynamic energy of each access to a structure, and
+//! static energy over the time of the run.
 //!
-//! The structures are those of translation: TLBs, walk caches, segment registers and escape filters,
-//! and the caches and memory that page walkers read. The energy of the program's own accesses to caches
-//! and memory is left out. Except for prefetches and evictions, it is the same under every scheme.
+//! The structures are TLBs, walk caches, segment registers and escape filters, and the caches and
+//! memory that page walkers read. The energy of the program's accesses to caches and memory is left
+//! out, because it is the same under every scheme, except for prefetches and evictions.
 
 use perforate_timing::{TranslationAccesses, WalkerAttachment};
 use perforate_types::{Counter, Counters, Unit, figures, registered};
@@ -11,48 +11,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::Machine;
 
-/// Upper limit of an access's energy in pJ, and of a core's static power in mW.
+/// Upper limit of the energy of an access in pJ, and of a core's static power in mW.
 const MOST: f64 = 1e6;
 
-/// Energy of one access to each structure: the `[energy]` section of a machine file, which states the
-/// sources. A fill costs as much as a look-up. A structure that the machine lacks costs nothing.
+/// Energy of one access to each structure: the `[energy]` section of a machine file, which names
+/// the sources. A fill costs as much as a look-up. A structure that the machine lacks costs
+/// nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnergyCosts {
-    /// First-level TLB array for 4KB pages, data or instructions.
+    /// Look-up of the first-level TLB array for 4KB pages, data or instructions.
     pub l1_tlb_4k_pj: f64,
-    /// First-level TLB array for 2MB pages; looked up together with the other arrays.
+    /// Look-up of the first-level TLB array for 2MB pages, which is looked up together with the
+    /// other arrays.
     pub l1_tlb_2m_pj: f64,
-    /// First-level TLB array for 1GB pages; looked up together with the other arrays.
+    /// Look-up of the first-level TLB array for 1GB pages, which is looked up together with the
+    /// other arrays.
     pub l1_tlb_1g_pj: f64,
-    /// Second-level TLB: one look-up of all page sizes, of a bitmap entry, or of a nested entry that
-    /// shares this TLB.
+    /// Look-up of the second-level TLB: for all page sizes at once, for a bitmap entry, or for a
+    /// nested entry that shares this TLB.
     pub l2_tlb_pj: f64,
-    /// Page-walk caches of guest or host, all levels at once.
+    /// Look-up of the page-walk caches of guest or host, all levels at once.
     pub walk_cache_pj: f64,
-    /// Nested TLB that is separate from the second-level TLB.
+    /// Look-up of a nested TLB that is separate from the second-level TLB.
     pub nested_tlb_pj: f64,
-    /// One check of a segment's BASE and LIMIT, and the addition of OFFSET.
+    /// Comparison with BASE and LIMIT of a direct segment, and the addition of OFFSET.
     pub segment_check_pj: f64,
-    /// Finding a B-block in a 64-bit selection bitmap by prefix sums.
+    /// Selection of a B-block from a 64-bit selection bitmap by prefix sums.
     pub selection_pj: f64,
-    /// Escape filter, looked up with each check of a segment.
+    /// Look-up of the escape filter, which accompanies each comparison with a segment.
     pub escape_filter_pj: f64,
-    /// First-level data cache, read by a page walker.
+    /// Read of the first-level data cache by a page walker.
     pub l1d_read_pj: f64,
-    /// Second-level cache, read by a page walker.
+    /// Read of the second-level cache by a page walker.
     pub l2_read_pj: f64,
-    /// Last-level cache, read by a page walker.
+    /// Read of the last-level cache by a page walker.
     pub llc_read_pj: f64,
-    /// One line of main memory, read by a page walker.
+    /// Read of one line of main memory by a page walker.
     pub memory_read_pj: f64,
     /// Static power of the core, including its share of the rest of the chip, in mW.
     pub static_mw: f64,
 }
 
 impl Default for EnergyCosts {
-    /// Values for machine files without the section: those of `perforated-table2`, which states the
-    /// sources.
+    /// Values for machine files without the section. They are those of `perforated-table2`, which
+    /// names the sources.
     fn default() -> Self {
         Self {
             l1_tlb_4k_pj: 5.9,
@@ -77,7 +80,7 @@ impl EnergyCosts {
     /// Checks each value against its range.
     ///
     /// # Errors
-    /// One line with the key and the range.
+    /// A description in one line, with the key and the range.
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (key, value) in [
             ("l1_tlb_4k_pj", self.l1_tlb_4k_pj),
@@ -109,13 +112,13 @@ pub(crate) struct Activity {
     pub(crate) data_translations: u64,
     /// Look-ups of the first-level instruction TLB.
     pub(crate) fetch_translations: u64,
-    /// All other accesses to structures of translation.
+    /// All other accesses to translation structures.
     pub(crate) accesses: TranslationAccesses,
     /// Cycles of the run.
     pub(crate) cycles: u64,
 }
 
-/// Records the dynamic energy of translation, its parts by structure, and the static energy.
+/// Records the dynamic energy of translation in total and by structure, and the static energy.
 pub(crate) fn record(machine: &Machine, activity: &Activity, out: &mut Counters) {
     let spent = EnergyUse::of(machine, activity);
     out.record(ENERGY, &spent);
@@ -137,61 +140,67 @@ struct EnergyUse {
     walker_l2: f64,
     walker_llc: f64,
     walker_memory: f64,
-    /// Energy of a mechanism's own cache beside the second-level TLB. No paper states the energy of its
-    /// look-up. The cost of a second-level look-up is used, although that TLB has far more entries.
+    /// Energy of a cache that a mechanism adds in parallel with the second-level TLB. No paper
+    /// publishes the energy of its look-up, so the energy of a second-level look-up is used,
+    /// although that TLB has far more entries.
     beside_l2_tlb: f64,
     leaked: f64,
 }
 
-/// Picojoules in a nanojoule.
+/// Number of picojoules in a nanojoule.
 const PICOJOULES: f64 = 1000.0;
 
 figures! {
     static ENERGY: EnergyUse, "Energy" {
-        /// Accesses to the structures of translation, fills included, times their energy in the machine
-        /// file's `[energy]`.
+        /// Dynamic energy of address translation: accesses to translation structures, including
+        /// fills, times the energy per access in the machine file's `[energy]`.
         translation_energy_dynamic_nj, Nanojoules, Listed:
             |it| (it.structures().iter().sum::<f64>() + it.beside_l2_tlb, PICOJOULES);
-        /// Of it: first-level TLBs.
+        /// Dynamic translation energy of the first-level TLBs.
         translation_energy_dynamic_nj_l1_tlb, Nanojoules, Listed: |it| (it.l1_tlb, PICOJOULES);
-        /// Of it: the second-level TLB.
+        /// Dynamic translation energy of the second-level TLB.
         translation_energy_dynamic_nj_l2_tlb, Nanojoules, Listed: |it| (it.l2_tlb, PICOJOULES);
-        /// Of it: page-walk caches.
+        /// Dynamic translation energy of the page-walk caches.
         translation_energy_dynamic_nj_walk_cache, Nanojoules, Listed:
             |it| (it.walk_cache, PICOJOULES);
-        /// Of it: a nested TLB of its own.
+        /// Dynamic translation energy of a nested TLB that is separate from the second-level TLB.
         translation_energy_dynamic_nj_nested_tlb, Nanojoules, Listed:
             |it| (it.nested_tlb, PICOJOULES);
-        /// Of it: checks of segments and their escape filters.
+        /// Dynamic translation energy of comparisons with direct segments, including their escape
+        /// filters.
         translation_energy_dynamic_nj_segment_check, Nanojoules, Listed:
             |it| (it.segment_check, PICOJOULES);
-        /// Of it: B-blocks found in selection bitmaps.
+        /// Dynamic translation energy of finding B-blocks in the selection bitmaps of gap-tolerant
+        /// entries.
         translation_energy_dynamic_nj_selection, Nanojoules, Listed:
             |it| (it.selection, PICOJOULES);
-        /// Of it: walkers' reads of the first-level data cache.
+        /// Dynamic translation energy of page walkers' reads of the first-level data cache.
         translation_energy_dynamic_nj_walker_l1d, Nanojoules, Listed:
             |it| (it.walker_l1d, PICOJOULES);
-        /// Of it: walkers' reads of the second-level cache.
+        /// Dynamic translation energy of page walkers' reads of the second-level cache.
         translation_energy_dynamic_nj_walker_l2, Nanojoules, Listed:
             |it| (it.walker_l2, PICOJOULES);
-        /// Of it: walkers' reads of the last-level cache.
+        /// Dynamic translation energy of page walkers' reads of the last-level cache.
         translation_energy_dynamic_nj_walker_llc, Nanojoules, Listed:
             |it| (it.walker_llc, PICOJOULES);
-        /// Of it: walkers' reads of memory.
+        /// Dynamic translation energy of page walkers' reads of main memory.
         translation_energy_dynamic_nj_walker_memory, Nanojoules, Listed:
             |it| (it.walker_memory, PICOJOULES);
-        /// Static power of `[energy]` times the time of the steady state.
+        /// Static energy of the core: power in the machine file's `[energy]` times the time of the
+        /// steady state.
         static_energy_nj, Nanojoules, Listed: |it| (it.leaked, PICOJOULES);
     }
 
     static BESIDE: EnergyUse, "Energy" {
-        /// Of it: a mechanism's own cache beside the second-level TLB.
+        /// Dynamic translation energy of a cache that a mechanism adds in parallel with the
+        /// second-level TLB, such as a range TLB.
         translation_energy_dynamic_nj_beside_l2_tlb, Nanojoules, Listed:
             |it| (it.beside_l2_tlb, PICOJOULES);
     }
 }
 
-/// Counters of energy. The counter of a unit beside the second-level TLB exists only with such a unit.
+/// Returns the descriptions of all energy counters. A run records the last one only if the scheme
+/// has a cache in parallel with the second-level TLB.
 pub(crate) fn counters() -> Vec<Counter> {
     [registered(ENERGY), registered(BESIDE)].concat()
 }
@@ -205,7 +214,7 @@ impl EnergyUse {
         let fetches = activity.fetch_translations + unit(Unit::L1InstructionTlb);
         let walk_cache = unit(Unit::WalkCache) + unit(Unit::HostWalkCache);
         let check_pj = costs.segment_check_pj + costs.escape_filter_pj;
-        // A read looks into every cache from the walker's first cache down to the one that hits.
+        // A read looks up every cache from the walker's first cache down to the one that hits.
         let memory = accesses.reads_from_memory;
         let llc = if machine.cache.llc.is_some() { memory + accesses.reads_from_llc } else { 0 };
         let below_l2 = memory + accesses.reads_from_llc;
@@ -217,7 +226,8 @@ impl EnergyUse {
             WalkerAttachment::L1d => l2 + accesses.reads_from_l1d,
             WalkerAttachment::L2 | WalkerAttachment::Llc => 0,
         };
-        // A cache of the walkers is small, like a walk cache, and every read looks there first.
+        // A cache that only the walkers use is small, like a walk cache. Every read looks it up
+        // first.
         let reads = match machine.walker.attach {
             WalkerAttachment::L1d => l1d,
             WalkerAttachment::L2 => l2,
@@ -244,7 +254,7 @@ impl EnergyUse {
         }
     }
 
-    /// Dynamic energy of the structures that every machine may have.
+    /// Returns the dynamic energy of the structures that any machine may have, in pJ.
     fn structures(&self) -> [f64; 10] {
         [
             self.l1_tlb,
@@ -261,7 +271,7 @@ impl EnergyUse {
     }
 }
 
-/// Energy of one look-up of all arrays of the first-level data TLB.
+/// Returns the energy of one look-up of all arrays of the first-level data TLB, in pJ.
 fn data_tlb_pj(machine: &Machine) -> f64 {
     let (tlb, costs) = (&machine.tlb, &machine.energy);
     costs.l1_tlb_4k_pj
@@ -269,7 +279,8 @@ fn data_tlb_pj(machine: &Machine) -> f64 {
         + tlb.l1_data_1g.map_or(0.0, |_| costs.l1_tlb_1g_pj)
 }
 
-/// Energy of one look-up of the first-level instruction TLB, which has no array for 1GB pages.
+/// Returns the energy of one look-up of the first-level instruction TLB in pJ. It has no array for
+/// 1GB pages.
 fn fetch_tlb_pj(machine: &Machine) -> f64 {
     let (tlb, costs) = (&machine.tlb, &machine.energy);
     costs.l1_tlb_4k_pj + tlb.l1_instruction_2m.map_or(0.0, |_| costs.l1_tlb_2m_pj)
@@ -279,7 +290,8 @@ fn fetch_tlb_pj(machine: &Machine) -> f64 {
 mod tests {
     use super::*;
 
-    /// Powers of ten, so that each structure has its own digit.
+    /// Costs are powers of ten where possible, so that each structure changes another digit of the
+    /// sum.
     fn machine(name: &str) -> Machine {
         let mut machine = Machine::load(name).unwrap();
         machine.energy = EnergyCosts {

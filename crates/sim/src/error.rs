@@ -18,7 +18,7 @@ pub enum SimError {
     MachineFile {
         /// Path of the machine file.
         path: PathBuf,
-        /// Error of the system.
+        /// I/O error that the file system reported.
         source: std::io::Error,
     },
     /// A machine file is invalid.
@@ -40,7 +40,7 @@ pub enum SimError {
     /// A scheme or pair of schemes does not exist or is impossible.
     #[error(transparent)]
     Scheme(#[from] perforate_schemes::SchemeError),
-    /// A guest with more memory than its host.
+    /// The guest has more memory than its host.
     #[error(
         "a guest with {guest_bytes} bytes of memory does not fit into a host with {host_bytes}: \
          choose a larger host memory, a smaller memory, or overcommit with swap of the host"
@@ -51,13 +51,13 @@ pub enum SimError {
         /// The host's memory in bytes.
         host_bytes: u64,
     },
-    /// An error in the host's memory.
+    /// The host's memory has an error.
     #[error("host: {0}")]
     Host(Box<SimError>),
     /// An option has a wrong value.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A scheme whose entries the machine's TLBs cannot hold.
+    /// The machine's TLBs cannot hold the entries of a scheme.
     #[error(
         "scheme {scheme}: perforated pages are 2MB-grained entries of the second-level TLB, which \
          holds 4KB entries only on {machine} (tlb.l2_2m = \"none\"); choose another scheme or machine"
@@ -76,7 +76,7 @@ pub enum SimError {
         /// Nearest name, or a list of all names.
         hint: String,
     },
-    /// Memory whose addresses the timing model's caches cannot tell apart.
+    /// The timing model's cache tags cannot distinguish all addresses of the memory.
     #[error(
         "{memory_bytes} bytes of memory are more than the caches of {machine} can tell apart, which \
          is {limit_bytes} bytes; a functional run goes without caches"
@@ -86,10 +86,10 @@ pub enum SimError {
         memory_bytes: u64,
         /// Name of the machine.
         machine: String,
-        /// Most bytes that its caches can tell apart.
+        /// Largest number of bytes that its caches can distinguish.
         limit_bytes: u64,
     },
-    /// Values of a machine take too much of this computer's memory together.
+    /// Values of a machine together take too much of this computer's memory.
     #[error(
         "machine {machine}: {key} = {value} is too large for {for_whom}: its TLBs, caches and predictors \
          take {total} of this computer's memory; at most {most} are possible"
@@ -97,7 +97,7 @@ pub enum SimError {
     MachineTooLarge {
         /// Name of the machine.
         machine: String,
-        /// Key of the machine that takes most memory.
+        /// Key of the machine that takes the most memory.
         key: &'static str,
         /// Value of that key.
         value: u64,
@@ -129,7 +129,7 @@ pub enum SimError {
     SkipOfGenerated {
         /// Number of instructions to skip.
         skip: u64,
-        /// Most instructions that can be skipped.
+        /// Largest number of instructions that can be skipped.
         most: u64,
     },
     /// A thread cannot be started.
@@ -143,33 +143,33 @@ pub enum SimError {
     Snapshot {
         /// Path of the snapshot, as given.
         path: String,
-        /// Problem with the file.
+        /// Description of the problem with the file.
         problem: String,
     },
-    /// An error in a trace or workload.
+    /// A trace or workload has an error.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// An error of the simulated operating system.
+    /// The simulated operating system reports an error.
     #[error("scheme {scheme}, instruction {instruction}: {source}")]
     Os {
         /// Name of the scheme.
         scheme: String,
-        /// Instructions executed before the error.
+        /// Number of instructions executed before the error.
         instruction: u64,
         /// Error of the operating system.
         source: OsError,
     },
-    /// An error of the simulated operating system of the host.
+    /// The host's simulated operating system reports an error.
     #[error("scheme {scheme}, instruction {instruction}, host: {source}")]
     HostOs {
         /// Name of the scheme.
         scheme: String,
-        /// Instructions executed before the error.
+        /// Number of instructions executed before the error.
         instruction: u64,
         /// Error of the host's operating system.
         source: OsError,
     },
-    /// An invalid configuration of the timing model.
+    /// The configuration of the timing model is invalid.
     #[error(transparent)]
     Timing(#[from] TimingError),
     /// A translation differs from the oracle's.
@@ -179,7 +179,7 @@ pub enum SimError {
         scheme: String,
         /// Seed that reproduces the error.
         seed: u64,
-        /// Instructions executed before the error.
+        /// Number of instructions executed before the error.
         instruction: u64,
         /// Expected and actual translation.
         source: Disagreement,
@@ -191,7 +191,7 @@ pub enum SimError {
         scheme: String,
         /// Seed that reproduces the error.
         seed: u64,
-        /// Instructions executed before the error.
+        /// Number of instructions executed before the error.
         instruction: u64,
         /// Error of the oracle.
         source: OracleError,
@@ -206,7 +206,7 @@ pub enum SimError {
         scheme: String,
         /// Seed that reproduces the error.
         seed: u64,
-        /// Instructions executed before the error.
+        /// Number of instructions executed before the error.
         instruction: u64,
         /// Kind of the access.
         kind: AccessKind,
@@ -215,7 +215,7 @@ pub enum SimError {
         /// Fault of the last attempt.
         fault: PageFault,
     },
-    /// Events ask for more work than the events of any real program.
+    /// The events of a workload request more work than those of any real program.
     #[error(
         "{workload}: event {event}, at instruction {instruction}: events have the operating system \
          look at more than {most} pages that no instruction is there for; expected those of a \
@@ -226,9 +226,9 @@ pub enum SimError {
         workload: String,
         /// Number of the event, counted from 1.
         event: u64,
-        /// Instructions before the event.
+        /// Number of instructions before the event.
         instruction: u64,
-        /// Most pages that the events may ask for.
+        /// Largest number of pages that events may make the kernel process.
         most: u64,
     },
     /// The run ended before the first window of sampled timing.
@@ -241,18 +241,18 @@ pub enum SimError {
         /// Number of measured instructions.
         instructions: u64,
     },
-    /// Sampled timing of a trace that is a sample already.
+    /// Sampled timing was requested for a trace that is a sample already.
     #[error(
         "the trace is a sample already (perforate record --sample): --timing sampled is for traces of a whole \
          program"
     )]
     SampledTwice,
-    /// Sampled timing with several hardware threads.
+    /// Sampled timing was requested with several hardware threads.
     #[error(
         "sampled timing is for one hardware thread: leave --timing sampled out, or run on one core"
     )]
     SampledTiming,
-    /// `window-warmup` with several hardware threads.
+    /// `window-warmup` was requested with several hardware threads.
     #[error("window-warmup is for one hardware thread: leave it out, or run on one core")]
     WindowWarmup,
     /// A workload has no instructions.
@@ -263,7 +263,7 @@ pub enum SimError {
         /// Reason after a colon, if known; else empty.
         why: String,
     },
-    /// This computer has too little memory for the simulated page tables.
+    /// This computer has too little memory to simulate a scheme's page tables.
     #[error(
         "scheme {scheme}: simulating all its 4KB pages takes {:.1} GB of this computer's memory, of \
          which {:.1} GB are available; a smaller workload or memory would do",
@@ -316,7 +316,7 @@ pub enum SimError {
 }
 
 impl SimError {
-    /// Marks an error as one of the host's memory.
+    /// Converts an error to one of the host's memory.
     pub(crate) fn of_host(self) -> Self {
         match self {
             Self::GuestTooLarge { .. } => self,

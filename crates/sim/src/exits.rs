@@ -7,16 +7,17 @@ fieldwise! {
     /// Exits of a virtual machine by cause.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Exits {
-        /// Violations of the nested page table.
+        /// Faults in the host's page tables (EPT violations).
         pub nested_fault: u64,
-        /// Page faults under shadow paging: the shadow tables have no entry that allows the access.
-        /// Faults on pages that the guest has not mapped are included; the hypervisor passes them on
-        /// to the guest.
+        /// Page faults under shadow paging, because the shadow tables have no entry that allows the
+        /// access. Faults on pages that the guest has not mapped are included; the hypervisor
+        /// passes them on to the guest.
         pub shadow_fault: u64,
-        /// Writes to shadowed tables of the guest.
+        /// Writes to tables of the guest for which shadow tables exist.
         pub table_update: u64,
         /// Writes to registers of a guest's mechanism under shadow paging, which the hypervisor
-        /// emulates: registers of a direct segment, base of a range table, format of page directories.
+        /// emulates: registers of a direct segment, base of a range table, format of page
+        /// directories.
         pub register_write: u64,
         /// Changes of the guest's root table (writes to CR3) under shadow paging.
         pub context_switch: u64,
@@ -26,8 +27,8 @@ fieldwise! {
 }
 
 impl Exits {
-    /// Adds the exits that the guest's own `work` causes under shadow paging. Registers that point to
-    /// tables are loaded with the root table; each segment register is one write.
+    /// Adds the exits that the guest's `work` causes under shadow paging. Registers that point to
+    /// tables are loaded with the root table. Each segment register is one write.
     pub(crate) fn with_guest_work(self, work: &Work) -> Self {
         let context_switch = work.context_switches;
         let invalidation = work.entries_invalidated + work.spaces_flushed;
@@ -36,7 +37,7 @@ impl Exits {
         Self { context_switch, invalidation, register_write, ..self }
     }
 
-    /// Total number of exits.
+    /// Returns the number of exits for all causes.
     pub fn total(&self) -> u64 {
         let Self { nested_fault, shadow_fault, table_update, register_write, .. } = *self;
         let Self { context_switch, invalidation, .. } = *self;
@@ -45,7 +46,7 @@ impl Exits {
 }
 
 fieldwise! {
-    /// Work of a host in an interval.
+    /// Work of a host and exits to it in an interval.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub struct HostWork {
         /// Work of the host's kernel.
@@ -59,8 +60,8 @@ fieldwise! {
         /// Exits with an active direct segment of the host. Its registers are saved on exit and loaded
         /// on re-entry (D §III.A).
         pub segment_exits: u64,
-        /// Part of `work` for the first backing of the guest's memory. A virtual machine does this
-        /// once, however many programs it runs.
+        /// Part of `work` for the first backing of the guest's memory with frames. A virtual
+        /// machine needs it once, however many programs it runs.
         pub backing: Work,
         /// Part of `exits` for the first backing of the guest's memory.
         pub backing_exits: u64,
@@ -70,7 +71,7 @@ fieldwise! {
 }
 
 fieldwise! {
-    /// Work of operating systems between two moments.
+    /// Work of the operating systems between two moments.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub(crate) struct Account {
         /// Work of the program's operating system, the guest's when virtualized.

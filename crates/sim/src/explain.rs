@@ -1,4 +1,5 @@
-//! Step-by-step explanation of one translation, for each state that the TLBs can be in.
+//! Step-by-step explanation of one address translation, for each relevant state of TLBs and walk
+//! caches.
 
 mod gap_tolerance;
 mod shadowed;
@@ -19,50 +20,52 @@ use crate::simulation::{RunOptions, Simulation};
 use crate::system::SystemOptions;
 use crate::{Composition, Machine, MemoryState, SimError, System, Workload, open_workload};
 
-/// State of TLBs and walk caches before the translation. The states after `Cold` are in order of how much
-/// is lost.
+/// State of TLBs and walk caches before the explained translation. From `FirstLevelLost` to
+/// `BitmapLost`, each state lacks more entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Situation {
     /// TLBs and walk caches are empty.
     Cold,
-    /// The first-level TLB lost the translation; the second level and the walk caches still hold entries.
+    /// The first-level TLB is empty; the second level and the walk caches still hold their entries.
     FirstLevelLost,
-    /// Both TLB levels lost the translation; the walk caches hold the page's gap-tolerant entry.
+    /// The entry of the page is evicted from both TLB levels; the walk caches still hold the page's
+    /// gap-tolerant entry.
     PageLost,
-    /// Both TLB levels lost the 4KB translation of the hole.
+    /// The 4KB entry of the hole is evicted from both TLB levels.
     HoleLost,
-    /// Both TLB levels lost the translation, and the second level lost the bitmap entry as well.
+    /// The entry of the page is evicted from both TLB levels, and the bitmap entry from the second
+    /// level.
     BitmapLost,
 }
 
-/// One step in words, with its cost.
+/// One hardware step of a translation as text, with its cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
-    /// Action and its result.
+    /// The step's action and its result.
     pub text: String,
-    /// Cycles with empty data caches.
+    /// Cycles of the step with empty data caches.
     pub cold_cycles: u64,
-    /// Cycles if every line read hits in the first cache that the walker looks into.
+    /// Cycles of the step if every line hits in the first cache that the walker looks up.
     pub warm_cycles: u64,
 }
 
-/// Steps of a translation from one state.
+/// Explanation of a translation that starts in one state of TLBs and walk caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// State before the translation.
+    /// State of TLBs and walk caches before the translation.
     pub situation: Situation,
-    /// Case of P §IV.D (SPEC P-4).
+    /// Case of the translation, as in P §IV.D.
     pub case: Case,
-    /// True if a walk had to find the page first (case 7).
+    /// True if the page missed in the second-level TLB, so a page walk had to find it.
     pub walked: bool,
-    /// Physical address of the translation.
+    /// Physical address that results from the translation.
     pub physical: PhysicalAddress,
-    /// Steps in order, without fills.
+    /// Steps in their order, without fills.
     pub steps: Vec<Explained>,
 }
 
 impl Explanation {
-    /// Total cycles with empty and with warm data caches.
+    /// Returns the total cycles with empty data caches, and with warm data caches.
     pub fn cycles(&self) -> (u64, u64) {
         let sum = |cycles: fn(&Explained) -> u64| self.steps.iter().map(cycles).sum();
         (sum(|step| step.cold_cycles), sum(|step| step.warm_cycles))
@@ -72,19 +75,20 @@ impl Explanation {
 /// Number of accesses from which example addresses are chosen.
 const ACCESSES_REMEMBERED: usize = 1 << 16;
 
-/// Memory of a program under one scheme, whose translations can be explained.
+/// Final state of a program's run under one scheme, in which translations are explained.
 struct Subject {
     system: System,
     machine: Machine,
-    /// Guest frame of each machine frame in which a table of the guest was found.
+    /// Guest frame of each physical frame in which the walker found a table of the guest.
     guest_tables: BTreeMap<Frame, GuestFrame>,
 }
 
 /// Runs the workload, then explains the translation of a load from each of `addresses`. Without
-/// addresses, chooses examples. An address at which an access would fault has no explanations.
+/// addresses, chooses examples. Returns each address with its explanations; there are none if an
+/// access to the address would fault.
 ///
 /// # Errors
-/// The same as for a run.
+/// As for a run of the workload.
 pub fn explain(
     machine: &Machine,
     scheme: impl Into<Composition>,
@@ -124,8 +128,9 @@ pub fn explain(
 }
 
 impl Subject {
-    /// Example addresses: a sub-page of a perforated page away from holes, one near holes, an allocated
-    /// hole, an address in a gap-tolerant superpage, and an address of another page.
+    /// Chooses example addresses, as far as they exist. In a perforated page: a sub-page in a
+    /// region without holes, one in a region with holes, and an allocated hole. Elsewhere: an
+    /// address in a gap-tolerant superpage, and an address in an ordinary page.
     fn example_addresses(&self, accessed: &[VirtualAddress]) -> Vec<VirtualAddress> {
         let own = self.system.own_tables();
         let perforated: Option<&PerforatedRadix> = own.part();
@@ -158,16 +163,17 @@ impl Subject {
         addresses
     }
 
-    /// Gap-tolerant superpage around an address, in the first dimension of the hardware.
+    /// Returns the gap-tolerant superpage around an address, in the guest's (or native) tables.
+    /// `None` if there is none.
     fn superpage(&self, address: VirtualAddress) -> Option<Superpage> {
         let space = self.system.kernel().current();
         let tables: &GapTolerantRadix = self.system.mmu().dimension().part()?;
         tables.look_at_superpage(space, address.page())
     }
 
-    /// Explains an address in every situation, without changing the program's memory. An access that
-    /// would be a page fault has no explanation. Hosts and shadow tables fill their entries at the
-    /// first access.
+    /// Explains an address in every relevant state, without changing the program's memory. Returns
+    /// no explanation if an access would fault. An access comes first, because hosts and shadow
+    /// tables fill their entries on the first access.
     fn explain(&mut self, address: VirtualAddress) -> Result<Vec<Explanation>, SimError> {
         let space = self.system.kernel().current();
         let is_mapped = self.system.own_tables().look_at(space, address.page()).is_some();
@@ -200,7 +206,8 @@ impl Subject {
         Ok(explanations)
     }
 
-    /// Removes entries from the hardware to establish a situation.
+    /// Evicts the entries for `address` from TLBs and walk caches, so that the hardware is in the
+    /// given state. [`Situation::Cold`] empties them.
     fn forget(&mut self, situation: Situation, address: VirtualAddress) {
         let (space, page) = (self.system.kernel().current(), address.page());
         let mmu = self.system.mmu_mut();
@@ -258,7 +265,7 @@ impl Subject {
         })
     }
 
-    /// Cycles that the timing model charges an idle machine for these steps.
+    /// Returns the cycles that these steps take in the timing model on an idle machine.
     fn cost(&self, steps: &Steps, warm: bool) -> Result<u64, SimError> {
         let mut core = Core::new(&self.machine.timing(), self.system.mmu().slots())?;
         let load = Instruction { length: 4, accesses: 1, ..Instruction::default() };
@@ -284,7 +291,7 @@ impl Subject {
         Ok(counters.get("translation_cycles").unwrap_or_default() as u64)
     }
 
-    /// A step in words; `None` for fills.
+    /// Describes a step in words; `None` for fills.
     fn text(&self, step: &Step, asked: VirtualAddress) -> Option<String> {
         let (guest, host) = match self.system.hypervisor() {
             Some(host) if host.shadow_tables().is_some() => ("shadow ", "host's "),
@@ -313,7 +320,7 @@ impl Subject {
         })
     }
 
-    /// A look-up in words.
+    /// Describes a look-up of a TLB or walk cache in words.
     fn look_up(&self, unit: Unit, purpose: Purpose, whose: &str, is_found: bool) -> String {
         let found = if is_found { "entry found" } else { "nothing found" };
         match (unit, purpose) {
@@ -339,7 +346,7 @@ impl Subject {
         }
     }
 
-    /// Content read at a physical address of the machine.
+    /// Describes the page-table entry at a physical address of the machine.
     fn content(&self, address: PhysicalAddress, purpose: Purpose) -> String {
         let (dimension, place) = self.table(address, purpose);
         let memory = dimension.memory();
@@ -354,8 +361,8 @@ impl Subject {
         }
     }
 
-    /// Dimension whose table contains a physical address, and the address by which the dimension knows
-    /// it.
+    /// Returns the tables (of guest, host or hypervisor) that contain a physical address, and the
+    /// address by which these tables know it.
     fn table(
         &self,
         address: PhysicalAddress,

@@ -1,5 +1,5 @@
 //! Distribution of decoded instructions to the simulations of a comparison. Each simulation has a
-//! thread of its own; with sampled timing it has two, if there are spare processors.
+//! separate thread. With sampled timing it has two, if there are spare processors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::simulation::{Figures, Simulation};
 use crate::stretches::Tally;
 use crate::{Observer, Progress, SimError};
 
-/// Chunks by which a slow scheme may lag behind the decoder.
+/// Largest number of chunks by which a slow scheme may lag behind the decoder.
 const CHUNKS_AHEAD: usize = 8;
 
 /// Number of madvise calls about large pages.
@@ -29,7 +29,7 @@ pub(crate) struct HugePageAdvices {
     pub(crate) refused: u64,
 }
 
-/// Measurements on the decoded instructions, the same for all schemes.
+/// Statistics of the decoded instructions, which are the same for all schemes.
 pub(crate) struct Touched {
     pub(crate) footprint: Footprint,
     pub(crate) history: TouchedHistory,
@@ -37,7 +37,7 @@ pub(crate) struct Touched {
     pub(crate) advices: HugePageAdvices,
     /// Number of instructions decoded.
     pub(crate) done: u64,
-    /// True if the run ended early because its figures reached the requested precision.
+    /// True if the run ended early because its results reached the requested precision.
     pub(crate) is_precise: bool,
 }
 
@@ -67,15 +67,15 @@ impl Touched {
     }
 }
 
-/// Message to a simulation.
+/// Message to the thread of a simulation.
 enum Feed {
     /// Chunk of instructions to run.
     Chunk(Arc<Chunk>),
-    /// Request for the number of the simulation and the windows that it has timed so far.
+    /// Request to report the number of the simulation and the windows that it has timed so far.
     ReportWindows(SyncSender<(usize, Vec<Tally>)>),
 }
 
-/// Feeds every simulation from one decoder, until the source ends, `precision` is reached or the
+/// Feeds all simulations from one decoder, until the source ends, `precision` is reached or the
 /// observer cancels the run.
 pub(crate) fn run_all(
     simulations: Vec<Simulation>,
@@ -88,7 +88,8 @@ pub(crate) fn run_all(
     let is_cancelled = &is_cancelled;
     // The decoder needs one more thread.
     let mut threads = Threads::needed(simulations.len() + 1);
-    // With full timing, the clock takes nearly all of the time; a thread for translation gains nothing.
+    // With full timing, the clock takes nearly all of the time, so a separate thread for
+    // translation gains nothing.
     let gain = simulations.iter().filter(|simulation| simulation.has_timed_windows()).count();
     let have_clock_threads = gain > 0 && threads.more_if_spare(gain);
     thread::scope(|scope| {
@@ -125,8 +126,9 @@ pub(crate) fn run_all(
     })
 }
 
-/// Figures of all schemes, or the error that ended the run. Once one scheme fails, the other schemes
-/// get no more instructions, so their runs may be shorter than the warm-up. That is not the cause.
+/// Returns the results of all schemes, or the error that ended the run. Once one scheme fails, the
+/// others get no more instructions, so they may report that the warm-up was too long. That error is
+/// only a consequence, so another one is preferred.
 fn first_cause(outcomes: Vec<Result<Figures, SimError>>) -> Result<Vec<Figures>, SimError> {
     let mut figures = Vec::new();
     let mut too_short = None;
@@ -167,7 +169,7 @@ fn run_one(
     simulation.finish()
 }
 
-/// Windows of every scheme so far; `None` if a scheme has failed.
+/// Returns the windows of every scheme so far; `None` if a scheme has failed.
 fn collect_windows(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<Tally>>> {
     let (sender, receiver) = sync_channel(senders.len());
     for simulation in senders {
@@ -182,8 +184,9 @@ fn collect_windows(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<Tally>>> {
     Some(windows)
 }
 
-/// Delivers every chunk to every scheme, until `goes_on` returns false. Its argument is the number of
-/// chunks delivered. Chunks are reused when all schemes have released them.
+/// Decodes the source and delivers every chunk to every scheme. Before each chunk, `goes_on` is
+/// called with the number of chunks delivered; false ends the delivery. Chunks are reused when all
+/// schemes have released them.
 fn decode(
     source: &mut dyn Source,
     touched: &mut Touched,

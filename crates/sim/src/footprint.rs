@@ -1,26 +1,27 @@
-//! Memory that a program touches, counted once for all schemes.
+//! Amount of memory that a program touches, counted once for all schemes.
 
 use std::collections::HashMap;
 
 use perforate_types::{Chunk, HoleSet, PageSize, ProcessId, VirtualPage};
 
-/// Bits of a 2MB region's number within an address space.
+/// Number of bits of a 2MB region's number within an address space. The process number occupies the
+/// bits above.
 const REGION_BITS: u32 = 43;
-/// Number of cached regions, which need no hashing.
+/// Number of regions in the cache, for which no hash look-up is needed.
 const CACHED_REGIONS: usize = 4096;
 
-/// Largest number of 2MB regions, 8TB in all, because a small trace may touch regions all over the
-/// address space. Further regions are not counted.
+/// Largest number of counted 2MB regions (8TB in all). There is a limit because a small trace may
+/// touch regions all over the address space. Further regions are not counted.
 const MOST_REGIONS: usize = 1 << 22;
 
 /// Distinct 4KB pages of data accessed, per process.
 pub(crate) struct Footprint {
     places: HashMap<u64, usize>,
     touched: Vec<HoleSet>,
-    /// Recently touched regions and their index in `touched`, by the low bits of the region's number.
+    /// Direct-mapped cache of recently touched regions, with their index in `touched`.
     cache: Vec<(u64, usize)>,
     pages: u64,
-    /// Process that runs now.
+    /// The running process.
     process: ProcessId,
     /// Page that the process touched last; `None` if another process ran since.
     latest: Option<VirtualPage>,

@@ -1,4 +1,4 @@
-//! Hardware threads of a machine, and placement of program threads.
+//! Number of hardware threads, and placement of the programs' threads on them.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,20 @@ use serde::Serialize;
 
 /// Largest number of hardware threads.
 const MOST_THREADS: u64 = 64;
-/// Instructions per hardware thread by which a thread may be ahead of others: a few turns of each
-/// ([`perforate_trace::SideBySide`]).
+/// Number of instructions, per hardware thread, by which one thread may run ahead of the others: a
+/// few turns of each thread ([`perforate_trace::SideBySide`]).
 const LEAD_INSTRUCTIONS: u64 = 8_192;
 
-/// Number of cores and hardware threads, and order of recorded threads; see
+/// Cores and hardware threads of a run, and order of recorded threads; see
 /// [`PlacementOptions`](crate::PlacementOptions).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessorOptions {
     /// Number of cores, at most 64.
     pub cores: u64,
-    /// Hardware threads of each core (SMT).
+    /// Number of hardware threads of each core (SMT).
     pub threads_per_core: u64,
-    /// Instructions of a recording within which turns of threads run side by side.
+    /// Length of a part of the recording, in instructions, within which the turns of threads are
+    /// simulated in parallel.
     pub side_by_side: u64,
 }
 
@@ -40,7 +41,7 @@ impl ProcessorOptions {
     /// Checks the number of hardware threads.
     ///
     /// # Errors
-    /// None at all, or more than 64.
+    /// [`ConfigError`] if there are no hardware threads, or more than 64.
     pub fn check(&self) -> Result<(), ConfigError> {
         let (cores, each) = (self.cores, self.threads_per_core);
         match cores.checked_mul(each) {
@@ -56,7 +57,7 @@ impl ProcessorOptions {
         }
     }
 
-    /// Topology of the hardware threads; a single thread for options that [`Self::check`] refuses.
+    /// Returns the topology of the hardware threads; a single thread if [`Self::check`] fails.
     pub fn topology(&self) -> Topology {
         let (cores, threads_per_core) = match self.check() {
             Ok(()) => (self.cores as usize, self.threads_per_core as usize),
@@ -66,7 +67,7 @@ impl ProcessorOptions {
         Topology { cores, threads_per_core, lead }
     }
 
-    /// Short description for headings; `None` for a single hardware thread.
+    /// Returns a short description for headings; `None` for a single hardware thread.
     pub(crate) fn describe(&self) -> Option<String> {
         let (cores, each) = (self.cores, self.threads_per_core);
         self.are_several().then(|| match each {
@@ -86,7 +87,7 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// Places the first thread of the first process on hardware thread 0.
+    /// Creates an assignment with the first thread of the first process on hardware thread 0.
     pub(crate) fn new(topology: Topology) -> Self {
         let mut threads = vec![0; topology.threads()];
         threads[0] = 1;
@@ -97,8 +98,8 @@ impl Placement {
         self.topology
     }
 
-    /// Updates the placement for an event. Returns the hardware thread that runs from now on, for a
-    /// switch.
+    /// Updates the placement for an event. Returns the hardware thread that runs from now on if the
+    /// event is a switch of threads, otherwise `None`.
     pub(crate) fn after(&mut self, event: &ProgramEvent) -> Option<usize> {
         match *event {
             ProgramEvent::Switch { process, thread } => Some(self.place(process, thread)),
@@ -113,8 +114,9 @@ impl Placement {
         }
     }
 
-    /// Hardware thread of a program thread, which never moves. A new thread goes to the hardware thread
-    /// with the fewest threads; ties go to the core with the fewest, then to the lowest number.
+    /// Returns the hardware thread of a program thread, which never moves. A new thread is placed
+    /// on the hardware thread with the fewest program threads. Ties go to the core with the fewest,
+    /// then to the lowest number.
     fn place(&mut self, process: ProcessId, thread: ThreadId) -> usize {
         if let Some(&place) = self.places.get(&(process, thread)) {
             return place;

@@ -1,9 +1,9 @@
-//! Checks that this computer has the memory to simulate a large mapping, or a workload.
+//! Checks that this computer has enough memory to simulate a large mapping or a workload.
 //!
-//! A simulated 4KB page takes host memory: an entry in the kernel's records, an owner, and an entry in
-//! the simulated tables. A mapping of terabytes that is populated at once would have the program killed
-//! without an error message. The memory is therefore estimated first. So is the memory of workloads
-//! that keep the contents of their data.
+//! A simulated 4KB page takes memory of this computer: an entry in the kernel's records, an owner,
+//! and an entry in the simulated tables. Populating a mapping of terabytes at once would exhaust
+//! the memory, and the program would be killed without an error message. So the memory is estimated
+//! first. The same applies to workloads that store the contents of their data.
 
 use perforate_os::{Fragmentation, KernelConfig};
 use perforate_schemes::segment;
@@ -12,24 +12,25 @@ use perforate_workloads::WorkloadSpec;
 
 use crate::{MemoryState, Scheme, SimError};
 
-/// Bytes of host memory per mapped 4KB page: measured with `cargo bench -p perforate-sim --bench
-/// memory`, plus the eight bytes of the simulated entry.
+/// Bytes of this computer's memory per mapped 4KB page: measured with `cargo bench -p perforate-sim
+/// --bench memory`, plus the eight bytes of the simulated entry.
 const HOST_BYTES_PER_PAGE: u64 = 24;
 
-/// Host memory that the mappings of a scheme will need.
+/// Estimate of this computer's memory for the mappings of a scheme.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostMemory {
     scheme: &'static str,
-    /// Share of pages with a 4KB entry, in a level-1 node or in the node of a perforated page's holes.
+    /// Share of pages that need a 4KB entry, in a level-1 node or in the node for a perforated
+    /// page's holes.
     small_share: f64,
-    /// Size of the simulated memory, which bounds what can be mapped.
+    /// Size of the simulated memory in bytes, which limits the amount of mapped memory.
     memory_bytes: u64,
-    /// Available memory of the host; `None` if unknown.
+    /// Available memory of this computer; `None` if unknown.
     available_bytes: Option<u64>,
 }
 
 impl HostMemory {
-    /// Estimate for a scheme, with the memory that is available now.
+    /// Creates the estimate for a scheme, with the memory that is available now.
     pub(crate) fn new(scheme: &Scheme, memory: &MemoryState, config: &KernelConfig) -> Self {
         Self {
             scheme: scheme.name,
@@ -39,10 +40,10 @@ impl HostMemory {
         }
     }
 
-    /// Checks a mapping that is populated at once.
+    /// Checks an event: a mapping that is populated at once must fit into this computer's memory.
     ///
     /// # Errors
-    /// [`SimError::HostMemory`] if the mapping needs more memory than the host has.
+    /// [`SimError::HostMemory`] if the mapping needs more memory than is available.
     pub(crate) fn check(&self, event: &ProgramEvent) -> Result<(), SimError> {
         let ProgramEvent::Map { length, populate: true, .. } = *event else { return Ok(()) };
         let pages = length.min(self.memory_bytes) / 4096;
@@ -60,7 +61,7 @@ impl HostMemory {
 /// Checks a workload before it creates its data.
 ///
 /// # Errors
-/// [`SimError::WorkloadMemory`] if the data need more memory than the host has.
+/// [`SimError::WorkloadMemory`] if the data need more memory than is available.
 pub(crate) fn check_workload(spec: &WorkloadSpec) -> Result<(), SimError> {
     fits(spec, available_bytes())
 }
@@ -76,8 +77,9 @@ fn fits(spec: &WorkloadSpec, available_bytes: Option<u64>) -> Result<(), SimErro
     }
 }
 
-/// Estimated share of pages in regions that a scheme maps by nodes of 4KB entries. The node of a
-/// perforated page has room for all 512 entries, however many holes there are.
+/// Returns the estimated share of pages in regions for which a scheme has a node of 4KB entries.
+/// The node for a perforated page's holes has room for all 512 entries, however many holes there
+/// are.
 fn small_share(scheme: &Scheme, memory: &MemoryState, fragmentation: Option<Fragmentation>) -> f64 {
     let maps_large =
         (scheme.policy)(&memory.policy_options()).is_ok_and(|policy| policy.maps_large());
@@ -87,7 +89,7 @@ fn small_share(scheme: &Scheme, memory: &MemoryState, fragmentation: Option<Frag
     fragmentation.map_or(0.0, |fragmentation| fragmentation.portion.value())
 }
 
-/// `MemAvailable` of Linux, in bytes; `None` if unknown.
+/// Returns `MemAvailable` of `/proc/meminfo`, in bytes; `None` if unknown.
 fn available_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

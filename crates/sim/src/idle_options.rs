@@ -1,4 +1,4 @@
-//! Options without effect: known before a run from its schemes, or after it from the counters.
+//! Detection of options without effect: before a run from its schemes, after it from its counters.
 
 use perforate_config::{ConfigError, Row, Table};
 use perforate_os::{KernelConfig, PageLayout, Setting};
@@ -9,7 +9,7 @@ use perforate_types::Counters;
 use crate::memory::GuestOptions;
 use crate::{Composition, MemoryOptions, MemoryState, Scheme};
 
-/// Prefix of the names of host options.
+/// Prefix of the names of options for the host.
 const HOST: &str = "host-";
 /// Reason why an option of the host's memory has no effect in a native run.
 const NO_HOST: &str = "no GUEST+HOST is compared";
@@ -40,7 +40,7 @@ impl MemoryOptions {
         })
     }
 
-    /// Name of the first option that differs from its default.
+    /// Returns the name of the first option that differs from its default; `None` if there is none.
     fn first_set(&self) -> Option<String> {
         let size = self.size.set_rows().map(Row::option);
         let kernel = self.kernel.set_rows().map(Row::option);
@@ -53,7 +53,8 @@ fn is_native(schemes: &[Composition]) -> bool {
     schemes.iter().all(|scheme| scheme.host.is_none())
 }
 
-/// Options without effect, with the reasons. Names of host options begin with `host-`.
+/// Returns the options without effect, as pairs of name and reason. Names of options for the host
+/// begin with `host-`.
 fn idle(schemes: &[Composition], memory: &MemoryState) -> Vec<(String, String)> {
     let is_virtual = !is_native(schemes);
     let own: Vec<&Scheme> = schemes.iter().map(|scheme| scheme.own).collect();
@@ -84,7 +85,7 @@ fn idle(schemes: &[Composition], memory: &MemoryState) -> Vec<(String, String)> 
     found
 }
 
-/// Policies of these schemes in this memory.
+/// Returns the kernel policies of these schemes in this memory.
 fn policies(schemes: &[&Scheme], memory: &MemoryState) -> Vec<Box<dyn perforate_os::Policy>> {
     let options = memory.policy_options();
     schemes.iter().filter_map(|scheme| (scheme.policy)(&options).ok()).collect()
@@ -95,7 +96,7 @@ fn has_layout(scheme: &Scheme, memory: &MemoryState) -> bool {
     policy.is_ok_and(|policy| policy.rule::<PageLayout>().is_some())
 }
 
-/// A note for each option without effect under these schemes.
+/// Returns a note for each option without effect under these schemes.
 pub(crate) fn notes_before(schemes: &[Composition], memory: &MemoryState) -> Vec<String> {
     let note = |(name, reason): (String, String)| format!("{name} has no effect: {reason}");
     let mut notes: Vec<String> = idle(schemes, memory).into_iter().map(note).collect();
@@ -105,7 +106,8 @@ pub(crate) fn notes_before(schemes: &[Composition], memory: &MemoryState) -> Vec
     notes
 }
 
-/// Note on options that the ideal scheme ignores. (A separate note covers injected fragmentation.)
+/// Returns a note on options that the ideal scheme ignores; `None` if there are none. A separate
+/// note covers injected fragmentation.
 pub(crate) fn note_on_ideal(schemes: &[Composition], memory: &MemoryState) -> Option<String> {
     if !schemes.iter().any(|scheme| scheme.own.ideal_memory) {
         return None;
@@ -116,7 +118,8 @@ pub(crate) fn note_on_ideal(schemes: &[Composition], memory: &MemoryState) -> Op
     (!names.is_empty()).then(|| format!("the ideal scheme runs without {}", names.join(", ")))
 }
 
-/// Note on pairs whose shadow paging hides the guest's mechanism from the hardware.
+/// Returns a note on pairs of guest and host in which shadow paging hides the guest's mechanism
+/// from the hardware; `None` if there are none.
 pub(crate) fn note_on_shadowed(schemes: &[Composition]) -> Option<String> {
     let has_mechanism = |scheme: &Composition| {
         let policy = (scheme.own.policy)(&Default::default());
@@ -133,8 +136,8 @@ pub(crate) fn note_on_shadowed(schemes: &[Composition]) -> Option<String> {
     })
 }
 
-/// Note on options of the program's own memory that caused no work under any scheme. Omits options that
-/// [`notes_before`] covers.
+/// Returns a note on options of the program's memory that caused no work under any scheme; `None`
+/// if there are none. Omits options that [`notes_before`] covers.
 pub(crate) fn note_after(
     schemes: &[Composition],
     memory: &MemoryState,
@@ -152,7 +155,7 @@ pub(crate) fn note_after(
     (!phrases.is_empty()).then(|| format!("had no effect in this run: {}", phrases.join(", ")))
 }
 
-/// Note on a scheme with 1GB pages that never mapped one.
+/// Returns a note on a scheme with 1GB pages that never mapped one; `None` for other schemes.
 pub(crate) fn missing_huge_pages(scheme: &Composition, counters: &Counters) -> Option<String> {
     let policy = (scheme.own.policy)(&Default::default()).ok()?;
     policy.rule::<perforate_os::HugePageRule>()?;
@@ -166,7 +169,8 @@ pub(crate) fn missing_huge_pages(scheme: &Composition, counters: &Counters) -> O
     })
 }
 
-/// Note on a scheme with pages by a layout that had no layout, or could not map all its pages.
+/// Returns a note on a scheme with page sizes from a layout, if it had no layout or could not map
+/// all its pages; otherwise `None`.
 pub(crate) fn missing_laid_out_pages(
     scheme: &Composition,
     memory: &MemoryState,

@@ -1,10 +1,10 @@
 //! Simulation of translation schemes: machines, operating systems, the run loop, counters and results.
 //!
-//! A [`Simulation`] is one scheme on one machine: an operating system with its own memory, a
-//! memory-management unit, optionally the oracle and a timing model. [`run`] decodes the instructions
-//! of a workload once and feeds them to one simulation per scheme. [`System`] contains the only back
-//! edge of the data flow: a page fault goes to the operating system, whose updates come back to the
-//! tables.
+//! A [`Simulation`] is one scheme on one machine. It has an operating system with its own memory, a
+//! memory-management unit, optionally a timing model, and optionally an oracle that checks
+//! translations. [`run`] decodes the instructions of a workload once and feeds them to one
+//! simulation per scheme. Data flow in one direction, with one exception in [`System`]: a page
+//! fault goes to the operating system, whose updates come back to the page tables.
 
 mod background;
 mod compare;
@@ -60,8 +60,7 @@ pub use mode_switching::ModeSwitching;
 pub use observer::{FiguresOnly, Observer, Progress, Silent};
 pub use operating_system::{OperatingSystemCosts, OperatingSystemCycles};
 pub use perforate_records::{
-    ContentsPoint, MemoryMap, MemoryPoint, Region, RunResult, Sampled, SampledFigure, Series,
-    Vocabulary, Warmup,
+    ContentsPoint, MemoryMap, MemoryPoint, Region, RunResult, Sampled, Series, Vocabulary, Warmup,
 };
 pub use perforate_schemes::{self as scheme, Composition, PolicyOptions, Scheme, SchemeError};
 pub use phases::{Phase, PhasedRun};
@@ -78,7 +77,7 @@ pub use system::{System, SystemOptions};
 pub use wiring::{Side, Wiring};
 pub use workload::{Workload, open_trace, open_workload};
 
-/// Compiles and runs the code of the tutorial.
+/// Compiles and runs the code in the tutorial on adding a scheme.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/adding-a-scheme.md")]
 struct AddingAScheme;

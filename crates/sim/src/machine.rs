@@ -1,4 +1,4 @@
-//! Machines from TOML files: those of the papers and current processors.
+//! Simulated machines, from TOML files: the machines of the papers, and current processors.
 
 mod document;
 mod file;
@@ -22,7 +22,7 @@ pub use plausible::{Alternative, Plausible, forget};
 
 use crate::{Composition, EnergyCosts, MemoryState, OperatingSystemCosts, SimError};
 
-/// Bundled machines: name and text of the file.
+/// Bundled machines, as pairs of name and text of the file.
 const BUNDLED: &[(&str, &str)] = &[
     ("perforated-table2", include_str!("../../../machines/perforated-table2.toml")),
     ("ice-lake-sp", include_str!("../../../machines/ice-lake-sp.toml")),
@@ -31,7 +31,8 @@ const BUNDLED: &[(&str, &str)] = &[
     ("zen4-genoa", include_str!("../../../machines/zen4-genoa.toml")),
 ];
 
-/// All hardware parameters of a simulated computer, as in a machine file.
+/// All hardware parameters of a simulated computer, and costs of its operating system. Corresponds
+/// to a machine file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
@@ -39,7 +40,8 @@ pub struct Machine {
     pub name: String,
     /// Summary in one line.
     pub summary: String,
-    /// Processors that this machine describes, by CPUID numbers; empty for hypothetical machines.
+    /// Processors that this machine describes, by their CPUID numbers; empty for hypothetical
+    /// machines.
     #[serde(default, skip_serializing)]
     pub processors: Vec<ProcessorModels>,
     /// Sizes and associativities of the TLBs.
@@ -56,24 +58,23 @@ pub struct Machine {
     pub cache: CachesConfig,
     /// Timing of main memory.
     pub dram: DramConfig,
-    /// Hardware support for virtualization. Without the section: gPA→hPA entries in the second-level
-    /// TLB, and the escape filter of D §IX.C.
+    /// Hardware support for virtualization. By default, gPA→hPA entries are in the second-level
+    /// TLB, and escape filters are as in D §IX.C.
     #[serde(default)]
     pub virtualization: Virtualization,
-    /// Energy of accesses to the structures of translation. Without the section: the values of
-    /// `perforated-table2`.
+    /// Energy of accesses to translation structures. By default, the values of `perforated-table2`.
     #[serde(default)]
     pub energy: EnergyCosts,
-    /// Time of the operating system's work. Without the section: the values of `perforated-table2`.
+    /// Time of the operating system's work. By default, the values of `perforated-table2`.
     #[serde(default)]
     pub operating_system: OperatingSystemCosts,
-    /// Parameters that the sources leave open, with other plausible values.
+    /// Parameters for which the sources give no value, with plausible alternatives.
     #[serde(default, skip_serializing)]
     pub plausible: Vec<Plausible>,
-    /// Keys set over the file, with their values as written.
+    /// Changed values, as the user wrote them, by key.
     #[serde(default, skip_deserializing, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
-    /// Notes on the machine for each result.
+    /// Notes on the machine, which each result contains.
     #[serde(skip)]
     pub remarks: Vec<String>,
 }
@@ -82,26 +83,28 @@ pub struct Machine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Virtualization {
-    /// TLB of guest-physical addresses. If it is absent, gPA→hPA entries share the second-level TLB.
-    /// With 0 entries, no TLB caches gPA→hPA translations.
+    /// Nested TLB, for gPA→hPA entries. If it is absent, they share the second-level TLB. With 0
+    /// entries, no TLB caches gPA→hPA translations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nested_tlb: Option<TlbGeometry>,
-    /// Page-walk caches of the host's tables. If absent, they have the sizes of
+    /// Page-walk caches for the host's tables. If absent, they have the sizes of
     /// [`Machine::walk_cache`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_walk_cache: Option<WalkCacheConfig>,
-    /// True if the second-level TLB holds a guest's large page over 4KB pages of its host as one entry
-    /// (P §V). If false, it holds one entry per 4KB page, as in x86-64 processors.
+    /// True if the second-level TLB holds one entry for a guest's large page that 4KB pages of the
+    /// host back (P §V). If false, it holds one entry per 4KB page, as in x86-64 processors.
     pub intermediate_entries: bool,
-    /// Guest-physical pages that get gPA→hPA entries: `all`, or `tables` (the guest's tables, and data
-    /// under intermediate entries).
+    /// Guest-physical pages that get gPA→hPA entries: `all`, or `tables` (the guest's tables, and
+    /// data under intermediate entries).
     pub nested_entries: NestedEntries,
-    /// True if an entry of a page with holes also names the guest's block. Otherwise the walker reads
-    /// the guest's directory entry again to find the guest's bitmap and holes (P §V is silent).
+    /// True if a TLB entry with holes also contains the guest frame of the 2MB page. Otherwise the
+    /// walker reads the guest's page-directory entry again to find the guest's bitmap and holes. P
+    /// §V does not say what the hardware does.
     pub guest_blocks_in_entries: bool,
-    /// Number of bits of a direct segment's escape filter.
+    /// Number of bits in the escape filter of a direct segment.
     pub escape_filter_bits: usize,
-    /// Hash functions of the escape filter; each has its own share of the bits.
+    /// Number of hash functions of the escape filter. Each function has a separate part of the
+    /// bits.
     pub escape_filter_functions: usize,
 }
 
@@ -128,7 +131,7 @@ impl Default for Virtualization {
 }
 
 impl Virtualization {
-    /// Geometry of the escape filters.
+    /// Returns the geometry of the escape filters.
     pub(crate) fn escape_filter(&self) -> EscapeFilterConfig {
         let (bits, functions) = (self.escape_filter_bits, self.escape_filter_functions);
         EscapeFilterConfig { bits, functions }
@@ -141,20 +144,20 @@ impl Virtualization {
 pub struct ProcessorModels {
     /// Vendor, spelled as in CPUID (`GenuineIntel`).
     pub vendor: String,
-    /// CPUID family, extended family included.
+    /// CPUID family, including the extended family.
     pub family: u32,
-    /// CPUID models, extended model included.
+    /// CPUID models, including the extended model.
     pub models: Vec<u32>,
 }
 
 impl Machine {
-    /// Value that removes a key from the file.
+    /// Value by which [`MachineFile::set`] removes a key.
     pub const ABSENT: &'static str = "absent";
 
     /// Name of the default machine.
     pub const DEFAULT: &'static str = "perforated-table2";
 
-    /// All bundled machines, the default machine first.
+    /// Returns all bundled machines, beginning with the default machine.
     ///
     /// # Panics
     /// If a bundled file is invalid; a test excludes this.
@@ -165,7 +168,7 @@ impl Machine {
             .collect()
     }
 
-    /// True if `name` names a bundled machine rather than a path.
+    /// True if `name` is the name of a bundled machine, false if it is a path.
     pub fn is_bundled(name: &str) -> bool {
         BUNDLED.iter().any(|(bundled, _)| *bundled == name)
     }
@@ -173,7 +176,8 @@ impl Machine {
     /// Loads the bundled machine of this name, or the machine file at this path.
     ///
     /// # Errors
-    /// No such machine, an unreadable file, unknown keys, or an impossible geometry.
+    /// There is no such machine, the file is unreadable, a key is unknown, or the hardware cannot
+    /// exist.
     pub fn load(name: &str) -> Result<Self, SimError> {
         let file = MachineFile::load(name)?;
         let machine = file.machine()?;
@@ -181,7 +185,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Reads a machine from the text of a file. Errors refer to the file as `name`.
+    /// Parses the text of a machine file. Errors refer to the file as `name`.
     ///
     /// # Errors
     /// Unknown keys, or an impossible geometry.
@@ -192,15 +196,16 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Text of the machine file that [`Machine::load`] reads, merged with its base.
+    /// Returns the text of the machine file that [`Machine::load`] reads, merged with its base.
     ///
     /// # Errors
-    /// No such machine, or an unreadable file.
+    /// There is no such machine, or the file is unreadable.
     pub fn text(name: &str) -> Result<String, SimError> {
         Ok(MachineFile::load(name)?.text())
     }
 
-    /// Loads a machine with other values for some keys, such as `walker.walkers` and `2`.
+    /// Loads a machine with other values for some keys. `values` are pairs such as `walker.walkers`
+    /// and `2`.
     ///
     /// # Errors
     /// As [`Machine::load`], and unknown keys.
@@ -215,7 +220,8 @@ impl Machine {
         file.machine()
     }
 
-    /// Finds the bundled machine that describes the processor with these CPUID numbers.
+    /// Finds the bundled machine that describes the processor with these CPUID numbers; `None` if
+    /// there is none.
     pub fn of_processor(vendor: &str, family: u32, model: u32) -> Option<Self> {
         Self::bundled().into_iter().find(|machine| machine.is_of(vendor, family, model))
     }
@@ -231,7 +237,7 @@ impl Machine {
         MachineFile::from_text(name, text)?.machine()
     }
 
-    /// Checks all values, one by one and against each other.
+    /// Checks each value, and their combinations. The error is a description.
     fn check(&self) -> Result<(), String> {
         if self.name.chars().chain(self.summary.chars()).any(char::is_control) {
             return Err("name and summary must be plain text in one line".into());
@@ -243,7 +249,7 @@ impl Machine {
         self.operating_system.validate()
     }
 
-    /// Configuration of the memory-management unit.
+    /// Returns the configuration of the memory-management unit.
     pub fn mmu(&self) -> MmuConfig {
         let own = self.virtualization;
         let virtualization = VirtualizationConfig {
@@ -256,8 +262,8 @@ impl Machine {
         MmuConfig { tlb: self.tlb, walk_cache: self.walk_cache, virtualization }
     }
 
-    /// Checks that the caches of the timing model can tell all addresses of the memory apart. Cache
-    /// tags have 32 bits; the largest value marks an empty way.
+    /// Checks that cache tags of the timing model distinguish all addresses of the memory. Tags
+    /// have 32 bits, and the largest value marks an empty way.
     ///
     /// # Errors
     /// [`SimError::MemoryBeyondCaches`] if the memory is too large.
@@ -286,7 +292,7 @@ impl Machine {
         }
     }
 
-    /// Configuration of the timing model.
+    /// Returns the configuration of the timing model.
     pub fn timing(&self) -> TimingConfig {
         TimingConfig {
             core: self.core.clone(),
@@ -298,8 +304,8 @@ impl Machine {
     }
 }
 
-/// A TOML error in one line with its place. For an unknown key, the error suggests the nearest known
-/// key.
+/// Formats a TOML error in one line, with its place in `text`. For an unknown key, the error
+/// suggests the nearest known key.
 pub fn one_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().replace('\n', " ");
     let message = with_nearest(&message).unwrap_or_else(|| plain(&message));
@@ -308,7 +314,7 @@ pub fn one_line(error: &toml::de::Error, text: &str) -> String {
     format!("line {line}: {message}")
 }
 
-/// Replaces serde's list of all known keys with the nearest one.
+/// Replaces serde's list of all known keys by the nearest one. `None` for other errors.
 fn with_nearest(message: &str) -> Option<String> {
     let what = "unknown field";
     let (name, known) = message.strip_prefix(what)?.strip_prefix(" `")?.split_once('`')?;
@@ -389,7 +395,7 @@ mod tests {
         assert_eq!(ways, [Some(4), Some(4), None]);
         assert_eq!((machine.walker.l2_tlb_cycles, machine.walker.read_overhead_cycles), (7, 5));
         assert_eq!(machine.walker.attach, WalkerAttachment::L2);
-        // 50 ns are 150 cycles, whatever row is open; the timing model rounds each part.
+        // 50 ns are 150 cycles, in any state of the row; the timing model rounds each part.
         let cycles = |ns: f64| (ns * machine.core.frequency_ghz).round();
         let dram = &machine.dram;
         let banks = [dram.precharge_ns, dram.activate_ns, dram.column_ns, dram.row_open_ns];

@@ -13,25 +13,26 @@ use crate::{MemorySnapshot, ModeSwitching, PolicyOptions, SimError};
 use options::LEAST_BYTES;
 pub use options::{GuestOptions, MemoryOptions, SizeOptions, Snapshots};
 
-/// Memory and operating system of one side, native or guest. Every scheme of a comparison has the same,
-/// except that the ideal scheme ignores fragmentation.
+/// Memory and operating system of the program (native or guest), or of the host. All schemes of a
+/// comparison have the same, except that the ideal scheme ignores fragmentation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemoryState {
-    /// Configuration of the kernel. Its size is a multiple of 2MB; schemes add the format of their page
-    /// tables.
+    /// Configuration of the kernel. Its size of memory is a multiple of 2MB. Schemes add the format
+    /// of their page tables.
     #[serde(flatten)]
     pub kernel: KernelConfig,
     /// Options of policies, which override those of the schemes.
     #[serde(flatten)]
     pub policies: PolicyOptions,
-    /// Snapshot of a real machine in whose state this memory starts.
+    /// Snapshot of a real machine; this memory starts in its state. `None` for a new memory.
     #[serde(rename = "memory_from", skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<MemorySnapshot>,
-    /// Options for creating direct segments while the program runs (D Table III).
+    /// Options for creating direct segments while the program runs (D Table III); `None` if this is
+    /// not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modes: Option<ModeSwitching>,
-    /// Page sizes of the program's memory under the scheme `layout`, and the pools that hold this
-    /// memory.
+    /// Page sizes of the program's memory under the scheme `layout`, and the pools that contain
+    /// this memory; `None` without a layout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<LayoutFile>,
     /// Memory of the host under a virtual machine. If it is `None`, the host has room for the guest,
@@ -41,12 +42,13 @@ pub struct MemoryState {
 }
 
 impl MemoryState {
-    /// Default size in bytes; holds the default workloads at any fragmentation.
+    /// Default size in bytes, with room for the default workloads at any fragmentation.
     pub const DEFAULT_BYTES: u64 = 16 << 30;
-    /// Largest size in bytes: 46 bits of physical address.
+    /// Largest size in bytes, for 46 bits of physical address.
     pub const MAXIMUM_BYTES: u64 = 1 << 46;
 
-    /// Memory of this size, rounded down to whole 2MB blocks, without fragmentation or age.
+    /// Creates a memory of this size, rounded down to whole 2MB blocks, without fragmentation or
+    /// age.
     pub fn of(memory_bytes: u64) -> Self {
         let memory_bytes = memory_bytes & !(PageSize::Size2M.bytes() - 1);
         Self {
@@ -59,10 +61,10 @@ impl MemoryState {
         }
     }
 
-    /// Gives the memory the size and state of a snapshot.
+    /// Returns this memory with the size and state of a snapshot.
     ///
     /// # Errors
-    /// Options that contradict the snapshot, or a snapshot with less than 4MB of memory.
+    /// Options contradict the snapshot, or the snapshot has less than 4MB of memory.
     pub fn with_snapshot(self, snapshot: MemorySnapshot) -> Result<Self, SimError> {
         if let Some(row) = self.kernel.set_rows().find(|row| row.snapshot_says) {
             let option = row.option();
@@ -80,7 +82,8 @@ impl MemoryState {
         Ok(Self { kernel, snapshot: Some(snapshot), ..self })
     }
 
-    /// Options of policies, completed with what this memory decides: aged blocks and the layout.
+    /// Returns the options of policies, completed by properties of this memory: aged blocks and the
+    /// layout.
     pub fn policy_options(&self) -> PolicyOptions {
         let KernelConfig { fragmentation, faulty, age, .. } = &self.kernel;
         let is_emulated = fragmentation.is_some() || faulty.is_some();
@@ -93,8 +96,8 @@ impl MemoryState {
         PolicyOptions { has_aged_blocks: is_aged && !is_emulated, layout, ..self.policies.clone() }
     }
 
-    /// Size of the physical address space in bytes, including the I/O gap and room for hot-added
-    /// memory.
+    /// Returns the size of the physical address space in bytes, including the I/O gap and room for
+    /// hot-added memory.
     pub(crate) fn address_bytes(&self) -> u64 {
         if let Some(snapshot) = &self.snapshot {
             return snapshot.address_bytes();
@@ -104,7 +107,7 @@ impl MemoryState {
         self.kernel.memory_bytes.saturating_add(gap_bytes).saturating_add(added_bytes)
     }
 
-    /// Short description, for headings.
+    /// Returns a short description for headings.
     pub fn describe(&self) -> String {
         let memory = in_words(Size(self.kernel.memory_bytes));
         let state = match (&self.kernel.fragmentation, &self.snapshot) {

@@ -1,18 +1,20 @@
-//! Physical memory during a run: figures over time, and a few maps.
+//! State of physical memory during a run: a time series, and a few memory maps.
 
-use perforate_os::{self as os, BlockClass, FrameClass, FreeMemory, Kernel};
+use perforate_os::{self as os, BlockClass, BlockFrames, BlockRun, FrameClass, FreeMemory, Kernel};
 use perforate_records::{CellRun, MemoryMap, MemoryPoint};
 
 use crate::samples::Samples;
 
-/// Initial interval in instructions, and largest number, of points in the series.
+/// Initial interval in instructions, and largest number, of points in the time series.
 const POINTS: (u64, usize) = (50_000, 64);
-/// Initial interval in instructions, and largest number, of maps; the map at the end is extra.
+/// Initial interval in instructions, and largest number, of memory maps. The map at the end is not
+/// counted.
 const MAPS: (u64, usize) = (200_000, 4);
-/// Largest number of runs of equal cells in a map; above it, cells become larger.
+/// Largest number of runs of equal cells in a map. If there are more, cells become larger.
 const MOST_RUNS: usize = 512;
 
-/// Memory touched by the program over time, sampled at the same moments as [`MemoryHistory`].
+/// Amount of memory touched by the program over time, sampled at the same moments as
+/// [`MemoryHistory`].
 pub(crate) struct TouchedHistory {
     samples: Samples<u64>,
 }
@@ -22,25 +24,26 @@ impl TouchedHistory {
         Self { samples: Samples::new(POINTS.0, POINTS.1) }
     }
 
-    /// Takes the number of bytes touched before a chunk.
+    /// Records the number of bytes touched before a chunk, if a sample is due.
     pub(crate) fn observe(&mut self, instruction: u64, bytes: u64) {
         if self.samples.is_due(instruction) {
             self.samples.add(instruction, bytes);
         }
     }
 
-    /// Ends the series with `bytes`. Returns pairs of instructions and bytes touched until then.
+    /// Ends the series with `bytes`. Returns pairs of a number of instructions and the bytes
+    /// touched until then.
     pub(crate) fn finish(mut self, instruction: u64, bytes: u64) -> Vec<(u64, u64)> {
         self.samples.add_last(instruction, bytes);
         self.samples.into_points().collect()
     }
 }
 
-/// Samples of one scheme's physical memory.
+/// Samples of the state of one scheme's physical memory.
 pub(crate) struct MemoryHistory {
     points: Samples<MemoryPoint>,
     has_maps: bool,
-    /// Maps since measuring started; `None` before.
+    /// Maps since measuring started; `None` before, or if maps are disabled.
     maps: Option<Samples<MemoryMap>>,
     /// Owner of the memory (`guest` or `host`); `None` for native runs.
     of: Option<&'static str>,
@@ -78,7 +81,7 @@ impl MemoryHistory {
         self.maps = Some(maps);
     }
 
-    /// Takes the last samples, and returns series and maps.
+    /// Takes the last samples, and returns the time series and the maps.
     pub(crate) fn finish(
         mut self,
         instruction: u64,
@@ -98,7 +101,7 @@ impl MemoryHistory {
     }
 }
 
-/// Adds a map. If the map equals the last one, the last one gets a further moment instead.
+/// Adds a map. If it equals the last one, the last map gets a further time stamp instead.
 fn add_picture(pictures: &mut Vec<MemoryMap>, picture: MemoryMap) {
     match pictures.last_mut() {
         Some(last) if is_same_map(last, &picture) => last.instructions.extend(picture.instructions),
@@ -131,14 +134,19 @@ fn point(instruction: u64, kernel: &Kernel) -> MemoryPoint {
     }
 }
 
-/// Converts a map to the form of results, with at most `most_runs` runs of equal cells.
+/// Converts a map to the format of results, with at most `most_runs` runs of equal cells. A cell
+/// has the smallest power of two of 2MB blocks that suffices.
+///
+/// # Panics
+/// If `most_runs` is 0.
 pub(crate) fn picture_of(instruction: u64, map: &os::MemoryMap, most_runs: usize) -> MemoryMap {
-    let cells = map.cells(most_runs);
-    let mut classes: Vec<BlockClass> = cells.runs.iter().map(|run| run.class).collect();
-    classes.sort_unstable();
-    classes.dedup();
-    let place = |class| classes.binary_search(&class).expect("a class of a cell");
-    let runs = cells.runs.iter();
+    assert!(most_runs > 0);
+    let sizes = (0..).map(|shift| 1 << shift);
+    let mut cells = sizes.map(|blocks_per_cell| Cells::of(map, blocks_per_cell));
+    let cells = cells.find(|cells| cells.runs.len() <= most_runs).expect("one cell has all blocks");
+    let shown = |class: BlockClass| cells.runs.iter().any(|run| run.class == Some(class as usize));
+    let classes: Vec<BlockClass> = BlockClass::ALL.into_iter().filter(|&it| shown(it)).collect();
+    let place = |class| classes.iter().position(|&shown| Some(shown as usize) == class);
     MemoryMap {
         of: None,
         instructions: vec![instruction],
@@ -154,15 +162,136 @@ pub(crate) fn picture_of(instruction: u64, map: &os::MemoryMap, most_runs: usize
             .map(|class| (class.name().into(), map.blocks_of(class)))
             .filter(|&(_, blocks): &(String, u64)| blocks > 0)
             .collect(),
-        cells: runs
-            .map(|run| CellRun {
-                cells: run.cells,
-                class: Some(place(run.class)),
-                free_frames: run.free_frames,
-                hole_frames: run.hole_frames,
-                kept_frames: run.kept_frames,
-            })
-            .collect(),
-        classes: classes.into_iter().map(|class| class.name().into()).collect(),
+        cells: cells.runs.iter().map(|run| CellRun { class: place(run.class), ..*run }).collect(),
+        classes: classes.iter().map(|class| class.name().into()).collect(),
+    }
+}
+
+/// A memory map, divided into cells of one or more blocks. The class of a run is the number of a
+/// [`BlockClass`].
+struct Cells {
+    blocks_per_cell: u64,
+    runs: Vec<CellRun>,
+    open: OpenCell,
+}
+
+/// A cell that is not complete yet.
+#[derive(Default)]
+struct OpenCell {
+    blocks: u64,
+    classes: [u64; BlockClass::ALL.len()],
+    free_frames: u64,
+    hole_frames: u64,
+    kept_frames: u64,
+}
+
+impl OpenCell {
+    fn add(&mut self, blocks: u64, frames: &BlockFrames) {
+        self.blocks += blocks;
+        self.classes[frames.class() as usize] += blocks;
+        self.free_frames += blocks * frames.count(FrameClass::Free);
+        self.hole_frames += blocks * frames.holes();
+        self.kept_frames += blocks * frames.kept();
+    }
+
+    /// Returns a run of `cells` equal cells. They have the class of most of their blocks; of
+    /// equally frequent classes, the last.
+    fn run(&self, cells: u64) -> CellRun {
+        CellRun {
+            cells,
+            class: (0..self.classes.len()).max_by_key(|&class| self.classes[class]),
+            free_frames: self.free_frames,
+            hole_frames: self.hole_frames,
+            kept_frames: self.kept_frames,
+        }
+    }
+}
+
+impl Cells {
+    fn of(map: &os::MemoryMap, blocks_per_cell: u64) -> Self {
+        let mut cells = Self { blocks_per_cell, runs: Vec::new(), open: OpenCell::default() };
+        map.runs().iter().for_each(|run| cells.add(run));
+        cells.close();
+        cells
+    }
+
+    fn add(&mut self, run: &BlockRun) {
+        let mut rest = run.blocks;
+        if self.open.blocks > 0 {
+            let fill = rest.min(self.blocks_per_cell - self.open.blocks);
+            self.open.add(fill, &run.frames);
+            rest -= fill;
+            if self.open.blocks == self.blocks_per_cell {
+                self.close();
+            }
+        }
+        let whole = rest / self.blocks_per_cell;
+        if whole > 0 {
+            let mut cell = OpenCell::default();
+            cell.add(self.blocks_per_cell, &run.frames);
+            self.push(cell.run(whole));
+        }
+        match rest % self.blocks_per_cell {
+            0 => {}
+            left => self.open.add(left, &run.frames),
+        }
+    }
+
+    fn close(&mut self) {
+        let cell = std::mem::take(&mut self.open);
+        if cell.blocks > 0 {
+            self.push(cell.run(1));
+        }
+    }
+
+    fn push(&mut self, run: CellRun) {
+        match self.runs.last_mut() {
+            Some(last) if CellRun { cells: last.cells, ..run } == *last => last.cells += run.cells,
+            _ => self.runs.push(run),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(parts: &[(FrameClass, u16)]) -> BlockFrames {
+        let mut block = BlockFrames::default();
+        for &(class, frames) in parts {
+            (0..frames).for_each(|_| block.add(class));
+        }
+        block
+    }
+
+    #[test]
+    fn cells_show_what_most_of_their_blocks_are() {
+        let free = block(&[(FrameClass::Free, 512)]);
+        let large = block(&[(FrameClass::Large, 512)]);
+        let perforated = block(&[(FrameClass::Perforated, 412), (FrameClass::Free, 100)]);
+        let mut map = os::MemoryMap::default();
+        for (blocks, frames) in [(5, free), (1, perforated), (1, free), (1, large), (2, large)] {
+            map.push(blocks, frames);
+        }
+        let cells = |most_runs| {
+            let cells = picture_of(0, &map, most_runs);
+            let class = |run: &CellRun| cells.classes[run.class.expect("a class")].clone();
+            let run = |run: &CellRun| (run.cells, class(run), run.free_frames, run.hole_frames);
+            (cells.blocks_per_cell, cells.cells.iter().map(run).collect::<Vec<_>>())
+        };
+        let run = |cells, class: &str, free, holes| (cells, class.to_owned(), free, holes);
+        let expected = [
+            run(5, "free", 512, 0),
+            run(1, "perforated", 100, 100),
+            run(1, "free", 512, 0),
+            run(3, "large", 0, 0),
+        ];
+        assert_eq!(cells(4), (1, expected.to_vec()));
+        // Cells of two blocks would give four runs, so cells have four: ffff|fpfl|ll. Most blocks
+        // of the second cell are free; the last cell has two blocks.
+        let expected = [run(1, "free", 2048, 0), run(1, "free", 1124, 100), run(1, "large", 0, 0)];
+        assert_eq!(cells(3), (4, expected.to_vec()));
+        // One cell of 16 blocks, with 6 free and 3 large blocks.
+        assert_eq!(cells(1), (16, vec![run(1, "free", 3172, 100)]));
     }
 }

@@ -12,16 +12,16 @@ use crate::{Composition, MemoryState, SimError, System};
 /// Default interval between two attempts, in instructions.
 const EVERY: u64 = 1_000_000;
 
-/// Default number of frames that host compaction moves per attempt: 64MB. D states no rate.
+/// Default number of frames that host compaction moves per attempt: 64MB. D publishes no rate.
 const FRAMES: u64 = 16_384;
 
-/// Which segments are made while the program runs.
+/// Policy for creating direct segments while the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "ModeOptions")]
 pub struct ModeSwitching {
-    /// Whether the guest's program is one for which a guest segment pays.
+    /// True if the guest runs a big-memory program, for which a guest's segment pays.
     pub big_memory: bool,
-    /// Instructions between two attempts at a segment; more after failures.
+    /// Number of instructions between two attempts to create a segment; more after failures.
     pub every: Count<1>,
     /// Frames that compaction of the host moves in each attempt.
     pub frames: Count<1>,
@@ -56,8 +56,8 @@ impl From<ModeOptions> for ModeSwitching {
 }
 
 impl ModeSwitching {
-    /// True if a composition can have the segments: on both sides for a big-memory program, else on the
-    /// host.
+    /// True if a composition can have the segments. A big-memory program needs them in guest and
+    /// host, other programs in the host.
     pub(crate) fn suits(&self, composition: &Composition) -> bool {
         let host = composition.host.is_some_and(segment::is_used_by);
         host && (!self.big_memory || segment::is_used_by(composition.own))
@@ -72,8 +72,8 @@ pub(crate) struct ModeSwitcher {
 }
 
 impl ModeSwitcher {
-    /// Policy for a composition; `None` if it was not requested or the composition cannot have the
-    /// segments.
+    /// Creates the policy for a composition; `None` if it was not requested or the composition
+    /// cannot have the segments.
     pub(crate) fn new(composition: &Composition, memory: &MemoryState) -> Option<Self> {
         let switching = memory.modes.filter(|switching| switching.suits(composition))?;
         let application =
@@ -89,7 +89,7 @@ impl ModeSwitcher {
         Some(Self { policy, every: switching.every.get(), next: 0 })
     }
 
-    /// Instruction before which the next attempt is due.
+    /// Returns the instruction before which the next attempt is due.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -106,7 +106,7 @@ impl ModeSwitcher {
         system.step_modes(&mut self.policy, now)
     }
 
-    /// Mode transitions, one line each.
+    /// Returns the mode transitions, one line each.
     pub(crate) fn log(&self) -> Vec<String> {
         let lines = self.policy.log().iter().map(|transition| {
             let (from, to) = (transition.from, transition.to);

@@ -3,7 +3,7 @@
 /// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Instructions delivered so far.
+    /// Number of instructions that the simulations have received so far.
     pub done: u64,
     /// Total number of instructions; `None` if unknown.
     pub total: Option<u64>,
@@ -15,12 +15,13 @@ pub trait Observer {
     /// Receives the progress at intervals during the run.
     fn on_progress(&mut self, _: Progress) {}
 
-    /// True to cancel the run, which then ends within a few thousand instructions.
+    /// Returns true to cancel the run, which then ends within a few thousand instructions.
     fn is_cancelled(&self) -> bool {
         false
     }
 
-    /// True if results need maps of physical memory, which take longer to make than a short run.
+    /// Returns true if results need maps of physical memory. A short run takes less time than these
+    /// maps.
     fn wants_maps(&self) -> bool {
         true
     }
@@ -50,12 +51,12 @@ pub struct Silent;
 
 impl Observer for Silent {}
 
-/// Observer of each of two passes over a workload; reports the progress of both together.
+/// Observer of two passes over a workload. It reports the progress of both together.
 pub(crate) struct TwoPassProgress<'a> {
     pub(crate) observer: &'a mut dyn Observer,
-    /// Instructions of the first run; 0 during the first run.
+    /// Instructions of the first pass; 0 during the first pass.
     pub(crate) before: u64,
-    /// Instructions delivered so far in this run.
+    /// Instructions delivered so far in this pass.
     pub(crate) done: u64,
 }
 

@@ -1,8 +1,8 @@
 //! Costs of the operating system's work in nanoseconds, and the resulting cycles.
 //!
-//! The kernel counts its actions; the machine file states the time of each. Their product is reported
-//! beside the cycles of the steady state and never added to them: meanwhile the program waits, and
-//! caches keep their contents.
+//! The kernel counts its actions, and the machine file states the time of each. Their product is
+//! reported in addition to the cycles of the steady state, and never included in them. The reason
+//! is that the program waits during this work, and caches keep their contents.
 
 use std::ops::RangeInclusive;
 
@@ -12,21 +12,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::exits::{Exits, HostWork};
 
-/// Longest time of one action: twenty minutes.
+/// Longest permitted time of one action: twenty minutes.
 const LONGEST_NS: f64 = 1.2e12;
-/// Number of other processors that a shootdown may have to interrupt.
+/// Permitted numbers of other processors that a shootdown interrupts.
 const PROCESSORS: RangeInclusive<u32> = 0..=65_536;
 
 /// Time of each action of the operating system, in nanoseconds. The machine files name the sources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperatingSystemCosts {
-    /// A fault that maps or copies 4KB or finds nothing to do: entry, look-up, allocation and return.
-    /// Clearing or copying the page and writing its entry are separate costs.
+    /// A page fault that maps or copies 4KB, or that need not change anything: entry, look-up,
+    /// allocation and return. Clearing or copying the page and writing its entry are separate
+    /// costs.
     pub fault_4k_ns: f64,
-    /// A fault that maps 2MB, ordinary or perforated; the same parts as in `fault_4k_ns`.
+    /// A page fault that maps 2MB, ordinary or perforated. It includes the same actions as
+    /// `fault_4k_ns`.
     pub fault_2m_ns: f64,
-    /// A fault that maps 1GB; the same parts as in `fault_4k_ns`.
+    /// A page fault that maps 1GB. It includes the same actions as `fault_4k_ns`.
     pub fault_1g_ns: f64,
     /// Clearing a 4KB frame, of a program or of a page table.
     pub zero_4k_ns: f64,
@@ -42,22 +44,22 @@ pub struct OperatingSystemCosts {
     pub unmap_ns: f64,
     /// Changing the permissions of a translation, without its shootdown.
     pub protect_ns: f64,
-    /// Splitting a 2MB or 1GB page, without removing and adding entries.
+    /// Splitting a 2MB or 1GB page, without removing and adding page-table entries.
     pub split_ns: f64,
-    /// Punching a hole: writing filter and bitmap, without shootdowns.
+    /// Making a hole in a 2MB page: writing filter and bitmap, without shootdowns.
     pub punch_ns: f64,
-    /// Patching a hole: writing filter and bitmap, without shootdowns.
+    /// Removing a hole: writing filter and bitmap, without shootdowns.
     pub patch_ns: f64,
     /// Examining one frame during a scan.
     pub scan_frame_ns: f64,
-    /// Migrating one frame, without the copy, the entries and the shootdown.
+    /// Migrating one frame, without the copy, the page-table entries and the shootdown.
     pub migrate_frame_ns: f64,
-    /// Reading one page from swap, without its fault and its entry.
+    /// Reading one page from swap, without the page fault and the page-table entry.
     pub swap_in_ns: f64,
-    /// Writing one page to swap, without its entry and its shootdown.
+    /// Writing one page to swap, without the page-table entry and the shootdown.
     pub swap_out_ns: f64,
-    /// Entering and leaving a call of mmap, munmap, mprotect, madvise, mremap or brk, without the work
-    /// on its pages and its shootdown.
+    /// Entering and leaving a system call (mmap, munmap, mprotect, madvise, mremap or brk), without
+    /// the work on its pages and its shootdown.
     #[serde(default)]
     pub call_ns: f64,
     /// A fork, without the work on its pages.
@@ -65,11 +67,12 @@ pub struct OperatingSystemCosts {
     pub fork_ns: f64,
     /// Switching to another process.
     pub context_switch_ns: f64,
-    /// Saving and loading BASE, LIMIT, OFFSET and the escape filter of a direct segment. Needed when
-    /// the running process changes; for the host's segment, when the virtual machine exits.
+    /// Saving and loading BASE, LIMIT, OFFSET and the escape filter of a direct segment. For the
+    /// program's segment, this happens when the running process changes; for the host's segment,
+    /// when the virtual machine exits.
     #[serde(default = "segment_registers_ns")]
     pub segment_registers_ns: f64,
-    /// Leaving and re-entering a virtual machine, without the work between.
+    /// Leaving and re-entering a virtual machine, without the work in between.
     #[serde(default = "vm_exit_ns")]
     pub vm_exit_ns: f64,
     /// Invalidating one TLB entry.
@@ -81,8 +84,8 @@ pub struct OperatingSystemCosts {
     pub synchronize_ns: f64,
     /// Additional wait for each interrupted processor.
     pub interrupt_ns: f64,
-    /// Entering and leaving the shootdown interrupt on an interrupted processor, a part of
-    /// `synchronize_ns`. Used only if several hardware threads are simulated.
+    /// Entering and leaving the handler of the shootdown interrupt on another processor, which is
+    /// part of `synchronize_ns`. Used only if several hardware threads are simulated.
     #[serde(default = "interrupt_handler_ns")]
     pub interrupt_handler_ns: f64,
     /// Number of other processors that have run the program and must be interrupted.
@@ -94,8 +97,8 @@ pub struct OperatingSystemCosts {
 }
 
 impl Default for OperatingSystemCosts {
-    /// Values for machine files without the section: those of `perforated-table2`, which names the
-    /// sources.
+    /// Values for machine files without the section. They are those of `perforated-table2`, which
+    /// names the sources.
     fn default() -> Self {
         Self {
             fault_4k_ns: 2_625.0,
@@ -136,14 +139,14 @@ impl Default for OperatingSystemCosts {
 pub struct OperatingSystemCycles {
     /// Entering, serving and leaving page faults.
     pub faults: u64,
-    /// Clearing frames, page-table nodes included.
+    /// Clearing frames, including page-table nodes.
     pub zeroing: u64,
     /// Copying frames, for copy-on-write and for sub-pages that move.
     pub copying: u64,
-    /// Writing entries, splitting, punching and patching, and entering the system calls that
-    /// cause this work.
+    /// Writing page-table entries, splitting pages, making and removing holes, and entering the
+    /// system calls that cause this work.
     pub mapping: u64,
-    /// Invalidating TLB entries, here and on other processors.
+    /// Invalidating TLB entries on this processor and on others.
     pub shootdowns: u64,
     /// Examining frames during scans.
     pub scanning: u64,
@@ -151,36 +154,36 @@ pub struct OperatingSystemCycles {
     pub migration: u64,
     /// Writing pages to swap, and waiting for pages read from swap.
     pub swapping: u64,
-    /// Switching the running process, with segment registers.
+    /// Switching to another process, including the registers of a direct segment.
     pub context_switches: u64,
 }
 
-/// Default for machine files without the key: seven 64-bit moves, about a cycle each.
+/// Returns the default for machine files without the key: seven 64-bit moves, about a cycle each.
 fn segment_registers_ns() -> f64 {
     5.0
 }
 
-/// Default for machine files without the key: about a thousand cycles.
+/// Returns the default for machine files without the key: about a thousand cycles.
 fn interrupt_handler_ns() -> f64 {
     500.0
 }
 
-/// Default for machine files without the key.
+/// Returns the default for machine files without the key.
 fn vm_exit_ns() -> f64 {
     1_300.0
 }
 
-/// Work of the operating systems in an interval.
+/// Work of the operating systems of program and host in an interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgramWork {
     /// Work of the program's operating system, the guest's when virtualized.
     pub(crate) work: Work,
     /// Part of `work` done by kernel threads on other processors.
     pub(crate) background: Work,
-    /// Work of the host, with exits of the virtual machine; `None` for native runs.
+    /// Work of the host, and exits of the virtual machine; `None` for native runs.
     pub(crate) host: Option<HostWork>,
-    /// Interrupts of other hardware threads for shootdowns, if simulated: the run's cycles
-    /// then include their time.
+    /// Number of interrupts of other hardware threads for shootdowns, if the run simulates them.
+    /// The run's cycles then include their time. Otherwise `None`.
     pub(crate) interrupts: Option<u64>,
 }
 
@@ -188,7 +191,7 @@ impl OperatingSystemCosts {
     /// Checks each value against its range.
     ///
     /// # Errors
-    /// One line with the key and the range.
+    /// A description in one line, with the key and the range.
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (key, value_ns) in self.times() {
             if !(0.0..=LONGEST_NS).contains(&value_ns) {
@@ -238,7 +241,8 @@ impl OperatingSystemCosts {
         ]
     }
 
-    /// Cycles that `work` takes at `frequency_ghz`, by cause; each cause is rounded to a whole cycle.
+    /// Returns the cycles that `work` takes at `frequency_ghz`, by cause. Each cause is rounded to
+    /// a whole cycle.
     pub fn cycles(&self, work: &Work, frequency_ghz: f64) -> OperatingSystemCycles {
         let cycles = |parts: &[(u64, f64)]| {
             let ns: f64 = parts.iter().map(|&(count, each_ns)| count as f64 * each_ns).sum();
@@ -289,7 +293,7 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// Origin of these costs, for notes.
+    /// Describes the origin of these costs, for notes.
     pub(crate) fn origin(&self) -> String {
         let microseconds = (self.fault_4k_ns + self.zero_4k_ns + self.map_ns) / 1_000.0;
         match &self.measured_on {
@@ -306,7 +310,8 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// Time in nanoseconds that other processors add to one batch of shootdowns.
+    /// Returns the time in nanoseconds that interrupting other processors adds to one batch of
+    /// shootdowns.
     fn synchronization_ns(&self) -> f64 {
         match self.interrupted_processors {
             0 => 0.0,
@@ -314,7 +319,8 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// Costs not included in the run's cycles: without interrupts if the run simulates them.
+    /// Returns the costs that the run's cycles do not include. Interrupts cost nothing if the run
+    /// simulates them.
     fn without_simulated_interrupts(&self, interrupts: Option<u64>) -> Self {
         let interrupted_processors =
             if interrupts.is_some() { 0 } else { self.interrupted_processors };
@@ -356,8 +362,8 @@ impl OperatingSystemCosts {
         Some(WorkCycles(total))
     }
 
-    /// Cycles of work for which the program waits. Excludes the first backing of a virtual machine's
-    /// memory, which happens only once.
+    /// Returns the cycles of work for which the program waits. Excludes the first backing of a
+    /// virtual machine's memory, which happens only once, however many programs run.
     pub(crate) fn program_cycles(&self, program: &ProgramWork, frequency_ghz: f64) -> WorkCycles {
         let ProgramWork { work, background, host, interrupts } = *program;
         let costs = self.without_simulated_interrupts(interrupts);
@@ -430,7 +436,7 @@ struct Sums {
     total: u64,
 }
 
-/// Counters of the operating systems' work, in the order of reports.
+/// Returns the descriptions of the counters of operating systems' work, in the order of reports.
 pub(crate) fn counters() -> Vec<Counter> {
     [
         registered(SUMS),
@@ -444,119 +450,125 @@ pub(crate) fn counters() -> Vec<Counter> {
     .concat()
 }
 
-/// Counters that reports show beside those of the kernel's account.
+/// Returns the descriptions of counters that reports show with the kernel's counts of its work.
 pub(crate) fn work_counters() -> Vec<Counter> {
     registered(INTERRUPTS)
 }
 
 figures! {
     static SUMS: Sums, "Speed, including OS work" {
-        /// Cycles of the operating system's work in the measured instructions, at the costs of the
-        /// machine file's `[operating_system]`: the sum of its causes.
+        /// Cycles of the operating system's work during the measured instructions, at the costs in
+        /// the machine file's `[operating_system]`. Sum over all causes of such work.
         operating_system_cycles, "cycles of OS work", Cycles, Table: |it| it.total;
-        /// Cycles of the steady state and of that work. Of a sampled trace, cycles of the whole program
-        /// as its windows tell them, and the work that the trace shows, in windows and between them.
+        /// Cycles of the steady state plus `operating_system_cycles`. For a sampled trace, cycles
+        /// extrapolated from its windows to the whole program, plus the operating system's work in
+        /// the windows and between them.
         cycles_with_operating_system, Cycles, Listed: |it| it.steady_cycles + it.total;
-        /// Instructions per cycle with that work; of a sampled trace, those of the whole program.
+        /// Instructions per cycle, including the operating system's work. For a sampled trace, the
+        /// IPC of the whole program.
         ipc_with_operating_system, "IPC, including OS work", Ratio, Listed:
             |it| (it.instructions, it.steady_cycles + it.total);
     }
 
     static WHOLE_RUN: Sums, "Whole run, including OS work" {
-        /// Cycles of the operating system's work in the whole run: warm-up and measured part, but not the
-        /// program's set-up, nor memory that it had before the recording began, nor a host's first
-        /// backing of the guest's memory. Schemes differ in when they do their work; over the whole run
-        /// they can be compared. Absent where a trace has no events of mappings.
+        /// Cycles of the operating system's work in the whole run, warm-up and measured part. Not
+        /// included: the program's set-up, memory mapped before the recording began, and a host's
+        /// first backing of the guest's memory. Whole runs are fair to schemes that do the same
+        /// work at different times. Absent if the trace has no events that change mappings.
         whole_run_operating_system_cycles, "cycles of OS work, whole run", Cycles, Table:
             |it| it.total;
-        /// Cycles of that work and of the program, whose warm-up takes as many cycles per instruction as
-        /// the measured part.
+        /// Cycles of the whole run: `whole_run_operating_system_cycles` plus the program's cycles,
+        /// if the warm-up takes as many cycles per instruction as the measured part.
         whole_run_cycles, Cycles, Listed: |it| it.steady_cycles + it.total;
-        /// Instructions per cycle of the whole run with that work.
+        /// Instructions per cycle of the whole run, including the operating system's work.
         whole_run_ipc, "IPC, whole run with OS work", Ratio, Listed:
             |it| (it.instructions, it.steady_cycles + it.total);
     }
 
     static BACKGROUND: u64, "Speed, including OS work" {
-        /// What kernel threads (khugepaged, KSM, kcompactd) did meanwhile on another processor; in none
-        /// of the sums but for their shootdowns.
+        /// Cycles of kernel threads (khugepaged, KSM, kcompactd) on another processor. Sums do not
+        /// include them, except for the cycles of their shootdowns.
         operating_system_background_cycles, Cycles, Listed: |it| *it;
     }
 
     static CAUSES: OperatingSystemCycles, "Speed, including OS work" {
-        /// Entering, serving and leaving faults.
+        /// Operating-system cycles for entering, serving and leaving page faults.
         operating_system_cycles_faults, Cycles, Listed,
             part("operating_system_cycles", "faults", "level1"): |it| it.faults;
-        /// Clearing frames, page-table nodes included.
+        /// Operating-system cycles for clearing frames, including page-table nodes.
         operating_system_cycles_zeroing, Cycles, Listed,
             part("operating_system_cycles", "clearing", "level2"): |it| it.zeroing;
-        /// Copying frames.
+        /// Operating-system cycles for copying frames, without migration.
         operating_system_cycles_copying, Cycles, Listed,
             part("operating_system_cycles", "copying", "level3"): |it| it.copying;
-        /// Entries written, pages split, sub-pages punched and patched; entering calls for it.
+        /// Operating-system cycles for writing page-table entries, splitting pages, making and
+        /// removing holes, and entering the system calls for this work.
         operating_system_cycles_mapping, Cycles, Listed,
             part("operating_system_cycles", "page tables", "level4"): |it| it.mapping;
-        /// TLB entries invalidated here, and other processors interrupted and waited for.
+        /// Operating-system cycles for invalidating TLB entries, interrupting other processors, and
+        /// waiting for their answers.
         operating_system_cycles_shootdowns, Cycles, Listed,
             part("operating_system_cycles", "shootdowns", "hole"): |it| it.shootdowns;
-        /// Frames looked at.
+        /// Operating-system cycles for examining frames during scans.
         operating_system_cycles_scanning, Cycles, Listed,
             part("operating_system_cycles", "scanning", "queue"): |it| it.scanning;
-        /// Frames moved under their pages, with their copy.
+        /// Operating-system cycles for migrating frames, including the copies.
         operating_system_cycles_migration, Cycles, Listed,
             part("operating_system_cycles", "migration", "wait"): |it| it.migration;
-        /// Pages written to swap, and waited for from it.
+        /// Operating-system cycles for writing pages to swap, and waiting for pages read from swap.
         operating_system_cycles_swapping, Cycles, Listed,
             part("operating_system_cycles", "swapping", "bitmap"): |it| it.swapping;
-        /// Changes of the running process.
+        /// Operating-system cycles for switching between processes.
         operating_system_cycles_context_switches, Cycles, Listed,
             part("operating_system_cycles", "context switches", "tlb"): |it| it.context_switches;
     }
 
     static HOST_CAUSES: HostCycles, "Speed, including OS work" {
-        /// Leaving the virtual machine and coming back, with the registers of a host's segment.
+        /// Cycles for leaving and re-entering the virtual machine, including the registers of a
+        /// host's direct segment.
         operating_system_cycles_vm_exits, Cycles, Listed,
             part("operating_system_cycles", "exits of the VM", "host-level1"): |it| it.exits;
-        /// Work of the host's kernel for the guest.
+        /// Cycles of the host kernel's work for the guest.
         operating_system_cycles_host, Cycles, Listed,
             part("operating_system_cycles", "the host's kernel", "host-level2"): |it| it.kernel;
     }
 
     static EXITS: Exits, "Exits of the virtual machine" {
-        /// Exits of the virtual machine.
+        /// Exits of the virtual machine, for all causes.
         virtual_machine_exits, Count, Listed: |it| it.total();
-        /// Violations of the nested page table.
+        /// Exits for faults in the host's page tables (EPT violations).
         virtual_machine_exits_nested_fault, Count, Listed: |it| it.nested_fault;
-        /// Page faults under shadow paging, those of pages that the guest has not mapped among them.
+        /// Exits for page faults under shadow paging, including faults on pages that the guest has
+        /// not mapped.
         virtual_machine_exits_shadow_fault, Count, Listed: |it| it.shadow_fault;
-        /// Writes to tables of the guest that are shadowed.
+        /// Exits for the guest's writes to page tables that are shadowed.
         virtual_machine_exits_table_update, Count, Listed: |it| it.table_update;
-        /// Writes to registers of the guest's mechanism, which its hypervisor emulates under shadow
-        /// paging: those of a direct segment, the place of a range table, the format of page
-        /// directories.
+        /// Exits for writes to registers of the guest's mechanism, which the hypervisor emulates
+        /// under shadow paging: the registers of a direct segment, the address of a range table,
+        /// and the format of page directories.
         virtual_machine_exits_register_write, Count, Listed: |it| it.register_write;
-        /// Changes of the guest's root table under shadow paging.
+        /// Exits for changes of the guest's root page table under shadow paging.
         virtual_machine_exits_context_switch, Count, Listed: |it| it.context_switch;
-        /// Invalidations and flushes of the TLB by the guest under shadow paging.
+        /// Exits for the guest's TLB invalidations and flushes under shadow paging.
         virtual_machine_exits_invalidation, Count, Listed: |it| it.invalidation;
     }
 
     static HOST: HostWork, "Exits of the virtual machine" {
-        /// Exits of any cause with a segment of the host set.
+        /// Exits of any cause while the registers of the host's direct segment are set.
         virtual_machine_exits_with_segment, Count, Listed: |it| it.segment_exits;
-        /// Operations of the host that ended with a shootdown.
+        /// Operations of the host's kernel that ended with a TLB shootdown.
         host_shootdown_batches, Count, Listed: |it| it.work.shootdown_batches;
     }
 
     static INTERRUPTS: u64, "Operating system's work" {
-        /// Batches of shootdowns times the other processors that the machine file has; with several
-        /// hardware threads, those that were interrupted.
+        /// Processors interrupted for shootdowns: number of batches times the other processors in
+        /// the machine file. With several hardware threads, the interrupts that were simulated.
         work_processors_interrupted, Count, Listed: |interrupts| *interrupts;
     }
 }
 
 impl OperatingSystemCycles {
-    /// Total cycles of all causes.
+    /// Returns the total cycles of all causes.
     pub fn total(&self) -> u64 {
         let cycles = CAUSES.iter().map(|cause| (cause.value)(self).as_f64() as u64);
         cycles.sum()
@@ -567,7 +579,7 @@ impl OperatingSystemCycles {
 mod tests {
     use super::*;
 
-    /// Every action once or a few times, at 2GHz: two cycles per nanosecond.
+    /// Every action happens once or a few times, at 2GHz: two cycles per nanosecond.
     #[test]
     fn cycles_by_hand() {
         let costs = OperatingSystemCosts::default();
@@ -624,8 +636,8 @@ mod tests {
         assert_eq!(alone.cycles(&work, 2.0).shootdowns, 2 * 7 * 158);
     }
 
-    /// Ten exits, three by background threads of the guest; the host's segment was set in
-    /// four.
+    /// There are ten exits, three of them by background threads of the guest. The host's segment
+    /// was set in four.
     #[test]
     fn exits_save_and_load_the_registers_of_the_hosts_segment() {
         let costs = OperatingSystemCosts {

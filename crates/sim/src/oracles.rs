@@ -1,4 +1,4 @@
-//! Reference translation of a system: one oracle, or the guest's oracle composed with the host's.
+//! Reference translation of a system: one oracle, or the guest's oracle combined with the host's.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,21 @@ use perforate_types::{
     TableOperation, Update, VirtualAddress, VirtualPage,
 };
 
-/// Oracles of both dimensions, which know what each dimension maps.
+/// Oracles of the program's operating system and of the host, which know the intended mappings.
 pub(crate) struct Oracles {
     own: Oracle,
     host: Option<HostOracle>,
-    /// Spurious fault under way: the page is mapped according to the oracle.
+    /// Spurious fault that is being served: according to the oracle, the page is mapped.
     spurious: Option<Spurious>,
 }
 
-/// Fault on a page that is mapped and allows the access. It is legitimate only if the tables lack the
-/// mapping so far. The operating system must then write something for the page before it continues.
+/// Fault on a page that is mapped and allows the access. It is legitimate only if the tables lack
+/// the mapping so far. So the operating system must write something for the page while it serves
+/// the fault.
 struct Spurious {
-    /// True if the host's dimension faulted.
+    /// True if the host's tables caused the fault.
     is_host: bool,
-    /// Error to report if nothing is written for the page.
+    /// Error to report if the operating system writes nothing for the page.
     disagreement: Disagreement,
 }
 
@@ -34,20 +35,21 @@ struct HostOracle {
     tables: GuestTables,
 }
 
-/// Pages of the guest's memory that its page walker reads.
+/// Pages of the guest's memory that the page walker reads.
 pub(crate) struct GuestTables {
-    /// First frames of page-table nodes.
+    /// First frame of each page-table node, by address space, level, first page and branch.
     nodes: BTreeMap<(SpaceId, Level, VirtualPage, u8), Frame>,
-    /// Frames of a level-2 node in the default format.
+    /// Number of frames of a level-2 node in the default format.
     directory_frames: u64,
-    /// Frames of a level-2 node in address spaces with another format.
+    /// Number of frames of a level-2 node in address spaces with another format.
     directory_frames_of: BTreeMap<SpaceId, u64>,
-    /// First page of the hole bitmaps; only hot-added memory lies above the bitmaps.
+    /// First page of the hole bitmaps. Only hot-added memory has higher addresses. `None` without
+    /// holes.
     bitmaps: Option<GuestFrame>,
 }
 
 impl GuestTables {
-    /// Tables of a kernel that has not written any yet.
+    /// Creates the record for a kernel that has not written any tables yet.
     pub(crate) fn new(kernel: &Kernel) -> Self {
         let bitmaps = kernel.hole_bitmap().map(|address| GuestFrame::new(address.page().number()));
         let directory_frames = 1 << kernel.tables().directory_order();
@@ -94,7 +96,7 @@ impl HostOracle {
         self.oracle.expected(self.space, VirtualPage::new(page.number()))
     }
 
-    /// Compares a translation with the mappings of both dimensions.
+    /// Compares a translation with the combined mappings of guest and host.
     fn compare(
         &mut self,
         access: Access,
@@ -119,7 +121,7 @@ impl HostOracle {
                     expected => is_spurious(true, inner.disagreement(expected, None)),
                 }
             }
-            // The hypervisor may drop a shadow entry at any time; the fault asks it for a new one.
+            // The hypervisor may drop a shadow entry at any time; this fault requests a new one.
             Err(PageFault::Incomplete) => Ok(None),
             Err(_) if guest.is_none() => Ok(None),
             Err(PageFault::NotMapped) => is_spurious(false, access.disagreement(composed, None)),
@@ -127,11 +129,11 @@ impl HostOracle {
         }
     }
 
-    /// True if the access involves the page that faulted: as its data, or as a table of its walk, in
-    /// which the walker writes accessed bits.
+    /// True if the access involves the page that faulted: as its data, or as a table of its walk,
+    /// in which the walker sets accessed bits.
     fn involves(&self, access: &Access, data: Option<Frame>, fault: HostFault) -> bool {
         let is_data = data.is_some_and(|frame| frame.number() == fault.page.number());
-        // A walk does not distinguish a fetch from a load.
+        // A host's walk does not distinguish a fetch from a load.
         let as_data = fault.kind == access.kind || fault.kind == AccessKind::Read;
         let place = (access.space, access.address.page());
         let is_table =
@@ -149,7 +151,8 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Physical address of the access under a mapping; `None` if the mapping does not allow the access.
+    /// Returns the physical address of the access under a mapping; `None` if the mapping does not
+    /// allow the access.
     fn allowed_by(&self, mapping: Option<Mapping>) -> Option<PhysicalAddress> {
         let (frame, permissions) = mapping?;
         permissions.allow(self.kind).then(|| physical(frame, self.address))
@@ -165,7 +168,7 @@ impl Access {
     }
 }
 
-/// Compares a translation with the mappings of a single dimension.
+/// Compares a native translation with the program's mapping.
 fn compare(
     access: Access,
     mapped: Option<Mapping>,
@@ -182,8 +185,8 @@ fn compare(
 }
 
 impl Oracles {
-    /// Oracles of empty address spaces. For a guest, `virtual_machine` is its address space in the
-    /// host, and the tables that its walks read.
+    /// Creates oracles of empty address spaces. For a guest, `virtual_machine` is its address space
+    /// in the host, and the tables that its walks read.
     pub(crate) fn new(virtual_machine: Option<(SpaceId, GuestTables)>) -> Self {
         let host = virtual_machine.map(|(space, tables)| HostOracle {
             oracle: Oracle::new(),
@@ -193,17 +196,17 @@ impl Oracles {
         Self { own: Oracle::new(), host, spurious: None }
     }
 
-    /// Oracle of the first dimension.
+    /// Returns the oracle of the program's operating system; the guest's if virtualized.
     pub(crate) fn own(&self) -> &Oracle {
         &self.own
     }
 
-    /// Oracle of the second dimension; `None` for native systems.
+    /// Returns the oracle of the host; `None` for native systems.
     pub(crate) fn host(&self) -> Option<&Oracle> {
         self.host.as_ref().map(|host| &host.oracle)
     }
 
-    /// Applies an update of the first dimension.
+    /// Applies an update of the program's operating system.
     pub(crate) fn apply(&mut self, update: &Update) -> Result<(), OracleError> {
         self.note_written(update, false);
         match (update, &mut self.host) {
@@ -214,7 +217,7 @@ impl Oracles {
         Ok(())
     }
 
-    /// Applies an update of the second dimension.
+    /// Applies an update of the host.
     pub(crate) fn apply_host(&mut self, update: &Update) -> Result<(), OracleError> {
         self.note_written(update, true);
         let host = self.host.as_mut().expect("there is a second dimension");
@@ -233,14 +236,15 @@ impl Oracles {
         }
     }
 
-    /// Ends the serving of a fault. A spurious fault for whose page nothing was written is an error.
+    /// Ends the serving of a fault. If the fault was spurious and nothing was written for its page,
+    /// this is an error.
     pub(crate) fn end_fault(&mut self) -> Result<(), Disagreement> {
         self.spurious.take().map_or(Ok(()), |spurious| Err(spurious.disagreement))
     }
 
-    /// Compares a translation with the mappings. A physical address must follow from all dimensions
-    /// together; a fault must be justified by the dimension that it names. A fault on a mapped page
-    /// counts as spurious until [`Self::end_fault`].
+    /// Compares a translation with the mappings. A physical address must follow from the mappings
+    /// of guest and host together. A fault must be justified by the side (guest or host) that it
+    /// names. A fault on a mapped page counts as spurious until [`Self::end_fault`].
     pub(crate) fn check(
         &mut self,
         access: Access,
@@ -254,7 +258,8 @@ impl Oracles {
         Ok(())
     }
 
-    /// Compares where the walker located a guest's table with the host's mapping of that table.
+    /// Compares the frame in which the walker found a guest's table with the host's mapping of that
+    /// table.
     pub(crate) fn check_table(&mut self, page: GuestFrame, got: Frame) -> Result<(), Disagreement> {
         let host = self.host.as_mut().expect("there is a second dimension");
         let kind = AccessKind::Write;

@@ -1,4 +1,4 @@
-//! Run of a program that announces phases, one phase at a time.
+//! Simulation of a program that announces its phases. The caller runs one phase at a time.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +11,31 @@ use crate::system::SystemOptions;
 use crate::workload::in_pools;
 use crate::{Composition, Machine, MemoryState, SimError, Simulation, host_memory};
 
-/// Beginning of a phase.
+/// Event at the beginning of a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// Name that the program gives to the phase.
     pub name: String,
-    /// Figures that the program reports at this point, by name.
+    /// Numbers that the program reports at this point, by name.
     pub figures: BTreeMap<String, u64>,
 }
 
-/// A simulation with its program. Between phases the caller can start clocks and read counts.
+/// A simulation with its program. Between phases, the caller can start clocks and read counters.
 pub struct PhasedRun {
-    /// Simulation up to the beginning of the current phase.
+    /// Simulation, in its state at the beginning of the current phase.
     pub simulation: Simulation,
     source: Box<dyn Source>,
-    /// Next chunk to run: the beginning of a phase, or empty before the first.
+    /// Next chunk to run, which begins with the phase; empty before the first phase.
     chunk: Chunk,
 }
 
 impl PhasedRun {
-    /// Prepares a workload on an empty memory, without a clock. If `timed` is false, no clock can be
+    /// Creates a run on an empty memory, without a clock. If `timed` is false, no clock can be
     /// started later, and translation is faster. If `check` is true, the oracle checks every
     /// translation.
     ///
     /// # Errors
-    /// An impossible machine, or a memory too small for the kernel's own tables or the
+    /// The machine cannot exist, or the memory is too small for the kernel's tables or the
     /// workload's data.
     pub fn new(
         (machine, memory): (&Machine, &MemoryState),
@@ -55,7 +55,7 @@ impl PhasedRun {
     /// Runs to the beginning of the next phase; returns `None` at the end of the program.
     ///
     /// # Errors
-    /// Out of memory, or a translation that differs from the oracle's.
+    /// The simulated memory is exhausted, or a translation differs from the oracle's.
     pub fn next_phase(&mut self) -> Result<Option<Phase>, SimError> {
         loop {
             self.simulation.run(&self.chunk)?;

@@ -1,4 +1,4 @@
-//! Checks and kernels that depend on scheme, machine and memory together.
+//! Checks of a scheme on a machine and memory, and creation of the kernels that it runs on.
 
 use perforate_config::{ConfigError, Table};
 use perforate_os::{Kernel, KernelConfig, OsError, TableFormat};
@@ -15,18 +15,18 @@ pub trait Placed {
     ///
     /// # Errors
     /// [`SimError::NoLargeEntries`] for perforated pages without 2MB-grained entries in the
-    /// second-level TLB. Holes are looked up behind such an entry (P §IV.C): without one, every access
-    /// to a perforated page would walk.
+    /// second-level TLB. Holes are looked up after a hit of such an entry (P §IV.C), so without it,
+    /// every access to a perforated page would need a page walk.
     fn check_machine(&self, machine: &Machine) -> Result<(), SimError>;
 
     /// Checks the mode of gap-tolerant superpages, and that the memory has room for their slices.
     ///
     /// # Errors
-    /// An error under `superpages` that names the expected value.
+    /// An error for the option `superpages`, with the expected value.
     fn check_superpages(&self, memory: &MemoryState) -> Result<(), ConfigError>;
 
-    /// Makes the kernel, with its own memory. With `implicit_maps`, an access to an unmapped page maps
-    /// the page, for traces without map events.
+    /// Creates the kernel, with its memory. With `implicit_maps`, an access to an unmapped page
+    /// maps the page, for traces without map events.
     fn kernel(
         &self,
         memory: &MemoryState,
@@ -34,7 +34,7 @@ pub trait Placed {
         implicit_maps: bool,
     ) -> Result<Kernel, OsError>;
 
-    /// Makes the kernel of a hypervisor whose guest has `guest_pages` pages of 4KB.
+    /// Creates the kernel of a hypervisor whose guest has `guest_pages` pages of 4KB.
     fn host_kernel(
         &self,
         memory: &MemoryState,
@@ -42,12 +42,12 @@ pub trait Placed {
         guest_pages: u64,
     ) -> Result<Kernel, OsError>;
 
-    /// Mode of gap-tolerant entries, after the `superpages` option; `None` if the scheme has no such
-    /// entries.
+    /// Returns the mode of gap-tolerant entries, as the `superpages` option or else the scheme
+    /// determines it. `None` if the scheme has no such entries.
     fn mode(&self, memory: &MemoryState) -> Result<Option<GapTolerance>, ConfigError>;
 
-    /// Kernel configuration in this memory. The ideal scheme runs without options that spoil large
-    /// pages.
+    /// Returns the configuration of the kernel in this memory. The ideal scheme ignores options
+    /// that prevent large pages.
     fn kernel_options(&self, memory: &MemoryState) -> KernelConfig;
 }
 
@@ -126,7 +126,7 @@ fn make_kernel(
     Kernel::new(config, (scheme.policy)(&memory.policy_options())?)
 }
 
-/// Timers of the host's kernel threads; no timers for a native scheme.
+/// Creates the timers of the host's kernel threads; no timers for a native scheme.
 pub(crate) fn host_alarms(composition: &Composition, memory: &MemoryState) -> Alarms {
     let options = composition.host.map(|host| host.kernel_options(&memory.host()));
     Alarms::new(&options.unwrap_or_default())

@@ -1,24 +1,25 @@
-//! Processors of this computer that run simulations. Spare ones may take part of a run's work, which
-//! changes no figure.
+//! Account of the threads that simulate on this computer. Processors without a thread can take over
+//! part of a run's work, which does not change its results.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
-/// Simulating threads of this process.
+/// Number of simulating threads of this process.
 static BUSY: AtomicUsize = AtomicUsize::new(0);
 
-/// Reservation of threads, released on drop.
+/// Reservation of simulating threads, released on drop. The field is their number.
 pub(crate) struct Threads(usize);
 
 impl Threads {
-    /// Reserves `threads` threads, even if there are not as many processors.
+    /// Reserves `threads` threads, even if there are fewer processors.
     pub(crate) fn needed(threads: usize) -> Self {
         BUSY.fetch_add(threads, Ordering::Relaxed);
         Self(threads)
     }
 
-    /// Reserves `threads` more threads if there are processors for all; returns true on success.
+    /// Reserves `threads` more threads if there are free processors for all of them; returns true
+    /// on success.
     pub(crate) fn more_if_spare(&mut self, threads: usize) -> bool {
         let processors = available_parallelism().map_or(1, NonZero::get);
         let with_them = |busy: usize| busy.checked_add(threads).filter(|&all| all <= processors);

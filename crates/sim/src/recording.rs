@@ -3,10 +3,10 @@
 use perforate_trace::SourceMetadata;
 use perforate_types::Counters;
 
-/// Beginning of the note on traces that end before their program.
+/// Beginning of the note on traces whose recording ended before the program.
 pub const CUT_OFF: &str = "the recording was ended before its program";
 
-/// Notes on what is missing from a recording: its end, and mappings of accessed memory.
+/// Returns notes on what a recording lacks: its end, or mappings of accessed memory.
 pub fn recording_notes(metadata: &SourceMetadata) -> Vec<String> {
     let by = metadata.stopped_by.map(|reason| format!(", by {reason}")).unwrap_or_default();
     let cut_off = metadata
@@ -22,8 +22,8 @@ pub fn recording_notes(metadata: &SourceMetadata) -> Vec<String> {
     cut_off.into_iter().chain(unmapped).collect()
 }
 
-/// Note on accesses that the simulated kernel refused, if the trace has map events and its recorder
-/// reported no such accesses.
+/// Returns a note on accesses that the simulated kernel refused. `None` if there are none, if the
+/// trace has no map events, or if its recorder reported accesses to unmapped memory.
 pub(crate) fn refused_note(metadata: &SourceMetadata, counters: &Counters) -> Option<String> {
     let refused = counters.get("accesses_refused").filter(|count| *count >= 1.0)?;
     (metadata.has_events && metadata.accesses_unmapped == 0).then(|| {

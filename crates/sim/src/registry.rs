@@ -1,4 +1,4 @@
-//! Names that results may contain: the counters of all parts, and the schemes.
+//! Registry of the names in results: the counters of all crates, and the schemes.
 
 use perforate_records::Vocabulary;
 use perforate_types::{Counter, registered};
@@ -6,7 +6,7 @@ use perforate_types::{Counter, registered};
 use crate::compare::{ADVICES, TOUCHED};
 use crate::{energy, operating_system, scheme, simulation, system};
 
-/// Every counter that a result may have, in the order of reports.
+/// Returns every counter that a result may contain, in the order of reports.
 pub fn counters() -> Vec<Counter> {
     let all = [
         operating_system::counters(),
@@ -22,7 +22,7 @@ pub fn counters() -> Vec<Counter> {
     all.concat()
 }
 
-/// Counters of mechanisms, each followed by the host's counter of the same kind.
+/// Returns the counters of mechanisms, each followed by the host's counter of the same kind.
 fn mechanisms() -> Vec<Counter> {
     let with_host = |counter: Counter| {
         let host = system::host_counter(&counter);
@@ -31,8 +31,8 @@ fn mechanisms() -> Vec<Counter> {
     scheme::counters().into_iter().flat_map(with_host).collect()
 }
 
-/// Counters of operating systems, each followed by the host's counter. Touched memory follows mapped
-/// memory.
+/// Returns the counters of the operating system, each followed by the host's counter. Touched
+/// memory follows mapped memory.
 fn memory() -> Vec<Counter> {
     let mut found = Vec::new();
     for counter in perforate_os::counters() {
@@ -48,7 +48,7 @@ fn memory() -> Vec<Counter> {
     found
 }
 
-/// Counters and schemes, which reports need to show results.
+/// Returns the descriptions of counters and schemes, which reports need to show results.
 pub fn vocabulary() -> Vocabulary {
     let schemes = scheme::all().chain(scheme::hosts_only());
     Vocabulary::new(counters(), schemes.map(scheme::Scheme::facts).collect())

@@ -1,5 +1,5 @@
-//! Share of a large memory request that gets 2MB pages (P §III.C). The program maps the memory and
-//! touches all of it.
+//! Experiment of P §III.C: the share of a large memory request that gets 2MB pages. The program
+//! maps the memory and touches all of it.
 
 use perforate_os::{Defrag, EarlyCompaction, Kernel, KernelConfig, OsError, Policy, TableFormat};
 use perforate_records::RequestShares;
@@ -7,25 +7,25 @@ use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
 };
 
-/// Virtual address of the request.
+/// Virtual address of the requested memory.
 const START: u64 = 0x7f00_0000_0000;
 
-/// A request for memory and how the operating system serves it.
+/// A request for memory, and the policies by which the operating system serves it.
 pub struct Request {
-    /// Requested bytes, a multiple of 2MB.
+    /// Number of requested bytes, a multiple of 2MB.
     pub bytes: u64,
-    /// Policy of page sizes.
+    /// Policy that decides on page sizes.
     pub policy: Box<dyn Policy>,
-    /// Compaction before the request; `None` for none.
+    /// Compaction before the request; `None` for no compaction.
     pub compaction: Option<EarlyCompaction>,
     /// Compaction in page faults.
     pub defrag: Defrag,
 }
 
 impl Request {
-    /// Touches the memory page by page on a machine with this `memory`. The request's own policy,
-    /// `compaction` and `defrag` replace those of `memory`. Returns the shares of 2MB regions with
-    /// large and perforated pages.
+    /// Touches the memory page by page, on a simulated machine with this `memory`. The request's
+    /// own policy, `compaction` and `defrag` replace those of `memory`. Returns the shares of 2MB
+    /// regions that have large and perforated pages.
     ///
     /// # Errors
     /// Out of memory.

@@ -107,7 +107,7 @@ options! {
 }
 
 impl PlacementOptions {
-    /// Cores and hardware threads of the run.
+    /// Returns the cores and hardware threads of the run.
     pub fn processors(&self) -> ProcessorOptions {
         ProcessorOptions {
             cores: self.cores.get(),
@@ -118,7 +118,8 @@ impl PlacementOptions {
 }
 
 impl MeasuringOptions {
-    /// Length of the warm-up in instructions; `None` if the run detects it, or takes the default.
+    /// Returns the requested length of the warm-up in instructions; `None` if the run detects it or
+    /// takes the default.
     pub(crate) fn stated_warmup(&self) -> Option<u64> {
         match self.warmup {
             Some(WarmupLength::Instructions(instructions)) => Some(instructions),
@@ -126,7 +127,7 @@ impl MeasuringOptions {
         }
     }
 
-    /// Sampled timing; `None` for full timing and functional runs.
+    /// Returns the windows of sampled timing; `None` for full timing and functional runs.
     pub(crate) fn timed_windows(&self) -> Option<TimedWindows> {
         match self.timing {
             Timing::Sampled(windows) if !self.functional => Some(windows),
@@ -134,18 +135,18 @@ impl MeasuringOptions {
         }
     }
 
-    /// Instructions at the beginning of each window that are not counted; 2000 by default for sampled
-    /// timing, else 0.
+    /// Returns the number of instructions at the beginning of each window that are not counted. The
+    /// default is 2000 for sampled timing, otherwise 0.
     pub(crate) fn window_warmup(&self) -> u64 {
         let default = if self.timed_windows().is_some() { TimedWindows::WARMUP } else { 0 };
         self.window_warmup.map_or(default, Count::get)
     }
 
-    /// Checks that these options agree.
+    /// Checks that these options do not contradict each other.
     ///
     /// # Errors
-    /// Sampled timing without a clock; a precision without sampled timing, or of 0 %; windows
-    /// that do not fit into their period.
+    /// Sampled timing is requested without a clock, a precision without sampled timing or of 0 %,
+    /// or windows that do not fit into their period.
     pub fn check(&self) -> Result<(), ConfigError> {
         let Timing::Sampled(TimedWindows { window, period }) = self.timing else {
             return match self.precision {
@@ -170,7 +171,8 @@ impl MeasuringOptions {
         Ok(())
     }
 
-    /// True if the run makes two passes, the first to find the length of the warm-up.
+    /// True if the run makes two passes over the workload, because the first one detects the length
+    /// of the warm-up.
     pub(crate) fn detects_warmup(&self) -> bool {
         self.warmup == Some(WarmupLength::Detected)
     }
@@ -179,9 +181,10 @@ impl MeasuringOptions {
 /// Length of the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarmupLength {
-    /// A given number of instructions.
+    /// The requested number of instructions.
     Instructions(u64),
-    /// As many instructions as the slowest scheme takes to settle, found in a first pass.
+    /// As many instructions as the slowest scheme takes to reach a steady state, detected in a
+    /// first pass.
     Detected,
 }
 

@@ -17,10 +17,11 @@ pub(crate) use schedule::{Phase, Schedule};
 pub use timing::{TimedWindows, Timing};
 pub(crate) use windows::Windows;
 
-/// Gaps of a trace, in order.
+/// Gaps of a sampled trace, in order.
 #[derive(Default)]
 pub(crate) struct Gaps {
-    /// Instructions of the trace before each gap, and length of the gap in instructions.
+    /// Pairs of the number of the trace's instructions before a gap, and the number of skipped
+    /// instructions.
     gaps: Vec<(u64, u64)>,
 }
 
@@ -33,8 +34,8 @@ impl Gaps {
         }));
     }
 
-    /// Number of the program's instructions that the instructions `from..end` of the trace stand for;
-    /// `None` if the range has no gap. A gap belongs to the window before it.
+    /// Returns the number of the program's instructions that the instructions `from..end` of the
+    /// trace represent. `None` if the range has no gap. A gap belongs to the window before it.
     pub(crate) fn represented(&self, from: u64, end: u64) -> Option<u64> {
         let inside = self.gaps.iter().filter(|(at, _)| *at > from && *at <= end);
         let passed = inside.fold(0u64, |sum, (_, gap)| sum.saturating_add(*gap));
@@ -42,7 +43,7 @@ impl Gaps {
     }
 }
 
-/// Note that the trace is a sample, with the factor between trace and program.
+/// Returns a note that the trace is a sample, with the factor between trace and program.
 pub(crate) fn note(measured: u64, represented: u64) -> String {
     format!(
         "the trace is a sample: its {measured} measured instructions stand for {represented} of \
@@ -52,7 +53,7 @@ pub(crate) fn note(measured: u64, represented: u64) -> String {
     )
 }
 
-/// Note that only windows were timed.
+/// Returns a note that only windows were timed.
 pub(crate) fn timing_note(windows: TimedWindows, warmup: u64, timed: &[Tally]) -> String {
     let counted: u64 = timed.iter().map(|window| window.instructions).sum();
     let TimedWindows { window, period } = windows;
@@ -73,7 +74,7 @@ pub(crate) fn timing_note(windows: TimedWindows, warmup: u64, timed: &[Tally]) -
     )
 }
 
-/// Note on `window-warmup`: what it changed, or why it had no effect. `None` if it is 0.
+/// Returns a note on the effect of `window-warmup`, or why it had none. `None` if it is 0.
 pub(crate) fn window_warmup_note(
     warmup: u64,
     is_sample: bool,

@@ -1,7 +1,7 @@
-//! Time series of bounded length.
+//! Time series with a limited number of samples.
 
-/// Samples at roughly even intervals for a run of unknown length. When there are too many, every second
-/// one is dropped and the interval doubles. The first sample always stays.
+/// Samples at roughly even intervals of a run whose length is unknown. When there are too many,
+/// every second sample is dropped and the interval doubles. The first sample always stays.
 pub(crate) struct Samples<T> {
     interval: u64,
     most: usize,
@@ -10,8 +10,8 @@ pub(crate) struct Samples<T> {
 }
 
 impl<T> Samples<T> {
-    /// Initially samples every `interval` instructions; keeps at most `most` samples, which must be at
-    /// least 2.
+    /// Creates a series that initially samples every `interval` instructions. It keeps at most
+    /// `most` samples, which must be at least 2.
     pub(crate) fn new(interval: u64, most: usize) -> Self {
         assert!(most >= 2);
         Self { interval, most, next: 0, points: Vec::new() }
@@ -44,7 +44,7 @@ impl<T> Samples<T> {
         self.points.push((instruction, sample));
     }
 
-    /// Samples, each with the number of instructions before it.
+    /// Returns the samples, each with the number of instructions before it.
     pub(crate) fn into_points(self) -> impl Iterator<Item = (u64, T)> {
         self.points.into_iter()
     }

@@ -1,5 +1,5 @@
-//! Shadow paging by the hypervisor: filling missing shadow entries, and following changes by guest and
-//! host.
+//! Shadow paging by the hypervisor: it fills missing shadow entries, and updates them after changes
+//! by guest and host.
 
 use perforate_mmu::{Dimension, HostFault, PageFault, Reach, allow};
 use perforate_os::{Hypervisor, ShadowLeaf};
@@ -11,8 +11,8 @@ use perforate_types::{
 use crate::{Side, SimError, System};
 
 impl System {
-    /// Serves a page fault under shadow paging; returns true if the access may be retried. A fault that
-    /// the guest's tables and registers do not allow is passed to the guest.
+    /// Serves a page fault under shadow paging. Returns true if the access may be retried. If the
+    /// guest's tables and registers do not allow the access, the fault is passed to the guest.
     #[cold]
     #[inline(never)]
     pub(crate) fn serve_shadow_fault(
@@ -45,18 +45,20 @@ impl System {
         Ok(true)
     }
 
-    /// Shadow tables, with the guest's and host's tables that they combine.
+    /// Returns the shadow tables, with the guest's and host's tables that they combine. `None`
+    /// without shadow paging.
     fn shadow(&self) -> Option<&Shadow> {
         self.mmu.dimension().part()
     }
 
-    /// Tables and registers written by the program's operating system. Under shadow paging no hardware
-    /// walks them.
+    /// Returns the tables and registers that the program's operating system writes. Under shadow
+    /// paging, no hardware walks them.
     pub(crate) fn own_tables(&self) -> &dyn Dimension {
         self.shadow().map_or(self.mmu.dimension(), Shadow::guest)
     }
 
-    /// Frames of the guest's tables that the hypervisor reads for a page and does not trace.
+    /// Returns the frames of the guest's tables that the hypervisor reads for a page, and whose
+    /// writes it does not intercept yet.
     fn tables_read(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
         if self.shadow().is_none_or(|shadow| !shadow.is_in_guest_tables(space, page)) {
             return Vec::new();
@@ -70,8 +72,8 @@ impl System {
         leaf.filter(|leaf| allow::permits(leaf.allows, kind))
     }
 
-    /// Has the host's kernel back a page of the guest's memory, within the same exit; returns true if
-    /// the host allows the access.
+    /// Lets the host's kernel back a page of the guest's memory, within the same exit. Returns true
+    /// if the host allows the access.
     fn back(&mut self, page: GuestFrame, kind: AccessKind) -> Result<bool, SimError> {
         match self.host_leaf(page, kind) {
             Some(_) => Ok(true),
@@ -104,7 +106,7 @@ impl System {
         made.map_err(|source| self.host_failure(source))
     }
 
-    /// Follows update number `index` of the guest's tables or registers.
+    /// Updates the shadow tables after update number `index` of the guest's tables or registers.
     pub(crate) fn follow_guest(&mut self, index: usize) {
         let (Some(host), Some(operation)) = (&mut self.hypervisor, self.updates[index].operation())
         else {
@@ -122,7 +124,7 @@ impl System {
         self.publish_shadow();
     }
 
-    /// Follows update number `index` of the host's tables.
+    /// Updates the shadow tables after update number `index` of the host's tables.
     pub(crate) fn follow_host(&mut self, index: usize) {
         if let (Some(host), Update::Table(operation)) = (&mut self.hypervisor, &self.updates[index])
         {
@@ -139,8 +141,9 @@ impl System {
     }
 }
 
-/// Shadow entry of a guest's leaf over a host's. It is writable only once the guest's leaf is dirty.
-/// The hypervisor must see the first store, because the hardware does not set the guest's dirty bit.
+/// Composes the shadow entry of a guest's leaf over a host's. It is writable only if the guest's
+/// leaf is dirty. Otherwise the hypervisor must see the first store, because the hardware does not
+/// set the guest's dirty bit.
 fn compose(
     (space, page, guest_frame): (SpaceId, VirtualPage, GuestFrame),
     is_in_tables: bool,

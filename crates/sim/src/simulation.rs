@@ -34,38 +34,40 @@ use timed_windows::TimedRun;
 
 pub(crate) use finish::{Figures, counters};
 
-/// Interval in instructions, and largest number, of samples of the second-level TLB's contents. The
-/// interval doubles whenever the number is reached.
+/// Initial interval in instructions, and largest number, of samples of the second-level TLB's
+/// contents. When the number is reached, every second sample is dropped and the interval doubles.
 const TLB_SAMPLES: (u64, usize) = (50_000, 128);
 /// Size of a cache line in bytes.
 const LINE_BYTES: u64 = 64;
 
-/// Clock, operating system and warm-up of a simulation.
+/// Options of a simulation: clock, operating system and warm-up.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions {
     /// True if the run counts events only, without a clock.
     pub functional: bool,
-    /// Set-up and checks of the operating system.
+    /// Options of the operating system, and of the checks by the oracle.
     pub system: SystemOptions,
-    /// Instructions before measuring starts, not counting the program's set-up phase.
+    /// Number of instructions before measuring starts, not counting the program's set-up phase.
     pub warmup: u64,
 }
 
-/// One scheme on one machine and one memory. [`Self::run`] feeds it instructions.
+/// Simulation of one scheme on one machine, with its own memory. [`Self::run`] feeds it
+/// instructions.
 pub struct Simulation {
     system: System,
     clock: Option<Clock>,
     machine: Machine,
     options: RunOptions,
-    /// Instructions executed, warm-up included.
+    /// Number of instructions executed, including the warm-up.
     done: u64,
-    /// Phase that ends the program's set-up; `None` once the phase has begun, or if there is no set-up.
+    /// Name of the phase that ends the program's set-up. `None` once this phase has begun, or if
+    /// there is no set-up.
     setup_until: Option<&'static str>,
-    /// Instructions of the program's set-up.
+    /// Number of instructions in the program's set-up.
     setup: u64,
-    /// Instructions executed when measuring started.
+    /// Number of instructions executed when measuring started; `None` before.
     measured_from: Option<u64>,
-    /// Virtual code line of the last fetch.
+    /// Virtual address of the last fetched line of code, divided by the line size.
     fetch_line: u64,
     /// Contents of the second-level TLB over time (P Fig. 8).
     samples: Samples<L2Contents>,
@@ -75,12 +77,12 @@ pub struct Simulation {
     host_alarms: Alarms,
     modes: Option<ModeSwitcher>,
     stretches: Stretches,
-    /// State of sampled timing; `None` if every instruction is timed, or none is.
+    /// State of sampled timing; `None` if all instructions are timed, or none are.
     timed: Option<TimedRun>,
     effort: Effort,
     /// True if the program's operating system uses direct segments.
     has_segments: bool,
-    /// True if translation takes no time.
+    /// True if translation takes no time (scheme `free`).
     is_free: bool,
     /// Perforated pages when the process last exited or called exec; the result shows these if the
     /// final process has none.
@@ -96,10 +98,10 @@ struct Position {
 }
 
 impl Simulation {
-    /// Makes a machine at rest with an empty memory.
+    /// Creates a simulation that has not run, with an empty memory.
     ///
     /// # Errors
-    /// An impossible machine, or a memory too small for the kernel's own tables.
+    /// The machine cannot exist, or the memory is too small for the kernel's tables.
     pub fn new(
         machine: &Machine,
         composition: impl Into<Composition>,
@@ -142,16 +144,16 @@ impl Simulation {
         })
     }
 
-    /// Excludes the first `instructions` of each window of a sampled trace from the figures of the
-    /// windows. Call before the first instruction runs.
+    /// Excludes the first `instructions` of each window of a sampled trace from the statistics of
+    /// the windows. Call before the first instruction runs.
     pub(crate) fn with_window_warmup(self, instructions: u64) -> Self {
         let stretches = Stretches::new(!self.options.functional, instructions);
         Self { stretches, ..self }
     }
 
-    /// Times windows only. Each window follows at least `warmup` instructions that are timed and not
-    /// counted. The seed decides the places of the windows. No effect without a clock. Call before the
-    /// first instruction runs.
+    /// Enables sampled timing: only windows are timed. Before each window, at least `warmup`
+    /// instructions are timed but not counted. The seed determines the places of the windows. No
+    /// effect without a clock. Call before the first instruction runs.
     pub fn with_timed_windows(self, windows: TimedWindows, warmup: u64, seed: u64) -> Self {
         let schedule = Schedule::new(windows, warmup, seed);
         let timed = self.clock.is_some().then(|| TimedRun::new(schedule));
@@ -163,8 +165,9 @@ impl Simulation {
         Self { setup_until: phase, ..self }
     }
 
-    /// Allows for the events of `instructions` skipped instructions, which still come. Call before the
-    /// first instruction runs.
+    /// Raises the limit on the operating system's work ([`Effort`]) for `instructions` skipped
+    /// instructions, because their events are still carried out. Call before the first instruction
+    /// runs.
     pub(crate) fn with_skipped(mut self, instructions: u64) -> Self {
         self.effort.skip(instructions);
         self
@@ -175,8 +178,8 @@ impl Simulation {
         self.timed.is_some()
     }
 
-    /// Moves the clock to a thread of its own, beside the thread that translates. Figures stay the
-    /// same. No effect without a clock. Call before the first instruction runs.
+    /// Moves the clock to a separate thread, in parallel with the thread that translates. Results
+    /// stay the same. No effect without a clock. Call before the first instruction runs.
     ///
     /// # Errors
     /// [`SimError::Thread`] if the thread cannot be started.
@@ -185,7 +188,8 @@ impl Simulation {
         Ok(Self { clock, ..self })
     }
 
-    /// Runs the programs on several hardware threads. Call before the first instruction runs.
+    /// Distributes the programs' threads over several hardware threads. Call before the first
+    /// instruction runs.
     ///
     /// # Errors
     /// [`SimError::Config`] for more than 64 hardware threads.
@@ -209,20 +213,20 @@ impl Simulation {
         Self { memory, host_memory, ..self }
     }
 
-    /// The operating system and translation hardware.
+    /// Returns the operating system and translation hardware.
     pub fn system(&self) -> &System {
         &self.system
     }
 
-    /// Operating system and translation hardware, for changes between chunks.
+    /// Returns the operating system and translation hardware, mutable, for changes between chunks.
     pub fn system_mut(&mut self) -> &mut System {
         &mut self.system
     }
 
-    /// Starts a clock: a core with empty caches.
+    /// Starts a clock, as a core with empty caches.
     ///
     /// # Errors
-    /// An impossible machine.
+    /// The machine cannot exist.
     pub fn start_clock(&mut self) -> Result<(), SimError> {
         let core = Core::new(&self.machine.timing(), self.system.mmu().slots())?;
         self.clock = Some(Clock::new(core));
@@ -242,7 +246,8 @@ impl Simulation {
         }
     }
 
-    /// Ends the run and returns operating system and translation hardware as they are.
+    /// Ends the run, and returns the operating system and translation hardware in their final
+    /// state.
     pub fn into_system(self) -> System {
         self.system
     }
@@ -250,7 +255,7 @@ impl Simulation {
     /// Runs a chunk of instructions.
     ///
     /// # Errors
-    /// Out of memory, or a translation that differs from the oracle's.
+    /// The simulated memory is exhausted, or a translation differs from the oracle's.
     pub fn run(&mut self, chunk: &Chunk) -> Result<(), SimError> {
         if let Some(Clock::Threaded(thread)) = &mut self.clock {
             thread.set_chunk(Arc::new(chunk.clone()));
@@ -258,8 +263,8 @@ impl Simulation {
         self.run_chunk(chunk)
     }
 
-    /// Runs a chunk that other simulations share. Unlike [`Self::run`], a clock thread needs no copy of
-    /// the chunk.
+    /// Runs a chunk that other simulations share. In contrast to [`Self::run`], a clock thread
+    /// needs no copy of the chunk.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -315,7 +320,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Counts so far, for a moment after `instructions` instructions.
+    /// Returns the counts since measuring started, labelled with `instructions`. `cycles` are the
+    /// clock's counts.
     fn tally(&self, cycles: Cycles, instructions: u64) -> Tally {
         let Cycles { all: cycles, translation, translation_stall } = cycles;
         let counters = self.system.mmu().counters();
@@ -330,7 +336,7 @@ impl Simulation {
         }
     }
 
-    /// Counts so far, between chunks.
+    /// Returns the counts since measuring started, while no instruction is being executed.
     fn tally_at_rest(&mut self) -> Tally {
         let cycles = self.clock.as_mut().map(Clock::cycles).unwrap_or_default();
         self.tally(cycles, self.done)
@@ -429,15 +435,15 @@ impl Simulation {
         Ok(())
     }
 
-    /// Instruction before which a kernel thread of guest or host wakes next, or the policy of direct
-    /// segments runs next.
+    /// Returns the instruction before which a kernel thread of guest or host wakes next, or the
+    /// policy of direct segments runs next.
     fn next_alarm(&self) -> u64 {
         let modes = self.modes.as_ref().map_or(u64::MAX, ModeSwitcher::next);
         self.alarms.next().min(self.host_alarms.next()).min(modes)
     }
 
-    /// Runs instructions with no event between them; returns the accesses of the instructions that
-    /// follow.
+    /// Runs instructions without an event between them. Returns the accesses of the instructions
+    /// that follow.
     fn run_undisturbed<'a, M: Model>(
         &mut self,
         model: &mut M,
@@ -466,7 +472,7 @@ impl Simulation {
         Ok(accesses)
     }
 
-    /// Passes shootdowns and the current hardware thread on to the model.
+    /// Passes pending shootdowns and the number of the current hardware thread to the timing model.
     #[cold]
     fn sync_threads<M: Model>(&mut self, model: &mut M) {
         for sent in self.system.take_shootdowns() {
@@ -475,8 +481,8 @@ impl Simulation {
         model.run_on(self.system.hardware_thread());
     }
 
-    /// Interrupts that shootdowns cause. The costs in the machine file give the whole wait of the sender;
-    /// delivery is that wait without the time in the handler.
+    /// Returns the interrupts that shootdowns cause. The machine file states the whole wait of the
+    /// sender, so the delivery takes this time without the time in the interrupt handler.
     fn interrupts(&self, sent: &SentShootdowns) -> Interrupts {
         let costs = &self.machine.operating_system;
         let cycles = |ns: f64| (ns * self.machine.core.frequency_ghz).round() as u32;
@@ -524,7 +530,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Steps of the last translation; empty if translation is free.
+    /// Returns the hardware's steps of the last translation; empty if translation is free.
     #[inline]
     fn steps(&self) -> StepLists<'_> {
         if self.is_free { StepLists::default() } else { self.system.steps().into() }
@@ -576,12 +582,12 @@ impl Simulation {
         Ok(())
     }
 
-    /// Instructions executed so far, warm-up included.
+    /// Returns the number of instructions executed so far, including the warm-up.
     pub fn instructions(&self) -> u64 {
         self.done
     }
 
-    /// Cycles since measuring started, after draining the pipeline; `None` without a clock.
+    /// Drains the pipeline, and returns the cycles since measuring started; `None` without a clock.
     pub fn cycles(&mut self) -> Option<u64> {
         let clock = self.clock.as_mut()?;
         clock.drain();

@@ -1,16 +1,16 @@
-//! Workloads that never access unallocated holes.
+//! Workloads that never access unallocated holes of injected fragmentation.
 
 use perforate_os::Fragmentation;
 use perforate_trace::{Source, SourceMetadata, TraceError, Truncation};
 use perforate_types::{Chunk, HoleSet, MemoryAccess, PageSize, VirtualAddress};
 
-/// Number of regions whose holes are cached.
+/// Number of 2MB regions whose holes are cached.
 const CACHED_REGIONS: usize = 4096;
 
-/// Source whose accesses avoid unallocated holes: a program does not access what is not allocated
-/// (P §VII.B). Such an access goes to another sub-page of the region instead, chosen evenly by its
-/// address. This happens before any scheme sees the access, so all schemes have the same accesses, the
-/// ideal one included.
+/// Source of instructions whose accesses avoid unallocated holes, because a program does not access
+/// memory that is not allocated (P §VII.B). Such an access goes to another sub-page of the region
+/// instead; its address determines which. The source is shared by all schemes, so all have the same
+/// accesses, including the ideal scheme.
 pub(crate) struct Sparse<S> {
     source: S,
     fragmentation: Fragmentation,
@@ -18,7 +18,7 @@ pub(crate) struct Sparse<S> {
     cache: Vec<Option<(u64, Option<Box<Detour>>)>>,
 }
 
-/// Holes of one region, and the sub-pages to access instead.
+/// Holes of one region, and the sub-pages that are accessed instead.
 struct Detour {
     holes: HoleSet,
     in_place: Vec<u16>,

@@ -1,32 +1,32 @@
-//! A run as requested ([`RunSpec`]) and as carried out ([`ResolvedRun`]).
+//! A run as requested by options ([`RunSpec`]), and as executed ([`ResolvedRun`]).
 
-use perforate_config::{ConfigError, Given, Key, Table};
+use perforate_config::{ConfigError, Key, OptionTexts, Table};
 
 use crate::{
     Composition, Machine, MeasuringOptions, MemoryOptions, MemoryState, PlacementOptions,
     ProcessorOptions, SimError, Snapshots, Workload,
 };
 
-/// All options of a run, parsed once. The command line, experiment files and Python build it from the
-/// same texts.
+/// All options of a run, parsed once. The command line, experiment files and Python build it from
+/// the same texts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSpec {
-    /// Texts as given, by option.
-    given: Given,
-    /// Machine, seed, part of the workload, and processors.
+    /// Texts of the options, as the user wrote them.
+    given: OptionTexts,
+    /// Machine, seed, processors, and the part of the workload that runs.
     pub placement: PlacementOptions,
-    /// Warm-up, clock and checks.
+    /// Warm-up, clock and checks by the oracle.
     pub measuring: MeasuringOptions,
     /// Memory and operating system.
     pub memory: MemoryOptions,
 }
 
 impl RunSpec {
-    /// Fragmentation if no option describes the state of memory: the point that P §VII.B and §VII.C use
+    /// Fragmentation if no option describes the state of memory. P §VII.B and §VII.C use this point
     /// for the real machine of §III.C.
     pub const DEFAULT_FRAGMENTATION: &str = "portion=50%,holes=25%,clustered";
 
-    /// Keys of all options.
+    /// Returns the keys of all options.
     pub fn keys() -> Vec<Key> {
         let mut all = PlacementOptions::keys();
         all.extend(MemoryOptions::keys());
@@ -34,12 +34,12 @@ impl RunSpec {
         all
     }
 
-    /// Parses the options. Injects [`Self::DEFAULT_FRAGMENTATION`] if none of fragmentation, age and
-    /// memory-from is given.
+    /// Parses the options. Uses [`Self::DEFAULT_FRAGMENTATION`] if none of `fragmentation`, `age`
+    /// and `memory-from` is given.
     ///
     /// # Errors
-    /// A wrong value, or an unknown key.
-    pub fn read(given: Given) -> Result<Self, ConfigError> {
+    /// A value is wrong, or a key is unknown.
+    pub fn read(given: OptionTexts) -> Result<Self, ConfigError> {
         let mut rest = given.clone();
         let says_state = |key: &&str| given.contains(key);
         if !["fragmentation", "age", "memory-from"].iter().any(says_state) {
@@ -52,15 +52,15 @@ impl RunSpec {
         Ok(Self { given, placement, measuring, memory })
     }
 
-    /// Texts as given, by option.
-    pub fn given(&self) -> &Given {
+    /// Texts of the options, as the user wrote them.
+    pub fn given(&self) -> &OptionTexts {
         &self.given
     }
 
-    /// Resolves these options to a run of `workload` under `schemes`.
+    /// Loads the files that these options name, and makes a run of `workload` under `schemes`.
     ///
     /// # Errors
-    /// Options that contradict each other, or files that cannot be read.
+    /// Options contradict each other, or files cannot be read.
     pub fn resolve(
         &self,
         workload: String,
@@ -80,28 +80,29 @@ impl RunSpec {
     }
 }
 
-/// All inputs of a run; equal inputs give equal results.
+/// All inputs of a run. Equal inputs give equal results.
 #[derive(Clone)]
 pub struct ResolvedRun {
-    /// Workload, and its part that runs.
+    /// Workload, and the part of it that runs.
     pub workload: Workload,
-    /// Hardware of the run.
+    /// Simulated machine.
     pub machine: Machine,
-    /// Schemes that are compared.
+    /// Schemes to compare.
     pub schemes: Vec<Composition>,
     /// Memory and operating system.
     pub memory: MemoryState,
     /// Cores and hardware threads.
     pub processors: ProcessorOptions,
-    /// Seed of workload and memory.
+    /// Seed of the random numbers of workload and memory.
     pub seed: u64,
-    /// Warm-up, clock and checks. The default warm-up is a fifth of the run if its length is known. It
-    /// is 0 if the program announces the end of its set-up, because the set-up is never measured.
+    /// Warm-up, clock and checks. The default warm-up is a fifth of the run if its length is known.
+    /// It is 0 if the program announces the end of its set-up, because the set-up is never
+    /// measured.
     pub measuring: MeasuringOptions,
 }
 
 impl ResolvedRun {
-    /// Runs all of a workload under `schemes` on the default machine and memory.
+    /// Creates a run of a whole workload under `schemes`, on the default machine and memory.
     ///
     /// # Panics
     /// If the bundled default machine is invalid.
@@ -117,8 +118,8 @@ impl ResolvedRun {
         }
     }
 
-    /// Canonical form of all inputs except the content of traces, independent of how options were
-    /// spelled. Equal values mean equal runs by one build of the program.
+    /// Returns a canonical form of all inputs, except the content of traces. It does not depend on
+    /// the spelling of options. Equal values mean equal runs by the same build of the program.
     pub fn identity(&self) -> serde_json::Value {
         let Self { workload, machine, schemes, memory, processors, seed, measuring } = self;
         let schemes: Vec<String> = schemes.iter().map(Composition::name).collect();

@@ -1,19 +1,19 @@
-//! Figures of parts of a run: equal slices of the measured part, from which the end of the warm-up is
-//! detected, and windows of a sampled trace. The run loop stops at the beginning and end of each part;
-//! single accesses cause no extra work.
+//! Counts in parts of a run: equal slices of the measured part, from which the end of the warm-up
+//! is detected, and windows of a sampled trace. The run loop stops at the beginning and end of each
+//! part, so single accesses need no extra work.
 
 use std::ops::Sub;
 
 use crate::sampled::Windows;
 use crate::warmup::Slices;
 
-/// Counts from the start of measuring to a moment, or within one part of a run.
+/// Counts from the start of measuring to a moment, or within one part of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) instructions: u64,
     /// Number of cycles; 0 without a clock, as are the next two counts.
     pub(crate) cycles: u64,
-    /// Sum of translation latencies beyond the first-level TLB.
+    /// Sum of the latencies of translations that missed in the first-level TLB.
     pub(crate) translation_cycles: u64,
     /// Cycles in which the run waited for translation. A later tally may attribute a few cycles to
     /// another cause, so this count may fall slightly.
@@ -40,43 +40,43 @@ impl Sub for Tally {
     }
 }
 
-/// Slices and windows of one run.
+/// Slices of the measured part, and windows of a sampled trace, in one run.
 pub(crate) struct Stretches {
     slices: Slices,
     windows: Windows,
 }
 
 impl Stretches {
-    /// `timed` is true for a run with a clock. The first `window_warmup` instructions of each window do
-    /// not count.
+    /// Creates the parts of a run. `timed` is true for a run with a clock. The first
+    /// `window_warmup` instructions of each window do not count.
     pub(crate) fn new(timed: bool, window_warmup: u64) -> Self {
         Self { slices: Slices::new(timed), windows: Windows::new(window_warmup) }
     }
 
-    /// Starts measuring after `done` instructions; counts restart at 0.
+    /// Starts measuring after `done` instructions. The counts must restart at 0.
     pub(crate) fn start_measuring(&mut self, done: u64) {
         self.slices.start(done);
         self.windows.start_measuring(done);
     }
 
-    /// Number of instructions after which the next tally is due.
+    /// Returns the number of instructions after which the next tally is due.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.slices.next().min(self.windows.next())
     }
 
-    /// Takes a tally that is due.
+    /// Records a tally that is due.
     pub(crate) fn reach(&mut self, now: &Tally) {
         self.slices.reach(now);
         self.windows.reach(now);
     }
 
-    /// Ends a window: the recorder skipped instructions here.
+    /// Ends a window, because the recorder skipped instructions here.
     pub(crate) fn gap(&mut self, now: &Tally) {
         self.windows.gap(now);
     }
 
-    /// Ends the run; returns slices and windows.
+    /// Ends the run, and returns slices and windows.
     pub(crate) fn finish(mut self, now: &Tally) -> (Slices, Vec<Tally>) {
         self.reach(now);
         (self.slices, self.windows.finish(now))

@@ -1,13 +1,14 @@
-//! Check that a run has enough translation work to tell schemes apart.
+//! Check that a run needs enough address translation to distinguish schemes.
 
 use perforate_types::{Counters, PageSize};
 
 /// Misses of the second-level TLB per 1,000 instructions below which translation hardly matters. At
-/// about 100 cycles per miss, this is 1 % of the time at one instruction per cycle.
+/// about 100 cycles per miss, they take 1 % of the time at one instruction per cycle.
 const LEAST_MISSES: f64 = 0.1;
 
-/// Note on a run in which schemes can hardly differ: the program touched less than the TLB covers, for
-/// example in its start-up, or missed rarely under every scheme.
+/// Returns a note on a run in which schemes can hardly differ, otherwise `None`. In such a run the
+/// program touched less memory than the TLB covers, for example during its start, or missed rarely
+/// under every scheme.
 pub(crate) fn note(schemes: &[&Counters], tlb_entries: usize) -> Option<String> {
     let all = |name| schemes.iter().filter_map(move |counters| counters.get(name));
     let [touched_bytes, misses] =

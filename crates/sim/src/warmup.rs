@@ -5,15 +5,15 @@ mod slices;
 
 pub(crate) use slices::{Course, Slices};
 
-/// Smallest relative change of a figure that a note mentions.
+/// Smallest relative change of a statistic that a note mentions.
 const LEAST_CHANGE: f64 = 0.01;
 
-/// Name of the figure from which the end of the warm-up is detected.
+/// Returns the name of the statistic from which the end of the warm-up is detected.
 pub(crate) fn figure_name(has_clock: bool) -> &'static str {
     if has_clock { "cycles per instruction" } else { "L2 TLB misses per instruction" }
 }
 
-/// Instructions after which all runs are steady; `None` if some run is not.
+/// Returns the number of instructions after which all runs are steady; `None` if some run is not.
 pub(crate) fn settled_after(courses: &[Course]) -> Option<u64> {
     let after = |course: &Course| match course {
         Course::Steady { after, .. } => Some(*after),
@@ -22,8 +22,8 @@ pub(crate) fn settled_after(courses: &[Course]) -> Option<u64> {
     courses.iter().map(after).collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
 
-/// Note on a measured part that begins with a transient or never settles. Names the scheme with the
-/// largest change. `None` if all changes are small.
+/// Returns a note on a measured part that begins with a transient or never settles. It names the
+/// scheme with the largest change. `None` if all changes are small.
 pub(crate) fn note(
     warmup: u64,
     figure: &str,
@@ -58,7 +58,7 @@ pub(crate) fn note(
     ))
 }
 
-/// Note on the length of a warm-up that was to be detected.
+/// Returns a note on the length of a warm-up that the run had to detect.
 pub(crate) fn detection_note(warmup: u64, figure: &str, detected: bool) -> String {
     if detected {
         return format!(

@@ -1,10 +1,11 @@
-//! Connections between operating systems and hardware in a [`System`](crate::System).
+//! Connections between operating systems and hardware in a [`System`](crate::System), through which
+//! tests can alter updates.
 
 use perforate_mmu::{Attempt, Dimension, Mmu};
 use perforate_schemes::shadow::Shadow;
 use perforate_types::{FormatOperation, Update};
 
-/// Owner of page tables and sender of updates.
+/// Owner of page tables, which sends updates of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// Operating system of the program; the guest's when virtualized.
@@ -19,7 +20,7 @@ impl Side {
     /// Delivers an update of this side to the memory-management unit.
     ///
     /// # Panics
-    /// If the unit has no such side, or if its tables cannot hold the update.
+    /// If the unit has no tables of this owner, or if they cannot represent the update.
     #[inline]
     pub fn deliver(self, update: &Update, mmu: &mut Mmu) {
         match (self, update) {
@@ -36,15 +37,16 @@ impl Side {
     }
 }
 
-/// Observer between operating systems and hardware, which may also alter what passes. Tests use it to
-/// prove that the oracle sees defects. By default, everything passes unchanged.
+/// Observer between operating systems and hardware, which may also alter what passes. Tests use it
+/// to prove that the oracle detects defects. By default, everything passes unchanged.
 pub trait Wiring: Send {
-    /// Passes the tables of one side, before they are composed with the other side's.
+    /// Passes the tables of one owner, before guest and host tables are combined.
     fn tables(&mut self, _side: Side, tables: Box<dyn Dimension>) -> Box<dyn Dimension> {
         tables
     }
 
-    /// Passes the dimension behind the TLBs: one side's tables, or both sides composed.
+    /// Passes the address translation behind the TLBs: native tables, or guest and host tables
+    /// combined.
     fn behind_tlbs(&mut self, dimension: Box<dyn Dimension>) -> Box<dyn Dimension> {
         dimension
     }
@@ -54,16 +56,17 @@ pub trait Wiring: Send {
         side.deliver(update, mmu);
     }
 
-    /// Observes each attempt to translate, successful or not, if translations are checked.
+    /// Observes each attempt to translate, successful or not, in runs that check translations.
     fn translated(&mut self, _attempt: &Attempt<'_>, _mmu: &Mmu) {}
 
-    /// True if a hypervisor with shadow tables sees what its guest writes.
+    /// Returns true if a hypervisor with shadow tables sees this write of its guest to tables or
+    /// registers.
     fn is_followed(&mut self, _operation: &dyn FormatOperation) -> bool {
         true
     }
 }
 
-/// Connections of a system: direct, or through a [`Wiring`].
+/// Connections of a system: direct if `None`, otherwise through a [`Wiring`].
 pub(crate) struct Connections(pub(crate) Option<Box<dyn Wiring>>);
 
 impl Connections {

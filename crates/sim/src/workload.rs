@@ -17,26 +17,27 @@ use crate::{MemoryState, PlacementOptions, SimError, host_memory};
 /// Programs to run, and the number of instructions to skip and to run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Workload {
-    /// A workload with its parameters (`random:size=4G`) or the path of a trace.
+    /// Name of a synthetic workload with its parameters (`random:size=4G`), or the path of a trace.
     pub name: String,
-    /// Threads that share its work; 1 for a trace, which has its recorded threads.
+    /// Number of threads that share the work of a synthetic workload; 1 for a trace, which has its
+    /// recorded threads.
     pub threads: u16,
-    /// Other workloads or traces that run beside it, each as a process of its own.
+    /// Other workloads or traces that run at the same time, each as a separate process.
     pub beside: Vec<String>,
-    /// Instructions of a recording within which its threads run side by side; `None` keeps the recorded
-    /// order.
+    /// Length of a part of the recording, in instructions, within which the turns of its threads
+    /// are simulated in parallel. `None` keeps the recorded order.
     pub side_by_side: Option<u64>,
-    /// Instructions to skip first; their mappings stay.
+    /// Number of instructions to skip at the beginning. The mappings that they make remain.
     pub skip: u64,
-    /// Most instructions to run, warm-up included; `None` for no limit.
+    /// Largest number of instructions to run, including the warm-up; `None` for no limit.
     pub instructions: Option<u64>,
 }
 
 impl Workload {
-    /// Instructions to run of an endless workload without a limit.
+    /// Number of instructions to run of an endless workload without a limit.
     pub const DEFAULT_INSTRUCTIONS: u64 = 20_000_000;
 
-    /// The workload `name` and those beside it, as the options of placement state.
+    /// Creates a workload from its name, and the other programs, threads and limits in the options.
     pub fn new(name: String, placement: &PlacementOptions) -> Self {
         let processors = placement.processors();
         Self {
@@ -49,13 +50,13 @@ impl Workload {
         }
     }
 
-    /// The workload `name`, alone and to its end.
+    /// Creates a workload that runs alone and to its end.
     pub fn named(name: impl Into<String>) -> Self {
         let (name, beside) = (name.into(), Vec::new());
         Self { name, threads: 1, beside, side_by_side: None, skip: 0, instructions: None }
     }
 
-    /// Names of all programs, this workload's first.
+    /// Returns the names of all programs, beginning with this workload's.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.name).chain(&self.beside).map(String::as_str)
     }
@@ -70,15 +71,15 @@ impl Workload {
     }
 }
 
-/// Most instructions of a synthetic workload that can be skipped; generating this many takes some
-/// minutes.
+/// Largest number of instructions of a synthetic workload that can be skipped. Generating this many
+/// takes some minutes.
 const MOST_GENERATED: u64 = 10_000_000_000;
 
-/// Opens the workload for one comparison.
+/// Opens the workload as a source of instructions for one comparison.
 ///
 /// # Errors
-/// No such workload or file, an invalid trace, too many skipped instructions, or too little
-/// memory on this computer.
+/// There is no such workload or file, the trace is invalid, `skip` is too large, or this computer
+/// has too little memory.
 pub fn open_workload(
     workload: &Workload,
     memory: &MemoryState,
@@ -116,7 +117,7 @@ pub fn open_workload(
     })
 }
 
-/// Opens the workload and those beside it, as one source.
+/// Opens the workload and the other programs, and combines them to one source.
 fn open_together(
     workload: &Workload,
     memory: &MemoryState,
@@ -162,7 +163,7 @@ fn open(name: &str, seed: u64) -> Result<Box<dyn Source>, SimError> {
 /// Opens a trace by path or by the name of a bundled trace. Returns the path and the trace.
 ///
 /// # Errors
-/// No such file, with the nearest name or a list of names; or an invalid trace.
+/// There is no such file (the error suggests names), or the trace is invalid.
 pub fn open_trace(name: &str) -> Result<(String, Box<dyn Source>), SimError> {
     let name = bundled::resolve(name);
     let path = perforate_trace::split_format(Path::new(&name)).1;
@@ -174,7 +175,7 @@ pub fn open_trace(name: &str) -> Result<(String, Box<dyn Source>), SimError> {
     Ok((name, source))
 }
 
-/// Suggestion for a name that does not exist.
+/// Returns a suggestion for a name that does not exist.
 fn hint(name: &str) -> String {
     let traces = bundled::all();
     let workloads = || WORKLOADS.iter().map(|workload| workload.name);

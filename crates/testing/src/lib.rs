@@ -1,7 +1,7 @@
-//! For tests of several crates.
+//! Test support for several crates.
 //!
-//! - [`hostile`]: bytes for every reader, as seeds and mutations of them.
-//! - [`sequences`]: odd but valid sequences of program events, and their traces.
+//! - [`hostile`]: malformed input for every reader: seeds, and mutations of them.
+//! - [`sequences`]: unusual but valid sequences of program events, also as traces.
 
 #[cfg(feature = "hostile")]
 pub mod hostile;

@@ -301,101 +301,104 @@ const PREFETCHER: usize = Origin::Prefetcher as usize;
 
 figures! {
     static CORE: CoreInterval, "Run" {
-        /// Instructions measured, warm-up apart.
+        /// Instructions measured, without the warm-up.
         instructions, Count, Listed: |it| it.counts.instructions;
-        /// Cycles they took in the steady state, without the operating system's work.
+        /// Cycles of the measured instructions in the steady state, without the operating system's
+        /// work.
         cycles, Cycles, Listed: |it| it.cycles;
         /// Instructions per cycle.
         ipc, "IPC", Ratio, Listed: |it| (it.counts.instructions, it.cycles);
-        /// Loads timed.
+        /// Loads that the timing model executed.
         loads, Count, Listed: |it| it.counts.loads;
-        /// Stores timed.
+        /// Stores that the timing model executed.
         stores, Count, Listed: |it| it.counts.stores;
-        /// Loads served by a store before them.
+        /// Loads that took their data from an older store (store-to-load forwarding).
         forwarded_loads, Count, Listed: |it| it.counts.forwarded_loads;
-        /// Cycles the front end waited for code.
+        /// Cycles in which the front end waited for code.
         fetch_stall_cycles, Cycles, Listed: |it| it.counts.fetch_stall_cycles;
         /// Mean latency of a load.
         load_average_cycles, Cycles, Listed: |it| (it.counts.load_cycles, it.counts.loads);
-        /// The part of it that is translation.
+        /// Mean latency of address translation per load, a part of `load_average_cycles`.
         load_translation_average_cycles, Cycles, Listed:
             |it| (it.counts.load_translation_cycles, it.counts.loads);
     }
 
     static BRANCHES: Branches, "Run" {
-        /// Branches, where the trace marks them.
+        /// Branches, if the trace marks them.
         branches, Count, Listed: |it| it.seen;
-        /// Branches predicted wrong.
+        /// Branches that were mispredicted.
         branch_mispredictions, Count, Listed: |it| it.mispredicted;
-        /// The same per 1,000 instructions.
+        /// Mispredicted branches per 1,000 instructions.
         branch_mispredictions_mpki, PerKiloInstruction, Listed:
             |it| per_kilo(it.mispredicted, it.instructions);
     }
 
     static TRANSLATION: TranslationStatistics, "Page walks" {
-        /// Cycles that page walkers were occupied.
+        /// Cycles in which page walkers were busy, summed over walkers.
         walk_cycles, Cycles, Table: |it| it.walker_cycles;
-        /// Translations that the first level could not do.
+        /// Translations that missed in the first-level TLB.
         translations_beyond_l1_tlb, Count, Listed: |it| it.translations;
-        /// Their latencies, summed; they overlap with other work and with each other.
+        /// Latencies of translations that missed in the first-level TLB, summed. They overlap with
+        /// other work and with each other.
         translation_cycles, Cycles, Listed: |it| it.cycles;
     }
 
     static WALKER_READS: TranslationStatistics, "Page walks" {
-        /// Reads by page walkers, bitmap reads included.
+        /// Reads by page walkers, including those of hole bitmaps.
         walker_reads, Count, Listed: |it| it.reads_by_level.iter().sum::<u64>();
-        /// Those that the walkers' own cache served.
+        /// Reads by page walkers that hit in the cache that only the walkers use.
         walker_reads_from_walker_cache, Count, Listed: |it| it.reads_by_level[WALKER_CACHE];
-        /// Those that the first-level data cache served.
+        /// Reads by page walkers that hit in the first-level data cache.
         walker_reads_from_l1d, Count, Listed: |it| it.reads_by_level[L1D];
-        /// Those that the second-level cache served.
+        /// Reads by page walkers that hit in the second-level cache.
         walker_reads_from_l2, Count, Listed: |it| it.reads_by_level[L2];
-        /// Those that the last-level cache served.
+        /// Reads by page walkers that hit in the last-level cache.
         walker_reads_from_llc, Count, Listed: |it| it.reads_by_level[LLC];
-        /// Those that memory served.
+        /// Reads by page walkers that were served by main memory.
         walker_reads_from_memory, Count, Listed: |it| it.reads_by_level[MEMORY];
     }
 
     static CACHE: CacheInterval, "Caches and memory" {
         /// Accesses by the program.
         accesses, Count, Listed: |it| it.counts.hits[PROGRAM] + it.counts.misses[PROGRAM];
-        /// Those of them that missed.
+        /// Accesses by the program that missed.
         misses, Count, Listed: |it| it.counts.misses[PROGRAM];
-        /// The same per 1,000 instructions.
+        /// Misses of the program per 1,000 instructions.
         mpki, "MPKI", PerKiloInstruction, Listed:
             |it| per_kilo(it.counts.misses[PROGRAM], it.instructions);
-        /// Accesses to a line that was on its way.
+        /// Accesses to a line that was already being fetched.
         merged_accesses, Count, Listed: |it| it.counts.merges;
         /// Dirty lines written back.
         write_backs, Count, Listed: |it| it.counts.write_backs;
-        /// Lines that a store of another core took away.
+        /// Lines invalidated by a store of another core.
         invalidated_lines, Count, Listed: |it| it.counts.invalidations;
-        /// Share of time in which an MSHR is taken, the mean of all.
+        /// Share of time in which an MSHR is in use, averaged over all MSHRs.
         mshrs_busy, "MSHRs busy", Share, Listed:
             |it| (it.counts.mshr_cycles, it.mshrs * it.cycles);
     }
 
     static STALLS: u64, "Cycle stack" {
-        /// Cycles for which the run waited for address translation: the parts of the cycle stack that
-        /// are translation. What overlaps with something longer is not among them.
+        /// Cycles in which the run waited for address translation: the sum of the parts of the
+        /// cycle stack that are translation. Translation that is hidden behind something longer
+        /// does not count.
         translation_stall_cycles, "cycles of waiting for translation", Cycles, Table: |it| *it;
     }
 
     static OCCUPANCY: Occupancy, "Cycle stack" {
-        /// Share of time in which a page walker is taken, the mean of all.
+        /// Share of time in which a page walker is busy, averaged over all walkers.
         page_walkers_busy, Share, Main: |it| (it.walker_cycles, it.walkers * it.cycles);
-        /// Share of time in which the bus of a memory channel is taken, the mean of all.
+        /// Share of time in which the bus of a memory channel is busy, averaged over all channels.
         dram_busy, "DRAM busy", Share, Listed: |it| (it.bus_cycles, it.channels * it.cycles);
     }
 
     static SHARED_CACHE: CacheInterval, "Caches and memory" {
         /// Accesses by page walkers.
         walker_accesses, Count, Listed: |it| it.counts.hits[WALKER] + it.counts.misses[WALKER];
-        /// Those of them that missed.
+        /// Accesses by page walkers that missed.
         walker_misses, Count, Listed: |it| it.counts.misses[WALKER];
         /// Lines fetched by the prefetcher.
         prefetches, Count, Listed: |it| it.counts.misses[PREFETCHER];
-        /// Those of them that were accessed.
+        /// Prefetched lines that were accessed.
         useful_prefetches, Count, Listed: |it| it.counts.useful_prefetches;
     }
 
@@ -404,11 +407,11 @@ figures! {
         dram_reads, "DRAM reads", Count, Listed: |it| it.reads;
         /// Lines written to memory.
         dram_writes, "DRAM writes", Count, Listed: |it| it.writes;
-        /// Accesses that found their row open.
+        /// DRAM accesses that found their row open.
         dram_row_hits, "DRAM row hits", Count, Listed: |it| it.row_hits;
-        /// Accesses that found another row open.
+        /// DRAM accesses that found another row open.
         dram_row_conflicts, "DRAM row conflicts", Count, Listed: |it| it.row_conflicts;
-        /// Mean latency of a read.
+        /// Mean latency of a DRAM read.
         dram_read_average_cycles, "mean cycles of a DRAM read", Cycles, Listed:
             |it| (it.read_cycles, it.reads);
     }

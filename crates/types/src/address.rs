@@ -15,17 +15,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::PageSize;
 
-/// An address space an [`Address`] can belong to.
+/// Marker of an address space that an [`Address`] belongs to: virtual, guest-physical or physical.
 pub trait Space: 'static {
     /// Short prefix used when an address is printed for debugging.
     const NAME: &'static str;
 }
 
-/// Virtual addresses of a process (guest-virtual when virtualized).
+/// Marker of the virtual addresses of a process (guest-virtual in a virtual machine).
 pub enum Virtual {}
-/// Guest-physical addresses of a virtual machine.
+/// Marker of the guest-physical addresses of a virtual machine.
 pub enum GuestPhysical {}
-/// Physical addresses of the machine.
+/// Marker of the physical addresses of the machine (host-physical under virtualization).
 pub enum Physical {}
 
 impl Space for Virtual {
@@ -44,26 +44,26 @@ pub struct Address<S>(u64, PhantomData<fn() -> S>);
 /// The number of a 4KB page (address ÷ 4096) in address space `S`.
 pub struct PageNumber<S>(u64, PhantomData<fn() -> S>);
 
-/// A byte address of a process.
+/// Virtual byte address of a process.
 pub type VirtualAddress = Address<Virtual>;
-/// A byte address of a virtual machine's memory.
+/// Guest-physical byte address of a virtual machine.
 pub type GuestPhysicalAddress = Address<GuestPhysical>;
-/// A byte address of the machine's memory.
+/// Physical byte address of the machine.
 pub type PhysicalAddress = Address<Physical>;
-/// A 4KB page of a process.
+/// Number of a 4KB virtual page of a process.
 pub type VirtualPage = PageNumber<Virtual>;
-/// A 4KB unit of a virtual machine's memory.
+/// Number of a 4KB guest-physical frame.
 pub type GuestFrame = PageNumber<GuestPhysical>;
-/// A 4KB unit of the machine's memory.
+/// Number of a 4KB frame of the machine's physical memory.
 pub type Frame = PageNumber<Physical>;
 
 impl<S> Address<S> {
-    /// The address with this byte value.
+    /// Creates the address with this value in bytes.
     pub const fn new(value: u64) -> Self {
         Self(value, PhantomData)
     }
 
-    /// The address as a plain number of bytes.
+    /// Value of the address in bytes.
     pub const fn value(self) -> u64 {
         self.0
     }
@@ -78,14 +78,14 @@ impl<S> Address<S> {
         self.0 & (size.bytes() - 1)
     }
 
-    /// The address `bytes` higher.
+    /// Address that is `bytes` higher.
     pub const fn add(self, bytes: u64) -> Self {
         Self::new(self.0 + bytes)
     }
 }
 
 impl<S> PageNumber<S> {
-    /// The page with this number.
+    /// Creates the page with this number (address ÷ 4096).
     pub const fn new(number: u64) -> Self {
         Self(number, PhantomData)
     }
@@ -100,7 +100,7 @@ impl<S> PageNumber<S> {
         Address::new(self.0 << 12)
     }
 
-    /// The page `pages` 4KB pages higher.
+    /// Page that is `pages` 4KB pages higher.
     pub const fn add(self, pages: u64) -> Self {
         Self::new(self.0 + pages)
     }

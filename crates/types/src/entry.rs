@@ -6,9 +6,9 @@ use crate::{Frame, PageSize, Permissions};
 
 /// One 64-bit entry of an x86-64 page table, at any level.
 ///
-/// Bits: P 0, R/W 1, U/S 2, A 5, D 6, PS 7, address 51:12, NX 63. A 2MB page-directory entry
-/// leaves address bits 20:12 unused; bit 12 is PAT there, so the eight-bit hole filter of a
-/// perforated page lives in bits 20:13 (P §IV.B, SPEC P-1). Filter 0 is an ordinary 2MB page.
+/// Bits: P 0, R/W 1, U/S 2, A 5, D 6, PS 7, address 51:12, NX 63. A 2MB page-directory entry leaves
+/// address bits 20:12 unused. Bit 12 is PAT in such an entry, so bits 20:13 have the eight-bit hole
+/// filter of a perforated page (P §IV.B). An ordinary 2MB page has filter 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PageTableEntry(u64);
 
@@ -32,18 +32,18 @@ impl PageTableEntry {
         Self(bits)
     }
 
-    /// The 64-bit value as stored in memory.
+    /// 64-bit value of the entry as stored in memory.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// An entry that points to the table node in `frame`. It allows every access: the leaf
-    /// restricts permissions.
+    /// Non-leaf entry that points to the page-table node in `frame`. It allows every access,
+    /// because only leaves restrict permissions.
     pub const fn table(frame: Frame) -> Self {
         Self(PRESENT | WRITABLE | USER | (frame.number() << 12))
     }
 
-    /// A leaf entry that maps the page of `size` starting at `frame`.
+    /// Leaf entry that maps the page of `size` starting at `frame`.
     ///
     /// # Panics
     /// If `frame` is not aligned to `size`.
@@ -54,12 +54,13 @@ impl PageTableEntry {
         Self(PRESENT | large | (frame.number() << 12)).with_permissions(permissions)
     }
 
-    /// A 2MB leaf with a hole filter: bit *r* set when 256KB region *r* has a hole.
+    /// Leaf entry of a perforated 2MB page. Bit *r* of `filter` is set if 256KB region *r* has a
+    /// hole.
     pub fn perforated(block: Frame, permissions: Permissions, filter: u8) -> Self {
         Self::leaf(block, PageSize::Size2M, permissions).with_filter(filter)
     }
 
-    /// This entry with its permissions replaced.
+    /// Copy of this entry with other permissions.
     pub const fn with_permissions(self, permissions: Permissions) -> Self {
         let mut bits = self.0 & !(WRITABLE | USER | NO_EXECUTE);
         if permissions.write {
@@ -74,12 +75,12 @@ impl PageTableEntry {
         Self(bits)
     }
 
-    /// This 2MB entry with its hole filter replaced.
+    /// Copy of this 2MB entry with another hole filter.
     pub const fn with_filter(self, filter: u8) -> Self {
         Self((self.0 & !FILTER) | ((filter as u64) << FILTER_SHIFT))
     }
 
-    /// This entry with the accessed bit set, and the dirty bit too if `write`.
+    /// Copy of this entry with the accessed bit set, and with the dirty bit set if `write`.
     pub const fn with_accessed(self, write: bool) -> Self {
         Self(self.0 | ACCESSED | if write { DIRTY } else { 0 })
     }
@@ -113,7 +114,8 @@ impl PageTableEntry {
         }
     }
 
-    /// Frame of the node that a table entry points to, or frame that a 4KB leaf maps.
+    /// Frame in the address field: the node that a non-leaf entry points to, or the frame of a 4KB
+    /// leaf.
     pub const fn frame(self) -> Frame {
         Frame::new((self.0 & ADDRESS) >> 12)
     }

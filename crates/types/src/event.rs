@@ -96,7 +96,7 @@ pub enum ProgramEvent {
         /// Advice that the program gives.
         advice: Advice,
     },
-    /// mremap: moves or resizes the mapping at `from`, which then lies at `to`.
+    /// mremap: resizes the mapping at `from` or moves it to `to`.
     Remap {
         /// First byte before the move.
         from: VirtualAddress,
@@ -107,7 +107,7 @@ pub enum ProgramEvent {
         /// New length in bytes.
         to_length: u64,
     },
-    /// brk: moves the end of the heap, which then spans `start..end`.
+    /// brk: moves the end of the heap. Afterwards, the heap spans `start..end`.
     Brk {
         /// First byte of the heap; never changes within a process image.
         start: VirtualAddress,
@@ -134,9 +134,9 @@ pub enum ProgramEvent {
     },
     /// The program begins another phase of its work.
     Phase {
-        /// Name that the program gives to the phase.
+        /// Name of the phase, chosen by the program.
         name: String,
-        /// Figures that the program reports at this point, by name.
+        /// Names and values of figures that the program reports at this point.
         figures: Vec<(String, u64)>,
     },
     /// Context switch: the instructions that follow belong to this process and thread.

@@ -42,7 +42,7 @@ impl CounterUnit {
     }
 }
 
-/// Places where reports show a counter, besides the list of all counters.
+/// Tables of a report that show a counter. The list of all counters shows every counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prominence {
     /// In the list of all counters only.
@@ -53,16 +53,17 @@ pub enum Prominence {
     Main,
 }
 
-/// Membership in a stacked chart: the counter is one part of a whole.
+/// Membership in a stacked chart: the counter is one part of a total, such as one level of the page
+/// table in all reads of walks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Name of the whole, the same for all its parts.
+    /// Name of the total, such as `walk_references`. All parts of a total have the same `whole`.
     pub whole: &'static str,
-    /// Name among the parts of the whole.
+    /// Name of this part among the parts of the total, such as `level4`.
     pub key: Cow<'static, str>,
-    /// Label beside the other parts.
+    /// Label of this part in the chart's legend.
     pub label: Cow<'static, str>,
-    /// Colour in reports, named by its meaning, such as `level1`.
+    /// Name of the part's colour in reports, by its meaning, such as `level1`.
     pub colour: Cow<'static, str>,
 }
 
@@ -75,13 +76,13 @@ pub struct Counter {
     pub label: Cow<'static, str>,
     /// Unit of the value.
     pub unit: CounterUnit,
-    /// Heading that lists the counter.
+    /// Heading under which lists show the counter.
     pub group: &'static str,
     /// Meaning of the counter, in a line or two.
     pub meaning: Cow<'static, str>,
-    /// Places where reports show the counter.
+    /// Tables of a report that show the counter.
     pub prominence: Prominence,
-    /// Place in a stacked chart, if the counter has one.
+    /// Membership in a stacked chart; `None` if no chart contains the counter.
     pub part: Option<Part>,
 }
 
@@ -90,7 +91,8 @@ pub fn spaced(id: &str) -> String {
     id.replace('_', " ")
 }
 
-/// One line of a table: a counter, and its value in a source of type `S`.
+/// One line of a table of counters: the description of a counter, and a function that reads its
+/// value from a source of type `S`.
 pub struct Figure<S> {
     /// Name in results files.
     pub id: &'static str,
@@ -98,13 +100,14 @@ pub struct Figure<S> {
     pub label: Option<&'static str>,
     /// Unit of the value.
     pub unit: CounterUnit,
-    /// Heading that lists the counter.
+    /// Heading under which lists show the counter.
     pub group: &'static str,
     /// Meaning of the counter: the lines of its doc comment.
     pub meaning: &'static [&'static str],
-    /// Places where reports show the counter.
+    /// Tables of a report that show the counter.
     pub prominence: Prominence,
-    /// Place in a stacked chart: name of the whole, label of the part, and its colour.
+    /// Membership in a stacked chart: name of the total, label of the part, and colour of the part.
+    /// `None` if no chart contains the counter.
     pub part: Option<(&'static str, &'static str, &'static str)>,
     /// Reads the value from the source.
     pub value: fn(&S) -> CounterValue,
@@ -140,7 +143,7 @@ impl Counters {
     /// Sets every counter of a table to its value in `source`.
     ///
     /// # Panics
-    /// If a counter of one of these names is set already: each counter has one source.
+    /// If one of these counters is already set, because each counter has exactly one source.
     pub fn record<S>(&mut self, figures: &[Figure<S>], source: &S) {
         for figure in figures {
             self.set(figure.id, (figure.value)(source));

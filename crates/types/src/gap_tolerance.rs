@@ -12,21 +12,21 @@ use crate::PageSize;
 
 /// Size of a GT-PDE or P-GT-PDE, in bytes.
 pub const GT_PDE_BYTES: u64 = 16;
-/// B-blocks of a slice, with one bit each in a selection bitmap.
+/// Number of B-blocks in a slice; a selection bitmap has one bit for each.
 pub const SLICE_BLOCKS: u32 = 64;
-/// Virtual blocks of a superpage; also the number of set bits in a selection bitmap.
+/// Number of virtual blocks in a superpage; also the number of set bits in a selection bitmap.
 pub const SUPERPAGE_BLOCKS: u32 = 32;
-/// Size in frames of the chunk inside which two slices can share an entry: 128MB, six bits of 2MB
-/// (G §3.6).
+/// Size of a memory chunk in frames: 128MB. Both slices of a paired entry must be in the same
+/// aligned chunk, because their addresses may differ only in six bits (G §3.6).
 pub const CHUNK_FRAMES: u64 = (128 << 20) / 4096;
 
 /// A mode of page directories with gap-tolerant entries: a row of G Table 3 with GT = 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct GapTolerance {
-    /// Field BS: a B-block has 2^BS frames.
+    /// Field BS of the register: a B-block has 2^BS frames.
     block_order: u8,
-    /// Field P: an entry maps two superpages.
+    /// Field P of the register: true if an entry maps two superpages.
     paired: bool,
 }
 
@@ -68,7 +68,7 @@ impl GapTolerance {
     pub const ALL: [Self; 5] =
         [Self::SINGLE_1M, Self::SINGLE_2M, Self::SINGLE_4M, Self::PAIRED_2M, Self::PAIRED_4M];
 
-    /// The mode with B-blocks of 2^`order` frames.
+    /// Mode with B-blocks of 2^`order` frames, and with paired entries if `paired`.
     ///
     /// # Errors
     /// [`ControlError::BlockSize`] if G Table 3 has no such mode.
@@ -97,7 +97,7 @@ impl GapTolerance {
         }
     }
 
-    /// The value of GTPTCR.
+    /// Value of GTPTCR for this mode.
     pub const fn control(self) -> u64 {
         1 | (self.paired as u64) << 1 | (self.block_order as u64) << 2
     }
@@ -127,7 +127,8 @@ impl GapTolerance {
         self.block_frames() * SUPERPAGE_BLOCKS as u64
     }
 
-    /// 4KB pages of an entry's one or two superpages. An entry is aligned to this number.
+    /// Number of 4KB pages that an entry maps: one superpage, or two if paired. The mapped range is
+    /// aligned to this number.
     pub const fn entry_pages(self) -> u64 {
         self.superpage_pages() << self.paired as u32
     }
@@ -142,8 +143,8 @@ impl GapTolerance {
         (self.directory_bytes() / PageSize::Size4K.bytes()).trailing_zeros()
     }
 
-    /// Bytes of a page-directory node per 2MB of address space: an entry of a level-1 node and its
-    /// zero padding (G §3.5).
+    /// Bytes of a page-directory node per 2MB of address space. If a 2MB region has 4KB pages,
+    /// these bytes are a pointer to a level-1 node, followed by zero padding (G §3.5).
     pub const fn directory_bytes_per_region(self) -> u64 {
         self.directory_bytes() / 512
     }

@@ -75,7 +75,7 @@ impl HoleSet {
         }
     }
 
-    /// Holes of either set. P §V combines guest and host holes this way.
+    /// Union of two sets. P §V combines the holes of guest and host this way.
     pub fn union(&self, other: &Self) -> Self {
         let mut words = self.words;
         for (word, more) in words.iter_mut().zip(other.words) {
@@ -84,7 +84,7 @@ impl HoleSet {
         Self { words }
     }
 
-    /// Holes of `self` that are not in `other`.
+    /// Difference of two sets: holes of `self` that are not in `other`.
     pub fn minus(&self, other: &Self) -> Self {
         let mut words = self.words;
         for (word, fewer) in words.iter_mut().zip(other.words) {

@@ -34,7 +34,7 @@ pub enum Branch {
 }
 
 impl Branch {
-    /// All kinds. A kind's index is its value `as u8`.
+    /// All kinds of control transfer. `kind as u8` is the index of a kind in this array.
     pub const ALL: [Self; 7] = [
         Self::None,
         Self::Conditional,
@@ -64,7 +64,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All classes. A class's index is its value `as u8`.
+    /// All classes of computation. `class as u8` is the index of a class in this array.
     pub const ALL: [Self; 5] =
         [Self::Integer, Self::Multiply, Self::Divide, Self::Float, Self::Serializing];
 }
@@ -76,8 +76,8 @@ pub struct Instruction {
     pub ip: VirtualAddress,
     /// Registers read; unused places are 0.
     pub sources: [Register; 4],
-    /// Bit *i* is set if `sources[i]` is not used to compute an address. The instruction's loads
-    /// and stores do not wait for that register. 0 if the trace does not record this.
+    /// Bit *i* is set if `sources[i]` is not used to compute an address, so the instruction's loads
+    /// and stores need not wait for that register. 0 if the trace does not record this.
     pub data_sources: u8,
     /// Registers written; unused places are 0.
     pub destinations: [Register; 2],
@@ -144,8 +144,8 @@ impl Chunk {
         self.instructions.is_empty() && self.events.is_empty()
     }
 
-    /// Index of the first instruction of the phase called `phase`, if the phase begins in this
-    /// chunk.
+    /// Index of the first instruction of the phase called `phase`; `None` if the phase does not
+    /// begin in this chunk.
     pub fn phase_start(&self, phase: &str) -> Option<usize> {
         let begins = |event: &ProgramEvent| match event {
             ProgramEvent::Phase { name, .. } => name == phase,
@@ -165,8 +165,9 @@ impl Chunk {
         self.accesses.extend_from_slice(accesses);
     }
 
-    /// The accesses, grouped into runs of one process each. `process` is the running process: at
-    /// first that of the chunk's beginning, and that of its end once the iterator is exhausted.
+    /// Returns the accesses in program order, in groups of the same process. At the call, `process`
+    /// must be the process that runs at the start of the chunk. After the last group, it is the
+    /// process that runs at the end.
     pub fn accesses_by_process<'a>(
         &'a self,
         process: &'a mut ProcessId,

@@ -5,18 +5,20 @@ use std::borrow::Cow;
 /// Role of a scheme in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemeRole {
-    /// 4KB pages, the baseline of the other schemes.
+    /// 4KB pages: the baseline that other schemes are compared with.
     Base,
-    /// Large pages as in current systems.
+    /// Large pages as in today's operating systems, such as transparent huge pages.
     Conventional,
-    /// Large pages on unfragmented memory. Reports give the share of this speed that other schemes
-    /// reach.
+    /// Large pages on unfragmented memory, an upper bound. Reports give the share of its speed that
+    /// other schemes reach.
     Ideal,
-    /// Translation that takes no time. Reports give the time that other schemes would save at best.
+    /// Translation that takes no time, an upper bound. Reports give the share of a scheme's run
+    /// time that free translation would save.
     Free,
-    /// The subject of headlines.
+    /// Scheme that a paper proposes. The headline of a report is about it.
     Proposal,
-    /// The proposal in another form: the subject of headlines if the proposal itself was not run.
+    /// Variant of the proposal. The headline of a report is about it if the proposal itself was not
+    /// run.
     Variant,
     /// Any scheme without one of these roles.
     Other,
@@ -27,12 +29,13 @@ pub enum SchemeRole {
 pub struct SchemeFacts {
     /// Name in results files.
     pub name: Cow<'static, str>,
-    /// Alternative names, such as those of curves.
+    /// Alternative names of the scheme, such as those of a paper's curves.
     pub other_names: Vec<String>,
-    /// Colour in reports, named by its meaning.
+    /// Name of the scheme's colour in reports.
     pub colour: Cow<'static, str>,
-    /// Role in a comparison.
+    /// Role of the scheme in a comparison.
     pub role: SchemeRole,
-    /// Setting that enables the scheme on current systems; `None` for a proposal.
+    /// Setting that enables the scheme on current systems; `None` if no current system has the
+    /// scheme.
     pub setting: Option<Cow<'static, str>>,
 }

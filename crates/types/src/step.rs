@@ -1,10 +1,10 @@
-//! The steps of one translation, without time. The MMU appends steps; the timing model turns steps
-//! into cycles.
+//! The steps of the hardware in one address translation, without their timing. The MMU appends
+//! steps; the timing model turns steps into cycles.
 
 use crate::PhysicalAddress;
 
-/// A structure that caches translations. Its entries are numbered slots, so that the timing model
-/// can tell when a fill in flight arrives.
+/// A hardware structure that caches translations. Its entries have slot numbers, so the timing
+/// model can tell when the fill of a slot completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Unit {
@@ -14,15 +14,16 @@ pub enum Unit {
     L1InstructionTlb,
     /// Second-level TLB, for data and code.
     L2Tlb,
-    /// Page-walk caches, all levels; the guest's if virtualized.
+    /// Page-walk caches of all levels; in a virtual machine, those for the guest's tables.
     WalkCache,
-    /// Page-walk caches of the host's tables.
+    /// Page-walk caches for the host's tables.
     HostWalkCache,
-    /// TLB of guest-physical addresses, if it is a separate structure.
+    /// TLB of guest-physical addresses (gPA→hPA), if it is a separate structure.
     NestedTlb,
-    /// A mechanism's own cache beside the second-level TLB; the guest's if virtualized.
+    /// Cache of a mechanism, such as a range TLB, that is looked up in parallel with the
+    /// second-level TLB. In a virtual machine, the guest's.
     BesideL2,
-    /// A mechanism's own cache of guest-physical translations, beside the second-level TLB.
+    /// Cache of a host's mechanism, such as a range TLB, that translates guest-physical addresses.
     HostBesideL2,
 }
 
@@ -30,7 +31,8 @@ impl Unit {
     /// Number of units, for arrays indexed by `unit as usize`.
     pub const COUNT: usize = 8;
 
-    /// A mechanism's own cache beside the second-level TLB, in the dimension of `purpose`.
+    /// Cache of a mechanism, such as a range TLB: the host's if `purpose` is one of nested
+    /// translation, otherwise the native or guest's one.
     pub const fn beside_l2(purpose: Purpose) -> Self {
         if purpose.is_host() { Self::HostBesideL2 } else { Self::BesideL2 }
     }
@@ -41,11 +43,12 @@ impl Unit {
     }
 }
 
-/// Declares all purposes: variant, variant of the second dimension, id, name beside other purposes,
-/// label. The purposes of the second dimension follow the others, in the same order.
+/// Declares [`Purpose`]. Each line has a variant, its counterpart in nested translation (gPA→hPA),
+/// its name in counters, its name in charts, and a label. In the enum, all counterparts follow the
+/// first variants in the same order.
 macro_rules! purposes {
     ($($(#[$doc:meta])* $own:ident, $host:ident, $id:literal, $name:literal, $label:literal;)*) => {
-        /// Reason for a step.
+        /// Reason for a step: the translation that is looked up, or the entry that is read.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Purpose {
@@ -53,7 +56,8 @@ macro_rules! purposes {
             $(
                 $(#[$doc])*
                 ///
-                /// Of the second dimension, guest-physical to physical addresses.
+                /// This variant is for nested translation, from guest-physical to physical
+                /// addresses.
                 $host,
             )*
         }
@@ -73,7 +77,7 @@ macro_rules! purposes {
                 }
             }
 
-            /// Name beside other purposes in tables and charts.
+            /// Short name of the purpose in tables and charts.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$own => $name,)*
@@ -89,7 +93,7 @@ macro_rules! purposes {
                 }
             }
 
-            /// The entry that is read, in words, without naming the dimension.
+            /// Name of the entry that is read, which is equal for native, guest and host tables.
             pub const fn label(self) -> &'static str {
                 match self {
                     $(Self::$own | Self::$host => $label,)*
@@ -100,9 +104,9 @@ macro_rules! purposes {
 }
 
 purposes! {
-    /// The page's translation.
+    /// The translation of the page: look-ups of TLBs and walk caches, and fills of TLBs.
     Page, HostPage, "page", "page", "entry";
-    /// The hole bitmap (P-4 cases 3–6).
+    /// The hole bitmap of a perforated page (P §IV.D, cases 3–6).
     Bitmap, HostBitmap, "bitmap", "bitmap", "bitmap line";
     /// A level-4 entry (PML4E).
     Level4, HostLevel4, "level4", "level 4", "level-4 entry";
@@ -112,24 +116,26 @@ purposes! {
     Level2, HostLevel2, "level2", "level 2", "level-2 entry";
     /// A level-1 entry (PTE).
     Level1, HostLevel1, "level1", "level 1", "level-1 entry";
-    /// The shadow level-2 entry of a perforated page.
+    /// The shadow level-2 entry of a perforated page, which points to the level-1 node of its
+    /// holes.
     Shadow, HostShadow, "shadow", "shadow", "shadow level-2 entry";
     /// The level-1 entry of a hole.
     Hole, HostHole, "hole", "hole", "hole's level-1 entry";
-    /// A mechanism's own table, which fills the mechanism's unit beside the second-level TLB.
+    /// A table of a mechanism, such as a range table. Its entries are filled into the mechanism's
+    /// cache ([`Unit::BesideL2`]).
     OwnTable, HostOwnTable, "own_table", "own table", "table";
 }
 
 impl Purpose {
-    /// True if the step belongs to the second dimension, guest-physical to physical addresses.
+    /// True if the step belongs to nested translation, from guest-physical to physical addresses.
     pub const fn is_host(self) -> bool {
         self as usize >= Self::OWN
     }
 
-    /// This purpose in the second dimension.
+    /// Counterpart of this purpose in nested translation.
     ///
     /// # Panics
-    /// If the purpose belongs to the second dimension already.
+    /// If the purpose belongs to nested translation already.
     #[inline]
     pub const fn of_host(self) -> Self {
         assert!(!self.is_host(), "there is no third dimension");
@@ -140,7 +146,7 @@ impl Purpose {
 /// An action of the translation hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A look-up that found `slot`.
+    /// A look-up that found the entry in `slot`.
     Hit {
         /// Structure that was looked up.
         unit: Unit,
@@ -160,11 +166,11 @@ pub enum Action {
     /// Comparison of an address with BASE and LIMIT of a direct segment, and look-up in its escape
     /// filter (D §III).
     Check,
-    /// Location of the page's B-block in the selection bitmap of a gap-tolerant entry (G §3.7). For
-    /// an entry just read, the purpose is that of the read. For an entry in the walk cache of
-    /// level-2 entries, the purpose is the page.
+    /// Selection of the page's B-block by the bitmap of a gap-tolerant entry (G §3.7). If the walk
+    /// has just read the entry, the step has the purpose of that read. If the level-2 walk cache
+    /// held it, the purpose is [`Purpose::Page`] or [`Purpose::HostPage`].
     Select,
-    /// Fill of an entry, which is usable when all stages so far are done.
+    /// Fill of an entry. The entry is usable when all stages so far are done.
     Fill {
         /// Structure that was filled.
         unit: Unit,
@@ -173,7 +179,7 @@ pub enum Action {
     },
 }
 
-/// An action with its stage and purpose.
+/// An action of the hardware, with its stage and purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Steps of one stage run in parallel; the next stage starts when all are done.
@@ -188,30 +194,32 @@ pub struct Step {
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
     list: Vec<Step>,
-    /// True if steps are only counted, not listed.
+    /// True if steps are only counted and not stored.
     counts_only: bool,
-    /// Stage of the next step that starts after all earlier steps.
+    /// Stage of the next step that does not run in parallel with the previous one.
     next_stage: u8,
     /// Steps off the critical path: no access waits for these.
     background: Vec<Step>,
-    /// Nesting depth of background sections: the number open now.
+    /// Number of background sections that are open; sections may be nested.
     in_background: u8,
     background_reads: u8,
     reads: [u8; Purpose::COUNT],
-    /// Purposes with reads: bit `purpose as u32`.
+    /// Set of the purposes with at least one read, as bits `1 << purpose as u32`.
     read_purposes: u32,
     checks: u8,
     gap_tolerant: GapTolerantSteps,
 }
 
-/// Work on gap-tolerant entries in one translation, in both dimensions together.
+/// Work on gap-tolerant entries in one translation (G §3). A nested translation counts guest and
+/// host together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GapTolerantSteps {
-    /// B-blocks located in selection bitmaps.
+    /// Number of B-blocks selected by the bitmaps of entries.
     pub selections: u8,
-    /// B-blocks located in entries that the walk cache held, out of `selections`.
+    /// Number of `selections` by entries that the walk cache held.
     pub cached_selections: u8,
-    /// Reads that fell on the padding behind an entry of a level-1 node (G §3.5).
+    /// Number of reads that hit the zero padding behind an entry that points to a level-1 node (G
+    /// §3.5).
     pub padding_reads: u8,
 }
 
@@ -245,7 +253,7 @@ impl Steps {
     /// Removes all steps and zeroes the counts.
     #[inline]
     pub fn clear(&mut self) {
-        // Every step has a stage, so an empty list of stages has nothing to clear.
+        // The first step makes `next_stage` positive, so at 0 there is nothing to clear.
         if self.next_stage > 0 {
             self.clear_all();
         }
@@ -275,7 +283,8 @@ impl Steps {
         &self.list
     }
 
-    /// Opens a background section: until [`Self::end_background`], no access waits for the steps.
+    /// Opens a background section: steps added before [`Self::end_background`] are off the critical
+    /// path.
     pub fn begin_background(&mut self) {
         self.in_background += 1;
     }
@@ -314,19 +323,19 @@ impl Steps {
         })
     }
 
-    /// Number of comparisons with direct segments.
+    /// Number of comparisons with the registers of direct segments.
     #[inline]
     pub fn checks(&self) -> u8 {
         self.checks
     }
 
-    /// Work on gap-tolerant entries.
+    /// Counts of the work on gap-tolerant entries.
     #[inline]
     pub fn gap_tolerant(&self) -> GapTolerantSteps {
         self.gap_tolerant
     }
 
-    /// Records that the last read fell on padding (G §3.5).
+    /// Records that the last read hit the zero padding of a page directory (G §3.5).
     #[inline]
     pub fn record_padding_read(&mut self) {
         self.gap_tolerant.padding_reads += 1;

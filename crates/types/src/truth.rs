@@ -3,8 +3,8 @@
 
 use crate::{Frame, PageRun, Permissions};
 
-/// A change of the intended mapping. It is the same for every mechanism: a large page that is split
-/// in place changes tables but no truth.
+/// A change of the intended mapping from pages to frames. It does not depend on the format of the
+/// tables: splitting a large page in place, for example, changes tables but no mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truth {
     /// Maps consecutive unmapped pages to consecutive frames.

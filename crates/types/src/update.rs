@@ -1,21 +1,23 @@
-//! Messages of the operating system: changes of the intended mapping, writes to tables and
+//! Messages from the operating system: changes of the intended mapping, writes to tables and
 //! registers, and invalidations of cached translations.
 
 use std::ops::Range;
 
 use crate::{FormatOperation, GapTolerance, PageSize, SpaceId, TableOperation, Truth, VirtualPage};
 
-/// Invalidation of cached translations after a change (P §IV.E, SPEC P-5).
+/// Invalidation of cached translations after a change (P §IV.E).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shootdown {
-    /// Invalidates the 4KB translation of `page`: ordinary, generated, or of a hole.
+    /// Invalidates the 4KB translation of `page`: of a 4KB page, of a hole, or generated from the
+    /// entry of a perforated page.
     Page {
         /// Address space of the translation.
         space: SpaceId,
         /// The 4KB page that it translates.
         page: VirtualPage,
     },
-    /// Invalidates the entry of `size` that covers `page` (2M: ordinary or perforated).
+    /// Invalidates the entry of `size` that covers `page`. A 2MB entry may be ordinary or
+    /// perforated.
     Large {
         /// Address space of the entry.
         space: SpaceId,
@@ -31,7 +33,7 @@ pub enum Shootdown {
         /// The 4KB sub-page.
         page: VirtualPage,
     },
-    /// Invalidates the gap-tolerant entry at `page` and all 4KB translations made with the entry.
+    /// Invalidates the gap-tolerant entry at `page` and all 4KB translations generated from it.
     Superpage {
         /// Address space of the entry.
         space: SpaceId,
@@ -72,15 +74,16 @@ impl Shootdown {
     }
 }
 
-/// One message of the operating system. Messages arrive in the order in which it issued them.
+/// One message from the operating system. The order of messages is the order of the changes.
 #[derive(Clone, Debug)]
 pub enum Update {
-    /// A change of the intended mapping. The oracle receives no other message.
+    /// A change of the intended mapping. The oracle, which checks every translation, receives only
+    /// these messages.
     Truth(Truth),
-    /// A change of page tables, separate from other formats so that an ordinary fault allocates no
-    /// memory on the heap.
+    /// A write to page tables. It is a separate variant because `Format` would need a heap
+    /// allocation for every page fault.
     Table(TableOperation),
-    /// A change of a mechanism's own tables or registers.
+    /// A write to tables or registers in a mechanism's own format.
     Format(Box<dyn FormatOperation>),
     /// An invalidation of cached translations.
     Shootdown(Shootdown),

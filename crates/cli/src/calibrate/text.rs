@@ -1,4 +1,4 @@
-//! The text that `perforate calibrate` prints.
+//! Text output of `perforate calibrate`.
 
 use std::path::Path;
 
@@ -6,44 +6,28 @@ use perforate_host::calibrate::{Calibration, Quantity};
 use perforate_host::validate::Spread;
 use perforate_report::text::wrapped;
 
+use crate::machine_text::{TableLayout, processor_name};
 use crate::output::{COLUMNS, notes};
 
-/// Width of a name.
-const NAME: usize = 38;
-/// Width of a measured value with its spread.
-const MEASURED: usize = 32;
-/// Width of a value of the machine file.
-const VALUE: usize = 13;
+/// Columns: quantity, measured value with its spread, values of the machine file.
+const TABLE: TableLayout = TableLayout { name: 38, measured: 32, value: 13 };
 
 /// The whole text.
 pub fn text(found: &Calibration, file: &Path) -> String {
-    let processor = &found.processor;
-    let name = if processor.name.is_empty() { "unknown processor" } else { &processor.name };
-    let mut text = format!(
-        "{name}{}\n\n{}",
-        if processor.is_virtual() { format!(" ({})", processor.hypervisor) } else { String::new() },
-        head(["median (least–most)", "before", "in the file"]),
-    );
-    for quantity in &found.quantities {
-        text += &line(quantity);
-    }
-    text += &format!(
-        "\nThe same chases, nanoseconds a load{}\n{}",
-        if processor.is_virtual() {
-            format!(" (simulated: {})", found.assumption)
-        } else {
-            String::new()
-        },
-        head(["measured", "simulated", "ratio"]),
-    );
+    let mut text = processor_name(&found.processor) + "\n\n";
+    text += &TABLE.line("", "median (least–most)", ["before", "in the file"]);
+    found.quantities.iter().for_each(|quantity| text += &line(quantity));
+    let assumption = match found.processor.is_virtual() {
+        true => format!(" (simulated: {})", found.assumption),
+        false => String::new(),
+    };
+    text += &format!("\nThe same chases, nanoseconds a load{assumption}\n");
+    text += &TABLE.line("", "measured", ["simulated", "ratio"]);
     for check in &found.checks {
         let measured = check.measured_ns.map_or("–".into(), |ns| spread(&ns, "ns"));
         let ratio = check.ratio().map_or("–".into(), |ratio| format!("{ratio:.2}"));
         let simulated = format!("{:.1}", check.simulated_ns);
-        text += &format!(
-            "{:<NAME$}{measured:>MEASURED$}{simulated:>VALUE$}{ratio:>VALUE$}\n",
-            check.name
-        );
+        text += &TABLE.line(&check.name, &measured, [simulated, ratio]);
     }
     let verdict = if found.is_too_noisy() {
         "This machine is too noisy now: more than a third of the quantities spread over half of \
@@ -66,11 +50,6 @@ pub fn text(found: &Calibration, file: &Path) -> String {
     text + notes(&all, COLUMNS).as_str()
 }
 
-/// The headings of a table, over the names nothing.
-fn head([measured, before, after]: [&str; 3]) -> String {
-    format!("{:<NAME$}{measured:>MEASURED$}{before:>VALUE$}{after:>VALUE$}\n", "")
-}
-
 fn line(quantity: &Quantity) -> String {
     let unit = quantity.unit;
     let measured = match quantity.measured {
@@ -78,15 +57,10 @@ fn line(quantity: &Quantity) -> String {
         Some(measured) => spread(&measured, unit),
         None => "–".into(),
     };
-    // A value that is not what was measured has its own unit, in its key.
+    // The key of this value, which is not the measured one, names its unit.
     let shown = if quantity.key == Some("walker.read_overhead_cycles") { "" } else { unit };
     let value = |value: Option<f64>| value.map_or(String::new(), |value| with_unit(value, shown));
-    format!(
-        "{:<NAME$}{measured:>MEASURED$}{:>VALUE$}{:>VALUE$}\n",
-        quantity.name,
-        value(quantity.before),
-        value(quantity.value)
-    )
+    TABLE.line(&quantity.name, &measured, [value(quantity.before), value(quantity.value)])
 }
 
 fn spread(spread: &Spread, unit: &str) -> String {
@@ -105,7 +79,7 @@ fn with_unit(value: f64, unit: &str) -> String {
     if unit == "bytes" { amount(value) } else { digits(value) }
 }
 
-/// Bytes in the unit that reads best.
+/// A size in the larger of the units that fit.
 fn amount(bytes: f64) -> String {
     match bytes {
         bytes if bytes >= 1048576.0 => format!("{}M", digits(bytes / 1048576.0)),
@@ -128,7 +102,7 @@ mod tests {
 
     #[test]
     fn headings_do_not_touch() {
-        let line = head(["median (least–most)", "before", "in the file"]);
+        let line = TABLE.line("", "median (least–most)", ["before", "in the file"]);
         assert!(line.ends_with("median (least–most)       before  in the file\n"), "{line}");
     }
 

@@ -1,8 +1,7 @@
-//! `perforate experiment`.
+//! `perforate experiment`: tables and figures of the papers.
 
 mod run;
 mod shards;
-mod verdicts;
 
 use std::path::PathBuf;
 
@@ -12,7 +11,7 @@ use perforate_config::{Count, suggestion};
 use perforate_experiment::{Experiment, ExperimentOptions, Shard};
 
 use crate::output::print;
-pub use run::Run;
+pub use run::ExperimentRun;
 
 /// Tables and figures of the papers, with the papers' numbers beside ours.
 #[derive(Args)]
@@ -21,14 +20,14 @@ pub use run::Run;
   perforate experiment list
   perforate experiment run perforated/fig7
   perforate experiment all --quick
-  perforate experiment all                  # interrupted and run again, it goes on where it was")]
+  perforate experiment all                  # continues after an interruption")]
 pub struct ExperimentArguments {
     #[command(subcommand)]
-    what: What,
+    command: ExperimentCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum ExperimentCommand {
     /// List the experiments
     #[command(after_help = "Examples:
   perforate experiment list
@@ -46,11 +45,11 @@ enum What {
     /// Run all experiments
     #[command(after_help = "Examples:
   perforate experiment all --quick
-  perforate experiment all --out all                 # again after an interruption: it goes on
+  perforate experiment all --out all                 # continues after an interruption
   perforate experiment all --shard 2/8 --out part2   # an eighth, in a job array
   perforate experiment merge part* --out all")]
     All(RunOptions),
-    /// Join the parts that --shard left
+    /// Merge the parts that --shard wrote
     #[command(after_help = "Example:
   perforate experiment all --quick --shard 1/2 --out one
   perforate experiment all --quick --shard 2/2 --out two
@@ -65,7 +64,7 @@ struct ListArguments {
     groups: Vec<String>,
 }
 
-/// Which experiments are run, and how.
+/// Experiments to run, and options.
 #[derive(Args)]
 pub struct RunArguments {
     /// Names or groups from `perforate experiment list`, or experiment files (.toml)
@@ -79,12 +78,12 @@ pub struct RunArguments {
         conflicts_with = "shard"
     )]
     inputs: Vec<(String, String)>,
-    /// How they are run.
+    /// Options.
     #[command(flatten)]
     pub options: RunOptions,
 }
 
-/// How experiments are run.
+/// Options of experiments.
 #[derive(Args)]
 pub struct RunOptions {
     /// Coarser: shorter runs, fewer seeds and points; every experiment, and every claim but those
@@ -116,7 +115,7 @@ pub struct RunOptions {
     /// Measure only part I of N, to be joined by `perforate experiment merge`
     #[arg(long, value_name = "I/N", conflicts_with = "json")]
     shard: Option<Shard>,
-    /// Measure everything again, also what is there from a run before
+    /// Measure everything again, including points of earlier runs
     #[arg(long)]
     fresh: bool,
     /// Folder for results.jsonl, report.html, and measurements to go on with [default: a new one in
@@ -148,25 +147,23 @@ struct MergeArguments {
 
 /// Name of a folder for results of several experiments.
 const ALL: &str = "experiments";
-/// Most draws of many other values together.
+/// Maximum number of draws of all unstated values together.
 const MOST_UNSTATED: u64 = 65_535;
-/// Most runs of everything.
+/// Maximum number of seeds.
 const MOST_SEEDS: u64 = Experiment::MOST_SEEDS;
-/// Most samples: their sums are exact in 64 bits.
+/// Maximum number of samples; their sums are exact in 64 bits.
 const MOST_SAMPLES: u64 = 1_000_000_000_000;
 
 impl RunOptions {
-    /// What is wanted otherwise than experiments say.
-    pub fn wanted(&self) -> ExperimentOptions {
+    /// Overrides of what the experiment files say.
+    pub fn overrides(&self) -> ExperimentOptions {
         let (seed, samples) = (self.seed.map(Count::get), self.samples.map(Count::get));
         ExperimentOptions { quick: self.quick, seeds: self.seeds.map(Count::get), seed, samples }
     }
-}
 
-impl RunOptions {
-    /// These options as words of a command line.
-    pub fn words(&self) -> Vec<String> {
-        let ExperimentOptions { quick, seeds, seed, samples } = self.wanted();
+    /// The overrides as flags.
+    pub fn flags(&self) -> Vec<String> {
+        let ExperimentOptions { quick, seeds, seed, samples } = self.overrides();
         let numbers = [("--seeds", seeds), ("--seed", seed), ("--samples", samples)];
         let given = numbers.into_iter().filter_map(|(name, number)| Some((name, number?)));
         let given = given.flat_map(|(name, number)| [name.to_owned(), number.to_string()]);
@@ -175,7 +172,7 @@ impl RunOptions {
 }
 
 impl RunArguments {
-    /// The experiments, and what each is loaded by: its name or its file.
+    /// Loads the experiments. Also returns the name or file of each.
     pub fn load(&self) -> Result<(Vec<String>, Vec<Experiment>), Failure> {
         let (mut names, mut found) = (Vec::new(), Vec::new());
         for name in &self.names {
@@ -192,44 +189,35 @@ impl RunArguments {
         Ok((names, distinct(found)?))
     }
 
-    /// Runs them.
+    /// Runs the experiments, and prints or writes the results.
     pub fn run(&self) -> Result<(), Failure> {
         let (names, found) = self.load()?;
-        run::run(self.what(), &names, &found, &self.options)
+        run::run(self.folder_name(), &names, &found, &self.options)
     }
 
-    /// Name of a folder for results.
-    fn what(&self) -> &str {
+    /// Plans the experiments without measuring. `command` is the command line in the report.
+    pub fn plan(&self, command: String) -> Result<ExperimentRun, Failure> {
+        let (_, found) = self.load()?;
+        ExperimentRun::plan(self.folder_name(), &found, &self.options, command)
+    }
+
+    /// Name of a new folder for results.
+    fn folder_name(&self) -> &str {
         if let [only] = self.names.as_slice() { only } else { ALL }
-    }
-}
-
-impl ExperimentArguments {
-    /// What there is to be measured where experiments are run.
-    ///
-    /// # Errors
-    /// They are not, but listed or joined.
-    pub fn prepare(&self) -> Result<Run, Failure> {
-        match &self.what {
-            What::Run(arguments) => {
-                Run::prepare(arguments.what(), &arguments.load()?.1, &arguments.options)
-            }
-            _ => Err(Failure::Usage("only `experiment run` is prepared".into())),
-        }
     }
 }
 
 /// Lists, runs or joins experiments.
 pub fn experiment(arguments: &ExperimentArguments) -> Result<(), Failure> {
-    match &arguments.what {
-        What::List(arguments) => print(&list_of(&arguments.groups)?),
-        What::Run(arguments) => arguments.run(),
-        What::All(options) => {
+    match &arguments.command {
+        ExperimentCommand::List(arguments) => print(&list(&in_groups(&arguments.groups)?)),
+        ExperimentCommand::Run(arguments) => arguments.run(),
+        ExperimentCommand::All(options) => {
             let all = Experiment::bundled();
             let names: Vec<String> = all.iter().map(|one| one.name.clone()).collect();
             run::run(ALL, &names, &all, options)
         }
-        What::Merge(arguments) => shards::merge(arguments),
+        ExperimentCommand::Merge(arguments) => shards::merge(arguments),
     }
 }
 
@@ -240,41 +228,35 @@ fn input(text: &str) -> Result<(String, String), String> {
     pair.ok_or_else(|| format!("{text:?}: expected NAME=VALUE, such as traces=/data/champsim"))
 }
 
-/// The bundled experiments of a group; none if there is no such group.
+/// Bundled experiments of a group; empty if there is no such group.
 fn group(name: &str) -> Vec<Experiment> {
     let is_in = |one: &Experiment| one.name.split_once('/').is_some_and(|(group, _)| group == name);
     Experiment::bundled().into_iter().filter(is_in).collect()
 }
 
-/// The list of experiments of these groups, of all if none is named.
-fn list_of(groups: &[String]) -> Result<String, Failure> {
+/// Bundled experiments of these groups, or all of them without groups.
+fn in_groups(groups: &[String]) -> Result<Vec<Experiment>, Failure> {
+    let bundled = Experiment::bundled();
     if groups.is_empty() {
-        return Ok(list());
+        return Ok(bundled);
     }
     let mut found = Vec::new();
     for name in groups {
         let members = group(name);
         if members.is_empty() {
-            let mut known: Vec<String> = Experiment::bundled()
-                .iter()
-                .filter_map(|one| Some(one.name.split_once('/')?.0.to_owned()))
-                .collect();
+            let mut known: Vec<&str> =
+                bundled.iter().filter_map(|one| Some(one.name.split_once('/')?.0)).collect();
             known.dedup();
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let suggestion = suggestion(name, &known);
             return Err(Failure::Usage(format!("no group {name:?}; {suggestion}")));
         }
         found.extend(members);
     }
-    Ok(lines(&found))
+    Ok(found)
 }
 
-/// The list of all experiments.
-pub fn list() -> String {
-    lines(&Experiment::bundled())
-}
-
-fn lines(experiments: &[Experiment]) -> String {
+/// List of experiments with their sources.
+pub fn list(experiments: &[Experiment]) -> String {
     let mut text = "Experiments (perforate experiment run NAME)\n".to_owned();
     for experiment in experiments {
         text += &format!("  {:<27} {}\n", experiment.name, experiment.title);
@@ -283,7 +265,7 @@ fn lines(experiments: &[Experiment]) -> String {
     text
 }
 
-/// Records carry the name only, so that no two experiments of a file may have the same.
+/// Refuses several experiments of one name: records identify an experiment by its name.
 fn distinct(experiments: Vec<Experiment>) -> Result<Vec<Experiment>, Failure> {
     for (index, experiment) in experiments.iter().enumerate() {
         if experiments[..index].iter().any(|other| other.name == experiment.name) {

@@ -1,6 +1,5 @@
 //! Measures the points of experiments and writes the results.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, available_parallelism};
@@ -11,75 +10,75 @@ use perforate_experiment::{
     Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Unstated, build,
 };
 use perforate_record::stop_or_end_on_interrupt;
-use perforate_records::ExperimentRecord;
+use perforate_records::{ClaimRecord, ExperimentRecord, word};
 use perforate_report::{ReportOptions, experiments_figures, experiments_html, experiments_table};
 use perforate_types::counted;
 
-use super::verdicts::verdicts;
 use super::{RunOptions, shards};
-use crate::in_process::Told;
-use crate::output::{COLUMNS, command, notes, print};
-use crate::progress::{Eraser, ShareBar, tell};
+use crate::output::{COLUMNS, CommandOutput, command, notes, result_folder};
+use crate::progress::{Bar, print_message};
 
-/// Measurements to go on with, beside the results of all runs.
+/// File of measured points, in the folder of all results.
 pub const POINTS: &str = "points.jsonl";
 
-/// Exit code after Ctrl-C, as shells have it.
+/// Exit code after Ctrl-C: 128 + SIGINT, the shell convention.
 const INTERRUPTED: i32 = 130;
 
-/// Time between two looks for Ctrl-C.
-const LOOK: Duration = Duration::from_millis(50);
+/// Time between two checks for Ctrl-C.
+const CHECK_PERIOD: Duration = Duration::from_millis(50);
 
-/// The page in the folder.
+/// Name of the report in the results folder.
 const REPORT: &str = "report.html";
 
-/// Experiments that are run: what they need, and what is there of it.
-pub struct Run {
+/// A run of experiments: the points that it needs, and the points that are measured.
+pub struct ExperimentRun {
     experiments: Vec<Experiment>,
     unstated: Vec<Option<Unstated>>,
-    wanted: ExperimentOptions,
+    overrides: ExperimentOptions,
     plan: Plan,
     store: Store,
     folder: Option<ResultFolder>,
-    /// Points that were measured before.
+    /// Number of points that were measured before this run.
     kept: usize,
-    /// Whether the report's figures are wanted as files.
+    /// True if the figures of the report are also written as files.
     figures: bool,
+    /// Command line in the report.
+    command: String,
 }
 
-/// Runs experiments, or a part of their points; `names` are what they are loaded by, `what` what
-/// results are called after.
+/// Runs experiments, or a shard of their points. `names` has the name or file of each experiment;
+/// a new folder for results is named after `folder_name`.
 pub fn run(
-    what: &str,
+    folder_name: &str,
     names: &[String],
     experiments: &[Experiment],
     options: &RunOptions,
 ) -> Result<(), Failure> {
-    let mut run = Run::prepare(what, experiments, options)?;
+    let mut run = ExperimentRun::plan(folder_name, experiments, options, command())?;
     run.measure(options)?;
     if let (Some(shard), Some(folder)) = (options.shard, &run.folder) {
-        return shards::write(folder, shard, names, &run.wanted, &run.plan, &run.store);
+        return shards::write(folder, shard, names, &run.overrides, &run.plan, &run.store);
     }
-    let told = run.finish(&command())?;
-    print(if options.json { &told.json } else { &told.text })
+    run.finish()?.print(options.json)
 }
 
-impl Run {
-    /// Finds what there is to be measured, and what was measured before.
-    pub fn prepare(
-        what: &str,
+impl ExperimentRun {
+    /// Lists the points to measure, and reads the points that were measured before.
+    pub fn plan(
+        folder_name: &str,
         experiments: &[Experiment],
         options: &RunOptions,
+        command: String,
     ) -> Result<Self, Failure> {
         let folder = match (options.shard, &options.out) {
             (Some(Shard { index, count }), None) => {
-                Some(ResultFolder::of_part(what, index, count)?)
+                Some(ResultFolder::of_part(folder_name, index, count)?)
             }
-            (_, out) => folder(out.as_deref(), options.json, what)?,
+            (_, out) => result_folder(out.as_deref(), options.json, folder_name)?,
         };
-        let wanted = options.wanted();
+        let overrides = options.overrides();
         let experiments: Vec<Experiment> =
-            experiments.iter().map(|experiment| experiment.clone().with(&wanted)).collect();
+            experiments.iter().map(|experiment| experiment.clone().with(&overrides)).collect();
         let build = build()?;
         let unstated = unstated(&experiments, options.unstated.map(|count| count.get() as u16))?;
         let variants = unstated.iter().flatten().flat_map(Unstated::experiments);
@@ -88,30 +87,30 @@ impl Run {
         let store = store(folder.as_ref(), build, options.fresh)?;
         let kept = plan.len() - plan.missing(&store);
         let figures = options.figures;
-        Ok(Self { experiments, unstated, wanted, plan, store, folder, kept, figures })
+        Ok(Self { experiments, unstated, overrides, plan, store, folder, kept, figures, command })
     }
 
     fn measure(&mut self, options: &RunOptions) -> Result<(), Failure> {
         let cores = available_parallelism().map_or(1, usize::from);
         let workers = options.jobs.map_or(cores, usize::from);
         let shard = options.shard.unwrap_or(Shard::WHOLE);
-        let bar = ShareBar::new("points");
+        let bar = Bar::of("measuring", "points");
         let measured = Arc::new(AtomicUsize::new(0));
         self.end_on_interrupt(options, &measured, bar.eraser())?;
         let show = |step: perforate_experiment::Step| {
             measured.store(step.points, Ordering::Relaxed);
-            bar.show(step.done, step.points, step.total);
+            bar.show_share(step.done, step.points, step.total);
         };
         Ok(self.plan.measure(&mut self.store, shard, workers, &show)?)
     }
 
-    /// Lets Ctrl-C say what was kept and how to go on, and end the process. Points cannot be stopped in the
-    /// middle, and the file of points has lost nothing if its last line is cut off.
+    /// On Ctrl-C, prints what was kept and how to continue, and ends the process. A point cannot be stopped
+    /// halfway; in the file of points, an incomplete last line does no harm.
     fn end_on_interrupt(
         &self,
         options: &RunOptions,
         measured: &Arc<AtomicUsize>,
-        eraser: Eraser,
+        erase_bar: impl Fn() + Send + 'static,
     ) -> Result<(), Failure> {
         let file = self.folder.as_ref().map(|folder| folder.kept_file(POINTS)).transpose()?;
         let (kept, total) = (self.kept, counted(self.plan.len(), "point"));
@@ -127,44 +126,50 @@ impl Run {
         };
         let wait = move || {
             wait_until(&stop);
-            eraser.erase();
-            tell(&text());
+            erase_bar();
+            print_message(&text());
             std::process::exit(INTERRUPTED);
         };
-        // Where no thread can be started, the second Ctrl-C ends the process.
+        // If no thread can be started, the second Ctrl-C ends the process.
         drop(thread::Builder::new().spawn(wait));
         Ok(())
     }
 
-    /// What there is to be measured by others.
+    /// Jobs that are not measured yet, the longest first.
     pub fn missing_jobs(&self) -> Vec<Job> {
         self.plan.missing_jobs(&self.store, Shard::WHOLE)
     }
 
-    /// Keeps what others measured.
+    /// Stores the measurements of a job.
+    ///
+    /// # Errors
+    /// The file of points cannot be written.
     pub fn keep(&mut self, job: &Job, measured: Vec<Measurement>) -> Result<(), Failure> {
         Ok(job.keep(measured, &mut self.store)?)
     }
 
-    /// Writes the files, and tells records and tables; `command` is what the report says it is from.
-    pub fn finish(&self, command: &str) -> Result<Told, Failure> {
+    /// Writes results and report, and returns records and tables.
+    ///
+    /// # Errors
+    /// A point is not measured, or a file cannot be written.
+    pub fn finish(&self) -> Result<CommandOutput, Failure> {
         let mut points =
             format!("points:  {}, of which {} were measured before\n", self.plan.len(), self.kept);
         points += &notes(&self.store.remarks(), COLUMNS);
-        let quick = self.wanted.quick;
+        let quick = self.overrides.quick;
         let found = records(&self.experiments, &self.unstated, &self.plan, &self.store, quick)?;
-        write_files(self.folder.as_ref(), &found, command, &points, self.figures)
+        write_files(self.folder.as_ref(), &found, &self.command, &points, self.figures)
     }
 }
 
 /// Waits until the flag is set.
 fn wait_until(flag: &AtomicBool) {
     while !flag.load(Ordering::Relaxed) {
-        thread::sleep(LOOK);
+        thread::sleep(CHECK_PERIOD);
     }
 }
 
-/// The measurements that are there.
+/// Opens the file of points, or an empty store without a folder.
 fn store(folder: Option<&ResultFolder>, build: String, fresh: bool) -> Result<Store, Failure> {
     let Some(folder) = folder else { return Ok(Store::in_memory(build)) };
     let file = folder.kept_file(POINTS)?;
@@ -174,7 +179,7 @@ fn store(folder: Option<&ResultFolder>, build: String, fresh: bool) -> Result<St
     Ok(Store::open(&file, build)?)
 }
 
-/// The variants of each experiment, if they are asked for.
+/// Variants of each experiment with other values for what papers leave open, with `--unstated`.
 fn unstated(
     experiments: &[Experiment],
     together: Option<u16>,
@@ -184,15 +189,7 @@ fn unstated(
     Ok(experiments.iter().map(of).collect::<Result<_, _>>()?)
 }
 
-/// The folder for results; none where lines alone are wanted.
-pub fn folder(out: Option<&Path>, json: bool, what: &str) -> Result<Option<ResultFolder>, Failure> {
-    match (out, json) {
-        (None, true) => Ok(None),
-        (out, _) => ResultFolder::of(out, what).map(Some),
-    }
-}
-
-/// The records of experiments.
+/// Records of experiments from the stored measurements.
 pub fn records(
     experiments: &[Experiment],
     unstated: &[Option<Unstated>],
@@ -208,18 +205,18 @@ pub fn records(
     experiments.iter().zip(unstated).map(record).collect()
 }
 
-/// Writes results and report if there is a folder for them, with the report's figures as files if
-/// they are wanted, and tells records and tables.
+/// Writes results and report into the folder, if there is one, and returns records and tables. With
+/// `figures`, the figures of the report are also written as files.
 pub fn write_files(
     folder: Option<&ResultFolder>,
     results: &[ExperimentRecord],
     command: &str,
     points: &str,
     figures: bool,
-) -> Result<Told, Failure> {
+) -> Result<CommandOutput, Failure> {
     let json: String = results.iter().map(ExperimentRecord::lines).collect();
     let table = experiments_table(results, COLUMNS);
-    let Some(folder) = folder else { return Ok(Told { json, text: table }) };
+    let Some(folder) = folder else { return Ok(CommandOutput { json, text: table }) };
     let title = match results.len() {
         1 => results[0].title.clone(),
         several => counted(several, "experiment"),
@@ -238,7 +235,31 @@ pub fn write_files(
     let text = format!(
         "{table}\n{points}results: {written}\nreport:  {} (open it in a browser)\n{}",
         written.file(REPORT).display(),
-        crate::figures::told(&written, drawn.as_deref()),
+        crate::figures::summary(&written, drawn.as_deref()),
     );
-    Ok(Told { json, text })
+    Ok(CommandOutput { json, text })
+}
+
+/// Verdicts as plain lines, for `diff` with those of another build: experiment, id, statement, verdict.
+fn verdicts(results: &[ExperimentRecord]) -> String {
+    let line = |ClaimRecord { experiment, id, statement, verdict, .. }: &ClaimRecord| {
+        format!("{experiment} | {id} | {statement} | {}\n", word(verdict))
+    };
+    results.iter().flat_map(|result| &result.claims).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_records::read_experiments;
+
+    use super::*;
+
+    #[test]
+    fn claims_have_a_line() {
+        let records = r#"{"record":"experiment","experiment":"a/b","title":"T","curves":[]}
+{"record":"claim","experiment":"a/b","id":"P-C2","statement":"S","ours":1.5,"verdict":"reproduced"}
+"#;
+        let results = read_experiments(records).unwrap();
+        assert_eq!(verdicts(&results), "a/b | P-C2 | S | reproduced\n");
+    }
 }

@@ -1,4 +1,4 @@
-//! Parts of experiments that were measured elsewhere, and how they are joined.
+//! Shards of experiments: parts that are measured by separate commands and merged.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use perforate_types::counted;
 use serde::{Deserialize, Serialize};
 
 use super::MergeArguments;
-use super::run::{POINTS, folder, records, write_files};
-use crate::output::{COLUMNS, command, notes, print};
+use super::run::{POINTS, records, write_files};
+use crate::output::{COLUMNS, command, notes, print, result_folder};
 
 /// File that names the run that a part belongs to.
 const PART: &str = "part.json";
@@ -27,7 +27,7 @@ struct Part {
     build: String,
 }
 
-/// Says beside the measurements what they are part of.
+/// Writes the description of a part beside its measurements.
 pub fn write(
     folder: &ResultFolder,
     shard: Shard,
@@ -42,9 +42,9 @@ pub fn write(
     let part = Part { experiments, index, count, quick, seeds, seed, samples, build };
     let text = serde_json::to_string_pretty(&part).expect("a part is plain data") + "\n";
     folder.write(&vec![(PART.to_owned(), text)])?;
-    let there = plan.len() - plan.missing(store);
+    let measured = plan.len() - plan.missing(store);
     print(&format!(
-        "part {index} of {count}: {there} of {} in {}\n\
+        "part {index} of {count}: {measured} of {} in {}\n\
          join the parts with: perforate experiment merge DIR… --out DIR\n{}",
         counted(plan.len(), "point"),
         folder.kept_file(POINTS)?.display(),
@@ -52,12 +52,12 @@ pub fn write(
     ))
 }
 
-/// Joins parts: what they measured together is what one run would have.
+/// Merges parts into the results of one run.
 pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
-    let folder = folder(arguments.out.as_deref(), arguments.json, "experiments")?;
+    let folder = result_folder(arguments.out.as_deref(), arguments.json, "experiments")?;
     let parts: Vec<Part> =
         arguments.parts.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
-    let whole = agree(arguments, &parts)?;
+    let whole = check_same_run(arguments, &parts)?;
     let Part { quick, seeds, seed, samples, .. } = *whole;
     let options = ExperimentOptions { quick, seeds, seed, samples };
     let mut experiments = Vec::new();
@@ -83,8 +83,7 @@ pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     let unstated = vec![None; experiments.len()];
     let found = records(&experiments, &unstated, &plan, &store, quick)?;
     let points = format!("points:  {}, of {}\n", plan.len(), counted(parts.len(), "part"));
-    let told = write_files(folder.as_ref(), &found, &command(), &points, false)?;
-    print(if arguments.json { &told.json } else { &told.text })
+    write_files(folder.as_ref(), &found, &command(), &points, false)?.print(arguments.json)
 }
 
 fn read(folder: &Path) -> Result<Part, Failure> {
@@ -95,8 +94,8 @@ fn read(folder: &Path) -> Result<Part, Failure> {
     serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
 }
 
-/// The first part, with which all others go together.
-fn agree<'a>(arguments: &MergeArguments, parts: &'a [Part]) -> Result<&'a Part, Failure> {
+/// The first part, if all others belong to the same run.
+fn check_same_run<'a>(arguments: &MergeArguments, parts: &'a [Part]) -> Result<&'a Part, Failure> {
     let first = &parts[0];
     for (path, part) in arguments.parts.iter().zip(parts) {
         let same = Part { index: first.index, ..part.clone() };

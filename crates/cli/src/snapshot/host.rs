@@ -15,7 +15,7 @@ use perforate_records::{Snapshot, json_line, read_snapshot};
 use perforate_sim::{MemorySnapshot, Progress, host_record};
 
 use super::{OutputOptions, show_snapshot};
-use crate::in_process::Told;
+use crate::output::CommandOutput;
 
 /// Size limit of a stored snapshot of a process.
 const MAX_JSON_BYTES: u64 = 256 << 20;
@@ -25,13 +25,13 @@ pub struct HostArguments {
     /// Keep the snapshot in this file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Folder that is /proc or has copies of its files
+    /// /proc, or a folder with copies of its files
     #[arg(long, value_name = "DIR", default_value = "/proc")]
     proc: PathBuf,
     #[command(flatten)]
     question: Question,
     #[command(flatten)]
-    show: OutputOptions,
+    pub(super) show: OutputOptions,
 }
 
 #[derive(Args)]
@@ -42,17 +42,17 @@ pub struct ShowArguments {
     #[command(flatten)]
     question: Question,
     #[command(flatten)]
-    show: OutputOptions,
+    pub(super) show: OutputOptions,
 }
 
-/// Questions about a memory.
+/// Options of the simulation on a snapshot.
 #[derive(Args)]
 struct Question {
     /// Policy for perforated pages (see `perforate list perforation`)
     /// [default: that of P §III.C, max-hole-share=25%,max-filter-bits=4]
     #[arg(long, value_name = "SPEC", value_parser = read::<PerforationOptions>)]
     perforation: Option<PerforationOptions>,
-    /// Simulate a program that touches so much on this memory, or none
+    /// Simulate a program that touches this much memory, or none
     #[arg(long, value_name = "SIZE|none", default_value = "2G", allow_hyphen_values = true)]
     request: String,
     /// Seed of the order in which page cache is dropped
@@ -77,29 +77,18 @@ impl Question {
         Ok(Perforated::new(options).map_err(|error| error.under("perforation"))?)
     }
 
-    fn ask(&self, snapshot: HostSnapshot) -> Result<Snapshot, Failure> {
+    fn describe(&self, snapshot: HostSnapshot) -> Result<Snapshot, Failure> {
         let (policy, bytes) = (self.policy()?, self.request_bytes()?);
         let record = host_record(&Arc::new(snapshot), policy, bytes, self.seed.get());
         Ok(Snapshot::Host(Box::new(record)))
     }
 }
 
-impl HostArguments {
-    /// Where its description goes.
-    pub(super) fn output_options(&self) -> &OutputOptions {
-        &self.show
-    }
-}
-
-impl ShowArguments {
-    /// Where the description goes.
-    pub(super) fn output_options(&self) -> &OutputOptions {
-        &self.show
-    }
-}
-
 /// Takes a snapshot of this machine.
-pub fn host(arguments: &HostArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
+pub fn host(
+    arguments: &HostArguments,
+    reporter: &mut dyn Reporter,
+) -> Result<CommandOutput, Failure> {
     arguments.question.request_bytes()?;
     arguments.question.policy()?;
     let files = HostFiles::open(&arguments.proc);
@@ -110,7 +99,7 @@ pub fn host(arguments: &HostArguments, reporter: &mut dyn Reporter) -> Result<To
     if let Some(file) = &arguments.output {
         store(&snapshot, file)?;
     }
-    let snapshot = arguments.question.ask(snapshot)?;
+    let snapshot = arguments.question.describe(snapshot)?;
     let (json, stored) = (json_line(&snapshot), arguments.output.as_deref());
     show_snapshot(&snapshot, json, "Memory of a machine", &arguments.show, stored)
 }
@@ -123,8 +112,8 @@ fn store(snapshot: &HostSnapshot, file: &Path) -> Result<(), Failure> {
     })
 }
 
-/// Shows a stored snapshot.
-pub fn show(arguments: &ShowArguments) -> Result<Told, Failure> {
+/// Describes a stored snapshot.
+pub fn show(arguments: &ShowArguments) -> Result<CommandOutput, Failure> {
     let file = &arguments.file;
     let wrong = |problem: String| Failure::Snapshot { path: file.clone(), problem };
     let mut start = Vec::new();
@@ -133,7 +122,7 @@ pub fn show(arguments: &ShowArguments) -> Result<Told, Failure> {
     (&mut limited).take(1).read_to_end(&mut start).map_err(|error| wrong(error.to_string()))?;
     if start.first() != Some(&b'{') {
         let (snapshot, _) = MemorySnapshot::read(&file.to_string_lossy())?;
-        let snapshot = arguments.question.ask(snapshot)?;
+        let snapshot = arguments.question.describe(snapshot)?;
         let json = json_line(&snapshot);
         return show_snapshot(&snapshot, json, "Memory of a machine", &arguments.show, None);
     }

@@ -1,18 +1,19 @@
-//! `perforate snapshot`.
+//! `perforate snapshot`: memory of real machines and processes.
 
 mod host;
 mod process;
+
+pub use host::{HostArguments, ShowArguments, host, show};
+pub use process::{ProcessArguments, process};
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use perforate_commands::{Failure, ResultFolder};
-use perforate_host::Reporter;
 use perforate_records::Snapshot;
 use perforate_report::{ReportOptions, snapshot_html, snapshot_table};
 
-use crate::in_process::Told;
-use crate::output::{COLUMNS, command, print};
+use crate::output::{COLUMNS, CommandOutput, command};
 use crate::progress::StageBars;
 
 /// Show the memory of a machine or a process.
@@ -28,27 +29,27 @@ enum SnapshotCommand {
     /// The use of every frame of this machine's memory, and the large pages it has room for
     #[command(after_help = "Examples:
   sudo perforate snapshot host -o before.snapshot --out before
-  perforate snapshot host                        what anybody may know: free blocks by order
+  perforate snapshot host                        without root: free blocks by order
   perforate snapshot host --proc copied-files    files copied from a server's /proc
   perforate compare random --memory-from before.snapshot
 
 Nothing is stopped or changed. Root sees the frames: kpageflags, kpagecount, pagetypeinfo, iomem;
 buddyinfo and zoneinfo are open to all.")]
-    Host(host::HostArguments),
-    /// A process's areas, residency, real page sizes and, if asked for, contents
+    Host(HostArguments),
+    /// Areas, residency and page sizes of a process, and contents with --contents
     #[command(after_help = "Examples:
   perforate snapshot process 1234
   sudo perforate snapshot process 1234 --contents -o server.json
   sudo perforate snapshot process $(pidof qemu-system-x86_64) --contents    a VM's memory
 
-The process is never stopped. Who may trace it sees its areas and contents; root sees frames too.")]
-    Process(process::ProcessArguments),
+The process is never stopped. Users who may trace it see areas and contents; root also sees frames.")]
+    Process(ProcessArguments),
     /// Show a stored snapshot
     #[command(after_help = "Examples:
   perforate snapshot show before.snapshot
   perforate snapshot show before.snapshot --perforation max-hole-share=50%,max-filter-bits=8
   perforate snapshot show server.json --out page")]
-    Show(host::ShowArguments),
+    Show(ShowArguments),
 }
 
 /// Destination of a snapshot's description.
@@ -63,37 +64,28 @@ struct OutputOptions {
     json: bool,
 }
 
-/// The page in the folder.
+/// Name of the report in the folder.
 const REPORT: &str = "report.html";
 
-/// Runs the subcommand.
+/// Takes or shows a snapshot, and prints its description.
 pub fn snapshot(arguments: &SnapshotArguments) -> Result<(), Failure> {
-    let output = match &arguments.command {
-        SnapshotCommand::Host(arguments) => arguments.output_options(),
-        SnapshotCommand::Process(arguments) => arguments.output_options(),
-        SnapshotCommand::Show(arguments) => arguments.output_options(),
+    let bars = &mut StageBars::default();
+    let (output, json) = match &arguments.command {
+        SnapshotCommand::Host(arguments) => (host(arguments, bars)?, arguments.show.json),
+        SnapshotCommand::Process(arguments) => (process(arguments, bars)?, arguments.show.json),
+        SnapshotCommand::Show(arguments) => (show(arguments)?, arguments.show.json),
     };
-    let told = told(arguments, &mut StageBars::default())?;
-    print(if output.json { &told.json } else { &told.text })
+    output.print(json)
 }
 
-/// Like `snapshot`, but prints nothing.
-pub fn told(arguments: &SnapshotArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
-    match &arguments.command {
-        SnapshotCommand::Host(arguments) => host::host(arguments, reporter),
-        SnapshotCommand::Process(arguments) => process::process(arguments, reporter),
-        SnapshotCommand::Show(arguments) => host::show(arguments),
-    }
-}
-
-/// Tells a snapshot, and writes the page and the JSON text if wanted.
+/// Formats a snapshot as text, and writes the page and the JSON into the folder of `output`.
 fn show_snapshot(
     snapshot: &Snapshot,
     json: String,
     title: &str,
     output: &OutputOptions,
     stored: Option<&Path>,
-) -> Result<Told, Failure> {
+) -> Result<CommandOutput, Failure> {
     let write = |folder: ResultFolder| {
         let options =
             ReportOptions { title: title.into(), command: command(), ..ReportOptions::default() };
@@ -111,5 +103,5 @@ fn show_snapshot(
     if let Some(written) = written {
         text += &format!("report:   {}\n", written.file(REPORT).display());
     }
-    Ok(Told { json, text })
+    Ok(CommandOutput { json, text })
 }

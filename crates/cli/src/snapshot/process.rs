@@ -10,7 +10,7 @@ use perforate_records::{Snapshot, json_line};
 use perforate_sim::Progress;
 
 use super::{OutputOptions, show_snapshot};
-use crate::in_process::Told;
+use crate::output::CommandOutput;
 
 #[derive(Args)]
 pub struct ProcessArguments {
@@ -20,7 +20,7 @@ pub struct ProcessArguments {
     /// Keep the snapshot in this file, as JSON
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Read resident pages of memory and say how many are zero or have the content of another: what
+    /// Read resident pages, and count those that are zero or equal to another page: memory that
     /// same-page merging could save
     #[arg(long)]
     contents: bool,
@@ -28,22 +28,18 @@ pub struct ProcessArguments {
     /// processes; with --contents
     #[arg(long, value_name = "FILE", requires = "contents")]
     hashes: Option<PathBuf>,
-    /// Folder that is /proc or looks like it
+    /// /proc, or a folder with copies of its files
     #[arg(long, value_name = "DIR", default_value = "/proc")]
     proc: PathBuf,
     #[command(flatten)]
-    show: OutputOptions,
-}
-
-impl ProcessArguments {
-    /// Where its description goes.
-    pub(super) fn output_options(&self) -> &OutputOptions {
-        &self.show
-    }
+    pub(super) show: OutputOptions,
 }
 
 /// Takes a snapshot of a process.
-pub fn process(arguments: &ProcessArguments, reporter: &mut dyn Reporter) -> Result<Told, Failure> {
+pub fn process(
+    arguments: &ProcessArguments,
+    reporter: &mut dyn Reporter,
+) -> Result<CommandOutput, Failure> {
     let options = ProcessOptions {
         pid: arguments.pid,
         proc: arguments.proc.clone(),

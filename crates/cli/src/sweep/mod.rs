@@ -39,7 +39,7 @@ struct SlurmOptions {
     /// how the parts are joined. With --out it is written to DIR/sweep.sbatch
     #[arg(long, conflicts_with_all = ["shard", "jobs", "json", "unstated", "fresh", "inputs"])]
     slurm_script: bool,
-    /// How long each job takes, for example 30m or 2h; as many points are packed into it [default: 1h]
+    /// Time of each job, for example 30m or 2h; points are packed into jobs of this length [default: 1h]
     #[arg(long, value_name = "TIME", requires = "slurm_script", value_parser = time)]
     job_length: Option<Duration>,
     /// Processors of each job, which measures as many points at the same time [default: 1]
@@ -50,14 +50,14 @@ struct SlurmOptions {
     point_time: Option<Duration>,
 }
 
-/// Length of a job where none is given.
+/// Default length of a job.
 const JOB_LENGTH: Duration = Duration::from_secs(3600);
-/// Folder of the parts where none is given.
+/// Default folder of the parts.
 const FOLDER: &str = "sweep";
-/// The script in the folder.
+/// Name of the script in the folder.
 const SCRIPT: &str = "sweep.sbatch";
 
-/// Runs the experiments, or prints the script that does.
+/// Runs the experiments, or prints a script that runs them.
 pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     if !arguments.slurm.slurm_script {
         return arguments.run.run();
@@ -65,7 +65,7 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     let options = &arguments.slurm;
     let (names, experiments) = arguments.run.load()?;
     let experiments: Vec<Experiment> =
-        experiments.into_iter().map(|one| one.with(&arguments.run.options.wanted())).collect();
+        experiments.into_iter().map(|one| one.with(&arguments.run.options.overrides())).collect();
     let plan = Plan::of(&experiments, &build()?)?;
     let out = arguments.run.options.out.as_deref();
     let folder = out.map(ResultFolder::named).transpose()?;
@@ -74,28 +74,26 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
         None => Estimate::measured(&plan)?,
     };
     let cpus = options.cpus.map_or(1, Count::get) as usize;
-    // Experiments of the program itself have names that no command takes for an option.
     let names: Vec<String> = names
         .iter()
         .map(|name| slurm::operand(Path::new(name)).to_string_lossy().into_owned())
         .collect();
     let array = Array::of(&plan, estimate, options.job_length.unwrap_or(JOB_LENGTH), cpus);
     let script_file = out.map_or_else(|| PathBuf::from(SCRIPT), |out| out.join(SCRIPT));
-    let what = slurm::What {
+    let submission = slurm::Submission {
         command: command(),
-        run: names.into_iter().chain(arguments.run.options.words()).collect(),
+        run: names.into_iter().chain(arguments.run.options.flags()).collect(),
         folder: out.unwrap_or(Path::new(FOLDER)),
         script: &script_file,
     };
-    let text = script(&array, &what)?;
+    let text = script(&array, &submission)?;
     let Some(folder) = folder else { return print(&text) };
     folder.write(&vec![(SCRIPT.to_owned(), text)])?;
-    let submit = slurm::submit(&what)?;
+    let submit = slurm::submit(&submission)?;
     print(&format!("{}\nscript: {}\n{submit}", array.summary(), script_file.display()))
 }
 
-/// A time that is not nothing.
-/// Reads a time that is not 0, for options.
+/// Parses a time that is not 0.
 pub fn time(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(time) if !time.is_zero() => Ok(time),

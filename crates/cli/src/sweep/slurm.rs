@@ -1,4 +1,4 @@
-//! The script of a job array: shards of equal length, and a job that joins them.
+//! Script of a Slurm job array: shards of about equal length, and a job that merges them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,38 +12,37 @@ use super::estimate::Estimate;
 use crate::output::quoted;
 use crate::progress::time;
 
-/// A job array: how many jobs, and how long they take.
+/// A job array: number and length of its jobs.
 pub struct Array {
     points: usize,
     jobs: usize,
     cpus: usize,
     length: Duration,
-    /// All of it on one processor, in seconds.
+    /// Time of all points on one processor, in seconds.
     total: f64,
-    /// The job that takes longest, in seconds.
+    /// Time of the longest job, in seconds.
     longest: f64,
     source: String,
 }
 
-/// What is run, and where.
-pub struct What<'a> {
-    /// The command that the script is from.
+/// Commands and files of a job array.
+pub struct Submission<'a> {
+    /// Command that writes the script.
     pub command: String,
-    /// Experiments and options, as `experiment run` takes them.
+    /// Arguments of `experiment run`.
     pub run: Vec<String>,
-    /// Where the parts and the result go.
+    /// Folder of the parts and of the merged results.
     pub folder: &'a Path,
-    /// Where the script will be.
+    /// File of the script.
     pub script: &'a Path,
 }
 
 impl Array {
-    /// As few jobs as possible, none of which takes longer than `length`, or than the longest run if that
-    /// is longer.
+    /// Smallest number of jobs of at most `length`, or of the length of the longest run if that is longer.
     pub fn of(plan: &Plan, estimate: Estimate, length: Duration, cpus: usize) -> Self {
         let Estimate { per_work, source } = estimate;
         let seconds = |shard| plan.jobs(shard).map(|job: &Job| job.work() * per_work);
-        // A run cannot be parted: no limit below the longest one can be kept.
+        // A run cannot be split, so the longest one is a lower limit.
         let limit = seconds(Shard::WHOLE).fold(length.as_secs_f64(), f64::max);
         let of_shard = |index, count| {
             let seconds = || seconds(Shard { index, count });
@@ -57,7 +56,7 @@ impl Array {
         Self { points: plan.len(), jobs, cpus, length, total, longest: longest(jobs), source }
     }
 
-    /// How much there is, and how it is packed.
+    /// Sentence with the number of points and jobs, and their time.
     pub fn summary(&self) -> String {
         let Self { points, jobs, cpus, total, longest, .. } = self;
         let processors = match cpus {
@@ -73,7 +72,7 @@ impl Array {
         )
     }
 
-    /// What to say where a point takes longer than a job may.
+    /// Comment for the script if a run takes longer than the wanted length of a job.
     fn warning(&self) -> Option<String> {
         let is_longer = self.longest > self.length.as_secs_f64();
         is_longer.then(|| {
@@ -82,18 +81,18 @@ impl Array {
         })
     }
 
-    /// Slurm's limit of each job, in minutes: twice what is expected, as nodes differ.
+    /// Slurm's time limit of each job, in minutes: twice the expected time, as nodes differ.
     fn limit(&self) -> u64 {
         let expected = f64::max(self.longest, self.length.as_secs_f64());
         (2.0 * expected / 60.0).ceil().max(1.0) as u64
     }
 }
 
-/// The script.
-pub fn script(array: &Array, what: &What<'_>) -> Result<String, Failure> {
+/// Text of the script.
+pub fn script(array: &Array, submission: &Submission<'_>) -> Result<String, Failure> {
     let (program, here) = (program()?, here()?);
-    let run: Vec<String> = what.run.iter().map(quoted).collect();
-    let folder = quoted(operand(what.folder));
+    let run: Vec<String> = submission.run.iter().map(quoted).collect();
+    let folder = quoted(operand(submission.folder));
     let Array { jobs, cpus, source, .. } = array;
     Ok(format!(
         "#!/bin/bash
@@ -119,27 +118,27 @@ exec {program} experiment run {run} --shard \"$SLURM_ARRAY_TASK_ID/{jobs}\" --jo
         limit = array.limit(),
         summary = array.summary(),
         warning = array.warning().unwrap_or_default(),
-        command = what.command,
-        submit = submit(what)?.lines().map(|line| format!("#   {line}\n")).collect::<String>(),
+        command = submission.command,
+        submit = submit(submission)?.lines().map(|line| format!("#   {line}\n")).collect::<String>(),
         run = run.join(" "),
     ))
 }
 
-/// Two commands: what submits the script, and what joins the parts.
-pub fn submit(what: &What<'_>) -> Result<String, Failure> {
+/// Two commands: one submits the script, one merges the parts.
+pub fn submit(submission: &Submission<'_>) -> Result<String, Failure> {
     let (program, here) = (program()?, here()?);
-    let folder = quoted(operand(what.folder));
+    let folder = quoted(operand(submission.folder));
     let merge = format!("cd {here} && {program} experiment merge {folder}/part-* --out {folder}");
-    // What is wrapped is run by sh, which need not know every way of quoting.
+    // `--wrap` is run by sh, which may not know the quotes $'…'.
     let wrapped = if merge.contains("$'") { format!("bash -c {}", quoted(&merge)) } else { merge };
     Ok(format!(
         "job=$(sbatch --parsable {})\nsbatch --dependency=afterok:\"$job\" --wrap {}\n",
-        quoted(operand(what.script)),
+        quoted(operand(submission.script)),
         quoted(&wrapped)
     ))
 }
 
-/// A path that no command takes for an option.
+/// A path that cannot be mistaken for an option.
 pub fn operand(path: &Path) -> PathBuf {
     if path.as_os_str().as_encoded_bytes().starts_with(b"-") {
         Path::new(".").join(path)
@@ -148,14 +147,14 @@ pub fn operand(path: &Path) -> PathBuf {
     }
 }
 
-/// The words that start this program: all parts must be measured by the same build.
+/// Command that starts this program. All parts must be measured by the same build.
 fn program() -> Result<String, Failure> {
     let failed = |source| Failure::Machine { action: "finding this program", source };
-    let words = Program::own().map_err(failed)?.words;
-    Ok(words.iter().map(quoted).collect::<Vec<_>>().join(" "))
+    let command = Program::own().map_err(failed)?.command;
+    Ok(command.iter().map(quoted).collect::<Vec<_>>().join(" "))
 }
 
-/// This folder: names of files are relative to it.
+/// Current folder, to which names of files are relative.
 fn here() -> Result<String, Failure> {
     let failed = |source| Failure::Machine { action: "finding this folder", source };
     Ok(quoted(std::env::current_dir().map_err(failed)?))

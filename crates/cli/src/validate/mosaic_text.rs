@@ -1,22 +1,19 @@
-//! The text that `perforate validate` prints for mosaics.
+//! Text output of `perforate validate` for mosaics.
 
 use perforate_host::validate::{Errors, MosaicOutcome, MosaicRow, Spread};
 use perforate_report::text::wrapped;
 
-use super::text::title;
+use crate::machine_text::{TableLayout, processor_name};
 use crate::output::{COLUMNS, notes};
 
-/// Width of a layout's name.
-const NAME: usize = 18;
-/// Width of a measured ratio with its spread.
-const MEASURED: usize = 19;
-/// Width of a predicted ratio with its error and verdict.
-const PREDICTED: usize = 21;
+/// Columns: layout, measured ratio with its spread, predicted ratios with errors and verdicts.
+const TABLE: TableLayout = TableLayout { name: 18, measured: 19, value: 21 };
 
 /// The whole text.
 pub fn text(outcome: &MosaicOutcome) -> String {
-    let mut text = title(&outcome.processor, &outcome.machine.name);
-    text += &format!("\n{}", wrapped("", &outcome.summary(), COLUMNS));
+    let (processor, machine) = (processor_name(&outcome.processor), &outcome.machine.name);
+    let summary = wrapped("", &outcome.summary(), COLUMNS);
+    let mut text = format!("{processor}, predicted with {machine}\n\n{summary}");
     text +=
         "\nTime with 4KB pages only ÷ time with the layout; predicted, its difference in points\n";
     for program in outcome.programs() {
@@ -37,27 +34,19 @@ pub fn text(outcome: &MosaicOutcome) -> String {
 }
 
 fn heading(outcome: &MosaicOutcome, measured: &str) -> String {
-    let mut text = format!("{:<NAME$}{measured:>MEASURED$}", "");
-    for assumption in &outcome.assumptions {
-        text += &format!("{:>PREDICTED$}", assumption.name);
-    }
-    text + "\n"
+    TABLE.line("", measured, outcome.assumptions.iter().map(|assumption| assumption.name))
 }
 
 fn line(row: &MosaicRow) -> String {
     let measured = row.ratio.map_or("–".into(), |Spread { min, median, max }| {
         format!("{median:.2} ({min:.2}–{max:.2})")
     });
-    let mut text = format!("{}{measured:>MEASURED$}", named(&row.layout));
-    for predicted in &row.predicted {
+    let predicted = row.predicted.iter().map(|predicted| {
         let error = predicted.error.map_or(String::new(), |error| format!("{:+.0}", 100.0 * error));
-        let verdict = match predicted.verdict {
-            Some(verdict) => verdict.to_string(),
-            None => "no pages".into(),
-        };
-        text += &format!("{:>PREDICTED$}", format!("{:.2} {error} {verdict}", predicted.ratio));
-    }
-    text + "\n"
+        let verdict = predicted.verdict.map_or("no pages".into(), |verdict| verdict.to_string());
+        format!("{:.2} {error} {verdict}", predicted.ratio)
+    });
+    TABLE.line(&row.layout, &measured, predicted)
 }
 
 fn errors_line(name: &str, errors: &[Errors]) -> String {
@@ -65,23 +54,14 @@ fn errors_line(name: &str, errors: &[Errors]) -> String {
         let none = errors.no_effect + errors.not_obtained;
         format!("{}, {}, {none}", errors.judged, errors.noisy)
     });
-    let mut text = format!("{}{counts:>MEASURED$}", named(name));
-    for errors in errors {
-        let points = |share: Option<f64>| {
-            share.map_or("–".into(), |share| format!("{:.1}", 100.0 * share))
-        };
+    let points =
+        |share: Option<f64>| share.map_or("–".into(), |share| format!("{:.1}", 100.0 * share));
+    let values = errors.iter().map(|errors| {
         let all =
             errors.effect_error.map_or(String::new(), |share| format!("; {:.0} %", 100.0 * share));
-        let both = format!("{} | {}{all}", points(errors.median_error), points(errors.worst_error));
-        text += &format!("{both:>PREDICTED$}");
-    }
-    text + "\n"
-}
-
-/// The name in its column, or on a line of its own if it is too long.
-fn named(name: &str) -> String {
-    let length = name.chars().count();
-    if length < NAME { format!("{name:<NAME$}") } else { format!("{name}\n{:<NAME$}", "") }
+        format!("{} | {}{all}", points(errors.median_error), points(errors.worst_error))
+    });
+    TABLE.line(name, &counts, values)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The options of `perforate validate` for mosaics, and the file with programs.
+//! Options of `perforate validate` for mosaics, and the file with programs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use perforate_config::Count;
 use perforate_host::layout::{LayoutChoice, LayoutFile, Shape};
 use perforate_host::validate::{Mosaics, ProgramSample};
 
-/// Layouts where none are asked for.
+/// Default number of layouts.
 const LAYOUTS: u64 = 6;
 
 /// Layouts and programs.
@@ -20,7 +20,7 @@ pub struct MosaicArguments {
     /// type,pageSize,startOffset,endOffset; may be given several times
     #[arg(long, value_name = "FILE")]
     layout: Vec<PathBuf>,
-    /// So many layouts that need no file: all 2MB, first and last half, every second page, random
+    /// Number of layouts without a file: all 2MB, first and last half, every second page, random
     /// halves, … [default: 6 with --programs and no --layout]
     #[arg(long, value_name = "N")]
     layouts: Option<Count<1, 1000>>,
@@ -30,17 +30,12 @@ pub struct MosaicArguments {
     /// File with programs to time and record with all layouts, one a line:
     /// [skip=N] [instructions=N] -- PROG ARGS…, or the program and its arguments alone
     #[arg(long, value_name = "FILE")]
-    programs: Option<PathBuf>,
+    pub programs: Option<PathBuf>,
 }
 
 impl MosaicArguments {
-    /// True if there is a file with programs.
-    pub fn has_programs(&self) -> bool {
-        self.programs.is_some()
-    }
-
-    /// What is asked for; none if no option is given. `sample` is the program of the command line,
-    /// `defaults` has instructions to skip and, if there is a limit, to record.
+    /// Layouts and programs; `None` if no option of mosaics is given. `sample` is the program of the command
+    /// line. `defaults` has the instructions to skip and, if there is a limit, to record.
     pub fn read(
         &self,
         sample: Option<&ProgramSample>,
@@ -85,7 +80,7 @@ fn read_programs(path: &Path, defaults: (u64, Option<u64>)) -> Result<Vec<Progra
     Ok(programs)
 }
 
-/// A line of the file; none if it is empty or a comment.
+/// Parses a line of the file; `None` if it is empty or a comment.
 fn read_program(line: &str, defaults: (u64, Option<u64>)) -> Result<Option<ProgramSample>, String> {
     let mut words = split(line)?;
     let (mut skip, mut instructions) = defaults;
@@ -109,8 +104,8 @@ fn read_program(line: &str, defaults: (u64, Option<u64>)) -> Result<Option<Progr
     Ok(Some(ProgramSample { words, skip, instructions }))
 }
 
-/// The words of a line, as a shell has them: blanks separate, quotes and backslashes keep, # begins a
-/// comment. Nothing is expanded.
+/// Splits a line into words like a shell: blanks separate words, quotes and backslashes protect them, and
+/// `#` begins a comment. Nothing is expanded.
 fn split(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

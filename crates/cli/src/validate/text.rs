@@ -1,24 +1,20 @@
-//! The text that `perforate validate` prints.
+//! Text output of `perforate validate`.
 
 use perforate_host::counters::Rates;
-use perforate_host::machine::Processor;
 use perforate_host::validate::{Outcome, Prediction, RowOutcome, Spread};
 use perforate_report::text::wrapped;
 
+use crate::machine_text::{TableLayout, processor_name};
 use crate::output::{COLUMNS, notes};
 
-/// Width of a row's name.
-const NAME: usize = 17;
-/// Width of a measured value with its spread.
-const MEASURED: usize = 23;
-/// Width of a predicted value with its verdict.
-const PREDICTED: usize = 20;
+/// Columns: name, measured value with its spread, predictions with verdicts.
+const TABLE: TableLayout = TableLayout { name: 17, measured: 23, value: 20 };
 
-/// A value that hardware counters have, by its name in a title.
-type Counted = (&'static str, fn(&Rates) -> Option<f64>);
+/// Rate of a hardware counter, with its title.
+type CounterRate = (&'static str, fn(&Rates) -> Option<f64>);
 
-/// The values of hardware counters.
-const COUNTED: [Counted; 4] = [
+/// Rates of hardware counters.
+const COUNTER_RATES: [CounterRate; 4] = [
     ("Cycles", |rates| rates.cycles),
     ("Instructions", |rates| rates.instructions),
     ("Misses of all data TLBs (loads) | predicted: page walks", |rates| rates.tlb_misses),
@@ -29,9 +25,10 @@ const COUNTED: [Counted; 4] = [
 
 /// The whole text: the answer first.
 pub fn text(outcome: &Outcome) -> String {
-    let mut text = title(&outcome.processor, &outcome.machine.name);
-    text += &format!("\n{}", wrapped("", &outcome.summary(), COLUMNS));
-    text += "\nEffect of 2MB pages: the same takes so much longer with 4KB pages\n";
+    let (processor, machine) = (processor_name(&outcome.processor), &outcome.machine.name);
+    let summary = wrapped("", &outcome.summary(), COLUMNS);
+    let mut text = format!("{processor}, predicted with {machine}\n\n{summary}");
+    text += "\nEffect of 2MB pages: additional time with 4KB pages\n";
     text += &heading(outcome, "median (least – most)");
     for row in &outcome.rows {
         let measured = row.ratio.map_or("–".into(), |ratio| effects(&ratio));
@@ -43,23 +40,14 @@ pub fn text(outcome: &Outcome) -> String {
     text += &times(outcome);
     text += &program_times(outcome);
     text += &walks(outcome);
-    COUNTED.iter().for_each(|counted| text += &counters(outcome, counted));
+    COUNTER_RATES.iter().for_each(|rate| text += &counters(outcome, rate));
     text += &scores(outcome);
     text + "\n" + notes(&outcome.notes, COLUMNS).as_str()
 }
 
-/// The processor that was measured, and the machine that it was predicted with.
-pub(super) fn title(processor: &Processor, machine: &str) -> String {
-    let name = &processor.name;
-    format!(
-        "{}{}, predicted with {machine}\n",
-        if name.is_empty() { "unknown processor" } else { name },
-        if processor.is_virtual() { format!(" ({})", processor.hypervisor) } else { String::new() },
-    )
-}
-
 /// Verdicts counted over all rows.
 fn scores(outcome: &Outcome) -> String {
+    const NAME: usize = TABLE.name;
     let mut text = format!(
         "\nAll rows\n{:<NAME$}{:>8}{:>10}{:>11}{:>11}{:>11}{:>14}{:>14}\n",
         "effects",
@@ -89,20 +77,26 @@ fn scores(outcome: &Outcome) -> String {
 }
 
 fn heading(outcome: &Outcome, measured: &str) -> String {
-    let mut text = format!("{:<NAME$}{measured:>MEASURED$}", "");
-    for assumption in &outcome.assumptions {
-        text += &format!("{:>PREDICTED$}", assumption.name);
-    }
-    text + "\n"
+    TABLE.line("", measured, outcome.assumptions.iter().map(|assumption| assumption.name))
 }
 
-/// A row with its name, the measured value and the predicted one under each assumption.
 fn line(row: &RowOutcome, measured: &str, predicted: impl Fn(&Prediction) -> String) -> String {
-    let mut text = format!("{}{measured:>MEASURED$}", named(&row.name));
-    for prediction in &row.predicted {
-        text += &format!("{:>PREDICTED$}", predicted(prediction));
+    TABLE.line(&row.name, measured, row.predicted.iter().map(predicted))
+}
+
+/// Table with a title, of the rows that have a measured value; empty without such rows.
+fn section(
+    outcome: &Outcome,
+    title: &str,
+    measured: impl Fn(&RowOutcome) -> Option<String>,
+    predicted: impl Fn(&Prediction) -> String,
+) -> String {
+    let rows = outcome.rows.iter();
+    let lines = rows.filter_map(|row| Some(line(row, &measured(row)?, &predicted)));
+    match lines.collect::<String>() {
+        lines if lines.is_empty() => lines,
+        lines => format!("\n{title}\n{}{lines}", heading(outcome, "median")),
     }
-    text + "\n"
 }
 
 /// Measured medians of a row in nanoseconds: with 4KB and with 2MB pages.
@@ -127,64 +121,34 @@ fn predicted_pair(predicted: &Prediction, times: Option<[f64; 2]>) -> String {
 
 /// Nanoseconds of one operation.
 fn times(outcome: &Outcome) -> String {
-    let mut lines = String::new();
-    for row in &outcome.rows {
-        let Some(measured) = measured_ns(row) else { continue };
-        lines += &line(row, &pair(measured), |one| predicted_pair(one, predicted_ns(one)));
-    }
     let title =
         "Nanoseconds per operation, 4KB | 2MB pages; × predicted by measured, the farther one";
-    titled(outcome, title, lines)
+    let predicted = |one: &Prediction| predicted_pair(one, predicted_ns(one));
+    section(outcome, title, |row| measured_ns(row).map(pair), predicted)
 }
 
 /// Seconds of whole programs.
 fn program_times(outcome: &Outcome) -> String {
-    let mut lines = String::new();
-    for row in &outcome.rows {
-        let Some(seconds) = row.seconds else { continue };
-        let measured = pair(seconds.map(|spread| spread.median));
-        lines += &line(row, &measured, |one| predicted_pair(one, one.seconds));
-    }
     let title = "Seconds of the whole program in user mode, 4KB | 2MB pages; × as above";
-    titled(outcome, title, lines)
+    let measured = |row: &RowOutcome| Some(pair(row.seconds?.map(|spread| spread.median)));
+    section(outcome, title, measured, |one| predicted_pair(one, one.seconds))
 }
 
-/// The cost of translation with 4KB pages over 2MB pages, for each access of a chase.
+/// Difference of times with 4KB and with 2MB pages, for each access of a chase.
 fn walks(outcome: &Outcome) -> String {
-    let more = |[small, large]: [f64; 2]| format!("{:.1}", small - large);
-    let mut lines = String::new();
-    for row in outcome.rows.iter().filter(|row| row.is_chase) {
-        let Some(measured) = measured_ns(row) else { continue };
-        lines += &line(row, &more(measured), |one| predicted_ns(one).map_or("–".into(), more));
-    }
     let title = "Nanoseconds that 4KB pages add to an access of a chase: the cost of walks";
-    titled(outcome, title, lines)
+    let more = |[small, large]: [f64; 2]| format!("{:.1}", small - large);
+    let measured = |row: &RowOutcome| measured_ns(row).filter(|_| row.is_chase).map(more);
+    section(outcome, title, measured, |one| predicted_ns(one).map_or("–".into(), more))
 }
 
-/// Readings of one hardware counter beside its predicted values.
-fn counters(outcome: &Outcome, (name, value): &Counted) -> String {
+/// Measured and predicted rates of one hardware counter.
+fn counters(outcome: &Outcome, (name, value): &CounterRate) -> String {
+    let title =
+        format!("{name}\nper operation, of programs per 1,000 instructions; 4KB | 2MB pages");
     let both = |rates: &[Rates; 2]| Some([value(&rates[0])?, value(&rates[1])?]);
-    let mut lines = String::new();
-    for row in &outcome.rows {
-        let Some(measured) = row.counters.as_ref().and_then(both) else { continue };
-        lines += &line(row, &pair(measured), |one| both(&one.counters).map_or("–".into(), pair));
-    }
-    let unit = "per operation, of programs per 1,000 instructions; 4KB | 2MB pages";
-    titled(outcome, &format!("{name}\n{unit}"), lines)
-}
-
-/// Lines under a title and a heading; nothing without lines.
-fn titled(outcome: &Outcome, title: &str, lines: String) -> String {
-    if lines.is_empty() {
-        return lines;
-    }
-    format!("\n{title}\n{}{lines}", heading(outcome, "median"))
-}
-
-/// The name in its column, or on a line of its own if it is too long.
-fn named(name: &str) -> String {
-    let length = name.chars().count();
-    if length < NAME { format!("{name:<NAME$}") } else { format!("{name}\n{:<NAME$}", "") }
+    let measured = |row: &RowOutcome| row.counters.as_ref().and_then(both).map(pair);
+    section(outcome, &title, measured, |one| both(&one.counters).map_or("–".into(), pair))
 }
 
 /// The effect of a ratio in percent.
@@ -211,11 +175,10 @@ mod tests {
 
     #[test]
     fn columns() {
-        assert_eq!(named("chase 1M").chars().count(), NAME);
-        assert_eq!(
-            named("a program with arguments"),
-            format!("a program with arguments\n{:17}", "")
-        );
+        let line = |name| TABLE.line(name, "m", ["v"]);
+        assert_eq!(line("chase 1M"), format!("chase 1M{:>32}{:>20}\n", "m", "v"));
+        let long = "a program with arguments";
+        assert_eq!(line(long), format!("{long}\n{:>40}{:>20}\n", "m", "v"));
         let values = Spread { min: 1.0, median: 1.234, max: 2.0 };
         assert_eq!(effects(&values), "+23 % (+0.0 – +100)");
         assert_eq!((effect(0.942), effect(1.0996)), ("-5.8 %".into(), "+10 %".into()));

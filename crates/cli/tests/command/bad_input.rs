@@ -131,7 +131,7 @@ fn an_aged_memory_is_the_same_for_the_same_seed() {
     assert!(lines.contains("\"page_cache_bytes\""), "{lines}");
 }
 
-/// What memory alone is too small for fits into memory and swap.
+/// A program that is too large for memory alone fits into memory and swap.
 #[test]
 fn swap_makes_room() {
     let place = Place::new();

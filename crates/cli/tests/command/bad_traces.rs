@@ -175,7 +175,7 @@ fn a_trace_on_standard_input() {
     fails(&place, "-", "-: an empty file");
 }
 
-/// 355KB of it once took all memory there was.
+/// A small file with very many events must not use up all memory.
 #[test]
 fn events_without_end() {
     use perforate_trace::{TraceMetadata, TraceWriter};

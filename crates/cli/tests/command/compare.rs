@@ -40,7 +40,7 @@ fn names_in(place: &Place, folder: &str) -> Vec<String> {
     names
 }
 
-/// Every run has a folder of its own; one that comes to nothing leaves none.
+/// Every run has its own folder; a failed run leaves none.
 #[test]
 fn results_are_not_overwritten() {
     let place = Place::new();
@@ -116,7 +116,7 @@ fn figures_are_written_beside_the_report() {
     assert!(place.read("out/figures/c0-why.csv").starts_with("scheme,L2 TLB (cycles per"));
 }
 
-/// What the report's waterfall is made of adds up to the whole wait, natively and in a virtual machine.
+/// The parts of the report's waterfall add up to the whole wait, natively and in a virtual machine.
 #[test]
 fn parts_of_the_wait_for_translation_add_up() {
     let place = Place::new();

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-/// What a page links to as it stands there, and the anchors of its headings.
+/// Links of a page, as written, and anchors of its headings.
 #[derive(Default)]
 struct Page {
     links: Vec<String>,
@@ -63,8 +63,7 @@ fn anchor(heading: &str) -> String {
         .collect()
 }
 
-/// Why a link of the page at this path leads nowhere, if it does. Links to other sites are not
-/// followed.
+/// Problem with a link of the page at this path, if it is broken. Links to other sites are not followed.
 fn broken(path: &Path, link: &str) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
@@ -87,7 +86,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// The Markdown files in a folder, in order; those of the folders in it as well if they are wanted.
+/// Markdown files in a folder, sorted; with `deep` also those in its subfolders.
 fn pages_in(folder: &Path, deep: bool) -> BTreeSet<PathBuf> {
     let mut pages = BTreeSet::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -21,7 +21,7 @@ fn wait_for_handler(child: &Child) {
     panic!("SIGINT is not handled");
 }
 
-/// What comes of a command that never ends by itself, and is interrupted.
+/// Outcome of an endless command that is interrupted.
 fn interrupted(place: &Place, arguments: &[&str]) -> Outcome {
     let mut command = place.command(arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

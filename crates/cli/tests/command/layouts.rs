@@ -80,7 +80,7 @@ fn mistakes_name_the_file_and_the_place() {
     layout(&place, "small.csv", "mmap,-1,0,4194304\n");
     fails("small.csv", 1, "the pool mmap of 4194304 bytes has no room for 67108864 bytes");
 
-    // Layouts are the guest's, need a scheme that has their pages, and a trace that tells of memory.
+    // Layouts are for guests, and need a scheme with their page sizes and a trace with memory events.
     layout(&place, "any.csv", "mmap,-1,0,67108864\n");
     let no_scheme = ["compare", "random", "--layout", "any.csv", "--scheme", "4k,thp"];
     place.fails(&no_scheme, 2, "layout: has no effect: no scheme here has pages by a layout");

@@ -79,7 +79,7 @@ fn a_file_may_say_only_what_differs() {
     place.fails(&["machines", "show", "round.toml"], 1, "goes round in a circle");
 }
 
-/// Whatever processor this is: a machine by its maker, or an error that says what to do.
+/// On any processor: a machine of the same maker, or an error that says what to do.
 #[test]
 fn this_machine_is_one_or_says_what_to_do() {
     let place = Place::new();
@@ -109,7 +109,7 @@ fn this_machine_is_one_or_says_what_to_do() {
     }
 }
 
-/// Root sees the frames, others are told that it takes root.
+/// Root sees the frames; other users get an error that says that root is required.
 #[test]
 fn this_machines_memory_or_what_it_needs() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! A folder of its own for each test, and running the program in it.
+//! A temporary folder for each test, in which the program runs.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// An empty folder, and one for what the program keeps, removed with this value.
 pub struct Place(tempfile::TempDir, tempfile::TempDir);
 
-/// What the program left behind.
+/// Exit code and output of the program.
 pub struct Outcome {
     pub code: Option<i32>,
     pub out: String,

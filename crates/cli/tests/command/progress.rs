@@ -6,7 +6,7 @@ use crate::place::Place;
 
 const COLUMNS: usize = 60;
 
-/// What a command writes to a terminal of [`COLUMNS`] columns; none, and says so, without `script`.
+/// Output of a command on a terminal of [`COLUMNS`] columns; `None`, with a message, without `script`.
 fn on_terminal(place: &Place, arguments: &str) -> Option<String> {
     let program = env!("CARGO_BIN_EXE_perforate");
     let command = format!("stty rows 24 cols {COLUMNS}; {program} {arguments}");

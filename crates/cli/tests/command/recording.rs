@@ -63,8 +63,7 @@ fn hardware_counters_or_the_reason_why_there_are_none() {
     }
 }
 
-/// What the recorded program prints does not get among the JSON lines, and its trace is gone
-/// afterwards.
+/// Output of the recorded program is not mixed with the JSON lines, and the trace is deleted.
 #[test]
 fn a_program_recorded_and_compared() {
     let place = Place::new();
@@ -95,7 +94,7 @@ fn notes(lines: &str) -> String {
     json(lines)[0]["notes"].as_array().unwrap().iter().map(|note| note.to_string() + "\n").collect()
 }
 
-/// What is skipped is skipped while recording: of what was recorded nothing is.
+/// Instructions are skipped while recording, and not again in the simulation.
 #[test]
 fn a_part_of_a_program_is_recorded_and_compared() {
     let place = Place::new();

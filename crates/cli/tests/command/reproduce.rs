@@ -1,5 +1,4 @@
-//! What a page says of how to make it again is true: the command, the results and the machine that it
-//! carries give the same bytes.
+//! A report can be reproduced: its command, results and machine file give the same bytes.
 
 use std::io::Read as _;
 

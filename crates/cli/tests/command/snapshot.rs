@@ -7,8 +7,8 @@ const PROGRAM: u64 = 1 << 5 | 1 << 12 | 1 << 14;
 const CACHE: u64 = 1 << 5;
 const KERNEL: u64 = 1 << 26;
 
-/// A folder with the files of a machine of 64MB: every second 2MB block is free, the others hold what
-/// `used` says in a quarter of their frames, and free frames.
+/// Makes the `/proc` files of a machine with 64MB: every second 2MB block is free; in the others, a quarter
+/// of the frames has the flags `used`, and the rest is free.
 fn machine(place: &Place, used: u64) {
     let mut flags = Vec::new();
     for block in 0..32 {

@@ -24,7 +24,7 @@ name = "{block}"
 value = "share({block})"
 "#;
 
-/// What sbatch would do: runs each task of an array, and what depends on it.
+/// Replacement for sbatch: runs each task of an array, and the dependent job.
 const SBATCH: &str = r#"#!/bin/bash
 set -euo pipefail
 echo "$*" >> submitted

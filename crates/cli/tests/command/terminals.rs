@@ -1,4 +1,4 @@
-//! What files and names contain does not steer the terminal.
+//! Control characters in files and names do not reach the terminal.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

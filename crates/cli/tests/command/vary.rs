@@ -70,8 +70,8 @@ fn two_keys_make_a_grid() {
     assert!(page.contains("id=\"values-chart-2\""), "a chart for each scheme");
 }
 
-/// Random reads over 2,048 pages of 2MB: half of an Ice Lake's second level holds half of them, all of it
-/// would hold all.
+/// Random reads over 2,048 pages of 2MB. Half of an Ice Lake's second-level TLB holds half of the pages; the
+/// whole TLB would hold all of them.
 #[test]
 fn ways_of_the_second_level_by_page_size() {
     let place = Place::new();

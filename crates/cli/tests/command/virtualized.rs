@@ -37,7 +37,7 @@ fn guests_on_hosts_are_matrices() {
     assert_eq!(results[2]["counters"]["host_references_per_walk"], 0.0, "one dimension is left");
 }
 
-/// Of whichever result: what is missing under one scheme is told beside the table of all.
+/// A note about one scheme is printed below the table of all schemes.
 #[test]
 fn a_segment_that_is_not_there_is_told() {
     let place = Place::new();

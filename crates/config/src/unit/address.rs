@@ -16,7 +16,7 @@ impl Address {
     const EXPECTED: &'static str = "an address such as 0x7f0000200000";
 }
 
-unit!(Address, "address");
+unit!(Address, Self::EXPECTED, { "type": ["string", "number"], "format": "address" });
 
 impl FromStr for Address {
     type Err = ConfigError;

@@ -1,13 +1,11 @@
 //! Sizes in bytes within a range.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 
-use super::Size;
+use super::{Size, unit};
 use crate::ConfigError;
 
 /// A [`Size`] from `LEAST` to `MOST` bytes.
@@ -15,10 +13,10 @@ use crate::ConfigError;
 pub struct BoundedSize<const LEAST: u64, const MOST: u64>(u64);
 
 impl<const LEAST: u64, const MOST: u64> BoundedSize<LEAST, MOST> {
-    /// A size that is known to be in the range.
+    /// A size from a number of bytes in the range.
     ///
     /// # Panics
-    /// If it is not.
+    /// The number is not in the range.
     pub const fn new(bytes: u64) -> Self {
         assert!(LEAST <= bytes && bytes <= MOST);
         Self(bytes)
@@ -51,27 +49,9 @@ impl<const LEAST: u64, const MOST: u64> fmt::Display for BoundedSize<LEAST, MOST
     }
 }
 
-impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for BoundedSize<LEAST, MOST> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        super::deserialize(deserializer, "a size such as 64M or 4G")
-    }
-}
-
-impl<const LEAST: u64, const MOST: u64> JsonSchema for BoundedSize<LEAST, MOST> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        format!("SizeFrom{LEAST}To{MOST}").into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "number"], "format": "size", "minimum": LEAST, "maximum": MOST,
-        })
-    }
-}
+unit!(BoundedSize<LEAST, MOST>, "a size such as 64M or 4G", {
+    "type": ["string", "number"], "format": "size", "minimum": LEAST, "maximum": MOST,
+});
 
 #[cfg(test)]
 mod tests {

@@ -1,25 +1,23 @@
 //! Counts in options.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 
-use super::number;
+use super::{number, unit};
 use crate::ConfigError;
 
-/// A number of instructions, pages or whatever else is counted, of at least `LEAST` and at most
-/// `MOST`: `10M`, `1_000_000`, `2e6`. Letters are powers of 1000.
+/// A number of instructions, pages or other things, from `LEAST` to `MOST`: `10M`, `1_000_000`, `2e6`.
+/// Suffixes are powers of 1000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Count<const LEAST: u64 = 0, const MOST: u64 = { u64::MAX }>(u64);
 
 impl<const LEAST: u64, const MOST: u64> Count<LEAST, MOST> {
-    /// A number that is known to be in the range.
+    /// A count from a number in the range.
     ///
     /// # Panics
-    /// If it is not.
+    /// The number is not in the range.
     pub const fn new(number: u64) -> Self {
         assert!(LEAST <= number && number <= MOST);
         Self(number)
@@ -57,27 +55,9 @@ impl<const LEAST: u64, const MOST: u64> fmt::Display for Count<LEAST, MOST> {
     }
 }
 
-impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Count<LEAST, MOST> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        super::deserialize(deserializer, "a whole number")
-    }
-}
-
-impl<const LEAST: u64, const MOST: u64> JsonSchema for Count<LEAST, MOST> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        format!("From{LEAST}To{MOST}").into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": ["string", "integer"], "format": "count", "minimum": LEAST, "maximum": MOST,
-        })
-    }
-}
+unit!(Count<LEAST, MOST>, "a whole number", {
+    "type": ["string", "integer"], "format": "count", "minimum": LEAST, "maximum": MOST,
+});
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Values with a unit: one type and one grammar for each.
+//! Types of values with a unit.
 
 mod address;
 mod bounded_size;
@@ -20,7 +20,7 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use crate::ConfigError;
 
-/// Reads a unit from its text, or from the number that a file has instead.
+/// Deserialises a value from its text, or from a number in a file.
 pub(crate) fn deserialize<'de, D, T>(deserializer: D, expected: &'static str) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -58,16 +58,16 @@ impl<T: FromStr<Err = ConfigError>> Visitor<'_> for UnitVisitor<T> {
     }
 }
 
-/// Serde's and schemars' traits for a unit that has `FromStr` and `EXPECTED`.
+/// Implements serde's and schemars' traits for a unit with `FromStr`.
 macro_rules! unit {
-    ($name:ident, $format:literal) => {
-        impl<'de> serde::Deserialize<'de> for $name {
+    ($name:ident $(<$($limit:ident),+>)?, $expected:expr, $schema:tt) => {
+        impl<'de $($(, const $limit: u64)+)?> serde::Deserialize<'de> for $name $(<$($limit),+>)? {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                crate::unit::deserialize(deserializer, Self::EXPECTED)
+                crate::unit::deserialize(deserializer, $expected)
             }
         }
 
-        impl schemars::JsonSchema for $name {
+        impl $(<$(const $limit: u64),+>)? schemars::JsonSchema for $name $(<$($limit),+>)? {
             fn inline_schema() -> bool {
                 true
             }
@@ -77,7 +77,7 @@ macro_rules! unit {
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": ["string", "number"], "format": $format })
+                schemars::json_schema!($schema)
             }
         }
     };

@@ -1,10 +1,10 @@
-//! Whole numbers as people write them.
+//! Parser of whole numbers with suffixes.
 
-/// The units of counts: powers of 1000.
+/// Suffixes of counts: powers of 1000.
 const THOUSANDS: &[(&str, u64)] =
     &[("k", 1_000), ("K", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)];
 
-/// A count: `1000`, `1_000_000`, `2e6`, `10M`, `1.5G`.
+/// Parses a count: `1000`, `1_000_000`, `2e6`, `10M`, `1.5G`.
 pub fn count(text: &str) -> Result<u64, String> {
     let wrong = || format!("expected a whole number such as 5000, 10M or 2e6, not {text:?}");
     let (digits, unit) = split_unit(text);
@@ -15,14 +15,14 @@ pub fn count(text: &str) -> Result<u64, String> {
     scaled(digits, factor).ok_or_else(wrong)
 }
 
-/// A number and the letters after it.
+/// Splits a number and the letters after it.
 pub fn split_unit(text: &str) -> (&str, &str) {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     text.split_at(digits.len())
 }
 
-/// A number in digits, with `_` between them, a decimal point or a power of ten (`2e6`), times
-/// `factor`; `None` if the product is not whole or too large.
+/// Parses a number, which may have `_`, a decimal point and a power of ten (`2e6`), and multiplies it by
+/// `factor`. `None` if the product is not whole or too large.
 pub fn scaled(text: &str, factor: u64) -> Option<u64> {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));

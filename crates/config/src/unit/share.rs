@@ -1,4 +1,4 @@
-//! Shares of a whole.
+//! Shares in options.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ impl Share {
         Self(hundredths as f64 / 100.0)
     }
 
-    /// A share that is known as a number from 0 to 1.
+    /// A share from a number from 0 to 1.
     pub(crate) const fn from_number(share: f64) -> Self {
         Self(share)
     }
@@ -37,7 +37,7 @@ impl Share {
     }
 }
 
-unit!(Share, "share");
+unit!(Share, Self::EXPECTED, { "type": ["string", "number"], "format": "share" });
 
 impl FromStr for Share {
     type Err = ConfigError;
@@ -55,7 +55,7 @@ impl FromStr for Share {
 }
 
 impl fmt::Display for Share {
-    /// In percent, as it was written: `29%` is 0.29, of which 100 times is not 29.
+    /// In percent, rounded so that a share prints as it was written: 100 × 0.29 is not exactly 29.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}%", (self.0 * 1e11).round() / 1e9)
     }

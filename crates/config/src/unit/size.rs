@@ -8,14 +8,14 @@ use serde::Serialize;
 use super::{number, unit};
 use crate::ConfigError;
 
-/// Units, largest first, and the powers of two that they are.
+/// Units with their powers of two, largest first.
 const UNITS: [(&str, u32); 4] = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
 
-/// Numbers from here on are not meant in megabytes.
+/// Larger numbers without a unit are probably bytes.
 const LEAST_IN_BYTES: u64 = 1 << 20;
 
-/// A size in bytes: `16G`, `64MiB`, `4KB`, `512B`. Units are powers of 1024; a number without one
-/// may be meant in any, and is refused.
+/// A size in bytes: `16G`, `64MiB`, `4KB`, `512B`. Units are powers of 1024. A number without a unit is
+/// refused as ambiguous.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Size(pub u64);
 
@@ -28,7 +28,7 @@ impl Size {
     }
 }
 
-unit!(Size, "size");
+unit!(Size, Self::EXPECTED, { "type": ["string", "number"], "format": "size" });
 
 impl FromStr for Size {
     type Err = ConfigError;
@@ -53,7 +53,7 @@ impl FromStr for Size {
     }
 }
 
-/// Units that a number without a unit most probably means. A large number is in bytes.
+/// Error for a number without a unit, with probable units. A large number is taken for bytes.
 fn without_unit(digits: &str) -> String {
     match number::scaled(digits, 1) {
         Some(bytes) if bytes >= LEAST_IN_BYTES => match Size(bytes).to_string() {

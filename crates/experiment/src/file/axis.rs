@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use perforate_records::AxisForm;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::Text;
 use crate::template::Values;
@@ -50,12 +50,17 @@ pub struct NamedPlace {
 }
 
 /// One point of the axis.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum Place {
     /// Point of a numeric axis.
-    Number(f64),
+    Number(#[serde(deserialize_with = "rounded_number")] f64),
     /// Name of a named place.
     Name(String),
+}
+
+fn rounded_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    f64::deserialize(deserializer).map(rounded)
 }
 
 /// Name of the only place of an experiment without an axis.

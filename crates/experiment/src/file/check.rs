@@ -22,10 +22,10 @@ impl Experiment {
         self.axis.check()?;
         let kind = self.kind()?;
         let settings = std::iter::once(&self.settings).chain([&self.quick.settings]);
-        let known = kind.settings();
+        let known = (kind.settings)();
         for (key, _) in settings.chain(self.states.iter().map(|state| &state.settings)).flatten() {
             check_key(key, &known)
-                .map_err(|error| format!("settings of {}: {error}", kind.name()))?;
+                .map_err(|error| format!("settings of {}: {error}", kind.name))?;
         }
         if self.curves.is_empty() {
             return Err("there is no [[curve]]".into());
@@ -87,7 +87,8 @@ impl Experiment {
 
     fn check_claim(&self, claim: &Claim) -> Result<(), String> {
         let wrong = |problem: String| Err(format!("claim {:?}: {problem}", claim.id));
-        let other = match &claim.measure {
+        let measure = claim.measure();
+        let other = match &measure {
             Measure::LeadOver(other) => Some(other),
             _ => None,
         };
@@ -98,13 +99,7 @@ impl Experiment {
                 return wrong(format!("no curve {name:?}; {}", suggestion(name, &known)));
             }
         }
-        let named: Vec<Place> = match &claim.measure {
-            Measure::At(place) => vec![place.clone()],
-            Measure::Over(_, places) | Measure::Every(places) => {
-                places.iter().cloned().map(Place::Name).collect()
-            }
-            Measure::FallsTo(_) | Measure::LeadOver(_) => Vec::new(),
-        };
+        let named = measure.places();
         match named.iter().find(|place| !self.axis.contains(place)) {
             Some(place) => wrong(format!("{place} is no place of the axis{}", known(&self.axis))),
             None => Ok(()),
@@ -123,7 +118,7 @@ impl Experiment {
             return Err(format!("{formulas} formulas at {places} places are too many"));
         }
         for place in places {
-            for reference in Formulas::at(self, &place)?.references() {
+            for reference in Formulas::at(self, &place)?.references {
                 self.settings(reference.state.as_deref(), &self.values(&place))?;
             }
         }

@@ -1,7 +1,8 @@
 //! Claims of a paper as data, and the verdict of our results on each claim.
 
 use perforate_records::{ClaimKind, Show, Verdict};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Place;
 use super::axis::rounded;
@@ -25,6 +26,19 @@ pub enum Measure {
     Every(Vec<String>),
 }
 
+impl Measure {
+    /// Places that the measure names; empty if it is about the whole curve.
+    pub fn places(&self) -> Vec<Place> {
+        match self {
+            Self::At(place) => vec![place.clone()],
+            Self::Over(_, names) | Self::Every(names) => {
+                names.iter().cloned().map(Place::Name).collect()
+            }
+            Self::FallsTo(_) | Self::LeadOver(_) => Vec::new(),
+        }
+    }
+}
+
 /// Reduction of several values to a single number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -39,19 +53,6 @@ pub enum Average {
     Least,
     /// Maximum of the values.
     Greatest,
-}
-
-impl Average {
-    /// Name in experiment files (kebab-case).
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mean => "mean",
-            Self::GeometricMean => "geometric-mean",
-            Self::Median => "median",
-            Self::Least => "least",
-            Self::Greatest => "greatest",
-        }
-    }
 }
 
 /// Value or bound that the paper states for a measure.
@@ -89,9 +90,9 @@ impl Expectation {
     }
 }
 
-/// A claim of a paper about one curve.
+/// A claim of a paper about one curve: one measure, and one expectation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "ClaimFile", into = "ClaimFile")]
+#[serde(remote = "Self", deny_unknown_fields)]
 pub struct Claim {
     /// Short name, shown in lists of claims.
     pub id: String,
@@ -99,39 +100,12 @@ pub struct Claim {
     pub statement: String,
     /// Section or figure of the paper that makes the claim.
     pub source: String,
-    /// Strength of the claim.
-    pub kind: ClaimKind,
+    /// Strength of the claim; every claim has one.
+    pub kind: Option<ClaimKind>,
     /// Name of the curve that the claim is about.
     pub curve: String,
-    /// Property of the curve.
-    pub measure: Measure,
-    /// Value or bound of that property in the paper.
-    pub expectation: Expectation,
-    /// Greatest deviation that still counts as reproduced.
-    pub tolerance: f64,
-    /// Reference value: our value and the paper's on the same side of it count as the same direction.
-    pub direction_from: Option<f64>,
-    /// Note for readers.
-    pub note: Option<String>,
-    /// Explanation of a difference from the paper.
-    pub explanation: Option<String>,
-    /// Test of the explanation: an experiment, or `--unstated`. An untested explanation is a guess.
-    pub tested_by: Option<String>,
-    /// True if the short runs of `--quick` are too cold to judge the claim.
-    pub full_runs_only: bool,
-}
-
-/// A claim as files write it: one of the measures, one of the expectations.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ClaimFile {
-    id: String,
-    statement: String,
-    source: String,
-    kind: Option<ClaimKind>,
-    curve: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<At>,
+    at: Option<Place>,
     #[serde(skip_serializing_if = "Option::is_none")]
     falls_to: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,165 +124,114 @@ struct ClaimFile {
     at_least: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     range: Option<(f64, f64)>,
+    /// Greatest deviation that still counts as reproduced.
     #[serde(default)]
-    tolerance: f64,
+    pub tolerance: f64,
+    /// Reference value: our value and the paper's on the same side of it count as the same direction.
     #[serde(skip_serializing_if = "Option::is_none")]
-    direction_from: Option<f64>,
+    pub direction_from: Option<f64>,
+    /// Note for readers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<String>,
+    pub note: Option<String>,
+    /// Explanation of a difference from the paper.
     #[serde(skip_serializing_if = "Option::is_none")]
-    explanation: Option<String>,
+    pub explanation: Option<String>,
+    /// Test of the explanation: an experiment, or `--unstated`. An untested explanation is a guess.
     #[serde(skip_serializing_if = "Option::is_none")]
-    tested_by: Option<String>,
+    pub tested_by: Option<String>,
+    /// True if the short runs of `--quick` are too cold to judge the claim.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    full_runs_only: bool,
+    pub full_runs_only: bool,
 }
 
-/// A place as files write it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-enum At {
-    Number(f64),
-    Name(String),
+impl Serialize for Claim {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
 }
 
-impl ClaimFile {
-    fn measure(&self) -> Result<Measure, &'static str> {
-        let at = |at: &At| match at {
-            At::Number(number) => Measure::At(Place::Number(rounded(*number))),
-            At::Name(name) => Measure::At(Place::Name(name.clone())),
+/// Refuses a claim that states too much or too little.
+impl<'de> Deserialize<'de> for Claim {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let claim = Self::deserialize(deserializer)?;
+        match claim.check() {
+            Ok(()) => Ok(claim),
+            Err(problem) => Err(D::Error::custom(format!("claim {:?}: {problem}", claim.id))),
+        }
+    }
+}
+
+impl Claim {
+    fn check(&self) -> Result<(), String> {
+        let (measures, expectations) = (self.measures().count(), self.expectations().count());
+        let has_places = self.average.is_some() || self.every;
+        let is_number = self.value.is_some() || self.range.is_some();
+        let problem = match self.kind {
+            _ if measures == 1 && !has_places && !self.places.is_empty() => {
+                "places belong to average and every"
+            }
+            _ if measures != 1 => "expected one of at, falls_to, lead_over, average, every",
+            _ if expectations != 1 => "expected one of value, at_most, at_least, range",
+            _ if self.range.is_some_and(|(low, high)| low > high) => "range begins beyond its end",
+            None => return Err(format!("kind is {KINDS}")),
+            Some(ClaimKind::Number) if !is_number => "numbers have a value or a range",
+            Some(ClaimKind::Sign | ClaimKind::Threshold) if is_number => {
+                "signs and thresholds have at_most or at_least"
+            }
+            _ if self.tested_by.is_some() && self.explanation.is_none() => {
+                "tested_by belongs to an explanation"
+            }
+            _ if !(self.tolerance.is_finite() && self.tolerance >= 0.0) => {
+                "tolerance is not 0 or more"
+            }
+            _ => return Ok(()),
         };
+        Err(problem.into())
+    }
+
+    fn measures(&self) -> impl Iterator<Item = Measure> {
         let places = || self.places.clone();
         let found = [
-            self.at.as_ref().map(at),
+            self.at.clone().map(Measure::At),
             self.falls_to.map(Measure::FallsTo),
             self.lead_over.clone().map(Measure::LeadOver),
             self.average.map(|average| Measure::Over(average, places())),
             self.every.then(|| Measure::Every(places())),
         ];
-        let mut found = found.into_iter().flatten();
-        match (found.next(), found.next()) {
-            (Some(Measure::At(_) | Measure::FallsTo(_) | Measure::LeadOver(_)), None)
-                if !self.places.is_empty() =>
-            {
-                Err("places belong to average and every")
-            }
-            (Some(measure), None) => Ok(measure),
-            _ => Err("expected one of at, falls_to, lead_over, average, every"),
-        }
+        found.into_iter().flatten()
     }
 
-    fn expectation(&self) -> Result<Expectation, &'static str> {
+    fn expectations(&self) -> impl Iterator<Item = Expectation> {
         let found = [
             self.value.map(Expectation::Value),
             self.at_most.map(Expectation::AtMost),
             self.at_least.map(Expectation::AtLeast),
             self.range.map(|(low, high)| Expectation::Range(low, high)),
         ];
-        let mut found = found.into_iter().flatten();
-        match (found.next(), found.next()) {
-            (Some(Expectation::Range(low, high)), None) if low > high => {
-                Err("range begins beyond its end")
-            }
-            (Some(expectation), None) => Ok(expectation),
-            _ => Err("expected one of value, at_most, at_least, range"),
-        }
+        found.into_iter().flatten()
     }
-}
 
-impl TryFrom<ClaimFile> for Claim {
-    type Error = String;
-
-    fn try_from(file: ClaimFile) -> Result<Self, String> {
-        let wrong = |problem: &str| format!("claim {:?}: {problem}", file.id);
-        let measure = file.measure().map_err(wrong)?;
-        let expectation = file.expectation().map_err(wrong)?;
-        let kind = file.kind.ok_or_else(|| wrong(&format!("kind is {}", KINDS)))?;
-        let is_number = matches!(expectation, Expectation::Value(_) | Expectation::Range(..));
-        match kind {
-            ClaimKind::Number if !is_number => {
-                return Err(wrong("numbers have a value or a range"));
-            }
-            ClaimKind::Sign | ClaimKind::Threshold if is_number => {
-                return Err(wrong("signs and thresholds have at_most or at_least"));
-            }
-            _ => {}
-        }
-        if file.tested_by.is_some() && file.explanation.is_none() {
-            return Err(wrong("tested_by belongs to an explanation"));
-        }
-        if !(file.tolerance.is_finite() && file.tolerance >= 0.0) {
-            return Err(wrong("tolerance is not 0 or more"));
-        }
-        Ok(Self {
-            id: file.id,
-            statement: file.statement,
-            source: file.source,
-            kind,
-            curve: file.curve,
-            measure,
-            expectation,
-            tolerance: file.tolerance,
-            direction_from: file.direction_from,
-            note: file.note,
-            explanation: file.explanation,
-            tested_by: file.tested_by,
-            full_runs_only: file.full_runs_only,
-        })
+    /// Property of the curve.
+    pub fn measure(&self) -> Measure {
+        self.measures().next().expect("claims are checked when they are read")
     }
-}
 
-impl From<Claim> for ClaimFile {
-    fn from(claim: Claim) -> Self {
-        let mut file = Self {
-            id: claim.id,
-            statement: claim.statement,
-            source: claim.source,
-            kind: Some(claim.kind),
-            curve: claim.curve,
-            tolerance: claim.tolerance,
-            direction_from: claim.direction_from,
-            note: claim.note,
-            explanation: claim.explanation,
-            tested_by: claim.tested_by,
-            full_runs_only: claim.full_runs_only,
-            ..Self::default()
-        };
-        match claim.measure {
-            Measure::At(Place::Number(number)) => file.at = Some(At::Number(number)),
-            Measure::At(Place::Name(name)) => file.at = Some(At::Name(name)),
-            Measure::FallsTo(y) => file.falls_to = Some(y),
-            Measure::LeadOver(other) => file.lead_over = Some(other),
-            Measure::Over(average, places) => {
-                (file.average, file.places) = (Some(average), places);
-            }
-            Measure::Every(places) => (file.every, file.places) = (true, places),
-        }
-        match claim.expectation {
-            Expectation::Value(value) => file.value = Some(value),
-            Expectation::AtMost(most) => file.at_most = Some(most),
-            Expectation::AtLeast(least) => file.at_least = Some(least),
-            Expectation::Range(low, high) => file.range = Some((low, high)),
-        }
-        file
+    /// Value or bound of that property in the paper.
+    pub fn expectation(&self) -> Expectation {
+        self.expectations().next().expect("claims are checked when they are read")
     }
-}
 
-impl Claim {
     /// True if the claim is about the curve of this name, or compares another curve with it
     /// (`lead_over`).
     pub fn needs(&self, curve: &str) -> bool {
-        self.curve == curve || matches!(&self.measure, Measure::LeadOver(other) if other == curve)
+        self.curve == curve || self.lead_over.as_deref() == Some(curve)
     }
 
     /// A place that must be measured for it: the one it is about, or the one where the paper has
     /// the crossing, so that ours is looked for close to it.
     pub fn point(&self) -> Option<Place> {
-        match (&self.measure, self.expectation) {
-            (Measure::At(place), _) => Some(place.clone()),
-            (Measure::FallsTo(_), Expectation::Value(x)) => Some(Place::Number(rounded(x))),
-            _ => None,
-        }
+        let crossing = self.value.filter(|_| self.falls_to.is_some());
+        self.at.clone().or(crossing.map(|x| Place::Number(rounded(x))))
     }
 
     /// Reference value for [`Verdict::SameDirection`]: `direction_from`, or 1 for a gain.
@@ -327,7 +250,7 @@ impl Claim {
             return Verdict::NotReproduced;
         };
         let tolerance = self.tolerance;
-        let (paper, holds) = match self.expectation {
+        let (paper, holds) = match self.expectation() {
             Expectation::Value(paper) => (paper, (ours - paper).abs() <= tolerance),
             Expectation::AtMost(most) => (most, ours <= most + tolerance),
             Expectation::AtLeast(least) => (least, ours >= least - tolerance),

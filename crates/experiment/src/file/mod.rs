@@ -17,7 +17,7 @@ use perforate_sim::{Plausible, one_line};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExperimentError;
-use crate::kind::{self, Kind, Settings};
+use crate::kind::{Kind, Settings};
 use crate::template::Values;
 use texts::{quoted, texts};
 
@@ -45,7 +45,7 @@ pub struct Experiment {
     /// Programs of the paper, each with the workload that replaces the program here.
     #[serde(default)]
     pub stand_ins: Vec<(String, String)>,
-    /// Name of the kind of measurement ([`kind::ALL`]).
+    /// Name of the kind of measurement ([`Kind`]).
     #[serde(default = "simulation")]
     pub kind: String,
     /// Number of runs of each point, with consecutive seeds.
@@ -132,7 +132,7 @@ pub type Texts = BTreeMap<String, Text>;
 /// Overrides of a file's values for a coarse run (`--quick`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quick {
-    /// Runs of everything.
+    /// Number of runs of each point.
     pub seeds: Option<u64>,
     /// Distance of two points of the axis.
     pub step: Option<f64>,
@@ -272,13 +272,13 @@ impl Experiment {
     ///
     /// # Errors
     /// There is no such kind.
-    pub fn kind(&self) -> Result<&'static dyn Kind, String> {
-        kind::find(&self.kind)
+    pub fn kind(&self) -> Result<&'static Kind, String> {
+        Kind::find(&self.kind)
     }
 
     /// True if the kind of measurement samples with a configurable number of draws.
     fn draws(&self) -> bool {
-        let knows = |kind: &dyn Kind| kind.settings().iter().any(|known| known.name == "samples");
+        let knows = |kind: &Kind| (kind.settings)().iter().any(|known| known.name == "samples");
         self.kind().is_ok_and(knows)
     }
 

@@ -1,10 +1,11 @@
-//! Common parts of case studies: contents, what they do to a system and read from it, and a closed
-//! form.
+//! Common parts of case studies: contents, operations on a system, its counters, and a closed form.
 
 use perforate_config::{Count, Share};
-use perforate_os::{ContentDistribution, KhugepagedConfig, Work};
-use perforate_sim::{Machine, SimError, System};
+use perforate_os::{ContentDistribution, KhugepagedConfig, KsmConfig, KsmPass, Work};
+use perforate_sim::{Machine, Scheme, SimError, System};
 use perforate_types::Counters;
+
+use super::Measurement;
 
 /// Bytes of a page, and pages of a 2MB region.
 pub const PAGE_BYTES: u64 = 4096;
@@ -41,7 +42,32 @@ pub fn promote(system: &mut System, knobs: KhugepagedConfig) -> Result<(), SimEr
     }
 }
 
-/// What the operating system did since counts began takes so many cycles.
+/// A same-page scanner without a limit on pages per scan.
+pub fn unlimited_ksm() -> KsmConfig {
+    KsmConfig { pages_to_scan: Count::new(u64::MAX), ..KsmConfig::default() }
+}
+
+/// Merges until a full scan after the first merges nothing.
+pub fn merge(mut scan: impl FnMut() -> Result<KsmPass, SimError>) -> Result<(), SimError> {
+    scan()?;
+    while scan()?.pages_merged > 0 {}
+    Ok(())
+}
+
+/// The scheme of this name.
+///
+/// # Errors
+/// There is none.
+pub fn scheme(name: &str) -> Result<&'static Scheme, String> {
+    Scheme::find(name).map_err(|error| error.to_string())
+}
+
+/// Figures with these names.
+pub fn named<const N: usize>(figures: [(&str, f64); N]) -> Measurement {
+    figures.map(|(name, value)| (name.into(), value)).into()
+}
+
+/// Cycles of the operating system's work since counts began.
 pub fn system_cycles(machine: &Machine, system: &System) -> u64 {
     cycles(machine, &system.work())
 }
@@ -63,7 +89,7 @@ pub fn counter(counters: &Counters, name: &str) -> f64 {
     counters.get(name).unwrap_or_else(|| panic!("{name} is a counter"))
 }
 
-/// How many of `places` different places `throws` even throws hit on average:
+/// Mean number of different places that `throws` uniform throws on `places` places hit:
 /// n·(1 − (1 − 1/n)^k).
 pub fn places_hit(places: f64, throws: f64) -> f64 {
     -places * ((-1.0 / places).ln_1p() * throws).exp_m1()

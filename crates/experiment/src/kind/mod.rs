@@ -1,4 +1,4 @@
-//! Ways to measure: each has a name that experiment files use, settings, and figures with names.
+//! Kinds of measurement: each has a name that experiment files use, settings, and figures with names.
 
 mod bloat;
 mod capacity;
@@ -14,65 +14,81 @@ mod vm_page_sharing;
 
 use std::collections::BTreeMap;
 
-use perforate_config::{Key, suggestion};
-pub use settings::{Settings, check_key, hash_of_file};
+pub use capacity::Design;
+use perforate_config::{Key, keys, suggestion};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+pub use settings::{Settings, check_key};
 
 /// Figures of one measurement by name, units in the names; shares are 0–1. A figure that does not
-/// exist for this subject is left out.
+/// exist for the subject is left out.
 pub type Measurement = BTreeMap<String, f64>;
 
-/// A way to measure.
+/// A measurement with its settings read, before it is made of some subjects.
 ///
 /// The same settings, subjects and seed give the same figures, whatever was measured before.
-pub trait Kind: Sync {
+trait Study: Sized {
     /// Name that experiment files use.
-    fn name(&self) -> &'static str;
+    const NAME: &'static str;
+    /// Settings, as a table of an experiment file.
+    type Settings: DeserializeOwned + JsonSchema;
 
-    /// Measured quantity, in one line.
-    fn summary(&self) -> &'static str;
-
-    /// Name of the subjects in error messages: schemes, designs.
-    fn subjects(&self) -> &'static str;
-
-    /// All settings it knows.
-    fn settings(&self) -> Vec<Key>;
-
-    /// Checks settings and subject without a measurement.
-    ///
-    /// # Errors
-    /// The setting or subject that is wrong, and what would be right.
-    fn check(&self, settings: &Settings, subject: &str) -> Result<(), String>;
-
-    /// What its figures depend on besides settings, subject and seed: contents of files that the
-    /// settings name.
-    ///
-    /// # Errors
-    /// A file that cannot be read.
-    fn inputs(&self, settings: &Settings) -> Result<Vec<String>, String> {
-        settings.inputs(&self.settings())
+    /// Keys of all settings.
+    fn settings() -> Vec<Key> {
+        keys::<Self::Settings>()
     }
 
-    /// How long one subject takes, in any unit that all settings share; progress goes by it.
-    fn cost(&self, _settings: &Settings) -> f64 {
+    /// Reads the settings.
+    ///
+    /// # Errors
+    /// The setting that is wrong, and what would be right.
+    fn read(settings: &Settings) -> Result<Self, String>;
+
+    /// Checks a subject without measuring it.
+    ///
+    /// # Errors
+    /// The reason why the subject is wrong, and what would be right.
+    fn check(&self, subject: &str) -> Result<(), String>;
+
+    /// Everything that the figures of a subject depend on, except the build of the program.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or a wrong subject.
+    fn identity(&self, settings: &Settings, subject: &str, seed: u64) -> Result<Value, String> {
+        self.check(subject)?;
+        Ok(json!([Self::NAME, settings, settings.inputs(&Self::settings())?, subject, seed]))
+    }
+
+    /// Cost of one subject, in a unit that all kinds share; progress is measured in it.
+    fn cost(&self) -> f64 {
         1e6
     }
 
-    /// Measures several subjects under the same settings with the same seed: one measurement for
-    /// each, in order, and the same as if it were measured alone. `progress` hears now and then
-    /// which part, 0–1, is done.
+    /// Measures one subject. A study implements either this method or [`Self::measure_all`].
     ///
     /// # Errors
-    /// What went wrong, in a line.
-    fn measure(
+    /// Reason of the failure, in one line.
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
+        Ok(self.measure_all(&[subject.to_owned()], seed, &mut |_| ())?.remove(0))
+    }
+
+    /// Measures several subjects with the same seed, each as if it were measured alone. `progress` is
+    /// called with the finished share, 0–1.
+    ///
+    /// # Errors
+    /// As [`Self::measure`].
+    fn measure_all(
         &self,
-        settings: &Settings,
         subjects: &[String],
         seed: u64,
         progress: &mut dyn FnMut(f64),
-    ) -> Result<Vec<Measurement>, String>;
+    ) -> Result<Vec<Measurement>, String> {
+        each(subjects, progress, |subject, _| self.measure(subject, seed))
+    }
 }
 
-/// A measurement of each subject; what `measure` says of its progress is a part of the whole's.
+/// A measurement of each subject.
 fn each(
     subjects: &[String],
     progress: &mut dyn FnMut(f64),
@@ -82,35 +98,90 @@ fn each(
     for subject in subjects {
         let done = measurements.len() as f64;
         let mut part = |part: f64| progress((done + part) / subjects.len() as f64);
-        measurements.push(measure(subject, &mut part)?);
+        let measured = measure(subject, &mut part);
+        measurements.push(measured.map_err(|error| format!("{subject}: {error}"))?);
         part(1.0);
     }
     Ok(measurements)
 }
 
+/// A kind of measurement.
+pub struct Kind {
+    /// Name that experiment files use.
+    pub name: &'static str,
+    /// Keys of all settings.
+    pub settings: fn() -> Vec<Key>,
+    /// Validates settings and a subject, and returns everything that the figures depend on.
+    pub identity: fn(&Settings, &str, u64) -> Result<Value, String>,
+    /// Cost of one subject, in a unit that all kinds share.
+    pub cost: fn(&Settings) -> f64,
+    /// Measures several subjects under the same settings with the same seed, in order.
+    pub measure: Measure,
+}
+
+/// Settings, subjects, seed, and a function that is called with the finished share, 0–1.
+type Measure =
+    fn(&Settings, &[String], u64, &mut dyn FnMut(f64)) -> Result<Vec<Measurement>, String>;
+
+impl Kind {
+    const fn of<S: Study>() -> Self {
+        Self {
+            name: S::NAME,
+            settings: S::settings,
+            identity: |settings, subject, seed| {
+                S::read(settings)?.identity(settings, subject, seed)
+            },
+            cost: |settings| S::read(settings).map_or(0.0, |study| study.cost()),
+            measure: |settings, subjects, seed, progress| {
+                S::read(settings)?.measure_all(subjects, seed, progress)
+            },
+        }
+    }
+
+    /// The kind of this name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(name: &str) -> Result<&'static Self, String> {
+        ALL.iter().find(|kind| kind.name == name).ok_or_else(|| {
+            let known: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
+            format!("kind {name:?} is unknown; {}", suggestion(name, &known))
+        })
+    }
+}
+
 /// All kinds of measurement, in the order of lists.
-pub const ALL: &[&dyn Kind] = &[
-    &simulation::Simulation,
-    &capacity::Contiguity,
-    &capacity::Validity,
-    &capacity::Share,
-    &capacity::Storage,
-    &pairing::Pairing,
-    &bloat::Bloat,
-    &same_page_merging::SamePageMerging,
-    &escape_filter::EscapeFilterOverhead,
-    &fork_sharing::ForkSharing,
-    &request::LargePageRequest,
-    &vm_page_sharing::VmPageSharing,
+const ALL: &[Kind] = &[
+    Kind::of::<simulation::Simulation>(),
+    Kind::of::<capacity::Contiguity>(),
+    Kind::of::<capacity::Validity>(),
+    Kind::of::<capacity::UsableMemory>(),
+    Kind::of::<capacity::Storage>(),
+    Kind::of::<pairing::Pairing>(),
+    Kind::of::<bloat::Bloat>(),
+    Kind::of::<same_page_merging::SamePageMerging>(),
+    Kind::of::<escape_filter::EscapeFilter>(),
+    Kind::of::<fork_sharing::ForkSharing>(),
+    Kind::of::<request::LargePageRequest>(),
+    Kind::of::<vm_page_sharing::VmPageSharing>(),
 ];
 
-/// The kind of this name.
-///
-/// # Errors
-/// There is none.
-pub fn find(name: &str) -> Result<&'static dyn Kind, String> {
-    ALL.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| {
-        let known: Vec<&str> = ALL.iter().map(|kind| kind.name()).collect();
-        format!("kind {name:?} is unknown; {}", suggestion(name, &known))
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Settings of these texts by key.
+    pub fn settings(texts: &[(&str, &str)]) -> Settings {
+        Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
+    }
+
+    /// Validates settings and a subject.
+    pub fn check<S: Study>(texts: &[(&str, &str)], subject: &str) -> Result<(), String> {
+        S::read(&settings(texts))?.check(subject)
+    }
+
+    /// Figures of one subject.
+    pub fn measure<S: Study>(settings: &Settings, subject: &str, seed: u64) -> Measurement {
+        S::read(settings).unwrap().measure(subject, seed).unwrap()
+    }
 }

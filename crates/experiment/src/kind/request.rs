@@ -1,30 +1,30 @@
-//! How much of a request for memory gets 2MB pages on a machine that has been up for a while
-//! (P §III.C): at once, after background compaction, and how much more as perforated pages.
+//! Share of a request for memory that gets 2MB pages on a machine that has been up for a while
+//! (P §III.C): at once, after background compaction, and with perforated pages.
 //!
 //! The workload that ages memory (`crates/os/src/ageing.rs`) is ours, as the paper names only
 //! "compiling the Linux kernel until free memory was depleted"; nothing in it is fitted.
 
-use perforate_config::{Changes, ConfigError, Key, Size, keys};
+use perforate_config::{Changes, ConfigError, Size};
 use perforate_os::{
-    Ageing, AgeingPreset, Defrag, EarlyCompaction, FaultMap, KernelConfig, Policy, ZoneLayout,
+    Ageing, AgeingPreset, Defrag, EarlyCompaction, FaultMap, KernelConfig, ZoneLayout,
 };
 use perforate_schemes::perforated::PerforationOptions;
 use perforate_schemes::segment;
 use perforate_sim::{
-    MemoryOptions, MemorySnapshot, MemoryState, PolicyOptions, Request, Scheme, SimError,
-    SizeOptions,
+    MemoryOptions, MemorySnapshot, MemoryState, PolicyOptions, Request, Scheme, SizeOptions,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::settings::wrong;
-use super::{Kind, Measurement, Settings, each};
+use super::case_study::named;
+use super::settings::{problem_of, wrong};
+use super::{Measurement, Settings, Study};
 
 const REGION_BYTES: u64 = 2 << 20;
 
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct RequestSettings {
+pub struct RequestSettings {
     /// Physical memory; the paper's machine has 12G.
     memory: Size,
     /// Memory that the program asks for and touches, whole 2MB pages.
@@ -59,92 +59,63 @@ impl Default for RequestSettings {
     }
 }
 
-impl RequestSettings {
-    fn memory(self) -> Result<MemoryState, String> {
-        let options = MemoryOptions {
-            size: SizeOptions { memory: Some(self.memory), ..SizeOptions::default() },
-            kernel: KernelConfig {
-                age: self.age,
-                compaction: self.compaction,
-                defrag: self.defrag.unwrap_or_default(),
-                zones: self.zones.unwrap_or_default(),
-                faulty: self.faulty,
-                ..KernelConfig::default()
-            },
-            policies: PolicyOptions { perforation: self.perforation, ..PolicyOptions::default() },
-            ..MemoryOptions::default()
-        };
-        options.resolve(&MemorySnapshot::load).map_err(|error| match error {
-            SimError::Config(error) => wrong(error),
-            error => error.to_string(),
-        })
-    }
-
-    fn request_bytes(&self) -> Result<u64, String> {
-        let bytes = self.request.bytes();
-        if bytes == 0 || !bytes.is_multiple_of(REGION_BYTES) || self.request > self.memory {
-            let problem = format!("is whole 2MB pages, no more than memory, not {}", self.request);
-            return Err(wrong(ConfigError::new(problem).under("request")));
-        }
-        Ok(bytes)
-    }
+/// Shares of a request for memory that get large and perforated pages in aged memory. Subjects are schemes
+/// with 4KB, 2MB or perforated pages.
+pub struct LargePageRequest {
+    request_bytes: u64,
+    memory: MemoryState,
 }
 
-/// The kind of this file.
-pub struct LargePageRequest;
+impl Study for LargePageRequest {
+    const NAME: &'static str = "large-page-request";
+    type Settings = RequestSettings;
 
-impl Kind for LargePageRequest {
-    fn name(&self) -> &'static str {
-        "large-page-request"
-    }
-
-    fn summary(&self) -> &'static str {
-        "shares of a request for memory that get large and perforated pages in aged memory"
-    }
-
-    fn subjects(&self) -> &'static str {
-        "schemes with 4KB, 2MB or perforated pages"
-    }
-
-    fn settings(&self) -> Vec<Key> {
-        keys::<RequestSettings>()
-    }
-
-    fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        scheme(subject)?;
+    fn read(settings: &Settings) -> Result<Self, String> {
         let own: RequestSettings = settings.read()?;
-        own.request_bytes()?;
-        own.memory().map(|_| ())
+        let request_bytes = own.request.bytes();
+        let is_whole = request_bytes > 0 && request_bytes.is_multiple_of(REGION_BYTES);
+        if !is_whole || own.request > own.memory {
+            let problem = format!("is whole 2MB pages, no more than memory, not {}", own.request);
+            return Err(wrong(ConfigError::new(problem).under("request")));
+        }
+        let options = MemoryOptions {
+            size: SizeOptions { memory: Some(own.memory), ..SizeOptions::default() },
+            kernel: KernelConfig {
+                age: own.age,
+                compaction: own.compaction,
+                defrag: own.defrag.unwrap_or_default(),
+                zones: own.zones.unwrap_or_default(),
+                faulty: own.faulty,
+                ..KernelConfig::default()
+            },
+            policies: PolicyOptions { perforation: own.perforation, ..PolicyOptions::default() },
+            ..MemoryOptions::default()
+        };
+        let memory = options.resolve(&MemorySnapshot::load).map_err(problem_of)?;
+        Ok(Self { request_bytes, memory })
     }
 
-    fn cost(&self, settings: &Settings) -> f64 {
+    fn check(&self, subject: &str) -> Result<(), String> {
+        scheme(subject).map(|_| ())
+    }
+
+    fn cost(&self) -> f64 {
         // Ageing allocates and frees memory several times over.
-        let own = settings.read::<RequestSettings>();
-        own.map_or(0.0, |own| own.memory.bytes() as f64 / 400.0)
+        self.memory.kernel.memory_bytes as f64 / 400.0
     }
 
-    fn measure(
-        &self,
-        settings: &Settings,
-        subjects: &[String],
-        seed: u64,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<Vec<Measurement>, String> {
-        let own: RequestSettings = settings.read()?;
-        let (bytes, memory) = (own.request_bytes()?, own.memory()?);
-        each(subjects, progress, |subject, _| {
-            let policy = policy(subject, &memory)?;
-            let KernelConfig { compaction, defrag, .. } = memory.kernel;
-            let request = Request { bytes, policy, compaction, defrag };
-            let shares = request.serve(kernel_config(&memory, seed));
-            let shares = shares.map_err(|error| format!("{subject}: {error}"))?;
-            let figures = [
-                ("large_page_share", shares.large),
-                ("perforated_page_share", shares.perforated),
-                ("base_page_share", 1.0 - shares.large - shares.perforated),
-            ];
-            Ok(figures.map(|(name, value)| (name.into(), value)).into())
-        })
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
+        let KernelConfig { memory_bytes, zones, faulty, age, compaction, defrag, .. } =
+            self.memory.kernel.clone();
+        let policy = (scheme(subject)?.policy)(&self.memory.policy_options()).map_err(wrong)?;
+        let kernel = KernelConfig { seed, zones, faulty, age, ..KernelConfig::new(memory_bytes) };
+        let request = Request { bytes: self.request_bytes, policy, compaction, defrag };
+        let shares = request.serve(kernel).map_err(|error| error.to_string())?;
+        Ok(named([
+            ("large_page_share", shares.large),
+            ("perforated_page_share", shares.perforated),
+            ("base_page_share", 1.0 - shares.large - shares.perforated),
+        ]))
     }
 }
 
@@ -159,27 +130,13 @@ fn scheme(subject: &str) -> Result<&'static Scheme, String> {
     Ok(scheme)
 }
 
-fn policy(subject: &str, memory: &MemoryState) -> Result<Box<dyn Policy>, String> {
-    (scheme(subject)?.policy)(&memory.policy_options()).map_err(wrong)
-}
-
-fn kernel_config(memory: &MemoryState, seed: u64) -> KernelConfig {
-    let KernelConfig { memory_bytes, zones, faulty, age, .. } = memory.kernel.clone();
-    KernelConfig { seed, zones, faulty, age, ..KernelConfig::new(memory_bytes) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn settings(texts: &[(&str, &str)]) -> Settings {
-        Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
-    }
+    use crate::kind::tests::{check, measure, settings};
 
     fn shares(texts: &[(&str, &str)], subject: &str) -> [f64; 3] {
-        let measured =
-            LargePageRequest.measure(&settings(texts), &[subject.into()], 1, &mut |_| ());
-        let measured = &measured.unwrap()[0];
+        let measured = measure::<LargePageRequest>(&settings(texts), subject, 1);
         ["large_page_share", "perforated_page_share", "base_page_share"].map(|name| measured[name])
     }
 
@@ -213,8 +170,7 @@ mod tests {
 
     #[test]
     fn settings_are_checked() {
-        let check =
-            |texts: &[(&str, &str)], subject| LargePageRequest.check(&settings(texts), subject);
+        let check = check::<LargePageRequest>;
         assert_eq!(check(&[], "perforated-selective"), Ok(()));
         for (texts, subject, word) in [
             (vec![("request", "3M")], "thp", "whole 2MB pages"),

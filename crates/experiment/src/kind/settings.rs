@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
 
-use perforate_config::{Changes, ConfigError, Given, Key, Options};
-use perforate_sim::Machine;
+use perforate_config::{Changes, ConfigError, Key, OptionTexts, Options};
+use perforate_sim::{Machine, SimError};
 use perforate_trace::bundled;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::Xxh3;
+
+use crate::identity::hash_of_file;
 
 /// The beginning of keys that change a key of the machine file: `machine.walker.walkers`.
 const MACHINE_KEYS: &str = "machine.";
@@ -43,10 +43,11 @@ impl Settings {
 
     /// All but those that change the machine file. Those of a workload are a group: `store.keys` is
     /// `keys` of the group `store`.
-    pub fn given(&self) -> Given {
+    pub fn given(&self) -> OptionTexts {
         let settings = self.0.iter().filter(|(key, _)| !key.starts_with(MACHINE_KEYS));
-        let given = settings.map(|(key, text)| (key.as_str(), text.as_str())).collect::<Given>();
-        self.groups().fold(given, Given::grouped)
+        let given =
+            settings.map(|(key, text)| (key.as_str(), text.as_str())).collect::<OptionTexts>();
+        self.groups().fold(given, OptionTexts::grouped)
     }
 
     /// Names before the point of keys that have one.
@@ -112,33 +113,6 @@ fn check_machine(name: &str) -> Result<(), String> {
         .into())
 }
 
-/// Path, length and time of change, by which a file is known again.
-type Facts = (PathBuf, u64, SystemTime);
-
-/// Hashes of files: a sweep has thousands of points on few traces.
-static HASHES: Mutex<BTreeMap<Facts, String>> = Mutex::new(BTreeMap::new());
-
-/// A content hash: a trace that is recorded anew is another input.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn hash_of_file(path: &Path) -> Result<String, String> {
-    let facts = std::fs::metadata(path).and_then(|it| Ok((path.into(), it.len(), it.modified()?)));
-    let hashes = || HASHES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = facts.as_ref().ok().and_then(|facts| hashes().get(facts).cloned()) {
-        return Ok(known);
-    }
-    let failed = |error| format!("{}: {error}", path.display());
-    let mut hash = Xxh3::new();
-    let mut file = perforate_config::open_file(path).map_err(failed)?;
-    std::io::copy(&mut file, &mut hash).map_err(failed)?;
-    let hash = format!("{:032x}", hash.digest128());
-    if let Ok(facts) = facts {
-        hashes().insert(facts, hash.clone());
-    }
-    Ok(hash)
-}
-
 /// Options with the changes of the setting `name`.
 ///
 /// # Errors
@@ -155,6 +129,14 @@ pub fn changed<T: Options>(
 /// An error as a setting's.
 pub fn wrong(error: ConfigError) -> String {
     format!("setting {error}")
+}
+
+/// An error of the simulation, as a setting's if a setting is wrong.
+pub fn problem_of(error: SimError) -> String {
+    match error {
+        SimError::Config(error) => wrong(error),
+        error => error.to_string(),
+    }
 }
 
 /// Checks that there is a setting of this name among those of a kind.

@@ -5,102 +5,101 @@ use std::path::Path;
 use perforate_config::{Key, keys};
 use perforate_sim::{
     Composition, FiguresOnly, MemorySnapshot, Placed, Progress, ResolvedRun, RunResult, RunSpec,
-    SimError,
 };
 use perforate_trace::bundled;
 use perforate_workloads::WorkloadSpec;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::settings::wrong;
-use super::{Kind, Measurement, Settings};
+use super::settings::{problem_of, wrong};
+use super::{Measurement, Settings, Study};
+use crate::identity::identity;
 
-/// Simulated runs of a workload under schemes.
-pub struct Simulation;
+/// Simulated runs; figures are those of `perforate run --json`, with cycles and ipc. Subjects are schemes,
+/// or pairs GUEST+HOST.
+pub struct Simulation {
+    /// Run with seed 0 and without schemes.
+    run: ResolvedRun,
+    instructions: f64,
+}
 
 #[derive(Deserialize, JsonSchema)]
-struct WorkloadSettings {
+pub struct WorkloadSettings {
     /// Workload with its parameters, bundled trace, or path of a trace.
     workload: String,
 }
 
-/// Workload, and specification of the run.
-fn read(settings: &Settings) -> Result<(String, RunSpec), String> {
-    let mut given = settings.given();
-    let WorkloadSettings { workload: name } = given.take().map_err(wrong)?;
-    let workload = if WorkloadSpec::is_workload(&name) { name } else { bundled::resolve(&name) };
-    Ok((workload, RunSpec::read(given).map_err(wrong)?))
-}
+impl Study for Simulation {
+    const NAME: &'static str = "simulation";
+    type Settings = WorkloadSettings;
 
-impl Kind for Simulation {
-    fn name(&self) -> &'static str {
-        "simulation"
-    }
-
-    fn summary(&self) -> &'static str {
-        "simulated runs; figures are those of `perforate run --json`, with cycles and ipc"
-    }
-
-    fn subjects(&self) -> &'static str {
-        "schemes, or pairs GUEST+HOST"
-    }
-
-    fn settings(&self) -> Vec<Key> {
+    fn settings() -> Vec<Key> {
         // Seeds are the experiment's.
         let run = RunSpec::keys().into_iter().filter(|key| key.name != "seed");
         keys::<WorkloadSettings>().into_iter().chain(run).collect()
     }
 
-    fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        resolve(settings, &[subject.to_owned()], 0).map(|_| ())
-    }
-
-    fn cost(&self, settings: &Settings) -> f64 {
-        let Ok((_, spec)) = read(settings) else { return 0.0 };
+    fn read(settings: &Settings) -> Result<Self, String> {
+        let mut given = settings.given();
+        let WorkloadSettings { workload: text } = given.take().map_err(wrong)?;
+        let spec = RunSpec::read(given).map_err(wrong)?;
+        let workload = if WorkloadSpec::is_workload(&text) {
+            WorkloadSpec::parse(&text).map_err(|error| error.to_string())?;
+            text
+        } else {
+            let path = bundled::resolve(&text);
+            if !Path::new(&path).exists() {
+                return Err(format!(
+                    "setting workload: {text:?} is neither a workload nor a file; expected the path \
+                     of a trace, or a name from `perforate list workloads`"
+                ));
+            }
+            path
+        };
+        let machine = settings.machine(&spec.placement.machine)?;
+        let run = spec.resolve(workload, machine, Vec::new(), &MemorySnapshot::load);
         let instructions = spec.placement.instructions.map_or(20e6, |count| count.get() as f64);
-        instructions / if spec.measuring.functional { 4.0 } else { 1.0 }
+        Ok(Self { run: run.map_err(problem_of)?, instructions })
     }
 
-    fn measure(
+    fn check(&self, subject: &str) -> Result<(), String> {
+        self.under(&[subject.to_owned()], 0).map(|_| ())
+    }
+
+    fn identity(&self, _: &Settings, subject: &str, seed: u64) -> Result<Value, String> {
+        identity(&self.under(&[subject.to_owned()], seed)?)
+    }
+
+    fn cost(&self) -> f64 {
+        self.instructions / if self.run.measuring.functional { 4.0 } else { 1.0 }
+    }
+
+    fn measure_all(
         &self,
-        settings: &Settings,
         subjects: &[String],
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
-        let run = resolve(settings, subjects, seed)?;
         let mut observer = FiguresOnly(|Progress { done, total }| {
             progress(done as f64 / total.unwrap_or(0).max(1) as f64);
         });
-        let results = perforate_sim::run(&run, &mut observer);
+        let results = perforate_sim::run(&self.under(subjects, seed)?, &mut observer);
         Ok(results.map_err(|error| error.to_string())?.iter().map(figures).collect())
     }
 }
 
-fn resolve(settings: &Settings, subjects: &[String], seed: u64) -> Result<ResolvedRun, String> {
-    let text = |error: SimError| match error {
-        SimError::Config(error) => wrong(error),
-        error => error.to_string(),
-    };
-    let (workload, spec) = read(settings)?;
-    if WorkloadSpec::is_workload(&workload) {
-        WorkloadSpec::parse(&workload).map_err(|error| error.to_string())?;
-    } else if !Path::new(&workload).exists() {
-        let text = settings.text("workload").unwrap_or(&workload);
-        return Err(format!(
-            "setting workload: {text:?} is neither a workload nor a file; expected the path of a trace, \
-             or a name from `perforate list workloads`"
-        ));
+impl Simulation {
+    /// The run under these schemes with this seed.
+    fn under(&self, subjects: &[String], seed: u64) -> Result<ResolvedRun, String> {
+        let find =
+            |name: &String| Composition::find(name).map_err(|error| problem_of(error.into()));
+        let schemes = subjects.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+        for scheme in schemes.iter().flat_map(Composition::in_hardware) {
+            scheme.check_machine(&self.run.machine).map_err(problem_of)?;
+        }
+        Ok(ResolvedRun { schemes, seed, ..self.run.clone() })
     }
-    let machine = settings.machine(&spec.placement.machine)?;
-    let schemes =
-        subjects.iter().map(|name| Composition::find(name).map_err(|error| text(error.into())));
-    let schemes = schemes.collect::<Result<Vec<_>, _>>()?;
-    for scheme in &schemes {
-        scheme.in_hardware().try_for_each(|scheme| scheme.check_machine(&machine)).map_err(text)?;
-    }
-    let run = spec.resolve(workload, machine, schemes, &MemorySnapshot::load).map_err(text)?;
-    Ok(ResolvedRun { seed, ..run })
 }
 
 /// All counters, and what stands beside them in a result.

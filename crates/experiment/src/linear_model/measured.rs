@@ -1,6 +1,7 @@
 //! Measurements of a run that the models need.
 
 use super::MissCosts;
+use crate::statistics::median;
 
 /// One run, or the medians of several.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,20 +56,9 @@ impl Runs {
     }
 }
 
-/// The median; the mean of the middle two of an even number.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        length if length % 2 == 1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
-}
-
 /// The medians of several runs, figure by figure.
 pub(crate) fn medians(runs: &[Measured]) -> Option<Measured> {
-    let of = |figure: fn(&Measured) -> f64| median(runs.iter().map(figure).collect());
+    let of = |figure: fn(&Measured) -> f64| median(&runs.iter().map(figure).collect::<Vec<_>>());
     Some(Measured {
         cycles: of(|run| run.cycles)?,
         misses: of(|run| run.misses)?,
@@ -79,13 +69,6 @@ pub(crate) fn medians(runs: &[Measured]) -> Option<Measured> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn medians_of_odd_and_even_numbers() {
-        assert_eq!(median(vec![]), None);
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
-    }
 
     #[test]
     fn the_ideal_is_the_2mb_run_without_walks() {

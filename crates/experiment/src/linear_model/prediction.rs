@@ -22,7 +22,7 @@ pub struct Row {
 pub struct Prediction {
     /// Measured runs first, then Table IV.
     pub rows: Vec<Row>,
-    /// Assumptions.
+    /// Assumptions of the models, for readers.
     pub notes: Vec<String>,
 }
 

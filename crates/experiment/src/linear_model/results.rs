@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use perforate_records::{RunResult, read_json};
 
-use super::measured::{Measured, Runs, median, medians};
+use super::measured::{Measured, Runs, medians};
 use super::{ModelError, Shares};
+use crate::statistics::median;
 
 /// Schemes of a results file that are the runs of D §VII.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub struct SimulatedRuns {
     pub machine: String,
     /// The medians of their seeds.
     pub runs: Runs,
-    /// Where the misses lie, if a run counted that. `misses_in_guest_segment_only` and
+    /// Shares of misses in segments, if a run counted them. `misses_in_guest_segment_only` and
     /// `misses_in_host_segment_only` are part of its `l2_tlb_misses`. `misses_in_both_segments` come
     /// besides: both segments translate at the miss of the first level, and nobody looks whether
     /// the second would have had the page.
@@ -179,7 +180,7 @@ impl ResultsFile {
                 .map_err(|error| self.wrong(line, error.to_string()))?;
             shares.push(of_run);
         }
-        let of = |share: fn(&Shares) -> f64| median(shares.iter().map(share).collect());
+        let of = |share: fn(&Shares) -> f64| median(&shares.iter().map(share).collect::<Vec<_>>());
         let (Some(vmm), Some(guest), Some(both)) =
             (of(Shares::vmm), of(Shares::guest), of(Shares::both))
         else {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use crate::common::{records, run};
-use perforate_experiment::{Experiment, ExperimentOptions, Outcome, Plan};
+use perforate_experiment::{AtPlace, Experiment, ExperimentOptions, Outcome, Plan};
 use perforate_records::Verdict;
 
 const QUICK: ExperimentOptions =
@@ -61,8 +61,9 @@ fn capacities() {
     for outcome in DRAWN.iter() {
         let name = &outcome.experiment.name;
         let places = || outcome.curves.iter().flat_map(|curve| &curve.places);
-        assert!(places().all(|at| at.agrees() != Some(false)), "{name}");
-        assert!(places().any(|at| at.agrees() == Some(true)), "{name}");
+        let agrees = |at: &AtPlace| at.drawn.and_then(|drawn| drawn.agrees);
+        assert!(places().all(|at| agrees(at) != Some(false)), "{name}");
+        assert!(places().any(|at| agrees(at) == Some(true)), "{name}");
         for claim in &outcome.experiment.claims {
             let judged = outcome.judge(claim);
             let expected = match claim.direction_from {

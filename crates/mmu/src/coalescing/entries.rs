@@ -1,12 +1,13 @@
-//! Runs of 4KB pages in the second-level TLB. A window has at most one run at a time.
+//! Entries of runs of 4KB pages in the second-level TLB. Each aligned window of pages has at most
+//! one run at a time.
 
 use perforate_types::{SpaceId, VirtualPage};
 
 use super::Run;
 use crate::tlb::{EntryKind, L2Entry, L2Tlb, Tag};
 
-/// Shift of the length minus one in an entry. The index of the first page in its window is stored
-/// in the filter field of other entries.
+/// Position of a run's length minus one in an [`L2Entry`]. The index of the run's first page in its
+/// window takes the place of the hole filter.
 const LENGTH_SHIFT: u32 = 56;
 
 impl L2Entry {
@@ -27,16 +28,17 @@ impl L2Entry {
 }
 
 impl L2Tlb {
-    /// Finds the run in the window of `page`: slot, entry, and index of the page in the window.
+    /// Finds the run in the window of `page`. Returns the slot, the entry, and the index of the
+    /// page in the window.
     fn find_run(&self, space: SpaceId, page: VirtualPage) -> Option<(usize, L2Entry, u64)> {
         let number = page.number() / self.window;
         let slot = self.shared.find_key(number, Tag::Run.key_of(space, number))?;
         Some((slot, self.shared.value(slot), page.number() % self.window))
     }
 
-    /// The entry of `page` inside a run, as a 4KB page. It differs from the stored entry, so a
-    /// store through it does not mark the run dirty; only the page becomes dirty
-    /// ([`Self::mark_dirty`]).
+    /// Looks up a run that contains `page`. Returns the slot and an entry for this single page. A
+    /// store marks only the page dirty and not the run: [`Self::mark_dirty`] compares the returned
+    /// entry with the stored one, and they differ.
     #[cold]
     #[inline(never)]
     pub(crate) fn look_up_run(
@@ -54,8 +56,8 @@ impl L2Tlb {
         Some((slot as u32, L2Entry::page(EntryKind::Run, frame, entry.allows(), 0)))
     }
 
-    /// Fills a run around `page` after a look-up that missed. Returns `None` if the window holds a
-    /// run that is at least as long: the held run stays.
+    /// Fills a run around `page` after a look-up that missed, and returns its slot. Returns `None`
+    /// if the window has a run that is at least as long; that run stays.
     pub(crate) fn fill_run(
         &mut self,
         space: SpaceId,

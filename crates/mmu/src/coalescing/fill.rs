@@ -1,4 +1,4 @@
-//! Filling runs of 4KB pages into the second-level TLB.
+//! Fills of runs of 4KB pages into the second-level TLB.
 
 use std::ops::Range;
 
@@ -9,9 +9,9 @@ use crate::tlb::L2Tlb;
 use crate::{Dimension, Reach};
 
 impl Coalescing {
-    /// Fills the run around a page whose walk found a reach of 4KB. Returns the slot and the page
-    /// numbers of the run. Returns `None` if the page is alone, or if its window holds a run at
-    /// least as long. Holes of perforated pages and guest-physical pages are never in runs.
+    /// Fills the run around a 4KB page that a walk has found. Returns the slot and the page numbers
+    /// of the run. Returns `None` if the page is in no run, or if its window holds a run at least
+    /// as long. Holes of perforated pages and guest-physical pages are never in runs.
     #[cold]
     #[inline(never)]
     pub(crate) fn fill(

@@ -24,7 +24,7 @@ use crate::Reach;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coalescing {
-    /// Pages of a window, which is the maximum of one entry; a power of two from 2 to 32.
+    /// Number of pages in a window, and so the maximum in one entry; a power of two from 2 to 32.
     pub pages: u64,
     /// Rule by which pages of a window share an entry.
     pub form: CoalescingForm,
@@ -34,9 +34,9 @@ pub struct Coalescing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoalescingForm {
-    /// All pages of the window, or none.
+    /// All pages of the window share an entry, or none does.
     Groups,
-    /// The longest run around the accessed page (CoLT-SA).
+    /// The longest run around the accessed page shares an entry (CoLT-SA).
     Runs,
 }
 
@@ -48,7 +48,8 @@ impl Coalescing {
         self.pages >= 2 && self.pages <= Self::MAXIMUM_PAGES && self.pages.is_power_of_two()
     }
 
-    /// True if a run of this length is held as one entry.
+    /// True if this run gets one TLB entry: a whole window (`Groups`), or at least two pages
+    /// (`Runs`).
     pub(crate) const fn holds(self, run: &Run) -> bool {
         match self.form {
             CoalescingForm::Groups => run.pages == self.pages,
@@ -69,14 +70,14 @@ pub struct Run {
 }
 
 impl Run {
-    /// True if the run contains the page at `index` of the window.
+    /// True if the run contains the page at `index` in the window.
     #[inline]
     pub const fn covers(&self, index: u64) -> bool {
         index.wrapping_sub(self.first) < self.pages
     }
 }
 
-/// Starting point of a search for a run: a 4KB page that a walk has found.
+/// Parameters of a search for a run around a 4KB page that a walk has found.
 #[derive(Clone, Copy, Debug)]
 pub struct RunRequest {
     /// Address space of the page.
@@ -94,13 +95,13 @@ pub struct RunRequest {
 }
 
 impl RunRequest {
-    /// A request for the run around `page`, whose reach is 4KB.
+    /// Creates a request for the run around `page`, which a walk translated to the 4KB in `reach`.
     pub(crate) fn new(space: SpaceId, page: VirtualPage, reach: &Reach, window: u64) -> Self {
         let Reach { frame, allows, .. } = *reach;
         Self { space, page, frame, allows, compared: u8::MAX, window }
     }
 
-    /// The longest run around the page. `look_at` translates any page of the window.
+    /// Returns the longest run around the page. `look_at` must translate any page of the window.
     pub fn longest(&self, look_at: impl Fn(VirtualPage) -> Option<Reach>) -> Run {
         let own = self.page.number() % self.window;
         let start = self.page.number() - own;
@@ -127,7 +128,8 @@ mod tests {
 
     const PAGE: VirtualPage = VirtualPage::new(0x1005);
 
-    /// The run around page 5 of a window of 8; page 5 has frame 0x105 and allows 3.
+    /// Longest run around page 5 in a window of 8, as first index, length, and first frame. Page 5
+    /// has frame 0x105 and allows 3.
     fn longest(window: &[Option<(u64, u8)>; 8]) -> (u64, u64, u64) {
         let request = RunRequest {
             space: SpaceId(0),

@@ -1,9 +1,9 @@
 //! Division of the second-level TLB among page sizes.
 //!
-//! The second level is one shared array, `tlb.l2`, and up to two separate ones. Each page size uses
-//! some ways of `tlb.l2` or a separate array. For example, some processors look
-//! up two halves in parallel, one for 4KB and 2MB pages and one for 4KB and 1GB pages. That is a
-//! shared array in which 2MB pages use the first half of the ways and 1GB pages the second.
+//! The second level has one shared array, `tlb.l2`, and up to two separate arrays. Each page size
+//! uses some ways of `tlb.l2` or a separate array. Some processors, for example, look up two halves
+//! in parallel: one for 4KB and 2MB pages, the other for 4KB and 1GB pages. They are modelled by a
+//! shared array in which 2MB pages use the first half of the ways, and 1GB pages the second half.
 
 use std::fmt;
 use std::ops::Range;
@@ -65,7 +65,7 @@ impl fmt::Display for Ways {
     }
 }
 
-/// Error of a text that does not name ways.
+/// Error of a text that is not a description of ways, with its first 40 characters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} names no ways; expected \"all\", \"none\", or the first and the last, such as \"1-8\""
@@ -113,7 +113,7 @@ impl<'de> Deserialize<'de> for Ways {
     }
 }
 
-/// Entries of the second-level TLB for one page size larger than 4KB.
+/// Place of the second-level entries for one page size larger than 4KB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum L2Part {
     /// Ways of `tlb.l2`, which may overlap those of 4KB pages.

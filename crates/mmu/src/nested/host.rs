@@ -1,4 +1,4 @@
-//! The second dimension: from guest-physical addresses to the machine's physical addresses.
+//! The host's half of nested translation, from guest-physical to machine addresses.
 
 use perforate_types::{
     AccessKind, Action, FormatOperation, Frame, GuestFrame, PageSize, Purpose, Shootdown, SpaceId,
@@ -14,32 +14,33 @@ use crate::{
     Reach, VirtualizationConfig, WalkCaches, WalkFault, WalkRequest, Walker, allow,
 };
 
-/// The page of the virtual machine's address space in the hypervisor's kernel: its number is the
-/// guest frame number.
+/// Converts a guest frame to a page of the address space that the hypervisor's kernel has for the
+/// virtual machine. Both have the same number.
 pub(crate) fn host_page(page: GuestFrame) -> VirtualPage {
     VirtualPage::new(page.number())
 }
 
-/// A frame number of the guest's kernel and tables as a guest frame.
+/// Converts a frame number of the guest's tables to the type for guest frames.
 pub(crate) fn guest_frame(frame: Frame) -> GuestFrame {
     GuestFrame::new(frame.number())
 }
 
-/// Location of a page in the machine.
+/// A translation of a 4KB page: frame, and allowed accesses as bits of [`allow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Located {
     pub(crate) frame: Frame,
     pub(crate) allows: u8,
 }
 
-/// Purpose for which a guest-physical page is located.
+/// Purpose for which a guest-physical page is translated to a machine frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LocatedFor {
-    /// A read of the guest's tables or bitmaps.
+    /// Read of the guest's tables or bitmaps.
     Table,
-    /// Data whose translation from the guest-virtual address is cached.
+    /// Data whose combined translation (gVA→hPA) is cached.
     Data,
-    /// Data under an intermediate entry, which needs a gPA→hPA entry.
+    /// Data in a large guest page that has an intermediate TLB entry (gVA→gPA). Such data need a
+    /// gPA→hPA entry.
     Intermediate,
 }
 
@@ -48,26 +49,30 @@ pub(crate) enum LocatedFor {
 pub struct Host {
     dimension: Box<dyn Dimension>,
     loading: BitmapLoading,
-    /// Uses of the host's own unit, which is looked up before cached entries.
+    /// Ways in which the walker uses the host's [`BesideL2`](crate::BesideL2) unit, such as a range
+    /// TLB. The unit is looked up before cached gPA→hPA entries.
     unit: BesideUse,
-    /// Hardware of the running core.
+    /// Walk caches and nested TLB of the running core.
     own: CoreCaches,
     parked: Parked<CoreCaches>,
     /// Address space of the virtual machine in the host's kernel.
     space: SpaceId,
     registered: Option<RegisteredRun>,
-    /// True if the registered run has moved since [`Self::take_moved_run`].
+    /// True if the host has moved or unmapped the registered run since the last
+    /// [`Self::take_moved_run`].
     has_moved_run: bool,
     config: VirtualizationConfig,
-    /// True if the last reach was the cached entry of a hole: 4KB of a larger page.
+    /// True if the last [`Self::reach`] hit the entry of a hole, which is a 4KB part of a larger
+    /// host page.
     is_hole: bool,
-    /// True if the last reach is that of a walk that filled no entry.
+    /// True if the last [`Self::reach`] walked the tables and filled no gPA→hPA entry.
     is_unfilled: bool,
-    /// Guest tables located since the last [`Self::take_located`], if a checker records these.
+    /// Guest frame and machine frame of each guest page-table node that was located since the last
+    /// [`Self::take_located`]. `None` unless a checker asked for them.
     located: Option<Vec<(GuestFrame, Frame)>>,
 }
 
-/// Hardware that exists once per core.
+/// Walk caches and nested TLB, which exist once per core.
 #[derive(Clone)]
 struct CoreCaches {
     caches: WalkCaches,
@@ -96,7 +101,8 @@ impl PerCoreHardware for Host {
 }
 
 impl Host {
-    /// A host for the virtual machine whose address space is `space`.
+    /// Creates the host of a virtual machine. `space` is the virtual machine's address space in the
+    /// hypervisor's kernel.
     pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>, space: SpaceId) -> Self {
         assert!(space.0 < NESTED, "there are fewer address spaces");
         let VirtualizationConfig { nested_tlb, host_walk_cache, .. } = config.virtualization;
@@ -120,12 +126,12 @@ impl Host {
         }
     }
 
-    /// The host's tables and own units.
+    /// The host's translation of guest-physical addresses, for example nested page tables.
     pub fn dimension(&self) -> &dyn Dimension {
         self.dimension.as_ref()
     }
 
-    /// The virtual machine's address space in the host's kernel.
+    /// Address space of the virtual machine in the hypervisor's kernel.
     pub fn space(&self) -> SpaceId {
         self.space
     }
@@ -134,12 +140,13 @@ impl Host {
         self.own.caches.slots()
     }
 
-    /// True if the TLB holds intermediate entries, which need a place for gPA→hPA entries.
+    /// True if the second-level TLB holds intermediate entries (gVA→gPA). They are useful only if
+    /// gPA→hPA entries are cached, too.
     pub(crate) fn has_intermediate_entries(&self) -> bool {
         self.config.intermediate_entries && !matches!(self.own.tlb, NestedTlb::None)
     }
 
-    /// True if an entry of a page with holes also names the guest's block.
+    /// True if a TLB entry with holes also contains the guest frame of the 2MB page.
     pub(super) fn has_guest_blocks_in_entries(&self) -> bool {
         self.config.guest_blocks_in_entries
     }
@@ -149,7 +156,8 @@ impl Host {
         self.config.nested_entries == NestedEntries::All || purpose != LocatedFor::Data
     }
 
-    /// True if the last reach was the cached entry of a hole: the host has a larger page around it.
+    /// True if the last [`Self::reach`] hit the entry of a hole, so the host has a larger page
+    /// around it.
     pub(super) fn is_hole_of_larger(&self) -> bool {
         self.is_hole
     }
@@ -158,17 +166,19 @@ impl Host {
         if let NestedTlb::Apart(tlb) = &self.own.tlb { tlb.slots() } else { 0 }
     }
 
-    /// Sets the register with the location of a run of guest memory.
+    /// Sets the register with the machine location of a run of guest memory, which then needs no
+    /// nested walk.
     pub fn set_register(&mut self, run: RegisteredRun) {
         self.registered = Some(run);
     }
 
-    /// Starts recording the locations of guest tables.
+    /// Starts recording where guest page-table nodes are located in the machine, for a checker.
     pub fn note_located(&mut self) {
         self.located = Some(Vec::new());
     }
 
-    /// Moves the locations of guest tables recorded since the last call to the end of `into`.
+    /// Moves the records of located guest page-table nodes to the end of `into`, as pairs of guest
+    /// frame and machine frame.
     pub fn take_located(&mut self, into: &mut Vec<(GuestFrame, Frame)>) {
         if let Some(located) = &mut self.located {
             into.append(located);
@@ -180,12 +190,13 @@ impl Host {
         self.dimension.apply(operation);
     }
 
-    /// Updates the running core's walk caches after a write to a control register.
+    /// Updates the running core's walk caches after a write to GTPTCR, the register that selects
+    /// the format of the host's page directories (G §3.7).
     pub(crate) fn on_control_write(&mut self, operation: &TableOperation) {
         self.own.caches.on_table_operation(operation);
     }
 
-    /// Clears the register if the mapping of the registered run changes.
+    /// Clears the register if the host moves or unmaps pages of the registered run.
     pub(crate) fn on_truth(&mut self, truth: &Truth) {
         let moves = |run: RegisteredRun| run.is_moved_by(self.space, truth);
         if self.registered.is_some_and(moves) {
@@ -194,14 +205,14 @@ impl Host {
         }
     }
 
-    /// True if the mapping of the registered run changed since the last call. A change clears the
-    /// register.
+    /// Returns true if the host has moved or unmapped the registered run since the last call. Such
+    /// a change clears the register.
     pub fn take_moved_run(&mut self) -> bool {
         std::mem::take(&mut self.has_moved_run)
     }
 
-    /// Invalidates cached gPA→hPA entries, as INVEPT does. Walk caches lose only the entries of the
-    /// pages that the shootdown covers.
+    /// Invalidates all entries of a separate nested TLB, as INVEPT does. The walk caches and the
+    /// host's unit lose only the entries that the shootdown covers.
     pub fn invalidate(&mut self, shootdown: Shootdown) {
         self.own.tlb.flush();
         if let Some(unit) = self.dimension.beside_l2_mut() {
@@ -227,12 +238,14 @@ impl Host {
         }
     }
 
-    /// True if the hardware needs the bitmap for this sub-page of a page with this filter.
+    /// True if the hardware needs the host's bitmap for sub-page `index` of a page with this
+    /// filter.
     pub(super) fn needs_bitmap(&self, filter: u8, index: usize) -> bool {
         needs_bitmap(self.loading, filter, index)
     }
 
-    /// The reach around a guest-physical page that the host's unit translates. Has no side effects.
+    /// Translates a guest-physical page by the host's unit, such as a range TLB, without side
+    /// effects. Returns the mapping around the page; `None` for a miss.
     pub(super) fn find_in_unit(&self, page: GuestFrame) -> Option<Reach> {
         if !self.unit.looked_up {
             return None;
@@ -240,7 +253,7 @@ impl Host {
         self.dimension.beside_l2()?.find(self.space, host_page(page))
     }
 
-    /// Uses of the host's own unit.
+    /// Ways in which the walker uses the host's unit, such as a range TLB.
     pub(super) fn unit(&self) -> BesideUse {
         self.unit
     }
@@ -257,8 +270,9 @@ impl Host {
         SpaceId(self.space.0 | NESTED)
     }
 
-    /// The reach around a guest-physical page: from the host's unit, a cached entry, or a walk.
-    /// [`Self::locate`] resolves holes and permissions of single sub-pages.
+    /// Finds the host's mapping around a guest-physical page: in the host's unit, in a cached
+    /// entry, or by a walk. The result may have holes; [`Self::locate`] resolves them and checks
+    /// permissions.
     pub(super) fn reach(
         &mut self,
         (page, kind): (GuestFrame, AccessKind),
@@ -308,8 +322,8 @@ impl Host {
         }
     }
 
-    /// Fills a gPA→hPA entry. If the structure cannot hold it, the largest part that fits is
-    /// filled; a perforated page that does not fit is not cached.
+    /// Fills a gPA→hPA entry. If the TLB cannot hold entries of its size, the largest part that
+    /// fits is filled. A perforated page that does not fit is not cached.
     fn fill(&mut self, page: VirtualPage, entry: L2Entry, l2: &mut L2Tlb, steps: &mut Steps) {
         let tag = self.tag();
         let Some((tlb, unit)) = self.own.tlb.get(l2) else { return };
@@ -330,8 +344,8 @@ impl Host {
         }
     }
 
-    /// Fills the gPA→hPA entry of the last reach, which is under an intermediate entry, unless it
-    /// is cached already.
+    /// Fills the gPA→hPA entry that the last [`Self::reach`] found, unless it was filled then. The
+    /// look-up after a hit of an intermediate entry (gVA→gPA) needs it.
     pub(super) fn fill_under_intermediate(
         &mut self,
         page: GuestFrame,
@@ -344,7 +358,8 @@ impl Host {
         }
     }
 
-    /// Location of a guest-physical page and the accesses that it allows, with holes resolved.
+    /// Translates a guest-physical page to its machine frame. Resolves holes of the host and checks
+    /// permissions.
     pub(crate) fn locate(
         &mut self,
         (page, kind): (GuestFrame, AccessKind),
@@ -356,10 +371,11 @@ impl Host {
         self.resolve_holes(&reach, (page, kind), purpose, l2, steps)
     }
 
-    /// Location of a guest-physical page that the united bitmap marks as a hole but that is no hole
-    /// of the guest. Either it is a hole of the host, so the bitmap is not read again. Or another
-    /// address space punched the sub-page, and the host's hole node maps it in place. No entry is
-    /// filled, as the united entries cover the page (P §V).
+    /// Translates a guest-physical page that the combined bitmap marks as a hole, but that is not a
+    /// hole of the guest. It may be a hole of the host. Otherwise another address space made the
+    /// hole, and the host's level-1 node of holes maps the page in place. So the walk goes to that
+    /// node in both cases, without another read of the bitmap. No gPA→hPA entry is filled, because
+    /// the combined entries cover the page (P §V).
     pub(super) fn locate_hole(
         &mut self,
         (page, kind): (GuestFrame, AccessKind),
@@ -375,7 +391,8 @@ impl Host {
         self.permit(found, (page, kind), l2)
     }
 
-    /// The 4KB translation of a page inside a reach, with holes resolved.
+    /// Translates a page inside `reach`: in place, or by a walk to the hole if the host's bitmap
+    /// marks one. Checks permissions.
     pub(super) fn resolve_holes(
         &mut self,
         reach: &Reach,
@@ -420,7 +437,8 @@ impl Host {
         Ok(found)
     }
 
-    /// True if the host's bitmap, from a cached entry or from memory, marks the sub-page as a hole.
+    /// True if the host's bitmap marks the page as a hole. The bitmap is that of a cached entry, or
+    /// else is read from memory.
     fn is_hole(
         &mut self,
         reach: &Reach,
@@ -446,7 +464,7 @@ impl Host {
         bits >> bit & 1 != 0
     }
 
-    /// Reads the hole bitmap of a block of machine frames.
+    /// Reads the hole bitmap of the host's 2MB page that starts at machine frame `block`.
     pub(super) fn read_bitmap(
         &mut self,
         block: Frame,
@@ -479,7 +497,7 @@ impl Host {
         Ok(Located { frame: hole.frame, allows: hole.allows })
     }
 
-    /// Locates a table of the guest in the machine.
+    /// Returns the machine frame of a guest page-table node or bitmap.
     pub(crate) fn locate_table(
         &mut self,
         page: GuestFrame,
@@ -497,7 +515,7 @@ impl Host {
         Ok(self.record_location(page, located.frame))
     }
 
-    /// Records the location of a guest table, if a checker asked for it.
+    /// Records the location of a guest page-table node, if a checker asked for it. Returns `frame`.
     #[inline]
     pub(crate) fn record_location(&mut self, page: GuestFrame, frame: Frame) -> Frame {
         if let Some(located) = &mut self.located {
@@ -506,23 +524,24 @@ impl Host {
         frame
     }
 
-    /// Lists the cached entries of the running core.
+    /// Appends the cached entries of the running core to `out`.
     pub(crate) fn inspect(&self, core: usize, out: &mut Vec<CachedEntry>) {
         self.own.inspect(core, out);
     }
 
-    /// Lists the cached entries of the other cores.
+    /// Appends the cached entries of the other cores to `out`.
     pub(crate) fn inspect_others(&self, out: &mut Vec<CachedEntry>) {
         self.parked.numbered().for_each(|(core, own)| own.inspect(core, out));
     }
 
-    /// The host's reach around a page, without hardware effects.
+    /// Translates a guest-physical page in software, without steps, cache fills or status bits.
+    /// Returns the host's mapping around the page; `None` if there is none.
     pub fn look_at(&self, page: GuestFrame) -> Option<Reach> {
         self.dimension.look_at(self.space, host_page(page))
     }
 
-    /// Sets bits of the host's entries that translate a page, and of leaves in the host's walk
-    /// caches.
+    /// Sets status bits of the host's entries that translate a page. Setting the dirty bit counts
+    /// as a use of a leaf in the host's walk caches.
     pub fn mark(&mut self, page: GuestFrame, mark: Mark) {
         self.dimension.mark(self.space, host_page(page), mark);
         if mark == Mark::Dirty {
@@ -531,7 +550,7 @@ impl Host {
     }
 }
 
-/// Panic message: only tables with holes return a reach with a filter.
+/// Panic message: only tables with holes return a mapping with a hole filter.
 pub(crate) const HAS_HOLES: &str = "a reach with holes comes of tables with holes";
 
 /// Bitmap loading policy of a dimension; the default if it has no holes.
@@ -554,7 +573,7 @@ pub(crate) fn bitmap_bits(bitmap: &[u64; 8], index: u64) -> u32 {
     (bitmap[index as usize / 64] >> shift) as u32
 }
 
-/// The 4KB translation of `page` in place, ignoring holes.
+/// 4KB translation of `page` by the mapping in `reach`, ignoring holes.
 fn in_place(reach: &Reach, page: GuestFrame) -> Located {
     Located { frame: reach.frame_of(host_page(page)), allows: reach.allows }
 }

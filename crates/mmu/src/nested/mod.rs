@@ -1,9 +1,9 @@
-//! Two dimensions composed: from guest-virtual to guest-physical addresses, and from guest-physical
-//! to the machine's.
+//! Nested translation: a guest's dimension (gVA→gPA) over a host's (gPA→hPA). A dimension
+//! translates one address space to the next.
 //!
-//! Any guest dimension can be composed with any host dimension. The guest's walk locates each of
-//! its tables through the host, so an uncached walk reads (g + 1)(h + 1) − 1 entries. The reaches
-//! of both are intersected and their holes united (P §V, D §II).
+//! Any guest can be composed with any host. The host locates each of the guest's tables, so an
+//! uncached walk of g guest levels and h host levels reads (g + 1)(h + 1) − 1 entries. The result
+//! is the intersection of the ranges that guest and host map, with the holes of both (P §V, D §II).
 
 mod host;
 mod nested_tlb;
@@ -31,16 +31,17 @@ use host::{Located, guest_frame, host_page};
 pub(crate) use host::{LocatedFor, needs_bitmap};
 pub use register::RegisteredRun;
 
-/// The guest's 2MB region of the last walk. The walker uses it for bitmaps and holes.
+/// The guest's leaf that the last walk found; of a 1GB leaf, the 2MB around the page. Bitmap reads
+/// and walks to holes use it.
 #[derive(Clone, Copy)]
 struct Found {
-    /// First guest frame of the 2MB block.
+    /// First guest frame of the 2MB.
     block: Frame,
     allows: u8,
     filter: u8,
 }
 
-/// A guest dimension over a host dimension.
+/// Nested translation: a guest's dimension (gVA→gPA) over a host's (gPA→hPA).
 pub struct Nested {
     guest: Box<dyn Dimension>,
     host: Host,
@@ -49,19 +50,19 @@ pub struct Nested {
     host_has_holes: bool,
     guest_unit: BesideUse,
     found: Found,
-    /// Guest regions contained in TLB entries with holes, by address space and first page.
-    /// Intermediate entries contain their region; other entries do only if
-    /// `guest_blocks_in_entries` is set. A TLB entry is invalidated with the mapping it was made
-    /// from, so a region here is never older than the entry that leads to it.
+    /// Guest leaves that TLB entries with holes contain, by address space and first page of the 2MB
+    /// region. Intermediate entries always contain the guest's leaf; other entries do only if
+    /// `guest_blocks_in_entries` is set. A TLB entry is invalidated with the mapping that it was
+    /// made from, so a leaf in this map is never older than the TLB entry that uses it.
     entry_regions: HashMap<(SpaceId, VirtualPage), Found>,
-    /// True if the last walk found a large guest page over 4KB host pages.
+    /// True if the last walk found a large guest page over 4KB host pages (P §V).
     is_intermediate: bool,
     counters: BesideCounters,
 }
 
 impl Nested {
-    /// Composes two dimensions. If both have holes, their bitmap loading policies must be equal,
-    /// since both use the second-level TLB.
+    /// Composes a guest's and a host's dimension. If both have holes, their bitmap loading policies
+    /// must be equal, since their bitmap entries are in the same second-level TLB.
     pub fn new(guest: Box<dyn Dimension>, host: Host) -> Self {
         let guest_has_holes = guest.holes().is_some();
         let with_holes = if guest_has_holes { guest.as_ref() } else { host.dimension() };
@@ -83,14 +84,14 @@ impl Nested {
         needs_bitmap(self.loading, filter, page.index_in(PageSize::Size2M))
     }
 
-    /// Kind of the access to the data page in the host. A store that the guest forbids does not
-    /// reach the host.
+    /// Kind of the host's access to the data page. A store that the guest forbids does not reach
+    /// the host, so its kind is a read.
     fn kind(request: &WalkRequest, allows: u8) -> AccessKind {
         let writes = request.write && allow::permits(allows, AccessKind::Write);
         if writes { AccessKind::Write } else { AccessKind::Read }
     }
 
-    /// Walks the guest's tables and records the 2MB region.
+    /// Walks the guest's tables and records a leaf of 2MB or 1GB in `found`.
     fn walk_guest(
         &mut self,
         request: WalkRequest,
@@ -105,8 +106,9 @@ impl Nested {
         Ok(leaf)
     }
 
-    /// The guest's 4KB translation inside the last region. If the filter needs the bitmap, it comes
-    /// from the guest's hole node, which maps every sub-page of the region; else it is in place.
+    /// Translates a page inside the guest's last leaf to a guest frame. If the filter requires the
+    /// bitmap, the guest's level-1 node of holes has the frame, because it maps every sub-page.
+    /// Otherwise the frame is in place.
     fn resolve_guest(
         &mut self,
         request: WalkRequest,
@@ -122,7 +124,7 @@ impl Nested {
         Ok(Located { frame, allows })
     }
 
-    /// Locates the guest's 4KB page in the machine, as a reach of 4KB.
+    /// Locates the guest's 4KB page in the machine. Returns the combined mapping of 4KB.
     fn resolve_host(
         &mut self,
         request: &WalkRequest,
@@ -135,8 +137,8 @@ impl Nested {
         Ok(Reach::of_page(frame, allows & guest.allows))
     }
 
-    /// Records the guest's 2MB region of the last walk if the TLB entry contains it
-    /// (`names_region`).
+    /// Records the guest's leaf of the last walk if the TLB entry contains it (`names_region`).
+    /// Otherwise removes an older record.
     fn note_entry(&mut self, request: &WalkRequest, names_region: bool) {
         let region = (request.space, request.page.align_down(PageSize::Size2M));
         if names_region {
@@ -146,8 +148,8 @@ impl Nested {
         }
     }
 
-    /// Finds the guest's 2MB region after a TLB hit: from the TLB entry, or by reading the guest's
-    /// directory entry again.
+    /// Finds the guest's leaf after a TLB hit: from the TLB entry, or by reading the guest's
+    /// page-directory entry again.
     fn find_again(
         &mut self,
         request: WalkRequest,
@@ -163,7 +165,8 @@ impl Nested {
         Ok(())
     }
 
-    /// The reach around a page that the guest's unit translates.
+    /// Translates a page by the guest's unit, such as a range TLB, without side effects; `None` for
+    /// a miss.
     fn find_in_guest_unit(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         if !self.guest_unit.looked_up {
             return None;
@@ -185,7 +188,7 @@ impl Nested {
         }
     }
 
-    /// Counts a TLB miss by the units that translate the page.
+    /// Counts a TLB miss if only the guest's unit or only the host's unit translates the page.
     fn count(&mut self, space: SpaceId, page: VirtualPage, guest: Frame) {
         let in_guest = self.find_in_guest_unit(space, page).is_some();
         let in_host = self.host.find_in_unit(guest_frame(guest)).is_some();
@@ -193,9 +196,9 @@ impl Nested {
         self.counters.in_host_only += u64::from(in_host && !in_guest);
     }
 
-    /// Composes a guest's leaf of 2MB or 1GB with the host's reach. Over 4KB host pages with
-    /// intermediate entries, a sub-page that needs the guest's bitmap is left to the TLB; the
-    /// result is then the guest's leaf. Without intermediate entries, the bitmap is read here.
+    /// Combines a guest's leaf of 2MB or 1GB with the host's mapping. Over 4KB host pages, a
+    /// sub-page may need the guest's bitmap. With intermediate TLB entries, the pipeline looks up
+    /// the bitmap, so the result is the guest's leaf. Without them, the bitmap is read here.
     fn compose(
         &mut self,
         request: WalkRequest,
@@ -204,12 +207,12 @@ impl Nested {
     ) -> Result<Reach, WalkFault> {
         let in_place = leaf.frame_of(request.page);
         let needs_bitmap = self.needs_bitmap(leaf.filter, request.page);
-        // The store may go to a hole of the guest, so no write in place is known yet.
+        // A store may go to a hole of the guest, so the host page in place may not be written.
         let kind = if needs_bitmap { AccessKind::Read } else { Self::kind(&request, leaf.allows) };
         let wanted = (guest_frame(in_place), kind);
         let host = self.host.reach(wanted, LocatedFor::Data, walker.l2, walker.steps);
-        // A hole of the host does not count as a 4KB page: its neighbours still need the bitmaps of
-        // both.
+        // A hole of the host does not count as a 4KB page, because the pages around the hole still
+        // need the bitmaps of guest and host.
         self.is_intermediate =
             host.is_ok_and(|host| host.size == PageSize::Size4K) && !self.host.is_hole_of_larger();
         if let Ok(host) = host
@@ -228,7 +231,7 @@ impl Nested {
         if caches_leaf && needs_bitmap {
             return Ok(*leaf);
         }
-        // A guest hole may have any frame, whatever the host maps in place.
+        // The frame of a guest's hole does not depend on the host's mapping in place.
         if needs_bitmap && self.is_guest_hole(request, walker)? {
             let guest = self.resolve_guest(request, walker)?;
             return self.resolve_host(&request, guest, walker);
@@ -243,7 +246,7 @@ impl Nested {
         Ok(Reach::of_page(frame, allows & leaf.allows))
     }
 
-    /// True if the guest's bitmap in memory marks the sub-page of the last region as a hole.
+    /// True if the guest's bitmap in memory marks the page of the last walk as a hole.
     fn is_guest_hole(
         &mut self,
         request: WalkRequest,
@@ -255,8 +258,8 @@ impl Nested {
     }
 }
 
-/// Intersection of a guest's leaf and the host's reach around guest frame `in_place`, both of 2MB
-/// or 1GB. The result has the smaller size and the holes of both.
+/// Intersection of a guest's leaf and the host's mapping around guest frame `in_place`, both of 2MB
+/// or 1GB. The result has the smaller size, the accesses that both allow, and the holes of both.
 fn intersect(guest: &Reach, in_place: Frame, host: &Reach) -> Reach {
     let size = guest.size.min(host.size);
     let start = in_place.align_down(size).index_in(host.size);
@@ -310,8 +313,8 @@ impl Dimension for Nested {
         self.guest.memory()
     }
 
-    /// Runs are not offered: pages with consecutive guest frames need not be consecutive in the
-    /// machine.
+    /// The result for [`Wanted::Runs`] is `None`, because pages with consecutive guest frames need
+    /// not be consecutive in the machine.
     fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
         match wanted {
             Wanted::Holes => self.has_holes().then_some(Capability::Holes(self)),
@@ -354,8 +357,8 @@ impl Holes for Nested {
         self.loading
     }
 
-    /// Walks to a sub-page that the united bitmap marks as a hole: of the guest, of the host, or of
-    /// both.
+    /// Walks to a sub-page that the combined bitmap marks as a hole: of the guest, of the host, or
+    /// of both.
     fn walk_hole(
         &mut self,
         request: WalkRequest,
@@ -374,9 +377,10 @@ impl Holes for Nested {
         Ok(Reach::of_page(frame, allows & guest.allows))
     }
 
-    /// The union of both bitmaps. The host's bitmap is found by the machine block, the guest's by
-    /// the guest block. After a TLB hit without the guest's block, the guest's directory entry is
-    /// read again: P §V does not say where the hardware finds the block.
+    /// Reads the bitmaps of guest and host and returns their union. `block` is the machine frame,
+    /// which gives the host's bitmap. The guest's bitmap needs the guest frame. If the TLB entry
+    /// that was hit does not contain it, the guest's page-directory entry is read again (P §V does
+    /// not say what the hardware does).
     fn read_bitmap(
         &mut self,
         request: WalkRequest,
@@ -398,21 +402,23 @@ impl Holes for Nested {
         Ok(bitmap)
     }
 
-    /// Available only if the host has no holes, since the guest's kernel does not know these.
+    /// `None` if the host has holes, because the guest's kernel does not know them.
     fn written_bitmap(&self, space: SpaceId, page: VirtualPage) -> Option<[u64; 8]> {
         let guest = self.guest.holes().filter(|_| !self.host_has_holes)?;
         guest.written_bitmap(space, page)
     }
 }
 
-/// The units of both dimensions at once (D Table I, "both"): hPA = gVA + OFFSET_G + OFFSET_V.
+/// The units of guest and host together, such as direct segments in both (D Table I, "both"): hPA =
+/// gVA + OFFSET_G + OFFSET_V.
 impl BesideL2 for Nested {
     fn name(&self) -> &'static str {
         let unit = self.guest.beside_l2().or_else(|| self.host.dimension().beside_l2());
         unit.map_or("unit", BesideL2::name)
     }
 
-    /// One unit alone only helps its own dimension's walks. Those walks also fill it.
+    /// The pipeline looks up the units only if guest and host both have one. A single unit speeds
+    /// up only the walks of its own tables. Walks fill both units, so the pipeline does not.
     fn used(&self) -> BesideUse {
         let looked_up = self.guest_unit.looked_up && self.host.unit().looked_up;
         BesideUse { looked_up, ..BesideUse::default() }

@@ -1,15 +1,16 @@
-//! A register with the location of a run of guest memory.
+//! A register with the machine location of a run of guest memory.
 
 use perforate_types::{Frame, GuestFrame, SpaceId, Truth};
 
-/// A run of guest memory whose location is in a register (P §V: the guest's hole bitmaps).
+/// A run of guest-physical pages whose machine location is in a register, so the walker needs no
+/// nested walk for them (P §V: the guest's hole bitmaps).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisteredRun {
     /// First page of the run.
     pub first: GuestFrame,
     /// Number of 4KB pages.
     pub pages: u64,
-    /// Machine frame of the first page; the other pages are consecutive.
+    /// Machine frame of the first page. The frames of the other pages follow it.
     pub located: Frame,
 }
 

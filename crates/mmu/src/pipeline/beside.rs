@@ -1,4 +1,5 @@
-//! Units beside the second-level or first-level TLB.
+//! Translation by units that are looked up in parallel with a TLB, such as range TLBs and direct
+//! segments ([`crate::BesideL2`]).
 
 use perforate_types::{AccessKind, PageSize, Purpose, Steps};
 
@@ -13,19 +14,21 @@ impl Mmu {
         unit.look_up(self.own.space, request.page, Purpose::Page, steps)
     }
 
-    /// The reach around a page that the unit translates now.
+    /// Translates a page by the unit, without side effects. Returns the mapping around the page;
+    /// `None` for a miss.
     pub(super) fn find_in_unit(&self, request: Request) -> Option<Reach> {
         self.dimension.beside_l2()?.find(self.own.space, request.page)
     }
 
-    /// The reach around a page that a unit beside the first level translates now.
+    /// Like [`Self::find_in_unit`], for a unit in parallel with the first-level TLB; `None` without
+    /// such a unit.
     #[inline(always)]
     pub(super) fn find_beside_l1(&self, request: Request) -> Option<Reach> {
         if self.unit.beside_l1 { self.find_in_unit(request) } else { None }
     }
 
-    /// Translates by a unit beside the first level. No TLB is looked up or filled, and there are no
-    /// steps.
+    /// Completes an access that a unit in parallel with the first-level TLB translates. No TLB is
+    /// filled, and there are no steps, because the unit takes no extra time.
     pub(super) fn translate_by_unit_beside_l1(
         &mut self,
         request: Request,
@@ -44,8 +47,8 @@ impl Mmu {
         self.unit.beside_l1
     }
 
-    /// Translates by a unit beside the second level. Only the first level is filled, with 4KB (D
-    /// §III.A).
+    /// Completes an access that a unit in parallel with the second-level TLB translates. Only the
+    /// first-level TLB is filled, with a 4KB entry (D §III.A).
     pub(super) fn translate_by_unit(
         &mut self,
         request: Request,
@@ -59,7 +62,7 @@ impl Mmu {
         Ok(Found { frame, slot, case: Case::Regular })
     }
 
-    /// Fills the unit after a walk to a page that it missed.
+    /// Fills the unit after a walk to a page that it missed. The access does not wait for the fill.
     #[cold]
     #[inline(never)]
     pub(super) fn fill_unit(&mut self, request: WalkRequest, reach: &Reach, steps: &mut Steps) {

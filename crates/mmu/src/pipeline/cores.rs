@@ -6,10 +6,11 @@ use super::Mmu;
 use crate::tlb::L2Tlb;
 
 impl Mmu {
-    /// Sets the number of cores. All are copies of the present core, which is number 0.
+    /// Sets the number of cores. Each new core starts with a copy of the TLBs and walk caches of
+    /// the present core, which becomes core 0.
     ///
     /// # Panics
-    /// If `cores` is 0, or if another core than 0 is running.
+    /// If `cores` is 0, or if a core other than 0 is running.
     pub fn set_cores(&mut self, cores: usize) {
         assert!(cores > 0, "something runs");
         assert_eq!(self.running_core, 0, "nothing has run on another core");
@@ -36,12 +37,12 @@ impl Mmu {
     }
 
     /// Switches to another hardware thread of the same core, which runs `space`. Nothing is
-    /// flushed.
+    /// flushed, because hardware threads share the core's TLBs.
     pub fn resume(&mut self, space: SpaceId) {
         self.own.space = space;
     }
 
-    /// The second-level TLBs of all cores.
+    /// Second-level TLBs of all cores, the running core's first.
     pub(super) fn l2_of_all_cores(&self) -> impl Iterator<Item = &L2Tlb> {
         [&self.own.l2].into_iter().chain(self.parked.others().map(|other| &other.l2))
     }

@@ -52,8 +52,8 @@ impl Mmu {
         Ok((bitmap_bits(&bitmap, index) >> bit & 1 != 0, true))
     }
 
-    /// Reads the bitmap of an entry's block; for an intermediate entry, the guest's bitmap of a
-    /// guest block.
+    /// Reads the hole bitmap of the 2MB page in a TLB entry. An intermediate entry has a guest
+    /// frame, so its bitmap is the guest's.
     fn read_bitmap(
         &mut self,
         request: Request,
@@ -70,7 +70,8 @@ impl Mmu {
         Ok(holes.read_bitmap(walk_request, entry.frame(), &mut walker)?)
     }
 
-    /// Fills the bitmap entry of the page, or all 16 of its 2MB page with naive loading.
+    /// Fills the second-level TLB with the bitmap entry of the page. With naive loading, fills all
+    /// 16 bitmap entries of the 2MB page.
     #[inline(always)]
     fn fill_bitmaps(&mut self, request: Request, bitmap: &[u64; 8], steps: &mut Steps) {
         if self.loading != BitmapLoading::Naive {
@@ -83,7 +84,7 @@ impl Mmu {
         }
     }
 
-    /// Fills the bitmap entry that covers sub-page `index`.
+    /// Fills the second-level TLB with the bitmap entry that covers sub-page `index`.
     fn fill_bitmap(&mut self, request: Request, index: u64, bitmap: &[u64; 8], steps: &mut Steps) {
         let page = request.page.align_down(PageSize::Size2M).add(index);
         let entry = L2Entry::bitmap(bitmap_bits(bitmap, index));
@@ -92,7 +93,8 @@ impl Mmu {
         }
     }
 
-    /// Reads a bitmap and fills entries as [`Self::fill_bitmaps`] does.
+    /// Reads the hole bitmap from memory and fills it into the second-level TLB. Returns the
+    /// bitmap.
     #[inline(always)]
     pub(super) fn load_bitmap(
         &mut self,

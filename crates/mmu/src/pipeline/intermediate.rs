@@ -1,9 +1,9 @@
 //! Intermediate entries: a guest's large page over a host's 4KB pages (P §V).
 //!
-//! A combined entry would cover 4KB only. Instead, the second-level TLB holds the guest's page
-//! (gVA→gPA) and finds gPA→hPA entries of 4KB by a second look-up. The combined translation is
-//! filled into the first level. Hardware without intermediate entries holds a combined 4KB entry
-//! for each page.
+//! A combined entry would cover 4KB only. Instead, the second-level TLB holds the guest's large
+//! page (gVA→gPA), and a second look-up finds the host's 4KB entry (gPA→hPA). The combined
+//! translation is filled into the first level. Hardware without intermediate entries holds a
+//! combined 4KB entry for each page.
 
 use perforate_types::{AccessKind, Frame, GuestFrame, PageSize, Purpose, Steps};
 
@@ -12,11 +12,11 @@ use crate::nested::{HAS_HOLES, LocatedFor, needs_bitmap};
 use crate::tlb::{EntryKind, L2Entry};
 use crate::{BitmapLoading, Reach, Walker, allow};
 
-/// Panic message: only two dimensions create intermediate entries.
+/// Panic message: only nested translation creates intermediate entries.
 const IS_NESTED: &str = "an intermediate entry leads to guest-physical memory";
 
 impl Mmu {
-    /// The entry of the guest's large page over 4KB host pages, if the last walk found one.
+    /// TLB entry of the guest's large page if the last walk found one over 4KB host pages.
     #[inline(always)]
     pub(super) fn walked_intermediate(&self) -> Option<L2Entry> {
         if !self.has_intermediate {
@@ -26,9 +26,10 @@ impl Mmu {
         Some(L2Entry::page(EntryKind::Intermediate, leaf.frame, leaf.allows, leaf.filter))
     }
 
-    /// Fills the guest's page that a walk found. If the filter needs the bitmap for this sub-page,
-    /// it is translated like a hit. Otherwise the walk has already found the frame. If the TLB
-    /// cannot hold the guest's page, the sub-page gets a 4KB entry.
+    /// Fills the second-level TLB with the guest's large page that a walk found, and completes the
+    /// access. If the sub-page needs the guest's bitmap, the access continues as after a TLB hit.
+    /// Otherwise the walk has already found the frame. If the TLB cannot hold the guest's page,
+    /// a combined 4KB entry is filled instead.
     pub(super) fn fill_intermediate(
         &mut self,
         request: Request,
@@ -52,8 +53,8 @@ impl Mmu {
         Ok(Found { frame: reach.frame, slot, case: Case::Regular })
     }
 
-    /// Translates by an intermediate entry: first the guest's holes (P §IV.C–D: a sub-page that is
-    /// not a hole is filled into the first level only), then the host's 4KB page.
+    /// Completes an access by an intermediate entry: first looks up the guest's holes, then the
+    /// host's 4KB page. Only a hole is also filled into the second level, as in P §IV.C–D.
     pub(super) fn translate_intermediate(
         &mut self,
         request: Request,
@@ -75,7 +76,7 @@ impl Mmu {
         self.check_permissions(request, entry.allows())?;
         let page = GuestFrame::new(entry.frame().add(index as u64).number());
         let host = self.dimension.host_mut().expect(IS_NESTED);
-        // `locate` sets the host's dirty bit, the code below sets the guest's.
+        // `locate` sets the host's dirty bit; the code after the call sets the guest's.
         let writes = request.kind == AccessKind::Write;
         let kind = if writes { AccessKind::Write } else { AccessKind::Read };
         let wanted = (page, kind);
@@ -94,7 +95,7 @@ impl Mmu {
         Ok(Found { frame: located.frame, slot, case })
     }
 
-    /// Reads the guest's bitmap of a guest block, which an intermediate entry contains.
+    /// Reads the guest's hole bitmap of the 2MB page that starts at guest frame `block`.
     pub(super) fn read_guest_bitmap(
         &mut self,
         request: Request,

@@ -23,34 +23,34 @@ use crate::{
     Parked, Reach, WalkCaches, WalkRequest, Walker, allow,
 };
 
-/// Case of a translation: a first-level hit, or a case of P §IV.D (SPEC P-4). Case 7, in which all
-/// look-ups miss, is one of the others after a walk ([`Translated::walked`]).
+/// Source of a translation: a first-level hit, or a case of P §IV.D. Case 7, in which all look-ups
+/// miss, is one of the others with [`Translated::walked`] set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Case {
     /// First-level TLB hit.
     FirstLevel,
-    /// A unit beside the first-level TLB translates the page.
+    /// A unit in parallel with the first-level TLB, such as a direct segment, translates the page.
     BesideFirstLevel,
-    /// A unit beside the second-level TLB translates the page.
+    /// A unit in parallel with the second-level TLB, such as a range TLB, translates the page.
     Beside,
-    /// 1: an ordinary page or the cached translation of a hole.
+    /// Case 1: an ordinary page, or the cached translation of a hole.
     Regular,
-    /// 1: a guest's page combined with the page of its host (P §V).
+    /// Case 1: a guest's large page in the TLB, combined with a 4KB page of its host (P §V).
     Intermediate,
-    /// 3: like `Intermediate`, where the filter needs the guest's bitmap and the TLB holds it.
+    /// Case 3: like `Intermediate`, but the sub-page needs the guest's bitmap, which the TLB holds.
     IntermediateBitmap,
-    /// 5: like `Intermediate`, after the guest's bitmap was read from memory.
+    /// Case 5: like `Intermediate`, but the guest's bitmap was read from memory.
     IntermediateRead,
-    /// 2: a perforated page whose filter excludes holes near the address.
+    /// Case 2: a perforated page whose filter shows that the 256KB around the address have no hole.
     Filtered,
-    /// 3: the cached bitmap says that the sub-page is not a hole.
+    /// Case 3: the cached bitmap shows that the sub-page is not a hole.
     BitmapInPlace,
-    /// 4: the cached bitmap says that the sub-page is a hole, and a walk goes through the shadow
+    /// Case 4: the cached bitmap shows that the sub-page is a hole. A walk goes through the shadow
     /// entry.
     BitmapHole,
-    /// 5: like `BitmapInPlace`, after the bitmap was read from memory.
+    /// Case 5: like `BitmapInPlace`, but the bitmap was read from memory.
     ReadInPlace,
-    /// 6: like `BitmapHole`, after the bitmap was read from memory.
+    /// Case 6: like `BitmapHole`, but the bitmap was read from memory.
     ReadHole,
 }
 
@@ -59,9 +59,10 @@ pub enum Case {
 pub struct Translated {
     /// Physical address of the access.
     pub physical: PhysicalAddress,
-    /// First-level slot that now holds the translation.
+    /// First-level slot that now holds the translation. A unit in parallel with the first level has
+    /// an extra slot, after those of the TLB.
     pub slot: u32,
-    /// Case of the translation.
+    /// Source of the translation.
     pub case: Case,
     /// True if a walk found the page (case 7).
     pub walked: bool,
@@ -70,7 +71,7 @@ pub struct Translated {
 /// The MMU of one core, or of several cores that share page tables. One core runs at a time
 /// ([`Mmu::run_on`]).
 pub struct Mmu {
-    /// Units of the running core.
+    /// TLBs and walk caches of the running core.
     own: CoreUnits,
     parked: Parked<CoreUnits>,
     cores: usize,
@@ -78,15 +79,16 @@ pub struct Mmu {
     dimension: Box<dyn Dimension>,
     loading: BitmapLoading,
     bitmap_updates: BitmapUpdates,
-    /// True if the TLB holds intermediate entries.
+    /// True if the second-level TLB holds intermediate entries: guests' large pages over 4KB host
+    /// pages (P §V).
     has_intermediate: bool,
     coalescing: Option<Coalescing>,
-    /// Uses of the unit beside the second-level TLB.
+    /// Ways in which a unit in parallel with a TLB is used, such as a range TLB.
     unit: BesideUse,
     tagged: bool,
-    /// Pages that the last walk translated.
+    /// Pages that the last walk translated, for counts of compulsory misses.
     translated: WalkedRange,
-    /// Counts of all cores together.
+    /// Counts of all cores together, since the last reset.
     counters: MmuCounters,
 }
 
@@ -121,7 +123,7 @@ enum WalkedRange {
     Run(Range<u64>),
 }
 
-/// One access in progress.
+/// The access that is being translated.
 #[derive(Clone, Copy)]
 struct Request {
     kind: AccessKind,
@@ -137,7 +139,7 @@ impl Request {
     }
 }
 
-/// A 4KB translation, without the offset in the page.
+/// Result of translating a 4KB page.
 struct Found {
     frame: Frame,
     slot: u32,
@@ -151,14 +153,15 @@ impl Found {
     }
 }
 
-/// The physical address of `address`, whose page is in `frame`.
+/// Physical address of the virtual `address`, whose page is in `frame`.
 #[inline]
 fn physical(frame: Frame, address: VirtualAddress) -> PhysicalAddress {
     frame.address().add(address.offset(PageSize::Size4K))
 }
 
 impl Mmu {
-    /// An MMU with empty TLBs in front of `dimension`.
+    /// Creates an MMU with empty TLBs. After TLB misses, `dimension` translates, for example by
+    /// walking page tables.
     ///
     /// # Errors
     /// [`ConfigError`] if a geometry is impossible.
@@ -188,10 +191,9 @@ impl Mmu {
         })
     }
 
-    /// Number of slots of each unit, for the timing model.
+    /// Number of slots of each unit, indexed by `unit as usize`, for the timing model.
     pub fn slots(&self) -> [usize; Unit::COUNT] {
-        // A translation by a unit beside the first level has a slot of its own that is always
-        // ready.
+        // A unit in parallel with the first-level TLB gets one extra slot, which is always ready.
         let more = usize::from(self.unit.beside_l1);
         let [data, instruction] =
             [&self.own.data, &self.own.instruction].map(|tlb| tlb.slots() + more);
@@ -240,8 +242,8 @@ impl Mmu {
         } += 1;
     }
 
-    /// Translates an access beyond a plain first-level hit. The callees are inlined: returning
-    /// results through memory would cost more than the work itself.
+    /// Translates an access that a first-level hit does not complete. The callees are inlined,
+    /// because returning results through memory would cost more than the work itself.
     #[cold]
     #[inline(never)]
     fn translate_further(
@@ -286,8 +288,8 @@ impl Mmu {
         Ok(Translated { physical: physical(frame, address), slot, case, walked })
     }
 
-    /// Counts the walk if it is the first to the page: a compulsory miss, or a first miss since the
-    /// reset.
+    /// Counts the walk if it is the first to the page, either in the run (a compulsory miss) or
+    /// since the reset of the counters.
     #[inline(always)]
     fn count_first_walk(&mut self, request: Request) {
         if !self.own.walked.is_known(self.own.space, request.page.number()) {
@@ -308,16 +310,17 @@ impl Mmu {
         self.counters.l2_first_misses += u64::from(first.in_measured_part);
     }
 
-    /// A first-level hit whose permissions do not suffice: a first store to a clean page, or a
-    /// fault. Setting the dirty bit costs no time, as in the papers' simulators.
+    /// Handles a first-level hit whose bits do not allow the access. The first store to a clean
+    /// page sets the dirty bit, which takes no time, as in the papers' simulators. Otherwise the
+    /// result is a page fault.
     fn first_store(&mut self, request: Request, hit: &L1Hit) -> Result<Found, PageFault> {
         if request.kind != AccessKind::Write || hit.allows & allow::WRITE == 0 {
             return Err(PageFault::Protection);
         }
         self.mark_dirty(request.page);
         self.own.data.mark_dirty(self.own.space, request.page);
-        // The second level's entry is not marked dirty if it has holes, since the store may not
-        // have gone through it. A run covers more than this page and stays clean, too.
+        // An entry with holes is not marked dirty in the second level, since the store may have
+        // gone to a hole. The entry of a run also stays clean, since it covers more than this page.
         if let Some((slot, entry)) = self.own.l2.look_up(self.own.space, request.page)
             && !entry.has_holes()
         {
@@ -332,7 +335,7 @@ impl Mmu {
         self.own.caches.write_leaf(self.own.space, page);
     }
 
-    /// The page fault for a forbidden access, attributed to the guest or the host.
+    /// Page fault for a forbidden access, attributed to the guest or the host.
     #[cold]
     fn blame(&self, request: Request) -> PageFault {
         match self.dimension.over_host() {
@@ -341,7 +344,9 @@ impl Mmu {
         }
     }
 
-    /// Looks up the second level. A unit beside it is looked up in parallel and takes precedence.
+    /// Looks up the second-level TLB and, in parallel, the unit at this level if there is one. A
+    /// hit in the unit takes precedence. If both miss, walks. Returns the translation, and true if
+    /// a walk found it.
     #[inline(always)]
     fn beyond_l1(
         &mut self,
@@ -400,7 +405,7 @@ impl Mmu {
         Ok(found)
     }
 
-    /// Fills the TLB entries for a walk's result and completes the translation.
+    /// Fills the second-level TLB with a walk's result and completes the access.
     #[inline(always)]
     fn translate_walked(
         &mut self,
@@ -430,7 +435,8 @@ impl Mmu {
         self.translate_regular(request, entry, slot, steps)
     }
 
-    /// Fills the run around a page; if there is no run to fill, the page alone.
+    /// Fills the second-level TLB with the run of contiguous pages around a page, or with the page
+    /// alone if there is no run. Returns the slot; `None` if the TLB holds no such entries.
     fn fill_coalesced(
         &mut self,
         coalescing: Coalescing,
@@ -471,7 +477,8 @@ impl Mmu {
         Some(slot)
     }
 
-    /// Fills the first level from a page of `size` whose first frame is `frame`. Returns the slot.
+    /// Fills the first-level TLB from a page of `size` whose first frame is `frame`. Returns the
+    /// slot.
     #[inline(always)]
     fn fill_l1(
         &mut self,
@@ -490,8 +497,8 @@ impl Mmu {
         slot
     }
 
-    /// Sets the dirty bit for a store through an entry that is not marked dirty. Returns the
-    /// updated permission bits.
+    /// Sets the dirty bit if the access is a store and the entry is not marked dirty. Returns the
+    /// updated [`allow`] bits.
     fn mark_dirty_if_store(&mut self, request: Request, entry: L2Entry, slot: Option<u32>) -> u8 {
         let allows = entry.allows();
         if request.kind != AccessKind::Write || allows & allow::DIRTY != 0 {
@@ -504,7 +511,7 @@ impl Mmu {
         allows | allow::DIRTY
     }
 
-    /// Case 1: translates by an ordinary page, a page of a run, or a hole's 4KB translation.
+    /// Case 1: completes an access by an entry of an ordinary page, a run, or a hole.
     #[inline(always)]
     fn translate_regular(
         &mut self,
@@ -521,8 +528,9 @@ impl Mmu {
         Ok(Found { frame, slot, case: Case::Regular })
     }
 
-    /// Replaces the contents of `into` with the locations of guest tables recorded since the last
-    /// call, if the host records locations.
+    /// Replaces the contents of `into` with the locations of guest page-table nodes found since the
+    /// last call, as pairs of guest frame and machine frame. Empty unless [`Host::note_located`]
+    /// was called.
     pub fn take_located(&mut self, into: &mut Vec<(GuestFrame, Frame)>) {
         into.clear();
         if let Some(host) = self.dimension.host_mut() {
@@ -530,7 +538,7 @@ impl Mmu {
         }
     }
 
-    /// Counts since the last reset.
+    /// Counts of all cores since the last reset.
     pub fn counters(&self) -> &MmuCounters {
         &self.counters
     }
@@ -544,25 +552,26 @@ impl Mmu {
         }
     }
 
-    /// Number of entries by kind in the second-level TLBs of all cores.
+    /// Number of entries of each kind in the second-level TLBs of all cores together.
     pub fn l2_contents(&self) -> L2Contents {
         let mut sum = L2Contents::default();
         self.l2_of_all_cores().for_each(|l2| sum += l2.contents());
         sum
     }
 
-    /// The dimension behind the TLBs.
+    /// Returns the page tables or other structures that translate addresses after TLB misses.
     pub fn dimension(&self) -> &dyn Dimension {
         self.dimension.as_ref()
     }
 
-    /// The dimension behind the TLBs, mutable. Cached translations stay until a shootdown.
+    /// Returns the page tables or other structures that translate addresses after TLB misses,
+    /// mutable. Changes do not affect the TLBs, so the caller must also apply a shootdown.
     pub fn dimension_mut(&mut self) -> &mut dyn Dimension {
         self.dimension.as_mut()
     }
 
-    /// Replaces the contents of `out` with the running core's TLB and walk-cache entries, in order
-    /// of units and slots. For tests: LRU state does not change.
+    /// Replaces the contents of `out` with the TLB and walk-cache entries of the running core, in
+    /// order of units and slots. LRU state does not change. For tests.
     pub fn inspect(&self, out: &mut Vec<CachedEntry>) {
         out.clear();
         self.own.inspect(self.running_core, out);
@@ -571,8 +580,8 @@ impl Mmu {
         }
     }
 
-    /// Replaces the contents of `out` with the entries of the other cores, in order of cores, units
-    /// and slots.
+    /// Replaces the contents of `out` with the TLB and walk-cache entries of all cores but the
+    /// running one, in order of cores, units and slots.
     pub fn inspect_others(&self, out: &mut Vec<CachedEntry>) {
         out.clear();
         self.parked.numbered().for_each(|(core, own)| own.inspect(core, out));
@@ -582,22 +591,21 @@ impl Mmu {
         out.sort_by_key(|entry| entry.core);
     }
 
-    /// The running core, and the address space that runs on it.
+    /// Number of the running core, and the address space that runs on it.
     pub fn running(&self) -> (usize, SpaceId) {
         (self.running_core, self.own.space)
     }
 
     /// Accesses that the first-level data TLB allows to a page of the running address space, as
-    /// bits of [`allow`]. `None` if it does not hold the page. For tests of stale copies of
-    /// entries.
+    /// bits of [`allow`]. `None` if the TLB does not hold the page. Tests detect stale permissions
+    /// with it.
     pub fn first_level_allows(&mut self, page: VirtualPage) -> Option<u8> {
         self.own.data.look_up(self.own.space, page).map(|hit| hit.allows)
     }
 
-    /// Writes the counters of the MMU and its dimension to `out`. [`L2Contents::record`] writes the
-    /// contents of the second-level TLB.
-    pub fn record(&self, instructions: u64, out: &mut Counters) {
-        self.counters.record(instructions, out);
+    /// Writes the counters of the unit looked up in parallel with the second-level TLB, if there is one.
+    /// [`MmuCounters::record`] writes those of the MMU.
+    pub fn record_sideband(&self, out: &mut Counters) {
         if let Some(unit) = self.dimension.beside_l2() {
             let translations = self.counters.beside_translations;
             unit.record(&BesideCounters { translations, ..BesideCounters::default() }, out);

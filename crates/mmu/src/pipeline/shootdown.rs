@@ -35,9 +35,9 @@ impl Mmu {
         }
     }
 
-    /// Applies an update of the host's operating system to the virtual machine. The hardware does
-    /// not know which combined entries depend on a guest-physical page, so a shootdown flushes all
-    /// of them (INVEPT).
+    /// Applies an update of the host's operating system, such as a change of the nested page
+    /// tables. The hardware does not know which combined entries depend on a guest-physical page,
+    /// so a shootdown flushes all of them (INVEPT).
     ///
     /// # Panics
     /// If the MMU is native.
@@ -56,7 +56,7 @@ impl Mmu {
                 }
             }
             Update::Format(operation) => host.apply(&**operation),
-            // A shootdown for another virtual machine, whose entries have another tag.
+            // The shootdown is for another virtual machine, whose entries have another tag.
             Update::Shootdown(shootdown) if shootdown.space() != host.space() => {}
             Update::Shootdown(shootdown) => self.on_all_cores(|mmu| {
                 if let Some(host) = mmu.dimension.host_mut() {
@@ -67,8 +67,8 @@ impl Mmu {
         }
     }
 
-    /// Flushes the TLBs, walk caches and unit of the running core. A separate nested TLB and the
-    /// host's walk caches keep their entries.
+    /// Flushes the running core's TLBs and walk caches, and the unit in parallel with a TLB. A
+    /// separate nested TLB and the walk caches for the host's tables keep their entries.
     fn flush_own(&mut self) {
         self.own.data.flush();
         self.own.instruction.flush();
@@ -78,12 +78,14 @@ impl Mmu {
         self.flush_unit();
     }
 
-    /// True if the host changed the mapping of the registered run since the last call.
+    /// Returns true if the host has moved or unmapped the registered run of guest memory
+    /// ([`Self::set_register`]) since the last call.
     pub fn take_moved_run(&mut self) -> bool {
         self.dimension.host_mut().is_some_and(Host::take_moved_run)
     }
 
-    /// Sets the register with the location of a run of guest memory.
+    /// Sets the register with the machine location of a run of guest memory. The walker finds these
+    /// pages without a nested walk (P §V: the guest's hole bitmaps).
     ///
     /// # Panics
     /// If the MMU is native.
@@ -127,7 +129,8 @@ impl Mmu {
         }
     }
 
-    /// Invalidates or updates the cached bitmap entry after a change of one bit in memory.
+    /// Invalidates or updates the cached bitmap entry of `page` after a bit of the bitmap in memory
+    /// changed, depending on the configuration.
     fn change_bitmap(&mut self, space: SpaceId, page: VirtualPage) {
         let written = match self.bitmap_updates {
             BitmapUpdates::Invalidate => None,
@@ -151,7 +154,7 @@ impl Mmu {
         }
     }
 
-    /// Invalidates the TLB entries of these 4KB pages.
+    /// Invalidates the TLB entries that overlap these 4KB pages.
     fn invalidate_tlbs(&mut self, space: SpaceId, pages: &Range<u64>) {
         self.own.data.invalidate_range(space, pages);
         self.own.instruction.invalidate_range(space, pages);
@@ -183,19 +186,22 @@ impl Mmu {
         });
     }
 
-    /// Flushes the running core's first-level TLBs, to explain the levels behind them.
+    /// Flushes the running core's first-level TLBs, so the next access shows the work of the second
+    /// level. For explanations and tests.
     pub fn flush_first_level(&mut self) {
         self.own.data.flush();
         self.own.instruction.flush();
     }
 
-    /// Invalidates the 4KB translation of `page` in the second level, but not in the walk caches.
+    /// Invalidates the second-level TLB entry of the 4KB page `page`; walk caches keep their
+    /// entries. For explanations and tests.
     pub fn evict_page(&mut self, space: SpaceId, page: VirtualPage) {
         self.own.l2.invalidate_page(space, page);
         self.own.l2.invalidate_run(space, page);
     }
 
-    /// Invalidates the bitmap entry that covers `page`.
+    /// Invalidates the second-level TLB's bitmap entry that covers `page`. For explanations and
+    /// tests.
     pub fn evict_bitmap(&mut self, space: SpaceId, page: VirtualPage) {
         self.own.l2.invalidate_bitmap(space, page);
     }

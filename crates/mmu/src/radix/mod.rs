@@ -1,9 +1,9 @@
 //! The x86-64 four-level page table. Table operations write it and walks read it.
 //!
-//! Other formats own a [`Radix`] and handle their differences themselves: nodes with another layout
-//! ([`Radix::with_directories`]), or entries that lead to other structures. Such a format builds
-//! its walks from [`Radix::start_walk`], [`Radix::read`], [`Radix::descend`] and
-//! [`Radix::mark_entry`], and from the [`Walker`]'s `locate`, `read` and `fill`.
+//! Other formats contain a [`Radix`] and handle only their differences: nodes with another layout
+//! ([`Radix::with_directories`]), or entries that lead to other structures. Their walks consist of
+//! [`Radix::start_walk`], [`Radix::read`], [`Radix::descend`] and [`Radix::mark_entry`], and of the
+//! [`Walker`]'s `locate`, `read` and `fill`.
 
 mod walk;
 
@@ -23,23 +23,24 @@ pub use walk::{Descent, Start};
 /// Level of the root node.
 const ROOT: Level = 4;
 
-/// Finds the entry in a level-2 node that points to the level-1 node of a page. The address space's
-/// control register gives the node's format. Returns `None` if an entry of another kind is in its
-/// place.
+/// Function that finds the entry in a level-2 node that points to the level-1 node of a page. The
+/// arguments are the simulated memory, the address space's control register if set, the level-2
+/// node, and the page. `None` if an entry of another kind is in this place.
 pub type FindEntry =
     Box<dyn Fn(&TableMemory, Option<u64>, Frame, VirtualPage) -> Option<PhysicalAddress> + Send>;
 
-/// Ordinary page tables with 4KB, 2MB and 1GB leaves.
+/// Ordinary x86-64 page tables with 4KB, 2MB and 1GB leaves.
 #[derive(Default)]
 pub struct Radix {
     memory: TableMemory,
     roots: Vec<Option<Frame>>,
-    /// Control registers by address space, if set.
+    /// Value of GTPTCR by address space; `None` if not set (G §3.7).
     controls: Vec<Option<u64>>,
-    /// Locates entries in level-2 nodes with another layout.
+    /// Function that finds entries in level-2 nodes with another layout; `None` for the x86-64
+    /// layout.
     directories: Option<FindEntry>,
-    /// Level-1 node found last, by address space and 2MB region. Adding or removing a node clears
-    /// it. Consecutive mappings use the same node.
+    /// Address space, 2MB region and frame of the level-1 node that was found last, because
+    /// consecutive mappings use the same node. Adding or removing a node clears it.
     latest: Option<(SpaceId, u64, Frame)>,
 }
 
@@ -52,26 +53,29 @@ const fn leaf_size(level: Level) -> PageSize {
     }
 }
 
-/// Address of the entry for `page` in the node of `level` at `node`.
+/// Address of the entry for `page` in a node of `level` with the x86-64 layout. `node` is the frame
+/// of the node.
 pub const fn entry_in(node: Frame, level: Level, page: VirtualPage) -> PhysicalAddress {
     let index = page.number() >> (9 * (level as u32 - 1)) & 511;
     node.address().add(index * 8)
 }
 
 impl Radix {
-    /// Tables without address spaces.
+    /// Creates page tables without address spaces. An address space begins with the node of level
+    /// 4.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tables whose level-2 nodes have another layout and also hold entries of another format. The
-    /// [`Radix`] does not interpret those entries: it handles only level-1 nodes and their pages.
+    /// Creates tables whose level-2 nodes have another layout and also hold entries of another
+    /// format. The [`Radix`] does not interpret those entries: it handles only level-1 nodes and
+    /// their pages.
     pub fn with_directories(find_entry: FindEntry) -> Self {
         Self { directories: Some(find_entry), ..Self::default() }
     }
 
     /// Address of the entry of `level` for `page` in `node`; `None` if an entry of another kind is
-    /// in its place.
+    /// in this place.
     fn entry_of(
         &self,
         (space, node): (SpaceId, Frame),
@@ -86,13 +90,12 @@ impl Radix {
         }
     }
 
-    /// The simulated memory of the tables, mutable, for entries that ordinary operations do not
-    /// write.
+    /// Simulated memory of the tables, mutable, for entries that [`TableOperation`]s do not write.
     pub fn memory_mut(&mut self) -> &mut TableMemory {
         &mut self.memory
     }
 
-    /// The control register of an address space, if set.
+    /// Value of the register GTPTCR in an address space; `None` if not set (G §3.7).
     pub fn control(&self, space: SpaceId) -> Option<u64> {
         *self.controls.get(usize::from(space.0))?
     }
@@ -110,8 +113,8 @@ impl Radix {
         *self.roots.get(usize::from(space.0))?
     }
 
-    /// Address of the entry of `level` for `page`, found by descending the tables; `None` if there
-    /// is no node of that level.
+    /// Address of the entry of `level` for `page`, found by descending the tables in software.
+    /// `None` if there is no node of that level.
     pub fn entry_address(
         &self,
         space: SpaceId,
@@ -143,7 +146,7 @@ impl Radix {
             .unwrap_or_else(|| panic!("{space:?} has no level-{level} node for {page:?}"))
     }
 
-    /// Address of the entry of a 4KB page, whose level-1 node must exist.
+    /// Address of the level-1 entry for `page`. The level-1 node must exist.
     fn existing_page_entry(&mut self, space: SpaceId, page: VirtualPage) -> PhysicalAddress {
         let region = page.number() / PageSize::Size2M.pages();
         if let Some((latest_space, latest_region, node)) = self.latest
@@ -230,7 +233,7 @@ impl Radix {
         }
     }
 
-    /// Level and address of the leaf entry that covers `page`.
+    /// Level and address of the leaf entry that covers `page`; `None` if the page is not mapped.
     fn leaf(&self, space: SpaceId, page: VirtualPage) -> Option<(Level, PhysicalAddress)> {
         (1..=3).find_map(|level| {
             let address = self.entry_address(space, page, level)?;

@@ -1,4 +1,4 @@
-//! Walks of the radix tree, in steps from which other formats also build their walks.
+//! Walks of the radix tree, divided into functions from which other formats also build their walks.
 
 use perforate_types::{
     AccessKind, Level, PageSize, PageTableEntry, PhysicalAddress, Purpose, VirtualPage,
@@ -11,10 +11,10 @@ use crate::{Node, Reach, WalkFault, WalkRequest, Walker, allow};
 /// Starting point of a walk.
 #[derive(Clone, Copy, Debug)]
 pub enum Start {
-    /// A node of this level: the root, or the node of a cached entry. The walk reads this node's
-    /// entry for the page next.
+    /// Level and node: the root, or the node of a cached entry. The walk next reads this node's
+    /// entry for the page.
     Node(Level, Node),
-    /// No walk is needed: this slot of the level-2 walk cache holds a leaf for the page.
+    /// Slot of a leaf for the page in the level-2 walk cache, so no walk is needed.
     Leaf(u32),
 }
 
@@ -59,7 +59,8 @@ impl Radix {
         Ok(Start::Node(level, node))
     }
 
-    /// The start of a walk after a walk-cache look-up.
+    /// Returns the start of a walk after a walk-cache look-up, whose result is `found`: the node of
+    /// the cached entry, or the root after a miss.
     #[inline(always)]
     fn start_at(
         &self,
@@ -77,8 +78,8 @@ impl Radix {
         Ok((ROOT, walker.locate(root)?))
     }
 
-    /// Reads the entry of `level` for `page` in `node`, with a walker step. Returns the entry and
-    /// its address in this dimension.
+    /// Reads the entry of `level` for `page` in `node`, and appends the step. Returns the entry and
+    /// its address in the tables' own address space (guest-physical in a guest).
     ///
     /// # Errors
     /// [`WalkFault::NotMapped`] if the entry is not present.
@@ -96,9 +97,9 @@ impl Radix {
         if entry.is_present() { Ok((address, entry)) } else { Err(WalkFault::NotMapped) }
     }
 
-    /// Descends from `node` of `level` until a leaf, or until the node of level `until` − 1 is
-    /// known. Sets accessed bits on the path. A store also sets the dirty bit of the leaf unless
-    /// the leaf has holes.
+    /// Descends from `node` of `level` until it finds a leaf or has read the entry of level
+    /// `until`. In the second case, the result is the node of level `until` − 1. Sets accessed bits
+    /// on the path. A store also sets the dirty bit of a leaf without holes.
     ///
     /// # Errors
     /// [`WalkFault::NotMapped`] if an entry on the path is not present; [`WalkFault::Host`] if a
@@ -122,8 +123,8 @@ impl Radix {
         Ok(Descent::Node(node))
     }
 
-    /// Follows an entry of `level` that [`Self::read`] returned: marks it accessed and, if it is
-    /// not a leaf, locates its node.
+    /// Follows an entry of `level` that [`Self::read`] returned, and marks it accessed. If it is
+    /// not a leaf, locates its node and fills it into the walk cache.
     ///
     /// # Errors
     /// [`WalkFault::Host`] if the node cannot be located.
@@ -148,17 +149,17 @@ impl Radix {
     }
 }
 
-/// End of a descent.
+/// Result of a descent through the tables.
 #[derive(Clone, Copy, Debug)]
 pub enum Descent {
     /// A leaf of this level.
     Leaf(Level, PageTableEntry),
-    /// A node whose entries were not read.
+    /// A node whose entries have not been read.
     Node(Node),
 }
 
 impl Descent {
-    /// Reach of the leaf.
+    /// Returns the leaf's mapping.
     ///
     /// # Panics
     /// If the descent ended at a node.

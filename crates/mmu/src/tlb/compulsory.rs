@@ -2,16 +2,16 @@
 //! "three Cs", IEEE Transactions on Computers 38(12), 1989).
 //!
 //! A miss is compulsory if no walk has translated the page since the run began, or since the
-//! translation was invalidated. All other misses are capacity or conflict misses: a TLB that never
-//! evicts would hit. A walk marks all pages that it translates, so that the first walk to a 2MB
-//! page counts once for all 512.
+//! translation was invalidated. All other misses are capacity or conflict misses, in which a TLB
+//! that never evicts would hit. A walk marks all pages that it translates, so the first walk to a
+//! 2MB page is one compulsory miss for all 512 pages.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use perforate_types::SpaceId;
 
-/// Number of 4KB pages in a chunk of an address space, with one bit each.
+/// Number of 4KB pages in a chunk of an address space. A chunk has one bit per page.
 const CHUNK_PAGES: u64 = 32_768;
 const CHUNK_WORDS: usize = CHUNK_PAGES as usize / 64;
 
@@ -20,7 +20,7 @@ const CHUNK_WORDS: usize = CHUNK_PAGES as usize / 64;
 struct Chunk {
     /// Pages walked to since the run began.
     in_run: [u64; CHUNK_WORDS],
-    /// Pages walked to since counting began.
+    /// Pages walked to since the last reset of the counters.
     in_measured_part: [u64; CHUNK_WORDS],
 }
 
@@ -28,22 +28,24 @@ impl Chunk {
     const EMPTY: Self = Self { in_run: [0; CHUNK_WORDS], in_measured_part: [0; CHUNK_WORDS] };
 }
 
-/// Classification of a miss: is its walk the first to the page?
+/// Classification of a second-level miss as the first walk to its page or a repeated one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FirstWalk {
-    /// True for the first walk since the run began or the translation was invalidated.
+    /// True for the first walk since the run began or since the translation was invalidated.
     pub(crate) in_run: bool,
-    /// True if `in_run`, or for the first walk since counting began.
+    /// True if `in_run`, or for the first walk since the last reset of the counters.
     pub(crate) in_measured_part: bool,
 }
 
 /// Address space and chunk number.
 type Key = (SpaceId, u64);
 
-/// Size of the direct-mapped cache of chunk indices, by the lowest bits of the chunk number.
+/// Number of entries in a direct-mapped cache of chunk indices. The lowest bits of the chunk number
+/// select an entry.
 const RECENT: usize = 16;
 
-/// Contents of a second-level TLB of unlimited size that only walks fill.
+/// Contents of a second-level TLB of unlimited size that walks fill. It tells which misses are
+/// compulsory.
 #[derive(Clone, Default)]
 pub(crate) struct WalkedPages {
     /// Indices into `chunks` by address space and chunk number.
@@ -53,8 +55,9 @@ pub(crate) struct WalkedPages {
 }
 
 impl WalkedPages {
-    /// True if a walk has translated the page since counting began, so that [`Self::walk`] would
-    /// have no effect. May be false for a known page.
+    /// True if a walk has translated the page since the last reset of the counters, so
+    /// [`Self::walk`] would have no effect. May be false for such a page, because only recently
+    /// used chunks are searched.
     #[inline]
     pub(crate) fn is_known(&self, space: SpaceId, page: u64) -> bool {
         let key = (space, page / CHUNK_PAGES);
@@ -67,7 +70,8 @@ impl WalkedPages {
         }
     }
 
-    /// Records a miss of `page`, whose walk translated all pages of `translated`.
+    /// Records a miss of `page`, whose walk translated all pages of `translated`. Tells if the walk
+    /// was the first to `page`.
     pub(crate) fn walk(&mut self, space: SpaceId, page: u64, translated: Range<u64>) -> FirstWalk {
         let (word, bit) = position(page);
         let chunk = self.chunk((space, page / CHUNK_PAGES));
@@ -121,7 +125,7 @@ impl WalkedPages {
         self.chunks.fill(Chunk::EMPTY);
     }
 
-    /// Begins the measured part: all pages become unvisited since counting began.
+    /// Begins the measured part of the run: the next walk to each page is the first in that part.
     pub(crate) fn start_measuring(&mut self) {
         for chunk in &mut self.chunks {
             chunk.in_measured_part = [0; CHUNK_WORDS];
@@ -161,7 +165,7 @@ fn chunks_of(pages: &Range<u64>) -> Range<u64> {
     pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES)
 }
 
-/// The words of a chunk with bits of these pages, and masks of those bits.
+/// Words of a chunk that have bits of these pages, each with the mask of those bits.
 fn masks(pages: &Range<u64>, chunk: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
     let first = chunk * CHUNK_PAGES;
     let from = pages.start.saturating_sub(first);
@@ -195,7 +199,7 @@ mod tests {
             [FIRST, AGAIN, FIRST]
         );
         assert_eq!(pages.walk(SpaceId(4), 7, 7..8), FIRST, "another address space");
-        // A 2MB page over the end of a chunk is not possible; a 1GB page fills 8 chunks.
+        // No 2MB page crosses the end of a chunk. A 1GB page fills 8 chunks.
         assert_eq!(pages.walk(SPACE, 262_144 + 9, 262_144..524_288), FIRST);
         assert_eq!(small(&mut pages, 524_287), AGAIN);
         assert_eq!(small(&mut pages, 524_288), FIRST);

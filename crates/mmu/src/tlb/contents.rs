@@ -7,29 +7,29 @@ use perforate_types::{Counter, CounterUnit, Counters, Part, Prominence, spaced};
 /// Number of entries of each kind in the second-level TLB (P Fig. 8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct L2Contents {
-    /// Entries that are empty.
+    /// Entries that hold no translation.
     pub empty: u64,
     /// Entries of 4KB pages.
     pub page_4k: u64,
     /// Entries of ordinary 2MB pages.
     pub page_2m: u64,
-    /// Entries of 1GB pages, if the TLB holds these.
+    /// Entries of 1GB pages; 0 if the TLB cannot hold such pages.
     pub page_1g: u64,
     /// Entries of perforated pages.
     pub perforated: u64,
-    /// 4KB translations of holes.
+    /// Entries of holes in perforated pages, of 4KB each.
     pub hole: u64,
-    /// Entries with bitmap bits.
+    /// Entries with 32 bits of a hole bitmap.
     pub bitmap: u64,
-    /// Runs of 4KB pages, if the TLB coalesces.
+    /// Entries of runs of contiguous 4KB pages; 0 if the TLB does not coalesce.
     pub coalesced: u64,
-    /// A guest's large pages over a host's 4KB pages.
+    /// Entries of a guest's large pages over 4KB host pages (gVA→gPA, P §V).
     pub intermediate: u64,
-    /// Entries of guest-physical addresses, of any kind.
+    /// Entries of guest-physical addresses (gPA→hPA), of any kind.
     pub nested: u64,
 }
 
-/// A kind of entry: name in the series of results, label, and name of its colour.
+/// A kind of entry: its name in results files, its label in charts, and the name of its colour.
 type Kind = (&'static str, &'static str, &'static str);
 
 /// All kinds, in the order in which charts stack them.
@@ -46,7 +46,7 @@ const KINDS: [Kind; 10] = [
     ("empty", "empty", "empty"),
 ];
 
-/// Name of the counter for a kind.
+/// Name of the counter for entries of a kind.
 fn counter_id(kind: &str) -> String {
     format!("l2_tlb_entries_{}", kind.strip_prefix("page_").unwrap_or(kind))
 }
@@ -67,7 +67,7 @@ impl AddAssign for L2Contents {
 }
 
 impl L2Contents {
-    /// Kinds and numbers of entries, in the order of results files.
+    /// Names of all kinds with their numbers of entries, in the order of results files.
     pub fn by_kind(&self) -> [(&'static str, u64); 10] {
         [
             ("empty", self.empty),
@@ -83,7 +83,8 @@ impl L2Contents {
         ]
     }
 
-    /// Writes the mean number of entries over these samples to `out`; 0 without samples.
+    /// Writes the mean number of entries of each kind over these samples to `out`; 0 without
+    /// samples.
     pub fn record(samples: &[Self], out: &mut Counters) {
         for (place, (kind, _)) in Self::default().by_kind().into_iter().enumerate() {
             let entries: u64 = samples.iter().map(|sample| sample.by_kind()[place].1).sum();
@@ -91,7 +92,7 @@ impl L2Contents {
         }
     }
 
-    /// Descriptions of the counters of all kinds.
+    /// Returns the descriptions of the counters, one for each kind of entry.
     pub(crate) fn counters() -> Vec<Counter> {
         let counter = |(key, label, colour): Kind| {
             let id = counter_id(key);

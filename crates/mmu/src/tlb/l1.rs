@@ -1,4 +1,4 @@
-//! First-level TLB: one array per page size, looked up together with the first-level cache.
+//! First-level TLB: one array per page size, looked up in parallel with the first-level cache.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use perforate_types::{Frame, PageSize, SpaceId, Unit, VirtualPage};
 use super::{EntryKind, SetAssociative};
 use crate::{CachedContent, CachedEntry, TlbGeometry, allow};
 
-/// One translation in one word: the frame of the page's first 4KB, above the 8 [`allow`] bits.
+/// One translation in one word: the first frame of the page, above the 8 bits of [`allow`].
 #[derive(Clone, Copy, Default)]
 struct L1Entry(u64);
 
@@ -30,7 +30,7 @@ impl L1Entry {
 pub(crate) struct L1Hit {
     /// Frame of the requested 4KB page.
     pub(crate) frame: Frame,
-    /// Slot in the first-level TLB.
+    /// Slot of the entry in the first-level TLB.
     pub(crate) slot: u32,
     pub(crate) allows: u8,
 }
@@ -47,12 +47,12 @@ struct Array {
 pub(crate) struct L1Tlb {
     arrays: Vec<Array>,
     slots: usize,
-    /// The previous hit or fill, by 4KB page. Most look-ups repeat the previous one, and the most
-    /// recently used entry need not be marked used again. Any other change clears it.
+    /// Key and result of the previous hit or fill of a 4KB page. Most look-ups repeat the previous
+    /// one, whose entry is most recently used already. All other changes clear this copy.
     latest: (u64, L1Hit),
 }
 
-/// Key of no page, for `latest`.
+/// Key that no page has, for an empty `latest`.
 const NONE: u64 = u64::MAX;
 
 #[inline]
@@ -108,8 +108,9 @@ impl L1Tlb {
         None
     }
 
-    /// Fills the translation of `page`, part of a page of `size` whose first frame is `frame`, into
-    /// the largest array that can hold it. The preceding look-up must have missed.
+    /// Fills the translation of `page` into the array for `size`, or for the largest smaller size
+    /// that has an array. `frame` is the first frame of the page of `size`. The preceding look-up
+    /// must have missed. Returns the slot.
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
@@ -135,7 +136,7 @@ impl L1Tlb {
         slot
     }
 
-    /// Records that the leaf of `page` is dirty.
+    /// Sets the dirty bit in the entry of `page`, if there is one.
     pub(crate) fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
         self.latest.0 = NONE;
         for array in &mut self.arrays {
@@ -146,7 +147,7 @@ impl L1Tlb {
         }
     }
 
-    /// Invalidates the 4KB translation of `page`.
+    /// Invalidates the 4KB entry of `page`; larger entries stay.
     pub(crate) fn invalidate_page(&mut self, space: SpaceId, page: VirtualPage) {
         self.latest.0 = NONE;
         for array in &mut self.arrays {
@@ -176,7 +177,7 @@ impl L1Tlb {
         }
     }
 
-    /// Lists all entries of the TLB.
+    /// Appends all entries of the TLB to `out`.
     pub(crate) fn inspect(&self, (core, unit): (usize, Unit), out: &mut Vec<CachedEntry>) {
         for (index, array) in self.arrays.iter().enumerate() {
             for (slot, key, entry) in array.entries.iter_slots() {

@@ -1,12 +1,13 @@
-//! Second-level TLB. 4KB, 2MB, perforated, hole and bitmap entries share one array (P §IV.C); so do
-//! runs of 4KB pages, if the TLB coalesces.
+//! Second-level TLB. Entries of 4KB pages, 2MB pages, perforated pages, holes and bitmaps share one
+//! array (P §IV.C). If the TLB coalesces, runs of 4KB pages share it, too.
 //!
-//! Every kind of entry has its own index and key: the number of its 4KB page, 2MB region, 1GB
-//! region, 128KB of bitmap coverage, or window of pages. A window has at most one run at a time.
+//! Each kind of entry has an index and key of its granularity: the number of a 4KB page, of a 2MB
+//! or 1GB region, of the 128KB that a bitmap entry covers, or of a window of pages that may form a
+//! run. A window has at most one run at a time.
 //!
-//! The machine determines where entries of a size ([`EntryKind::size`]) are placed: in any way of
-//! the shared array, in some ways, or in a separate array for 2MB or 1GB pages. A look-up compares
-//! all ways, as no other way can hold the key.
+//! The machine file determines where entries of a size ([`EntryKind::size`]) are placed: in any way
+//! of the shared array, in some of its ways, or in a separate array for 2MB or 1GB pages. A look-up
+//! compares all ways of the array, as the other ways cannot hold the key.
 
 use std::ops::Range;
 
@@ -15,7 +16,7 @@ use perforate_types::{Frame, PageSize, SpaceId, Unit, VirtualPage};
 use super::{L2Contents, SetAssociative};
 use crate::{CachedContent, CachedEntry, TlbConfig, TlbGeometry, Ways, allow};
 
-/// Sub-pages covered by one bitmap entry: 32 bits fit a TLB entry (P §IV.C).
+/// Number of sub-pages covered by one bitmap entry: 32 bits fit into a TLB entry (P §IV.C).
 pub(crate) const SUBPAGES_PER_BITMAP_ENTRY: u64 = 32;
 
 /// Kind of an entry of the second-level TLB.
@@ -28,21 +29,22 @@ pub enum EntryKind {
     Page2M,
     /// An ordinary 1GB page.
     Page1G,
-    /// A perforated page with its filter.
+    /// A perforated 2MB page with its hole filter.
     Perforated,
     /// The 4KB translation of a hole.
     Hole,
     /// 32 bits of a hole bitmap.
     Bitmap,
-    /// A run of 4KB pages (TLB coalescing). A look-up returns the entry of a single page.
+    /// A run of 4KB pages (TLB coalescing). A look-up returns an entry for a single page of the
+    /// run.
     Run,
-    /// A guest's 2MB page, possibly with a filter, with a guest frame: the host has 4KB pages there
+    /// A guest's 2MB page over 4KB pages of the host, with a guest frame and possibly a hole filter
     /// (P §V).
     Intermediate,
 }
 
 impl EntryKind {
-    /// Page size of the translation in an entry of this kind.
+    /// Page size of an entry of this kind, which determines where the entry is placed.
     #[inline]
     pub(crate) const fn size(self) -> PageSize {
         match self {
@@ -66,8 +68,8 @@ const KINDS: [EntryKind; 8] = [
 ];
 
 /// One entry in one word: kind (3 bits), [`allow`] bits (4 bits), then a page's filter (8 bits) and
-/// first frame (40 bits), or 32 bits of bitmap. A run has the index of its first page instead of
-/// the filter, and its length minus one in the highest bits.
+/// first frame (40 bits), or 32 bits of a bitmap. The entry of a run has the index of its first
+/// page in the place of the filter, and its length minus one in the highest bits.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct L2Entry(pub(crate) u64);
 
@@ -77,7 +79,7 @@ const FRAME_SHIFT: u32 = 16;
 const FRAME_MASK: u64 = (1 << 40) - 1;
 
 impl L2Entry {
-    /// An entry for an ordinary or perforated page, or for a hole.
+    /// Creates an entry for a page of any kind or a hole; `filter` is 0 without holes.
     #[inline]
     pub(crate) fn page(kind: EntryKind, frame: Frame, allows: u8, filter: u8) -> Self {
         Self(
@@ -88,7 +90,7 @@ impl L2Entry {
         )
     }
 
-    /// An entry for bitmap bits.
+    /// Creates an entry for 32 bits of a hole bitmap.
     #[inline]
     pub(crate) fn bitmap(bits: u32) -> Self {
         Self(u64::from(bits) << BITS_SHIFT | EntryKind::Bitmap as u64)
@@ -111,13 +113,13 @@ impl L2Entry {
         Frame::new(self.0 >> FRAME_SHIFT & FRAME_MASK)
     }
 
-    /// Filter of a page with holes.
+    /// Hole filter of the page; 0 if an entry of a page has no holes.
     #[inline]
     pub(crate) fn filter(self) -> u8 {
         (self.0 >> BITS_SHIFT) as u8
     }
 
-    /// True if the entry's page has holes.
+    /// True if the page of this entry has holes.
     #[inline]
     pub(crate) fn has_holes(self) -> bool {
         match self.kind() {
@@ -127,14 +129,15 @@ impl L2Entry {
         }
     }
 
-    /// Bits of a bitmap entry.
+    /// The 32 bits of a bitmap entry.
     #[inline]
     pub(crate) fn bits(self) -> u32 {
         (self.0 >> BITS_SHIFT) as u32
     }
 }
 
-/// Kind of key: part of each key.
+/// Kind of an entry in the lowest bits of its key, so entries of different kinds never have the
+/// same key.
 #[derive(Clone, Copy)]
 pub(crate) enum Tag {
     Page4K = 0,
@@ -146,12 +149,13 @@ pub(crate) enum Tag {
 
 /// Number of bits of the [`Tag`] in a key.
 const TAG_BITS: u32 = 3;
-/// Number of bits of the tag and address space in a key, below the page number. Numbers of 4KB
+/// Number of bits for tag and address space in a key. The page number is above them. Numbers of 4KB
 /// pages have at most 45 bits (57-bit addresses).
 const NUMBER_SHIFT: u32 = 16 + TAG_BITS;
 
 impl Tag {
-    /// The number in the key of `page`. Not for runs, whose windows only the TLB knows.
+    /// Number that stands for `page` in keys of this kind. Not for runs, because only the TLB knows
+    /// the size of their windows.
     const fn number(self, page: VirtualPage) -> u64 {
         match self {
             Self::Page4K | Self::Run => page.number(),
@@ -170,14 +174,15 @@ impl Tag {
     }
 }
 
-/// First address-space number of virtual machines, whose pages are guest-physical.
+/// Bit in a key's address-space number that marks guest-physical addresses. If it is set, the other
+/// bits are the virtual machine's address space in its host.
 pub(crate) const NESTED: u16 = 1 << 15;
 
 const fn space_of(key: u64) -> u16 {
     (key >> TAG_BITS) as u16
 }
 
-/// Ways of the shared array for entries of one size.
+/// Ways of the shared array in which entries of one page size are placed.
 #[derive(Clone)]
 enum Places {
     All,
@@ -199,17 +204,17 @@ impl Places {
 #[derive(Clone)]
 pub(crate) struct L2Tlb {
     pub(crate) shared: SetAssociative<L2Entry>,
-    /// Separate array of 2MB entries.
+    /// Separate array of 2MB entries; `None` if they are placed in `shared`.
     large: Option<SetAssociative<L2Entry>>,
-    /// Separate array of 1GB entries.
+    /// Separate array of 1GB entries; `None` if they are placed in `shared`.
     huge: Option<SetAssociative<L2Entry>>,
-    /// Ways of `shared` for each page size.
+    /// Ways of `shared` for each page size, smallest first.
     places: [Places; 3],
-    /// True if a 2MB entry was filled since the last flush.
+    /// True if a 2MB entry was filled since the last flush; otherwise look-ups skip such entries.
     has_large: bool,
-    /// True if a 1GB entry was filled since the last flush: most programs have none.
+    /// True if a 1GB entry was filled since the last flush; otherwise look-ups skip such entries.
     has_huge: bool,
-    /// Pages in a window of runs; 0 if the TLB does not coalesce.
+    /// Number of pages in a window of runs; 0 if the TLB does not coalesce.
     pub(crate) window: u64,
 }
 
@@ -227,7 +232,8 @@ impl L2Tlb {
         }
     }
 
-    /// A separate TLB of guest-physical addresses, for pages of 4KB and 2MB. It does not coalesce.
+    /// Creates a separate TLB of guest-physical addresses, for pages of 4KB and 2MB. It does not
+    /// coalesce.
     pub(crate) fn nested(geometry: TlbGeometry) -> Self {
         Self {
             shared: SetAssociative::new(geometry),
@@ -257,7 +263,8 @@ impl L2Tlb {
         self.arrays().map(SetAssociative::entries).sum()
     }
 
-    /// The separate array for entries of this size, if any, and its first slot.
+    /// Separate array for entries of this size and its first slot number; `None` if these entries
+    /// are in `shared`.
     #[inline]
     fn own(&mut self, size: PageSize) -> Option<(&mut SetAssociative<L2Entry>, usize)> {
         let shared = self.shared.slots();
@@ -276,7 +283,7 @@ impl L2Tlb {
         self.shared.look_up(tag.number(page), tag.key(space, page))
     }
 
-    /// Looks up the entry of a large page in the array for its size.
+    /// Looks up the entry of a 2MB or 1GB page. Returns its slot and the entry.
     #[inline]
     fn find_large(
         &mut self,
@@ -292,7 +299,8 @@ impl L2Tlb {
         Some((slot as u32, self.shared.value(slot)))
     }
 
-    /// Looks up 4KB, 2MB, run and 1GB entries. The hardware does this in parallel.
+    /// Looks up entries of 4KB pages, 2MB pages, runs and 1GB pages, which hardware compares in
+    /// parallel. Returns the slot and the entry.
     #[inline]
     pub(crate) fn look_up(&mut self, space: SpaceId, page: VirtualPage) -> Option<(u32, L2Entry)> {
         if let Some(slot) = self.find(Tag::Page4K, space, page) {
@@ -314,7 +322,7 @@ impl L2Tlb {
         self.find_large((Tag::Page1G, PageSize::Size1G), space, page)
     }
 
-    /// Looks up the 32 bitmap bits that cover `page`; returns the slot and the bits.
+    /// Looks up the bitmap entry that covers `page`. Returns the slot and the 32 bits.
     pub(crate) fn look_up_bitmap(
         &mut self,
         space: SpaceId,
@@ -352,7 +360,8 @@ impl L2Tlb {
         self.insert_absent(entry.kind().size(), (tag.number(page), tag.key(space, page)), entry)
     }
 
-    /// Replaces the least recently used entry of this size. The key must be absent.
+    /// Replaces the least recently used entry in the ways for this size. The key must be absent.
+    /// Returns the slot; `None` if there are no such ways.
     #[inline]
     fn insert_absent(
         &mut self,
@@ -371,7 +380,8 @@ impl L2Tlb {
         Some(slot as u32)
     }
 
-    /// Fills a 4KB-grained entry; replaces an entry with the same key, if any.
+    /// Fills an entry into the ways for 4KB pages, where bitmaps and runs are also placed. Replaces
+    /// an entry with the same key, if any. Returns the slot.
     pub(crate) fn insert_small(&mut self, number: u64, key: u64, entry: L2Entry) -> Option<u32> {
         match self.shared.find_key(number, key) {
             Some(slot) => {
@@ -382,8 +392,8 @@ impl L2Tlb {
         }
     }
 
-    /// Records that the leaf of `entry` is dirty, if `slot` still holds `entry`: a later fill may
-    /// have replaced it.
+    /// Sets the dirty bit in `slot` if the slot still holds `entry`; a later fill may have replaced
+    /// it.
     pub(crate) fn mark_dirty(&mut self, slot: u32, entry: L2Entry) {
         let mut slot = slot as usize;
         for array in self.arrays_mut() {
@@ -407,7 +417,7 @@ impl L2Tlb {
         self.shared.invalidate(Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
     }
 
-    /// Rewrites the bitmap entry that covers `page`, without marking it used. Returns false if
+    /// Rewrites the bitmap entry that covers `page`; LRU state does not change. Returns false if
     /// there is no such entry.
     pub(crate) fn update_bitmap(&mut self, space: SpaceId, page: VirtualPage, bits: u32) -> bool {
         let slot = self.shared.find_key(Tag::Bitmap.number(page), Tag::Bitmap.key(space, page));
@@ -417,8 +427,9 @@ impl L2Tlb {
         slot.is_some()
     }
 
-    /// Invalidates every entry that overlaps a range of 4KB pages, including bitmap entries. Over a
-    /// host with smaller pages, a guest's large page has several small entries.
+    /// Invalidates every entry that overlaps a range of 4KB pages, including bitmap entries.
+    /// Entries of all sizes are compared, because a guest's large page over smaller host pages has
+    /// several small entries.
     pub(crate) fn invalidate_range(&mut self, space: SpaceId, pages: &Range<u64>) {
         let window = self.window;
         let overlaps = |number: u64, length: u64| {
@@ -446,7 +457,7 @@ impl L2Tlb {
         (self.has_large, self.has_huge) = (false, false);
     }
 
-    /// Invalidates everything except guest-physical entries.
+    /// Invalidates all entries of virtual addresses; those of guest-physical addresses stay.
     pub(crate) fn flush_virtual(&mut self) {
         self.invalidate_if(|key| space_of(key) & NESTED == 0);
     }
@@ -455,7 +466,7 @@ impl L2Tlb {
         self.arrays_mut().for_each(|array| array.invalidate_if(&is_dead));
     }
 
-    /// Lists all entries of the TLB.
+    /// Appends all entries of the TLB to `out`.
     pub(crate) fn inspect(&self, (core, unit): (usize, Unit), out: &mut Vec<CachedEntry>) {
         let mut first_slot = 0;
         for (index, array) in self.arrays().enumerate() {
@@ -479,7 +490,7 @@ impl L2Tlb {
         }
     }
 
-    /// First page, number of pages, and content of an entry whose key contains `number`.
+    /// Decodes an entry whose key has this `number`: first page, number of pages, and content.
     fn inspected(&self, number: u64, entry: L2Entry) -> (u64, u64, CachedContent) {
         let (kind, frame, allows) = (entry.kind(), entry.frame(), entry.allows());
         let page = |filter| CachedContent::Page { kind, frame, allows, filter };
@@ -528,8 +539,8 @@ mod tests {
     use super::*;
     use crate::{Coalescing, CoalescingForm, L2Part, MmuConfig, Run};
 
-    /// Fills many entries of every kind, with virtual and guest-physical addresses: no entry is
-    /// ever in a way that is not for its size.
+    /// Fills many entries of every kind, with virtual and guest-physical addresses. Each entry must
+    /// be in a way for its size.
     #[test]
     fn entries_of_every_kind_stay_in_the_ways_for_their_size() {
         let geometry = TlbGeometry { entries: 64, ways: 8 };

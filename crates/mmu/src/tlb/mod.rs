@@ -1,4 +1,5 @@
-//! TLBs: set-associative arrays, and the first-level and second-level TLBs built from these.
+//! TLBs: set-associative arrays, and the first-level and second-level TLBs that consist of such
+//! arrays.
 
 mod compulsory;
 mod contents;

@@ -7,15 +7,16 @@ use crate::TlbGeometry;
 /// Key of an empty slot. Page numbers use fewer than 64 bits, so no translation has this key.
 const EMPTY: u64 = u64::MAX;
 
-/// Number of slots compared together, in straight-line code. A set consists of whole groups; if the
-/// associativity is not a multiple of a group, the remaining slots stay empty.
+/// Number of slots compared together, in straight-line code. A set consists of whole groups. If the
+/// associativity is not a multiple of the group size, the last slots of a set stay empty.
 const GROUP: usize = 4;
 
-/// Increment of the LRU clock. The bits below it hold the way. 2⁴⁸ uses take weeks.
+/// Increment of the LRU clock, whose lower bits hold the way. The clock overflows after 2⁴⁸ uses,
+/// which would take weeks of simulation.
 const TICK: u64 = 1 << 16;
 
-/// A set-associative array of values with 64-bit keys. An index selects the set. A slot number
-/// counts the slots of all groups.
+/// A set-associative array of values with 64-bit keys. The caller gives an index, whose lowest bits
+/// select the set. Slot numbers count the slots of all sets, including those that stay empty.
 #[derive(Clone)]
 pub struct SetAssociative<V> {
     groups: Vec<Group<V>>,
@@ -26,13 +27,12 @@ pub struct SetAssociative<V> {
     live: usize,
 }
 
-/// A group of slots of one set.
+/// [`GROUP`] slots of the same set.
 #[derive(Clone, Copy)]
 struct Group<V> {
     keys: [u64; GROUP],
-    /// Time of each slot's last use in units of [`TICK`] (0 for an empty slot), plus its way. The
-    /// minimum of a set thus gives the way to replace. Unused remaining slots are never the
-    /// minimum.
+    /// Time of each slot's last use in units of [`TICK`] (0 for an empty slot), plus its way. So
+    /// the minimum in a set gives the way to replace. Slots that must stay empty have the maximum.
     last_used: [u64; GROUP],
     values: [V; GROUP],
 }
@@ -59,7 +59,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         }
     }
 
-    /// Bytes of the simulating computer's memory for an array of this geometry.
+    /// Memory of the simulating computer for an array of this geometry, in bytes.
     pub fn host_bytes(geometry: TlbGeometry) -> u64 {
         let groups = geometry.entries / geometry.ways.max(1) * geometry.ways.div_ceil(GROUP);
         (groups as u64).saturating_mul(size_of::<Group<V>>() as u64)
@@ -70,7 +70,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         self.entries
     }
 
-    /// Upper bound of slot numbers: every slot is smaller.
+    /// Number of slots, including those that stay empty; slot numbers are smaller.
     #[inline]
     pub fn slots(&self) -> usize {
         self.groups.len() * GROUP
@@ -81,21 +81,22 @@ impl<V: Copy + Default> SetAssociative<V> {
         self.live == 0
     }
 
-    /// Range of groups of the set that `index` selects.
+    /// Indices of the groups in the set that `index` selects.
     #[inline]
     fn set(&self, index: u64) -> Range<usize> {
         let start = (index & self.set_mask) as usize * self.groups_per_set;
         start..start + self.groups_per_set
     }
 
-    /// The slot of `key` in the set that `index` selects. LRU state does not change.
+    /// Finds the slot of `key` in the set that `index` selects; `None` if absent. LRU state does
+    /// not change.
     #[inline]
     pub fn find_key(&self, index: u64, key: u64) -> Option<usize> {
         self.find(index, |other| other == key)
     }
 
-    /// Compares all ways without early exit: the matching way is unpredictable, so a branch would
-    /// cost more.
+    /// Finds the slot whose key satisfies `is_wanted`. Compares all ways without early exit,
+    /// because the matching way is unpredictable and a mispredicted branch would cost more.
     #[inline]
     fn find(&self, index: u64, is_wanted: impl Fn(u64) -> bool) -> Option<usize> {
         let set = self.set(index);
@@ -126,7 +127,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         Some(slot)
     }
 
-    /// Like [`Self::look_up`], but compares the slot `likely` first, since comparing a large set
+    /// Like [`Self::look_up`], but compares the slot `likely` first, because comparing a large set
     /// takes long.
     #[inline]
     pub(crate) fn look_up_near(&mut self, likely: usize, index: u64, key: u64) -> Option<usize> {
@@ -137,8 +138,8 @@ impl<V: Copy + Default> SetAssociative<V> {
         Some(likely)
     }
 
-    /// Like [`Self::look_up_near`] for two keys, of which at most one is present. The set is
-    /// compared once.
+    /// Like [`Self::look_up_near`], for two keys of which at most one is present. The set is
+    /// searched once for both.
     #[inline]
     pub(crate) fn look_up_either(
         &mut self,
@@ -157,20 +158,20 @@ impl<V: Copy + Default> SetAssociative<V> {
         self.groups[slot / GROUP].keys[slot % GROUP]
     }
 
-    /// The value in a slot.
+    /// Value stored in `slot`.
     #[inline]
     pub fn value(&self, slot: usize) -> V {
         self.groups[slot / GROUP].values[slot % GROUP]
     }
 
-    /// The value in a slot, mutable.
+    /// Value stored in `slot`, mutable.
     #[inline]
     pub fn value_mut(&mut self, slot: usize) -> &mut V {
         &mut self.groups[slot / GROUP].values[slot % GROUP]
     }
 
-    /// Inserts `key` and returns its slot. Replaces the entry with the same key, an empty slot, or
-    /// the least recently used entry.
+    /// Inserts `key` and returns its slot. Replaces the entry with the same key, otherwise an empty
+    /// slot, otherwise the least recently used entry of the set.
     pub fn insert(&mut self, index: u64, key: u64, value: V) -> usize {
         let slot = self.find_key(index, key).unwrap_or_else(|| self.victim(index));
         self.put(slot, key, value);
@@ -212,7 +213,8 @@ impl<V: Copy + Default> SetAssociative<V> {
         *used = self.clock | (*used & (TICK - 1));
     }
 
-    /// The slot to replace. Empty slots have time 0 and are chosen first.
+    /// Slot to replace in the set that `index` selects. Empty slots have time 0 and are chosen
+    /// first.
     #[inline]
     fn victim(&self, index: u64) -> usize {
         let set = self.set(index);
@@ -268,7 +270,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         live.map(|(slot, (key, value))| (slot, *key, *value))
     }
 
-    /// Set and way of a slot.
+    /// Number of the slot's set, and way in the set.
     pub(crate) fn place(&self, slot: usize) -> (usize, usize) {
         let slots_per_set = self.groups_per_set * GROUP;
         (slot / slots_per_set, slot % slots_per_set)

@@ -1,5 +1,5 @@
-//! Page-walk caches: non-leaf entries by level (Intel's paging-structure caches), and level-2 leaf
-//! entries of page tables with other leaf sizes (G §3.7).
+//! Page-walk caches: non-leaf entries by level (Intel's paging-structure caches). They may also
+//! hold level-2 leaf entries of formats with other leaf sizes (G §3.7).
 
 use perforate_types::{GapTolerance, PageSize, SpaceId, TableOperation, Unit, VirtualPage};
 
@@ -15,11 +15,11 @@ pub enum Directory {
     Holes,
 }
 
-/// Third kind besides those of [`Directory`]: a level-2 entry that is a leaf. The cache holds only
-/// its key; the dimension stores its content.
+/// Kind of a cached level-2 leaf entry, in addition to those of [`Directory`]. The cache has the
+/// key of a leaf only; the dimension that walks the tables keeps the content.
 const LEAF: u64 = 2;
 
-/// The cache of one level; `None` if the machine has no such cache.
+/// The cache of one level; `None` if the machine has no cache for this level.
 type Cache = Option<SetAssociative<Node>>;
 
 /// The walk caches of one core. A hit at level *n* yields the node of level *n* − 1.
@@ -27,26 +27,26 @@ type Cache = Option<SetAssociative<Node>>;
 pub struct WalkCaches {
     /// Caches of level-2, level-3 and level-4 entries, in this order.
     caches: [Cache; 3],
-    /// First slot of each cache.
+    /// First slot number of each cache: the slots of all caches are numbered consecutively.
     first_slots: [usize; 3],
-    /// Slot of the last hit in each cache.
+    /// Slot of the last hit in each cache, which the next look-up compares first.
     latest: [usize; 3],
-    /// 4KB pages that a leaf covers, for address spaces without an entry in `leaf_pages_of`. `None`
-    /// if level-2 leaves are not cached.
+    /// Number of 4KB pages per level-2 leaf, for address spaces without an entry in
+    /// `leaf_pages_of`. `None` if level-2 leaves are not cached.
     leaf_pages: Option<u64>,
-    /// 4KB pages that a leaf covers, for address spaces whose control register is set.
+    /// Number of 4KB pages per level-2 leaf, for address spaces whose control register is set.
     leaf_pages_of: Vec<Option<u64>>,
 }
 
-/// Result of a look-up: a leaf, or the start of a walk.
+/// Result of a look-up: a leaf, or the node at which the walk starts.
 pub(crate) enum Cached {
-    /// A leaf, by its slot in the unit `WalkCache`.
+    /// Slot of a leaf in the unit `WalkCache`.
     Leaf(u32),
-    /// A node at which the walk starts.
+    /// Node at which the walk starts.
     Start(WalkStart),
 }
 
-/// Start of a walk that a walk-cache hit has shortened.
+/// Start of a walk after a hit in a walk cache.
 pub(crate) struct WalkStart {
     /// Level of the node to read next.
     pub(crate) level: u8,
@@ -56,13 +56,13 @@ pub(crate) struct WalkStart {
     pub(crate) slot: u32,
 }
 
-/// Key of the entry of this kind with index `number` in its address space.
+/// Key of a cached entry: its index `number` in the address space, the address space, and its kind.
 #[inline]
 const fn key(space: SpaceId, number: u64, kind: u64) -> u64 {
     number << 18 | (space.0 as u64) << 2 | kind
 }
 
-/// Index of the entry of `level` that covers `page`.
+/// Index in the address space of the entry of `level` that covers `page`.
 #[inline]
 const fn number(page: VirtualPage, level: u8) -> u64 {
     page.number() >> (9 * (level - 1))
@@ -83,8 +83,8 @@ impl WalkCaches {
         Self { caches, first_slots, latest: [0; 3], leaf_pages, leaf_pages_of: Vec::new() }
     }
 
-    /// Sets the number of 4KB pages that a leaf of `space` covers. No entry of `space` may be
-    /// cached yet.
+    /// Sets the number of 4KB pages per level-2 leaf of `space`. No entry of `space` may be cached
+    /// yet.
     pub(crate) fn set_leaf_pages(&mut self, space: SpaceId, pages: u64) {
         let index = usize::from(space.0);
         if self.leaf_pages_of.len() <= index {
@@ -93,8 +93,9 @@ impl WalkCaches {
         self.leaf_pages_of[index] = Some(pages);
     }
 
-    /// Handles a write to the control register (G §3.7); other operations have no effect. If leaves
-    /// are not cached, a guest's write is left to the hypervisor.
+    /// Updates the leaf size of an address space after a write to GTPTCR, the register that selects
+    /// the format of its page directories (G §3.7). Has no effect for other operations, or if
+    /// leaves are not cached.
     pub(crate) fn on_table_operation(&mut self, operation: &TableOperation) {
         if let TableOperation::SetControl { space, control } = *operation
             && self.leaf_pages.is_some()
@@ -110,8 +111,8 @@ impl WalkCaches {
         own.or(self.leaf_pages)
     }
 
-    /// Set index of `page` at `level`. At level 2, it is that of the larger kind of entry, so that
-    /// one look-up of a set finds a leaf or a table.
+    /// Set index of `page` at `level`. If level-2 leaves are cached, the index at level 2 is that
+    /// of the larger of leaf and table. So both are in one set, and one look-up finds either.
     #[inline]
     fn index(&self, space: SpaceId, page: VirtualPage, level: u8) -> u64 {
         match self.leaf_pages {
@@ -133,8 +134,9 @@ impl WalkCaches {
         (self.first_slots[usize::from(level) - 2] + slot) as u32
     }
 
-    /// The deepest cached start of a walk for `page`. For a walk to a hole, `directory` is
-    /// [`Directory::Holes`] at level 2.
+    /// Looks up the cached entry after which the walk for `page` needs the fewest reads. `None` if
+    /// all levels miss. For a walk to a hole, `directory` is [`Directory::Holes`]; it applies to
+    /// level 2 only.
     pub(crate) fn look_up(
         &mut self,
         space: SpaceId,
@@ -145,7 +147,7 @@ impl WalkCaches {
         at_level2.or_else(|| self.look_up_above(space, page))
     }
 
-    /// The deepest cached start of a walk for `page` in the caches of levels 3 and 4.
+    /// Like [`Self::look_up`], for the caches of levels 3 and 4 only.
     #[inline]
     fn look_up_above(&mut self, space: SpaceId, page: VirtualPage) -> Option<WalkStart> {
         (3..=4).find_map(|level| self.look_up_level(level, space, page, Directory::Ordinary))
@@ -169,7 +171,7 @@ impl WalkCaches {
     }
 
     /// Caches the entry of `level` that covers `page` and points to `node`. The preceding look-up
-    /// must have missed. Returns the slot, or `None` if the machine does not cache this level.
+    /// must have missed. Returns the slot, or `None` if the machine has no cache for this level.
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
@@ -181,7 +183,7 @@ impl WalkCaches {
         self.fill_by(SetAssociative::insert_absent, (space, page), (level, directory), node)
     }
 
-    /// Like [`Self::fill`], for an entry that was not looked up and may be present.
+    /// Like [`Self::fill`], for an entry that was not looked up and may be cached already.
     pub(crate) fn fill_again(
         &mut self,
         space: SpaceId,
@@ -213,7 +215,8 @@ impl WalkCaches {
         Some(key(space, page.number() / self.leaf_pages(space)?, LEAF))
     }
 
-    /// The leaf that covers `page`, or else the deepest cached start of a walk for it.
+    /// Looks up the leaf that covers `page`, or else the cached entry after which its walk needs
+    /// the fewest reads.
     #[inline]
     pub(crate) fn look_up_either(&mut self, space: SpaceId, page: VirtualPage) -> Option<Cached> {
         let set = self.index(space, page, 2);
@@ -234,15 +237,15 @@ impl WalkCaches {
     }
 
     /// Allocates a slot for the leaf that covers `page`, whose look-up missed. Returns `None` if
-    /// the machine does not cache level-2 entries.
+    /// the machine does not cache such entries.
     pub(crate) fn fill_leaf(&mut self, space: SpaceId, page: VirtualPage) -> Option<u32> {
         let (set, key) = (self.index(space, page, 2), self.leaf_key(space, page)?);
         let slot = self.caches[0].as_mut()?.insert_absent(set, key, Node::default());
         Some(self.slot(2, slot))
     }
 
-    /// Marks the leaf that translates `page` as used if it is cached, since a write of the leaf
-    /// uses its slot.
+    /// Marks the cached leaf for `page` as most recently used, if there is one, because a write to
+    /// a leaf counts as a use.
     #[inline]
     pub(crate) fn write_leaf(&mut self, space: SpaceId, page: VirtualPage) {
         let set = self.index(space, page, 2);
@@ -268,7 +271,7 @@ impl WalkCaches {
         }
     }
 
-    /// Invalidates every entry that covers one of the `pages` pages from `page` on.
+    /// Invalidates every entry that covers one of the `pages` 4KB pages from `page` on.
     pub(crate) fn invalidate_range(&mut self, space: SpaceId, page: VirtualPage, pages: u64) {
         for index in (0..pages).step_by(PageSize::Size2M.pages() as usize) {
             self.invalidate(space, page.add(index));
@@ -282,7 +285,7 @@ impl WalkCaches {
         }
     }
 
-    /// Lists all entries of the walk caches.
+    /// Appends all entries of the walk caches to `out`.
     pub(crate) fn inspect(&self, (core, unit): (usize, Unit), out: &mut Vec<CachedEntry>) {
         for (index, cache) in self.caches.iter().enumerate() {
             let level = index as u8 + 2;
@@ -365,8 +368,8 @@ mod tests {
         assert!(!is_held(&mut caches, 8));
     }
 
-    /// A 4MB leaf and the two tables of the same 4MB compete in one set. With 1MB leaves, four
-    /// leaves and a table of 2MB compete.
+    /// A 4MB leaf and the two tables of the same 4MB compete in one set. So do two 1MB leaves and
+    /// the table of the same 2MB.
     #[test]
     fn a_leaf_and_the_tables_of_the_same_memory_lie_in_one_set() {
         for (leaf_pages, first, next) in [(1024, 512, 1024), (256, 256, 512)] {

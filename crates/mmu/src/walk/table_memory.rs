@@ -3,18 +3,18 @@
 
 use perforate_types::{Frame, PageTableEntry, PhysicalAddress};
 
-/// Frames per group of the two-level index.
+/// Number of frames in a group, the second level of the index by frame.
 const GROUP: usize = 1024;
-/// Place of a frame without contents: never written, or cleared.
+/// Storage index of a frame without contents: never written, or cleared.
 const ABSENT: u32 = u32::MAX;
-/// Flag in the place of a frame stored as [`FewWords`].
+/// Bit in the storage index of a frame that is stored as [`FewWords`].
 const IS_FEW: u32 = 1 << 31;
 /// Maximum number of words in [`FewWords`].
 const MOST_FEW: usize = 7;
 
-/// Sparse memory of 64-bit words. Frames that were never written read as zero and take no host
-/// memory. A frame's host memory depends on its contents: a page-table node with up to seven
-/// entries takes 80 bytes, and 4KB from its eighth entry on.
+/// Sparse memory of 64-bit words. Frames that were never written read as zero and take no memory of
+/// the simulating computer. A frame with up to seven written words, such as a page-table node with
+/// up to seven entries, takes 80 bytes. A frame with more takes 4KB.
 #[derive(Default)]
 pub struct TableMemory {
     groups: Vec<Option<Box<[u32; GROUP]>>>,
@@ -22,7 +22,7 @@ pub struct TableMemory {
     few: Pool<FewWords>,
 }
 
-/// A frame in which few words were written. All other words are zero.
+/// A frame in which at most [`MOST_FEW`] words were written. All other words are zero.
 #[derive(Clone, Copy, Default)]
 struct FewWords {
     words: [u64; MOST_FEW],
@@ -38,7 +38,7 @@ impl FewWords {
         known.iter().position(|&known| usize::from(known) == index)
     }
 
-    /// The position of word `index`, added if it is new; `None` if there is no room.
+    /// Position of word `index` in `words`, added if it is new; `None` if there is no room.
     #[inline]
     fn find_or_add(&mut self, index: usize) -> Option<usize> {
         self.find(index).or_else(|| {
@@ -50,7 +50,7 @@ impl FewWords {
     }
 }
 
-/// Storage for frames of one representation, with a free list.
+/// Storage for frames of one representation, with a list of free indices.
 struct Pool<T> {
     contents: Vec<T>,
     free: Vec<u32>,
@@ -69,7 +69,8 @@ impl<T> Pool<T> {
             return place;
         }
         if self.contents.len() == self.contents.capacity() {
-            // Grows by a quarter: doubling gigabytes would reserve much memory that is never used.
+            // Grows by a quarter, because doubling gigabytes would reserve much memory that is
+            // never used.
             self.contents.reserve_exact(self.contents.len() / 4 + 16);
         }
         self.contents.push(content);
@@ -127,8 +128,8 @@ impl TableMemory {
         self.word_of_few(address.page(), place, index)
     }
 
-    /// A word of a frame that is absent or stored as [`FewWords`]; the eighth word converts it to a
-    /// whole frame.
+    /// Returns a word of a frame that is absent or stored as [`FewWords`]. The eighth word moves
+    /// the frame to storage of 4KB.
     fn word_of_few(&mut self, frame: Frame, mut place: u32, index: usize) -> &mut u64 {
         if place == ABSENT {
             place = self.few.add(FewWords::default()) | IS_FEW;
@@ -173,7 +174,7 @@ impl TableMemory {
         PageTableEntry::from_bits(before)
     }
 
-    /// Sets all words of a frame to zero. Its storage becomes free for other frames.
+    /// Sets all words of a frame to zero, and frees its storage for other frames.
     pub fn clear_frame(&mut self, frame: Frame) {
         let place = self.place(frame);
         if place == ABSENT {
@@ -233,7 +234,7 @@ mod tests {
             assert_eq!(memory.word(at(5, word * 70 + 1)), 0);
         }
         assert_eq!(memory.word(at(5, 511)), 9);
-        // Both kinds of places are used again, and empty.
+        // Storage of both kinds is reused, and starts with zeros.
         memory.clear_frame(Frame::new(5));
         memory.clear_frame(Frame::new(6));
         assert_eq!((memory.word(at(5, 511)), memory.word(at(6, 70))), (0, 0));

@@ -1,5 +1,5 @@
-//! The page walker and its resources: walk caches, the list of steps, and, for a guest's dimension,
-//! the host's dimension, which locates guest-physical addresses.
+//! The page walker and its resources: walk caches, the list of steps and, for a guest's tables, the
+//! host that locates guest-physical addresses in the machine.
 
 use perforate_types::{Action, Frame, GuestFrame, Level, PhysicalAddress, Purpose, Steps, Unit};
 
@@ -8,14 +8,14 @@ use crate::tlb::L2Tlb;
 use crate::walk::Directory;
 use crate::{WalkCaches, WalkFault, WalkRequest};
 
-/// A page-table node: its frame number in its own dimension, and its location in the machine. The
-/// two differ only in guests.
+/// A page-table node, by its frame number in the tables and its frame in the machine. The two
+/// differ only in a guest, whose tables have guest-physical addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Frame in the dimension's output space; the dimension stores the node's contents under this
-    /// number.
+    /// Frame number in the tables: a guest frame in a guest. [`TableMemory`](crate::TableMemory)
+    /// has the contents of the node under this number.
     pub frame: Frame,
-    /// Machine frame, which the walker reads.
+    /// Machine frame of the node, at which the walker reads.
     pub located: Frame,
 }
 
@@ -29,19 +29,20 @@ pub(crate) const fn purpose_of(level: Level) -> Purpose {
     }
 }
 
-/// The hardware page walker during a walk of one dimension.
+/// The hardware page walker during a walk of native, guest or host tables.
 pub struct Walker<'a> {
     pub(crate) caches: &'a mut WalkCaches,
     pub(crate) l2: &'a mut L2Tlb,
     pub(crate) steps: &'a mut Steps,
-    /// The host's dimension, in a guest.
+    /// Host that locates the tables of a guest; `None` during native walks and walks of the host's
+    /// tables.
     pub(crate) host: Option<&'a mut Host>,
-    /// True if this is the second dimension of two.
+    /// True during a walk of the host's tables.
     pub(crate) is_host: bool,
 }
 
 impl<'a> Walker<'a> {
-    /// A walker for a dimension without a host.
+    /// Creates a walker for tables without a host. For a guest, [`Self::above`] adds the host.
     #[inline(always)]
     pub(crate) fn native(
         caches: &'a mut WalkCaches,
@@ -51,7 +52,7 @@ impl<'a> Walker<'a> {
         Self { caches, l2, steps, host: None, is_host: false }
     }
 
-    /// This walker for the guest's dimension over `host`.
+    /// Borrows this walker for a walk of a guest's tables, which `host` locates.
     pub(crate) fn above<'b>(&'b mut self, host: &'b mut Host) -> Walker<'b> {
         let Walker { caches, l2, steps, .. } = self;
         Walker { caches, l2, steps, host: Some(host), is_host: false }
@@ -106,8 +107,9 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Allocates a slot in the level-2 walk cache for a leaf entry just read, whose content the
-    /// dimension stores. Returns `None` if the machine does not cache such entries.
+    /// Allocates a slot in the level-2 walk cache for a leaf entry just read. The caller must keep
+    /// the entry's content under this slot. Returns `None` if the machine does not cache such
+    /// entries.
     #[inline]
     pub fn fill_leaf(&mut self, request: &WalkRequest) -> Option<u32> {
         let slot = self.caches.fill_leaf(request.space, request.page)?;
@@ -115,7 +117,8 @@ impl<'a> Walker<'a> {
         Some(slot)
     }
 
-    /// Records a read of simulated memory at a machine address, after all earlier steps.
+    /// Records a read of simulated memory at a machine address. The read starts after all earlier
+    /// steps.
     #[inline]
     pub fn read(&mut self, purpose: Purpose, address: PhysicalAddress) {
         self.steps.then(self.purpose(purpose), Action::Read { address });
@@ -127,30 +130,33 @@ impl<'a> Walker<'a> {
         self.steps.beside(self.purpose(purpose), Action::Read { address });
     }
 
-    /// True if this dimension has a host, so that each of its tables must be located.
+    /// True during a walk of a guest's tables, each of which the host must locate.
     #[inline]
     pub fn is_guest(&self) -> bool {
         self.host.is_some()
     }
 
-    /// Records that the previous read fell on padding, so that another read follows.
+    /// Records that the previous read hit the zero padding of a page directory, so that another
+    /// read follows (G §3.5).
     pub fn record_padding_read(&mut self) {
         self.steps.record_padding_read();
     }
 
-    /// The unit beside the second-level TLB in this dimension.
+    /// Unit that is looked up in parallel with the second-level TLB, such as a range TLB: the
+    /// host's during a walk of the host's tables, otherwise the native or guest's one.
     pub fn unit_beside(&self) -> Unit {
         Unit::beside_l2(self.purpose(Purpose::Page))
     }
 
-    /// Records any other action, after all earlier steps. `purpose` is given for the first
-    /// dimension and converted if this is the host.
+    /// Records any other action, after all earlier steps. Callers give the `purpose` of a native
+    /// walk; during a walk of the host's tables, its host counterpart is recorded.
     #[inline]
     pub fn note(&mut self, purpose: Purpose, action: Action) {
         self.steps.then(self.purpose(purpose), action);
     }
 
-    /// Records the location of a table that a walk cache held, if a checker asked for locations.
+    /// Records the machine frame of a guest's table that a walk cache held, if a checker asked for
+    /// it.
     #[inline(always)]
     pub(crate) fn record_cached_location(&mut self, node: Node) {
         if let Some(host) = &mut self.host {
@@ -158,8 +164,9 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Locates a table of this dimension in the machine. The walker sets accessed bits in tables,
-    /// so the host must allow writes, as on x86-64 with accessed and dirty bits in nested tables.
+    /// Finds the machine frame of a page-table node. In a guest, the host translates the guest
+    /// frame. It must allow writes, because the walker sets accessed bits (as on x86-64 with
+    /// accessed and dirty bits in nested tables).
     ///
     /// # Errors
     /// [`WalkFault::Host`] if the host does not map the frame or forbids writes.

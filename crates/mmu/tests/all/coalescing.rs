@@ -80,8 +80,8 @@ fn translate(mmu: &mut Mmu, kind: AccessKind, page: u64) -> Result<(u64, bool), 
     Ok((found.physical.page().number(), walked))
 }
 
-/// Loads from these pages; returns those that missed the second level. All pages must be
-/// contiguous.
+/// Loads from these pages and returns those that missed the second level. All pages must be mapped
+/// to consecutive frames.
 fn misses(mmu: &mut Mmu, pages: impl IntoIterator<Item = u64>) -> Vec<u64> {
     let mut missed = Vec::new();
     for page in pages {
@@ -129,8 +129,8 @@ fn n_contiguous_pages_miss_once_per_window() {
     }
 }
 
-/// Pages are mapped when touched, as by page faults, so that the run grows. From the second page
-/// on, every touch finds a longer run than the one held.
+/// Pages are mapped one by one before their first access, as by page faults. From the second page
+/// on, every access finds a longer run than the one in the TLB.
 #[test]
 fn a_longer_run_takes_the_place_of_a_shorter_one() {
     let mut mmu = unit(8, CoalescingForm::Runs);
@@ -147,7 +147,7 @@ fn a_longer_run_takes_the_place_of_a_shorter_one() {
 fn a_hole_in_the_middle_makes_two_runs_of_which_one_is_held() {
     let mut mmu = runs_of_8();
     unmap(&mut mmu, 3);
-    // The longer run, 4 to 7, stays when 0 to 2 are accessed; those get single entries.
+    // The longer run, 4 to 7, stays when 0 to 2 are accessed; these pages get entries of 4KB.
     assert_eq!(misses(&mut mmu, [5, 4, 7, 6]), [5]);
     assert_eq!(misses(&mut mmu, [0, 1, 2, 0, 1, 2, 4]), [0, 1, 2]);
     assert_eq!(held(&mmu), (3, 1));
@@ -194,7 +194,7 @@ fn a_store_through_a_clean_run_dirties_its_page_alone() {
     assert_eq!(translate(&mut mmu, AccessKind::Write, 5), Ok((FRAME + 5, false)));
     let dirty: Vec<u64> = (0..8).filter(|&page| is_dirty(&mmu, page)).collect();
     assert_eq!(dirty, [2, 5]);
-    // The run is still marked clean, so that every first store is noticed.
+    // The run is still marked clean, so the first store to each page sets its dirty bit.
     for page in [6, 2, 7] {
         assert_eq!(translate(&mut mmu, AccessKind::Write, page), Ok((FRAME + page, false)));
         assert!(is_dirty(&mmu, page));
@@ -255,7 +255,7 @@ fn larger_shootdowns_end_runs_too() {
 fn runs_end_at_their_window_and_belong_to_their_address_space() {
     let mut mmu = runs_of_8();
     (0..6).chain(10..32).for_each(|page| unmap(&mut mmu, page));
-    // 6 to 9 are contiguous, but lie in two windows.
+    // 6 to 9 are contiguous, but are in two windows.
     assert_eq!(misses(&mut mmu, [6, 7, 8, 9]), [6, 8]);
     assert_eq!((held(&mmu), mmu.counters().coalesced_pages), ((0, 2), 4));
     mmu.switch(SpaceId(2));

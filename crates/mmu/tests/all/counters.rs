@@ -1,6 +1,7 @@
-//! What counters are called.
+//! Names of counters.
 
-/// Charts and tables show the same counter: by the name of its part, and by its own label.
+/// A chart shows a counter by the name of its part, a table by its label. Both must have the same
+/// name.
 #[test]
 fn a_purpose_has_one_name_in_charts_and_tables() {
     let mut parts = 0;

@@ -17,7 +17,7 @@ use perforate_types::{
 const SPACE: SpaceId = SpaceId(1);
 const GIGABYTE: u64 = 1 << 18;
 const HUGE: VirtualPage = VirtualPage::new(2 * GIGABYTE);
-/// Number of mapped 2MB pages; those of 4KB and 1GB follow.
+/// Number of mapped 2MB pages. The next constants are those of 4KB and 1GB pages.
 const LARGE_PAGES: u64 = 64;
 const SMALL_PAGES: u64 = 256;
 const HUGE_PAGES: u64 = 6;
@@ -32,7 +32,7 @@ fn small(index: u64) -> VirtualPage {
     VirtualPage::new(GIGABYTE + LARGE_PAGES * 512 + 4 * index)
 }
 
-/// 1GB page number `index` from [`HUGE`] on.
+/// 1GB page number `index`, counted from [`HUGE`].
 fn huge(index: u64) -> VirtualPage {
     HUGE.add(index * GIGABYTE)
 }
@@ -41,7 +41,7 @@ fn ways(first: usize, last: usize) -> L2Part {
     L2Part::Ways(Ways::Range { first, last })
 }
 
-/// Divides the ways: 4KB and 2MB pages in the first half, 4KB and 1GB pages in the second.
+/// Divides the ways: 4KB and 2MB pages use the first half, 4KB and 1GB pages the second half.
 fn halves(tlb: &mut TlbConfig) {
     (tlb.l2_2m, tlb.l2_1g) = (ways(1, 2), ways(3, 4));
 }
@@ -111,7 +111,7 @@ fn a_2mb_page_never_takes_a_way_for_other_pages() {
 fn the_least_recently_used_entry_of_the_part_goes() {
     let mut mmu = unit(halves);
     [large(0), large(1)].into_iter().for_each(|page| touch(&mut mmu, page)); // ways 1 and 2
-    [small(0), small(1)].into_iter().for_each(|page| touch(&mut mmu, page)); // ways 3 and 4, which are empty
+    [small(0), small(1)].into_iter().for_each(|page| touch(&mut mmu, page)); // ways 3 and 4
     // All four ways take 4KB pages; large(0) is the least recently used.
     assert_eq!(reads(&mut mmu, small(2)), 4); // way 1
     assert_eq!(reads(&mut mmu, large(1)), 0);
@@ -139,7 +139,7 @@ fn a_1gb_page_has_its_own_ways_and_its_own_key() {
     assert_eq!((reads(&mut mmu, HUGE), reads(&mut mmu, HUGE)), (2, 2));
 }
 
-/// The number of the 1GB page selects the set, not that of the accessed 2MB or 4KB inside the page.
+/// The number of the 1GB page selects the set, and not the number of the accessed 2MB or 4KB in it.
 #[test]
 fn four_1gb_pages_in_a_row_take_a_set_each() {
     let own = L2Part::Own(TlbGeometry { entries: 4, ways: 1 });
@@ -159,7 +159,7 @@ fn four_1gb_pages_in_a_row_take_a_set_each() {
     }
 }
 
-/// A shootdown of an address space removes its 1GB entries only.
+/// A shootdown of an address space removes the 1GB entries of this address space, and no others.
 #[test]
 fn the_end_of_an_address_space_ends_its_1gb_entries_alone() {
     let own = L2Part::Own(TlbGeometry { entries: 4, ways: 1 });
@@ -273,8 +273,8 @@ fn a_tlb_has_a_power_of_two_of_sets() {
     }
 }
 
-/// A page that was walked to before counting began, and hits from then on, is no miss at all; one that
-/// is walked to again is the first miss since.
+/// A page that was walked to before the reset of the counters, and hits afterwards, is not a miss.
+/// A later walk to it is the first miss since the reset.
 #[test]
 fn hits_are_no_first_misses_when_counting_begins_anew() {
     let mut mmu = unit(halves);

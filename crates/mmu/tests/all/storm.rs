@@ -15,14 +15,15 @@ use perforate_types::{
     TableOperation, Truth, Update, VirtualPage,
 };
 
-/// Number of random tests, native and virtualized, and of steps in each.
+/// Number of random tests natively, and as many virtualized. The next constant is the number of
+/// steps in each.
 const STORMS: u64 = 60;
 const STEPS: u64 = 1500;
-/// Number of the programs' address spaces.
+/// Number of address spaces of the tested programs.
 const SPACES: u16 = 3;
 /// Address space of the virtual machine in its host.
 const MACHINE: SpaceId = SpaceId(7);
-/// Gigabytes of each address space in use, and of the guest's memory.
+/// Gigabytes used of each address space, and of the guest's memory.
 const GIGABYTES: u64 = 4;
 const PAGES_1G: u64 = 1 << 18;
 
@@ -54,7 +55,7 @@ impl Random {
     }
 }
 
-/// A minimal operating system: the leaves and table nodes of one address space.
+/// A minimal operating system: leaves and table nodes of one address space.
 #[derive(Default)]
 struct Tables {
     leaves: Vec<(VirtualPage, PageSize)>,
@@ -80,7 +81,7 @@ struct Storm {
     reference: Reference,
     own: Vec<Tables>,
     host: Option<Tables>,
-    /// Frame numbers allocated to nodes so far, for the programs' tables and the host's tables.
+    /// Last frame number allocated to a page-table node, in the programs' and the host's tables.
     allocated: [u64; 2],
     cores: usize,
     found: u64,
@@ -310,7 +311,7 @@ impl Storm {
     }
 }
 
-/// Runs all random tests; returns the number of successful translations.
+/// Runs all random tests and returns the number of successful translations.
 fn run_storms(is_virtual: bool) -> u64 {
     let asked = std::env::var("STORM_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = asked.map_or(0..STORMS, |seed: u64| seed..seed + 1);

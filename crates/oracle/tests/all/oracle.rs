@@ -1,4 +1,5 @@
-//! Every kind of truth by hand, and random truths compared with a plain map of 4KB pages.
+//! Tests of every kind of truth with hand-made cases, and of random truths against a plain map of
+//! 4KB pages.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +45,7 @@ fn frame_of(oracle: &Oracle, number: u64) -> Option<u64> {
     oracle.translate(SPACE, page(number)).map(|(frame, _)| frame.number())
 }
 
-/// First page, number of pages and first frame of every extent.
+/// Returns the first page, number of pages and first frame of every extent.
 fn extents(oracle: &Oracle) -> Vec<(u64, u64, u64)> {
     let numbers = |extent: &perforate_oracle::Extent| {
         (extent.page.number(), extent.pages, extent.frame.number())
@@ -84,7 +85,7 @@ fn parts_of_a_run_go_and_come_back() {
     assert_eq!(oracle.mappings(SPACE).count(), 0);
 }
 
-/// Pages that continue each other are one extent, whatever the order of the truths.
+/// Adjacent pages with consecutive frames become one extent, in any order of the truths.
 #[test]
 fn there_is_one_entry_for_each_run() {
     let mut oracle = oracle(&[map(10, 1, 100), map(12, 1, 102)]);
@@ -150,7 +151,7 @@ fn check_names_the_difference() {
     assert_eq!(stale, "read of 0x201234 in address space 3: expected a fault, got 0x401234");
 }
 
-/// A run over more 2MB regions than the cache has invalidates all answers.
+/// A change of more 2MB regions than the cache has entries invalidates all cached answers.
 #[test]
 fn a_long_run_forgets_all_answers() {
     let gigabytes = 64 << 18;

@@ -2,15 +2,14 @@
 //! other guests. The host drops the frames from the guest's memory (MADV_DONTNEED), which splits or
 //! punches its 2MB pages.
 
-use std::fmt;
+use std::ops::Range;
 
-use perforate_config::{Count, write};
+use perforate_config::Count;
 use perforate_types::Frame;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Core;
-use super::reclaim::Reclaim;
+use super::{Kernel, demotion};
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES};
 use crate::{OsError, OtherUse};
 
@@ -30,67 +29,95 @@ impl Default for SelfBalloonConfig {
     }
 }
 
-impl fmt::Display for SelfBalloonConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&write(self))
-    }
-}
-
-/// Exchanges scattered frames for whole blocks, until `blocks` blocks are free or nothing is left
-/// to exchange. Uses free frames and page cache, but no memory of programs. Returns the frames that
-/// the balloon took.
-pub(super) fn make_blocks(
-    core: &mut Core,
-    reclaim: &mut Reclaim,
-    blocks: u64,
-) -> Result<Vec<Frame>, OsError> {
-    let free_blocks = core.memory.whole_free_blocks();
-    let page_cache = core.memory.other_frames(OtherUse::PageCache);
-    let spare = (core.free_frames() + page_cache).saturating_sub(core.memory.high_watermark());
-    let scattered = spare.saturating_sub(free_blocks << BLOCK_ORDER) >> BLOCK_ORDER;
-    let addable = core.memory.addable_frames() >> BLOCK_ORDER;
-    match blocks.saturating_sub(free_blocks).min(scattered).min(addable) {
-        0 => Ok(Vec::new()),
-        missing => exchange(core, reclaim, missing << BLOCK_ORDER),
-    }
-}
-
-/// Moves up to `frames` more frames into the balloon and returns them. Inflating reclaims memory as
-/// programs do, and stops when no memory is left.
-pub(super) fn inflate(core: &mut Core, reclaim: &mut Reclaim, frames: u64) -> Vec<Frame> {
-    let mut taken = Vec::new();
-    for _ in 0..frames {
-        reclaim.relieve(core, None);
-        let Ok(number) = core.memory.add_other(OtherUse::Balloon, 1, 0) else { break };
-        taken.extend(core.memory.other_frame(number));
-    }
-    taken
-}
-
-/// Self-ballooning (D §IV): the balloon takes `frames` frames at any place, and as many are added
-/// in one run at the end of memory. Returns the frames that the balloon took.
-pub(super) fn exchange(
-    core: &mut Core,
-    reclaim: &mut Reclaim,
-    frames: u64,
-) -> Result<Vec<Frame>, OsError> {
-    let left_bytes = core.memory.addable_frames() * FRAME_BYTES;
-    if frames * FRAME_BYTES > left_bytes {
-        return Err(OsError::NoRoomToAdd { asked_bytes: frames * FRAME_BYTES, left_bytes });
-    }
-    let first = core.memory.next_other();
-    core.note_peak();
-    let taken = inflate(core, reclaim, frames);
-    super::demotion::conclude(core);
-    if (taken.len() as u64) < frames {
-        for number in first..core.memory.next_other() {
-            core.memory.remove_other(number);
+/// Operations on a guest by its hypervisor: taking memory away and adding it.
+impl Kernel {
+    /// Moves up to `frames` more frames into the balloon and returns them. Inflating reclaims
+    /// memory as programs do, and stops when no memory is left.
+    pub fn inflate_balloon(&mut self, frames: u64) -> Vec<Frame> {
+        self.core.note_peak();
+        let mut taken = Vec::new();
+        for _ in 0..frames {
+            self.core.relieve(None);
+            let Ok(number) = self.core.memory.add_other(OtherUse::Balloon, 1, 0) else { break };
+            taken.extend(self.core.memory.other_frame(number));
         }
-        let (asked_bytes, memory_bytes) = (frames * FRAME_BYTES, core.memory.memory_bytes());
-        let free_bytes = core.free_frames() * FRAME_BYTES;
-        let enough_bytes = memory_bytes + asked_bytes - free_bytes;
-        return Err(OsError::OutOfMemory { asked_bytes, free_bytes, memory_bytes, enough_bytes });
+        demotion::conclude(&mut self.core);
+        taken
     }
-    core.memory.hot_add(frames)?;
-    Ok(taken)
+
+    /// Returns up to `frames` frames from the balloon to the guest, oldest first. The result lists
+    /// these frames.
+    pub fn deflate_balloon(&mut self, frames: u64) -> Vec<Frame> {
+        let memory = &mut self.core.memory;
+        (0..frames).map_while(|_| memory.remove_oldest_frame(OtherUse::Balloon)).collect()
+    }
+
+    /// Memory in the balloon, in bytes.
+    pub fn balloon_bytes(&self) -> u64 {
+        self.core.memory.other_frames(OtherUse::Balloon) * FRAME_BYTES
+    }
+
+    /// Adds memory at the end of the physical address space, as one free run.
+    ///
+    /// # Errors
+    /// If there is no room for `frames` frames.
+    pub fn hot_add(&mut self, frames: u64) -> Result<Range<Frame>, OsError> {
+        let added = self.core.memory.hot_add(frames)?;
+        Ok(Frame::new(added.start)..Frame::new(added.end))
+    }
+
+    /// Self-ballooning (D §IV): the balloon takes `frames` frames at any place, and as many are
+    /// added in one run at the end of memory. No data move. Returns the frames in the balloon,
+    /// which now belong to the hypervisor.
+    ///
+    /// # Errors
+    /// If there is no room to add `frames` frames, or not enough free memory. Nothing has changed
+    /// then, except that memory may have been reclaimed.
+    pub fn self_balloon(&mut self, frames: u64) -> Result<Vec<Frame>, OsError> {
+        let left_bytes = self.core.memory.addable_frames() * FRAME_BYTES;
+        if frames * FRAME_BYTES > left_bytes {
+            return Err(OsError::NoRoomToAdd { asked_bytes: frames * FRAME_BYTES, left_bytes });
+        }
+        let first = self.core.memory.next_other();
+        let taken = self.inflate_balloon(frames);
+        if (taken.len() as u64) < frames {
+            for number in first..self.core.memory.next_other() {
+                self.core.memory.remove_other(number);
+            }
+            let (asked_bytes, memory_bytes) =
+                (frames * FRAME_BYTES, self.core.memory.memory_bytes());
+            let free_bytes = self.core.free_frames() * FRAME_BYTES;
+            let enough_bytes = memory_bytes + asked_bytes - free_bytes;
+            return Err(OsError::OutOfMemory {
+                asked_bytes,
+                free_bytes,
+                memory_bytes,
+                enough_bytes,
+            });
+        }
+        self.core.memory.hot_add(frames)?;
+        Ok(taken)
+    }
+
+    /// Self-ballooning for large pages (D §IV): exchanges scattered free frames for whole 2MB
+    /// blocks, until as many blocks are free as configured. Returns the frames that the balloon
+    /// took, which now belong to the hypervisor.
+    ///
+    /// # Errors
+    /// If an allocation of free frames fails.
+    pub fn self_balloon_blocks(
+        &mut self,
+        config: SelfBalloonConfig,
+    ) -> Result<Vec<Frame>, OsError> {
+        let free_blocks = self.core.memory.whole_free_blocks();
+        let page_cache = self.core.memory.other_frames(OtherUse::PageCache);
+        let spare = (self.core.free_frames() + page_cache)
+            .saturating_sub(self.core.memory.high_watermark());
+        let scattered = spare.saturating_sub(free_blocks << BLOCK_ORDER) >> BLOCK_ORDER;
+        let addable = self.core.memory.addable_frames() >> BLOCK_ORDER;
+        match config.blocks.get().saturating_sub(free_blocks).min(scattered).min(addable) {
+            0 => Ok(Vec::new()),
+            missing => self.self_balloon(missing << BLOCK_ORDER),
+        }
+    }
 }

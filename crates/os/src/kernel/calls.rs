@@ -1,26 +1,21 @@
-//! Public operations of a kernel other than programs' requests: setup, background threads, calls of
-//! the hypervisor, single actions for experiments and tests, and all counters.
+//! Public operations of a kernel that have no file of their own: setup, background threads, calls of
+//! the hypervisor, and counters.
 
 use std::ops::Range;
 
 use perforate_types::{
-    AccessKind, Frame, HoleSet, Permissions, PhysicalAddress, ProcessId, SpaceId, TableOperation,
-    Update, VirtualPage,
+    AccessKind, Frame, PhysicalAddress, SpaceId, TableOperation, Update, VirtualPage,
 };
 
-use super::first_touch::{Backer, Context};
+use super::core::Core;
+use super::first_touch::Backer;
 use super::{
-    Approach, CompactionCounts, HardFault, HoleContent, Kernel, KernelConfig, KhugepagedConfig,
-    KhugepagedPass, KsmConfig, KsmPass, SelfBalloonConfig, SharedPlace, TableFormat, Work, balloon,
-    contents, contiguous, contiguous_backing, demotion, hard_fault, invariants, memory_map,
-    sharing, subpage,
+    CompactionCounts, HardFault, HoleContent, Kernel, KernelConfig, KhugepagedConfig,
+    KhugepagedPass, KsmConfig, KsmPass, TableFormat, Work, demotion, hard_fault, subpage,
 };
 use crate::memory::{FRAME_BYTES, FreeIndex, TopTable};
 use crate::space::{AddressSpace, SpaceMut};
-use crate::{
-    AgeingOutcome, ContentDistribution, FreeMemory, MemoryMap, Occupancy, OsError, OtherUse,
-    Policy, Zones,
-};
+use crate::{AgeingOutcome, FreeMemory, OsError, Policy, Zones};
 
 /// Configuration of the kernel and the layout of its memory.
 impl Kernel {
@@ -83,28 +78,6 @@ impl Kernel {
         &mut self.core.updates
     }
 
-    /// Address space of the running process.
-    pub fn current(&self) -> SpaceId {
-        self.processes.current()
-    }
-
-    /// Makes `processor` the one that following calls act on, with the process that it runs. If the
-    /// processor has run nothing, a [`ProgramEvent::Switch`](perforate_types::ProgramEvent::Switch)
-    /// must follow.
-    pub fn run_on(&mut self, processor: usize) {
-        self.processes.run_on(processor);
-    }
-
-    /// Address space that a processor runs; `None` if it runs no living process.
-    pub fn running(&self, processor: usize) -> Option<SpaceId> {
-        self.processes.running(processor)
-    }
-
-    /// Living processes and their address spaces.
-    pub fn processes(&self) -> impl Iterator<Item = (ProcessId, SpaceId)> + '_ {
-        self.processes.iter()
-    }
-
     /// Parts of `pages` that the running process may read, which are those that populating touches.
     pub fn readable_within(&self, pages: Range<u64>) -> Vec<Range<u64>> {
         let Ok(space) = self.core.space(self.current()) else { return Vec::new() };
@@ -116,11 +89,6 @@ impl Kernel {
     /// Creates an empty address space that belongs to no process.
     pub fn create_space(&mut self) -> Result<SpaceId, OsError> {
         self.core.create_space()
-    }
-
-    /// Unmaps everything in an address space and frees its number for reuse.
-    pub fn destroy_space(&mut self, space: SpaceId) -> Result<(), OsError> {
-        self.processes.destroy_space(&mut self.core, &mut self.backers, space)
     }
 }
 
@@ -150,7 +118,7 @@ impl Kernel {
 
     /// Counts of compaction and claims since boot.
     pub fn compaction(&self) -> CompactionCounts {
-        self.compaction.counts
+        self.core.compaction.counts
     }
 
     /// Free frames of each zone.
@@ -162,43 +130,6 @@ impl Kernel {
     pub fn free_memory(&self) -> FreeMemory {
         FreeMemory::of(self.core.memory.zones())
     }
-
-    /// Map of physical memory at this moment.
-    pub fn memory_map(&self) -> MemoryMap {
-        memory_map::map(&self.core)
-    }
-
-    /// State of every frame at this moment, in the form of a snapshot of a real machine.
-    pub fn occupancy(&self) -> Result<Occupancy, OsError> {
-        memory_map::occupancy(&self.core)
-    }
-
-    /// Length in bytes of the longest contiguous run that is free. With `compacts`, also counts
-    /// runs that can be emptied, if there is room for their data.
-    pub fn longest_run_bytes(&mut self, compacts: bool) -> u64 {
-        contiguous::longest_run_bytes(&mut self.core, compacts)
-    }
-
-    /// The shared object of a page, and the page's place in the object; `None` for private memory
-    /// and outside all areas.
-    pub fn shared_place(&self, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
-        sharing::place(&self.core, space, page)
-    }
-
-    /// Recounts everything and compares the result with the kernel's records:
-    /// - every frame is used once;
-    /// - its reference count equals its number of mappings;
-    /// - a page that alone maps a frame by its own entry is recorded as the frame's owner;
-    /// - counts of use, reservations, blocks with perforated pages and swap slots are right;
-    /// - all shootdowns are sent.
-    ///
-    /// The time is proportional to the memory. Call it between operations only.
-    ///
-    /// # Errors
-    /// A description of what is wrong.
-    pub fn check_invariants(&self) -> Result<(), String> {
-        invariants::check(&self.core)
-    }
 }
 
 /// Kernel threads in the background, and their parameters.
@@ -207,7 +138,7 @@ impl Kernel {
     /// pass. After passes that emptied no block, kcompactd skips some of its calls, as faults skip
     /// their searches.
     pub fn kcompactd_pass(&mut self) -> CompactionCounts {
-        self.compaction.kcompactd_pass(&mut self.core)
+        self.core.kcompactd_pass()
     }
 
     /// Background compaction (Linux: kcompactd): one pass over all blocks, lowest address first.
@@ -218,12 +149,12 @@ impl Kernel {
     /// Linux stops where its two scanners meet. Linux also moves single pages out of blocks that
     /// cannot be emptied; that frees no 2MB block and is left out here.
     pub fn compact(&mut self) -> CompactionCounts {
-        self.compaction.compact(&mut self.core)
+        self.core.compact()
     }
 
     /// Sets the parameters of same-page merging.
     pub fn set_ksm(&mut self, config: KsmConfig) {
-        self.ksm.set(config);
+        self.ksm.config = config;
     }
 
     /// One pass of the merging scanner over the next `pages_to_scan` pages, or up to the end of all
@@ -234,46 +165,14 @@ impl Kernel {
 
     /// Sets the parameters of background promotion.
     pub fn set_khugepaged(&mut self, config: KhugepagedConfig) {
-        self.khugepaged.set(config);
+        self.khugepaged.config = config;
     }
 
     /// One pass of background promotion over the next `pages_to_scan` pages, or up to the end of
     /// all address spaces. If memory is short, a region stays as it is.
     pub fn khugepaged_pass(&mut self) -> KhugepagedPass {
-        let Self { core, compaction, khugepaged, .. } = self;
-        khugepaged.pass(&mut Context { core, compaction })
-    }
-
-    /// Draws the contents of all pages without an explicit content from `distribution` from now on.
-    /// Call it before programs write: earlier writes are not remembered.
-    ///
-    /// # Errors
-    /// If the distribution contradicts itself.
-    pub fn set_content_distribution(
-        &mut self,
-        distribution: ContentDistribution,
-    ) -> Result<(), OsError> {
-        contents::set_distribution(&mut self.core, distribution)
-    }
-
-    /// Sets the content of a page, as a trace or snapshot with hashes knows it. Equal identities
-    /// are equal contents; 0 ([`crate::ZERO_PAGE`]) is a page of zeros.
-    ///
-    /// # Errors
-    /// If nothing is mapped at `page`, or its frame is shared and the content differs: only a write
-    /// can then change it.
-    pub fn set_content(
-        &mut self,
-        space: SpaceId,
-        page: VirtualPage,
-        identity: u64,
-    ) -> Result<(), OsError> {
-        contents::set(&mut self.core, space, page, identity)
-    }
-
-    /// Content identity of a mapped page; `None` if nothing is mapped.
-    pub fn content(&self, space: SpaceId, page: VirtualPage) -> Option<u64> {
-        contents::of_page(&self.core, space, page)
+        let Self { core, khugepaged, .. } = self;
+        khugepaged.pass(core)
     }
 }
 
@@ -309,12 +208,12 @@ impl Kernel {
     pub fn with_backer<B: Backer, T>(
         &mut self,
         make: impl FnOnce(&dyn Policy) -> B,
-        act: impl FnOnce(&mut B, &mut Context<'_>) -> Result<T, OsError>,
+        act: impl FnOnce(&mut B, &mut Core) -> Result<T, OsError>,
     ) -> Result<T, OsError> {
         self.operation(|kernel| {
-            let Self { core, compaction, backers, .. } = kernel;
+            let Self { core, backers, .. } = kernel;
             let backer = backers.find_or_add(|| make(core.policy.as_ref()));
-            act(backer, &mut Context { core, compaction })
+            act(backer, core)
         })
     }
 }
@@ -350,115 +249,17 @@ impl Kernel {
         result
     }
 
-    /// Maps the 2MB page at `page` of `from` in `to` too, at the same address. From then on each
-    /// space has its own holes (P-2). Private memory there becomes shared memory (MAP_SHARED) of
-    /// both.
-    ///
-    /// # Errors
-    /// If there is no 2MB page at `page`, something is mapped there in `to`, a private page there
-    /// is copy-on-write, or memory runs out.
-    pub fn share(&mut self, from: SpaceId, page: VirtualPage, to: SpaceId) -> Result<(), OsError> {
-        self.operation(|kernel| {
-            let others = (&mut kernel.shared_objects, &mut kernel.ksm);
-            sharing::share_region(&mut kernel.core, others, from, page, to)
-        })
-    }
-
     /// Handles a failing `frame`: retires it if its data can be moved.
     pub fn hard_fault(&mut self, frame: Frame) -> HardFault {
         self.core.note_peak();
-        let outcome = hard_fault::serve(&mut self.core, &self.processes, frame);
+        let outcome = hard_fault::serve(&mut self.core, frame);
         demotion::conclude(&mut self.core);
         outcome
     }
 }
 
-/// Operations on a guest by its hypervisor: taking memory away and adding it.
-impl Kernel {
-    /// Moves up to `frames` more frames into the balloon and returns them. Inflating reclaims
-    /// memory as programs do, and stops when no memory is left.
-    pub fn inflate_balloon(&mut self, frames: u64) -> Vec<Frame> {
-        self.core.note_peak();
-        let taken = balloon::inflate(&mut self.core, &mut self.reclaim, frames);
-        demotion::conclude(&mut self.core);
-        taken
-    }
-
-    /// Returns up to `frames` frames from the balloon to the guest, oldest first. The result lists
-    /// these frames.
-    pub fn deflate_balloon(&mut self, frames: u64) -> Vec<Frame> {
-        let memory = &mut self.core.memory;
-        (0..frames).map_while(|_| memory.remove_oldest_frame(OtherUse::Balloon)).collect()
-    }
-
-    /// Memory in the balloon, in bytes.
-    pub fn balloon_bytes(&self) -> u64 {
-        self.core.memory.other_frames(OtherUse::Balloon) * FRAME_BYTES
-    }
-
-    /// Adds memory at the end of the physical address space, as one free run.
-    ///
-    /// # Errors
-    /// If there is no room for `frames` frames.
-    pub fn hot_add(&mut self, frames: u64) -> Result<Range<Frame>, OsError> {
-        let added = self.core.memory.hot_add(frames)?;
-        Ok(Frame::new(added.start)..Frame::new(added.end))
-    }
-
-    /// Self-ballooning (D §IV): the balloon takes `frames` frames at any place, and as many are
-    /// added in one run at the end of memory. No data move. Returns the frames in the balloon,
-    /// which now belong to the hypervisor.
-    ///
-    /// # Errors
-    /// If there is no room to add `frames` frames, or not enough free memory. Nothing has changed
-    /// then, except that memory may have been reclaimed.
-    pub fn self_balloon(&mut self, frames: u64) -> Result<Vec<Frame>, OsError> {
-        balloon::exchange(&mut self.core, &mut self.reclaim, frames)
-    }
-
-    /// Slow compaction (D §IV): moves up to `frames` frames out of the cheapest run of whole 2MB
-    /// blocks, until a run of `run_frames` frames is free.
-    pub fn approach_run(&mut self, run_frames: u64, frames: u64) -> Approach {
-        let Self { core, compaction, .. } = self;
-        let request = contiguous::RunRequest::free(run_frames.div_ceil(HoleSet::SUBPAGES as u64));
-        let approach = compaction.approach_run(core, &request, frames);
-        core.ledger.send();
-        approach
-    }
-
-    /// Self-ballooning for large pages (D §IV): exchanges scattered free frames for whole 2MB
-    /// blocks, until as many blocks are free as configured. Returns the frames that the balloon
-    /// took, which now belong to the hypervisor.
-    ///
-    /// # Errors
-    /// If an allocation of free frames fails.
-    pub fn self_balloon_blocks(
-        &mut self,
-        config: SelfBalloonConfig,
-    ) -> Result<Vec<Frame>, OsError> {
-        let Self { core, reclaim, .. } = self;
-        balloon::make_blocks(core, reclaim, config.blocks.get())
-    }
-}
-
 /// Operations for the hypervisor in this crate.
 impl Kernel {
-    /// Maps pages to a run of contiguous frames by 4KB pages, and moves their present contents
-    /// there. Like all program memory, the pages may be moved later. Returns the first frame.
-    ///
-    /// # Errors
-    /// If there is no such run (nothing is mapped), or memory for tables runs out (some of the
-    /// pages are mapped).
-    pub(crate) fn back_contiguously(
-        &mut self,
-        id: SpaceId,
-        pages: Range<u64>,
-        permissions: Permissions,
-    ) -> Result<Frame, OsError> {
-        let Self { core, compaction, .. } = self;
-        contiguous_backing::back(core, compaction, id, pages, permissions)
-    }
-
     /// Allocates a frame for a table that belongs to no address space: a shadow table. It counts as
     /// a page table and is unmovable.
     ///
@@ -488,7 +289,7 @@ impl Kernel {
 
     /// Reclaims memory from programs if it is short, so that tables can be allocated.
     pub(crate) fn make_room_for_tables(&mut self) {
-        self.reclaim.relieve(&mut self.core, None);
+        self.core.relieve(None);
         demotion::conclude(&mut self.core);
     }
 }

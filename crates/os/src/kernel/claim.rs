@@ -5,7 +5,6 @@
 use perforate_types::{Frame, HoleSet};
 
 use super::Core;
-use super::compaction::Compaction;
 use super::deferral::Deferral;
 use crate::BlockUse;
 use crate::memory::BLOCK_ORDER;
@@ -71,73 +70,67 @@ pub(super) struct ClaimedBlock {
     pub holes: HoleSet,
 }
 
-impl Compaction {
+impl Core {
     /// Takes a block for a 2MB page, whole or with holes that the policy accepts. `advised` is true
     /// in areas with MADV_HUGEPAGE.
-    pub(super) fn claim_block(&mut self, core: &mut Core, advised: bool) -> Option<ClaimedBlock> {
-        if let Some(block) = core.memory.allocate_block() {
+    pub(super) fn claim_block(&mut self, advised: bool) -> Option<ClaimedBlock> {
+        if let Some(block) = self.memory.allocate_block() {
             return Some(ClaimedBlock { block, holes: HoleSet::EMPTY });
         }
-        if core.config.defrag.wakes(advised) {
-            self.kcompactd.wake();
+        if self.config.defrag.wakes(advised) {
+            self.compaction.kcompactd.wake();
         }
-        let direct = core.config.defrag.is_direct(advised);
-        if !self.may_claim(core, direct) {
+        let direct = self.config.defrag.is_direct(advised);
+        if !self.may_claim(direct) {
             return None;
         }
-        let blocks = core.memory.blocks();
-        let first_bound = self.claims.search(direct).first_bound(blocks);
+        let blocks = self.memory.blocks();
+        let first_bound = self.compaction.claims.search(direct).first_bound(blocks);
         for (bound, &least_usable) in LEAST_USABLE.iter().enumerate().skip(first_bound) {
             for _ in 0..blocks {
-                let block = self.claims.search(direct).next_block(blocks);
-                let claimed = self.try_claim(core, block, direct, least_usable);
+                let block = self.compaction.claims.search(direct).next_block(blocks);
+                let claimed = self.try_claim(block, direct, least_usable);
                 if claimed.is_some() {
-                    let search = self.claims.search(direct);
+                    let search = self.compaction.claims.search(direct);
                     search.deferral.reset();
                     search.bound = bound;
                     return claimed;
                 }
             }
-            self.claims.search(direct).visited = 0;
+            self.compaction.claims.search(direct).visited = 0;
         }
-        self.claims.search(direct).bound = 0;
-        self.claims.search(direct).deferral.failed();
+        self.compaction.claims.search(direct).bound = 0;
+        self.compaction.claims.search(direct).deferral.failed();
         None
     }
 
     /// True if a search can succeed and is not deferred.
-    fn may_claim(&mut self, core: &mut Core, direct: bool) -> bool {
+    fn may_claim(&mut self, direct: bool) -> bool {
         let one_hole = [0].into_iter().collect();
-        let perforates = matches!(core.policy.use_block(&one_hole), BlockUse::WithHoles(_));
-        (direct || perforates) && self.claims.search(direct).deferral.is_due()
+        let perforates = matches!(self.policy.use_block(&one_hole), BlockUse::WithHoles(_));
+        (direct || perforates) && self.compaction.claims.search(direct).deferral.is_due()
     }
 
     /// Takes the block if it has at least `least_usable` usable frames and the policy accepts the
     /// remaining frames as holes.
-    fn try_claim(
-        &mut self,
-        core: &mut Core,
-        block: Frame,
-        moves: bool,
-        least_usable: u64,
-    ) -> Option<ClaimedBlock> {
-        self.counts.blocks_scanned += 1;
+    fn try_claim(&mut self, block: Frame, moves: bool, least_usable: u64) -> Option<ClaimedBlock> {
+        self.compaction.counts.blocks_scanned += 1;
         let usable = if moves {
-            core.memory.at_most_usable(block)
+            self.memory.at_most_usable(block)
         } else {
-            core.memory.zones().free_in_pageblock(block).count() as u64
+            self.memory.zones().free_in_pageblock(block).count() as u64
         };
         if usable < least_usable {
             return None;
         }
-        self.note_frames_scanned(core);
-        let contents = core.memory.contents(block);
+        self.note_frames_scanned();
+        let contents = self.memory.contents(block);
         let holes = if moves { contents.fixed } else { contents.fixed.union(&contents.movable) };
-        if !core.accepts(&holes) || (moves && !self.evacuate(core, block, &contents)) {
+        if !self.accepts(&holes) || (moves && !self.evacuate(block, &contents)) {
             return None;
         }
         if !moves {
-            core.memory.take_frames(block, &contents.free);
+            self.memory.take_frames(block, &contents.free);
         }
         self.note_block_taken(&holes);
         Some(ClaimedBlock { block, holes })

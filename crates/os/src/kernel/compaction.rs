@@ -8,19 +8,21 @@ use super::deferral::Deferral;
 use super::{Core, migration, patching};
 use crate::memory::{BLOCK_ORDER, BlockContents};
 
-/// Counts of compaction and of claimed blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CompactionCounts {
-    /// Number of blocks visited.
-    pub blocks_scanned: u64,
-    /// Number of frames examined one by one, in blocks whose counters did not suffice.
-    pub frames_scanned: u64,
-    /// Number of frames whose contents were migrated.
-    pub frames_migrated: u64,
-    /// Number of blocks that were emptied.
-    pub blocks_emptied: u64,
-    /// Number of blocks that were taken with holes.
-    pub blocks_perforated: u64,
+crate::fieldwise! {
+    /// Counts of compaction and of claimed blocks.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct CompactionCounts {
+        /// Number of blocks visited.
+        pub blocks_scanned: u64,
+        /// Number of frames examined one by one, in blocks whose counters did not suffice.
+        pub frames_scanned: u64,
+        /// Number of frames whose contents were migrated.
+        pub frames_migrated: u64,
+        /// Number of blocks that were emptied.
+        pub blocks_emptied: u64,
+        /// Number of blocks that were taken with holes.
+        pub blocks_perforated: u64,
+    }
 }
 
 /// Compaction, and the claiming of blocks and runs that it empties.
@@ -47,97 +49,85 @@ impl Kcompactd {
     }
 }
 
-impl Compaction {
+impl Core {
     /// Compacts the whole memory if a fault has woken kcompactd since its last pass. Wake-ups after
     /// passes that emptied nothing are deferred.
-    pub(super) fn kcompactd_pass(&mut self, core: &mut Core) -> CompactionCounts {
-        if !std::mem::take(&mut self.kcompactd.is_awake) {
+    pub(super) fn kcompactd_pass(&mut self) -> CompactionCounts {
+        if !std::mem::take(&mut self.compaction.kcompactd.is_awake) {
             return CompactionCounts::default();
         }
-        let done = self.compact(core);
+        let done = self.compact();
         if done.blocks_emptied > 0 {
-            self.kcompactd.fruitless.reset();
+            self.compaction.kcompactd.fruitless.reset();
         } else {
-            self.kcompactd.fruitless.failed();
+            self.compaction.kcompactd.fruitless.failed();
         }
         done
     }
 
     /// Empties blocks without fixed frames into free frames of other blocks, lowest address first.
-    pub(super) fn compact(&mut self, core: &mut Core) -> CompactionCounts {
-        let before = self.counts;
-        migration::refresh_owners(core);
-        for number in 0..core.memory.blocks() {
+    pub(super) fn compact(&mut self) -> CompactionCounts {
+        let before = self.compaction.counts;
+        migration::refresh_owners(self);
+        for number in 0..self.memory.blocks() {
             let block = Frame::new(number << BLOCK_ORDER);
-            self.counts.blocks_scanned += 1;
-            if patching::patch_block(core, block) > 0 {
+            self.compaction.counts.blocks_scanned += 1;
+            if patching::patch_block(self, block) > 0 {
                 continue;
             }
-            let usable = core.memory.at_most_usable(block);
-            let free = core.memory.zones().free_in_pageblock(block);
+            let usable = self.memory.at_most_usable(block);
+            let free = self.memory.zones().free_in_pageblock(block);
             let is_candidate =
                 usable == HoleSet::SUBPAGES as u64 && !free.is_empty() && free != HoleSet::FULL;
             if !is_candidate {
                 continue;
             }
-            self.note_frames_scanned(core);
-            let contents = core.memory.contents(block);
-            if contents.fixed.is_empty() && self.evacuate(core, block, &contents) {
-                self.counts.blocks_emptied += 1;
-                core.memory.free(block, BLOCK_ORDER);
+            self.note_frames_scanned();
+            let contents = self.memory.contents(block);
+            if contents.fixed.is_empty() && self.evacuate(block, &contents) {
+                self.compaction.counts.blocks_emptied += 1;
+                self.memory.free(block, BLOCK_ORDER);
             }
         }
-        self.claims.end_deferral();
-        core.ledger.send();
-        let after = self.counts;
-        CompactionCounts {
-            blocks_scanned: after.blocks_scanned - before.blocks_scanned,
-            frames_scanned: after.frames_scanned - before.frames_scanned,
-            frames_migrated: after.frames_migrated - before.frames_migrated,
-            blocks_emptied: after.blocks_emptied - before.blocks_emptied,
-            blocks_perforated: after.blocks_perforated - before.blocks_perforated,
-        }
+        self.compaction.claims.end_deferral();
+        self.ledger.send();
+        self.compaction.counts - before
     }
 
     /// Counts the frames of one block as examined one by one.
-    pub(super) fn note_frames_scanned(&mut self, core: &mut Core) {
+    pub(super) fn note_frames_scanned(&mut self) {
         let frames = HoleSet::SUBPAGES as u64;
-        self.counts.frames_scanned += frames;
-        core.ledger.scanned(frames);
+        self.compaction.counts.frames_scanned += frames;
+        self.ledger.scanned(frames);
     }
 
     /// Counts a partly used block that was taken except for `holes`.
     pub(super) fn note_block_taken(&mut self, holes: &HoleSet) {
         if holes.is_empty() {
-            self.counts.blocks_emptied += 1;
+            self.compaction.counts.blocks_emptied += 1;
         } else {
-            self.counts.blocks_perforated += 1;
+            self.compaction.counts.blocks_perforated += 1;
         }
     }
 
     /// Migrates all movable frames out of the block and takes its free and emptied frames. On
     /// failure, frees what was taken and returns false.
-    pub(super) fn evacuate(
-        &mut self,
-        core: &mut Core,
-        block: Frame,
-        contents: &BlockContents,
-    ) -> bool {
+    pub(super) fn evacuate(&mut self, block: Frame, contents: &BlockContents) -> bool {
         // Whole free blocks are not split for this: that would only move the problem.
         let needed = contents.movable.count() as u64;
-        if core.memory.small_free_frames() < needed + contents.free.count() as u64 {
+        if self.memory.small_free_frames() < needed + contents.free.count() as u64 {
             return false;
         }
-        core.memory.take_frames(block, &contents.free);
+        self.memory.take_frames(block, &contents.free);
         let mut taken = contents.free;
         for index in contents.movable.iter() {
             let frame = block.add(index as u64);
-            if !migration::migrate(core, frame) || !core.memory.take(frame) {
-                core.memory.free_frames_of(block, &taken);
+            if !migration::migrate(self, frame) || !self.memory.take(frame) {
+                self.memory.free_frames_of(block, &taken);
                 return false;
             }
             taken.insert(index);
-            self.counts.frames_migrated += 1;
+            self.compaction.counts.frames_migrated += 1;
         }
         true
     }

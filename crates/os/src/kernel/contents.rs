@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use perforate_types::{SpaceId, VirtualPage};
 
-use super::{Core, sharing};
+use super::{Core, Kernel, sharing};
 use crate::OsError;
 use crate::content::{ContentDistribution, unique, written};
 
@@ -91,15 +91,56 @@ impl PageContents {
     }
 }
 
-/// Draws the contents of all pages without an explicit content from `distribution`.
-pub(super) fn set_distribution(
-    core: &mut Core,
-    distribution: ContentDistribution,
-) -> Result<(), OsError> {
-    distribution.check()?;
-    core.contents.are_kept = true;
-    core.contents.distribution = Some(distribution);
-    Ok(())
+impl Kernel {
+    /// Draws the contents of all pages without an explicit content from `distribution` from now on.
+    /// Call it before programs write: earlier writes are not remembered.
+    ///
+    /// # Errors
+    /// If the distribution contradicts itself.
+    pub fn set_content_distribution(
+        &mut self,
+        distribution: ContentDistribution,
+    ) -> Result<(), OsError> {
+        distribution.check()?;
+        self.core.contents.are_kept = true;
+        self.core.contents.distribution = Some(distribution);
+        Ok(())
+    }
+
+    /// Sets the content of a page, as a trace or snapshot with hashes knows it. Equal identities
+    /// are equal contents; 0 ([`crate::ZERO_PAGE`]) is a page of zeros.
+    ///
+    /// # Errors
+    /// If nothing is mapped at `page`, or its frame is shared and the content differs: only a write
+    /// can then change it.
+    pub fn set_content(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        identity: u64,
+    ) -> Result<(), OsError> {
+        let number = page.number();
+        let found = self.core.space(space)?;
+        let frame = found.frame_of(number);
+        let Some(frame) = frame else { return Err(OsError::NotMapped { space, page }) };
+        let private = found.areas.find(number).is_none_or(|area| !area.attributes.is_shared());
+        self.core.contents.are_kept = true;
+        if self.core.contents.identity(space, number) == identity {
+            return Ok(());
+        }
+        if private && self.core.memory.is_shared(frame) {
+            return Err(OsError::SharedContent { space, page });
+        }
+        self.core.contents.explicit.insert((space, number), identity);
+        spread(&mut self.core, space, number);
+        Ok(())
+    }
+
+    /// Content identity of a mapped page; `None` if nothing is mapped.
+    pub fn content(&self, space: SpaceId, page: VirtualPage) -> Option<u64> {
+        self.core.space(space).ok()?.frame_of(page.number())?;
+        Some(self.core.contents.identity(space, page.number()))
+    }
 }
 
 /// mremap: copies the contents of the present pages among `pages` to the pages from `to` on.
@@ -124,30 +165,6 @@ pub(super) fn move_range(
     Ok(())
 }
 
-/// Sets the content of a mapped page. Fails if the page shares its frame and the content differs.
-pub(super) fn set(
-    core: &mut Core,
-    space: SpaceId,
-    page: VirtualPage,
-    identity: u64,
-) -> Result<(), OsError> {
-    let number = page.number();
-    let found = core.space(space)?;
-    let frame = found.frame_of(number);
-    let Some(frame) = frame else { return Err(OsError::NotMapped { space, page }) };
-    let private = found.areas.find(number).is_none_or(|area| !area.attributes.is_shared());
-    core.contents.are_kept = true;
-    if core.contents.identity(space, number) == identity {
-        return Ok(());
-    }
-    if private && core.memory.is_shared(frame) {
-        return Err(OsError::SharedContent { space, page });
-    }
-    core.contents.explicit.insert((space, number), identity);
-    spread(core, space, number);
-    Ok(())
-}
-
 /// Copies the content of a page of shared memory to all other pages that map the same memory.
 pub(super) fn spread(core: &mut Core, space: SpaceId, page: u64) {
     if core.contents.are_kept {
@@ -164,10 +181,4 @@ pub(super) fn receive(core: &mut Core, space: SpaceId, page: u64) {
     {
         core.contents.copy(other, other_page..other_page + 1, space, page);
     }
-}
-
-/// Content of a mapped page; `None` if nothing is mapped.
-pub(super) fn of_page(core: &Core, space: SpaceId, page: VirtualPage) -> Option<u64> {
-    core.space(space).ok()?.frame_of(page.number())?;
-    Some(core.contents.identity(space, page.number()))
 }

@@ -6,10 +6,9 @@ use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet};
 
-use super::compaction::Compaction;
-use super::{Core, migration};
+use super::{Core, Kernel, migration};
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES, Owner, Run, WantedRun};
-use crate::space::{Departure, RegionPlace, index_of, pages_of};
+use crate::space::{Departure, RegionPlace, index_of, pages_of, regions_of};
 use crate::{OsError, OtherUse};
 
 /// Frames of a 2MB block.
@@ -52,19 +51,15 @@ impl RunRequest {
     }
 }
 
-impl Compaction {
+impl Core {
     /// Takes a free run of 2MB blocks. Leaves as much memory free as reclaim would.
-    pub(super) fn take_run(
-        &mut self,
-        core: &mut Core,
-        request: &RunRequest,
-    ) -> Result<Run, OsError> {
-        let (blocks, most_blocks) = (request.blocks, most_run_blocks(core));
+    pub(super) fn take_run(&mut self, request: &RunRequest) -> Result<Run, OsError> {
+        let (blocks, most_blocks) = (request.blocks, most_run_blocks(self));
         let longest = if blocks > most_blocks {
             // No run can be that long: find the length of the longest one.
-            self.try_run(core, &RunRequest { blocks: u64::MAX, ..request.clone() })
+            self.try_run(&RunRequest { blocks: u64::MAX, ..request.clone() })
         } else {
-            self.try_run(core, request)
+            self.try_run(request)
         };
         longest.map_err(|longest| OsError::NoContiguousMemory {
             asked_bytes: blocks * BLOCK_FRAMES * FRAME_BYTES,
@@ -73,13 +68,13 @@ impl Compaction {
     }
 
     /// Like [`Self::take_run`]; the error is the length of the longest run, in frames.
-    fn try_run(&mut self, core: &mut Core, request: &RunRequest) -> Result<Run, u64> {
+    fn try_run(&mut self, request: &RunRequest) -> Result<Run, u64> {
         let &RunRequest { blocks, faulty_frames, compacts, ref within } = request;
         let (none, within) = (LargePages::new(), within.clone());
         let wanted = WantedRun { blocks, faulty_frames, moves: false, within, large_pages: &none };
-        let longest = match core.memory.find_run(&wanted) {
+        let longest = match self.memory.find_run(&wanted) {
             Ok(run) => {
-                core.memory.take_free_frames(run.blocks.clone());
+                self.memory.take_free_frames(run.blocks.clone());
                 return Ok(run);
             }
             Err(longest) => longest,
@@ -87,38 +82,33 @@ impl Compaction {
         if !compacts {
             return Err(longest);
         }
-        let large_pages = movable_large_pages(core, true);
+        let large_pages = movable_large_pages(self, true);
         let wanted = WantedRun { moves: true, large_pages: &large_pages, ..wanted };
-        self.counts.blocks_scanned += core.memory.blocks();
-        match core.memory.find_run(&wanted)? {
-            run if self.empty_run(core, &run, &large_pages) => Ok(run),
+        self.compaction.counts.blocks_scanned += self.memory.blocks();
+        match self.memory.find_run(&wanted)? {
+            run if self.empty_run(&run, &large_pages) => Ok(run),
             _ => Err(longest),
         }
     }
 
     /// Moves up to `frames` frames out of the cheapest run. The emptied frames are freed; if
     /// nothing else takes them, the next step continues from there.
-    pub(super) fn approach_run(
-        &mut self,
-        core: &mut Core,
-        request: &RunRequest,
-        frames: u64,
-    ) -> Approach {
+    pub(super) fn approach_run(&mut self, request: &RunRequest, frames: u64) -> Approach {
         let (blocks, within) = (request.blocks, request.within.clone());
-        let large_pages = movable_large_pages(core, true);
+        let large_pages = movable_large_pages(self, true);
         let faulty_frames = request.faulty_frames;
         let wanted =
             WantedRun { blocks, faulty_frames, moves: true, within, large_pages: &large_pages };
-        if blocks > most_run_blocks(core) {
+        if blocks > most_run_blocks(self) {
             return Approach::Impossible;
         }
-        if core.memory.find_run(&WantedRun { moves: false, ..wanted.clone() }).is_ok() {
+        if self.memory.find_run(&WantedRun { moves: false, ..wanted.clone() }).is_ok() {
             return Approach::Free;
         }
-        self.counts.blocks_scanned += core.memory.blocks();
-        let Ok(run) = core.memory.find_run(&wanted) else { return Approach::Impossible };
-        let is_nearer = self.empty_part(core, &run, frames, &large_pages);
-        match core.memory.find_run(&WantedRun { moves: false, ..wanted }) {
+        self.compaction.counts.blocks_scanned += self.memory.blocks();
+        let Ok(run) = self.memory.find_run(&wanted) else { return Approach::Impossible };
+        let is_nearer = self.empty_part(&run, frames, &large_pages);
+        match self.memory.find_run(&WantedRun { moves: false, ..wanted }) {
             Ok(_) => Approach::Free,
             Err(_) if is_nearer => Approach::Nearer,
             Err(_) => Approach::Impossible,
@@ -128,62 +118,56 @@ impl Compaction {
     /// Empties blocks of a run until `frames` frames were moved. The free frames of the run are
     /// held meanwhile, so that no frame is moved within the run. Returns true if any frame was
     /// moved.
-    fn empty_part(
-        &mut self,
-        core: &mut Core,
-        run: &Run,
-        frames: u64,
-        large_pages: &LargePages,
-    ) -> bool {
+    fn empty_part(&mut self, run: &Run, frames: u64, large_pages: &LargePages) -> bool {
         let numbered = |number| Frame::new(number << BLOCK_ORDER);
-        let before = self.counts.frames_migrated;
+        let before = self.compaction.counts.frames_migrated;
         let free_of = |core: &Core, number| core.memory.zones().free_in_pageblock(numbered(number));
-        let held: u64 = run.blocks.clone().map(|number| free_of(core, number).count() as u64).sum();
-        core.memory.drop_page_cache(held + frames.min(run.movable_frames));
+        let held: u64 = run.blocks.clone().map(|number| free_of(self, number).count() as u64).sum();
+        self.memory.drop_page_cache(held + frames.min(run.movable_frames));
         let mut taken: Taken =
-            run.blocks.clone().map(|number| (number, free_of(core, number))).collect();
-        core.memory.take_free_frames(run.blocks.clone());
+            run.blocks.clone().map(|number| (number, free_of(self, number))).collect();
+        self.memory.take_free_frames(run.blocks.clone());
         for number in run.blocks.clone() {
-            if self.counts.frames_migrated - before >= frames {
+            if self.compaction.counts.frames_migrated - before >= frames {
                 break;
             }
             let of_block = taken.get_mut(&number).expect("a block of the run");
             let large_page = large_pages.get(&number).copied();
-            if !self.empty_block(core, number, large_page, of_block) {
+            if !self.empty_block(number, large_page, of_block) {
                 break;
             }
         }
         for (&number, frames) in &taken {
-            core.memory.free_frames_of(numbered(number), frames);
+            self.memory.free_frames_of(numbered(number), frames);
         }
-        self.counts.frames_migrated > before
+        self.compaction.counts.frames_migrated > before
     }
 
     /// Takes a run that others use in part and migrates its contents. On failure, frees what was
     /// taken and returns false.
-    fn empty_run(&mut self, core: &mut Core, run: &Run, large_pages: &LargePages) -> bool {
+    fn empty_run(&mut self, run: &Run, large_pages: &LargePages) -> bool {
         let numbered = |number| Frame::new(number << BLOCK_ORDER);
         let mut taken = Taken::new();
         for number in run.blocks.clone() {
-            taken.insert(number, core.memory.zones().free_in_pageblock(numbered(number)));
+            taken.insert(number, self.memory.zones().free_in_pageblock(numbered(number)));
         }
         let free_inside: usize = taken.values().map(HoleSet::count).sum();
         let needed = run.movable_frames + free_inside as u64;
-        core.memory.drop_page_cache(needed);
-        let has_room = core.free_frames() >= needed;
+        self.memory.drop_page_cache(needed);
+        let has_room = self.free_frames() >= needed;
         // Dropping page cache may have freed more frames of the run.
         for (&number, free) in &mut taken {
-            *free = core.memory.zones().free_in_pageblock(numbered(number));
+            *free = self.memory.zones().free_in_pageblock(numbered(number));
         }
-        core.memory.take_free_frames(run.blocks.clone());
+        self.memory.take_free_frames(run.blocks.clone());
         let is_empty = has_room
             && run.blocks.clone().all(|number| {
                 let of_block = taken.get_mut(&number).expect("a block of the run");
-                self.empty_block(core, number, large_pages.get(&number).copied(), of_block)
+                self.empty_block(number, large_pages.get(&number).copied(), of_block)
             });
         if !is_empty {
             for (&number, frames) in &taken {
-                core.memory.free_frames_of(numbered(number), frames);
+                self.memory.free_frames_of(numbered(number), frames);
             }
         }
         is_empty
@@ -193,7 +177,6 @@ impl Compaction {
     /// faulty ones.
     fn empty_block(
         &mut self,
-        core: &mut Core,
         number: u64,
         large_page: Option<RegionPlace>,
         taken: &mut HoleSet,
@@ -203,37 +186,37 @@ impl Compaction {
             return true;
         }
         if let Some(place) = large_page
-            && self.move_large_page(core, place)
+            && self.move_large_page(place)
         {
-            core.memory.take_frames(block, &HoleSet::FULL);
+            self.memory.take_frames(block, &HoleSet::FULL);
             *taken = HoleSet::FULL;
             return true;
         }
-        self.note_frames_scanned(core);
+        self.note_frames_scanned();
         for index in 0..HoleSet::SUBPAGES {
             let frame = block.add(index as u64);
-            if taken.contains(index) || core.memory.owner(frame) == Some(Owner::Retired) {
+            if taken.contains(index) || self.memory.owner(frame) == Some(Owner::Retired) {
                 continue;
             }
             // Content of this frame may have been dropped for lack of memory while other frames
             // were moved.
-            if !core.memory.take(frame) {
-                if !migration::migrate(core, frame) || !core.memory.take(frame) {
+            if !self.memory.take(frame) {
+                if !migration::migrate(self, frame) || !self.memory.take(frame) {
                     return false;
                 }
-                self.counts.frames_migrated += 1;
+                self.compaction.counts.frames_migrated += 1;
             }
             taken.insert(index);
         }
-        self.counts.blocks_emptied += 1;
+        self.compaction.counts.blocks_emptied += 1;
         true
     }
 
     /// Copies a 2MB page to another whole block, which frees its old block. Without a block, splits
     /// it into 4KB pages and returns false.
-    fn move_large_page(&mut self, core: &mut Core, (id, number): RegionPlace) -> bool {
-        let to = core.memory.allocate_block();
-        let Ok(space) = &mut core.space_mut(id) else { return false };
+    fn move_large_page(&mut self, (id, number): RegionPlace) -> bool {
+        let to = self.memory.allocate_block();
+        let Ok(space) = &mut self.space_mut(id) else { return false };
         let Some(to) = to else {
             // If the split fails too, the frames have no owners and count as unmovable.
             let _ = space.split_large(number, &HoleSet::FULL);
@@ -246,9 +229,71 @@ impl Compaction {
         }
         let from = space.move_large(number, to);
         space.memory.free(from, BLOCK_ORDER);
-        core.ledger.migrated(BLOCK_FRAMES);
-        self.counts.frames_migrated += BLOCK_FRAMES;
+        self.ledger.migrated(BLOCK_FRAMES);
+        self.compaction.counts.frames_migrated += BLOCK_FRAMES;
         true
+    }
+}
+
+impl Core {
+    /// Takes contiguous frames for `pages`, congruent with the pages modulo 2MB, with at most
+    /// `faulty_frames` faulty frames among them. With `compacts`, movable frames are migrated if
+    /// there is no free run.
+    ///
+    /// # Errors
+    /// If there is no such run.
+    pub fn take_run_for(
+        &mut self,
+        pages: &Range<u64>,
+        faulty_frames: u64,
+        compacts: bool,
+    ) -> Result<Range<u64>, OsError> {
+        let blocks = regions_of(pages);
+        // Memory present at boot has no whole block for a region that injected fragmentation
+        // covers.
+        let fits = pages.end - pages.start <= self.config.memory_bytes / FRAME_BYTES;
+        let is_fragmented = fits && self.is_any_fragmented(blocks.clone());
+        let wanted = RunRequest {
+            blocks: blocks.end - blocks.start,
+            faulty_frames,
+            compacts: compacts && !is_fragmented,
+            within: is_fragmented.then(|| self.memory.hot_added()),
+        };
+        let run = self.take_run(&wanted)?;
+        Ok(keep_for(self, &run, pages))
+    }
+
+    /// Frees the frames of a run that was taken, except faulty ones.
+    pub fn give_back_run(&mut self, frames: Range<u64>) {
+        let mut start = frames.start;
+        for faulty in self.memory.retired_within(&frames) {
+            self.memory.free_range(start..faulty.number());
+            start = faulty.number() + 1;
+        }
+        self.memory.free_range(start..frames.end);
+    }
+}
+
+impl Kernel {
+    /// Length in bytes of the longest contiguous run that is free. With `compacts`, also counts
+    /// runs that can be emptied, if there is room for their data.
+    pub fn longest_run_bytes(&mut self, compacts: bool) -> u64 {
+        let core = &mut self.core;
+        let large_pages = movable_large_pages(core, compacts);
+        let blocks = u64::MAX; // Longer than there can be.
+        let (moves, within) = (compacts, None);
+        let wanted =
+            WantedRun { blocks, faulty_frames: 0, moves, within, large_pages: &large_pages };
+        core.memory.find_run(&wanted).map_or_else(|frames| frames * FRAME_BYTES, |_| 0)
+    }
+
+    /// Slow compaction (D §IV): moves up to `frames` frames out of the cheapest run of whole 2MB
+    /// blocks, until a run of `run_frames` frames is free.
+    pub fn approach_run(&mut self, run_frames: u64, frames: u64) -> Approach {
+        let request = RunRequest::free(run_frames.div_ceil(BLOCK_FRAMES));
+        let approach = self.core.approach_run(&request, frames);
+        self.core.ledger.send();
+        approach
     }
 }
 
@@ -257,29 +302,9 @@ impl Compaction {
 pub(super) fn keep_for(core: &mut Core, run: &Run, pages: &Range<u64>) -> Range<u64> {
     let first = run.first().number() + index_of(pages.start) as u64;
     let frames = first..first + (pages.end - pages.start);
-    free_good_frames(core, run.frames().start..frames.start);
-    free_good_frames(core, frames.end..run.frames().end);
+    core.give_back_run(run.frames().start..frames.start);
+    core.give_back_run(frames.end..run.frames().end);
     frames
-}
-
-/// Frees frames that are not in use, except faulty ones.
-pub(super) fn free_good_frames(core: &mut Core, frames: Range<u64>) {
-    let mut start = frames.start;
-    for faulty in core.memory.retired_within(&frames) {
-        core.memory.free_range(start..faulty.number());
-        start = faulty.number() + 1;
-    }
-    core.memory.free_range(start..frames.end);
-}
-
-/// Length in bytes of the longest contiguous run that is free. With `compacts`, also counts runs
-/// that can be emptied, if there is room for their data.
-pub(super) fn longest_run_bytes(core: &mut Core, compacts: bool) -> u64 {
-    let large_pages = movable_large_pages(core, compacts);
-    let blocks = u64::MAX; // Longer than there can be.
-    let (moves, within) = (compacts, None);
-    let wanted = WantedRun { blocks, faulty_frames: 0, moves, within, large_pages: &large_pages };
-    core.memory.find_run(&wanted).map_or_else(|frames| frames * FRAME_BYTES, |_| 0)
 }
 
 /// Length in blocks of the longest run that can be taken without going below the high watermark, if

@@ -10,9 +10,11 @@ use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, SpaceId, Update};
 
+use super::compaction::Compaction;
 use super::contents::PageContents;
 use super::counters::{FaultCounts, Peak};
 use super::levels::Levels;
+use super::reclaim::Reclaim;
 use super::{KernelConfig, Ledger, SpacePage, SpaceRegion, sharing};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{
@@ -26,14 +28,20 @@ use crate::{
 
 /// State shared by all parts of the kernel.
 pub struct Core {
-    pub(super) config: KernelConfig,
+    /// Configuration that the kernel was made from.
+    pub config: KernelConfig,
     /// The policy that chooses page sizes.
     pub(super) policy: Box<dyn Policy>,
-    pub(super) memory: PhysicalMemory,
+    /// Physical memory of the machine.
+    pub memory: PhysicalMemory,
     /// Changes and shootdowns since they were last taken out, in order.
     pub(super) updates: Vec<Update>,
     /// Address spaces, indexed by their number; `None` for a number that is free.
     pub(super) spaces: Vec<Option<Box<AddressSpace>>>,
+    /// Compaction, and the claiming of blocks and runs that it empties.
+    pub(super) compaction: Compaction,
+    /// Reclaim of program memory.
+    pub(super) reclaim: Reclaim,
     /// Content identities of pages.
     pub(super) contents: PageContents,
     /// Counts of the work done.
@@ -64,6 +72,8 @@ impl Core {
             memory,
             updates: Vec::new(),
             spaces: Vec::new(),
+            compaction: Compaction::default(),
+            reclaim: Reclaim::default(),
             contents: PageContents::default(),
             ledger,
             faults: FaultCounts::default(),
@@ -96,7 +106,7 @@ impl Core {
     }
 
     /// The address space with this number.
-    pub(super) fn space(&self, space: SpaceId) -> Result<&AddressSpace, OsError> {
+    pub fn space(&self, space: SpaceId) -> Result<&AddressSpace, OsError> {
         match self.spaces.get(usize::from(space.0)) {
             Some(Some(found)) => Ok(found),
             _ => Err(OsError::UnknownSpace { space }),
@@ -109,7 +119,7 @@ impl Core {
     }
 
     /// An address space to be changed, with the state that changes with it.
-    pub(super) fn space_mut(&mut self, id: SpaceId) -> Result<SpaceMut<'_>, OsError> {
+    pub fn space_mut(&mut self, id: SpaceId) -> Result<SpaceMut<'_>, OsError> {
         let Self { spaces, memory, updates, ledger, .. } = self;
         match spaces.get_mut(usize::from(id.0)) {
             Some(Some(space)) => Ok(SpaceMut { space, memory, updates, ledger }),
@@ -142,11 +152,6 @@ impl Core {
         })
     }
 
-    /// Physical memory of the machine.
-    pub fn memory(&self) -> &PhysicalMemory {
-        &self.memory
-    }
-
     /// Free memory, in frames.
     pub(super) fn free_frames(&self) -> u64 {
         self.memory.zones().free_frames()
@@ -171,7 +176,7 @@ impl Core {
     }
 
     /// True if the area's attributes and the policy allow pages of 2MB or more.
-    pub(super) fn wants_large(&self, attributes: &Attributes) -> bool {
+    pub fn wants_large(&self, attributes: &Attributes) -> bool {
         attributes.eligible() && self.policy.wants_large(attributes)
     }
 

@@ -1,13 +1,11 @@
 //! Counters of the kernel.
 
-use perforate_types::{
-    Counter, CounterUnit, CounterValue, Counters, Prominence, figures, registered, spaced,
-};
+use perforate_types::{Counter, CounterValue, Counters, figures, registered};
 
 use super::levels::{self, Levels, Span};
 use super::{Core, Kernel, Work, khugepaged, ksm};
 use crate::OtherUse;
-use crate::memory::{FRAME_BYTES, TopTable};
+use crate::memory::{FRAME_BYTES, PhysicalMemory, TopTable};
 use crate::space::Usage;
 
 /// Number of faults of each kind.
@@ -44,21 +42,22 @@ pub(super) struct Peak {
 figures! {
     /// Counters of memory as a whole, of reclaim and of compaction.
     pub(super) static KERNEL: Kernel, "Memory" {
-        /// Distinct 4KB pages that a fault or populate brought in.
+        /// Memory in distinct 4KB pages that a page fault or populating mapped.
         faulted_bytes, Bytes, Listed: |it| bytes(it.core.faults.touched_pages);
-        /// Share of mapped memory in pages of 2MB and more, holes excluded, at the fullest moment.
+        /// Share of mapped memory in pages of 2MB and more, without holes, at the time when most
+        /// memory was mapped.
         large_page_coverage, Share, Listed: |it| it.core.large_page_coverage_parts();
         /// Pages written to swap since the start.
         swap_outs, Count, Listed: |it| it.core.ledger.done.pages_swapped_out;
         /// Pages read from swap since the start.
         swap_ins, Count, Listed: |it| it.core.ledger.done.pages_swapped_in;
-        /// Memory in all.
+        /// Size of physical memory.
         memory_bytes, Bytes, Listed: |it| it.core.memory.memory_bytes();
-        /// Memory that others hold.
+        /// Memory with unmovable data of others than the simulated programs.
         foreign_bytes, Bytes, Listed: |it| bytes(it.core.memory.foreign_frames());
-        /// Frames taken out of use after a fault of the hardware.
+        /// Memory in frames taken out of use after a hardware fault.
         retired_bytes, Bytes, Listed: |it| bytes(it.core.memory.retired_frames());
-        /// Times that memory was short and something was freed.
+        /// Times that the kernel freed something because memory was short.
         reclaims, Count, Listed: |it| it.core.memory.pressure().reclaims;
         /// Page cache dropped when memory was short.
         reclaimed_page_cache_bytes, Bytes, Listed:
@@ -66,46 +65,63 @@ figures! {
         /// Slab freed when memory was short.
         reclaimed_slab_bytes, Bytes, Listed: |it| bytes(it.core.memory.pressure().slab_frames);
         /// Memory advised free (MADV_FREE) that was taken when memory was short.
-        reclaimed_advised_bytes, Bytes, Listed: |it| bytes(it.reclaim.advised_pages);
-        /// 2MB blocks that compaction looked at.
+        reclaimed_advised_bytes, Bytes, Listed: |it| bytes(it.core.reclaim.advised_pages);
+        /// 2MB blocks that compaction scanned.
         compaction_blocks_scanned, Count, Listed: |it| it.compaction().blocks_scanned;
-        /// Frames that compaction looked at.
+        /// Frames that compaction scanned.
         compaction_frames_scanned, Count, Listed: |it| it.compaction().frames_scanned;
-        /// Frames that compaction moved.
+        /// Frames that compaction migrated.
         compaction_frames_migrated, Count, Listed: |it| it.compaction().frames_migrated;
         /// 2MB blocks that compaction emptied.
         compaction_blocks_emptied, Count, Listed: |it| it.compaction().blocks_emptied;
-        /// Fragmented 2MB blocks that perforated pages took around what others have in them.
+        /// Fragmented 2MB blocks that perforated pages claimed, with holes where others occupy
+        /// frames.
         blocks_claimed_with_holes, Count, Listed: |it| it.compaction().blocks_perforated;
     }
 
     /// Memory that translation takes besides page tables.
     pub(super) static BITMAP: Kernel, "Memory" {
-        /// The hole bitmap of the whole memory.
+        /// Size of the hole bitmap, which covers all physical memory.
         hole_bitmap_bytes, "hole bitmap", Bytes, Table,
             part("translation_memory", "hole bitmap", "bitmap"):
             |it| bytes(it.core.memory.top_table_frames(TopTable::is_hole_bitmap));
     }
 
+    /// Memory of the rest of the system.
+    static OTHERS: PhysicalMemory, "Memory" {
+        /// Memory of programs that are not simulated.
+        other_programs_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Anonymous));
+        /// Memory in the page cache.
+        page_cache_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::PageCache));
+        /// Memory in slab caches.
+        slab_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Slab));
+        /// Unmovable memory of the kernel.
+        kernel_data_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Kernel));
+        /// Memory in the balloon of a guest.
+        balloon_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Balloon));
+        /// Memory in the page cache that cannot be moved.
+        pinned_page_cache_bytes, Bytes, Listed: |it| bytes(it.other_frames(OtherUse::Pinned));
+    }
+
     /// Numbers of faults by kind.
     pub(super) static FAULTS: Kernel, "Memory" {
-        /// First touches of a page or region.
+        /// Faults on the first touch of a page or region.
         page_faults, Count, Table: |it| it.core.faults.page;
-        /// Frames in the places of holes that were allocated to others, as nothing else was free. Such a
-        /// hole cannot be patched before its place is free again (P §VI).
+        /// Frames in the place of a hole that were allocated for other data, because no other
+        /// memory was free. The hole cannot be patched before the frame is free again (P §VI).
         hole_places_taken, Count, Listed: |it| it.core.memory.hole_places_taken();
-        /// First touches of a hole that had no frame.
+        /// Faults on the first touch of a hole that had no frame.
         hole_faults, Count, Listed: |it| it.core.faults.hole;
-        /// Writes to a page that copy on write had made read-only.
+        /// Faults on a write to a page that copy on write had made read-only.
         copy_on_write_faults, Count, Listed: |it| it.core.faults.copy_on_write;
-        /// Faults of pages that were mapped already.
+        /// Faults on pages that were mapped already.
         spurious_faults, Count, Listed: |it| it.core.faults.spurious;
-        /// Faults of pages that a direct segment or range translates: false positives of the hardware's
-        /// filter, and touches while the registers were cleared.
+        /// Faults on pages that a direct segment or range translates: false positives of the
+        /// hardware's filter, and touches while the registers were cleared.
         segment_faults, Count, Listed: |it| it.core.faults.overlay;
-        /// Accesses that are not allowed.
+        /// Accesses that are not allowed (segmentation faults).
         segfaults, Count, Listed: |it| it.core.faults.segmentation;
-        /// Touches of shared memory that found another mapping's frame.
+        /// Touches of shared memory for which the frame of another mapping was used.
         shared_memory_joins, Count, Listed: |it| it.core.faults.shared_memory;
     }
 }
@@ -113,19 +129,6 @@ figures! {
 /// Size of `frames` frames in bytes.
 fn bytes(frames: u64) -> u64 {
     frames * FRAME_BYTES
-}
-
-/// Counter of the memory that the rest of the system uses in one way.
-fn other(usage: OtherUse) -> Counter {
-    Counter {
-        id: usage.counter().into(),
-        label: spaced(usage.counter()).into(),
-        unit: CounterUnit::Bytes,
-        group: "Memory",
-        meaning: usage.meaning().into(),
-        prominence: Prominence::Listed,
-        part: None,
-    }
 }
 
 /// All counters of an operating system, in the order in which reports show them.
@@ -136,7 +139,7 @@ pub fn counters() -> Vec<Counter> {
         ksm::counters(),
         registered(levels::TABLES),
         registered(BITMAP),
-        OtherUse::ALL.map(other).into(),
+        registered(OTHERS),
         registered(FAULTS),
         registered(levels::PAGES),
         khugepaged::counters(),
@@ -164,9 +167,7 @@ impl Kernel {
         for table in [levels::MEMORY, levels::TABLES, levels::PAGES] {
             out.record(table, &levels);
         }
-        for usage in OtherUse::ALL {
-            out.set(usage.counter(), bytes(self.core.memory.other_frames(usage)));
-        }
+        out.record(OTHERS, &self.core.memory);
         self.khugepaged.counters(out);
         self.core.policy.counters(out);
         let mut mechanisms = self.mechanisms_now();
@@ -234,17 +235,8 @@ impl Core {
 
     /// Mapped pages of all address spaces, by kind.
     pub fn usage(&self) -> Usage {
-        self.live_spaces().map(|space| space.usage()).fold(Usage::default(), |sum, usage| Usage {
-            pages: sum.pages + usage.pages,
-            large_pages: sum.large_pages + usage.large_pages,
-            huge_pages: sum.huge_pages + usage.huge_pages,
-            perforated_pages: sum.perforated_pages + usage.perforated_pages,
-            holes_allocated: sum.holes_allocated + usage.holes_allocated,
-            holes_unallocated: sum.holes_unallocated + usage.holes_unallocated,
-            reserved: sum.reserved + usage.reserved,
-            leaf_nodes: sum.leaf_nodes + usage.leaf_nodes,
-            wide_pages: sum.wide_pages + usage.wide_pages,
-            overlay_pages: sum.overlay_pages + usage.overlay_pages,
-        })
+        let mut sum = Usage::default();
+        self.live_spaces().for_each(|space| sum += space.usage());
+        sum
     }
 }

@@ -1,8 +1,6 @@
 //! Periods of kernel threads.
 
-use std::fmt;
-
-use perforate_config::{Count, Given};
+use perforate_config::{Count, OptionTexts, Options, write};
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -28,9 +26,9 @@ impl<C> Daemon<C> {
     /// Phrase for headings about the thread called `name`.
     pub(super) fn phrase(&self, name: &str) -> String
     where
-        C: fmt::Display,
+        C: Options,
     {
-        format!("{name} every {} instructions ({})", self.every, self.knobs)
+        format!("{name} every {} instructions ({})", self.every, write(&self.knobs))
     }
 }
 
@@ -41,7 +39,7 @@ struct Period {
 
 impl<'de, C: DeserializeOwned> Deserialize<'de> for Daemon<C> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut given = Given::deserialize(deserializer)?;
+        let mut given = OptionTexts::deserialize(deserializer)?;
         given.check_keys::<Period, C>().map_err(D::Error::custom)?;
         let Period { every } = given.take().map_err(D::Error::custom)?;
         let knobs = given.read().map_err(D::Error::custom)?;

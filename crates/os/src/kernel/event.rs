@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use perforate_types::{Advice, ProgramEvent, SpaceId};
 
-use super::first_touch::Context;
-use super::populate::{POPULATE_READ, POPULATE_WRITE, populate};
+use super::populate::{self, POPULATE_READ, POPULATE_WRITE};
 use super::{Kernel, areas, processes, range, reclaim, remap};
 use crate::OsError;
 use crate::space::{ALL_PAGES, Attributes, LargePageAdvice};
@@ -37,15 +36,18 @@ impl Kernel {
                 if !populate {
                     return Ok(());
                 }
-                self.finish_work_in_advance()?;
-                self.populate(id, pages)
+                // Mechanisms map memory before it is populated.
+                while self.backers.have_work() {
+                    self.backers.proceed(&mut self.core)?;
+                }
+                populate::populate(&mut self.core, &mut self.backers, id, pages)
             }
             ProgramEvent::Unmap { start, length } => {
                 areas::unmap(core, id, areas::page_range(start, length)?)
             }
             ProgramEvent::Protect { start, length, permissions, accessible } => {
                 let pages = areas::page_range(start, length)?;
-                range::protect(core, id, pages.clone(), (permissions, accessible))?;
+                range::protect(core, id, pages.clone(), permissions, accessible)?;
                 self.backers.note_areas(id, &pages);
                 Ok(())
             }
@@ -66,26 +68,16 @@ impl Kernel {
                 Ok(())
             }
             ProgramEvent::Fork { child } => {
-                let others = (&mut self.reclaim, &mut self.backers);
-                self.processes.fork(core, others, id, child)?;
+                self.fork(id, child)?;
                 let spaces = self.processes.space(child).into_iter().chain([id]);
                 spaces.for_each(|space| self.backers.note_areas(space, &ALL_PAGES));
                 Ok(())
             }
             ProgramEvent::Exec => processes::clear_space(core, id),
-            ProgramEvent::Exit { process } => self.processes.exit(core, &mut self.backers, process),
-            ProgramEvent::Switch { process, .. } => self.processes.switch(core, process),
+            ProgramEvent::Exit { process } => self.exit(process),
+            ProgramEvent::Switch { process, .. } => self.switch(process),
             ProgramEvent::Gap { .. } | ProgramEvent::Phase { .. } => Ok(()),
         }
-    }
-
-    /// Completes all work in advance, so that mechanisms map memory before it is populated.
-    fn finish_work_in_advance(&mut self) -> Result<(), OsError> {
-        let Self { core, compaction, backers, .. } = self;
-        while backers.have_work() {
-            backers.proceed(&mut Context { core, compaction })?;
-        }
-        Ok(())
     }
 
     fn advise(&mut self, id: SpaceId, pages: Range<u64>, advice: Advice) -> Result<(), OsError> {
@@ -96,13 +88,10 @@ impl Kernel {
             Advice::NoHugePage => large_pages(LargePageAdvice::Refused),
             Advice::DontNeed => range::unmap(core, id, pages),
             Advice::Free => reclaim::advise_free(core, id, pages),
-            Advice::Other(POPULATE_READ | POPULATE_WRITE) => self.populate(id, pages),
+            Advice::Other(POPULATE_READ | POPULATE_WRITE) => {
+                populate::populate(&mut self.core, &mut self.backers, id, pages)
+            }
             Advice::Other(_) => Ok(()),
         }
-    }
-
-    fn populate(&mut self, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
-        let Self { core, compaction, backers, reclaim, .. } = self;
-        populate(&mut Context { core, compaction }, backers, reclaim, id, pages)
     }
 }

@@ -2,7 +2,7 @@
 
 use perforate_types::{AccessKind, Backing, SpaceId};
 
-use super::first_touch::{Backers, Context, Touch};
+use super::first_touch::{Backers, Touch};
 use super::ksm::Ksm;
 use super::{Core, FaultOutcome, areas, copy_on_write, single_page, swap};
 use crate::OsError;
@@ -10,13 +10,13 @@ use crate::space::Present;
 
 /// Serves the page fault of an access.
 pub(super) fn serve(
-    context: &mut Context<'_>,
+    core: &mut Core,
     backers: &mut Backers,
     ksm: &mut Ksm,
-    (id, page): (SpaceId, u64),
+    id: SpaceId,
+    page: u64,
     kind: AccessKind,
 ) -> Result<FaultOutcome, OsError> {
-    let core = &mut *context.core;
     let area = match core.space(id)?.areas.find(page) {
         Some(area) => area,
         None => match areas::make(core, id, page)? {
@@ -47,9 +47,8 @@ pub(super) fn serve(
             if is_open && !area.attributes.is_shared() {
                 single_page::map(core, id, page, permissions)?;
             } else {
-                backers.back(context, &Touch { space: id, page, area })?;
+                backers.back(core, &Touch { space: id, page, area })?;
             }
-            let core = &mut *context.core;
             core.faults.page += 1;
             core.ledger.first_touch();
             core.touch(id, page);

@@ -3,7 +3,6 @@
 
 use perforate_types::{Frame, SpaceId};
 
-use super::processes::Processes;
 use super::{Core, migration, reservation};
 use crate::OsError;
 use crate::space::Departure;
@@ -29,9 +28,9 @@ pub enum HardFault {
 }
 
 /// Retires a failing frame if its data can be moved.
-pub(super) fn serve(core: &mut Core, processes: &Processes, frame: Frame) -> HardFault {
+pub(super) fn serve(core: &mut Core, frame: Frame) -> HardFault {
     migration::refresh_owners(core);
-    let outcome = move_away(core, processes, frame);
+    let outcome = move_away(core, frame);
     // Retire the frame at once: a demotion allocates a frame for a node, and must not get this one.
     if outcome != HardFault::Uncorrected && !core.memory.retire(frame) {
         return HardFault::Uncorrected;
@@ -39,7 +38,7 @@ pub(super) fn serve(core: &mut Core, processes: &Processes, frame: Frame) -> Har
     outcome
 }
 
-fn move_away(core: &mut Core, processes: &Processes, frame: Frame) -> HardFault {
+fn move_away(core: &mut Core, frame: Frame) -> HardFault {
     if frame.number() >= core.memory.usable_frames() {
         return HardFault::Uncorrected;
     }
@@ -59,10 +58,10 @@ fn move_away(core: &mut Core, processes: &Processes, frame: Frame) -> HardFault 
     if core.memory.is_shared(frame) {
         return HardFault::Uncorrected;
     }
-    if reservation::release_frame(core, processes, frame) {
+    if reservation::release_frame(core, frame) {
         return HardFault::WasFree;
     }
-    match extent_around(core, processes, frame) {
+    match extent_around(core, frame) {
         Some((space, page)) => take_out_of_extent(core, space, page, frame),
         None => HardFault::Uncorrected,
     }
@@ -77,12 +76,11 @@ fn replace_kept_frame(core: &mut Core, id: SpaceId, page: u64) -> Result<(), OsE
 
 /// The page of an extent whose in-place frame is `frame`. Visits all mappings, as frames fail
 /// seldom.
-fn extent_around(core: &Core, processes: &Processes, frame: Frame) -> Option<(SpaceId, u64)> {
-    processes.iter().find_map(|(_, id)| {
-        let space = core.space(id).ok()?;
+fn extent_around(core: &Core, frame: Frame) -> Option<(SpaceId, u64)> {
+    core.live_spaces().find_map(|space| {
         let page = space.page_of_frame(frame)?;
         let (_, extent) = space.extent_at(page)?;
-        (!extent.stays_whole()).then_some((id, page))
+        (!extent.stays_whole()).then_some((space.id(), page))
     })
 }
 

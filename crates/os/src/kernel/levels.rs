@@ -77,37 +77,36 @@ fn bytes(frames: u64) -> u64 {
 figures! {
     /// Levels of the memory of programs.
     pub(super) static MEMORY: Levels, "Memory" {
-        /// Memory mapped by the operating system, at most; a frame counts once for every page that
-        /// maps it.
+        /// Peak of mapped memory. A frame counts once for every page that maps it.
         mapped_bytes, "mapped, peak", Bytes, Table: |it| bytes(it.mapped_pages);
-        /// Frames that perforated pages keep for sub-pages not touched yet, at most.
+        /// Peak of memory that perforated pages reserve for sub-pages not touched yet.
         reserved_bytes, "reserved, peak", Bytes, Table: |it| bytes(it.reserved_frames);
-        /// Swap in use, at most.
+        /// Peak of swap space in use.
         swapped_bytes, "swapped out, peak", Bytes, Table: |it| bytes(it.swap_slots);
-        /// Memory that is free, at least.
+        /// Minimum of free memory.
         free_bytes, Bytes, Listed: |it| bytes(it.free_frames);
     }
 
     /// Level of the memory that page tables take.
     pub(super) static TABLES: Levels, "Memory" {
-        /// Page-table nodes, with shadow nodes and nodes of holes, at most.
+        /// Peak of memory in page-table nodes, including shadow nodes and nodes for holes.
         page_table_bytes, "page tables, peak", Bytes, Main,
             part("translation_memory", "page tables", "level1"): |it| bytes(it.table_frames);
     }
 
     /// Levels of mapped pages and holes.
     pub(super) static PAGES: Levels, "Memory" {
-        /// 4KB pages mapped, holes apart, at most.
+        /// Peak number of mapped 4KB pages, without holes.
         base_pages, Count, Listed: |it| it.base_pages;
-        /// Ordinary 2MB pages mapped, at most.
+        /// Peak number of mapped 2MB pages without holes.
         large_pages, "large pages, peak", Count, Main: |it| it.large_pages;
-        /// 1GB pages mapped, at most.
+        /// Peak number of mapped 1GB pages.
         huge_pages, Count, Listed: |it| it.huge_pages;
-        /// Perforated pages mapped, at most.
+        /// Peak number of mapped perforated pages.
         perforated_pages, "perforated pages, peak", Count, Main: |it| it.perforated_pages;
-        /// Holes of perforated pages that have a frame, at most.
+        /// Peak number of holes in perforated pages that have a frame.
         holes_allocated, Count, Listed: |it| it.holes_allocated;
-        /// Holes of perforated pages that have none, at most.
+        /// Peak number of holes in perforated pages that have no frame yet.
         holes_unallocated, Count, Listed: |it| it.holes_unallocated;
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use perforate_types::{Frame, HoleSet};
 
-use super::Core;
+use super::{Core, Kernel};
 use crate::memory::{BLOCK_ORDER, Owner};
 use crate::memory_map::block_frames;
 use crate::space::{FrameVisitor, visit_run};
@@ -32,18 +32,20 @@ struct FrameUses {
     free: BTreeMap<u64, u64>,
 }
 
-/// Map of physical memory at this moment.
-pub(super) fn map(core: &Core) -> MemoryMap {
-    let mut uses = FrameUses::default();
-    record_uses(core, &mut uses);
-    uses.into_map(core.memory.end_frame())
-}
+impl Kernel {
+    /// Map of physical memory at this moment.
+    pub fn memory_map(&self) -> MemoryMap {
+        let mut uses = FrameUses::default();
+        record_uses(&self.core, &mut uses);
+        uses.into_map(self.core.memory.end_frame())
+    }
 
-/// State of every frame at this moment.
-pub(super) fn occupancy(core: &Core) -> Result<Occupancy, OsError> {
-    let mut uses = FrameUses::default();
-    record_uses(core, &mut uses);
-    uses.into_occupancy(core.memory.end_frame())
+    /// State of every frame at this moment, in the form of a snapshot of a real machine.
+    pub fn occupancy(&self) -> Result<Occupancy, OsError> {
+        let mut uses = FrameUses::default();
+        record_uses(&self.core, &mut uses);
+        uses.into_occupancy(self.core.memory.end_frame())
+    }
 }
 
 /// Records the use of all frames. Frames that are not recorded here are unmovable: page tables, the

@@ -3,7 +3,8 @@
 //! `space` maintains the mappings of one address space; the files here decide what is mapped, and
 //! when. [`Kernel`] owns a [`Core`], on which all parts act, and components, each with the state of
 //! one subsystem. Operations without state of their own are free functions on the core. This file
-//! has the operations that a running program causes; `calls` has all other public operations.
+//! has the operations that a running program causes; `calls` has public operations without a file of
+//! their own.
 //!
 //! System calls:
 //! - `event`: dispatches each call to the part of the kernel that serves it.
@@ -93,7 +94,6 @@ use crate::memory::PhysicalMemory;
 use crate::space::region_of;
 use crate::{AgeingOutcome, OsError, Policy, ageing};
 pub use balloon::SelfBalloonConfig;
-use compaction::Compaction;
 pub use compaction::CompactionCounts;
 pub use config::{EarlyCompaction, KernelConfig, TableFormat, in_words};
 pub use contiguous::Approach;
@@ -102,7 +102,7 @@ pub use daemon::Daemon;
 pub use deferral::Deferral;
 pub use defrag::Defrag;
 use first_touch::Backers;
-pub use first_touch::{Backed, Backer, Context, Touch, layout_counters};
+pub use first_touch::{Backed, Backer, Touch, layout_counters};
 pub use hard_fault::HardFault;
 use khugepaged::Khugepaged;
 pub use khugepaged::{KhugepagedConfig, KhugepagedPass};
@@ -111,7 +111,6 @@ pub use ksm::{KsmConfig, KsmPass};
 pub use levels::Span;
 pub(crate) use populate::POPULATE_WRITE;
 use processes::Processes;
-use reclaim::Reclaim;
 pub use setting::Setting;
 use sharing::SharedObjects;
 pub use sharing::SharedPlace;
@@ -142,8 +141,6 @@ pub struct Kernel {
     core: Core,
     processes: Processes,
     backers: Backers,
-    compaction: Compaction,
-    reclaim: Reclaim,
     shared_objects: SharedObjects,
     ksm: Ksm,
     khugepaged: Khugepaged,
@@ -172,27 +169,25 @@ impl Kernel {
         let KernelConfig { compaction: early_compaction, ksm, khugepaged, contents, .. } = config;
         let mut core = Core::new(config, policy, memory);
         let processes = Processes::new(core.create_space()?);
-        let mut compaction = Compaction::default();
         if early_compaction.is_some() {
-            compaction.compact(&mut core); // Nothing is mapped: no updates.
+            core.compact(); // Nothing is mapped: no updates.
         }
-        if let Some(contents) = contents {
-            contents::set_distribution(&mut core, contents)?;
-        }
-        Ok(Self {
+        let mut kernel = Self {
             core,
             processes,
             backers,
-            compaction,
-            reclaim: Reclaim::default(),
             shared_objects: SharedObjects::default(),
-            ksm: Ksm::new(ksm.map_or_else(Default::default, |daemon| daemon.knobs)),
-            khugepaged: Khugepaged::new(
-                khugepaged.map_or_else(Default::default, |daemon| daemon.knobs),
-            ),
+            ksm: Ksm::default(),
+            khugepaged: Khugepaged::default(),
             mechanisms_maxima: Counters::default(),
             aged,
-        })
+        };
+        kernel.ksm.config = ksm.map(|daemon| daemon.knobs).unwrap_or_default();
+        kernel.khugepaged.config = khugepaged.map(|daemon| daemon.knobs).unwrap_or_default();
+        if let Some(contents) = contents {
+            kernel.set_content_distribution(contents)?;
+        }
+        Ok(kernel)
     }
 
     /// Serves a request of the running process. [`ProgramEvent::Switch`] changes which process
@@ -213,7 +208,7 @@ impl Kernel {
             self.note_mechanisms();
         }
         self.operation(|kernel| {
-            kernel.reclaim.relieve(&mut kernel.core, None);
+            kernel.core.relieve(None);
             kernel.handle(space, event)
         })
     }
@@ -228,14 +223,10 @@ impl Kernel {
         page: VirtualPage,
         kind: AccessKind,
     ) -> Result<FaultOutcome, OsError> {
-        let Self { core, compaction, backers, ksm, reclaim, .. } = self;
+        let Self { core, backers, ksm, .. } = self;
         let (page, place) = (page.number(), (space, region_of(page.number())));
-        reclaim.relieve(core, Some(place));
-        let mut context = Context { core, compaction };
-        let mut result = fault::serve(&mut context, backers, ksm, (space, page), kind);
-        while reclaim.relieves(context.core, &result, place) {
-            result = fault::serve(&mut context, backers, ksm, (space, page), kind);
-        }
+        let serve = |core: &mut Core| fault::serve(core, backers, ksm, space, page, kind);
+        let result = core.with_reclaim(place, serve);
         demotion::conclude(&mut self.core);
         self.check_policy()?;
         result.map_err(|error| self.core.with_estimate(error))
@@ -261,10 +252,7 @@ impl Kernel {
     /// # Errors
     /// As [`Self::event`].
     pub fn proceed(&mut self) -> Result<(), OsError> {
-        self.operation(|kernel| {
-            let Self { core, compaction, backers, .. } = kernel;
-            backers.proceed(&mut Context { core, compaction })
-        })
+        self.operation(|kernel| kernel.backers.proceed(&mut kernel.core))
     }
 
     /// Does one operation; its shootdowns are sent together at its end.

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use perforate_types::{AccessKind, Backing, HoleSet, SpaceId};
 
-use super::first_touch::{Backers, Context, Touch};
-use super::reclaim::Reclaim;
+use super::first_touch::{Backers, Touch};
 use super::{Core, single_page, swap};
 use crate::OsError;
 use crate::space::{Area, Extent, Present, page_at, pages_of, regions_of, subpages_of};
@@ -18,33 +17,27 @@ pub(crate) const POPULATE_WRITE: i32 = 23;
 /// Touches all pages now, except unallocated holes of injected fragmentation, where the program has
 /// no data.
 pub(super) fn populate(
-    context: &mut Context<'_>,
+    core: &mut Core,
     backers: &mut Backers,
-    reclaim: &mut Reclaim,
     id: SpaceId,
     pages: Range<u64>,
 ) -> Result<(), OsError> {
-    for part in context.core.space(id)?.areas.within(pages) {
+    for part in core.space(id)?.areas.within(pages) {
         if !part.attributes.effective().allow(AccessKind::Read) {
             continue;
         }
         // The page size depends on the whole area, not on the populated part.
-        let Some(area) = context.core.space(id)?.areas.find(part.start) else { continue };
+        let Some(area) = core.space(id)?.areas.find(part.start) else { continue };
         let pages = part.pages();
         for number in regions_of(&pages) {
-            let unallocated = unallocated_holes(context.core, area, number);
+            let unallocated = unallocated_holes(core, area, number);
             let touched = subpages_of(&pages, number).minus(&unallocated);
             for (done, index) in touched.iter().enumerate() {
                 let touch = Touch { space: id, page: page_at(number, index), area };
-                reclaim.relieve(context.core, Some((id, number)));
-                let mut result = populate_page(context, backers, &touch);
-                while reclaim.relieves(context.core, &result, (id, number)) {
-                    result = populate_page(context, backers, &touch);
-                }
-                result?;
-                if done == 0 && is_mapped_whole(context.core, id, number, &touched) {
+                core.with_reclaim((id, number), |core| populate_page(core, backers, &touch))?;
+                if done == 0 && is_mapped_whole(core, id, number, &touched) {
                     // All sub-pages are mapped, so the rest needs no fault and no reclaim.
-                    context.core.touch_subpages(id, number, &touched);
+                    core.touch_subpages(id, number, &touched);
                     break;
                 }
             }
@@ -77,12 +70,7 @@ fn unallocated_holes(core: &Core, area: Area, number: u64) -> HoleSet {
     }
 }
 
-fn populate_page(
-    context: &mut Context<'_>,
-    backers: &mut Backers,
-    touch: &Touch,
-) -> Result<(), OsError> {
-    let core = &mut *context.core;
+fn populate_page(core: &mut Core, backers: &mut Backers, touch: &Touch) -> Result<(), OsError> {
     let &Touch { space: id, page, area } = touch;
     core.ledger.clears = area.attributes.backing != Backing::File;
     let space = &mut core.space_mut(id)?;
@@ -94,12 +82,12 @@ fn populate_page(
     }
     match core.space(id)?.find(page) {
         None | Some(Present::Vacant) if swap::read_in(core, id, page, area, AccessKind::Read)? => {}
-        None => backers.back(context, touch)?,
+        None => backers.back(core, touch)?,
         Some(Present::Vacant) => {
             single_page::fill_hole(core, id, page, touch.permissions())?;
         }
         Some(_) => {}
     }
-    context.core.touch(id, page);
+    core.touch(id, page);
     Ok(())
 }

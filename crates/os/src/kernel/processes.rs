@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use perforate_types::{ProcessId, SpaceId};
 
-use super::first_touch::Backers;
-use super::reclaim::Reclaim;
-use super::{Core, range};
+use super::{Core, Kernel, range};
 use crate::OsError;
 use crate::space::{ALL_PAGES, Departure};
 
@@ -27,119 +25,112 @@ impl Processes {
         Self { spaces: [(ProcessId(0), space)].into(), current: space, processor: 0, running }
     }
 
+    /// Address space of a living process.
+    pub(super) fn space(&self, process: ProcessId) -> Option<SpaceId> {
+        self.spaces.get(&process).copied()
+    }
+}
+
+/// Processes and address spaces of the kernel.
+impl Kernel {
     /// Address space of the running process.
-    pub(super) fn current(&self) -> SpaceId {
-        self.current
+    pub fn current(&self) -> SpaceId {
+        self.processes.current
     }
 
-    /// Makes `processor` the one that following calls act on, with the process that it runs. If it
-    /// has run nothing, a switch must follow.
-    pub(super) fn run_on(&mut self, processor: usize) {
-        if self.running.len() <= processor {
-            self.running.resize(processor + 1, None);
+    /// Makes `processor` the one that following calls act on, with the process that it runs. If the
+    /// processor has run nothing, a [`ProgramEvent::Switch`](perforate_types::ProgramEvent::Switch)
+    /// must follow.
+    pub fn run_on(&mut self, processor: usize) {
+        let Processes { running, current, .. } = &mut self.processes;
+        if running.len() <= processor {
+            running.resize(processor + 1, None);
         }
-        self.processor = processor;
-        self.current = self.running[processor].unwrap_or(self.current);
+        *current = running[processor].unwrap_or(*current);
+        self.processes.processor = processor;
     }
 
     /// Address space that a processor runs; `None` if it runs no living process.
-    pub(super) fn running(&self, processor: usize) -> Option<SpaceId> {
-        self.running.get(processor).copied().flatten()
+    pub fn running(&self, processor: usize) -> Option<SpaceId> {
+        self.processes.running.get(processor).copied().flatten()
     }
 
     /// Living processes and their address spaces.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (ProcessId, SpaceId)> + '_ {
-        self.spaces.iter().map(|(&process, &space)| (process, space))
+    pub fn processes(&self) -> impl Iterator<Item = (ProcessId, SpaceId)> + '_ {
+        self.processes.spaces.iter().map(|(&process, &space)| (process, space))
     }
 
     /// Switches to a process; a process that was not forked starts empty.
-    pub(super) fn switch(&mut self, core: &mut Core, process: ProcessId) -> Result<(), OsError> {
-        let before = self.running[self.processor];
+    pub(super) fn switch(&mut self, process: ProcessId) -> Result<(), OsError> {
+        let Self { core, processes, .. } = self;
+        let before = processes.running[processes.processor];
         let had_registers = before.is_some_and(|before| core.has_registers(before));
-        self.current = match self.spaces.get(&process) {
+        processes.current = match processes.spaces.get(&process) {
             Some(&space) => space,
             None => {
                 let space = core.create_space()?;
-                self.spaces.insert(process, space);
+                processes.spaces.insert(process, space);
                 space
             }
         };
-        self.running[self.processor] = Some(self.current);
+        processes.running[processes.processor] = Some(processes.current);
         // A processor that has run nothing has no registers to save.
-        let is_other = before.is_some_and(|before| before != self.current);
-        let with_registers = is_other && (had_registers || core.has_registers(self.current));
+        let is_other = before.is_some_and(|before| before != processes.current);
+        let with_registers = is_other && (had_registers || core.has_registers(processes.current));
         core.ledger.done.context_switches += u64::from(is_other);
         core.ledger.done.segment_registers_loaded += u64::from(with_registers);
         Ok(())
     }
 
-    /// Address space of a living process.
-    pub(super) fn space(&self, process: ProcessId) -> Option<SpaceId> {
-        self.spaces.get(&process).copied()
-    }
-
     /// fork: the child starts with a copy of its parent's memory. Frames are shared; private pages
     /// are read-only until a write copies them. If memory runs out, no child is created.
-    pub(super) fn fork(
-        &mut self,
-        core: &mut Core,
-        (reclaim, backers): (&mut Reclaim, &mut Backers),
-        parent: SpaceId,
-        child: ProcessId,
-    ) -> Result<(), OsError> {
+    pub(super) fn fork(&mut self, parent: SpaceId, child: ProcessId) -> Result<(), OsError> {
+        let core = &mut self.core;
         core.space(parent)?;
-        if self.spaces.get(&child) == Some(&parent) {
+        if self.processes.spaces.get(&child) == Some(&parent) {
             return Ok(());
         }
         let space = &mut core.space_mut(parent)?;
         space.leave_overlay(&ALL_PAGES, Departure::Forked)?;
-        self.exit(core, backers, child)?;
+        self.exit(child)?;
+        let core = &mut self.core;
         // The child's tables are as large as the parent's, and a fork cannot be interrupted by
         // reclaim.
         let tables = core.space(parent)?.table_frames();
-        reclaim.make_room(core, core.memory.high_watermark() + tables, None);
+        core.make_room(core.memory.high_watermark() + tables, None);
         let format = core.space(parent)?.tables();
         let space = core.create_space_with(format)?;
-        self.spaces.insert(child, space);
+        self.processes.spaces.insert(child, space);
         core.contents.fork(parent, space);
         let mut copy = core.spaces[usize::from(space.0)].take().expect("just created");
         let copied = core.space_mut(parent)?.copy_to(&mut copy);
         core.spaces[usize::from(space.0)] = Some(copy);
         if copied.is_err() {
-            self.exit(core, backers, child)?;
+            self.exit(child)?;
         }
         copied
     }
 
     /// Ends a process. An unknown process is ignored, since it may have started before the trace.
-    pub(super) fn exit(
-        &mut self,
-        core: &mut Core,
-        backers: &mut Backers,
-        process: ProcessId,
-    ) -> Result<(), OsError> {
-        match self.spaces.get(&process) {
-            Some(&space) => self.destroy_space(core, backers, space),
+    pub(super) fn exit(&mut self, process: ProcessId) -> Result<(), OsError> {
+        match self.processes.space(process) {
+            Some(space) => self.destroy_space(space),
             None => Ok(()),
         }
     }
 
     /// Unmaps everything in an address space and frees its number for reuse.
-    pub(super) fn destroy_space(
-        &mut self,
-        core: &mut Core,
-        backers: &mut Backers,
-        space: SpaceId,
-    ) -> Result<(), OsError> {
+    pub fn destroy_space(&mut self, space: SpaceId) -> Result<(), OsError> {
+        let Self { core, processes, .. } = self;
         core.note_peak();
         let result = clear_space(core, space);
         core.ledger.send();
         result?;
         core.spaces[usize::from(space.0)] = None;
-        backers.forget(space);
-        self.spaces.retain(|_, of_process| *of_process != space);
-        let others = self.running.iter_mut().enumerate();
-        let others = others.filter(|(other, _)| *other != self.processor);
+        self.backers.forget(space);
+        processes.spaces.retain(|_, of_process| *of_process != space);
+        let others = processes.running.iter_mut().enumerate();
+        let others = others.filter(|(other, _)| *other != processes.processor);
         others.filter(|(_, runs)| **runs == Some(space)).for_each(|(_, runs)| *runs = None);
         Ok(())
     }

@@ -36,7 +36,8 @@ pub(super) fn protect(
     core: &mut Core,
     id: SpaceId,
     pages: Range<u64>,
-    (permissions, accessible): (Permissions, bool),
+    permissions: Permissions,
+    accessible: bool,
 ) -> Result<(), OsError> {
     let space = &mut core.space_mut(id)?;
     let departure = Departure::Protected(effective(permissions, accessible));

@@ -35,98 +35,100 @@ pub(super) struct Reclaim {
     pub(super) advised_pages: u64,
 }
 
-impl Reclaim {
+impl Core {
     /// Takes memory from programs if it is short. `avoid` is the region of a page that is about to
     /// be touched; it is taken last.
     #[inline]
-    pub(super) fn relieve(&mut self, core: &mut Core, avoid: Option<SpaceRegion>) {
-        if core.memory.is_short() {
-            self.make_room(core, core.memory.high_watermark(), avoid);
+    pub(super) fn relieve(&mut self, avoid: Option<SpaceRegion>) {
+        if self.memory.is_short() {
+            self.make_room(self.memory.high_watermark(), avoid);
         }
     }
 
     /// Takes memory from programs until `free_frames` frames are free, unless dropping page cache
     /// and slab suffices.
     #[cold]
-    pub(super) fn make_room(
-        &mut self,
-        core: &mut Core,
-        free_frames: u64,
-        avoid: Option<SpaceRegion>,
-    ) {
-        if reservation::release(core, free_frames) && core.free_frames() >= free_frames {
+    pub(super) fn make_room(&mut self, free_frames: u64, avoid: Option<SpaceRegion>) {
+        if reservation::release(self, free_frames) && self.free_frames() >= free_frames {
             return;
         }
-        let others = core.memory.reclaimable_frames();
-        if core.free_frames() + others >= free_frames || !may_reclaim(core) {
+        let others = self.memory.reclaimable_frames();
+        if self.free_frames() + others >= free_frames || !may_reclaim(self) {
             return;
         }
-        if !self.rounds.is_due() {
+        if !self.reclaim.rounds.is_due() {
             return;
         }
-        core.note_peak();
+        self.note_peak();
         if others > 0 {
-            core.memory.reclaim();
+            self.memory.reclaim();
         }
-        while core.free_frames() < free_frames && self.reclaim_region(core, avoid) {}
+        while self.free_frames() < free_frames && self.reclaim_region(avoid) {}
+    }
+
+    /// Does `act` for a page of `place`, with memory taken from programs if it is short, and again
+    /// while `act` fails for lack of memory and any can be taken.
+    pub(super) fn with_reclaim<T>(
+        &mut self,
+        place: SpaceRegion,
+        mut act: impl FnMut(&mut Self) -> Result<T, OsError>,
+    ) -> Result<T, OsError> {
+        self.relieve(Some(place));
+        let mut result = act(self);
+        while matches!(result, Err(OsError::OutOfMemory { .. })) && self.relieve_failure(place) {
+            result = act(self);
+        }
+        result
     }
 
     /// Takes memory from programs after an operation on a page of `place` failed for lack of
     /// memory. Returns true if any was taken, so that the operation can be retried. Retries end, as
     /// every call frees memory for good or fills the swap space.
-    pub(super) fn relieves<T>(
-        &mut self,
-        core: &mut Core,
-        result: &Result<T, OsError>,
-        place: SpaceRegion,
-    ) -> bool {
-        if !matches!(result, Err(OsError::OutOfMemory { .. })) {
-            return false;
-        }
+    fn relieve_failure(&mut self, place: SpaceRegion) -> bool {
         // Free memory may lie in pieces that are too small, so more is requested.
-        let wanted = core.free_frames() + core.memory.high_watermark();
-        if reservation::release(core, wanted) {
+        let wanted = self.free_frames() + self.memory.high_watermark();
+        if reservation::release(self, wanted) {
             return true;
         }
-        if !may_reclaim(core) {
+        if !may_reclaim(self) {
             return false;
         }
-        core.note_peak();
-        self.reclaim_region(core, Some(place))
+        self.note_peak();
+        self.reclaim_region(Some(place))
     }
 
     /// Takes the pages of one region; returns true if frames were freed.
-    fn reclaim_region(&mut self, core: &mut Core, avoid: Option<SpaceRegion>) -> bool {
-        if self.drop_advised(core) || self.swap_out_next(core, avoid) {
-            self.rounds.reset();
+    fn reclaim_region(&mut self, avoid: Option<SpaceRegion>) -> bool {
+        if self.drop_advised() || self.swap_out_next(avoid) {
+            self.reclaim.rounds.reset();
             return true;
         }
         // If nothing else is left, the region of the fault itself: its page is not mapped yet, or
         // will be read back from swap.
-        if avoid.is_some_and(|place| swap::write_out(core, place)) {
+        if avoid.is_some_and(|place| swap::write_out(self, place)) {
             return true;
         }
-        self.rounds.failed();
+        self.reclaim.rounds.failed();
         false
     }
 
     /// Drops the pages of a region that were advised free. The advice is forgotten even if a page
     /// stays because other pages map its frame.
-    fn drop_advised(&mut self, core: &mut Core) -> bool {
-        for slot in 0..core.spaces.len() {
+    fn drop_advised(&mut self) -> bool {
+        for slot in 0..self.spaces.len() {
             let id = SpaceId(slot as u16);
             while let Some((number, advised)) =
-                core.spaces[slot].as_mut().and_then(|space| space.take_advised())
+                self.spaces[slot].as_mut().and_then(|space| space.take_advised())
             {
-                break_up(core, (id, number));
-                let mut pages = reclaimable(core, id, number);
+                break_up(self, (id, number));
+                let mut pages = reclaimable(self, id, number);
                 pages = pages.iter().filter(|&index| advised.contains(index)).collect();
-                if take_out(core, id, number, &pages) {
+                if take_out(self, id, number, &pages) {
                     for index in pages.iter() {
                         let page = page_at(number, index);
-                        core.contents.forget(id, &(page..page + 1));
+                        self.contents.forget(id, &(page..page + 1));
                     }
-                    self.advised_pages += pages.count() as u64;
+                    self.reclaim.advised_pages += pages.count() as u64;
                     return true;
                 }
             }

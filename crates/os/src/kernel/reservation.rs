@@ -4,7 +4,6 @@
 use perforate_types::{Frame, HoleSet, PageSize, SpaceId};
 
 use super::Core;
-use super::processes::Processes;
 
 /// Frees reserved frames that were not touched, from the lowest address of the first address space
 /// on, until `free_frames` are free. Returns true if any was freed.
@@ -26,13 +25,12 @@ pub(super) fn release(core: &mut Core, free_frames: u64) -> bool {
 }
 
 /// Frees a reserved frame; returns false if the frame was not reserved.
-pub(super) fn release_frame(core: &mut Core, processes: &Processes, frame: Frame) -> bool {
+pub(super) fn release_frame(core: &mut Core, frame: Frame) -> bool {
     let block = frame.align_down(PageSize::Size2M);
     let index = frame.index_in(PageSize::Size2M);
-    let found = processes.iter().find_map(|(_, id)| {
-        let number = core.space(id).ok()?.reserving_region(block, index)?;
-        Some((id, number))
-    });
+    let found = core
+        .live_spaces()
+        .find_map(|space| Some((space.id(), space.reserving_region(block, index)?)));
     let Some((id, number)) = found else { return false };
     let Ok(space) = &mut core.space_mut(id) else { return false };
     let pages = space.holes.expect("only such pages reserve frames");

@@ -3,51 +3,49 @@
 
 use perforate_types::{AccessKind, HoleSet, SpaceId};
 
-use super::reclaim::{self, Reclaim};
+use super::reclaim;
 use super::{Core, SpaceRegion, single_page};
 use crate::space::{
     Area, Departure, Mapping, REGION_PAGES, page_at, pages_of, regions_of, subpages_of,
 };
 use crate::{OsError, Victim};
 
-impl Reclaim {
+impl Core {
     /// Swaps out the next region of the clock that has pages to swap and that the policy does not
     /// spare. If the policy spares all regions, takes one of them. Returns false if nothing was
     /// swapped out.
-    pub(super) fn swap_out_next(&mut self, core: &mut Core, avoid: Option<SpaceRegion>) -> bool {
+    pub(super) fn swap_out_next(&mut self, avoid: Option<SpaceRegion>) -> bool {
         let mut spares = false;
         let takes = |core: &Core, place| {
             let takes = reclaims(core, place);
             spares |= !takes;
             takes
         };
-        self.swap_out_round(core, avoid, takes)
-            || (spares && self.swap_out_round(core, avoid, |_, _| true))
+        self.swap_out_round(avoid, takes) || (spares && self.swap_out_round(avoid, |_, _| true))
     }
 
     /// Swaps out the first region of one round for which `takes` is true.
     fn swap_out_round(
         &mut self,
-        core: &mut Core,
         avoid: Option<SpaceRegion>,
         mut takes: impl FnMut(&Core, SpaceRegion) -> bool,
     ) -> bool {
-        let start = self.hand;
+        let start = self.reclaim.hand;
         let mut wrapped = false;
-        while core.memory.swap.free_slots() > 0 {
-            let Some(place) = core.next_region(self.hand) else {
+        while self.memory.swap.free_slots() > 0 {
+            let Some(place) = self.next_region(self.reclaim.hand) else {
                 if wrapped {
                     return false;
                 }
                 wrapped = true;
-                self.hand = SpaceRegion::default();
+                self.reclaim.hand = SpaceRegion::default();
                 continue;
             };
             if wrapped && place >= start {
                 return false;
             }
-            self.hand = (place.0, place.1 + 1);
-            if Some(place) != avoid && takes(core, place) && write_out(core, place) {
+            self.reclaim.hand = (place.0, place.1 + 1);
+            if Some(place) != avoid && takes(self, place) && write_out(self, place) {
                 return true;
             }
         }

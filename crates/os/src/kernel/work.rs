@@ -107,7 +107,7 @@ account! {
     faults_swap of "work_faults";
     /// Faults that brought in gap-tolerant superpages.
     faults_superpage of "work_faults";
-    /// Faults that made a direct segment, in which the page lies.
+    /// Faults that made a direct segment, which contains the page.
     faults_segment of "work_faults";
     /// Faults after which nothing had to be mapped: spurious ones and refused accesses.
     faults_other of "work_faults";
@@ -123,7 +123,7 @@ account! {
     frames_copied;
     /// Translations added: pages of any size, allocated holes.
     pages_mapped;
-    /// Translations taken away.
+    /// Translations removed.
     pages_unmapped;
     /// Translations whose permissions changed.
     pages_protected;
@@ -137,7 +137,7 @@ account! {
     subpages_punched;
     /// Holes that became a part of their 2MB page again.
     subpages_patched, "holes patched";
-    /// Frames looked at by scanners.
+    /// Frames that scanners examined.
     frames_scanned;
     /// Frames whose content moved to another frame under the same page.
     frames_migrated;
@@ -149,12 +149,12 @@ account! {
     memory_calls;
     /// Calls of fork.
     forks;
-    /// Times another process began to run.
+    /// Switches to another process.
     context_switches;
-    /// Such switches from or to an address space with a direct segment, whose registers are saved,
-    /// loaded or cleared (D §II.B), its escape filter with them (D §V).
+    /// Context switches from or to an address space with a direct segment. Its registers (D §II.B)
+    /// and its escape filter (D §V) are saved, loaded or cleared.
     segment_registers_loaded;
-    /// Direct segments set in the registers of an address space, and cleared: mode switches.
+    /// Mode switches: direct segments set in the registers of an address space, or cleared.
     segments_switched;
     /// Pages that escaped a direct segment.
     pages_escaped;
@@ -164,17 +164,17 @@ account! {
     shootdowns_bitmap of "work_shootdowns";
     /// Shootdowns of entries of 2MB or 1GB.
     shootdowns_large of "work_shootdowns";
-    /// Shootdowns of gap-tolerant superpages, each of them a flush.
+    /// Shootdowns of gap-tolerant superpages, each of which flushes the TLB.
     shootdowns_superpage of "work_shootdowns";
     /// Shootdowns of whole address spaces.
     shootdowns_space of "work_shootdowns";
-    /// Operations that ended with a shootdown: all of one operation go out together, and the
+    /// Operations that ended with a shootdown. All shootdowns of an operation are sent together, so
     /// other processors are interrupted once.
     shootdown_batches;
-    /// Addresses invalidated one by one in these batches.
+    /// Addresses that batches of shootdowns invalidated one by one.
     entries_invalidated;
-    /// Batches that flushed an address space, as they had to or as it was shorter than more than
-    /// 33 single invalidations.
+    /// Batches of shootdowns that flushed an address space, because it was required or because it
+    /// replaced more than 33 single invalidations.
     spaces_flushed;
 }
 

@@ -212,7 +212,7 @@ impl PhysicalMemory {
     }
 
     /// The faulty frames in this range.
-    pub(crate) fn retired_within(&self, frames: &Range<u64>) -> Vec<Frame> {
+    pub fn retired_within(&self, frames: &Range<u64>) -> Vec<Frame> {
         let blocks = frames.start >> BLOCK_ORDER..frames.end.div_ceil(1 << BLOCK_ORDER);
         let blocks = blocks.map(|number| Frame::new(number << BLOCK_ORDER));
         let with_faults = blocks.filter(|&block| self.owners.retired(block) > 0);

@@ -167,7 +167,7 @@ impl PhysicalMemory {
         // If no memory can be added, the table lies beyond all zones.
         let reserved = (!addable.is_empty()).then(|| top_frames.clone());
         absent.into_iter().chain(reserved).for_each(|range| zones.take_range(range));
-        Ok(Self::over(zones, present, addable, end_frame, (top_table, top_frames)))
+        Ok(Self::over(zones, present, addable, end_frame, top_table, top_frames))
     }
 
     /// Memory with the given zones and top table.
@@ -176,7 +176,8 @@ impl PhysicalMemory {
         present: Vec<Range<u64>>,
         addable: Range<u64>,
         end_frame: u64,
-        (top_table, top_frames): (TopTable, Range<u64>),
+        top_table: TopTable,
+        top_frames: Range<u64>,
     ) -> Self {
         let frames: u64 = present.iter().map(|range| range.end - range.start).sum();
         Self {

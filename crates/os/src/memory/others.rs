@@ -47,30 +47,6 @@ impl OtherUse {
         }
     }
 
-    /// Name of the counter of its bytes.
-    pub const fn counter(self) -> &'static str {
-        match self {
-            Self::Anonymous => "other_programs_bytes",
-            Self::PageCache => "page_cache_bytes",
-            Self::Slab => "slab_bytes",
-            Self::Kernel => "kernel_data_bytes",
-            Self::Balloon => "balloon_bytes",
-            Self::Pinned => "pinned_page_cache_bytes",
-        }
-    }
-
-    /// Description of that counter.
-    pub(crate) const fn meaning(self) -> &'static str {
-        match self {
-            Self::Anonymous => "Memory of programs that are not simulated.",
-            Self::PageCache => "Cached file pages.",
-            Self::Slab => "Slab caches.",
-            Self::Kernel => "Data of the kernel that stay where they are.",
-            Self::Balloon => "Memory in the balloon of a guest.",
-            Self::Pinned => "Cached pages that cannot be moved.",
-        }
-    }
-
     /// True if compaction can move memory of this use.
     pub const fn is_movable(self) -> bool {
         matches!(self, Self::Anonymous | Self::PageCache)

@@ -211,13 +211,8 @@ impl PhysicalMemory {
             }
         }
         place(occupancy, &mut zones);
-        let mut memory = Self::over(
-            zones,
-            present,
-            end_frame..end_frame,
-            end_frame,
-            (top_table, end..end_frame),
-        );
+        let mut memory =
+            Self::over(zones, present, end_frame..end_frame, end_frame, top_table, end..end_frame);
         for (block, frames) in residents.blocks(|state| state == FrameState::Retired) {
             for index in frames.iter() {
                 memory.owners.set(block.add(index as u64), Owner::Retired);

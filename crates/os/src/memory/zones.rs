@@ -167,7 +167,7 @@ impl Zones {
     }
 
     /// Number of frees so far. While it does not change, no further frames become free.
-    pub(crate) fn releases(&self) -> u64 {
+    pub fn releases(&self) -> u64 {
         self.releases
     }
 

@@ -1,14 +1,12 @@
 //! Policies: the page size that backs a first touch, and the fate of a large page of which a part
 //! changes.
 //!
-//! A new policy is one file with an `impl Policy`, and a second file if it has options.
+//! A new policy is an `impl Policy` in a file of its own, or in a script.
 
-mod base_pages;
-mod huge_1g;
+mod conventional;
 mod laid_out;
 mod orders;
 mod promotion;
-mod thp;
 
 use std::any::Any;
 
@@ -19,12 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::mechanism::{Attributes, Backer, FreeIndex, HoledPages, PhysicalMemory};
 use crate::{OsError, TableFormat};
-pub use base_pages::BasePages;
-pub use huge_1g::{Huge1G, HugePageRule};
+pub use conventional::{BasePages, Huge1G, HugePageRule, Thp};
 pub use laid_out::{LaidOut, PageLayout};
 pub use orders::{OrderPurpose, OrderRequest, Orders, Victim};
 pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
-pub use thp::Thp;
 
 /// When the frames of the holes of a new 2MB page are allocated (P §VI).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -43,22 +43,14 @@ pub struct PromotionChoices {
     pub pages_absent: u64,
     /// Pages of the region whose frame other pages map too.
     pub pages_shared: u64,
-    /// Cost of [`Promotion::Collapse`].
-    pub collapse: Option<PromotionPrice>,
-    /// Cost of [`Promotion::PunchAround`].
-    pub punch_around: Option<PromotionPrice>,
-    /// Cost of [`Promotion::PunchInPlace`].
-    pub punch_in_place: Option<PromotionPrice>,
+    /// Cost of each promotion, indexed by [`Promotion`].
+    pub prices: [Option<PromotionPrice>; 3],
 }
 
 impl PromotionChoices {
     /// Cost of a promotion; `None` if it is impossible.
     pub fn price(&self, promotion: Promotion) -> Option<&PromotionPrice> {
-        match promotion {
-            Promotion::Collapse => self.collapse.as_ref(),
-            Promotion::PunchAround => self.punch_around.as_ref(),
-            Promotion::PunchInPlace => self.punch_in_place.as_ref(),
-        }
+        self.prices[promotion as usize].as_ref()
     }
 
     /// The promotion in `among` with the lowest cost; of equal costs the first.
@@ -126,9 +118,11 @@ mod tests {
     #[test]
     fn the_cheapest_depends_on_what_a_hole_costs() {
         let choices = PromotionChoices {
-            collapse: price(500, 300, 12, 0),     // 812
-            punch_around: price(480, 0, 12, 20),  // 492 + 20 holes
-            punch_in_place: price(0, 0, 10, 200), // 10 + 200 holes
+            prices: [
+                price(500, 300, 12, 0), // 812
+                price(480, 0, 12, 20),  // 492 + 20 holes
+                price(0, 0, 10, 200),   // 10 + 200 holes
+            ],
             ..PromotionChoices::default()
         };
         let all = PromotionRule::Cheapest.promotions();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
+use perforate_types::{Frame, HoleSet, PageSize, Permissions, VirtualPage};
 
 use super::extent::{Extent, Mechanism, Part, Present, SharedBlock};
 use super::{
@@ -104,19 +104,18 @@ impl Mechanism for HugePages {
         extent: Box<dyn Extent>,
     ) -> Result<(), OsError> {
         let huge = *extent.downcast::<Huge>();
-        let page = VirtualPage::new(first);
         space.extend_tables(first, 3)?;
         space.tables.attach_huge(first);
         space.insert_wide(first, Box::new(huge));
         space.usage.huge_pages += 1;
         let Huge { run: frame, permissions } = huge;
-        space.tell_mapped((first, GIGABYTE_PAGES), frame, permissions);
-        space.table(TableOperation::Map { space: space.id, page, size: SIZE, frame, permissions });
+        space.report_mapped(first, GIGABYTE_PAGES, frame, permissions);
+        space.write_entry(first, SIZE, frame, permissions);
         Ok(())
     }
 
     fn unmap(&self, space: &mut SpaceMut<'_>, first: u64) -> Box<dyn Extent> {
-        space.tell_unmapped(first, GIGABYTE_PAGES);
+        space.report_unmapped(first, GIGABYTE_PAGES);
         let huge = space.take_huge(first);
         space.tables.detach_huge(first);
         space.prune(first);
@@ -129,11 +128,7 @@ impl Mechanism for HugePages {
             return;
         }
         huge.permissions = permissions;
-        let page = VirtualPage::new(first);
-        let id = space.id;
-        space.tell_protected((first, GIGABYTE_PAGES), permissions);
-        space.table(TableOperation::Protect { space: id, page, size: SIZE, permissions });
-        space.shootdown_large(first, SIZE);
+        space.protect_entry(first, SIZE, permissions);
     }
 
     fn break_up(&self, space: &mut SpaceMut<'_>, first: u64) -> Result<(), OsError> {
@@ -181,9 +176,7 @@ impl SpaceMut<'_> {
     /// Clears the entry of a 1GB page. The caller reports the fate of its pages.
     fn take_huge(&mut self, first: u64) -> Huge {
         let huge = self.take_wide(first).downcast::<Huge>();
-        let page = VirtualPage::new(first);
-        self.table(TableOperation::Unmap { space: self.id, page, size: SIZE });
-        self.shootdown_large(first, SIZE);
+        self.clear_entry(first, SIZE);
         self.usage.huge_pages -= 1;
         *huge
     }

@@ -2,16 +2,18 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
+use perforate_types::{Frame, HoleSet, PageSize, Permissions, VirtualPage};
 
 use super::extent::{Extent, Mechanism, Part, Present, SharedBlock};
 use super::{
     AddressSpace, Attributes, Entries, FrameVisitor, Mapping, PAGES, Pages, REGION_PAGES, Region,
-    RegionPlace, SpaceMut, Usage, allowed, first_of, first_page, leaf, pages_of, region_of,
+    RegionPlace, SpaceMut, Usage, allowed, first_of, leaf, page_at, pages_of, region_of,
     subpages_of,
 };
 use crate::memory::{PhysicalMemory, Recount, complement};
 use crate::{FrameClass, OsError};
+
+const SIZE: PageSize = PageSize::Size2M;
 
 /// An ordinary 2MB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,16 +103,22 @@ impl Mechanism for LargePages {
         first: u64,
         extent: Box<dyn Extent>,
     ) -> Result<(), OsError> {
-        let large = extent.downcast_ref::<Large>().expect("an ordinary 2MB page");
-        space.map_large(region_of(first), large.block, large.permissions)
+        space.map_large(region_of(first), *extent.downcast())
     }
 
     fn unmap(&self, space: &mut SpaceMut<'_>, first: u64) -> Box<dyn Extent> {
-        Box::new(space.unmap_large(region_of(first)))
+        space.report_unmapped(first, REGION_PAGES);
+        let large = space.take_large(region_of(first));
+        space.close_region(region_of(first));
+        Box::new(large)
     }
 
     fn protect(&self, space: &mut SpaceMut<'_>, first: u64, permissions: Permissions) {
-        space.protect_large(region_of(first), permissions);
+        let large = space.large_mut(region_of(first));
+        if large.permissions != permissions {
+            large.permissions = permissions;
+            space.protect_entry(first, SIZE, permissions);
+        }
     }
 
     fn break_up(&self, space: &mut SpaceMut<'_>, first: u64) -> Result<(), OsError> {
@@ -146,7 +154,7 @@ impl Mechanism for LargePages {
             return Ok(Part::Done);
         }
         if subpages == HoleSet::FULL {
-            space.protect_large(number, permissions);
+            self.protect(space, first, permissions);
             return Ok(Part::Done);
         }
         match space.holes {
@@ -177,14 +185,9 @@ impl AddressSpace {
 
 impl SpaceMut<'_> {
     /// Maps a 2MB page to a region that is not mapped.
-    pub fn map_large(
-        &mut self,
-        number: u64,
-        block: Frame,
-        permissions: Permissions,
-    ) -> Result<(), OsError> {
-        self.write_large(number, Large { block, permissions })?;
-        self.tell_mapped((first_of(number), REGION_PAGES), block, permissions);
+    pub fn map_large(&mut self, number: u64, large: Large) -> Result<(), OsError> {
+        self.write_large(number, large)?;
+        self.report_mapped(first_of(number), REGION_PAGES, large.block, large.permissions);
         Ok(())
     }
 
@@ -202,57 +205,34 @@ impl SpaceMut<'_> {
         let region = Region { mapping: Mapping::Extent(Box::new(large)), fragment: None };
         assert!(self.regions.insert(number, region).is_none(), "mapped twice");
         self.usage.large_pages += 1;
-        self.table(TableOperation::Map {
-            space: self.id,
-            page: first_page(number),
-            size: PageSize::Size2M,
-            frame: large.block,
-            permissions: large.permissions,
-        });
+        self.write_entry(first_of(number), SIZE, large.block, large.permissions);
     }
 
-    /// Unmaps a 2MB page; the references to its frames pass to the caller.
-    pub(crate) fn unmap_large(&mut self, number: u64) -> Large {
-        self.tell_unmapped(first_of(number), REGION_PAGES);
-        let large = self.take_large(number);
-        self.close_region(number);
-        large
-    }
-
-    /// Changes the permissions of a 2MB page.
-    pub(crate) fn protect_large(&mut self, number: u64, permissions: Permissions) {
-        let large = self.large_mut(number);
-        if large.permissions == permissions {
-            return;
-        }
-        large.permissions = permissions;
-        let page = first_page(number);
-        let (space, size) = (self.id, PageSize::Size2M);
-        self.tell_protected((page.number(), REGION_PAGES), permissions);
-        self.table(TableOperation::Protect { space, page, size, permissions });
-        self.shootdown_large(page.number(), size);
+    /// Replaces the 4KB pages of a region by a 2MB page. Returns the old entries; the references to
+    /// their frames pass to the caller.
+    pub(crate) fn replace_by_large(&mut self, number: u64, large: Large) -> Entries {
+        let entries = self.take_pages(number, Box::new(large));
+        self.usage.large_pages += 1;
+        let (first, Large { block, permissions }) = (first_of(number), large);
+        self.report_mapped(first, REGION_PAGES, block, permissions);
+        self.write_entry(first, SIZE, block, permissions);
+        entries
     }
 
     /// Splits a 2MB page into 4KB pages. Sub-pages outside `keep` are unmapped; the references to
     /// their frames pass to the caller.
     pub fn split_large(&mut self, number: u64, keep: &HoleSet) -> Result<Large, OsError> {
         let node = self.allocate_node()?;
-        self.tell_subpages_unmapped(number, &complement(keep));
+        self.report_subpages_unmapped(number, &complement(keep));
         let large = self.take_large(number);
         self.ledger.done.large_pages_split += 1;
         self.add_node(number, node, PAGES);
         let mut entries = Entries::default();
         for index in keep.iter() {
-            let frame = large.block.add(index as u64);
+            let (page, frame) = (page_at(number, index), large.block.add(index as u64));
             entries.replace(index, leaf(frame, large.permissions));
-            self.memory.set_owner(frame, self.id, first_page(number).add(index as u64));
-            self.table(TableOperation::Map {
-                space: self.id,
-                page: first_page(number).add(index as u64),
-                size: PageSize::Size4K,
-                frame,
-                permissions: large.permissions,
-            });
+            self.memory.set_owner(frame, self.id, VirtualPage::new(page));
+            self.write_entry(page, PageSize::Size4K, frame, large.permissions);
         }
         let used = keep.count() as u32;
         self.usage.pages += u64::from(used);
@@ -265,15 +245,14 @@ impl SpaceMut<'_> {
     /// Maps a 2MB page to another block; returns its old block, whose references pass to the
     /// caller.
     pub(crate) fn move_large(&mut self, number: u64, to: Frame) -> Frame {
-        self.tell_unmapped(first_of(number), REGION_PAGES);
+        self.report_unmapped(first_of(number), REGION_PAGES);
         let Large { block, permissions } = self.take_large(number);
         let large = Large { block: to, permissions };
         let region = self.regions.get_mut(&number).expect("its record was left");
         region.mapping = Mapping::Extent(Box::new(large));
         self.usage.large_pages += 1;
-        let (space, page, size) = (self.id, first_page(number), PageSize::Size2M);
-        self.tell_mapped((page.number(), REGION_PAGES), to, permissions);
-        self.table(TableOperation::Map { space, page, size, frame: to, permissions });
+        self.report_mapped(first_of(number), REGION_PAGES, to, permissions);
+        self.write_entry(first_of(number), SIZE, to, permissions);
         block
     }
 
@@ -283,10 +262,7 @@ impl SpaceMut<'_> {
         let large = *self.large_mut(number);
         let region = self.regions.get_mut(&number).expect("mapped region");
         region.mapping = Mapping::Changing;
-        let page = first_page(number);
-        let (space, size) = (self.id, PageSize::Size2M);
-        self.table(TableOperation::Unmap { space, page, size });
-        self.shootdown_large(page.number(), size);
+        self.clear_entry(first_of(number), SIZE);
         self.usage.large_pages -= 1;
         large
     }

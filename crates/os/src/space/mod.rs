@@ -16,11 +16,10 @@ mod number_map;
 mod numbers;
 mod overlay;
 mod pages;
-mod promote;
 mod reclaimed;
 mod region;
+mod report;
 mod tables;
-mod truth;
 mod vacate;
 
 use std::collections::BTreeMap;
@@ -155,29 +154,31 @@ impl SpaceMut<'_> {
     }
 }
 
-/// Number of mapped pages of each kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Number of 4KB pages.
-    pub pages: u64,
-    /// Number of ordinary 2MB pages.
-    pub large_pages: u64,
-    /// Number of 1GB pages.
-    pub huge_pages: u64,
-    /// Number of perforated pages.
-    pub perforated_pages: u64,
-    /// Holes that have a frame.
-    pub holes_allocated: u64,
-    /// Holes without a frame.
-    pub holes_unallocated: u64,
-    /// Unallocated holes whose in-place frames are reserved.
-    pub reserved: u64,
-    /// Frames of all level-1 nodes, including nodes of holes.
-    pub leaf_nodes: u64,
-    /// 4KB pages of other extents that level-2 entries map, such as gap-tolerant superpages.
-    pub wide_pages: u64,
-    /// 4KB pages that an overlay translates and no table entry does.
-    pub overlay_pages: u64,
+crate::fieldwise! {
+    /// Number of mapped pages of each kind.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Usage {
+        /// Number of 4KB pages.
+        pub pages: u64,
+        /// Number of ordinary 2MB pages.
+        pub large_pages: u64,
+        /// Number of 1GB pages.
+        pub huge_pages: u64,
+        /// Number of perforated pages.
+        pub perforated_pages: u64,
+        /// Holes that have a frame.
+        pub holes_allocated: u64,
+        /// Holes without a frame.
+        pub holes_unallocated: u64,
+        /// Unallocated holes whose in-place frames are reserved.
+        pub reserved: u64,
+        /// Frames of all level-1 nodes, including nodes of holes.
+        pub leaf_nodes: u64,
+        /// 4KB pages of other extents that level-2 entries map, such as gap-tolerant superpages.
+        pub wide_pages: u64,
+        /// 4KB pages that an overlay translates and no table entry does.
+        pub overlay_pages: u64,
+    }
 }
 
 impl Usage {

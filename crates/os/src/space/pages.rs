@@ -1,10 +1,10 @@
 //! Operations on 4KB pages.
 
-use perforate_types::{Frame, HoleSet, PageSize, Permissions, TableOperation, VirtualPage};
+use perforate_types::{Frame, HoleSet, PageSize, Permissions, VirtualPage};
 
 use super::{
-    AddressSpace, Entries, Mapping, PAGES, Pages, Region, SpaceMut, first_of, index_of, leaf,
-    pages_of, region_of,
+    AddressSpace, Entries, Extent, Mapping, PAGES, Pages, Region, SpaceMut, first_of, index_of,
+    leaf, page_at, pages_of, region_of,
 };
 use crate::OsError;
 
@@ -108,7 +108,7 @@ impl SpaceMut<'_> {
         permissions: Permissions,
     ) -> Result<(), OsError> {
         self.write_page(page, frame, permissions)?;
-        self.tell_mapped((page, 1), frame, permissions);
+        self.report_mapped(page, 1, frame, permissions);
         Ok(())
     }
 
@@ -127,13 +127,7 @@ impl SpaceMut<'_> {
         }
         self.usage.pages += 1;
         self.memory.set_owner(frame, self.id, VirtualPage::new(page));
-        self.table(TableOperation::Map {
-            space: self.id,
-            page: VirtualPage::new(page),
-            size: PageSize::Size4K,
-            frame,
-            permissions,
-        });
+        self.write_entry(page, PageSize::Size4K, frame, permissions);
         Ok(())
     }
 
@@ -154,13 +148,8 @@ impl SpaceMut<'_> {
         assert!(entry.is_present(), "not mapped");
         pages.used -= 1;
         self.usage.pages -= 1;
-        self.tell_unmapped(page, 1);
-        self.table(TableOperation::Unmap {
-            space: self.id,
-            page: VirtualPage::new(page),
-            size: PageSize::Size4K,
-        });
-        self.shootdown_page(page);
+        self.report_unmapped(page, 1);
+        self.clear_entry(page, PageSize::Size4K);
         entry.frame()
     }
 
@@ -172,13 +161,23 @@ impl SpaceMut<'_> {
             return;
         }
         entries.replace(index_of(page), leaf(entry.frame(), permissions));
-        self.tell_protected((page, 1), permissions);
-        self.table(TableOperation::Protect {
-            space: self.id,
-            page: VirtualPage::new(page),
-            size: PageSize::Size4K,
-            permissions,
-        });
-        self.shootdown_page(page);
+        self.protect_entry(page, PageSize::Size4K, permissions);
+    }
+
+    /// Unmaps the 4KB pages of a region, removes their node and sets `extent` as the mapping of the
+    /// region. Returns the old entries. The directory above keeps its entry.
+    pub fn take_pages(&mut self, number: u64, extent: Box<dyn Extent>) -> Entries {
+        let mapping = Mapping::Extent(extent);
+        self.report_subpages_unmapped(number, &self.mapped_pages(number));
+        let region = self.regions.get_mut(&number).expect("mapped region");
+        let Mapping::Pages(pages) = std::mem::replace(&mut region.mapping, mapping) else {
+            unreachable!("region {number:#x} is a 2MB page already");
+        };
+        for (index, _) in pages.entries.present() {
+            self.clear_entry(page_at(number, index), PageSize::Size4K);
+        }
+        self.usage.pages -= u64::from(pages.used);
+        self.remove_node(number, pages.node, PAGES);
+        pages.entries
     }
 }

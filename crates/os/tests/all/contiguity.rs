@@ -25,7 +25,7 @@ fn fragmented(hot_add_bytes: u64) -> Machine {
 fn self_ballooning_makes_contiguous_memory_without_copies() {
     let mut machine = fragmented(128 * MB);
     assert!(machine.kernel.longest_run_bytes(true) < 4 * MB);
-    let create = |machine: &mut Machine| machine.act(|kernel| kernel.create_segment(SPACE));
+    let create = |machine: &mut Machine| machine.act(|kernel| kernel.create_segment(SPACE, None));
     assert!(matches!(create(&mut machine), Err(OsError::NoContiguousMemory { .. })));
     let before = (machine.counter("balloon_bytes"), machine.counter("free_bytes"));
     let given =
@@ -56,7 +56,7 @@ fn added_memory_is_whole_where_fragmentation_is_injected() {
     let mut machine = Machine::configured("base-pages", config);
     machine.map(BASE, 96 * MB);
     machine.event(populate(BASE, 8 * MB));
-    let create = |machine: &mut Machine| machine.act(|kernel| kernel.create_segment(SPACE));
+    let create = |machine: &mut Machine| machine.act(|kernel| kernel.create_segment(SPACE, None));
     assert!(matches!(create(&mut machine), Err(OsError::NoContiguousMemory { .. })));
     machine.act(|kernel| kernel.self_balloon(96 * FRAMES_PER_MB)).expect("there is room");
     let made = create(&mut machine).expect("the memory that was added");
@@ -133,7 +133,7 @@ fn moving_memory_from_below_the_gap_makes_it_contiguous() {
     reclaimed.map(1 << 40, 7900 * MB);
     let rule = SegmentRule { compacts: false, ..SegmentRule::default() };
     let made =
-        reclaimed.act(|kernel| kernel.create_segment_with(SPACE, rule)).expect("a run of 7900MB");
+        reclaimed.act(|kernel| kernel.create_segment(SPACE, Some(rule))).expect("a run of 7900MB");
     assert_eq!(made.frame, Frame::new(4 << 18));
     let invalid = KernelConfig {
         io_gap: Some(IoGap { start_bytes: 8 << 30, ..IoGap::PC }),

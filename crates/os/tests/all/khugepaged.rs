@@ -443,7 +443,7 @@ fn wrong_settings_are_explained() {
     assert_eq!(default, KhugepagedConfig::default());
     let text =
         "pages-to-scan=4096,max-ptes-none=511,max-ptes-swap=64,max-ptes-shared=256,defrag=yes";
-    assert_eq!(default.to_string(), text);
+    assert_eq!(perforate_config::write(&default), text);
     for (text, reason) in [
         ("pages-to-scan=0", "pages-to-scan: is at least 1, not 0"),
         ("max-ptes-none=512", "max-ptes-none: is at most 511, not 512"),

@@ -8,7 +8,7 @@ use perforate_types::{AccessKind, Frame, Permissions, ProcessId, ProgramEvent};
 /// Number and class of blocks, in runs.
 fn blocks(machine: &Machine) -> Vec<(u64, BlockClass)> {
     let map = machine.kernel.memory_map();
-    map.cells(usize::MAX).runs.iter().map(|run| (run.cells, run.class)).collect()
+    map.runs().iter().map(|run| (run.blocks, run.frames.class())).collect()
 }
 
 /// Frames of the first block of a class.
@@ -120,7 +120,6 @@ fn a_large_memory_costs_what_is_in_it() {
     // Runs of large blocks, free blocks and table nodes.
     assert_eq!(map.runs().len(), 3);
     assert_eq!(map.blocks_of(BlockClass::Large), 32);
-    assert_eq!(map.cells(1).blocks_per_cell, 32 << 20);
     machine.event(switch(1));
     assert_eq!(machine.kernel.memory_map(), map);
 }

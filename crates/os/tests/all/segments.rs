@@ -129,7 +129,7 @@ fn without_contiguous_memory_there_are_pages_and_a_figure() {
     machine.map(BASE + 512 * MB, KB4);
     machine.write(BASE + 512 * MB);
     machine.map(BASE, 252 * MB);
-    let error = machine.act(|kernel| kernel.create_segment(SPACE));
+    let error = machine.act(|kernel| kernel.create_segment(SPACE, None));
     // The frame could be migrated, the nodes cannot.
     let (asked_bytes, longest_bytes) = (252 * MB, 250 * MB);
     assert_eq!(error, Err(OsError::NoContiguousMemory { asked_bytes, longest_bytes }));
@@ -142,7 +142,7 @@ fn a_segment_leaves_memory_for_all_else() {
     let mut machine = machine();
     machine.map(BASE, 256 * MB);
     // Linux's high watermark of 256MB is 3MB: 253MB remain, 126 whole blocks.
-    let error = machine.act(|kernel| kernel.create_segment(SPACE));
+    let error = machine.act(|kernel| kernel.create_segment(SPACE, None));
     let (asked_bytes, longest_bytes) = (256 * MB, 252 * MB);
     assert_eq!(error, Err(OsError::NoContiguousMemory { asked_bytes, longest_bytes }));
     machine.write(BASE);
@@ -338,7 +338,7 @@ fn a_segment_of_touched_memory_takes_its_data_along() {
     machine.event(advise(BASE + 2 * MB, KB4, Advice::HugePage));
     let mapped = machine.counter("mapped_bytes");
     let work = machine.kernel.work();
-    let made = machine.act(|kernel| kernel.create_segment(SPACE)).expect("there is room");
+    let made = machine.act(|kernel| kernel.create_segment(SPACE, None)).expect("there is room");
     assert_eq!((made.pages, made.is_active), (16_384, true));
     let more = machine.kernel.work() - work;
     assert_eq!(more.frames_migrated * KB4, mapped);
@@ -347,7 +347,7 @@ fn a_segment_of_touched_memory_takes_its_data_along() {
     assert_eq!(machine.counter("page_table_bytes"), 0);
     machine.assert_memory_adds_up();
     machine.assert_account();
-    let second = machine.act(|kernel| kernel.create_segment(SPACE));
+    let second = machine.act(|kernel| kernel.create_segment(SPACE, None));
     assert_eq!(second, Err(SegmentError::Second { space: SPACE }.into()));
 }
 
@@ -367,7 +367,8 @@ fn background_compaction_makes_room_for_a_segment() {
         assert!(machine.kernel.longest_run_bytes(true) > 200 * MB);
         let before: Vec<_> = machine.oracle.mappings(SpaceId(1)).map(|(page, _)| page).collect();
         let work = machine.kernel.work();
-        let made = machine.act(|kernel| kernel.create_segment(SPACE)).expect("compaction makes it");
+        let made =
+            machine.act(|kernel| kernel.create_segment(SPACE, None)).expect("compaction makes it");
         assert_eq!(made.pages, 25_600);
         let migrated = (machine.kernel.work() - work).frames_migrated;
         // At most half of the run was in use, or slightly less where it extends into free memory.

@@ -278,7 +278,7 @@ fn act_on_segment(machine: &mut Machine, action: SegmentAction) {
     let before = machine.kernel.segment(space);
     let result = match action {
         SegmentAction::Create(rule) => {
-            machine.act(|kernel| kernel.create_segment_with(space, rule).map(|_| ()))
+            machine.act(|kernel| kernel.create_segment(space, Some(rule)).map(|_| ()))
         }
         SegmentAction::Enable => machine.act(|kernel| kernel.enable_segment(space)),
         SegmentAction::Disable => machine.act(|kernel| kernel.disable_segment(space)),

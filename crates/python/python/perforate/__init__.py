@@ -26,7 +26,7 @@ from ._errors import (
 from ._estimate import Estimate
 from ._lists import Counter, Option, counters, machines, options, schemes, workloads
 from ._results import Comparison, Results, Run, Scheme, read_results
-from ._runs import Recording, Told, calibrate, compare, explain, record, run, snapshot, validate
+from ._runs import CommandOutput, Recording, calibrate, compare, explain, record, run, snapshot, validate
 from ._traces import Batch, Kind, Trace, open_trace, write_trace
 
 if _TYPE_CHECKING:
@@ -37,7 +37,7 @@ if _TYPE_CHECKING:
 #: Version of the program.
 __version__ = _native.VERSION
 
-#: What is imported when it is asked for, as it needs half of the standard library.
+#: Modules that are imported on first use, as they need half of the standard library.
 _LATER = {
     "ExperimentResults": "_experiments",
     "LocalProcesses": "_local",
@@ -61,12 +61,13 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-# The program is this module: its file names the build, its folder has the bundled traces, and
-# processes of benchmarks are started so.
+# The program is this module: its file identifies the build, its folder has the bundled traces, and this
+# command starts the processes of benchmarks.
 _native.set_program(_native.__file__, [_sys.executable, "-m", "perforate"])
 
 __all__ = [
     "Batch",
+    "CommandOutput",
     "Comparison",
     "Counter",
     "Error",
@@ -84,7 +85,6 @@ __all__ = [
     "Scheme",
     "Sweep",
     "SweepError",
-    "Told",
     "Trace",
     "TraceError",
     "UsageError",

@@ -1,7 +1,6 @@
-"""Arguments of Python as the texts that options are read from.
+"""Conversion of Python arguments to the texts of options.
 
-Which options there are, and what their values mean, the program says; here is only how Python's values
-are written.
+The program defines the options and the meaning of their values.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from typing import Any, NamedTuple, Optional, Union
 from . import _native
 from ._errors import UsageError
 
-#: A list of names, such as schemes, or one text with commas.
+#: Names, such as schemes: a list, or one text with commas.
 Names = Union[str, Iterable[str]]
-#: A word of a command: a text, a path or a number.
-Word = Union[str, os.PathLike[str], int, float]
+#: Argument of a command: a text, a path or a number.
+Argument = Union[str, os.PathLike[str], int, float]
 
 
 class DefaultWorkload(str):
-    """The workload of a comparison that names none."""
+    """Type of the default workload."""
 
 
-#: Compared where neither a workload nor a program is named.
+#: Workload of a comparison without workload and program.
 DEFAULT_WORKLOAD = DefaultWorkload(_native.DEFAULT_WORKLOAD)
 
 
@@ -44,7 +43,7 @@ def _keywords() -> dict[str, Keyword]:
 
 
 def text(key: str, value: object) -> str:
-    """A value as the command line has it."""
+    """A value as on the command line."""
     value = _plain(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -63,7 +62,7 @@ def text(key: str, value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Python's value for a number or an array of NumPy's."""
+    """Converts numbers and arrays of NumPy to Python's."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -73,7 +72,7 @@ def _entry(name: str, value: object) -> str:
 
 
 def names(key: str, value: Optional[Names]) -> Optional[str]:
-    """A list of names as the command line has it."""
+    """A list of names as on the command line."""
     if value is None:
         return None
     if not isinstance(value, (str, Iterable)) or isinstance(value, bytes):
@@ -87,7 +86,7 @@ def names(key: str, value: Optional[Names]) -> Optional[str]:
     return ",".join(given)
 
 
-def words(key: str, value: Iterable[Word]) -> list[str]:
+def command(key: str, value: Iterable[Argument]) -> list[str]:
     """A program and its arguments."""
     example = f"{key}=['ls', '-l']"
     if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
@@ -105,7 +104,7 @@ def words(key: str, value: Iterable[Word]) -> list[str]:
 
 
 def whole(key: str, value: object, least: int, most: Optional[int] = None) -> int:
-    """A whole number."""
+    """A whole number in a range."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
         if not isinstance(value, bool) and least <= number and (most is None or number <= most):
@@ -117,13 +116,13 @@ def whole(key: str, value: object, least: int, most: Optional[int] = None) -> in
 
 
 def check_progress(progress: object) -> None:
-    """Refuses what cannot be called with what is done, and of how much."""
+    """Checks that ``progress`` can be called."""
     if progress is not None and not callable(progress):
         raise UsageError(f"progress: expected a function of what is done and of how much, not {progress!r}")
 
 
 class Compared(NamedTuple):
-    """What is compared: everything as text."""
+    """Arguments of a comparison, as texts."""
 
     workload: Optional[str]
     schemes: Optional[str]
@@ -134,13 +133,13 @@ class Compared(NamedTuple):
     set: list[tuple[str, str]]
 
 
-#: Arguments of a comparison that are no options of a run.
+#: Arguments of a comparison that are not options of a run.
 OWN = ("workload", "schemes", "program", "counters", "guest", "host", "seeds", "set")
 
 
 def options(given: Mapping[str, object], own: Iterable[str]) -> list[tuple[str, str]]:
-    """Options of a run as pairs of texts. Whatever is called otherwise is refused; ``own`` are other
-    arguments that the caller has."""
+    """Options of a run as pairs of texts. Unknown keywords are errors, which also suggest the caller's other
+    arguments, ``own``."""
     known = _keywords()
     pairs = []
     for key, value in given.items():
@@ -156,7 +155,7 @@ def options(given: Mapping[str, object], own: Iterable[str]) -> list[tuple[str, 
 
 
 def _option(key: str, form: str, value: object) -> str:
-    """The value of an option of this form."""
+    """Text of an option's value."""
     if isinstance(value, (list, tuple)) and "," not in form and "+" not in form:
         raise UsageError(f"{key}: expected one value, not a list; perforate.sweep compares several values")
     if form == "SIZE" and isinstance(value, numbers.Real):
@@ -165,7 +164,7 @@ def _option(key: str, form: str, value: object) -> str:
 
 
 def unknown(key: object, known: Iterable[str]) -> str:
-    """A sentence about a key that there is not."""
+    """Sentence about an unknown key."""
     return _native.unknown(str(key), list(known))
 
 
@@ -174,7 +173,7 @@ _SETTINGS = '{"tlb.l2.entries": 3072}'
 
 
 def settings(given: Optional[Mapping[str, object]]) -> list[tuple[str, str]]:
-    """Other values for keys of the machine. Keys may be dicts in dicts."""
+    """Overrides of machine keys, which may be nested dicts."""
     return list(_settings("set", {} if given is None else given, "").items())
 
 
@@ -195,7 +194,7 @@ def _settings(name: str, given: Mapping[str, object], prefix: str) -> dict[str, 
 
 
 def machine(given: Mapping[str, object]) -> tuple[str, dict[str, str]]:
-    """The machine that a dict describes: the one that it is based on, and other values for its keys."""
+    """Base and overrides of the machine that a dict describes."""
     base = given.get("base")
     if not isinstance(base, (str, os.PathLike)):
         example = '{"base": "ice-lake-sp", "tlb.l2.entries": 4096}'
@@ -213,7 +212,7 @@ def compared(
     set: Optional[Mapping[str, object]] = None,
     **given: Any,
 ) -> Compared:
-    """What is compared, as texts."""
+    """Arguments of a comparison, as texts."""
     changed = dict(settings(set))
     if isinstance(given.get("machine"), Mapping):
         given["machine"], of_machine = machine(given["machine"])

@@ -17,9 +17,9 @@ from typing import Any, Optional, Protocol, runtime_checkable
 
 from ._local import WorkerDied, receive, send
 
-#: Seconds between two looks at what jobs wrote.
-_LOOK = 0.5
-#: Most jobs of an array where nothing is said; Slurm allows a thousand as it is delivered.
+#: Seconds between two checks of the jobs' output.
+_CHECK_PERIOD = 0.5
+#: Default maximum of jobs in an array; Slurm's default limit is a thousand.
 _JOBS = 100
 
 
@@ -33,15 +33,15 @@ class Submitter(Protocol):
         """Submits a job."""
 
     def batch(self) -> AbstractContextManager[None]:
-        """What is submitted within becomes one array."""
+        """Context in which submitted jobs become one array."""
 
 
 class NotBegun(WorkerDied):
-    """A job ended before it came to this call, but not before it came to any."""
+    """A job ended before this call, but after others of its calls."""
 
 
 class _Task:
-    """Something to be called, and where its result goes."""
+    """A call, and the future of its result."""
 
     def __init__(self, call: tuple[Any, ...]) -> None:
         self.call = call
@@ -49,7 +49,7 @@ class _Task:
 
 
 class JobArrays(Executor):
-    """Packs what was submitted into so many jobs at most once :meth:`flush` is called."""
+    """Packs submitted calls into a limited number of jobs when :meth:`flush` is called."""
 
     def __init__(self, submitter: Submitter, jobs: Optional[int] = None) -> None:
         self._submitter = submitter
@@ -76,7 +76,7 @@ class JobArrays(Executor):
         if not tasks:
             return
         count = min(self._jobs, len(tasks))
-        # In turn, as the longest calls come first.
+        # Round robin, as the longest calls come first.
         packs = [_Pack(self._submitter, dict(list(tasks.items())[number::count])) for number in range(count)]
         with self._submitter.batch():
             for pack in packs:
@@ -85,7 +85,7 @@ class JobArrays(Executor):
             self._packs += packs
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Stops listening. Jobs that are under way go on."""
+        """Stops waiting for results. Running jobs continue."""
         self._is_over.set()
 
     def kill(self) -> None:
@@ -97,12 +97,12 @@ class JobArrays(Executor):
             self._packs = []
 
     def _listen(self) -> None:
-        while not self._is_over.wait(_LOOK):
+        while not self._is_over.wait(_CHECK_PERIOD):
             with self._lock:
                 packs = list(self._packs)
-            heard = [pack for pack in packs if not pack.listen()]
+            running = [pack for pack in packs if not pack.listen()]
             with self._lock:
-                self._packs = [pack for pack in self._packs if pack in heard or pack not in packs]
+                self._packs = [pack for pack in self._packs if pack in running or pack not in packs]
 
 
 class _Pack:
@@ -111,7 +111,7 @@ class _Pack:
     def __init__(self, submitter: Submitter, tasks: dict[int, _Task]) -> None:
         self._submitter = submitter
         self._tasks = tasks
-        # Names of folders have the job's number where submitit has %j.
+        # submitit replaces %j in names of folders by the number of the job.
         folder = Path(str(submitter.folder).split("%", 1)[0])
         folder.mkdir(parents=True, exist_ok=True)
         self._file = folder / f"perforate-{uuid.uuid4().hex}.answers"
@@ -126,8 +126,8 @@ class _Pack:
         self._job = self._submitter.submit(work_off, str(self._file), calls)
 
     def listen(self) -> bool:
-        """Passes on what the job wrote, and says whether nothing more will come."""
-        # What a job wrote before it ended is there at the look after that.
+        """Passes on new output of the job, and returns True if the job has ended."""
+        # Output that a job wrote before its end is complete at the next check.
         ended, self._has_ended = self._has_ended, self._job.done()
         found, self._read_to = _read(self._file, self._read_to)
         for place, answer in found:
@@ -144,24 +144,24 @@ class _Pack:
         return not self._tasks
 
     def _give_up(self) -> None:
-        """The job ended in the middle of its work."""
+        """Handles the end of a job that has unfinished calls."""
         log = (self._job.stderr() or "").strip().splitlines()
         text = f"job {self._job.job_id} ended in the middle of its work" + (f": {log[-1]}" if log else "")
         for place, task in self._tasks.items():
-            # It died of what it was doing; where that cannot be told, of anything.
+            # The running call failed; if none is known to run, any may be to blame.
             is_spared = self._begun and place not in self._begun
             task.future.set_exception(NotBegun(text) if is_spared else WorkerDied(text))
         self._tasks = {}
 
     def cancel(self) -> None:
-        """Cancels the job if something is left to do."""
+        """Cancels the job if it has unfinished calls."""
         if self._tasks:
             self._job.cancel(check=False)
             self._file.unlink(missing_ok=True)
 
 
 def _read(file: Path, start: int) -> tuple[list[tuple[int, Optional[tuple[bool, Any]]]], int]:
-    """What is in the file from there on, and where it ends: what is half written is not read."""
+    """Complete records of a file from an offset, and the offset after them."""
     found = []
     try:
         with file.open("rb") as stream:
@@ -177,7 +177,7 @@ def _read(file: Path, start: int) -> tuple[list[tuple[int, Optional[tuple[bool, 
 
 
 def work_off(file: str, calls: Sequence[tuple[int, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]]) -> None:
-    """What a job does: one call after the other. If it is begun again, it goes on where it was."""
+    """Runs the calls of a job in order. A restarted job continues where it stopped."""
     found, end = _read(Path(file), 0)
     done = {place for place, answer in found if answer is not None}
     with open(file, "ab") as stream:

@@ -7,9 +7,9 @@ import sys
 
 
 def main() -> int:
-    """Carries out the command in ``sys.argv`` as the program does."""
+    """Runs the command in ``sys.argv``."""
     from . import _native
 
-    # Ctrl-C ends the program at once, as it does where no interpreter is around it.
+    # Ctrl-C ends the program at once, as it does outside an interpreter.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _native.main(["perforate", *sys.argv[1:]])

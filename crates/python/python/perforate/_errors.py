@@ -1,10 +1,10 @@
-"""What can go wrong."""
+"""Exceptions."""
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """Any failure of Perforate. Its text is that of the command line."""
+    """Base class. The text is that of the command line."""
 
 
 class UsageError(Error, ValueError):
@@ -20,16 +20,16 @@ class TraceError(RunError):
 
 
 class SweepError(RunError):
-    """Points of a sweep failed. All others are done, and kept where the sweep has a folder."""
+    """Points of a sweep failed. All others are done, and are kept if the sweep has a folder."""
 
     def __init__(self, text: str, failures: dict[int, BaseException]) -> None:
         super().__init__(text)
-        #: The exception of each point that failed, by the point's place.
+        #: The exception of each failed point, by its index.
         self.failures = failures
 
 
 class MissingPackageError(Error, ImportError):
-    """A package that only this needs is not installed."""
+    """An optional package is not installed."""
 
 
 class InternalError(Error, RuntimeError):

@@ -7,7 +7,7 @@ import numbers
 from dataclasses import dataclass
 from typing import NoReturn, Optional, Union
 
-#: Said where arithmetic needs to know how two estimates depend on each other.
+#: Error for arithmetic that depends on the correlation of two estimates.
 _PAIRED = (
     "two estimates have no {} with an interval, as both are measured on the same parts of one program; "
     'for speeds use found["perforated"].speed_over("thp"), for the figures alone .value'
@@ -26,20 +26,20 @@ class Estimate:
 
     #: The figure.
     value: float
-    #: Half the interval's width; None if there is nothing to estimate an interval from.
+    #: Half the interval's width; None if there is no interval.
     half_width: Optional[float] = None
 
-    # NumPy's numbers leave arithmetic to this class.
+    # Lets this class handle arithmetic with NumPy's numbers.
     __array_ufunc__ = None
 
     @property
     def low(self) -> Optional[float]:
-        """Lower end of the interval; None where there is none."""
+        """Lower end of the interval; None if there is no interval."""
         return None if self.half_width is None else self.value - self.half_width
 
     @property
     def high(self) -> Optional[float]:
-        """Upper end of the interval; None where there is none."""
+        """Upper end of the interval; None if there is no interval."""
         return None if self.half_width is None else self.value + self.half_width
 
     def __float__(self) -> float:
@@ -118,12 +118,12 @@ class Estimate:
 
 
 def _number(value: object, result: str) -> Optional[float]:
-    """A number as one to calculate with; None for anything that is none."""
+    """A number for arithmetic; None for other types."""
     if isinstance(value, Estimate):
         raise TypeError(_PAIRED.format(result))
     return float(value) if isinstance(value, numbers.Real) else None
 
 
 def _figure(value: object) -> Optional[float]:
-    """A number, or an estimate's figure, as one to compare with; None for anything else."""
+    """A number, or the figure of an estimate, for comparison; None for other types."""
     return float(value) if isinstance(value, (Estimate, numbers.Real)) else None

@@ -1,4 +1,4 @@
-"""Experiment files: sweeps whose points are kept where the command line keeps them."""
+"""Sweeps over experiment files. Points are stored where the command line stores them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from . import _native
 from ._errors import SweepError, UsageError
 from ._json_lines import objects_of
 from ._packages import package
-from ._runs import Told
+from ._runs import CommandOutput
 from ._work import Call, Work
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
-#: Options of the command line that a sweep has others for.
+#: Options of the command line, and what replaces them in a sweep.
 _OTHERS = {"shard": "perforate experiment run --shard", "jobs": "workers"}
 
 
-class ExperimentResults(Told):
-    """The records of an experiment: what it is, values of its curves, and verdicts on its claims."""
+class ExperimentResults(CommandOutput):
+    """Records of an experiment: description, values of its curves, and verdicts on its claims."""
 
     def __init__(self, lines: str, text: str) -> None:
         super().__init__(objects_of(lines), text)
-        #: The records as results.jsonl has them, a line each.
+        #: The records as lines of results.jsonl.
         self.lines = lines
 
     @property
@@ -65,7 +65,7 @@ def sweep_experiment(
     progress: Optional[Callable[[int, int], object]],
     options: Mapping[str, object],
 ) -> ExperimentResults:
-    """Measures what is missing of an experiment, and writes what ``perforate experiment run`` does."""
+    """Measures the missing points of an experiment, and writes the files of ``perforate experiment run``."""
     folder = None if out is None else os.fspath(out)
     planned = _native.PlannedExperiment(os.fspath(experiment), _pairs(options), folder)
     missing = planned.missing()

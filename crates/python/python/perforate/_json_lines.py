@@ -1,4 +1,4 @@
-"""JSON objects, a line each."""
+"""JSON Lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines that are not empty. Only line feeds end one: JSON may have other separators in its texts."""
+    """Lines that are not empty. Only line feeds end a line: texts in JSON may contain other separators."""
     return [line for line in text.split("\n") if line.strip()]
 
 

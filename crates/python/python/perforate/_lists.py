@@ -1,4 +1,4 @@
-"""What there is: options, schemes, workloads, machines, counters, as the program registers them."""
+"""Lists of options, schemes, workloads, machines and counters."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ class Option(NamedTuple):
 
     #: The keyword.
     name: str
-    #: The form of its values.
+    #: Form of the values.
     form: str
-    #: The value where none is given.
+    #: Default value.
     default: str
-    #: Its meaning.
+    #: Meaning.
     meaning: str
 
 
 class Counter(NamedTuple):
     """A figure in results."""
 
-    #: Its id.
+    #: Id.
     name: str
-    #: What it counts.
+    #: Unit.
     unit: str
-    #: The heading that it stands under.
+    #: Heading in lists.
     group: str
-    #: What it is.
+    #: Meaning.
     meaning: str
 
 
@@ -44,15 +44,15 @@ def counters() -> dict[str, Counter]:
 
 
 def schemes() -> dict[str, str]:
-    """All schemes by name, with a line on each."""
+    """Descriptions of all schemes, by name."""
     return dict(_native.schemes())
 
 
 def workloads() -> dict[str, str]:
-    """All workloads by name, with a line on each, and the bundled traces with their paths."""
+    """Descriptions of all workloads, and paths of the bundled traces, by name."""
     return dict(_native.workloads())
 
 
 def machines() -> dict[str, str]:
-    """The bundled machines by name, with a line on each."""
+    """Descriptions of the bundled machines, by name."""
     return dict(_native.machines())

@@ -1,4 +1,4 @@
-"""Processes on this computer as an executor. One that dies costs only what it was doing.
+"""Executor with processes on this computer. The death of a process affects only its current call.
 
 ``ProcessPoolExecutor`` gives up all of its work when one of its processes dies, and has scripts protect
 their main module; this has neither.
@@ -19,7 +19,7 @@ from typing import IO, Any, Optional
 
 from ._errors import RunError
 
-#: Length of what follows, in bytes.
+#: Length of a message in bytes.
 _LENGTH = struct.Struct("<Q")
 
 
@@ -35,7 +35,7 @@ def send(stream: IO[bytes], value: object) -> None:
 
 
 def receive(stream: IO[bytes]) -> Any:
-    """Receives a value; ``EOFError`` where the other end has gone."""
+    """Receives a value; ``EOFError`` if the other end is closed."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
@@ -47,7 +47,7 @@ def receive(stream: IO[bytes]) -> Any:
 
 
 class _Task:
-    """Something to be called, and where its result goes."""
+    """A call, and the future of its result."""
 
     def __init__(self, future: Future[Any], call: tuple[Any, ...]) -> None:
         self.future = future
@@ -55,7 +55,7 @@ class _Task:
 
 
 class LocalProcesses(Executor):
-    """So many processes on this computer; as many as it has processors where no number is given."""
+    """A number of processes on this computer, by default one for each processor."""
 
     def __init__(self, workers: Optional[int] = None) -> None:
         self._tasks: queue.SimpleQueue[Optional[_Task]] = queue.SimpleQueue()
@@ -68,8 +68,7 @@ class LocalProcesses(Executor):
             thread.start()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Calls a function, which the process must be able to import, in the next process that is
-        free."""
+        """Calls a function in the next free process, which must be able to import it."""
         with self._lock:
             if self._is_over:
                 raise RuntimeError("the executor was shut down")
@@ -78,7 +77,7 @@ class LocalProcesses(Executor):
             return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends the processes once they have done what was submitted, or what they are doing."""
+        """Ends the processes after all submitted calls, or with ``cancel_futures`` after the current ones."""
         with self._lock:
             is_first, self._is_over = not self._is_over, True
         if cancel_futures:
@@ -98,14 +97,14 @@ class LocalProcesses(Executor):
                 thread.join()
 
     def kill(self) -> None:
-        """Ends the processes at once, whatever they are doing."""
+        """Kills the processes."""
         self.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             for process in self._processes:
                 process.kill()
 
     def _serve(self) -> None:
-        """Hands tasks to one process after the other."""
+        """Runs tasks in a process, which is replaced if it dies."""
         process: Optional[subprocess.Popen[bytes]] = None
         while (task := self._tasks.get()) is not None:
             if not task.future.set_running_or_notify_cancel():
@@ -136,7 +135,7 @@ class LocalProcesses(Executor):
             raise WorkerDied(f"a process {how} in the middle of its work") from error
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # It finds what this process finds, and is spared this terminal's Ctrl-C.
+        # The process has the same import path, and does not get Ctrl-C of this terminal.
         paths = os.pathsep.join(path for path in sys.path if path)
         process = subprocess.Popen(
             [sys.executable, "-m", "perforate._worker"],
@@ -154,7 +153,7 @@ class LocalProcesses(Executor):
             return
         with self._lock:
             self._processes.discard(process)
-        # It ends when there is nobody to read from.
+        # The process ends when its input is closed.
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 try:

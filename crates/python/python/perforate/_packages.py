@@ -1,4 +1,4 @@
-"""Packages that only some things need."""
+"""Optional packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ._errors import MissingPackageError
 
 
 def package(name: str, what: str) -> Any:
-    """A package, or an error that names it."""
+    """Imports a package, or raises an error that names it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

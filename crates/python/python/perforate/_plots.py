@@ -1,4 +1,4 @@
-"""Pictures of comparisons and sweeps."""
+"""Charts of comparisons and sweeps."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Panel(NamedTuple):
     """One figure of every scheme."""
 
     title: str
-    #: How a value is written.
+    #: Format of a value.
     form: str
     #: Value and half the width of its interval.
     values: Sequence[tuple[float, float]]
 
 
 def panels(comparison: Comparison, counter: Optional[str]) -> list[Panel]:
-    """What is drawn of a comparison."""
+    """Data of a comparison's chart."""
     schemes = list(comparison)
     if counter is not None:
         return [Panel(counter, "{:,.4g}", [(scheme[counter], 0.0) for scheme in schemes])]
@@ -50,7 +50,7 @@ def _pair(estimate: Optional[Estimate], scale: float = 1.0) -> tuple[float, floa
 
 
 def title(comparison: Comparison) -> str:
-    """What a picture of a comparison is called."""
+    """Title of a comparison's chart."""
     first = comparison.runs[0]
     return f"{first.workload} on {first.machine}"
 
@@ -112,7 +112,7 @@ def _bars(alt: Any, schemes: Sequence[Scheme], panel: Panel) -> Any:
 
 
 def curves(sweep: Sweep, x: Optional[str], y: str) -> tuple[str, dict[str, list[tuple[Any, float]]], Mapping[str, str]]:
-    """What is drawn of a sweep: the key along x, a curve of pairs for each scheme, and the colours."""
+    """Data of a sweep's chart: key of the x axis, curve of each scheme, colours."""
     keys = sweep.varied
     along = x if x is not None else keys[0] if keys else "point"
     others = [key for key in keys if key != along]
@@ -138,7 +138,7 @@ def _value(scheme: Scheme, y: str) -> Optional[float]:
 
 
 def heading(y: str) -> str:
-    """What stands beside an axis."""
+    """Label of an axis."""
     headings = {
         "speed": "speed ÷ 4KB",
         "saving": "free translation saves (share of time)",
@@ -148,13 +148,13 @@ def heading(y: str) -> str:
     return headings.get(y, y.replace("_", " "))
 
 
-#: Greatest odd factor of a number that is written with units of 1024, as reports have it.
+#: Greatest odd factor of a number that is written with units of 1024, as in reports.
 _GREATEST_ODD = 15
-#: Curves this close, as a share of the picture's height, lie on each other.
+#: Distance below which curves overlap, as a share of the chart's height.
 _SAME_PLACE = 0.005
-#: Letters of names that have room beside each other below a picture.
+#: Number of letters of names that fit beside each other below a chart.
 _MOST_LETTERS = 48
-#: Length in points of a dash and a gap together, of curves that lie on each other.
+#: Length of a dash and a gap together, for overlapping curves, in points.
 _GAPS = 9.0
 
 
@@ -178,9 +178,9 @@ def tick_text(number: float, binary: bool) -> str:
 
 
 def coinciding(curves: Mapping[str, Sequence[tuple[Any, float]]]) -> list[list[str]]:
-    """Names of curves that lie on each other: nobody can see more than one of them."""
+    """Names of overlapping curves, of which only one would be visible."""
     values = [value for pairs in curves.values() for _, value in pairs]
-    # As the axis begins at 0 unless a value is negative.
+    # The axis begins at 0 unless a value is negative.
     height = max([0.0, *values]) - min([0.0, *values])
     groups: list[list[str]] = []
     for name, pairs in curves.items():
@@ -199,7 +199,7 @@ def coinciding(curves: Mapping[str, Sequence[tuple[Any, float]]]) -> list[list[s
 
 
 def _thin(figure: matplotlib.figure.Figure, axis: Any) -> None:
-    """Takes away labels along x that would touch the one before."""
+    """Removes labels of the x axis that would touch the label before."""
     figure.draw_without_rendering()
     end = float("-inf")
     for label in axis.get_xticklabels():
@@ -236,7 +236,7 @@ def plot_sweep(sweep: Sweep, x: Optional[str], y: str) -> matplotlib.figure.Figu
             color=colours[name],
             label=name,
             linestyle=gaps.get(name, "-"),
-            # A point on the edge is whole.
+            # Points on the edge are not clipped.
             clip_on=False,
             zorder=3,
         )
@@ -259,7 +259,7 @@ def plot_sweep(sweep: Sweep, x: Optional[str], y: str) -> matplotlib.figure.Figu
     axis.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     names = {str(at) for pairs in found.values() for at, _ in pairs}
     if not is_number and sum(len(name) for name in names) > _MOST_LETTERS:
-        # Names that have no room beside each other lean.
+        # Names that do not fit beside each other are rotated.
         for label in axis.get_xticklabels():
             label.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
     figure.tight_layout()

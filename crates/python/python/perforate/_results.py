@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-#: What a run is, in tables before its counters.
+#: Columns that identify a run, before its counters.
 KEYS = ("ipc", "workload", "machine", "guest", "host", "seed", "instructions", "cycles")
 #: Figures of a scheme that have an interval, in the order of tables.
 ESTIMATES = ("speed", "saving", "translation_share")
-#: Where a reader finds the notes that are only counted.
+#: Place of the notes that are only counted.
 _REST = "run.notes has them"
 
 
@@ -67,40 +67,40 @@ class Run:
 
     @property
     def cycles(self) -> Optional[int]:
-        """Cycles they took; None of a functional run."""
+        """Cycles of these instructions; None for a functional run."""
         cycles: Optional[int] = self._record.get("cycles")
         return cycles
 
     @property
     def ipc(self) -> Optional[float]:
-        """Instructions per cycle; None of a functional run."""
+        """Instructions per cycle; None for a functional run."""
         ipc: Optional[float] = self._record.get("ipc")
         return ipc
 
     @property
     def counters(self) -> Mapping[str, float]:
-        """All figures by id; :func:`perforate.counters` says what they are."""
+        """All figures by id; :func:`perforate.counters` describes them."""
         return MappingProxyType(self._record.get("counters", {}))
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a reader must know to judge the figures."""
+        """Notes needed to interpret the figures."""
         return list(self._record.get("notes", ()))
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """Everything that the run was made from."""
+        """Configuration of the run."""
         return MappingProxyType(self._record.get("config", {}))
 
     def __getitem__(self, counter: str) -> float:
         return _counter(self.counters, counter)
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as a results file has it."""
+        """The run as in a results file."""
         return copy.deepcopy(self._record)
 
     def row(self) -> dict[str, Any]:
-        """The run as a row of a table: what it is, then its counters."""
+        """The run as a row of a table: identity, then counters."""
         return {"scheme": self.scheme, **{key: self._record.get(key) for key in KEYS}, **self.counters}
 
     def __eq__(self, other: object) -> bool:
@@ -128,7 +128,7 @@ class Run:
 
 
 def notes_html(notes: Iterable[str]) -> str:
-    """Notes as pieces of HTML."""
+    """Notes as HTML."""
     return "".join(f"<p><small>note: {html.escape(note)}</small></p>" for note in notes)
 
 
@@ -155,14 +155,14 @@ class Scheme:
     def __init__(self, name: str, runs: Sequence[Run], summary: Mapping[str, Any], lines: str) -> None:
         #: Name of the scheme.
         self.name = name
-        #: Its runs, in order of the seeds.
+        #: Runs, in order of the seeds.
         self.runs = runs
         self._summary = summary
         self._lines = lines
 
     @property
     def ipc(self) -> Optional[float]:
-        """Instructions per cycle; None of functional runs."""
+        """Instructions per cycle; None for functional runs."""
         known = [run.ipc for run in self.runs if run.ipc is not None]
         return _median(known) if known else None
 
@@ -180,8 +180,7 @@ class Scheme:
 
     @property
     def speed(self) -> Optional[Estimate]:
-        """How many times as fast as with 4KB pages, or as the first scheme where these are not there;
-        None of functional runs."""
+        """Speed relative to 4KB pages, or to the first scheme if there are none; None for functional runs."""
         return _estimate(self._summary["speed"])
 
     @property
@@ -193,12 +192,12 @@ class Scheme:
 
     @property
     def translation_share(self) -> Optional[Estimate]:
-        """Share of the time waiting for address translation, 0–1; None of functional runs."""
+        """Share of the time waiting for address translation, 0–1; None for functional runs."""
         return _estimate(self._summary["translation_share"])
 
     def speed_over(self, other: Union[str, Scheme]) -> Optional[Estimate]:
-        """How many times as fast as another scheme of the comparison. The interval is narrower than those
-        of two speeds, as both schemes are measured on the same parts of the program."""
+        """Speed relative to another scheme of the comparison. Its interval is narrower than those of two speeds,
+        as both schemes are measured on the same parts of the program."""
         name = other.name if isinstance(other, Scheme) else other
         known = dict.fromkeys(run.scheme for run in _runs(self._lines))
         if name not in known:
@@ -207,7 +206,7 @@ class Scheme:
 
     @property
     def colour(self) -> str:
-        """Its colour in all reports, ``#rrggbb``."""
+        """Colour in all reports, ``#rrggbb``."""
         return str(self._summary["colour"])
 
     def __getitem__(self, counter: str) -> float:
@@ -236,8 +235,7 @@ class Results:
     """Runs, in the order of a results file."""
 
     def __init__(self, lines: str, remarks: Sequence[str] = ()) -> None:
-        #: The results as a results file has them, a line each. The same inputs and seed give the same
-        #: bytes.
+        #: The results as lines of a results file. The same inputs and seed give the same bytes.
         self.lines = lines
         self._left_out = list(remarks)
 
@@ -248,9 +246,9 @@ class Results:
 
     @property
     def remarks(self) -> list[str]:
-        """Warnings and notes on all runs, each once, and pairs of schemes that cannot be. ``run.notes``
-        has those of a run."""
-        return [*_native.remarks(self.lines, _REST), *self._left_out]
+        """Warnings and notes on all runs, each once, and impossible pairs of schemes. ``run.notes`` has
+        those of a run."""
+        return [*_native.merged_notes(self.lines, _REST), *self._left_out]
 
     @functools.cached_property
     def _summaries(self) -> list[dict[str, Any]]:
@@ -270,8 +268,8 @@ class Results:
         return "\n".join(" ".join(one["answer"]) for one in self._summaries)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each run: the scheme, its figures with the ends of their intervals, what the run is,
-        then its counters."""
+        """A row for each run: scheme, figures with the ends of their intervals, identity of the run,
+        counters."""
         several = len(self._summaries) > 1
         pairs = zip(self._summaries, self.comparisons)
         return [
@@ -281,18 +279,18 @@ class Results:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Everything as plain data."""
         answers = [sentence for one in self._summaries for sentence in one["answer"]]
         return {"answer": answers, "remarks": self.remarks, "runs": [run.to_dict() for run in self.runs]}
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A row for each run, as :meth:`rows` has them; ``.attrs`` has the answer and the remarks."""
+        """The rows of :meth:`rows` as a data frame; ``.attrs`` has the answer and the remarks."""
         frame: pandas.DataFrame = package("pandas", "to_pandas").DataFrame(self.rows())
         frame.attrs.update(answer=self.answer, remarks=self.remarks)
         return frame
 
     def to_polars(self) -> polars.DataFrame:
-        """A row for each run, as :meth:`rows` has them."""
+        """The rows of :meth:`rows` as a data frame."""
         make = package("polars", "to_polars").DataFrame
         frame: polars.DataFrame = make(self.rows(), infer_schema_length=None)
         return frame
@@ -302,8 +300,7 @@ class Results:
         return _native.table(self.lines, arguments.whole("width", width, 1), all)
 
     def report(self, path: Optional[Union[str, os.PathLike[str]]] = None) -> str:
-        """The whole report as one HTML page that opens offline, also written to a file if one is
-        named."""
+        """The report as one HTML page that opens offline. It is written to a file if one is named."""
         page = _native.report_html(self.lines)
         if path is not None:
             if os.path.isdir(path):
@@ -340,7 +337,7 @@ class Results:
 
 
 def columns() -> int:
-    """Characters of a line: those of the terminal, or 100 where there is none."""
+    """Width of the terminal, or 100 without a terminal."""
     return min(max(shutil.get_terminal_size((100, 24)).columns, 40), 240)
 
 
@@ -366,12 +363,12 @@ class Comparison(Results):
 
     @property
     def reference(self) -> str:
-        """The scheme that speeds are relative to, as tables call it."""
+        """Name of the scheme that speeds are relative to."""
         return str(self._summary["reference"])
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each run: the scheme, its figures with the ends of their intervals, what the run is,
-        then its counters. Speeds are relative to :attr:`reference`, with the same seed."""
+        """A row for each run: scheme, figures with the ends of their intervals, identity of the run,
+        counters. Speeds are relative to :attr:`reference`, with the same seed."""
         if len(self._summaries) > 1:
             return super().rows()
         lines: dict[int, str] = {}
@@ -405,7 +402,7 @@ class Comparison(Results):
         return plot(self, counter)
 
     def chart(self, counter: Optional[str] = None) -> altair.TopLevelMixin:
-        """The same by altair."""
+        """Like :meth:`plot`, by altair."""
         from ._plots import chart
 
         return chart(self, counter)
@@ -422,7 +419,7 @@ def _row(run: Run, summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_folder(key: str, folder: Union[str, os.PathLike[str]]) -> Path:
-    """A folder that is there or can be made."""
+    """A folder that exists or can be created."""
     if not isinstance(folder, (str, os.PathLike)):
         raise UsageError(f"{key}: expected the path of a folder, not {folder!r}")
     path = Path(folder)
@@ -432,7 +429,7 @@ def check_folder(key: str, folder: Union[str, os.PathLike[str]]) -> Path:
 
 
 def make_folder(folder: Union[str, os.PathLike[str]]) -> Path:
-    """A folder, which is made if it is not there."""
+    """A folder, created if missing."""
     path = check_folder("folder", folder)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -442,7 +439,7 @@ def make_folder(folder: Union[str, os.PathLike[str]]) -> Path:
 
 
 def write_whole(files: Mapping[Path, str]) -> None:
-    """Writes files that belong together, each whole: all of them or none."""
+    """Writes several files, all of them or none."""
     _native.write_texts([(str(path), text) for path, text in files.items()])
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: A trace, or the name of a workload with its parameters, a bundled trace or a file.
 Workload = Union[str, os.PathLike[str], Trace]
-#: Hears what is done, and of how much where that is known.
+#: Called with the amount done, and the total or None.
 Progress = Callable[[int, Optional[int]], object]
 Path = Union[str, os.PathLike[str]]
 
@@ -32,7 +32,7 @@ def compare(
     workload: Workload = arguments.DEFAULT_WORKLOAD,
     schemes: Optional[arguments.Names] = None,
     *,
-    program: Optional[Sequence[arguments.Word]] = None,
+    program: Optional[Sequence[arguments.Argument]] = None,
     counters: bool = False,
     guest: Optional[arguments.Names] = None,
     host: Optional[arguments.Names] = None,
@@ -59,7 +59,7 @@ def compare(
     are the command line's options, with underscores.
     """
     asked = arguments.compared(workload, schemes, guest, host, seeds, set, **options)
-    command = None if program is None else arguments.words("program", program)
+    command = None if program is None else arguments.command("program", program)
     if command is not None and not isinstance(workload, arguments.DefaultWorkload):
         raise UsageError(f"compare takes a workload or a program, not both: {asked.workload} and {command[0]}")
     if not isinstance(counters, bool):
@@ -90,23 +90,23 @@ def run(
 
 
 def _one_scheme(scheme: object) -> str:
-    """A name that is one scheme's, if any's."""
+    """Checks the name of one scheme."""
     if not isinstance(scheme, str) or not scheme or "," in scheme or scheme == "all":
         raise UsageError(f"scheme: expected one name such as '4k', not {scheme!r}; compare takes several")
     return scheme
 
 
-class Told:
-    """What a command found: data, and the text that it prints."""
+class CommandOutput:
+    """Output of a command: data, and the text that the command line prints."""
 
     def __init__(self, data: Any, text: str) -> None:
-        #: All of it as plain data.
+        #: Everything as plain data.
         self.data = data
-        #: What the command line prints.
+        #: Text that the command line prints.
         self.text = text
 
     def to_dict(self) -> Any:
-        """All of it as plain data."""
+        """Everything as plain data."""
         return self.data
 
     def __getitem__(self, key: Any) -> Any:
@@ -126,14 +126,14 @@ def explain(
     scheme: str = "perforated",
     set: Optional[Mapping[str, object]] = None,
     **options: Unpack[Options],
-) -> Told:
-    """Shows the translations of virtual addresses step by step, as ``perforate explain`` does; telling
-    addresses are chosen where none are named."""
-    wanted = list(_addresses(addresses))
+) -> CommandOutput:
+    """Shows the translations of virtual addresses step by step, as ``perforate explain`` does; without
+    addresses, some are chosen that show different cases."""
+    numbers = list(_addresses(addresses))
     name = _one_scheme(scheme)
     asked = arguments.compared(workload, name, set=set, **options)
-    found, text = _native.explain(wanted, asked.workload or "", name, asked.options, asked.set)
-    return Told(json.loads(found), text)
+    found, text = _native.explain(numbers, asked.workload or "", name, asked.options, asked.set)
+    return CommandOutput(json.loads(found), text)
 
 
 def _addresses(given: Union[int, Iterable[int]]) -> Iterator[int]:
@@ -149,12 +149,12 @@ def _addresses(given: Union[int, Iterable[int]]) -> Iterator[int]:
         yield number
 
 
-class Recording(Told):
+class Recording(CommandOutput):
     """A recorded program."""
 
     @property
     def path(self) -> str:
-        """The file."""
+        """Path of the file."""
         return str(self.data["path"])
 
     @property
@@ -164,7 +164,7 @@ class Recording(Told):
 
 
 def record(
-    program: Sequence[arguments.Word],
+    program: Sequence[arguments.Argument],
     output: Path,
     *,
     progress: Optional[Progress] = None,
@@ -172,8 +172,9 @@ def record(
 ) -> Recording:
     """Records a program and its arguments into a trace, as ``perforate record`` does; its options are
     keywords (``sample="10M/1G"``). Ctrl-C ends the program, and no trace is kept."""
-    words = arguments.words("program", program)
-    found, text = _carry_out(["record"], {"output": output, **options}, ["--", *words], progress)
+    command = arguments.command("program", program)
+    arguments.check_progress(progress)
+    found, text = _native.record(command, _pairs({"output": output, **options}), progress)
     return Recording(json.loads(found), text)
 
 
@@ -183,52 +184,46 @@ def snapshot(
     file: Optional[Path] = None,
     progress: Optional[Progress] = None,
     **options: Any,
-) -> Told:
+) -> CommandOutput:
     """The memory of this machine, or of a process, or of a stored snapshot, as ``perforate snapshot``
     shows it. ``output`` keeps a snapshot for ``compare(memory_from=…)``."""
     if process is not None and file is not None:
         raise UsageError("snapshot takes a process or a file, not both")
-    if process is not None:
-        pid = arguments.whole("process", process, 1)
-        found = _carry_out(["snapshot", "process"], options, [str(pid)], progress)
-    elif file is not None:
-        found = _carry_out(["snapshot", "show"], options, [os.fspath(file)], progress)
-    else:
-        found = _carry_out(["snapshot", "host"], options, [], progress)
-    return Told(json.loads(found[0]), found[1])
+    pid = None if process is None else str(arguments.whole("process", process, 1))
+    path = None if file is None else os.fspath(file)
+    arguments.check_progress(progress)
+    found, text = _native.snapshot(pid, path, _pairs(options), progress)
+    return CommandOutput(json.loads(found), text)
 
 
-def calibrate(*, progress: Optional[Progress] = None, **options: Any) -> Told:
+def calibrate(*, progress: Optional[Progress] = None, **options: Any) -> CommandOutput:
     """Measures this machine, and writes a machine file to predict with, as ``perforate calibrate`` does;
     a record for each quantity and each check."""
-    found, text = _carry_out(["calibrate"], options, [], progress)
-    return Told(objects_of(found), text)
+    arguments.check_progress(progress)
+    found, text = _native.calibrate(_pairs(options), progress)
+    return CommandOutput(objects_of(found), text)
 
 
 def validate(
-    program: Optional[Sequence[arguments.Word]] = None,
+    program: Optional[Sequence[arguments.Argument]] = None,
     *,
     progress: Optional[Progress] = None,
     **options: Any,
-) -> Told:
+) -> CommandOutput:
     """Measures this machine with and without large pages, and compares with what is predicted, as
     ``perforate validate`` does; a record for each row and one for all."""
-    words = ["--", *arguments.words("program", program)] if program is not None else []
-    found, text = _carry_out(["validate"], options, words, progress)
-    return Told(objects_of(found), text)
-
-
-def _carry_out(
-    command: Sequence[str],
-    options: Mapping[str, object],
-    rest: Sequence[str],
-    progress: Optional[Progress],
-) -> tuple[str, str]:
+    command = [] if program is None else arguments.command("program", program)
     arguments.check_progress(progress)
+    found, text = _native.validate(command, _pairs(options), progress)
+    return CommandOutput(objects_of(found), text)
+
+
+def _pairs(options: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Options of a command as texts."""
     pairs = []
     for key, value in options.items():
-        # An option that may be given several times has a list.
+        # Options that can be repeated have a list.
         for one in value if isinstance(value, (list, tuple)) else [value]:
             if one is not None:
                 pairs.append((key, arguments.text(key, one)))
-    return _native.carry_out(command, pairs, rest, progress)
+    return pairs

@@ -22,7 +22,7 @@ class Options(TypedDict, total=False):
 
 
 def text() -> str:
-    """The file."""
+    """Text of the file."""
     lines = [f"    {option.name}: {_type(option.form)}" for option in _lists.options().values()]
     return HEAD + "\n".join(lines) + "\n"
 

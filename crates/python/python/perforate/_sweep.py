@@ -1,4 +1,4 @@
-"""Many comparisons: a grid of options, a list of points, or an experiment's."""
+"""Sweeps: comparisons for a grid of options, a list of points, or an experiment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import altair
     import matplotlib.figure
 
-#: What is varied: values by key, every one with every other, or points as they are.
+#: Values by key, of which all combinations are compared, or a list of points.
 Grid = Union[Mapping[str, Any], Iterable[Mapping[str, Any]]]
 
 
@@ -36,7 +36,7 @@ class Sweep(Results):
 
     def __init__(self, points: Sequence[Mapping[str, Any]], lines: Sequence[str]) -> None:
         super().__init__("".join(lines))
-        #: What makes each point: its keywords of :func:`perforate.compare`.
+        #: Keywords of :func:`perforate.compare` at each point.
         self.points = points
         self._lines = lines
 
@@ -51,20 +51,20 @@ class Sweep(Results):
 
     @property
     def varied(self) -> Sequence[str]:
-        """The keys that do not have the same value at all points."""
+        """Keys with different values."""
         keys = dict.fromkeys(key for point in self.points for key in point)
         first = self.points[0] if self.points else {}
         return [key for key in keys if any(point.get(key) != first.get(key) for point in self.points)]
 
     @property
     def remarks(self) -> list[str]:
-        """Warnings and notes on all points, each once; those of some points only say of how many."""
+        """Warnings and notes on all points, each once, with the number of points if not all have it."""
         counts = collections.Counter(remark for found in self.comparisons for remark in found.remarks)
         every = len(self.points)
         return [text if count == every else f"{text} (at {count} of {every} points)" for text, count in counts.items()]
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each run: the keys that are varied, then as :meth:`Comparison.rows` has it."""
+        """A row for each run: the varied keys, then the row of :meth:`Comparison.rows`."""
         return [
             {**{key: _plain(point.get(key)) for key in self.varied}, **row}
             for point, comparison in zip(self.points, self.comparisons)
@@ -72,19 +72,19 @@ class Sweep(Results):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Everything as plain data."""
         pairs = zip(self.points, self.comparisons)
         return {"points": [{"point": dict(point), **found.to_dict()} for point, found in pairs]}
 
     def plot(self, x: Optional[str] = None, y: str = "speed") -> matplotlib.figure.Figure:
         """A curve for each scheme by matplotlib: ``y`` is speed, saving, translation_share, ipc or a counter,
-        ``x`` the first key that is varied where none is named."""
+        ``x`` a varied key, by default the first."""
         from ._plots import plot_sweep
 
         return plot_sweep(self, x, y)
 
     def chart(self, x: Optional[str] = None, y: str = "speed") -> altair.TopLevelMixin:
-        """The same by altair."""
+        """Like :meth:`plot`, by altair."""
         from ._plots import chart_sweep
 
         return chart_sweep(self, x, y)
@@ -105,7 +105,7 @@ class Sweep(Results):
         return {**super().__getstate__(), "points": self.points, "_lines": self._lines}
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
-        """Headings and cells: the keys that are varied, then every scheme's speed."""
+        """Headings and cells: the varied keys, then the speed of each scheme."""
         names = list(dict.fromkeys(scheme.name for found in self.comparisons for scheme in found))
         rows = []
         for point, found in zip(self.points, self.comparisons):
@@ -128,7 +128,7 @@ class Sweep(Results):
         return f"{len(self)} point{'' if len(self) == 1 else 's'}"
 
     def _main_remarks(self) -> list[str]:
-        """The first of the remarks, and how many more there are."""
+        """The first remarks, and the number of the others."""
         remarks = self.remarks
         more = len(remarks) - _REMARKS
         return remarks if more <= 0 else [*remarks[:_REMARKS], f"{more} more remarks: sweep.remarks has them"]
@@ -143,7 +143,7 @@ class Sweep(Results):
 
 
 def _plain(value: Any) -> Any:
-    """A value that fits into a cell."""
+    """A value, shortened for a cell."""
     return value if isinstance(value, (int, float, str, type(None))) else arguments.text("value", value)
 
 
@@ -293,7 +293,7 @@ def _asked(point: Mapping[str, Any]) -> arguments.Compared:
 
 
 def compute(key: str, asked: arguments.Compared) -> str:
-    """The lines of a point; what executors call."""
+    """Result lines of a point. Executors call this function."""
     if _native.point(asked) != key:
         raise RunError(
             "the process that was to compute it has another build of Perforate, or other files under the same names"
@@ -313,7 +313,7 @@ def _failed(
 
 
 def _write(folder: Path, points: Sequence[Mapping[str, Any]], keys: Sequence[str], lines: Sequence[str]) -> None:
-    """Writes all results in order, and which point has which."""
+    """Writes the results and the list of points."""
     described = [
         {"point": {name: _plain(value) for name, value in point.items()}, "key": key, "runs": own.count("\n")}
         for point, key, own in zip(points, keys, lines)

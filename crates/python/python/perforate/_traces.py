@@ -1,4 +1,4 @@
-"""Traces as columns of NumPy, and back."""
+"""Reading and writing traces as columns of NumPy."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     Array = numpy.ndarray[Any, Any]
 
-#: Columns that a batch has where none are named.
+#: Default columns of a batch.
 COLUMNS = ("ip", "address", "size", "kind")
-#: All columns, with their types and how many numbers a row has.
+#: All columns, with their types and the number of values in a row.
 TYPES = {
     "instruction": ("<u8", 1),
     "ip": ("<u8", 1),
@@ -43,7 +43,7 @@ TYPES = {
 
 
 class Kind(enum.IntEnum):
-    """What a row of a trace does."""
+    """Kind of a row: no access, a load or a store."""
 
     #: An instruction that accesses no memory.
     NONE = 0
@@ -121,17 +121,17 @@ class Trace:
     """A trace of any format that can be read. Iterating over it gives batches of rows."""
 
     def __init__(self, metadata: Mapping[str, Any]) -> None:
-        #: What the trace says of itself.
+        #: Metadata of the trace.
         self.metadata = metadata
 
     @property
     def path(self) -> str:
-        """The file."""
+        """Path of the file."""
         return str(self.metadata["path"])
 
     @property
     def instructions(self) -> Optional[int]:
-        """How many instructions it has; None of foreign traces that do not say."""
+        """Number of instructions; None if a foreign trace does not have it."""
         instructions: Optional[int] = self.metadata["instructions"]
         return instructions
 
@@ -147,7 +147,7 @@ class Trace:
         instructions: Union[int, str, None] = None,
         threads: Optional[int] = None,
     ) -> Iterator[Batch]:
-        """Batches of about so many rows, with these columns, decoded ahead by threads.
+        """Batches of about ``rows`` rows with these columns, decoded ahead by threads.
 
         ``instruction`` numbers the instructions; ``ip`` is the instruction's address, ``address``,
         ``size`` and ``kind`` (:class:`Kind`) are of the access. ``length``, ``branch``, ``taken``,
@@ -177,15 +177,15 @@ class Trace:
         skip: Union[int, str] = 0,
         instructions: Union[int, str, None] = None,
     ) -> Batch:
-        """All rows at once, or those of so many instructions."""
+        """All rows at once, or the rows of a number of instructions."""
         numpy = package("numpy", "reading a trace")
         parts = list(self.batches(columns, skip=skip, instructions=instructions))
         joined = {name: _joined(numpy, name, [part[name] for part in parts]) for name in columns}
         return Batch(joined, sum(map(len, parts)))
 
     def events(self) -> list[dict[str, Any]]:
-        """What the program asked of the operating system (mmap, fork, …), each with the number of the
-        instruction that it comes before."""
+        """Requests of the program to the operating system (mmap, fork, …), each with the number of the
+        instruction after it."""
         found: list[dict[str, Any]] = json.loads(_native.trace_events(self.path))
         return found
 
@@ -220,7 +220,7 @@ def write_trace(
     level: int = 3,
     **columns: Any,
 ) -> dict[str, Any]:
-    """Writes a trace from columns, and returns what was written.
+    """Writes a trace from columns, and returns its path and counts.
 
     ``rows`` are a batch, a dict of arrays, a data frame or several of these one after the other; or
     columns are keywords. ``ip`` is needed; ``address``, ``size`` and ``kind`` are those of a read of 8
@@ -279,7 +279,7 @@ def _columns(rows: Any) -> Mapping[str, Any]:
     return columns
 
 
-#: Rows that are written at a time.
+#: Number of rows that are written at a time.
 _ROWS = 1 << 18
 
 
@@ -299,7 +299,7 @@ def _push(numpy: Any, writer: _native.TraceWriter, columns: Mapping[str, Any]) -
 
 
 def _end_of_part(numpy: Any, arrays: Mapping[str, Array], start: int, rows: int) -> int:
-    """Where a part ends that is not too long; an instruction's rows stay together."""
+    """End of the next part, which has all rows of its instructions."""
     end = min(start + _ROWS, rows)
     if "instruction" in arrays and end < rows:
         others = numpy.flatnonzero(arrays["instruction"][end:] != arrays["instruction"][end - 1])
@@ -322,7 +322,7 @@ def _array(numpy: Any, name: str, column: Any) -> Array:
 
 
 class RowBytes(NamedTuple):
-    """Columns as bytes; those that are not given are empty."""
+    """Columns as bytes; missing columns are empty."""
 
     ip: bytes
     address: bytes

@@ -1,4 +1,4 @@
-"""Calls on any executor. What a worker that died was doing is done again, and nothing else is."""
+"""Calls on any executor. A call is repeated if its worker died."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._arrays import JobArrays, NotBegun, Submitter
 from ._errors import Error, InternalError, UsageError
 from ._local import LocalProcesses, WorkerDied
 
-#: What computes the calls: any executor of ``concurrent.futures``'s kind, or one of submitit's.
+#: An executor like those of ``concurrent.futures``, or one of submitit.
 AnyExecutor = Union[Executor, Submitter]
 
 
@@ -24,13 +24,13 @@ class Call(NamedTuple):
 
 
 def _attempt(number: int, call: Call) -> str:
-    """What workers are handed. Dask takes the same call for the same task, which would stay failed: the
-    number tells them apart."""
+    """Runs a call on a worker. The number makes a repeated call different for Dask, which would otherwise
+    return the old failure."""
     return call.function(*call.arguments)
 
 
 class Work:
-    """Has calls carried out, and submits again those whose worker died."""
+    """Runs calls, and repeats those whose worker died."""
 
     def __init__(self, executor: Optional[AnyExecutor], workers: Optional[int], attempts: int) -> None:
         self._workers = None if workers is None else arguments.whole("workers", workers, 1)
@@ -46,7 +46,7 @@ class Work:
             )
 
     def outcomes(self, calls: Sequence[Call]) -> Iterator[tuple[int, Union[str, BaseException]]]:
-        """The place of each call with what it returned, or why it did not, as they come."""
+        """Index and result, or exception, of each call, in order of completion."""
         tried = [0] * len(calls)
         running: dict[Future[str], int] = {}
         over: queue.SimpleQueue[Future[str]] = queue.SimpleQueue()
@@ -67,7 +67,7 @@ class Work:
                         yield place, future.result()
                         continue
                     if isinstance(error, BrokenExecutor):
-                        # It broke under all of its calls, and does not say under which.
+                        # All calls of a broken executor fail, and it does not say which one broke it.
                         self._replace()
                     elif not isinstance(error, NotBegun):
                         tried[place] += 1
@@ -78,7 +78,7 @@ class Work:
             if self._own is not None:
                 self._own.shutdown()
         finally:
-            # Reached with work left over if Ctrl-C, or whoever asked, ends it.
+            # Calls are left over after Ctrl-C, or if the caller stops early.
             for future in running:
                 future.cancel()
             if self._own is not None:
@@ -95,14 +95,14 @@ class Work:
             return self._executor.submit(_attempt, number, call)
 
     def _replace(self) -> None:
-        """Goes on in processes of its own, which do not break together."""
+        """Switches to local processes, which fail one by one."""
         if self._own is None:
             self._own = LocalProcesses(self._workers)
         self._executor = self._own
 
 
 def _all_of(over: queue.SimpleQueue[Future[str]]) -> Iterable[Future[str]]:
-    """The next that is over, and all others that are."""
+    """The next completed future, and all others that are completed."""
     found = [over.get()]
     while not over.empty():
         found.append(over.get())
@@ -110,5 +110,5 @@ def _all_of(over: queue.SimpleQueue[Future[str]]) -> Iterable[Future[str]]:
 
 
 def _is_of_worker(error: BaseException) -> bool:
-    """Whether the worker is to blame, not the call."""
+    """True if the worker failed, and not the call."""
     return isinstance(error, (WorkerDied, InternalError)) or not isinstance(error, Error)

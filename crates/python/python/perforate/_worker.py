@@ -1,4 +1,4 @@
-"""A process of :class:`perforate.LocalProcesses`: calls what it is sent, one thing after the other."""
+"""A process of :class:`perforate.LocalProcesses`, which runs the calls that it receives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._local import receive, send
 
 
 def _listen(stream: IO[bytes], calls: queue.SimpleQueue[Any]) -> None:
-    """Takes calls; once nobody sends any more, the process ends, even in the middle of its work."""
+    """Receives calls. When the sender is gone, the process ends, even during a call."""
     try:
         while True:
             calls.put(receive(stream))
@@ -21,9 +21,9 @@ def _listen(stream: IO[bytes], calls: queue.SimpleQueue[Any]) -> None:
 
 
 def main() -> None:
-    """Serves until the other end has gone."""
+    """Runs calls until the other end is closed."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # What is printed is no answer.
+    # Printed text must not mix with the answers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, calls), daemon=True).start()

@@ -110,7 +110,7 @@ fn proposed(comparison: &Comparison<'_>) -> Option<Gain> {
 fn best(comparison: &Comparison<'_>, is_one: &dyn Fn(usize) -> bool) -> Option<Gain> {
     let candidates = || {
         (0..comparison.schemes.len()).filter(|&index| {
-            let is_bound = comparison.schemes[index].is_bound();
+            let is_bound = comparison.schemes[index].roles.is_bound();
             index != comparison.reference && !is_bound && is_one(index)
         })
     };

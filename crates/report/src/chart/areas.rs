@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Axis, Series, colour, labels, legend, visible};
+use super::{Axis, Series, colour, filled, labels, legend};
 use crate::format::{compact, ratio};
 
 /// More samples than this cannot be told apart.
@@ -30,49 +30,23 @@ impl Areas<'_> {
             _ => samples.windows(2).map(|pair| pair[1].0 - pair[0].0).fold(0.0, f64::max),
         };
         let rows: Vec<Value> = samples.iter().map(|sample| self.row(sample)).collect();
-        let place = Axis { label: "instructions", suffix: "" };
-        let x = json!({
-            "field": "x", "type": "quantitative", "title": place.label, "axis": place.spec(60),
-            "scale": {"domain": [0.0, end], "nice": false},
-        });
-        let y = json!({
-            "field": "value", "type": "quantitative", "stack": "zero", "title": self.value.title(),
-            "axis": self.value.upright(), "scale": {"domain": [0.0, self.top.1], "nice": false},
-        });
-        json!({
-            "usermeta": {"legend": legend(self.series, |_| Value::Null)},
-            "data": {"values": rows},
-            "params": [{"name": "order", "value": labels(self.series)}],
-            "height": 170,
-            "layer": [
-                {
-                    "transform": [
-                        {"calculate": "order", "as": "series"},
-                        {"flatten": ["series", "values"], "as": ["series", "value"]},
-                        visible(),
-                        {"calculate": "indexof(order, datum.series)", "as": "number"},
-                    ],
-                    "mark": {"type": "area", "stroke": "var(--card)", "strokeWidth": 0.6, "line": false},
-                    "encoding": {
-                        "x": x, "y": y, "color": colour(self.series),
-                        "order": {"field": "number", "type": "quantitative"},
-                    },
-                },
-                // Strips around the samples, which are seen at the pointer only.
-                {
-                    "transform": [
-                        {"calculate": format!("max(0, datum.x - {:e})", step / 2.0), "as": "from"},
-                        {"calculate": format!("min({end:e}, datum.x + {:e})", step / 2.0), "as": "to"},
-                    ],
-                    "mark": {"type": "rect", "fill": "transparent"},
-                    "encoding": {
-                        "x": {"field": "from", "type": "quantitative", "title": place.label}, "x2": {"field": "to"},
-                        "y": {"value": 0}, "y2": {"value": "height"},
-                        "tooltip": [{"field": "at", "title": place.label}, {"field": "text", "title": "in all"}],
-                    },
-                },
+        // Strips around the samples are seen at the pointer only.
+        filled(
+            include_str!("spec/areas.json"),
+            &[
+                ("$legend", legend(self.series, |_| Value::Null)),
+                ("$rows", rows.into()),
+                ("$labels", json!(labels(self.series))),
+                ("$x axis", Axis::default().spec(60)),
+                ("$end", end.into()),
+                ("$title", self.value.title()),
+                ("$y axis", self.value.upright()),
+                ("$top", self.top.1.into()),
+                ("$colour", colour(self.series)),
+                ("$from", format!("max(0, datum.x - {:e})", step / 2.0).into()),
+                ("$to", format!("min({end:e}, datum.x + {:e})", step / 2.0).into()),
             ],
-        })
+        )
     }
 
     /// One sample, with all series as text from the top of the stack down.

@@ -13,6 +13,7 @@ const FURTHEST: &str =
 const IS_NARROW: &str = "room < 480";
 
 /// A chart of bars.
+#[derive(Default)]
 pub(crate) struct Bars<'a> {
     pub series: Vec<Series>,
     pub places: Vec<String>,

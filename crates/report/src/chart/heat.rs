@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fit;
+use super::{filled, fit};
 use crate::format::MISSING;
 use crate::palette::{SHADES, css};
 
@@ -23,7 +23,7 @@ pub(crate) struct HeatCell {
 pub(crate) struct Heat<'a> {
     pub rows: &'a [&'a str],
     pub columns: &'a [&'a str],
-    /// The column that is drawn apart from the others.
+    /// Name of the column that is drawn with a gap before it.
     pub apart: Option<&'a str>,
     /// Cells by row, then column.
     pub cells: Vec<Vec<HeatCell>>,
@@ -48,65 +48,32 @@ impl Heat<'_> {
         let data: Vec<Value> = (0..self.cells.len()).flat_map(numbered).map(datum).collect();
         let text = self.cells.iter().flatten().map(|cell| cell.text.chars().count()).max();
         let shades: Vec<String> = (0..SHADES).map(|shade| css(&format!("heat{shade}"))).collect();
-        let mut layers = vec![
-            json!({
-                "transform": [{"filter": "isValid(datum.shade)"}],
-                "mark": {"type": "rect", "stroke": "var(--card)", "strokeWidth": 1.5},
-                "encoding": {
-                    "color": {
-                        "field": "shade", "type": "ordinal", "legend": self.legend(&range),
-                        "scale": {"domain": (0..SHADES).collect::<Vec<_>>(), "range": shades},
-                    },
-                    "tooltip": [
-                        {"field": "row", "title": "guest"}, {"field": "column", "title": "host"},
-                        {"field": "said", "title": "value"}, {"field": "interval", "title": "over the seeds"},
-                    ],
-                },
-            }),
-            json!({
-                "mark": {"type": "text", "fontSize": {"expr": format!("min(11.5, 1.7 * bandwidth('x') / {})", text.unwrap_or(1).max(3))}},
-                "encoding": {
-                    "text": {"field": "text"},
-                    "color": {"field": "ink", "type": "nominal", "scale": null},
-                },
-            }),
-        ];
-        layers.extend(self.apart.map(|apart| {
-            json!({
-                "mark": {"type": "rule", "strokeWidth": 7, "color": "var(--card)"},
-                "encoding": {"x": {"datum": apart, "bandPosition": 0}, "y": null},
-            })
-        }));
-        json!({
-            "data": {"values": data}, "usermeta": {"widest": 130 + 76 * self.columns.len()}, "height": 28 * self.rows.len(),
-            "encoding": {"x": self.columns(), "y": self.rows()}, "layer": layers,
-        })
-    }
-
-    fn rows(&self) -> Value {
-        json!({
-            "field": "row", "type": "nominal", "title": "guest", "scale": {"domain": self.rows},
-            "axis": {
-                "domain": false, "ticks": false, "labelColor": "var(--ink)", "labelLimit": 110,
-                "titleAngle": 0, "titleAlign": "left", "titleY": -8,
-            },
-        })
-    }
-
-    /// Names of the columns, upright where one is wider than its column.
-    fn columns(&self) -> Value {
         let widest =
             self.columns.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(LONGEST);
-        let upright = format!("room - 120 < {}", self.columns.len() * widest * 7);
-        json!({
-            "field": "column", "type": "nominal", "title": "host", "scale": {"domain": self.columns},
-            "axis": {
-                "orient": "top", "domain": false, "ticks": false, "labelColor": "var(--ink)", "labelLimit": 120, "labelOverlap": false,
-                "labelAngle": {"expr": format!("{upright} ? -90 : 0")},
-                "labelAlign": {"expr": format!("{upright} ? 'left' : 'center'")},
-                "labelBaseline": {"expr": format!("{upright} ? 'middle' : 'bottom'")},
-            },
-        })
+        // Names of columns are upright where one is wider than its column.
+        let template = include_str!("spec/heat.json")
+            .replace("WIDTH", &(self.columns.len() * widest * 7).to_string())
+            .replace("LONGEST", &text.unwrap_or(1).max(3).to_string());
+        let mut spec = filled(
+            &template,
+            &[
+                ("$cells", data.into()),
+                ("$widest", (130 + 76 * self.columns.len()).into()),
+                ("$height", (28 * self.rows.len()).into()),
+                ("$columns", json!(self.columns)),
+                ("$rows", json!(self.rows)),
+                ("$legend", self.legend(&range)),
+                ("$shades", (0..SHADES).collect()),
+                ("$colours", json!(shades)),
+            ],
+        );
+        if let (Some(apart), Some(layers)) = (self.apart, spec["layer"].as_array_mut()) {
+            layers.push(json!({
+                "mark": {"type": "rule", "strokeWidth": 7, "color": "var(--card)"},
+                "encoding": {"x": {"datum": apart, "bandPosition": 0}, "y": null},
+            }));
+        }
+        spec
     }
 
     fn range(&self) -> Range {

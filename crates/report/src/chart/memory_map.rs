@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Series, colour, legend};
+use super::{Series, colour, filled, legend};
 use crate::format::{bytes, percent};
 use crate::palette::css;
 
@@ -180,66 +180,27 @@ impl Maps<'_> {
         }
         let Drawing { row: rows, cells, texts, .. } = drawing;
         let axis = |field: &str, most: u64| json!({"field": field, "type": "quantitative", "axis": null, "scale": {"domain": [0, most], "nice": false}});
-        let x = |field: &str| axis(field, COLUMNS);
         let y = |field: &str| {
             let mut y = axis(field, rows.max(1));
             y["scale"]["reverse"] = true.into();
             y
         };
-        let place = |inset: &str| {
-            json!([
-                {"calculate": format!("datum.column + {inset}"), "as": "left"},
-                {"calculate": format!("datum.column + 0.93 - {inset}"), "as": "right"},
-                {"calculate": format!("datum.row + {inset}"), "as": "top"},
-                {"calculate": format!("datum.row + 0.91 - {inset}"), "as": "bottom"},
-            ])
-        };
-        let corners = |mut encoding: Value| {
-            encoding["x"] = x("left");
-            encoding["x2"] = json!({"field": "right"});
-            encoding["y"] = y("top");
-            encoding["y2"] = json!({"field": "bottom"});
-            encoding
-        };
-        let mut squares = vec![json!({"filter": format!("datum.share >= {LEAST_SHARE}")})];
-        squares.extend(
-            place("(0.92 - 0.9 * sqrt(datum.share)) / 2").as_array().cloned().unwrap_or_default(),
-        );
-        json!({
-            "usermeta": {"legend": legend(self.series, |_| Value::Null)},
-            "height": HEIGHT * rows.max(1) as f64, "padding": 0,
-            "layer": [
-                {
-                    "data": {"values": cells},
-                    // A run of like cells becomes its cells.
-                    "transform": [
-                        {"filter": "indexof(hidden, datum.series) < 0"},
-                        {"calculate": "sequence(datum.first, datum.first + datum.cells)", "as": "column"},
-                        {"flatten": ["column"]},
-                    ],
-                    "layer": [
-                        {
-                            "transform": place("0"),
-                            "mark": {"type": "rect", "aria": false},
-                            "encoding": corners(json!({
-                                "color": colour(self.series),
-                                "tooltip": [{"field": "series", "title": "mostly"}, {"field": "inside", "title": "of it"}, {"field": "size", "title": "alike here"}],
-                            })),
-                        },
-                        {
-                            "transform": squares,
-                            "mark": {"type": "rect", "aria": false},
-                            "encoding": corners(json!({"fill": {"field": "inner", "type": "nominal", "scale": null}})),
-                        },
-                    ],
-                },
-                {
-                    "data": {"values": texts},
-                    "mark": {"type": "text", "baseline": "middle", "color": "var(--muted)", "align": {"expr": "datum.align"}},
-                    "encoding": {"x": x("column"), "y": y("row"), "text": {"field": "text"}},
-                },
+        // A run of like cells becomes its cells, each with a square inside for a share of it.
+        filled(
+            include_str!("spec/memory_map.json"),
+            &[
+                ("$legend", legend(self.series, |_| Value::Null)),
+                ("$height", (HEIGHT * rows.max(1) as f64).into()),
+                ("$cells", cells.into()),
+                ("$texts", texts.into()),
+                ("$colour", colour(self.series)),
+                ("$has square", format!("datum.share >= {LEAST_SHARE}").into()),
+                ("$x left", axis("left", COLUMNS)),
+                ("$x column", axis("column", COLUMNS)),
+                ("$y top", y("top")),
+                ("$y row", y("row")),
             ],
-        })
+        )
     }
 }
 

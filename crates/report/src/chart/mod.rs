@@ -36,6 +36,24 @@ pub(crate) fn config() -> Value {
     serde_json::from_str(include_str!("config.json")).expect("the file is JSON")
 }
 
+/// A specification from its template, in which the texts that `values` name stand for values.
+fn filled(template: &str, values: &[(&str, Value)]) -> Value {
+    fn fill(node: Value, values: &[(&str, Value)]) -> Value {
+        let value = |text: &str| values.iter().find(|(name, _)| *name == text);
+        match node {
+            Value::String(text) => {
+                value(&text).map_or_else(|| text.clone().into(), |(_, value)| value.clone())
+            }
+            Value::Array(items) => items.into_iter().map(|item| fill(item, values)).collect(),
+            Value::Object(fields) => {
+                fields.into_iter().map(|(name, item)| (name, fill(item, values))).collect()
+            }
+            other => other,
+        }
+    }
+    fill(serde_json::from_str(template).expect("templates are JSON"), values)
+}
+
 /// One series: a curve, a part of a stack, a class of memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Series {

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::Axis;
+use super::{Axis, filled};
 
 /// Between bars below each other.
 const PITCH: usize = 26;
@@ -65,35 +65,9 @@ impl Waterfall<'_> {
     }
 
     pub fn spec(&self) -> Value {
-        let write = |value: &str| format!("format({value}, '{}')", self.form());
         let names: Vec<&str> = self.sides.iter().map(|side| side.name.as_str()).collect();
-        let (from, to) = (names[self.from], names[self.to]);
         let wholes: Value =
             self.sides.iter().map(|side| (side.name.clone(), json!(side.whole))).collect();
-        // What a side counts: it may be both, whose parts then cancel out.
-        let of = |side: &str| format!("(datum.scheme === {side} ? datum.value : 0)");
-        let is_end = |kind: &str| format!("datum.kind === '{kind}'");
-        let change = format!(
-            "{} ? {} : {} ? -{} : {} - {}",
-            is_end("start"),
-            of("from"),
-            is_end("end"),
-            of("to"),
-            of("to"),
-            of("from")
-        );
-        let place = format!("{} ? from : {} ? to : datum.part", is_end("start"), is_end("end"));
-        let size = write("abs(datum.change)");
-        let text =
-            format!("datum.kind !== 'part' ? {size} : (datum.change < 0 ? '−' : '+') + {size}");
-        let colour =
-            "datum.kind !== 'part' ? 'sum' : datum.change < 0 ? 'saved' : 'added'".to_owned();
-        let about = format!(
-            "datum.kind !== 'part' ? 'in all' : {} + ' → ' + {}",
-            write("datum.before"),
-            write("datum.after")
-        );
-        let sum = |field: &str, name: &str| json!({"op": "sum", "field": field, "as": name});
         let y = json!({
             "field": "number", "type": "ordinal", "title": null, "scale": {"paddingInner": 0.28, "paddingOuter": 0.14},
             "axis": {
@@ -102,81 +76,30 @@ impl Waterfall<'_> {
                 "labelColor": "var(--ink)", "labelFontSize": 12.5, "labelLimit": 180, "labelOverlap": false, "ticks": false, "domain": false,
             },
         });
+        let mut top = y.clone();
+        top["bandPosition"] = 0.0.into();
         let x = |field: &str| {
             let mut axis = self.value.spec(190);
             axis["grid"] = true.into();
             json!({"field": field, "type": "quantitative", "title": self.value.title(), "axis": axis, "scale": {"zero": true}})
         };
-        let at = |position: f64| {
-            let mut y = y.clone();
-            y["bandPosition"] = position.into();
-            y
-        };
-        json!({
-            "usermeta": {"legend": [], "choice": {"names": names, "from": from, "to": to}},
-            "data": {"values": self.values()},
-            "params": [
-                {"name": "from", "value": from}, {"name": "to", "value": to},
-                {"name": "parts", "value": self.parts}, {"name": "wholes", "value": wholes},
+        let template = include_str!("spec/waterfall.json").replace("FORM", self.form());
+        filled(
+            &template.replace("WHOLE", self.whole).replace("UNIT", self.unit),
+            &[
+                ("$names", json!(names)),
+                ("$from", names[self.from].into()),
+                ("$to", names[self.to].into()),
+                ("$values", self.values().into()),
+                ("$parts", json!(self.parts)),
+                ("$wholes", wholes),
+                ("$height", (PITCH * (self.parts.len() + 2)).into()),
+                ("$y", y),
+                ("$y top", top),
+                ("$x start", x("start")),
+                ("$x end", x("end")),
+                ("$x right", x("right")),
             ],
-            "title": {
-                "text": {"expr": format!("'{}: ' + wholes[from] + ' → ' + wholes[to] + ' {}'", self.whole, self.unit)},
-                "orient": "bottom", "anchor": "start", "frame": "bounds", "fontSize": 12.5, "fontWeight": "normal",
-                "color": "var(--ink)", "offset": 8,
-            },
-            "transform": [
-                {"calculate": change, "as": "moved"},
-                {"calculate": of("from"), "as": "from_value"},
-                {"calculate": of("to"), "as": "to_value"},
-                {
-                    "aggregate": [sum("moved", "change"), sum("from_value", "before"), sum("to_value", "after")],
-                    "groupby": ["number", "kind", "part"],
-                },
-                {"filter": "datum.kind !== 'part' || datum.before > 0 || datum.after > 0"},
-                {
-                    "sort": [{"field": "number"}],
-                    "window": [{"op": "sum", "field": "change", "as": "end"}, {"op": "lead", "field": "number", "as": "next"}],
-                },
-                {"calculate": "datum.kind === 'end' ? 0 : datum.end", "as": "end"},
-                {"calculate": "datum.kind === 'end' ? -datum.change : datum.kind === 'start' ? 0 : datum.end - datum.change", "as": "start"},
-                {"calculate": place, "as": "place"},
-                {"calculate": text, "as": "text"},
-                {"calculate": colour, "as": "what"},
-                {"calculate": about, "as": "about"},
-                {"calculate": "max(datum.start, datum.end)", "as": "right"},
-            ],
-            "padding": {"left": 3, "top": 3, "bottom": 3, "right": 58},
-            "height": PITCH * (self.parts.len() + 2),
-            "encoding": {"y": y},
-            "layer": [
-                {
-                    "transform": [{"filter": "isValid(datum.next) && datum.kind !== 'end'"}],
-                    "mark": {"type": "rule", "strokeWidth": 1, "color": "var(--axis)"},
-                    "encoding": {"x": x("end"), "y": at(0.0), "y2": {"field": "next", "bandPosition": 1}},
-                },
-                {
-                    "mark": {"type": "bar", "cornerRadiusEnd": 0},
-                    "encoding": {
-                        "x": x("start"), "x2": {"field": "end"},
-                        "color": {
-                            "field": "what", "type": "nominal", "legend": null,
-                            "scale": {
-                                "domain": ["sum", "saved", "added"],
-                                "range": ["var(--c-other)", "var(--c-perforated)", "var(--c-hole)"],
-                            },
-                        },
-                        "tooltip": [
-                            {"field": "place", "title": "what"},
-                            {"field": "about", "title": "cycles per access"},
-                            {"field": "text", "title": "change"},
-                        ],
-                    },
-                },
-                {
-                    "mark": {"type": "text", "align": "left", "dx": 5, "fontSize": 12.5},
-                    "encoding": {"x": x("right"), "text": {"field": "text"}},
-                },
-            ],
-        })
+        )
     }
 }

@@ -247,7 +247,7 @@ impl Canvas<'_> {
 
     /// The axis of values.
     fn value(&self) -> Axis<'_> {
-        Axis { label: &self.chart.value_label, suffix: self.show.suffix() }
+        Axis { label: &self.chart.value_label, suffix: self.show.notation().suffix }
     }
 
     fn series(&self) -> Vec<Series> {
@@ -267,7 +267,10 @@ impl Canvas<'_> {
             marks,
             ground,
             range: self.range(),
-            axis: Axis { label: &result.axis_label, suffix: of_axis(result.axis_form).suffix() },
+            axis: Axis {
+                label: &result.axis_label,
+                suffix: of_axis(result.axis_form).notation().suffix,
+            },
             value: self.value(),
         }
     }
@@ -281,8 +284,8 @@ impl Canvas<'_> {
             range: (!self.alike.is_empty()).then(|| self.range()),
             value: self.value(),
             place: &self.result.axis_label,
-            reference: None,
             bands: self.bands(),
+            ..Bars::default()
         };
         chart.spec()
     }

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use perforate_records::{ClaimRecord, ExperimentRecord, Show};
+use perforate_records::{ClaimRecord, ExperimentRecord, Show, UnstatedRange};
 
 use super::claim::{claimed, interval_text, ours_text};
 use super::show::Written;
 use crate::chart::{Axis, Dots, Mark, broken};
-use crate::html::{Cell, Figure, Grid, Heading};
+use crate::html::{Cell, Figure, Grid};
 
 const SHOWS: [(Show, &str); 4] = [
     (Show::Gain, "gains"),
@@ -51,7 +51,7 @@ fn figure(result: &ExperimentRecord, show: Show, name: &str, id: &str) -> Option
             "Diamonds: the paper's number, or its bound. Dots: ours; lines: range over the seeds.{open}"
         ),
         data: data(&claims, show),
-        chart: Dots { marks, value: Axis { label: "", suffix: show.suffix() } }.spec(),
+        chart: Dots { marks, value: Axis { label: "", suffix: show.notation().suffix } }.spec(),
     })
 }
 
@@ -76,25 +76,23 @@ fn mark(claim: &ClaimRecord, place: String) -> Mark {
 }
 
 fn data(claims: &[&ClaimRecord], show: Show) -> Grid {
-    let value = |name: &'static str| {
-        show.unit().map_or_else(|| name.into(), |unit| Heading::with_unit(name, unit))
+    let open = |claim: &ClaimRecord, of: fn(&UnstatedRange) -> f64| {
+        show.cell(claim.unstated.as_ref().map(of))
     };
-    let cell = |number: Option<f64>| Cell::value(number.map(|one| show.shown(one)), show.writer());
-    let rows = claims.iter().map(|claim| {
-        let open = claim.unstated.as_ref();
-        vec![
-            Cell::text(&claim.id),
-            Cell::text(&claim.statement),
-            cell(claim.paper),
-            cell(claim.paper_high),
-            cell(claim.ours),
-            cell(open.map(|range| range.least)),
-            cell(open.map(|range| range.greatest)),
-        ]
-    });
-    let head = ["paper", "to", "ours", "least over what is left open", "greatest"].map(value);
-    let head = ["claim".into(), "what".into()].into_iter().chain(head).collect();
-    Grid { head, rows: rows.collect() }
+    Grid::of(
+        claims,
+        [
+            ("claim".into(), &|claim| Cell::text(&claim.id)),
+            ("what".into(), &|claim| Cell::text(&claim.statement)),
+            (show.heading("paper"), &|claim| show.cell(claim.paper)),
+            (show.heading("to"), &|claim| show.cell(claim.paper_high)),
+            (show.heading("ours"), &|claim| show.cell(claim.ours)),
+            (show.heading("least over what is left open"), &|claim| {
+                open(claim, |range| range.least)
+            }),
+            (show.heading("greatest"), &|claim| open(claim, |range| range.greatest)),
+        ],
+    )
 }
 
 #[cfg(test)]

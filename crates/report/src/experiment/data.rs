@@ -1,6 +1,6 @@
 //! The data below an experiment's chart: a row for every point.
 
-use perforate_records::{AxisForm, CurveRecord, ExperimentRecord, PointRecord, Show};
+use perforate_records::{CurveRecord, ExperimentRecord, PointRecord, Show};
 
 use super::chart::Drawn;
 use super::place_text;
@@ -37,24 +37,24 @@ const COLUMNS: &[Column] = &[
 ];
 
 impl Column {
-    fn heading(&self, show: Option<Show>) -> Heading {
-        let unit = match self.form {
-            Form::Value | Form::Width => show.and_then(Written::unit),
-            Form::Share => Some("%"),
-            Form::Count => None,
-        };
-        unit.map_or_else(|| self.name.into(), |unit| Heading::with_unit(self.name, unit))
-    }
-
-    fn cell(&self, show: Show, point: &PointRecord) -> Cell {
-        let show = match self.form {
+    /// Notation of the column's values for a curve whose values have the notation `show`.
+    fn show(&self, show: Show) -> Show {
+        match self.form {
             // A width has no 1 to start from.
             Form::Width if show == Show::Gain => Show::Percent,
             Form::Value | Form::Width => show,
             Form::Share => Show::Percent,
             Form::Count => Show::Number,
-        };
-        Cell::value((self.value)(point).map(|value| show.shown(value)), show.writer())
+        }
+    }
+
+    /// Heading of the column, with a unit if all curves have the same notation.
+    fn heading(&self, all: Option<Show>) -> Heading {
+        match (self.form, all) {
+            (Form::Value | Form::Width, Some(show)) => show.heading(self.name),
+            (Form::Value | Form::Width, None) => self.name.into(),
+            _ => self.show(Show::Number).heading(self.name),
+        }
     }
 }
 
@@ -74,10 +74,12 @@ pub(super) fn table(result: &ExperimentRecord, curves: &[Drawn<'_>], first: Show
     head.extend(unit.is_none().then(|| "unit".into()));
     let row = |curve: &CurveRecord, point: &PointRecord| {
         let mut row = vec![Cell::text(&curve.label), place(result, point)];
-        row.extend(columns.iter().map(|column| column.cell(curve.show, point)));
+        row.extend(
+            columns.iter().map(|column| column.show(curve.show).cell((column.value)(point))),
+        );
         let words = agrees(point).map_or("", |agrees| if agrees { "yes" } else { "no" });
         row.extend(has_verdicts.then(|| Cell::text(words)));
-        row.extend(unit.is_none().then(|| Cell::text(curve.show.unit().unwrap_or_default())));
+        row.extend(unit.is_none().then(|| Cell::text(curve.show.notation().unit)));
         row
     };
     let rows = curves.iter().map(|drawn| drawn.curve);
@@ -92,18 +94,12 @@ fn agrees(point: &PointRecord) -> Option<bool> {
 fn axis(result: &ExperimentRecord) -> Heading {
     let label = result.axis_label.as_str();
     let label = if label.is_empty() { "place" } else { label };
-    match result.axis_form {
-        AxisForm::Share => Heading::with_unit(label, "%"),
-        AxisForm::Number | AxisForm::Places => label.into(),
-    }
+    of_axis(result.axis_form).heading(label)
 }
 
 fn place(result: &ExperimentRecord, point: &PointRecord) -> Cell {
     match (&point.place, point.x) {
-        (None, Some(x)) => {
-            let show = of_axis(result.axis_form);
-            Cell::value(Some(show.shown(x)), show.writer())
-        }
+        (None, Some(x)) => of_axis(result.axis_form).cell(Some(x)),
         _ => Cell::text(&place_text(result, point)),
     }
 }

@@ -1,7 +1,7 @@
 //! Experiments as one HTML page: what all come to, then charts and claims of each.
 
 use maud::{Markup, html};
-use perforate_records::{ClaimKind, ClaimRecord, ExperimentRecord, Vocabulary};
+use perforate_records::{ClaimRecord, ExperimentRecord, Vocabulary, word};
 use perforate_types::counted;
 
 use super::claim::{explanation_text, note_text, range_text};
@@ -221,7 +221,7 @@ fn claims_of(result: &ExperimentRecord) -> Grid {
         let remarks: Vec<&str> = remarks.into_iter().flatten().collect();
         let mut row = claim_cells(claim, &remarks.join(" "));
         row.push(Cell::prose(&claim.source, ""));
-        row.push(Cell::text(claim.kind.map_or("", ClaimKind::name)));
+        row.push(Cell::text(&claim.kind.map_or_else(String::new, word)));
         row
     };
     Grid { head: headings(head), rows: result.claims.iter().map(row).collect() }

@@ -3,26 +3,62 @@
 use perforate_records::{AxisForm, Show};
 
 use crate::format::{MISSING, compact, exact, times};
+use crate::html::{Cell, Heading};
 
-/// Methods for writing values in a notation.
-pub(super) trait Written: Copy {
+/// Scale, format and unit of values.
+pub(super) struct Notation {
     /// The value as charts and CSV files have it: in percent where it is written in percent.
-    fn shown(self, value: f64) -> f64;
+    pub scale: fn(f64) -> f64,
+    /// Writes a scaled value.
+    pub write: fn(f64) -> String,
+    /// Unit of a scaled value, behind a tick.
+    pub suffix: &'static str,
+    /// Unit of a scaled value, for the heading of a column; empty for plain numbers.
+    pub unit: &'static str,
+}
 
-    /// The value as text.
-    fn text(self, value: f64) -> String;
+/// Writing values in the notation of a curve or claim.
+pub(super) trait Written: Copy {
+    fn notation(self) -> Notation;
+
+    /// The value as charts and CSV files have it.
+    fn shown(self, value: f64) -> f64 {
+        (self.notation().scale)(value)
+    }
+
+    fn text(self, value: f64) -> String {
+        (self.notation().write)(self.shown(value))
+    }
 
     /// The value as text; “–” without a value.
-    fn text_or_missing(self, value: Option<f64>) -> String;
+    fn text_or_missing(self, value: Option<f64>) -> String {
+        let value = value.filter(|value| value.is_finite());
+        value.map_or_else(|| MISSING.to_owned(), |value| self.text(value))
+    }
 
-    /// Writes what [`Self::shown`] gives.
-    fn writer(self) -> fn(f64) -> String;
+    fn cell(self, value: Option<f64>) -> Cell {
+        Cell::value(value.map(|value| self.shown(value)), self.notation().write)
+    }
 
-    /// Unit of what [`Self::shown`] gives, behind a tick.
-    fn suffix(self) -> &'static str;
+    /// Heading of a column of such cells.
+    fn heading(self, name: &str) -> Heading {
+        match self.notation().unit {
+            "" => name.into(),
+            unit => Heading::with_unit(name, unit),
+        }
+    }
+}
 
-    /// Unit of what [`Self::shown`] gives, for the heading of a column; `None` for plain numbers.
-    fn unit(self) -> Option<&'static str>;
+impl Written for Show {
+    fn notation(self) -> Notation {
+        let (scale, write, suffix, unit): (fn(f64) -> f64, fn(f64) -> String, _, _) = match self {
+            Self::Percent => (|value| value * 100.0, percent, " %", "%"),
+            Self::Gain => (|value| (value - 1.0) * 100.0, gain, " %", "gain in %"),
+            Self::Ratio => (|value| value, times, "×", "×"),
+            Self::Number => (|value| value, number, "", ""),
+        };
+        Notation { scale, write, suffix, unit }
+    }
 }
 
 /// Notation of values on an axis.
@@ -30,51 +66,6 @@ pub(super) fn of_axis(form: AxisForm) -> Show {
     match form {
         AxisForm::Share => Show::Percent,
         AxisForm::Number | AxisForm::Places => Show::Number,
-    }
-}
-
-impl Written for Show {
-    fn shown(self, value: f64) -> f64 {
-        match self {
-            Self::Percent => value * 100.0,
-            Self::Gain => (value - 1.0) * 100.0,
-            Self::Ratio | Self::Number => value,
-        }
-    }
-
-    fn text(self, value: f64) -> String {
-        self.writer()(self.shown(value))
-    }
-
-    fn text_or_missing(self, value: Option<f64>) -> String {
-        let value = value.filter(|value| value.is_finite());
-        value.map_or_else(|| MISSING.to_owned(), |value| self.text(value))
-    }
-
-    fn writer(self) -> fn(f64) -> String {
-        match self {
-            Self::Percent => percent,
-            Self::Gain => gain,
-            Self::Ratio => times,
-            Self::Number => number,
-        }
-    }
-
-    fn suffix(self) -> &'static str {
-        match self {
-            Self::Percent | Self::Gain => " %",
-            Self::Ratio => "×",
-            Self::Number => "",
-        }
-    }
-
-    fn unit(self) -> Option<&'static str> {
-        match self {
-            Self::Percent => Some("%"),
-            Self::Gain => Some("gain in %"),
-            Self::Ratio => Some("×"),
-            Self::Number => None,
-        }
     }
 }
 

@@ -198,11 +198,14 @@ fn stand_ins(results: &[ExperimentRecord]) -> Markup {
             }
         }
     }
-    let row = |((theirs, ours), users): (&(&str, &str), &Vec<&str>)| {
-        vec![Cell::text(theirs), Cell::prose(ours, ""), Cell::prose(&users.join(", "), "")]
-    };
-    let head = headings(["paper's program", "ours", "experiments"]);
-    let grid = Grid { head, rows: found.iter().map(row).collect() };
+    let grid = Grid::of(
+        &found,
+        [
+            ("paper's program".into(), &|((theirs, _), _)| Cell::text(theirs)),
+            ("ours".into(), &|((_, ours), _)| Cell::prose(ours, "")),
+            ("experiments".into(), &|(_, users)| Cell::prose(&users.join(", "), "")),
+        ],
+    );
     html! {
         p.lead { "Programs that may not be redistributed, and the similar programs that were run instead." }
         (grid.scrolling("Stand-ins", "main"))
@@ -210,16 +213,18 @@ fn stand_ins(results: &[ExperimentRecord]) -> Markup {
 }
 
 fn list(results: &[ExperimentRecord]) -> Markup {
-    let row = |result: &ExperimentRecord| {
-        let tally = Tally::of(&result.claims);
-        vec![
-            link(results, result),
-            Cell::prose(&result.title, ""),
-            Cell::prose(&result.source, ""),
-            Cell::number(&tally.total().into()),
-            Cell::number(&tally.reproduced.into()),
-        ]
+    let number = |of: fn(&Tally) -> usize, result: &ExperimentRecord| {
+        Cell::number(&of(&Tally::of(&result.claims)).into())
     };
-    let head = headings(["experiment", "what", "where", "claims", "reproduced"]);
-    Grid { head, rows: results.iter().map(row).collect() }.scrolling("Experiments", "main")
+    let grid = Grid::of(
+        results,
+        [
+            ("experiment".into(), &|result| link(results, result)),
+            ("what".into(), &|result| Cell::prose(&result.title, "")),
+            ("where".into(), &|result| Cell::prose(&result.source, "")),
+            ("claims".into(), &|result| number(Tally::total, result)),
+            ("reproduced".into(), &|result| number(|tally| tally.reproduced, result)),
+        ],
+    );
+    grid.scrolling("Experiments", "main")
 }

@@ -10,7 +10,7 @@ use super::show::Written;
 use super::tally::{KindTally, PaperTally, Tally, claims, kinds, papers, tested};
 use super::{agreement_text, place_text, statistics_text};
 use crate::format::MISSING;
-use crate::text::{Column, blocks, columns as table, cut, wrapped};
+use crate::text::{Column, blocks, cut, rows, wrapped};
 
 /// Columns before what belongs to a claim.
 const INDENT: usize = 10;
@@ -47,39 +47,31 @@ pub fn experiments_table(results: &[ExperimentRecord], columns: usize) -> String
 
 /// Table of verdicts by paper.
 fn tallies(papers: &[PaperTally], columns: usize) -> String {
-    let column = |name: &str, cell: &dyn Fn(&PaperTally) -> String| {
-        Column::numbers(name, papers.iter().map(cell).collect())
-    };
-    let all = [
-        Column::texts("", papers.iter().map(|paper| paper.name.clone()).collect()),
-        column("claims", &|paper| paper.tally.total().to_string()),
-        column("reproduced", &|paper| paper.tally.reproduced.to_string()),
-        column("direction", &|paper| paper.tally.same_direction.to_string()),
-        column("not", &|paper| paper.tally.not_reproduced.to_string()),
-        column("ids fully", &|paper| format!("{} of {}", paper.whole_ids, paper.ids)),
+    let all: [(&str, &dyn Fn(&PaperTally) -> String); 6] = [
+        ("", &|paper| paper.name.clone()),
+        ("claims", &|paper| paper.tally.total().to_string()),
+        ("reproduced", &|paper| paper.tally.reproduced.to_string()),
+        ("direction", &|paper| paper.tally.same_direction.to_string()),
+        ("not", &|paper| paper.tally.not_reproduced.to_string()),
+        ("ids fully", &|paper| format!("{} of {}", paper.whole_ids, paper.ids)),
     ];
-    table(&all, columns)
+    rows(papers, &all, columns)
 }
 
 /// Verdicts by what claims test.
 fn kind_tallies(kinds: &[KindTally], columns: usize) -> String {
-    let column = |name: &str, cell: &dyn Fn(&KindTally) -> String| {
-        Column::numbers(name, kinds.iter().map(cell).collect())
-    };
-    let mut all = vec![
-        Column::texts("", kinds.iter().map(|kind| kind.name.to_owned()).collect()),
-        column("claims", &|kind| kind.tally.total().to_string()),
-        column("reproduced", &|kind| kind.tally.reproduced.to_string()),
-        column("direction", &|kind| kind.tally.same_direction.to_string()),
-        column("not", &|kind| kind.tally.not_reproduced.to_string()),
-    ];
-    if kinds.iter().any(|kind| kind.in_some_reading.is_some()) {
-        let cell = |kind: &KindTally| {
+    let all: [(&str, &dyn Fn(&KindTally) -> String); 6] = [
+        ("", &|kind| kind.name.to_owned()),
+        ("claims", &|kind| kind.tally.total().to_string()),
+        ("reproduced", &|kind| kind.tally.reproduced.to_string()),
+        ("direction", &|kind| kind.tally.same_direction.to_string()),
+        ("not", &|kind| kind.tally.not_reproduced.to_string()),
+        ("in a reading", &|kind| {
             kind.in_some_reading.map_or_else(|| MISSING.to_owned(), |count| count.to_string())
-        };
-        all.push(column("in a reading", &cell));
-    }
-    table(&all, columns)
+        }),
+    ];
+    let has_readings = kinds.iter().any(|kind| kind.in_some_reading.is_some());
+    rows(kinds, &all[..5 + usize::from(has_readings)], columns)
 }
 
 /// Says so where a full run differs from a paper and its file has no explanation.

@@ -6,7 +6,7 @@ use perforate_types::counted;
 use super::claim::paper_text;
 use super::show::Written;
 use crate::chart::{Axis, Swing, Tornado, broken};
-use crate::html::{Cell, Figure, Grid, Heading};
+use crate::html::{Cell, Figure, Grid};
 
 /// A reading in words.
 fn reading_text(reading: Reading) -> &'static str {
@@ -90,7 +90,7 @@ fn figure(
     }
     let tornado = Tornado {
         swings,
-        value: Axis { label: "", suffix: show.suffix() },
+        value: Axis { label: "", suffix: show.notation().suffix },
         default: show.shown(default),
         reference: claim.paper.map(|paper| show.shown(paper)),
     };
@@ -113,18 +113,15 @@ fn figure(
 
 /// Every value of everything that is left open.
 fn data(range: &UnstatedRange, show: Show) -> Grid {
-    let heading = |name: &str| Heading::from(name);
-    let ours = show.unit().map_or_else(|| heading("ours"), |unit| Heading::with_unit("ours", unit));
-    let rows = range.parts.iter().flat_map(|part| {
-        part.values.iter().map(|(value, ours)| {
-            vec![
-                Cell::text(&part.name),
-                Cell::prose(value, &part.reason),
-                Cell::value(ours.map(|ours| show.shown(ours)), show.writer()),
-            ]
-        })
-    });
-    Grid { head: vec![heading("left open"), heading("value"), ours], rows: rows.collect() }
+    let values = range.parts.iter().flat_map(|part| part.values.iter().map(move |one| (part, one)));
+    Grid::of(
+        values,
+        [
+            ("left open".into(), &|(part, _)| Cell::text(&part.name)),
+            ("value".into(), &|(part, (value, _))| Cell::prose(value, &part.reason)),
+            (show.heading("ours"), &|(_, (_, ours))| show.cell(*ours)),
+        ],
+    )
 }
 
 #[cfg(test)]

@@ -170,6 +170,16 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
+    /// A table with a row for each item; a column is a heading, and a function that makes its cells.
+    pub fn of<T, const N: usize>(
+        items: impl IntoIterator<Item = T>,
+        columns: [(Heading, &dyn Fn(&T) -> Cell); N],
+    ) -> Self {
+        let row = |item: T| columns.iter().map(|(_, cell)| cell(&item)).collect();
+        let rows = items.into_iter().map(row).collect();
+        Self { head: columns.map(|(heading, _)| heading).into(), rows }
+    }
+
     /// The table inside a box that scrolls by itself.
     pub fn scrolling(&self, label: &str, class: &str) -> Markup {
         html! {

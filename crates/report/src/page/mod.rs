@@ -1,7 +1,6 @@
 //! The page of a comparison.
 
 mod counters;
-mod headline;
 mod matrices;
 mod memory;
 mod over_time;
@@ -17,12 +16,13 @@ use perforate_records::RunResult;
 use perforate_types::counted;
 
 use crate::ReportError;
+use crate::answer::{answer, headline};
 use crate::comparison::{Comparison, SchemeRuns, comparisons};
 use crate::format::compact;
 use crate::html::{
     Cell, Grid, Heading, Origin, Page, ReportOptions, all, figures as beside, header, notes,
 };
-use crate::labels::GLOSSARY;
+use crate::labels::glossary;
 use crate::metric::{Metric, metrics};
 use crate::svg::{self, SavedFigure};
 use crate::{sampled, threads, varied};
@@ -92,7 +92,7 @@ fn top(
     }
     add("words", "Words");
     let first = match found {
-        [only] => html! { (headline::paragraph(only)) (first_chart(only, "c0", page)) },
+        [only] => html! { (short_answer(only)) (first_chart(only, "c0", page)) },
         _ => varied::first(found, page),
     };
     let again = Origin::of_runs(results).section(options, page);
@@ -113,10 +113,24 @@ fn headlines(found: &[Comparison<'_>]) -> Markup {
             @for (index, comparison) in found.iter().enumerate() {
                 li {
                     a href={ "#c" (index) } { (name(comparison)) }
-                    (headline::sentence(comparison))
+                    (headline(comparison).markup())
                 }
             }
         }
+    }
+}
+
+/// The answer in one sentence, as a paragraph.
+fn short_answer(comparison: &Comparison<'_>) -> Markup {
+    html! { p.headline { (headline(comparison).markup()) } }
+}
+
+/// The full answer; empty if one sentence says it all.
+fn full_answer(comparison: &Comparison<'_>) -> Markup {
+    let (sentences, short) = (answer(comparison), headline(comparison).text());
+    let more = sentences.iter().any(|sentence| sentence.text() != short);
+    html! {
+        @if more { p.answer { @for sentence in &sentences { (sentence.markup()) " " } } }
     }
 }
 
@@ -145,9 +159,9 @@ fn section(comparison: &Comparison<'_>, id: &str, is_only: bool, page: &mut Page
     html! {
         section.comparison id=(id) {
             h2 id={ (id) "-summary" } { @if is_only { (heading(comparison)) } @else { (name(comparison)) } }
-            @if !is_only { (headline::paragraph(comparison)) (first_chart(comparison, id, page)) }
+            @if !is_only { (short_answer(comparison)) (first_chart(comparison, id, page)) }
             @if !why.is_empty() { (beside(why, page)) }
-            (headline::at_length(comparison))
+            (full_answer(comparison))
             (about(comparison))
             (folded(&format!("{id}-table"), "The main figures as a table", &html! {
                 (main_table(comparison))
@@ -294,7 +308,7 @@ fn words() -> Markup {
         section #words {
             h2 { "Words" }
             (folded("what-words-mean", "What the words mean", &html! {
-                dl { @for (word, meaning) in GLOSSARY { div { dt { (word) } dd { (meaning) } } } }
+                dl { @for (word, meaning) in glossary() { div { dt { (word) } dd { (meaning) } } } }
             }))
         }
     }

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 use perforate_records::MemoryPoint;
 
 use super::memory::seeds_note;
-use crate::chart::{Areas, Axis, Ground, Lines, Mark, Sample, Series, changes};
+use super::pictures::OverTime;
+use crate::chart::{Axis, Ground, Lines, Mark, Series};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{self, MISSING, bytes, compact};
 use crate::html::{Cell, Figure, Grid, Heading, Page, figures, linked};
@@ -115,38 +116,35 @@ impl Index {
             axis: Axis { label: "instructions", suffix: "" },
             value: Axis { label: "", suffix: " %" },
         };
-        let row = |(scheme, sample): (&SchemeRuns<'_>, &MemoryPoint)| {
-            vec![
-                Cell::scheme(scheme.name, scheme.colour),
-                Cell::value(Some(sample.instruction as f64), compact),
-                Cell::value(self.of(sample), format::percent),
-            ]
-        };
+        let data = Grid::of(
+            all(),
+            [
+                ("scheme".into(), &|(scheme, _)| Cell::scheme(scheme.name, scheme.colour)),
+                ("instructions".into(), &|(_, sample)| instruction(sample)),
+                (Heading::with_unit("share", "share of 1"), &|(_, sample)| {
+                    Cell::value(self.of(sample), format::percent)
+                }),
+            ],
+        );
         Some(Figure {
             id: format!("{id}-{}", self.key),
             name: format!("{} {}", schemes[0].first().workload, self.title),
             title: self.title.to_owned(),
             caption: self.caption.clone(),
             chart: chart.spec(),
-            data: Grid {
-                head: vec![
-                    "scheme".into(),
-                    "instructions".into(),
-                    Heading::with_unit("share", "share of 1"),
-                ],
-                rows: all().map(row).collect(),
-            },
+            data,
         })
     }
 }
 
-fn number(bytes: Option<u64>) -> f64 {
-    bytes.unwrap_or(0) as f64
+fn instruction(sample: &MemoryPoint) -> Cell {
+    Cell::value(Some(sample.instruction as f64), compact)
 }
 
 /// Touched and resident, mapped beyond it, and touched but in memory no more.
 fn parts(sample: &MemoryPoint) -> [f64; 3] {
-    let (touched, mapped) = (number(sample.touched_bytes), number(sample.mapped_bytes));
+    let [touched, mapped] =
+        [sample.touched_bytes, sample.mapped_bytes].map(|size| size.unwrap_or(0) as f64);
     let resident = touched.min(mapped);
     [resident, mapped - resident, touched - resident]
 }
@@ -166,48 +164,34 @@ fn bloat(
     let units = [(4, "TB"), (3, "GB"), (2, "MB")].map(|(power, name)| (1024f64.powi(power), name));
     let (unit, name) =
         units.into_iter().find(|unit| most >= 10.0 * unit.0).unwrap_or((1024.0, "KB"));
-    let last = samples(schemes).map(|sample| sample.instruction as f64).fold(0.0, f64::max);
     // What is swapped out or unmapped is worth a colour only where there is any.
     let is_gone = samples(schemes).any(|sample| parts(sample)[2] > 0.0);
     let series: Vec<Series> = MEMORY_PARTS[..2 + usize::from(is_gone)].iter().map(part).collect();
-    let points = |scheme: &SchemeRuns<'_>| -> Vec<Sample> {
-        let point = |sample| {
-            let parts = parts(sample).into_iter().take(series.len());
-            (sample.instruction as f64, parts.map(|part| part / unit).collect())
-        };
-        scheme.first().series.memory.iter().map(point).collect()
+    let size = |size: Option<u64>| Cell::value(size.map(|size| size as f64), bytes);
+    let charts = OverTime {
+        key: "bloat",
+        name: "Bloat",
+        series: &series,
+        unit: name,
+        samples: &|scheme| {
+            let sample = |sample| {
+                let parts = parts(sample).into_iter().take(series.len());
+                (sample.instruction as f64, parts.map(|part| part / unit).collect())
+            };
+            scheme.first().series.memory.iter().map(sample).collect()
+        },
+        data: &|scheme| {
+            Grid::of(
+                &scheme.first().series.memory,
+                [
+                    ("instructions".into(), &|sample| instruction(sample)),
+                    (Heading::with_unit("touched", "bytes"), &|sample| size(sample.touched_bytes)),
+                    (Heading::with_unit("mapped", "bytes"), &|sample| size(sample.mapped_bytes)),
+                ],
+            )
+        },
     };
-    let one = |(index, (scheme, points)): (usize, (&&SchemeRuns<'_>, Vec<Sample>))| {
-        let memory = &scheme.first().series.memory;
-        let chart = Areas {
-            series: &series,
-            samples: points,
-            top: (last, most / unit),
-            value: Axis { label: name, suffix: "" },
-        };
-        let rows = memory.iter().map(|sample| {
-            vec![
-                Cell::value(Some(sample.instruction as f64), compact),
-                Cell::value(sample.touched_bytes.map(|bytes| bytes as f64), bytes),
-                Cell::value(sample.mapped_bytes.map(|bytes| bytes as f64), bytes),
-            ]
-        });
-        let head = ["touched", "mapped"].map(|name| Heading::with_unit(name, "bytes"));
-        Figure {
-            id: format!("{id}-bloat-{index}"),
-            name: format!("{} Bloat: {}", scheme.first().workload, scheme.name),
-            title: scheme.name.to_string(),
-            caption: String::new(),
-            chart: chart.spec(),
-            data: Grid {
-                head: std::iter::once("instructions".into()).chain(head).collect(),
-                rows: rows.collect(),
-            },
-        }
-    };
-    let changing = schemes.iter().map(|scheme| (scheme, points(scheme))).enumerate();
-    let changing = changing.filter(|(_, (_, points))| changes(points, most / unit));
-    let drawn: Vec<Figure> = changing.map(one).collect();
+    let drawn = charts.figures(schemes, id);
     if drawn.is_empty() {
         return html! {};
     }

@@ -8,28 +8,73 @@ use super::stacks::{entries, kinds_of_entries};
 use crate::chart::{Areas, Axis, Sample, Series, changes, furthest, holes as draw_holes};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::compact;
-use crate::html::{Cell, Figure, Grid, Heading, Page, dot, headings, linked, places};
+use crate::html::{Cell, Figure, Grid, Heading, Page, dot, linked, places};
 
 /// Pages drawn per comparison; more than these look alike.
 const MOST_PAGES: usize = 12;
 
-/// One chart per scheme whose TLB contents change while it runs; all share their axes.
+/// A quantity over time, with one chart of areas per scheme; all share their axes.
+pub(super) struct OverTime<'a> {
+    pub key: &'a str,
+    pub name: &'a str,
+    pub series: &'a [Series],
+    pub unit: &'a str,
+    /// Samples of a scheme.
+    pub samples: &'a dyn Fn(&SchemeRuns<'_>) -> Vec<Sample>,
+    /// Data below the chart of a scheme.
+    pub data: &'a dyn Fn(&SchemeRuns<'_>) -> Grid,
+}
+
+impl OverTime<'_> {
+    /// The charts of the schemes whose samples change while they run.
+    pub fn figures(&self, schemes: &[&SchemeRuns<'_>], id: &str) -> Vec<Figure> {
+        let samples: Vec<Vec<Sample>> =
+            schemes.iter().map(|scheme| (self.samples)(scheme)).collect();
+        let top = furthest(samples.iter().flatten());
+        let schemes = schemes.iter().zip(samples).enumerate();
+        let changing = schemes.filter(|(_, (_, samples))| changes(samples, top.1));
+        let figure = |(index, (scheme, samples)): (usize, (&&SchemeRuns<'_>, Vec<Sample>))| {
+            let value = Axis { label: self.unit, suffix: "" };
+            Figure {
+                id: format!("{id}-{}-{index}", self.key),
+                name: format!("{} {}: {}", scheme.first().workload, self.name, scheme.name),
+                title: scheme.name.to_string(),
+                caption: String::new(),
+                chart: Areas { series: self.series, samples, top, value }.spec(),
+                data: (self.data)(scheme),
+            }
+        };
+        changing.map(figure).collect()
+    }
+}
+
+/// One chart per scheme whose TLB contents change while it runs.
 pub(super) fn contents(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let series = kinds_of_entries(comparison);
-    let points = |scheme: &SchemeRuns<'_>| -> Vec<Sample> {
-        let samples = scheme.first().series.l2_tlb_contents.iter();
-        let values = |sample| series.iter().map(|one| entries(sample, &one.key)).collect();
-        samples.map(|sample| (sample.instruction as f64, values(sample))).collect()
+    let head = |one: &Series| Heading::with_unit(&one.label, "entries");
+    let charts = OverTime {
+        key: "l2-tlb",
+        name: "L2 TLB contents",
+        series: &series,
+        unit: "entries",
+        samples: &|scheme| {
+            let samples = scheme.first().series.l2_tlb_contents.iter();
+            let values = |sample| series.iter().map(|one| entries(sample, &one.key)).collect();
+            samples.map(|sample| (sample.instruction as f64, values(sample))).collect()
+        },
+        data: &|scheme| {
+            let rows = scheme.first().series.l2_tlb_contents.iter().map(|sample| {
+                let cell = |one: &Series| {
+                    sample.entries.get(&one.key).map_or_else(Cell::missing, Cell::count)
+                };
+                let place = Cell::value(Some(sample.instruction as f64), compact);
+                std::iter::once(place).chain(series.iter().map(cell)).collect()
+            });
+            let head = std::iter::once("instruction".into()).chain(series.iter().map(head));
+            Grid { head: head.collect(), rows: rows.collect() }
+        },
     };
-    let sampled: Vec<_> =
-        comparison.schemes.iter().map(|scheme| (scheme, points(scheme))).collect();
-    let top = furthest(sampled.iter().flat_map(|(_, points)| points));
-    let changing =
-        sampled.into_iter().enumerate().filter(|(_, (_, points))| changes(points, top.1));
-    let figure = |(index, (scheme, points))| {
-        one_scheme(scheme, points, &series, top, format!("{id}-l2-tlb-{index}"))
-    };
-    let drawn: Vec<Figure> = changing.map(figure).collect();
+    let drawn = charts.figures(&comparison.schemes.iter().collect::<Vec<_>>(), id);
     if drawn.is_empty() {
         return html! {};
     }
@@ -44,36 +89,6 @@ pub(super) fn contents(comparison: &Comparison<'_>, id: &str, page: &mut Page) -
             @if comparison.seeds() > 1 { "; the first seed of each scheme" } "." (steady)
         }
         (linked(drawn, page))
-    }
-}
-
-fn one_scheme(
-    scheme: &SchemeRuns<'_>,
-    points: Vec<Sample>,
-    series: &[Series],
-    top: (f64, f64),
-    id: String,
-) -> Figure {
-    let samples = &scheme.first().series.l2_tlb_contents;
-    let value = Axis { label: "entries", suffix: "" };
-    let chart = Areas { series, samples: points, top, value };
-    let head = series.iter().map(|one| Heading::with_unit(&one.label, "entries"));
-    let rows = samples.iter().map(|sample| {
-        let cell =
-            |one: &Series| sample.entries.get(&one.key).map_or_else(Cell::missing, Cell::count);
-        let place = Cell::value(Some(sample.instruction as f64), compact);
-        std::iter::once(place).chain(series.iter().map(cell)).collect()
-    });
-    Figure {
-        id,
-        name: format!("{} L2 TLB contents: {}", scheme.first().workload, scheme.name),
-        title: scheme.name.to_string(),
-        caption: String::new(),
-        chart: chart.spec(),
-        data: Grid {
-            head: std::iter::once("instruction".into()).chain(head).collect(),
-            rows: rows.collect(),
-        },
     }
 }
 
@@ -122,14 +137,15 @@ fn one_page(scheme: &str, region: &Region, id: String) -> Figure {
     let word = |words: &[u64], index: usize| {
         Cell::text(&format!("{:#018x}", words.get(index).copied().unwrap_or(0)))
     };
-    let rows = (0..8).map(|index| {
-        vec![
-            Cell::text(&index.to_string()),
-            Cell::text(&(region.filter >> index & 1).to_string()),
-            word(&region.holes, index),
-            word(&region.allocated, index),
-        ]
-    });
+    let data = Grid::of(
+        0..8,
+        [
+            ("region".into(), &|index| Cell::text(&index.to_string())),
+            ("filter bit".into(), &|index| Cell::text(&(region.filter >> index & 1).to_string())),
+            ("holes".into(), &|index| word(&region.holes, *index)),
+            ("allocated holes".into(), &|index| word(&region.allocated, *index)),
+        ],
+    );
     let title = if region.page.is_empty() { "2MB page".to_string() } else { region.page.clone() };
     Figure {
         id,
@@ -137,10 +153,7 @@ fn one_page(scheme: &str, region: &Region, id: String) -> Figure {
         chart: draw_holes(region),
         title,
         caption,
-        data: Grid {
-            head: headings(["region", "filter bit", "holes", "allocated holes"]),
-            rows: rows.collect(),
-        },
+        data,
     }
 }
 

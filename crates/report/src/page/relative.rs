@@ -56,16 +56,13 @@ impl Bar<'_> {
         }
     }
 
-    fn row(&self) -> Vec<Cell> {
-        let number = |value| Cell::value(value, |value| self.written(value));
-        let part = |pick: fn(Spread) -> f64| number(self.value.map(pick));
-        vec![
-            Cell::scheme(self.scheme.name, self.scheme.colour),
-            part(|value| value.median),
-            number(self.half),
-            part(|value| value.least),
-            part(|value| value.most),
-        ]
+    fn number(&self, value: Option<f64>) -> Cell {
+        Cell::value(value, |value| self.written(value))
+    }
+
+    /// A figure over the seeds.
+    fn part(&self, pick: fn(Spread) -> f64) -> Cell {
+        self.number(self.value.map(pick))
     }
 }
 
@@ -159,27 +156,31 @@ impl Quantity {
             series: bars.iter().map(series).collect(),
             places: bars.iter().map(place).collect(),
             marks: bars.iter().map(|bar| bar.mark(place(bar))).collect(),
-            is_grouped: false,
             value: Axis { label: "", suffix: self.suffix },
-            range: None,
             place: "scheme",
             reference: self.reference,
-            bands: Vec::new(),
+            ..Bars::default()
         }
         .spec();
         chart["height"] = (pitch * bars.len()).into();
         chart["usermeta"]["widest"] = 1090.into();
-        let names = ["median", "± 95 %", "least", "most"];
-        let head = names.map(|name| Heading::with_unit(name, self.unit));
+        let heading = |name| Heading::with_unit(name, self.unit);
+        let data = Grid::of(
+            bars,
+            [
+                ("scheme".into(), &|bar| Cell::scheme(bar.scheme.name, bar.scheme.colour)),
+                (heading("median"), &|bar| bar.part(|value| value.median)),
+                (heading("± 95 %"), &|bar| bar.number(bar.half)),
+                (heading("least"), &|bar| bar.part(|value| value.least)),
+                (heading("most"), &|bar| bar.part(|value| value.most)),
+            ],
+        );
         Figure {
             id: format!("{id}-{}", self.key),
             name: format!("{} {}", comparison.workload, self.title),
             caption: format!("{}{whiskers}", self.caption),
             chart,
-            data: Grid {
-                head: std::iter::once("scheme".into()).chain(head).collect(),
-                rows: bars.iter().map(Bar::row).collect(),
-            },
+            data,
             title: self.title,
         }
     }

@@ -19,7 +19,7 @@ pub(super) fn first(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     cycles(comparison).figure(comparison, id)
 }
 
-/// The other stacked charts of a comparison, without empty ones.
+/// Stacked charts of a comparison below the first figure, without empty ones.
 pub(super) fn figures(comparison: &Comparison<'_>, id: &str) -> Vec<Figure> {
     let found = [
         operating_system(comparison),

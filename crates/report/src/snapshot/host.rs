@@ -54,27 +54,22 @@ pub(super) fn sections(record: &HostRecord) -> Vec<Section> {
 fn uses(record: &HostRecord) -> Option<Section> {
     let frames = record.frames.as_ref()?;
     let mut section = Section::new("Frames", "", &["what they hold", "size", "share"]);
+    let mut add = |label, frames: u64, has_share: bool| {
+        let size = frames as f64 * FRAME_BYTES;
+        section.add(label, size, bytes, has_share.then(|| size / memory_bytes(record)));
+    };
     for (key, label) in STATES {
-        let Some(&found) = frames.get(key) else { continue };
-        let size = found as f64 * FRAME_BYTES;
-        let share = (key != "absent").then(|| size / memory_bytes(record));
-        section.rows.push(vec![
-            Value::text(label),
-            Value::Number(Some(size), bytes),
-            Value::Number(share, percent),
-        ]);
+        if let Some(&found) = frames.get(key) {
+            add(label, found, key != "absent");
+        }
     }
     for (label, found) in [
         ("  mapped by page tables", record.mapped_frames),
         ("  mapped more than once", record.shared_frames),
     ] {
-        let Some(found) = found else { continue };
-        let size = found as f64 * FRAME_BYTES;
-        section.rows.push(vec![
-            Value::text(label),
-            Value::Number(Some(size), bytes),
-            Value::Number(Some(size / memory_bytes(record)), percent),
-        ]);
+        if let Some(found) = found {
+            add(label, found, true);
+        }
     }
     Some(section)
 }
@@ -90,9 +85,11 @@ fn zones(record: &HostRecord) -> Option<Section> {
         let free: f64 = free.map(|(order, blocks)| blocks as f64 * 2_f64.powi(order)).sum();
         let types = zone.pageblocks.iter().filter(|kind| kind.blocks > 0);
         let types: Vec<String> = types
-            .map(|kind| format!("{} {}", count(kind.blocks as f64), short(&kind.migrate_type)))
+            .map(|kind| {
+                format!("{} {}", count(kind.blocks as f64), kind.migrate_type.to_lowercase())
+            })
             .collect();
-        let size = |frames: f64| Value::Number(Some(frames * FRAME_BYTES), bytes);
+        let size = |frames: f64| Value::bytes(frames * FRAME_BYTES);
         section.rows.push(vec![
             Value::text(format!("{} {}", zone.node, zone.name)),
             size(zone.start_frame as f64),
@@ -117,7 +114,7 @@ fn orders(record: &HostRecord) -> Option<Section> {
     for order in &record.orders {
         section.rows.push(vec![
             Value::text(format!("{}", order.order)),
-            Value::Number(Some(FRAME_BYTES * 2_f64.powi(order.order as i32)), bytes),
+            Value::bytes(FRAME_BYTES * 2_f64.powi(order.order as i32)),
             Value::Number(Some(order.counted as f64), count),
             Value::Number(order.placed.map(|blocks| blocks as f64), count),
             Value::Number(Some(order.unusable_index), three),
@@ -143,11 +140,7 @@ fn blocks(record: &HostRecord) -> Option<Section> {
     let mut section = Section::new("2MB blocks", lead, &["what they can be", "blocks", "share"]);
     for (reach, label) in REACHES {
         let found = blocks.count(reach) as f64;
-        section.rows.push(vec![
-            Value::text(label),
-            Value::Number(Some(found), count),
-            Value::Number(Some(found / memory_blocks), percent),
-        ]);
+        section.add(label, found, count, Some(found / memory_blocks));
     }
     let mut first = 1.0;
     for (power, found) in (0..).zip(blocks.holes) {
@@ -159,11 +152,8 @@ fn blocks(record: &HostRecord) -> Option<Section> {
                 _ if first < last => format!("{first}–{last} frames that stay"),
                 _ => format!("{last} frames that stay"),
             };
-            section.rows.push(vec![
-                Value::text(format!("  perforated pages with {staying}")),
-                Value::Number(Some(found), count),
-                Value::Number(Some(found / memory_blocks), percent),
-            ]);
+            let label = format!("  perforated pages with {staying}");
+            section.add(&label, found, count, Some(found / memory_blocks));
         }
         first = last + 1.0;
     }
@@ -182,11 +172,8 @@ pub(super) fn free_whole_blocks(record: &HostRecord) -> Option<f64> {
 fn whole_blocks(record: &HostRecord) -> Option<Section> {
     let whole = free_whole_blocks(record)?;
     let mut section = Section::new("2MB blocks", "", &["what they can be", "blocks", "share"]);
-    section.rows.push(vec![
-        Value::text("whole: all free"),
-        Value::Number(Some(whole), count),
-        Value::Number(Some(whole * 512.0 * FRAME_BYTES / memory_bytes(record)), percent),
-    ]);
+    let share = whole * 512.0 * FRAME_BYTES / memory_bytes(record);
+    section.add("whole: all free", whole, count, Some(share));
     Some(section)
 }
 
@@ -218,8 +205,4 @@ fn requests(record: &HostRecord) -> Option<Section> {
 }
 fn memory_bytes(record: &HostRecord) -> f64 {
     (record.memory_bytes as f64).max(1.0)
-}
-
-fn short(migrate_type: &str) -> String {
-    migrate_type.to_lowercase()
 }

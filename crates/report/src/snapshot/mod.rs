@@ -10,6 +10,8 @@ mod verdict;
 
 use perforate_records::{MemoryMap, Snapshot};
 
+use crate::format::{bytes, percent};
+
 pub use page::snapshot_html;
 pub use text::snapshot_table;
 
@@ -26,6 +28,12 @@ impl Section {
         let head = head.iter().map(|name| (*name).to_owned()).collect();
         Self { title: title.into(), lead: lead.into(), head, rows: Vec::new() }
     }
+
+    /// Adds a row of a label, a number with its notation, and a share.
+    fn add(&mut self, label: &str, number: f64, write: fn(f64) -> String, share: Option<f64>) {
+        let numbers = [Value::Number(Some(number), write), Value::Number(share, percent)];
+        self.rows.push(std::iter::once(Value::text(label)).chain(numbers).collect());
+    }
 }
 
 /// A cell of a table.
@@ -39,6 +47,10 @@ enum Value {
 impl Value {
     fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
+    }
+
+    fn bytes(size: f64) -> Self {
+        Self::Number(Some(size), bytes)
     }
 }
 

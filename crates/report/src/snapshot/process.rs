@@ -4,7 +4,7 @@ use perforate_records::{ProcessArea, ProcessRecord, ProcessTotals};
 use perforate_types::counted;
 
 use super::{Section, Value, count};
-use crate::format::{bytes, percent};
+use crate::format::bytes;
 
 /// Areas shown; the rest is summed up.
 const MOST_AREAS: usize = 24;
@@ -34,7 +34,7 @@ fn areas(record: &ProcessRecord) -> Section {
     let mut section = Section::new("Areas", lead, &head);
     let mut order: Vec<&ProcessArea> = record.areas.iter().collect();
     order.sort_by_key(|area| std::cmp::Reverse(area.totals.resident_bytes));
-    let size = |bytes_of: u64| Value::Number(Some(bytes_of as f64), bytes);
+    let size = |bytes: u64| Value::bytes(bytes as f64);
     let row = |totals: &ProcessTotals, start: &str, permissions: &str, name: &str| {
         vec![
             Value::text(start),
@@ -74,26 +74,20 @@ fn sizes(record: &ProcessRecord) -> Option<Section> {
                 power of two that could be one entry (Linux: tools/mm/thpmaps).";
     let head = ["aligned run", "size", "share of resident"];
     let mut section = Section::new("Real page sizes", lead, &head);
+    let mut add = |label: &str, size: u64| {
+        section.add(label, size as f64, bytes, Some(size as f64 / resident_bytes))
+    };
     let mut labels: Vec<(&String, &u64)> = sizes.iter().collect();
     labels.sort_by_key(|(label, _)| order_of(label));
-    for (label, &size) in labels {
-        section.rows.push(vec![
-            Value::text(label),
-            Value::Number(Some(size as f64), bytes),
-            Value::Number(Some(size as f64 / resident_bytes), percent),
-        ]);
-    }
+    labels.into_iter().for_each(|(label, &size)| add(label, size));
     for (label, found) in [
         ("  in large folios of any size", record.totals.folio_bytes),
         ("  mapped by 2MB entries or larger", Some(record.totals.large_bytes)),
         ("  merged with others (KSM)", record.totals.merged_bytes),
     ] {
-        let Some(size) = found else { continue };
-        section.rows.push(vec![
-            Value::text(label),
-            Value::Number(Some(size as f64), bytes),
-            Value::Number(Some(size as f64 / resident_bytes), percent),
-        ]);
+        if let Some(size) = found {
+            add(label, size);
+        }
     }
     Some(section)
 }
@@ -115,11 +109,8 @@ fn contents(record: &ProcessRecord) -> Option<Section> {
         ("that merging would save (KSM)", contents.savable_pages),
     ];
     for (label, pages) in rows {
-        section.rows.push(vec![
-            Value::text(label),
-            Value::Number(Some(pages as f64), count),
-            Value::Number(Some(pages as f64 / contents.pages_read.max(1) as f64), percent),
-        ]);
+        let share = pages as f64 / contents.pages_read.max(1) as f64;
+        section.add(label, pages as f64, count, Some(share));
     }
     Some(section)
 }

@@ -2,6 +2,7 @@
 
 use super::{Section, Shown, Value};
 use crate::format::{MISSING, bytes};
+use crate::labels::BLOCK_CLASSES;
 use crate::text::{Column, wrapped};
 use perforate_records::{MemoryMap, Snapshot};
 
@@ -10,24 +11,6 @@ const PICTURE_COLUMNS: f64 = 80.0;
 const PICTURE_ROWS: f64 = 20.0;
 /// Bytes of a block.
 const BLOCK_BYTES: f64 = 2_097_152.0;
-/// Letters of classes, and what they mean.
-const LETTERS: [(&str, char, &str); 14] = [
-    ("free", '.', "free"),
-    ("partly_free", ':', "partly free, nothing stays"),
-    ("movable", 'm', "4KB pages"),
-    ("page_cache", 'c', "page cache"),
-    ("reclaimable", 's', "slab"),
-    ("mixed", 'x', "mixed"),
-    ("unmovable", '#', "unmovable"),
-    ("retired", '!', "retired"),
-    ("absent", ' ', "no memory"),
-    ("segment", 'S', "segment"),
-    ("huge", 'G', "hugetlbfs"),
-    ("superpage", 'P', "superpage"),
-    ("large", 'L', "2MB page"),
-    ("perforated", 'p', "perforated"),
-];
-
 /// The snapshot as text, at most `columns` characters wide (100 or more).
 pub fn snapshot_table(snapshot: &Snapshot, columns: usize) -> String {
     let shown = Shown::of(snapshot);
@@ -99,7 +82,7 @@ fn picture(map: &MemoryMap) -> String {
         }
         gap = is_empty;
     }
-    let used = LETTERS.iter().filter(|(_, letter, _)| letters.contains(letter));
+    let used = BLOCK_CLASSES.iter().filter(|(_, letter, _)| letters.contains(letter));
     let key: Vec<String> =
         used.map(|(_, letter, meaning)| format!("'{letter}' {meaning}")).collect();
     text + &wrapped("          ", &key.join(", "), 100)
@@ -138,7 +121,7 @@ impl Letters<'_> {
         let most =
             (0..self.counts.len()).max_by(|&a, &b| self.counts[a].total_cmp(&self.counts[b]));
         let name = most.and_then(|class| self.map.classes.get(class));
-        let known = name.and_then(|name| LETTERS.iter().find(|known| known.0 == name));
+        let known = name.and_then(|name| BLOCK_CLASSES.iter().find(|known| known.0.0 == name));
         self.letters.push(known.map_or('?', |known| known.1));
         self.counts.clear();
         self.filled = 0.0;

@@ -97,6 +97,16 @@ pub fn columns<'c>(all: impl IntoIterator<Item = &'c Column>, width: usize) -> S
     table.trim_fmt() + "\n"
 }
 
+/// A table with a row for each item, at most `width` characters wide; a column is a heading, and a function
+/// that makes its cells. The first column has texts, the others have numbers.
+pub fn rows<T>(items: &[T], all: &[(&str, &dyn Fn(&T) -> String)], width: usize) -> String {
+    let column = |(place, (heading, cell)): (usize, &(&str, &dyn Fn(&T) -> String))| {
+        let cells = items.iter().map(cell).collect();
+        if place == 0 { Column::texts(heading, cells) } else { Column::numbers(heading, cells) }
+    };
+    columns(&all.iter().enumerate().map(column).collect::<Vec<_>>(), width)
+}
+
 /// Columns beside their labels, in as many tables, one below the other, as their widths need; at
 /// least one column each.
 pub(crate) fn blocks(labels: &Column, all: &[Column], width: usize) -> Vec<String> {

@@ -219,21 +219,10 @@ impl<'a> Table<'a> {
         let value = Axis { label: self.quantity.label, suffix: "" };
         let Some(lines) = self.lines(rows, vocabulary) else {
             let places = distinct(marks.iter().map(|mark| mark.place.clone()));
-            let reference = None;
             let place = self.key;
-            let range = None;
-            return Bars {
-                series,
-                places,
-                marks,
-                is_grouped: true,
-                value,
-                range,
-                place,
-                reference,
-                bands: Vec::new(),
-            }
-            .spec();
+            let bars =
+                Bars { series, places, marks, is_grouped: true, value, place, ..Bars::default() };
+            return bars.spec();
         };
         lines.spec()
     }

@@ -23,9 +23,9 @@ pub(super) struct Uses {
 
 figures! {
     pub(super) static NATIVE_TLB: Uses, "Gap-tolerant entries" {
-        /// First-level misses that the TLB of gap-tolerant entries translated (native support).
+        /// First-level misses that hit in the TLB of gap-tolerant entries (native support).
         gap_tolerant_tlb_translations, Count, Listed: |it| it.translations;
-        /// Gap-tolerant entries filled into that TLB.
+        /// Entries filled into the TLB of gap-tolerant entries.
         gap_tolerant_tlb_fills, Count, Listed: |it| it.fills;
     }
 }

@@ -17,6 +17,7 @@ use perforate_config::ConfigError;
 use perforate_mmu::{BitmapLoading, Dimension};
 use perforate_os::{HoleAllocation, Policy};
 
+use crate::pages::BASE_PAGES;
 use crate::{Hardware, PolicyOptions, Scheme, with_changes};
 pub use dimension::{PerforatedPage, PerforatedRadix};
 pub(crate) use kernel::PerforatedPages;
@@ -54,18 +55,11 @@ pub(crate) const PERFORATED: Scheme = Scheme {
     source: "P §IV",
     other_names: &[],
     colour: "perforated",
-    counters: Vec::new,
-    ideal_memory: false,
-    free_translation: false,
-    shadow_paging: false,
-    flat_table: false,
-    native_only: None,
     shadow_directories: true,
-    gap_tolerance: None,
     bitmap_loading: Some(BitmapLoading::Filtered),
-    coalescing: None,
     policy: |options| perforated(options, PerforationOptions::DEFAULT),
     dimension: perforated_radix,
+    ..BASE_PAGES
 };
 
 /// All 16 bitmap entries are loaded with the page.

@@ -28,11 +28,11 @@ pub(super) struct Uses {
 
 figures! {
     pub(super) static RANGE_TLB: Uses, "Ranges" {
-        /// First-level misses that the range TLB translated.
+        /// First-level misses that hit in the range TLB.
         range_translations, Count, Listed: |it| it.translations;
-        /// Ranges filled into the range TLB.
+        /// Entries filled into the range TLB.
         range_tlb_fills, Count, Listed: |it| it.fills;
-        /// Searches of range tables, in the background after page walks.
+        /// Searches of range tables, which run in the background after page walks.
         range_table_searches, Count, Listed: |it| it.searches;
     }
 }

@@ -5,8 +5,8 @@ use std::iter::successors;
 use std::ops::Range;
 
 use perforate_os::mechanism::{
-    AddressSpace, Area, Backed, Backer, Context, Core, Departure, Overlay, OverlayMechanism,
-    Recount, SpaceMut, Touch,
+    AddressSpace, Area, Backed, Backer, Core, Departure, Overlay, OverlayMechanism, Recount,
+    SpaceMut, Touch,
 };
 use perforate_os::{BlockUse, OsError, Policy};
 use perforate_types::{AccessKind, Counters, Frame, HoleSet, SpaceId, figures};
@@ -57,7 +57,7 @@ struct Waiting {
 
 impl Backer for EagerBacker {
     /// Pages that could not be backed in advance are backed at first touch, as in other policies.
-    fn back(&mut self, _: &mut Context<'_>, _: &Touch) -> Result<Backed, OsError> {
+    fn back(&mut self, _: &mut Core, _: &Touch) -> Result<Backed, OsError> {
         Ok(Backed::No)
     }
 
@@ -69,13 +69,14 @@ impl Backer for EagerBacker {
         !self.waiting.is_empty()
     }
 
-    fn proceed(&mut self, context: &mut Context<'_>) -> Result<(), OsError> {
+    fn proceed(&mut self, core: &mut Core) -> Result<(), OsError> {
         let Some(Waiting { space: id, pages, tried }) = self.waiting.pop_front() else {
             return Ok(());
         };
-        let area = context.space(id)?.areas_within(pages.clone()).find(suits);
+        let area = core.space(id)?.areas_within(pages.clone()).find(suits);
         let Some(area) = area else { return Ok(()) };
-        let gives_up = context.is_memory_short() || tried >= MOST_TRIED * context.memory_pages();
+        let gives_up =
+            core.is_memory_short() || tried >= MOST_TRIED * core.config.memory_bytes / 4096;
         let most = if gives_up { u64::MAX } else { PIECE_PAGES };
         let piece = area.start..area.end.min(area.start.saturating_add(most));
         if piece.end < pages.end {
@@ -84,13 +85,13 @@ impl Backer for EagerBacker {
             self.waiting.push_front(rest);
         }
         if !gives_up {
-            match self.back_piece(context, id, &area, piece.clone()) {
+            match self.back_piece(core, id, &area, piece.clone()) {
                 // The remaining pages are backed at first touch.
                 Ok(()) | Err(OsError::OutOfMemory { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        let space = &mut context.space_mut(id)?;
+        let space = &mut core.space_mut(id)?;
         add_ranges(space, piece);
         Ok(())
     }
@@ -121,13 +122,13 @@ pub(super) struct State {
 
 figures! {
     pub(super) static RANGES: State, "Ranges" {
-        /// Ranges, at most.
+        /// Peak number of ranges.
         ranges, Count, Listed: |it| it.ranges;
-        /// 4KB pages in them, at most.
+        /// Peak number of 4KB pages in ranges.
         range_pages, Count, Listed: |it| it.pages;
-        /// Range tables in memory, at most.
+        /// Peak size of the range tables.
         range_table_bytes, Bytes, Listed: |it| it.nodes * 4096;
-        /// Pages backed when they were mapped instead of when they were touched.
+        /// Pages that got a frame when the program mapped them, not at the first touch.
         pages_backed_in_advance, Count, Listed: |it| it.backed;
     }
 }
@@ -142,21 +143,21 @@ impl EagerBacker {
     /// Backs the unmapped pages in a piece of an area.
     fn back_piece(
         &mut self,
-        context: &mut Context<'_>,
+        core: &mut Core,
         id: SpaceId,
         area: &Area,
         piece: Range<u64>,
     ) -> Result<(), OsError> {
-        let how = (area.attributes.effective(), area.attributes.is_advised());
+        let (permissions, large) = (area.attributes.effective(), area.attributes.is_advised());
         let mut next = piece.start;
         while next < piece.end {
-            let space = context.space(id)?;
+            let space = core.space(id)?;
             let end = next_mapped(space, next..piece.end).unwrap_or(piece.end);
             if end == next {
                 next += 1;
                 continue;
             }
-            let backed = context.back_in_advance(id, next..end, how)?;
+            let backed = core.back_in_advance(id, next..end, permissions, large)?;
             self.pages_backed += backed;
             next = match backed {
                 0 => (next / REGION_PAGES + 1) * REGION_PAGES,

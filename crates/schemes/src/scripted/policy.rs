@@ -64,9 +64,10 @@ pub(super) struct Counts {
 
 figures! {
     pub(super) static SCRIPTED: Counts, "Scripted policy" {
-        /// Questions that the policy's script was asked since the start.
+        /// Questions that the kernel asked the policy's script since the start.
         policy_questions, Count, Listed: |it| it.questions;
-        /// Operations that its answers took, as the language counts them.
+        /// Operations that the policy's script executed for its answers, as the script language
+        /// counts them.
         policy_operations, Count, Listed: |it| it.operations;
     }
 }

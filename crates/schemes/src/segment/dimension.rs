@@ -7,8 +7,8 @@ use perforate_mmu::{
     WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
-    Action, Counters, FormatOperation, Frame, PageSize, Permissions, Purpose, Shootdown, SpaceId,
-    Steps, VirtualPage, figures,
+    Action, Counters, FormatOperation, Frame, PageSize, Purpose, Shootdown, SpaceId, Steps,
+    VirtualPage, figures,
 };
 
 use super::{EscapeFilter, EscapeFilterConfig};
@@ -18,15 +18,15 @@ figures! {
     /// Figures of segments alone: first-level misses that they translated, of two dimensions both (the
     /// same number under two names), and walks to pages in one of both only (D §VII: F_DD, F_GD, F_VD).
     pub(crate) static COUNTERS: BesideCounters, "Direct segments" {
-        /// First-level misses that direct segments alone translated; accesses, where they are beside
-        /// the first level.
+        /// First-level misses that direct segments translated without page tables. Accesses, if the
+        /// segments are looked up in parallel with the first-level TLB.
         segment_translations, Count, Listed: |it| it.translations;
-        /// First-level misses in the segments of guest and host; natively those in the segment. They
-        /// are no misses of the L2 TLB, the others are.
+        /// First-level misses that the direct segments of guest and host translated together;
+        /// natively, those that the segment translated. They do not count as misses of the L2 TLB.
         misses_in_both_segments, Count, Listed: |it| it.translations;
-        /// Misses of all TLBs in the guest's segment that are not in the host's.
+        /// Misses of all TLBs on pages in the guest's direct segment but not in the host's.
         misses_in_guest_segment_only, Count, Listed: |it| it.in_guest_only;
-        /// Misses of all TLBs in the host's segment that are not in the guest's.
+        /// Misses of all TLBs on pages in the host's direct segment but not in the guest's.
         misses_in_host_segment_only, Count, Listed: |it| it.in_host_only;
     }
 }
@@ -127,22 +127,6 @@ impl Segmented {
         &mut self.registers[index]
     }
 
-    fn set(
-        &mut self,
-        space: SpaceId,
-        (first, pages): (VirtualPage, u64),
-        frame: Frame,
-        permissions: Permissions,
-    ) {
-        // A segment has no dirty bits, so stores need no further work.
-        let allows = allow::of_leaf(permissions, true);
-        let filter = self.empty.clone();
-        let block_pages = PageSize::Size2M.pages();
-        let blocks = (first.number() + pages - 1) / block_pages - first.number() / block_pages + 1;
-        let escapes = vec![OnceCell::new(); blocks as usize];
-        *self.slot(space) = Some(Registers { first, pages, frame, allows, filter, escapes });
-    }
-
     /// The reach around a page that the segment translates.
     #[inline(always)]
     fn translate(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
@@ -157,7 +141,15 @@ impl Segmented {
         match *operation {
             SegmentOperation::Set { space, page, pages, frame, permissions } => {
                 assert!(pages > 0, "a segment needs a page");
-                self.set(space, (page, pages), frame, permissions);
+                // A segment has no dirty bits, so stores need no further work.
+                let allows = allow::of_leaf(permissions, true);
+                let filter = self.empty.clone();
+                let block_pages = PageSize::Size2M.pages();
+                let blocks =
+                    (page.number() + pages - 1) / block_pages - page.number() / block_pages + 1;
+                let escapes = vec![OnceCell::new(); blocks as usize];
+                *self.slot(space) =
+                    Some(Registers { first: page, pages, frame, allows, filter, escapes });
             }
             SegmentOperation::Clear { space } => {
                 assert!(self.slot(space).take().is_some(), "{space:?} has no segment");
@@ -261,7 +253,7 @@ impl BesideL2 for Segmented {
 #[cfg(test)]
 mod tests {
     use perforate_mmu::{Case, Mmu, MmuConfig, PageFault, Radix, TlbGeometry, Translated};
-    use perforate_types::AccessKind;
+    use perforate_types::{AccessKind, Permissions};
 
     use super::*;
 

@@ -148,7 +148,7 @@ impl Side<'_> {
         if self.kernel.segment(self.space).is_some() {
             return self.kernel.enable_segment(self.space).map(|()| true);
         }
-        match self.kernel.create_segment_with(self.space, rule) {
+        match self.kernel.create_segment(self.space, Some(rule)) {
             Ok(_) => Ok(true),
             Err(OsError::NoContiguousMemory { .. } | OsError::OutOfMemory { .. }) => Ok(false),
             Err(OsError::Mechanism(error))

@@ -1,4 +1,5 @@
-//! Figure of all points: one column per axis; instructions per second above, memory below.
+//! Figure of all points, with one column per axis: instructions per second in the upper row, memory
+//! in the lower.
 
 use std::error::Error;
 use std::path::Path;

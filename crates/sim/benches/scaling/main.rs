@@ -1,5 +1,5 @@
-//! Growth of cost with work: instructions per second and memory of this process against the size of the
-//! data, the number of schemes, the number of address spaces, and the length of the run.
+//! Measures how costs grow: instructions per second and memory of this process against the size of
+//! the data, the number of schemes, the number of address spaces, and the length of the run.
 //!
 //! `cargo bench -p perforate-sim --bench scaling [-- data|schemes|spaces|length] [--svg FILE]` prints a
 //! JSON line for each point, and then the slope of each series: the exponent *e* of the power law *x*ᵉ
@@ -50,7 +50,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Removes an option and its value from the arguments, and returns the value.
+/// Removes an option and its value from the arguments, and returns the value; `None` if the option
+/// is missing.
 fn value_of(option: &str, arguments: &mut Vec<String>) -> Option<String> {
     let place = arguments.iter().position(|argument| argument == option)?;
     let value = arguments.drain(place..(place + 2).min(arguments.len())).nth(1);
@@ -92,7 +93,7 @@ fn measured_alone(point: &Point) -> Option<Measured> {
     Some(measured)
 }
 
-/// All series, in the order of their first points.
+/// Returns all series, in the order of their first points.
 fn series(all: &[(Point, Measured)]) -> Vec<(Axis, String)> {
     let mut series: Vec<(Axis, String)> = Vec::new();
     for (point, _) in all {
@@ -104,7 +105,7 @@ fn series(all: &[(Point, Measured)]) -> Vec<(Axis, String)> {
     series
 }
 
-/// Points of one series of an axis.
+/// Returns the points of one series of an axis.
 fn series_points<'a>(
     all: &'a [(Point, Measured)],
     axis: Axis,
@@ -113,7 +114,8 @@ fn series_points<'a>(
     all.iter().filter(|(point, _)| point.axis == axis && point.series == series).collect()
 }
 
-/// Exponent of the best-fitting power law: the slope of a straight line through the logarithms.
+/// Returns the exponent of the best-fitting power law, which is the slope of a straight line
+/// through the logarithms.
 fn slope(points: impl Iterator<Item = (f64, f64)>) -> f64 {
     let points: Vec<(f64, f64)> = points.map(|(x, y)| (x.ln(), y.ln())).collect();
     let count = points.len() as f64;

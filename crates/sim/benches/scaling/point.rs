@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 const KB: u64 = 1 << 10;
 const MB: u64 = 1 << 20;
 const GB: u64 = 1 << 30;
-/// Schemes of comparisons; a comparison of n schemes has the first n.
+/// Schemes of comparisons. A comparison of n schemes has the first n.
 const SCHEMES: [&str; 16] = [
     "4k",
     "thp",
@@ -34,9 +34,9 @@ const SCHEMES: [&str; 16] = [
     "4k+segment",
     "perforated+perforated",
 ];
-/// Bytes of memory of each process, all of it touched.
+/// Bytes of memory of each process. The process touches all of it.
 const SPACE_BYTES: u64 = MB;
-/// Instructions between switches of processes.
+/// Number of instructions between switches of processes.
 const TURN: u64 = 2_000;
 
 /// Quantity on the horizontal axis.
@@ -65,7 +65,7 @@ pub struct Point {
 /// Results of a measurement.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Measured {
-    /// Sum over all schemes, in the steady state.
+    /// Instructions per second in the steady state, summed over all schemes.
     pub instructions_per_second: f64,
     /// Peak resident memory of the process.
     pub resident_bytes: f64,
@@ -169,7 +169,7 @@ impl Point {
         Measured::new(instructions, since, set_up_seconds)
     }
 
-    /// Comparison on small data, so that mapping the data takes little of the time.
+    /// Creates a comparison on small data, so that mapping the data takes little of the time.
     fn comparison(&self, schemes: Vec<Composition>, instructions: u64) -> ResolvedRun {
         ResolvedRun {
             processors: ProcessorOptions::default(),
@@ -209,7 +209,7 @@ impl Point {
         Measured::new(self.x, start, 0.0)
     }
 
-    /// Processes that load their pages one after another, in turn.
+    /// Measures processes that take turns in loading their pages one after another.
     fn spaces(&self) -> Measured {
         let memory = MemoryState::of(4 * GB);
         let mut simulation = self.simulation(&memory, false);
@@ -242,7 +242,7 @@ impl Point {
     }
 }
 
-/// Address of the first process's data; each process has its own range.
+/// Address of the first process's data. Each process has a separate range.
 const DATA: u64 = 1 << 40;
 
 fn switch_to(chunk: &mut Chunk, process: u64) {
@@ -279,7 +279,7 @@ impl Measured {
     }
 }
 
-/// Peak resident memory of this process in bytes.
+/// Returns the peak resident memory of this process in bytes.
 fn peak_resident_bytes() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,9 +1,9 @@
-//! Gap-tolerant page directories in words.
+//! Descriptions of gap-tolerant page-directory entries.
 
 use perforate_schemes::gap_tolerant::{GapTolerantEntry, Superpage};
 use perforate_types::{GapTolerance, PageTableEntry};
 
-/// Content of an aligned 16-byte entry of a page directory: a gap-tolerant entry, one or two entries
+/// Describes an aligned 16-byte entry of a page directory: a gap-tolerant entry, one or two entries
 /// that point to level-1 nodes, or padding.
 pub(super) fn content(entry: GapTolerantEntry, mode: GapTolerance) -> String {
     if entry.is_superpage() {
@@ -22,7 +22,7 @@ pub(super) fn content(entry: GapTolerantEntry, mode: GapTolerance) -> String {
     if tables.is_empty() { "padding, zeros".into() } else { tables.join(", ") }
 }
 
-/// B-block selected for a virtual block, with the selection bitmap if the superpage is known.
+/// Describes the selection of a B-block. Shows the selection bitmap if the superpage is known.
 pub(super) fn selected(superpage: Option<Superpage>) -> String {
     let Some(Superpage { slice, selection, block, .. }) = superpage else {
         return "selection: B-block found".into();

@@ -1,4 +1,5 @@
-//! Shadow entries in words: the guest's and host's mappings that an entry combines.
+//! Descriptions of shadow page-table entries: the mappings of guest and host that an entry
+//! combines.
 
 use perforate_mmu::{BesideL2, Dimension};
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
@@ -8,7 +9,8 @@ use perforate_types::{GuestFrame, PageSize, SpaceId, VirtualAddress, VirtualPage
 
 use crate::System;
 
-/// Mappings that the shadow entry of an address combines; `None` without shadow tables.
+/// Describes the mappings that the shadow entry of an address combines. `None` without shadow
+/// tables, or if guest or host do not map the address.
 pub(super) fn origin(system: &System, address: VirtualAddress) -> Option<String> {
     let shadow: &Shadow = system.mmu().dimension().part()?;
     let (space, page) = (system.kernel().current(), address.page());
@@ -24,7 +26,8 @@ pub(super) fn origin(system: &System, address: VirtualAddress) -> Option<String>
     Some(format!("made of {hole}the guest's {mapping} over a {host} of the host"))
 }
 
-/// Name of the mapping in the guest's tables, if it is not an ordinary page.
+/// Returns the name of the guest's mapping if it is a superpage or a perforated page; `None` for an
+/// ordinary page.
 fn in_tables(guest: &dyn Dimension, space: SpaceId, page: VirtualPage) -> Option<&'static str> {
     if let Some(tables) = guest.part::<GapTolerantRadix>() {
         return tables.look_at_superpage(space, page).map(|_| "gap-tolerant superpage");

@@ -14,8 +14,9 @@ pub(super) struct Leaf {
     pub comment: String,
 }
 
-/// All values below a table. Each value of an inline table is a leaf of its own, with the comment after
-/// the closing brace. Empty tables and arrays of tables are leaves as well.
+/// Returns all values in a table and its inner tables. Each value of an inline table is a separate
+/// leaf, with the comment after the closing brace. Empty tables and arrays of tables are leaves as
+/// well.
 pub(super) fn leaves(table: &dyn TableLike) -> Vec<Leaf> {
     let mut found = Vec::new();
     add_leaves(table, "", "", &mut found);
@@ -42,7 +43,7 @@ fn comment_after(value: &Value) -> &str {
     suffix.trim().trim_start_matches('#').trim()
 }
 
-/// Finds the item at a dotted key.
+/// Finds the item at a dotted key; `None` if there is none.
 pub(super) fn find<'a>(table: &'a dyn TableLike, key: &str) -> Option<&'a Item> {
     match key.split_once('.') {
         None => table.get(key),
@@ -50,7 +51,8 @@ pub(super) fn find<'a>(table: &'a dyn TableLike, key: &str) -> Option<&'a Item> 
     }
 }
 
-/// Comment after the value at `key`, which names the source of the value.
+/// Returns the comment after the value at `key`, which names the source of the value. Empty if
+/// there is none.
 pub(super) fn comment_of(table: &dyn TableLike, key: &str) -> String {
     let leaf = leaves(table).into_iter().find(|leaf| leaf.key == key);
     leaf.map_or(String::new(), |leaf| leaf.comment)
@@ -72,7 +74,7 @@ pub(super) fn put(
         return Ok(());
     };
     let item = table.entry(section).or_insert_with(|| Item::Table(Table::new()));
-    // Some values can be a string or a table: the ways of a TLB, or an array of its own.
+    // Some values are either a string or a table, such as the ways of a TLB or a separate array.
     if item.is_str() {
         *item = Item::Value(InlineTable::new().into());
     }
@@ -104,7 +106,7 @@ fn put_here(table: &mut dyn TableLike, key: &str, mut value: Value, comment: &st
     }
 }
 
-/// A comment as text after a value.
+/// Formats a comment for the end of a line; empty for no comment.
 fn comment_suffix(comment: &str) -> String {
     if comment.is_empty() { String::new() } else { format!(" # {comment}") }
 }
@@ -129,7 +131,8 @@ pub(super) fn remove(table: &mut dyn TableLike, key: &str) {
     }
 }
 
-/// Key whose name or value contains byte `place` of a text.
+/// Returns the dotted key whose name or value contains byte `place` of a text; `None` if there is
+/// none.
 pub(super) fn key_at(text: &str, place: usize) -> Option<String> {
     fn within(table: &dyn TableLike, place: usize) -> Option<String> {
         let has = |span: Option<Range<usize>>| span.is_some_and(|span| span.contains(&place));
@@ -145,7 +148,8 @@ pub(super) fn key_at(text: &str, place: usize) -> Option<String> {
     within(Document::parse(text).ok()?.as_table(), place)
 }
 
-/// Line, counted from 1, of a dotted key or of the innermost table around it.
+/// Returns the line, counted from 1, of a dotted key or of the innermost existing table around it.
+/// `None` if neither exists.
 pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
     let document = Document::parse(text).ok()?;
     let (mut table, mut line) = (document.as_table() as &dyn TableLike, None);

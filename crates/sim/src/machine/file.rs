@@ -1,4 +1,4 @@
-//! Machine files: text, base files, and values set over both.
+//! Machine files: their text, the files that they inherit from, and changes of single values.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,35 +12,35 @@ use super::plausible::forget;
 use super::{BUNDLED, Machine, one_line};
 use crate::SimError;
 
-/// Largest number of parts of a dotted key. The longest real key has four; unlimited nesting would
-/// overflow the stack.
+/// Largest number of parts of a dotted key. The longest valid key has four. Without a limit, deep
+/// nesting would overflow the stack.
 const MOST_PARTS: usize = 8;
 
-/// Key that names the file's base.
+/// Key that names the base: the machine file from which this file inherits.
 const BASE: &str = "base";
-/// Keys that a file does not inherit from its base: they identify the base.
+/// Keys that a file does not inherit from its base, because they identify the base.
 const OWN: [&str; 3] = ["name", "summary", "processors"];
-/// Longest chain of files and bases.
+/// Largest number of files in a chain of inheritance.
 const MOST_BASES: usize = 8;
 
-/// A machine file merged with its bases, and values set over both.
+/// A machine file, merged with its bases, and with changed values.
 #[derive(Clone, Debug)]
 pub struct MachineFile {
     /// Name or path as requested, used in errors.
     name: String,
     /// Document of the file, merged with its bases.
     document: DocumentMut,
-    /// The file itself, then its bases in order.
+    /// The file itself, then its bases in the order of inheritance.
     sources: Vec<Source>,
-    /// Values set over the file, as written.
+    /// Values that replace values of the file, as the user wrote them, by key.
     set: BTreeMap<String, String>,
-    /// Notes on the machine for results.
+    /// Notes on the machine, which results contain.
     remarks: Vec<String>,
     /// True if `document` differs from the text of the file.
     is_changed: bool,
 }
 
-/// A file as read.
+/// A file and its text.
 #[derive(Clone, Debug)]
 struct Source {
     name: String,
@@ -51,8 +51,8 @@ impl MachineFile {
     /// Loads the bundled machine of this name, or the machine file at this path.
     ///
     /// # Errors
-    /// No such machine, an unreadable file, invalid TOML, or an unknown base.
-    /// [`Self::machine`] checks the keys and values.
+    /// There is no such machine, the file is unreadable or invalid TOML, or its base does not
+    /// exist. [`Self::machine`] checks the keys and values.
     pub fn load(name: &str) -> Result<Self, SimError> {
         // Bundled files are parsed once: an experiment loads the same files thousands of times.
         static PARSED: [OnceLock<MachineFile>; BUNDLED.len()] =
@@ -68,7 +68,7 @@ impl MachineFile {
         })
     }
 
-    /// Reads a machine file from its text. Errors refer to it as `name`.
+    /// Parses the text of a machine file. Errors refer to the file as `name`.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -96,7 +96,7 @@ impl MachineFile {
         Ok(Self { name, document: below, sources, set, remarks, is_changed })
     }
 
-    /// Text of the file, merged with its bases and the values set over both.
+    /// Returns the text of the file, merged with its bases and changed values.
     pub fn text(&self) -> String {
         match self.sources.first() {
             Some(file) if !self.is_changed => file.text.clone(),
@@ -104,7 +104,7 @@ impl MachineFile {
         }
     }
 
-    /// Reads the machine. Does not check the `[[plausible]]` sections.
+    /// Converts the document to a machine. Does not check the `[[plausible]]` sections.
     ///
     /// # Errors
     /// Unknown keys, values of a wrong type, or an impossible geometry.
@@ -114,7 +114,7 @@ impl MachineFile {
         Ok(machine)
     }
 
-    /// Reads the machine without checking whether its values fit together.
+    /// Converts the document to a machine without checking that its values fit together.
     fn read(&self) -> Result<Machine, String> {
         let text = self.text();
         let machine: Machine =
@@ -126,7 +126,7 @@ impl MachineFile {
         SimError::Machine { name: self.name.clone(), problem }
     }
 
-    /// Error in the merged document, with its line in the file that contains the key.
+    /// Describes an error in the merged document, with its line in the file that contains the key.
     fn error_with_place(&self, error: &toml::de::Error, text: &str) -> String {
         let message = one_line(error, text);
         if !self.is_changed {
@@ -144,9 +144,9 @@ impl MachineFile {
         }
     }
 
-    /// Sets the value of a key. `text` is a TOML value, such as a number or an inline table, or a size
-    /// if the key ends in `_bytes`; any other text is a string. [`Machine::ABSENT`] removes the key.
-    /// Results mention the change.
+    /// Changes the value of a key. `text` is a TOML value, such as a number or an inline table, or
+    /// a size if the key ends in `_bytes`; any other text is a string. [`Machine::ABSENT`] removes
+    /// the key. Results mention the change.
     ///
     /// # Errors
     /// An unknown key, or a value that the key cannot have.
@@ -172,8 +172,8 @@ impl MachineFile {
         Ok(())
     }
 
-    /// Like [`Self::set`], for a value from `source`, which becomes the comment after the value.
-    /// Results do not mention the change.
+    /// Like [`Self::set`], for a value that comes from `source`, which is stored as the comment
+    /// after the value. Results do not mention the change.
     ///
     /// # Errors
     /// As [`Self::set`].
@@ -181,12 +181,13 @@ impl MachineFile {
         self.change(key, text, source).map_err(|problem| self.wrong(problem))
     }
 
-    /// Value of a key, in the form that [`Self::set`] takes; `None` if there is no such key.
+    /// Returns the value of a key, in the form that [`Self::set`] takes; `None` if there is no such
+    /// key.
     pub fn value(&self, key: &str) -> Option<String> {
         find(self.document.as_table(), key).map(written)
     }
 
-    /// The machine with other values for some keys.
+    /// Returns the machine with other values for some keys.
     ///
     /// # Errors
     /// As [`Self::machine`].
@@ -199,12 +200,12 @@ impl MachineFile {
         changed.machine()
     }
 
-    /// Beginning of the note on a key that was set.
+    /// Returns the beginning of the note on a changed key.
     pub fn set_to(key: &str) -> String {
         format!("machine: {key} is set to ")
     }
 
-    /// Adds a note for each result.
+    /// Adds a note that each result contains.
     pub fn remark(&mut self, remark: impl Into<String>) {
         self.remarks.push(remark.into());
     }
@@ -224,7 +225,7 @@ impl MachineFile {
         changed.put_or_remove(key, text, comment)?;
         forget(changed.document.as_table_mut(), &[key]);
         let text = changed.document.to_string();
-        // A missing field may be set later.
+        // A missing field is no error yet, because it may be set later.
         if let Err(error) = toml::from_str::<Machine>(&text)
             && !error.message().starts_with("missing field")
         {
@@ -248,14 +249,14 @@ impl MachineFile {
     fn put(&mut self, key: &str, value: Value, comment: &str) -> Result<(), String> {
         let table = self.document.as_table_mut();
         let Value::InlineTable(braces) = &value else { return put(table, key, value, comment) };
-        // Sets key by key, so that the other keys of the table stay.
+        // Sets key by key, so that the other keys of the table remain.
         for Leaf { key: inner, value, .. } in leaves(braces) {
             put(table, &format!("{key}.{inner}"), value, comment)?;
         }
         Ok(())
     }
 
-    /// Error text for a value that was set.
+    /// Describes an error in a value that was set.
     fn value_error(&self, key: &str, error: &toml::de::Error) -> String {
         let message = error.message().replace('\n', " ");
         match message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
@@ -264,7 +265,7 @@ impl MachineFile {
         }
     }
 
-    /// Error text for an unknown key, of which `name` is the first unknown part.
+    /// Describes an unknown key. `name` is the first unknown part of it.
     fn unknown(&self, key: &str, name: &str) -> String {
         let all: Vec<String> =
             leaves(self.document.as_table()).into_iter().map(|leaf| leaf.key).collect();
@@ -290,7 +291,7 @@ impl MachineFile {
     }
 }
 
-/// Sections of keys: the part before the first dot, without duplicates.
+/// Returns the sections of keys, which are the parts before the first dot, without duplicates.
 fn sections<'a>(keys: &[&'a str]) -> Vec<&'a str> {
     let mut sections: Vec<&str> = Vec::new();
     for section in keys.iter().filter_map(|key| Some(key.split_once('.')?.0)) {
@@ -301,7 +302,7 @@ fn sections<'a>(keys: &[&'a str]) -> Vec<&'a str> {
     sections
 }
 
-/// Value of an item in the form that [`MachineFile::set`] takes.
+/// Formats an item in the form that [`MachineFile::set`] takes.
 fn written(item: &Item) -> String {
     match item {
         Item::Value(value) => {
@@ -326,7 +327,7 @@ fn value_of(key: &str, text: &str) -> Value {
     }
 }
 
-/// Text of a machine file, without its base.
+/// Returns the text of a machine file, without its base.
 fn text(name: &str) -> Result<String, SimError> {
     if let Some((_, text)) = BUNDLED.iter().find(|(bundled, _)| *bundled == name) {
         return Ok((*text).into());
@@ -372,7 +373,7 @@ impl Source {
         }
         let folder = Path::new(&self.name).parent().unwrap_or(Path::new(""));
         let path = folder.join(named);
-        // Other paths are not machine files, and may lead to devices that never end.
+        // Other paths are not machine files, and may be devices that can be read without end.
         if path.extension().is_none_or(|extension| extension != "toml") {
             let known: Vec<&str> = BUNDLED.iter().map(|(name, _)| *name).collect();
             return Err(at(format!(
@@ -386,7 +387,7 @@ impl Source {
         Ok(Self { name, text })
     }
 
-    /// Checks that `base` neither repeats a file of the chain nor makes the chain too long.
+    /// Checks that `base` is not in the chain already, and does not make the chain too long.
     fn check_chain(&self, chain: &[Self], base: &Self) -> Result<(), SimError> {
         let place = |source: &Self| {
             std::fs::canonicalize(&source.name).unwrap_or_else(|_| PathBuf::from(&source.name))
@@ -405,7 +406,7 @@ impl Source {
         Ok(())
     }
 
-    /// Merges this file's document over that of its base.
+    /// Merges this file's document with that of its base. This file's values take precedence.
     fn over(&self, own: &DocumentMut, mut base: DocumentMut) -> Result<DocumentMut, SimError> {
         let of_base = written(&own[BASE]);
         base.remove("processors"); // The base describes these processors; this file does not.
@@ -442,7 +443,7 @@ impl Source {
         put(base.as_table_mut(), key, value.clone(), comment).map_err(|problem| self.wrong(problem))
     }
 
-    /// File name without folder and extension.
+    /// Returns the file name without folder and extension.
     fn stem(&self) -> String {
         let stem = Path::new(&self.name).file_stem().unwrap_or_default();
         stem.to_string_lossy().replace(char::is_control, " ")
@@ -469,7 +470,7 @@ mod tests {
     use super::super::Plausible;
     use super::*;
 
-    /// Writes these files to a folder, and loads the first one: the machine and its text.
+    /// Writes these files to a folder, and loads the first one. Returns the machine and its text.
     fn load(files: &[(&str, &str)]) -> Result<(Machine, String), String> {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

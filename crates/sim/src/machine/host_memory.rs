@@ -1,5 +1,6 @@
-//! Memory of this computer that simulated structures take. Values of a machine file that are possible
-//! one by one can take too much memory together. So the total is checked before anything is allocated.
+//! Estimate of this computer's memory that simulated structures take. Values of a machine file can
+//! each be valid and still take too much memory together. So the total is checked before anything
+//! is allocated.
 
 use perforate_config::Size;
 use perforate_timing::{TimingConfig, Topology};
@@ -7,21 +8,21 @@ use perforate_timing::{TimingConfig, Topology};
 use super::Machine;
 use crate::{ProcessorOptions, SimError};
 
-/// Most bytes that the structures of all schemes of a run may take together. The largest processors
-/// with 64 cores take some hundred megabytes per scheme.
+/// Largest number of bytes that the structures of all schemes of a run may take together. The
+/// largest processors with 64 cores take some hundred megabytes per scheme.
 const MOST_BYTES: u64 = 3 << 30;
 
-/// Key of a machine file, its value, and bytes of this computer's memory that the value takes.
+/// Key of a machine file, its value, and the bytes of this computer's memory that the value takes.
 type Part = (&'static str, u64, u64);
 
 impl Machine {
-    /// Bytes of this computer's memory that the TLBs, caches and predictors of one scheme take. A
-    /// `functional` run has the TLBs only.
+    /// Returns the bytes of this computer's memory that the TLBs, caches and predictors of one
+    /// scheme take. A `functional` run has only the TLBs.
     pub fn host_bytes(&self, processors: &ProcessorOptions, functional: bool) -> u64 {
         sum(&self.host_parts(processors.topology(), functional))
     }
 
-    /// Checks that this computer can hold the machine once per scheme.
+    /// Checks that this computer can simulate the machine once per scheme.
     ///
     /// # Errors
     /// [`SimError::MachineTooLarge`], with the key that takes the most memory.

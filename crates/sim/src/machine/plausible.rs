@@ -1,4 +1,4 @@
-//! Parameters that the sources of a machine file or of an experiment leave open.
+//! Parameters for which the sources of a machine file or an experiment give no value.
 
 use serde::{Deserialize, Serialize};
 use toml_edit::{Array, Item, Table, Value};
@@ -7,22 +7,22 @@ use super::document::leaves;
 use super::{Machine, MachineFile};
 use crate::SimError;
 
-/// A parameter that the sources leave open: a `[[plausible]]` section of a file.
+/// A parameter for which the sources give no value: a `[[plausible]]` section of a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plausible {
     /// Short name of the parameter.
     pub name: String,
-    /// Reason for these values.
+    /// Reason for choosing these values.
     pub reason: String,
-    /// Alternative values. Each sets keys of the machine file (`"absent"` removes a key), or choices of
-    /// the experiment.
+    /// Alternative values. Each sets keys of the machine file (`"absent"` removes a key), or
+    /// choices of the experiment.
     #[serde(default)]
     pub values: Vec<toml::Table>,
-    /// Keys of numbers that are all multiplied by the same factor; used instead of `values`.
+    /// Keys whose numbers are all multiplied by the same factor; used instead of `values`.
     #[serde(default)]
     pub keys: Vec<String>,
-    /// Factors for `keys`, one alternative each.
+    /// Factors for `keys`. Each factor is one alternative.
     #[serde(default)]
     pub times: Vec<f64>,
 }
@@ -37,11 +37,11 @@ pub struct Alternative {
 }
 
 impl Plausible {
-    /// All alternatives, in the order of the file. `file` has the current values.
+    /// Returns all alternatives, in the order of the file. `file` has the current values.
     ///
     /// # Errors
-    /// Neither `values` nor `keys` with `times` are given, or a key in `keys` is not a number
-    /// of the file.
+    /// There are neither `values` nor `keys` with `times`, or a key in `keys` is not a number of
+    /// the file.
     pub fn alternatives(&self, file: &toml::Table) -> Result<Vec<Alternative>, String> {
         let mut alternatives = Vec::new();
         for value in &self.values {
@@ -86,7 +86,8 @@ fn number(file: &toml::Table, key: &str) -> Option<f64> {
 }
 
 impl Machine {
-    /// Parameters that the sources of a machine leave open, with their alternatives.
+    /// Returns the parameters for which the sources of a machine give no value, with their
+    /// alternatives.
     ///
     /// # Errors
     /// As [`Machine::load`].
@@ -95,8 +96,8 @@ impl Machine {
         file.machine()?.alternatives(name, &file)
     }
 
-    /// Like [`Self::left_open`]; checks that each alternative is a valid machine and differs from the
-    /// file.
+    /// Like [`Self::left_open`], for a loaded file. Also checks that each alternative is a valid
+    /// machine and differs from the file.
     pub(super) fn alternatives(
         &self,
         name: &str,
@@ -124,10 +125,11 @@ impl Machine {
     }
 }
 
-/// Keys that depend on each other: the geometry of a TLB or a cache.
+/// Keys that depend on each other: the parts of the geometry of a TLB or a cache.
 const GEOMETRY: [&str; 3] = ["entries", "ways", "size_bytes"];
 
-/// True if setting one key affects the other: equal keys, a table and its key, or keys of one geometry.
+/// True if setting one key affects the other: they are equal, a table and a key in it, or keys of
+/// the same geometry.
 fn are_related(one: &str, other: &str) -> bool {
     let is_in = |inner: &str, outer: &str| {
         inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -140,7 +142,8 @@ fn are_related(one: &str, other: &str) -> bool {
     is_in(one, other) || is_in(other, one) || is_geometry
 }
 
-/// Removes alternatives of these keys from a machine file, whose values have been replaced.
+/// Removes the alternatives of these keys from a machine file, because their values have been
+/// replaced.
 pub fn forget<S: AsRef<str>>(file: &mut Table, keys: &[S]) {
     let plausible = file.get_mut("plausible").and_then(Item::as_array_of_tables_mut);
     let Some(plausible) = plausible else { return };
@@ -150,14 +153,14 @@ pub fn forget<S: AsRef<str>>(file: &mut Table, keys: &[S]) {
     }
 }
 
-/// Removes a key from the keys that an entry multiplies.
+/// Removes a key, and related ones, from the keys that an entry multiplies.
 fn remove_key(entry: &mut Table, key: &str) {
     if let Some(keys) = entry.get_mut("keys").and_then(Item::as_array_mut) {
         keys.retain(|one| one.as_str().is_none_or(|one| !are_related(one, key)));
     }
 }
 
-/// True if an entry has an alternative for a key, or if it has no key left to multiply.
+/// True if an entry has an alternative value for a key, or if no key is left that it multiplies.
 fn affects(entry: &Table, key: &str) -> bool {
     let values = entry.get("values").and_then(Item::as_array).into_iter().flatten();
     let tables = values.filter_map(Value::as_inline_table);
@@ -211,7 +214,7 @@ mod tests {
         }
     }
 
-    /// A value that no source states is our choice; the file must list other plausible values.
+    /// The file must list other plausible values for every value that no source publishes.
     #[test]
     fn whatever_is_our_choice_has_other_plausible_values() {
         for machine in Machine::bundled() {

@@ -1,4 +1,4 @@
-//! The memory of the host under a virtual machine.
+//! Memory of the host under a virtual machine.
 
 use perforate_os::Fragmentation;
 use perforate_types::PageSize;
@@ -6,8 +6,8 @@ use perforate_types::PageSize;
 use crate::{MemoryState, SimError};
 
 impl MemoryState {
-    /// Default size of the host's memory in bytes: room for all of the guest's memory, for page tables,
-    /// and for the frames that `fragmentation` gives to other programs.
+    /// Returns the default size of the host's memory in bytes. It has room for all of the guest's
+    /// memory, for page tables, and for the frames that `fragmentation` gives to other programs.
     pub(super) fn room_for_host(&self, fragmentation: Option<Fragmentation>) -> u64 {
         let foreign = fragmentation.map_or(0.0, |fragmentation| {
             let holes = fragmentation.hole_share.value();
@@ -24,7 +24,7 @@ impl MemoryState {
     /// Checks that a guest with this memory fits into its host, or that the host can swap.
     ///
     /// # Errors
-    /// [`SimError::GuestTooLarge`].
+    /// [`SimError::GuestTooLarge`] if neither is the case.
     pub(crate) fn check_host(&self) -> Result<(), SimError> {
         let (guest_bytes, host) = (self.kernel.memory_bytes, self.host());
         let host_bytes = host.kernel.memory_bytes;
@@ -34,7 +34,8 @@ impl MemoryState {
         Ok(())
     }
 
-    /// The host's memory. If no option describes it: room for the guest, without fragmentation or age.
+    /// Returns the host's memory. If no option describes it, it has room for the guest, and neither
+    /// fragmentation nor age.
     pub fn host(&self) -> Self {
         if let Some(host) = &self.host {
             return (**host).clone();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use perforate_config::{ConfigError, Given, Key, Row, Size, Table, options};
+use perforate_config::{ConfigError, Key, OptionTexts, Row, Size, Table, options};
 use perforate_os::{Fragmentation, KernelConfig, Setting};
 use perforate_types::PageSize;
 use perforate_workloads::layout::LayoutFile;
@@ -59,26 +59,27 @@ options! {
     }
 }
 
-/// Options of a memory, from the command line, an experiment file or a call.
+/// Options of a memory, from the command line, an experiment file or a call from Python.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryOptions {
     /// Size of the memory.
     pub size: SizeOptions,
     /// Options of the kernel, except for the size of memory.
     pub kernel: KernelConfig,
-    /// Options of the mechanisms of schemes.
+    /// Options of the policies of schemes' mechanisms.
     pub policies: PolicyOptions,
-    /// Options of the virtual machine as a whole; a host has the defaults.
+    /// Options of the virtual machine as a whole. A host's memory has the defaults.
     pub guest: GuestOptions,
     /// Options of the host's memory; `None` if no such option is given.
     pub host: Option<Box<MemoryOptions>>,
 }
 
-/// Loads the snapshot that `--memory-from` names.
+/// Function that loads the snapshot named by `--memory-from`.
 pub type Snapshots<'a> = &'a dyn Fn(&str) -> Result<MemorySnapshot, SimError>;
 
 impl MemoryOptions {
-    /// Keys of all options of memory, then those of the host's memory with the prefix `host-`.
+    /// Returns the keys of all memory options, then those of the host's memory with the prefix
+    /// `host-`.
     pub fn keys() -> Vec<Key> {
         let mut all = SizeOptions::keys();
         all.extend(KernelConfig::keys());
@@ -99,11 +100,12 @@ impl MemoryOptions {
         all
     }
 
-    /// Takes the options of memory out of `given`. Options of the host have the prefix `host-`.
+    /// Removes the memory options from `given`, and parses them. Options of the host have the
+    /// prefix `host-`.
     ///
     /// # Errors
     /// A wrong value, or a `host-` option that only guests have.
-    pub fn take(given: &mut Given) -> Result<Self, ConfigError> {
+    pub fn take(given: &mut OptionTexts) -> Result<Self, ConfigError> {
         let host = given.take_group("host");
         let own = Self::take_one(given)?;
         let Some(mut host) = host else { return Ok(own) };
@@ -116,18 +118,18 @@ impl MemoryOptions {
         Ok(Self { host: Some(Box::new(host)).filter(|host| **host != Self::default()), ..own })
     }
 
-    /// Reads options of memory; other options are errors.
+    /// Parses memory options. Any other option is an error.
     ///
     /// # Errors
     /// A wrong value, or a key that is not an option of memory.
-    pub fn read(given: Given) -> Result<Self, ConfigError> {
+    pub fn read(given: OptionTexts) -> Result<Self, ConfigError> {
         let mut given = given.grouped("host");
         let options = Self::take(&mut given)?;
         given.refuse_rest(Self::keys)?;
         Ok(options)
     }
 
-    fn take_one(given: &mut Given) -> Result<Self, ConfigError> {
+    fn take_one(given: &mut OptionTexts) -> Result<Self, ConfigError> {
         Ok(Self {
             size: given.take()?,
             kernel: given.take()?,
@@ -145,7 +147,7 @@ impl MemoryOptions {
         Err(ConfigError::new(problem).under(name))
     }
 
-    /// Resolves these options to a memory.
+    /// Loads the files that these options name, and makes a memory.
     ///
     /// # Errors
     /// Options that contradict each other, or files that cannot be read.
@@ -165,7 +167,8 @@ impl MemoryOptions {
         Ok(Some(layout))
     }
 
-    /// Resolves one side. `default_bytes` gives the size if none is stated, from the fragmentation.
+    /// Resolves the options of the program's or the host's memory. `default_bytes` returns the size
+    /// for this fragmentation if the options do not give one.
     fn resolve_one(
         &self,
         snapshots: Snapshots<'_>,
@@ -188,7 +191,7 @@ impl MemoryOptions {
         }
     }
 
-    /// Gives `memory` the size and state of the snapshot in `file`.
+    /// Returns `memory` with the size and state of the snapshot in `file`.
     fn start_with(
         &self,
         memory: MemoryState,
@@ -237,7 +240,7 @@ mod tests {
         assert_eq!(resolved(&[]).unwrap().kernel.memory_bytes, 16 << 30);
         let none = [("fragmentation", "none"), ("io-gap", "none"), ("khugepaged", "none")];
         assert_eq!(resolved(&none), Ok(MemoryState::default()));
-        // Axes of figures begin with values that change nothing.
+        // The axes of experiments begin with values that change nothing.
         for (key, nothing) in
             [("fragmentation", "portion=0%,holes=25%,clustered"), ("faulty", "uniform=0%")]
         {

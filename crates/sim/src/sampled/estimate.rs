@@ -1,13 +1,13 @@
-//! Estimates for a whole program from windows.
+//! Statistical estimates for a whole program from windows.
 
 use std::collections::BTreeMap;
 
-use perforate_records::{Interval, Sampled, SampledFigure};
+use perforate_records::{Interval, Sampled};
 
 use crate::stretches::Tally;
 
-/// Name of the figure, name of its count, the count, instructions per unit of the figure, and true if
-/// the figure needs a clock.
+/// A statistic, as a tuple: name, name of its count, function that returns the count, instructions
+/// per unit of the statistic, and true if it needs a clock.
 type Figure = (&'static str, &'static str, fn(&Tally) -> u64, f64, bool);
 
 const FIGURES: [Figure; 4] = [
@@ -23,18 +23,19 @@ const FIGURES: [Figure; 4] = [
     ),
 ];
 
-/// Population that the windows are a sample of.
+/// Population from which the windows are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Population {
-    /// The program, of which only windows were recorded; the run has a clock.
+    /// The whole program, of which the trace contains only windows. The run has a clock.
     Program,
-    /// The program, of which only windows were recorded; the run has no clock.
+    /// The whole program, of which the trace contains only windows. The run has no clock.
     Events,
-    /// The cycles only (sampled timing); events were counted in every instruction.
+    /// The cycles of all instructions, of which only windows were timed (sampled timing). Events
+    /// need no estimate, because they were counted in every instruction.
     Clock,
 }
 
-/// Estimates figures and totals from windows; `None` if no instruction was counted.
+/// Estimates ratios and totals from windows; `None` if no instruction was counted.
 pub(crate) fn estimate(
     windows: &[Tally],
     population: Population,
@@ -51,7 +52,7 @@ pub(crate) fn estimate(
     };
     for (name, count_name, count, per, _) in FIGURES.iter().filter(|row| is_sampled(row.4)) {
         let counts: Vec<u64> = windows.iter().map(count).collect();
-        let figure = SampledFigure::from(Interval::of_quotient(&counts, &instructions)?);
+        let figure = Interval::of_quotient(&counts, &instructions)?;
         figures.insert((*name).into(), figure.times(*per));
         extrapolated.insert((*count_name).into(), figure.times(instructions_represented as f64));
     }
@@ -81,7 +82,7 @@ mod tests {
             walks: 6,
         };
         let found = estimate(&[window, window], Population::Program, 10, 1_000_000).unwrap();
-        let exact = |mean| SampledFigure { mean, half_width_95: Some(0.0) };
+        let exact = |mean| Interval { mean, half_width_95: Some(0.0) };
         assert_eq!(found.figures["cycles_per_instruction"], exact(2.5));
         assert_eq!(found.figures["l2_tlb_mpki"], exact(4.0));
         assert_eq!(found.figures["walks_per_kilo_instruction"], exact(3.0));

@@ -1,4 +1,4 @@
-//! Early end of runs with sampled timing, once the precision is reached.
+//! Early end of runs with sampled timing, when the requested precision is reached.
 
 use perforate_config::Share;
 use perforate_records::Interval;
@@ -6,10 +6,10 @@ use perforate_records::Interval;
 use crate::sampled::TimedWindows;
 use crate::stretches::Tally;
 
-/// Precision that ends a run, and the interval between checks.
+/// Precision at which a run ends, and the interval between checks.
 pub(crate) struct PrecisionRule {
     precision: Share,
-    /// Instructions from one check to the next.
+    /// Number of instructions between two checks.
     pub(crate) period: u64,
 }
 
@@ -18,7 +18,7 @@ impl PrecisionRule {
         Self { precision, period: windows.period }
     }
 
-    /// True if the figures of all schemes have reached the precision.
+    /// True if the results of all schemes have reached the precision.
     pub(crate) fn is_met(&self, schemes: &[Vec<Tally>]) -> bool {
         let windows = schemes.iter().map(Vec::len).min().unwrap_or(0);
         let is_enough = |width: f64| width <= self.precision.value();
@@ -26,9 +26,9 @@ impl PrecisionRule {
     }
 }
 
-/// Widest 95 % interval of all schemes: of cycles per instruction, and of speed relative to the first
-/// scheme, window by window. Half its width, as a share of the figure. `None` if there are too few
-/// windows.
+/// Returns half the width of the widest 95 % confidence interval, as a share of the mean. The
+/// intervals are those of each scheme's cycles per instruction, and of its speed relative to the
+/// first scheme, from pairs of equal windows. `None` if there are too few windows.
 pub(crate) fn widest<T: AsRef<[Tally]>>(schemes: &[T]) -> Option<f64> {
     let of = |scheme: &T, part: fn(&Tally) -> u64| -> Vec<u64> {
         scheme.as_ref().iter().map(part).collect()
@@ -69,7 +69,7 @@ mod tests {
                 && !rule(3).is_met(std::slice::from_ref(&one))
         );
         assert!(!rule(4).is_met(&[one[..28].to_vec()]), "too few windows");
-        // The second scheme varies as much against the first: no ratio is known to 4 %.
+        // The second scheme varies as much in the opposite direction, so no ratio is known to 4 %.
         let contrary: Vec<u64> = (1..31).map(|number| 180 + 40 * (number % 2)).collect();
         assert!(!rule(4).is_met(&[one.clone(), windows(&contrary)]));
         let twice: Vec<u64> = varying.iter().map(|cycles| 2 * cycles).collect();

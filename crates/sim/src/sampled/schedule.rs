@@ -1,13 +1,13 @@
-//! Schedule of sampled timing: places of the windows.
+//! Schedule of sampled timing: where windows begin and end.
 
 use perforate_os::Random;
 
 use crate::sampled::TimedWindows;
 
-/// Identifies the random numbers that place windows.
+/// Identifier of the sequence of random numbers that places windows.
 const PURPOSE: u64 = 0x77_696e;
 
-/// Treatment of instructions in sampled timing.
+/// Way in which instructions are simulated in sampled timing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Instructions update caches and predictors in no time (functional warming).
@@ -18,23 +18,24 @@ pub(crate) enum Phase {
     Counting,
 }
 
-/// Places of windows: one in each period at a random place, so that periodic behaviour of the program
-/// does not bias the sample (stratified sampling; Cochran, Sampling Techniques, chapter 5). The same
-/// seed gives the same places under every scheme.
+/// Places of the windows. Each period has one window at a random place, so that periodic behaviour
+/// of the program does not bias the sample (stratified sampling; Cochran, Sampling Techniques,
+/// chapter 5). The same seed gives the same places under every scheme.
 pub(crate) struct Schedule {
     windows: TimedWindows,
-    /// Least number of instructions timed before each window; the most is twice as many.
+    /// Smallest number of instructions timed before each window. The largest is twice this number.
     warmup: u64,
     random: Random,
     /// First instruction of the next period; `None` before measuring starts.
     next_period: Option<u64>,
-    /// Current or next window: first timed instruction, first counted instruction, and end (exclusive).
+    /// Current or next window, as the numbers of its first timed instruction, its first counted
+    /// instruction, and its end (exclusive).
     window: (u64, u64, u64),
 }
 
 impl Schedule {
-    /// Schedule without windows until measuring starts. A window and its warm-up must fit into the
-    /// period.
+    /// Creates a schedule, which has no windows until measuring starts. A window and its warm-up
+    /// must fit into the period.
     pub(crate) fn new(windows: TimedWindows, warmup: u64, seed: u64) -> Self {
         let random = Random::new(seed, PURPOSE, windows.period);
         Self { windows, warmup, random, next_period: None, window: (u64::MAX, u64::MAX, u64::MAX) }
@@ -59,8 +60,8 @@ impl Schedule {
         self.next_period = Some(period.saturating_add(length));
     }
 
-    /// Phase of instruction `now`, and the instruction at which the phase ends. Calls must come in
-    /// order of instructions.
+    /// Returns the phase of instruction `now`, and the instruction at which the phase ends. Calls
+    /// must be in the order of instructions.
     pub(crate) fn phase(&mut self, now: u64) -> (Phase, u64) {
         while now >= self.window.2 && self.next_period.is_some_and(|next| next < u64::MAX) {
             self.place_window();
@@ -80,7 +81,7 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// All phases up to instruction `until`, with their first instruction and their end.
+    /// Returns all phases up to instruction `until`, with their first instruction and their end.
     fn phases(schedule: &mut Schedule, until: u64) -> Vec<(Phase, u64, u64)> {
         let (mut now, mut phases) = (0, Vec::new());
         while now < until {

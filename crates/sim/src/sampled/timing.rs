@@ -11,10 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// Part of a run that is timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// All measured instructions are timed.
+    /// All measured instructions.
     #[default]
     Full,
-    /// Windows at random places.
+    /// Windows at random places only (sampled timing).
     Sampled(TimedWindows),
 }
 
@@ -29,16 +29,17 @@ pub struct TimedWindows {
 }
 
 impl TimedWindows {
-    /// Instructions timed but not counted before each window: several times the size of a reorder
-    /// buffer, so that queues, MSHRs and page walkers reach their usual occupancy.
+    /// Number of instructions timed but not counted before each window. It is several times the
+    /// size of a reorder buffer, so that queues, MSHRs and page walkers reach their usual
+    /// occupancy.
     pub const WARMUP: u64 = 2_000;
-    /// Least number of windows for a confidence interval. The mean of fewer windows need not be near
-    /// normally distributed.
+    /// Smallest number of windows for a confidence interval, because the mean of fewer windows may
+    /// be far from normally distributed.
     pub const LEAST: usize = perforate_records::Sampled::LEAST_WINDOWS as usize;
 }
 
 impl Default for TimedWindows {
-    /// One in fifty instructions.
+    /// Returns windows that cover one in fifty instructions.
     fn default() -> Self {
         Self { window: 10_000, period: 500_000 }
     }

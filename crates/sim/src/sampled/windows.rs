@@ -2,7 +2,8 @@
 
 use crate::stretches::Tally;
 
-/// Windows of one run, measured parts only. A window begins after a gap, or at the start of the trace.
+/// Windows of one run; only their measured parts count. A window begins after a gap, or at the
+/// start of the trace.
 pub(crate) struct Windows {
     /// Instructions at the beginning of each window that are not counted.
     warmup: u64,

@@ -11,36 +11,36 @@ use crate::energy::{self, Activity};
 use crate::operating_system::WorkCycles;
 use crate::warmup::Slices;
 
-/// Most perforated pages shown in a result.
+/// Largest number of perforated pages shown in a result.
 const REGION_PICTURES: usize = 6;
 
 /// Results of one scheme's run.
 pub(crate) struct Figures {
     pub(crate) instructions: u64,
     pub(crate) cycles: Option<u64>,
-    /// Figures of each hardware thread; empty with one thread.
+    /// Statistics of each hardware thread; empty with one thread.
     pub(crate) threads: Vec<HardwareThread>,
     pub(crate) counters: Counters,
     /// Cycles of the operating system's work in the measured part; `None` without a clock.
     work_cycles: Option<WorkCycles>,
-    /// Cycles of the operating system's work in the whole run, and the run's instructions. `None` if
-    /// the trace has no map events: pages are then mapped in whichever part of the run touches them
-    /// first.
+    /// Cycles of the operating system's work in the whole run, and the run's instructions. `None`
+    /// if the trace has no map events, because then pages are mapped in the warm-up or in the
+    /// measured part, whichever touches them first.
     work_of_run: Option<(WorkCycles, u64)>,
     pub(crate) series: Series,
     pub(crate) regions: Vec<Region>,
     pub(crate) memory_maps: Vec<MemoryMap>,
     pub(crate) mode_transitions: Vec<String>,
-    /// Equal slices of the measured part, for the warm-up check and the batches.
+    /// Equal slices of the measured part, for the check of the warm-up and the batches in results.
     pub(crate) slices: Slices,
-    /// Counted parts of the windows: of a sampled trace, or of sampled timing.
+    /// Counts in the windows of a sampled trace or of sampled timing.
     pub(crate) windows: Vec<Tally>,
 }
 
 impl Figures {
-    /// Records the speed with the operating system's work. For a sampled trace this is the speed of the
-    /// whole program: pages first touched between windows fault in the windows, so the work is more
-    /// than that of the recorded instructions.
+    /// Records the speed including the operating system's work. For a sampled trace, this is the
+    /// speed of the whole program. Its pages that are first touched between windows fault in a
+    /// window, so the work is more than that of the recorded instructions.
     pub(crate) fn record_speed(&mut self, sampled: Option<&Sampled>) {
         let (Some(work), Some(cycles)) = (self.work_cycles, self.cycles) else { return };
         let measured = (self.instructions, cycles);
@@ -51,7 +51,7 @@ impl Figures {
         let program = whole.unwrap_or(measured);
         work.record(program, &mut self.counters);
         if let Some((work, instructions)) = self.work_of_run {
-            // A sampled trace stands for more instructions than it has.
+            // A sampled trace represents more instructions than it contains.
             let represented = program.0 as f64 / self.instructions as f64;
             let instructions = (instructions as f64 * represented).round() as u64;
             work.record_whole(instructions, program, &mut self.counters);
@@ -60,7 +60,7 @@ impl Figures {
 }
 
 impl Simulation {
-    /// Perforated pages to show: the current ones, or the last ones if there are none.
+    /// Returns the perforated pages to show: the current ones, or the last ones if there are none.
     pub(super) fn perforated_regions(&self) -> Vec<Region> {
         let perforated: Option<&PerforatedRadix> = self.system.own_tables().part();
         let pages = perforated.map(PerforatedRadix::perforated_pages).unwrap_or_default();
@@ -70,7 +70,7 @@ impl Simulation {
         }
     }
 
-    /// Ends the run; returns all counters, cycles and instructions per cycle among them.
+    /// Ends the run, and returns all counters, including cycles and instructions per cycle.
     ///
     /// # Errors
     /// [`SimError::WarmupTooLong`] if the run ended before measuring began.
@@ -158,26 +158,29 @@ impl Simulation {
 
 figures! {
     static SHOOTDOWNS: HardwareThread, "Shootdowns between hardware threads" {
-        /// Batches of shootdowns that hardware threads sent to others and waited for; with one hardware
-        /// thread none, as then the machine file's costs stand beside the steady state.
+        /// Batches of shootdowns that hardware threads sent to others and waited for. Zero with one
+        /// hardware thread: the machine file's costs of shootdowns are then reported apart from the
+        /// steady state.
         shootdowns_waited_for, "shootdowns waited for", Count, Table: |it| it.shootdowns_waited_for;
-        /// Cycles that they waited, summed over threads: in the run's cycles.
+        /// Cycles in which hardware threads waited for shootdowns, summed over threads. The run's
+        /// cycles include them.
         shootdown_wait_cycles, "cycles of waiting for shootdowns", Cycles, Table:
             |it| it.shootdown_wait_cycles;
-        /// Times that hardware threads were interrupted for a shootdown, those by kernel threads on
-        /// other processors included.
+        /// Interrupts of hardware threads for shootdowns, including those by kernel threads on
+        /// other processors.
         shootdown_interrupts, "interrupts for shootdowns", Count, Table: |it| it.shootdown_interrupts;
-        /// Cycles that they took to answer, summed over threads: in the run's cycles.
+        /// Cycles in which hardware threads answered shootdowns, summed over threads. The run's
+        /// cycles include them.
         shootdown_interrupt_cycles, Cycles, Listed: |it| it.shootdown_interrupt_cycles;
     }
 }
 
-/// The counters of shootdowns between hardware threads.
+/// Returns the descriptions of the counters of shootdowns between hardware threads.
 pub(crate) fn counters() -> Vec<Counter> {
     registered(SHOOTDOWNS)
 }
 
-/// What all hardware threads did.
+/// Returns the sums of the shootdown counts over all hardware threads.
 fn sum(threads: &[HardwareThread]) -> HardwareThread {
     let mut sum = HardwareThread::default();
     for thread in threads {
@@ -189,8 +192,9 @@ fn sum(threads: &[HardwareThread]) -> HardwareThread {
     sum
 }
 
-/// What the second-level TLB held while measuring. The last sample, at the end of the run, counts
-/// only where there is no other: a program that has ended leaves nothing in a TLB.
+/// Returns the samples of the second-level TLB's contents in the measured part. The last sample, at
+/// the end of the run, is used only if it is the only one, because the TLB has no entries of a
+/// program that has exited.
 fn measured_contents(points: &[(u64, L2Contents)], from: u64) -> Vec<L2Contents> {
     let (last, others) = points.split_last().expect("the end is a sample");
     let measured = others.iter().filter(|(instruction, _)| *instruction >= from);
@@ -198,13 +202,13 @@ fn measured_contents(points: &[(u64, L2Contents)], from: u64) -> Vec<L2Contents>
     if measured.is_empty() { vec![last.1] } else { measured }
 }
 
-/// Contents of the second-level TLB as results store them.
+/// Converts contents of the second-level TLB to the format of results.
 fn contents_point(instruction: u64, contents: L2Contents) -> ContentsPoint {
     let entries = contents.by_kind().map(|(kind, entries)| (kind.to_owned(), entries));
     ContentsPoint { instruction, entries: EntryCounts(entries.into()) }
 }
 
-/// A perforated page as results store it.
+/// Converts a perforated page to the format of results.
 fn region(page: &PerforatedPage) -> Region {
     Region {
         page: format!("{:#x}", page.page.address()),
@@ -219,7 +223,7 @@ fn region(page: &PerforatedPage) -> Region {
 mod tests {
     use super::*;
 
-    /// A thread with another figure in each place.
+    /// Returns the statistics of a thread, with a different number in each field.
     fn thread(factor: u64) -> HardwareThread {
         HardwareThread {
             core: 0,

@@ -3,11 +3,11 @@
 use super::*;
 use crate::sampled::{Phase, Schedule};
 
-/// Position within the schedule of windows.
+/// State of sampled timing: the position in the schedule of windows, and the tallies of windows.
 pub(super) struct TimedRun {
     schedule: Schedule,
     phase: Phase,
-    /// Tally at the beginning of the current window.
+    /// Tally at the beginning of the current window; `None` between windows.
     open: Option<Tally>,
     closed: Vec<Tally>,
 }
@@ -19,12 +19,12 @@ impl TimedRun {
 }
 
 impl Simulation {
-    /// Tallies of the windows that have ended.
+    /// Returns the tallies of the windows that have ended.
     pub(crate) fn timed_windows(&self) -> &[Tally] {
         self.timed.as_ref().map_or(&[], |timed| &timed.closed)
     }
 
-    /// Starts measuring: pauses the counters of the clock until the first window.
+    /// Starts measuring, but pauses the counters of the clock until the first window.
     pub(super) fn await_first_window(&mut self) {
         if let (Some(timed), Some(clock)) = (&mut self.timed, &mut self.clock) {
             timed.schedule.start_measuring(self.done);
@@ -32,7 +32,8 @@ impl Simulation {
         }
     }
 
-    /// Runs the chunk's instructions from `position` up to number `end`, in the phases of the schedule.
+    /// Runs the chunk's instructions from `position` up to number `end`, in the phases of the
+    /// schedule.
     pub(super) fn run_in_phases(
         &mut self,
         chunk: &Chunk,
@@ -82,8 +83,8 @@ impl Simulation {
         self.timed.iter_mut().for_each(|timed| timed.phase = phase);
     }
 
-    /// Ends the current window. Instructions in the pipeline count neither at its beginning nor at its
-    /// end.
+    /// Ends the current window. Instructions in the pipeline count neither at its beginning nor at
+    /// its end.
     fn close_window(&mut self) {
         let tally = self.tally_at_rest();
         let (Some(timed), Some(clock)) = (&mut self.timed, &mut self.clock) else { return };

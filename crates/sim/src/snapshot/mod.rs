@@ -1,4 +1,4 @@
-//! Snapshots of real machines, in whose state a simulation's memory can start.
+//! Snapshots of real machines. A simulation's memory can start in the state of a snapshot.
 
 mod record;
 
@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::SimError;
 pub use record::host_record;
 
-/// A snapshot and its file. All memories that start with the snapshot share it.
+/// A snapshot and its file. All simulated memories that start in its state share it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemorySnapshot {
     /// Path of the file as given.
@@ -40,7 +40,7 @@ impl MemorySnapshot {
         Ok(Self { file: file.into(), content_hash, snapshot: Arc::new(snapshot) })
     }
 
-    /// Wraps a snapshot taken just now; results call it `name`.
+    /// Wraps a snapshot that was taken just now. Results refer to it as `name`.
     ///
     /// # Errors
     /// The snapshot lacks the state of the frames.
@@ -53,7 +53,8 @@ impl MemorySnapshot {
         Ok(Self { file: name.into(), content_hash, snapshot: Arc::new(snapshot) })
     }
 
-    /// Reads any snapshot of a host, and the hash of its content.
+    /// Reads a snapshot of a host, with or without the state of the frames. Returns it with the
+    /// hash of the file's content.
     ///
     /// # Errors
     /// The file is unreadable, or is not a snapshot.
@@ -66,13 +67,13 @@ impl MemorySnapshot {
         Ok((snapshot, format!("{:032x}", input.hash.digest128())))
     }
 
-    /// The snapshot, for sharing between memories.
+    /// Returns the snapshot, for sharing between memories.
     pub(crate) fn shared(&self) -> Arc<HostSnapshot> {
         Arc::clone(&self.snapshot)
     }
 
-    /// Note on swap and page merging of the machine, which the simulated memory does not have; `None`
-    /// if the machine used neither.
+    /// Returns a note on swap and page merging of the real machine, which the simulated memory does
+    /// not have. `None` if the machine used neither.
     pub(crate) fn left_out(&self) -> Option<String> {
         let SnapshotAbout { swap_bytes, merges_pages, .. } = self.snapshot.about;
         let swap = (swap_bytes > 0).then(|| format!("{} of swap", Size(swap_bytes)));
@@ -88,13 +89,13 @@ impl MemorySnapshot {
         })
     }
 
-    /// Size of the memory in bytes, without holes in the address space.
+    /// Returns the size of the memory in bytes, without gaps in the physical address space.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let occupancy = self.snapshot.occupancy.as_ref();
         occupancy.map_or(0, |known| known.memory_frames()) * PageSize::Size4K.bytes()
     }
 
-    /// End of the usable physical addresses in bytes, plus room for the hole bitmap.
+    /// Returns the end of the usable physical addresses in bytes, plus room for the hole bitmap.
     pub(crate) fn address_bytes(&self) -> u64 {
         let occupancy = self.snapshot.occupancy.as_ref();
         let bytes = occupancy.map_or(0, |known| known.blocks()) * PageSize::Size2M.bytes();

@@ -18,8 +18,8 @@ use crate::memory_history::picture_of;
 /// Largest number of runs of equal cells in the memory map.
 const MOST_RUNS: usize = 4096;
 
-/// Cases of P §III.C: description, background compaction before the request, perforated pages,
-/// compaction in faults, the paper's shares.
+/// Cases of the experiment in P §III.C, as tuples: description; true with background compaction
+/// before the request; true with perforated pages; compaction in page faults; shares in the paper.
 const CASES: [(&str, bool, bool, Defrag, &str); 6] = [
     ("at once", false, false, Defrag::Never, "2.5 %"),
     ("at once, nothing moved", false, true, Defrag::Never, ""),
@@ -29,8 +29,8 @@ const CASES: [(&str, bool, bool, Defrag, &str); 6] = [
     ("the same, and compaction in faults", true, true, Defrag::Always, ""),
 ];
 
-/// Summarises a snapshot: which of its blocks `policy` would perforate, and how requests of
-/// `request_bytes` are served. 0 bytes mean no requests.
+/// Summarises a snapshot. Shows which of its blocks `policy` would perforate, and how requests of
+/// `request_bytes` are served; 0 bytes mean no requests.
 pub fn host_record(
     snapshot: &Arc<HostSnapshot>,
     policy: Perforated,
@@ -77,7 +77,8 @@ fn has_memory(zone: &SnapshotZone) -> bool {
     zone.present_frames > 0 || zone.free_blocks.iter().any(|&blocks| blocks > 0)
 }
 
-/// Free memory by order. The indices are computed from the frames if their states are known.
+/// Returns the free memory by order. The fragmentation indices are computed from the frames if
+/// their states are known, else from the zones' counts of free blocks.
 fn orders(snapshot: &HostSnapshot) -> Vec<SnapshotOrder> {
     let (counted, placed) = (snapshot.counted_free(), snapshot.placed_free());
     let free: FreeMemory = placed.unwrap_or(counted);
@@ -92,7 +93,7 @@ fn orders(snapshot: &HostSnapshot) -> Vec<SnapshotOrder> {
     (0..FREE_ORDERS as u32).map(one).collect()
 }
 
-/// Serves the request in every case, two cases at a time; each case has its own memory.
+/// Serves the request in every case, two cases at a time. Each case has a separate memory.
 fn serve_all(
     snapshot: &Arc<HostSnapshot>,
     policy: Perforated,

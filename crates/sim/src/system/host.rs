@@ -1,4 +1,4 @@
-//! Host side of a system: the hypervisor's actions and their counters.
+//! Host of a system: the hypervisor's actions and their counters.
 
 use std::mem;
 
@@ -17,7 +17,7 @@ use crate::placed::Placed;
 use crate::wiring::{Connections, Side};
 use crate::{Composition, Machine, MemoryState, Scheme, SimError};
 
-/// Counters of a kernel that results also have for the host.
+/// Names of kernel counters that results also have for the host.
 const OF_HOST: [&str; 7] = [
     "page_table_bytes",
     "hole_bitmap_bytes",
@@ -28,12 +28,12 @@ const OF_HOST: [&str; 7] = [
     "segment_escaped_pages",
 ];
 
-/// Counter of the host's kernel that corresponds to `own`; `None` if results have none.
+/// Returns the counter of the host's kernel that corresponds to `own`; `None` if results have none.
 pub(crate) fn counter(own: &Counter) -> Option<Counter> {
     if !OF_HOST.contains(&&*own.id) {
         return None;
     }
-    // One step less prominent than the guest's counter.
+    // The host's counter is one step less prominent than the guest's.
     let prominence = match own.prominence {
         Prominence::Main => Prominence::Table,
         _ => Prominence::Listed,
@@ -48,7 +48,7 @@ pub(crate) fn counter(own: &Counter) -> Option<Counter> {
     })
 }
 
-/// Machine frame behind a page of the guest's memory.
+/// Physical frame that backs a page of the guest's memory.
 #[derive(Clone, Copy)]
 struct Place {
     frame: Frame,
@@ -56,10 +56,10 @@ struct Place {
 }
 
 impl System {
-    /// Sets the register with the location of the guest's hole bitmap in the machine (P §V). If the
-    /// bitmap is not contiguous there, the hypervisor moves it. Without contiguous memory, or if the
-    /// host forbids the guest to write the bitmap, every read of the bitmap is translated. A host with
-    /// a segment translates the bitmap by its segment.
+    /// Sets the register with the physical address of the guest's hole bitmap (P §V). If the bitmap
+    /// is not contiguous in the machine, the hypervisor moves it. Without contiguous memory, or if
+    /// the host forbids the guest to write the bitmap, every read of the bitmap is translated. A
+    /// host with a direct segment translates the bitmap by its segment.
     pub(super) fn register_guest_bitmap(&mut self) -> Result<(), SimError> {
         let Some(bitmap) = self.kernel.hole_bitmap() else { return Ok(()) };
         let frames = self.kernel.end_frame().number();
@@ -86,26 +86,26 @@ impl System {
         Ok(())
     }
 
-    /// Machine frame to which the host has mapped a page of the guest's memory.
+    /// Returns the physical frame to which the host has mapped a page of the guest's memory.
     fn place_in_host(&self, page: GuestFrame) -> Option<Place> {
         let reach = self.mmu.dimension().host()?.look_at(page)?;
         let frame = reach.frame_of(VirtualPage::new(page.number()));
         Some(Place { frame, allows_write: allow::permits(reach.allows, AccessKind::Write) })
     }
 
-    /// The hypervisor; `None` for native systems.
+    /// Returns the hypervisor; `None` for native systems.
     pub fn hypervisor(&self) -> Option<&Hypervisor> {
         self.hypervisor.as_ref()
     }
 
-    /// Work of the hypervisor since measuring started, with exits of the virtual machine; `None` for
-    /// native systems.
+    /// Returns the work of the host since measuring started, and the exits of the virtual machine;
+    /// `None` for native systems.
     pub fn host_work(&self) -> Option<HostWork> {
         self.host_part(&(self.account() - self.measured_from))
     }
 
-    /// The hypervisor's part of an account, with the exits caused by the guest's own work; `None` for
-    /// native systems.
+    /// Returns the host's part of an account, including the exits that the guest's work caused;
+    /// `None` for native systems.
     pub(super) fn host_part(&self, account: &Account) -> Option<HostWork> {
         let hypervisor = self.hypervisor.as_ref()?;
         let HostWork { exits, .. } = account.host;
@@ -116,7 +116,7 @@ impl System {
         Some(HostWork { exits, ..account.host })
     }
 
-    /// Records the figures of the host's kernel, under the guest's names with the prefix `host_`.
+    /// Records the counters of the host's kernel, under the guest's names with the prefix `host_`.
     pub(super) fn record_host(&self, span: Span, out: &mut Counters) {
         let Some(hypervisor) = &self.hypervisor else { return };
         let mut host = Counters::default();
@@ -131,7 +131,7 @@ impl System {
     /// Lets `act` change the virtual machine, then updates tables, TLBs and oracle.
     ///
     /// # Errors
-    /// The error of the host's kernel, or an update that the oracle refuses.
+    /// The host's kernel fails, or the oracle refuses an update.
     ///
     /// # Panics
     /// In a native system.
@@ -198,11 +198,11 @@ impl System {
         Ok(())
     }
 
-    /// Serves a violation of the nested page table by the hypervisor; returns true if the access may be
-    /// retried. A fault on a page outside the virtual machine's memory repeats until the access counts
-    /// as stuck: the guest has more frames than its host. A fault that the host forbids (mprotect of
-    /// the virtual machine's memory) is refused: KVM returns EFAULT for it, which the guest cannot
-    /// repair.
+    /// Lets the hypervisor serve a fault in the host's page tables. Returns true if the access may
+    /// be retried. A fault on a page outside the virtual machine's memory repeats until the access
+    /// counts as stuck, because the guest has more frames than its host. A fault that the host
+    /// forbids (mprotect of the virtual machine's memory) is refused: KVM returns EFAULT for it,
+    /// which the guest cannot repair.
     #[cold]
     #[inline(never)]
     pub(super) fn serve_host_fault(&mut self, fault: HostFault) -> Result<bool, SimError> {
@@ -214,7 +214,7 @@ impl System {
         let has_segment = u64::from(segment.is_some_and(|segment| segment.is_active));
         self.host.segment_exits += has_segment;
         let work = self.account().host.work - before;
-        // Memory that was backed before is swapped in or copied.
+        // A fault on memory that was backed before reads from swap or copies a frame.
         let is_backing = work.pages_swapped_in == 0 && work.frames_copied == 0;
         if is_backing && !self.hardware.is_background {
             self.host.backing += work;
@@ -224,8 +224,8 @@ impl System {
         allowed
     }
 
-    /// Lets the host's kernel back a page of the guest's memory. Returns true if the kernel allows the
-    /// access; counts a refused access.
+    /// Lets the host's kernel back a page of the guest's memory. Returns true if the kernel allows
+    /// the access; otherwise counts a refused access.
     pub(crate) fn back_in_host(&mut self, fault: HostFault) -> Result<bool, SimError> {
         let outcome = self.change_host(|host| host.fault(fault.page, fault.kind))?;
         let exists = self.hypervisor.as_ref().is_some_and(|host| host.has_memory(fault.page));
@@ -235,7 +235,7 @@ impl System {
     }
 }
 
-/// Makes a hypervisor with its own memory; `None` for native schemes.
+/// Creates a hypervisor with its memory; `None` for native schemes.
 pub(super) fn hypervisor(
     composition: &Composition,
     guest: &Kernel,
@@ -254,14 +254,15 @@ pub(super) fn hypervisor(
     }))
 }
 
-/// Configuration of the memory-management unit, with the schemes' TLB coalescing.
+/// Returns the configuration of the memory-management unit, including the TLB coalescing of the
+/// schemes.
 pub(super) fn mmu(composition: &Composition, machine: &Machine) -> MmuConfig {
     let mut config = machine.mmu();
     config.tlb.l2_coalescing = composition.coalescing().or(config.tlb.l2_coalescing);
     config
 }
 
-/// Makes the page tables: the guest's over the host's when virtualized.
+/// Creates the page tables: native ones, or the guest's combined with the host's.
 pub(super) fn dimension(
     composition: &Composition,
     (kernel, hypervisor): (&Kernel, Option<&Hypervisor>),

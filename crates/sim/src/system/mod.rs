@@ -1,4 +1,5 @@
-//! Operating system, memory-management unit and oracle of one scheme, connected.
+//! Operating system, memory-management unit and oracle of one scheme, and the connections between
+//! them.
 
 mod host;
 mod modes;
@@ -27,40 +28,42 @@ pub(crate) use host::counter as host_counter;
 use shootdowns::Hardware;
 pub(crate) use shootdowns::SentShootdowns;
 
-/// Most faults of one access before its page counts as stuck. A large page may have to be split, or a
-/// hole mapped, before the access succeeds. In a guest, the host may have to back each of the guest's
-/// tables, the page, its holes and their tables, and make each writable.
+/// Largest number of page faults of one access; after more, the page counts as stuck. A large page
+/// may have to be split, or a hole mapped, before the access succeeds. In a guest, the host may
+/// have to back each of the guest's tables, the page, its holes and their tables, and make each
+/// writable.
 const FAULTS_PER_ACCESS: u32 = 4;
 const FAULTS_PER_GUEST_ACCESS: u32 = 64;
 
-/// End of the user half of the 48-bit address space. Higher addresses belong to the kernel or are not
-/// canonical; programs may not access them.
+/// End of the user half of the 48-bit address space. Higher addresses belong to the kernel or are
+/// not canonical, so programs may not access them.
 const USER_END: u64 = 1 << 47;
 
-/// Set-up of a [`System`].
+/// Options of a [`System`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemOptions {
     /// True to compare every translation with the oracle.
     pub check: bool,
     /// True to map any unmapped page on its first access, for traces without map events.
     pub implicit_maps: bool,
-    /// True to count the reads of translations without listing their steps, if no clock needs the list.
+    /// True to count the memory reads of translations without listing their steps. Possible if no
+    /// clock needs the steps.
     pub counts_only: bool,
 }
 
-/// An operating system with its own memory, and its translation hardware. When virtualized, this is the
-/// guest's operating system, above a hypervisor.
+/// An operating system with its memory, and its translation hardware. If virtualized, it is the
+/// guest's operating system, which runs on a hypervisor.
 ///
-/// The system contains the only back edge of the data flow. A page fault goes to the kernel, whose
-/// updates come back to the tables, the TLBs and the oracle, in order. A violation of the nested page
-/// table goes to the hypervisor in the same way.
+/// Data flow in one direction, except in the system. A page fault goes to the kernel, whose updates
+/// come back to the tables, the TLBs and the oracle, in order. A fault in the host's page tables
+/// goes to the hypervisor in the same way.
 pub struct System {
     pub(crate) kernel: Kernel,
     pub(crate) hypervisor: Option<Hypervisor>,
     pub(crate) mmu: Mmu,
     pub(crate) connections: Connections,
     oracles: Option<Oracles>,
-    /// Updates of the last operation of either kernel.
+    /// Updates of the last operation of the kernel or the host's kernel.
     pub(crate) updates: Vec<Update>,
     steps: Steps,
     scheme: String,
@@ -74,21 +77,23 @@ pub struct System {
     host_memory: HostMemory,
     /// Work of the kernel's threads on other processors.
     background: Work,
-    /// Work of the host, except that of its kernel, which keeps its own account.
+    /// Work of the host, except for that of its kernel, which is counted there.
     pub(crate) host: HostWork,
     hardware: Hardware,
-    /// Tables of mechanisms that the guest's kernel has written and the host may not have backed yet.
+    /// Frames of mechanisms' tables that the guest's kernel has written and that the host may not
+    /// have backed yet.
     written_tables: Vec<Frame>,
-    /// Guest tables located by the last checked translation, with their frames in the machine.
+    /// Guest tables that the walker read in the last checked translation, with their physical
+    /// frames.
     located: Vec<(GuestFrame, Frame)>,
 }
 
 impl System {
-    /// Makes a system with an empty memory.
+    /// Creates a system with an empty memory.
     ///
     /// # Errors
-    /// A memory too small for the kernel's own tables, an impossible machine, or one whose
-    /// TLBs cannot hold the scheme's entries.
+    /// The memory is too small for the kernel's tables, the machine cannot exist, or its TLBs
+    /// cannot hold the scheme's entries.
     pub fn new(
         machine: &Machine,
         composition: impl Into<Composition>,
@@ -161,7 +166,7 @@ impl System {
             system.register_guest_bitmap()?;
         }
         while system.hypervisor().is_some_and(|host| host.kernel().has_work_in_advance()) {
-            system.change_host(Hypervisor::proceed)?;
+            system.change_host(|host| host.kernel_mut().proceed())?;
         }
         Ok(system)
     }
@@ -171,18 +176,18 @@ impl System {
         self.instruction = instruction;
     }
 
-    /// Steps of the last translation.
+    /// Returns the hardware's steps in the last translation.
     #[inline]
     pub fn steps(&self) -> &Steps {
         &self.steps
     }
 
-    /// Memory-management unit of the system.
+    /// Returns the memory-management unit.
     pub fn mmu(&self) -> &Mmu {
         &self.mmu
     }
 
-    /// Memory-management unit of the system, for changes.
+    /// Returns the memory-management unit, mutable.
     pub fn mmu_mut(&mut self) -> &mut Mmu {
         &mut self.mmu
     }
@@ -194,25 +199,25 @@ impl System {
         self.hardware.interrupts = 0;
     }
 
-    /// Starts the program's run. Earlier work, such as mapping memory that it had before, does not
-    /// count.
+    /// Starts the program's run. Earlier work does not count, such as mapping the memory that the
+    /// program had before its recording began.
     pub(crate) fn start_run(&mut self) {
         self.run_from = self.account();
     }
 
-    /// Work of the operating systems since the system was made.
+    /// Returns the work of the operating systems since the system was created.
     pub(super) fn account(&self) -> Account {
         let host = self.hypervisor.as_ref().map(|host| host.kernel().work());
         let host = HostWork { work: host.unwrap_or_default(), ..self.host };
         Account { work: self.kernel.work(), background: self.background, host }
     }
 
-    /// Work of the operating systems since measuring started.
+    /// Returns the work of the operating systems since measuring started.
     pub(crate) fn measured_work(&self) -> ProgramWork {
         self.work_since(self.measured_from)
     }
 
-    /// Work of the operating systems since the run began, warm-up included.
+    /// Returns the work of the operating systems since the run began, including the warm-up.
     pub(crate) fn work_of_run(&self) -> ProgramWork {
         self.work_since(self.run_from)
     }
@@ -227,7 +232,7 @@ impl System {
         }
     }
 
-    /// Work of the program's operating system since measuring started.
+    /// Returns the work of the program's operating system since measuring started.
     pub fn work(&self) -> Work {
         self.kernel.work() - self.measured_from.work
     }
@@ -250,29 +255,31 @@ impl System {
         result
     }
 
-    /// Part of a kernel thread's work that takes no time of the program. Shootdowns take time, unless
-    /// the interrupted hardware threads are simulated.
+    /// Returns the part of a kernel thread's work that takes no time of the program. Shootdowns
+    /// take time, unless the interrupted hardware threads are simulated.
     fn apart_from_sent(&self, work: Work) -> Work {
         if self.hardware.are_several() { work } else { work.apart_from_shootdowns() }
     }
 
-    /// Guest tables located by the last translation, with their frames in the machine; empty without
-    /// the oracle.
+    /// Returns the guest tables that the walker read in the last translation, with their physical
+    /// frames; empty without the oracle.
     pub(crate) fn located_tables(&self) -> &[(GuestFrame, Frame)] {
         &self.located
     }
 
-    /// Oracle of the operating system's mappings; `None` if translations are not checked.
+    /// Returns the oracle of the operating system's mappings; `None` if translations are not
+    /// checked.
     pub fn oracle(&self) -> Option<&Oracle> {
         self.oracles.as_ref().map(Oracles::own)
     }
 
-    /// Oracle of the host's mappings; `None` for a native system, or if translations are not checked.
+    /// Returns the oracle of the host's mappings; `None` for a native system, or if translations
+    /// are not checked.
     pub fn host_oracle(&self) -> Option<&Oracle> {
         self.oracles.as_ref().and_then(Oracles::host)
     }
 
-    /// Kernel of the program's operating system; the guest's when virtualized.
+    /// Returns the kernel of the program's operating system; the guest's when virtualized.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
@@ -280,7 +287,7 @@ impl System {
     /// Lets `act` change the kernel, then updates tables, TLBs and oracle.
     ///
     /// # Errors
-    /// The kernel's error, or an update that the oracle refuses.
+    /// The kernel fails, or the oracle refuses an update.
     pub fn change<T>(
         &mut self,
         act: impl FnOnce(&mut Kernel) -> Result<T, perforate_os::OsError>,
@@ -332,7 +339,7 @@ impl System {
     /// are counted.
     ///
     /// # Errors
-    /// Out of memory, or a translation that differs from the oracle's.
+    /// The simulated memory is exhausted, or a translation differs from the oracle's.
     #[inline]
     pub fn translate(
         &mut self,
@@ -379,7 +386,7 @@ impl System {
         result.map(Some).map_err(|fault| self.stuck(kind, address, fault))
     }
 
-    /// Shows an attempt to translate to the [`Wiring`], where a test can compare it with a model.
+    /// Passes an attempt to translate to the [`Wiring`], where a test can compare it with a model.
     fn show_attempt(
         &mut self,
         kind: AccessKind,
@@ -390,7 +397,7 @@ impl System {
         self.connections.translated(&attempt, &self.mmu);
     }
 
-    /// Serves a fault by the kernel or hypervisor responsible; returns true if the access may be
+    /// Lets the responsible kernel or hypervisor serve a fault. Returns true if the access may be
     /// retried.
     fn serve(
         &mut self,
@@ -408,7 +415,7 @@ impl System {
         Ok(again)
     }
 
-    /// Serves a page fault by the operating system; returns true if the access may be retried.
+    /// Lets the operating system serve a page fault. Returns true if the access may be retried.
     #[cold]
     #[inline(never)]
     pub(crate) fn serve_fault(
@@ -459,15 +466,16 @@ impl System {
         SimError::Disagreement { scheme, seed, instruction, source }
     }
 
-    /// Records the current figures of the operating systems and the translation hardware.
+    /// Records the current counters of the operating systems and the translation hardware.
     pub fn record(&self, instructions: u64, out: &mut Counters) {
         self.record_of(Span::Moment, instructions, out);
     }
 
-    /// Like [`Self::record`]; `span` decides between current values and peaks of figures that rise and
-    /// fall.
+    /// Like [`Self::record`]. For quantities that rise and fall, `span` selects the current value
+    /// or the peak.
     pub(crate) fn record_of(&self, span: Span, instructions: u64, out: &mut Counters) {
-        self.mmu.record(instructions, out);
+        self.mmu.counters().record(instructions, out);
+        self.mmu.record_sideband(out);
         self.kernel.counters_of(span, out);
         if let Some(shadow) = self.hypervisor.as_ref().and_then(Hypervisor::shadow_tables) {
             let now = (shadow.tables(), shadow.entries());
@@ -481,19 +489,19 @@ impl System {
 
 figures! {
     static SHADOW: (usize, usize), "Shadow paging" {
-        /// Shadow tables, at most, under shadow paging.
+        /// Peak size of the shadow page tables.
         shadow_table_bytes, Bytes, Listed: |(tables, _)| *tables as u64 * 4096;
-        /// Their entries, at most.
+        /// Peak number of entries in the shadow page tables.
         shadow_entries, Count, Listed: |(_, entries)| *entries as u64;
     }
 
     static REFUSED: System, "Memory" {
-        /// Accesses that the simulated kernel refused (it would have killed the program).
+        /// Accesses that the simulated kernel refused; a real one would have killed the program.
         accesses_refused, Count, Listed: |it| it.refused;
     }
 }
 
-/// Counters of a system, in addition to those of its parts.
+/// Returns the descriptions of the system's counters, without those of kernels and hardware.
 pub(crate) fn counters() -> Vec<Counter> {
     [registered(REFUSED), registered(SHADOW)].concat()
 }

@@ -1,4 +1,4 @@
-//! Mode switches of a system with direct segments, at run time.
+//! Mode switches of a system with direct segments: creating segments while the program runs.
 
 use std::mem;
 
@@ -9,9 +9,9 @@ use crate::SimError;
 use perforate_schemes::segment::{DirectSegments, ModePolicy, Side};
 
 impl System {
-    /// Has the guest's balloon driver exchange scattered memory for whole blocks. The memory that it
-    /// gives up goes back to the host, unless the host's segment covers it. No effect in a native
-    /// system.
+    /// Lets the guest's balloon driver exchange scattered frames for whole 2MB blocks. The frames
+    /// that it gives up go back to the host, unless the host's segment covers them. No effect in a
+    /// native system.
     ///
     /// # Errors
     /// As [`Self::change_host`].
@@ -33,8 +33,8 @@ impl System {
     }
 
     /// Runs a step of the policy of D Table III for the segments of guest and host. Memory that the
-    /// balloon gave up for it goes back to the host, unless the host's segment covers that memory:
-    /// returning a part would end the segment.
+    /// balloon gave up goes back to the host, unless the host's segment covers it: returning a part
+    /// would end the segment.
     ///
     /// # Errors
     /// As [`Self::change_host`].

@@ -1,10 +1,10 @@
-//! Populating memory at once (MAP_POPULATE, MADV_POPULATE_WRITE).
+//! Populating memory before it is accessed (MAP_POPULATE, MADV_POPULATE_WRITE).
 //!
 //! Memory is populated in pieces, so that the updates of a large mapping are never all in memory
-//! together. In a virtual machine the guest's kernel clears the frames, so the host backs them at the
-//! same time. The program's first access then causes no violation of the nested page table. Such a
-//! violation would repeat the walk, with TLB entries from the first attempt, and would dominate a run
-//! over much memory.
+//! together. In a virtual machine, the guest's kernel clears the frames, so the host backs them at
+//! the same time. The program's first access then causes no fault in the host's page tables. Such a
+//! fault would repeat the walk, with TLB entries from the first attempt. If much memory is touched,
+//! these repetitions would dominate the run.
 
 use std::ops::Range;
 
@@ -17,17 +17,18 @@ use perforate_types::{
 use super::System;
 use crate::SimError;
 
-/// MADV_POPULATE_READ and MADV_POPULATE_WRITE of Linux.
+/// Numbers of MADV_POPULATE_READ and MADV_POPULATE_WRITE in Linux.
 const POPULATE: [i32; 2] = [22, 23];
 
-/// Bytes populated at once. A piece of 4KB pages causes some megabytes of updates.
+/// Number of bytes in a piece. A piece of 4KB pages causes some megabytes of updates.
 const PIECE_BYTES: u64 = 128 << 20;
 
 impl System {
     /// Carries out a request of the program to its operating system.
     ///
     /// # Errors
-    /// Out of memory, simulated or on this computer, or an update that the oracle refuses.
+    /// The simulated memory or this computer's memory is exhausted, or the oracle refuses an
+    /// update.
     pub fn event(&mut self, event: &ProgramEvent) -> Result<(), SimError> {
         self.host_memory.check(event)?;
         self.turn_to_thread(event);
@@ -35,7 +36,7 @@ impl System {
         self.prepare()
     }
 
-    /// Lets the operating system do its work in advance of accesses, and the host back tables of
+    /// Lets the operating system work in advance of accesses, and the host back the tables of
     /// mechanisms that the guest's kernel has written.
     pub(super) fn prepare(&mut self) -> Result<(), SimError> {
         while self.kernel.has_work_in_advance() {
@@ -69,10 +70,10 @@ impl System {
         }
     }
 
-    /// Makes a direct segment for the largest area before the first instruction, if a smaller area has
-    /// the segment. A recorded trace begins in the middle of a program and lists existing memory area
-    /// by area, so the first touch only knows the first area. D §II.B has one primary region for all of
-    /// the program's data.
+    /// Creates a direct segment for the largest area before the first instruction, if a smaller
+    /// area has the segment. This is necessary because a recorded trace begins in the middle of a
+    /// program and lists existing memory area by area, so the first touch only knows the first
+    /// area. D §II.B has one primary region for all of the program's data.
     ///
     /// # Errors
     /// As [`Self::change`]. Without contiguous memory for the new segment, there is no segment
@@ -83,14 +84,14 @@ impl System {
         let (Some(segment), Some(wanted)) = (self.kernel.segment(space), wanted) else {
             return Ok(());
         };
-        // The wanted size is rounded up to whole 2MB blocks.
+        // The requested size is rounded up to whole 2MB blocks.
         if wanted <= segment.pages + 2 * PageSize::Size2M.pages() {
             return Ok(());
         }
         self.change(|kernel| {
             kernel.dissolve_segment(space)?;
             // The kernel counts a failure if there is no room.
-            kernel.create_segment(space).map(|_| ()).or(Ok(()))
+            kernel.create_segment(space, None).map(|_| ()).or(Ok(()))
         })
     }
 
@@ -110,7 +111,8 @@ impl System {
         Ok(())
     }
 
-    /// Translations that the host has added since it booted for accesses of the guest.
+    /// Returns the number of translations that the host has added since it booted for accesses of
+    /// the guest.
     fn pages_backed(&self) -> u64 {
         self.hypervisor.as_ref().map_or(0, |host| host.kernel().pages_brought_in())
     }
@@ -134,7 +136,7 @@ impl System {
             for piece in pieces(run) {
                 let before = self.pages_backed();
                 self.change_host(|host| host.back(piece))?;
-                // Each page that the host maps would be a violation of its own.
+                // Without populating, each page that the host maps would be a separate fault.
                 self.host.exits.nested_fault += self.pages_backed() - before;
             }
         }

@@ -8,21 +8,22 @@ use super::System;
 use crate::hardware_threads::Placement;
 use crate::{ProcessorOptions, SimError};
 
-/// Shootdowns of one operation for other hardware threads.
+/// Shootdowns of one operation, sent to other hardware threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SentShootdowns {
-    /// Hardware thread that waits for the answers; `None` if a kernel thread on its own processor
-    /// waits.
+    /// Hardware thread that waits for the answers. `None` if a kernel thread waits, which has a
+    /// separate processor.
     pub(crate) sender: Option<usize>,
     /// Bit set of the interrupted hardware threads.
     pub(crate) targets: u64,
-    /// Number of interrupts per target: all shootdowns of one step of the operation form a batch.
+    /// Number of interrupts per target. All shootdowns of one step of the operation form a batch,
+    /// with one interrupt.
     pub(crate) batches: u64,
-    /// TLB entries that each target invalidates, and address spaces that it flushes, in all batches
-    /// together.
+    /// Number of TLB entries that each target invalidates, and of address spaces that it flushes,
+    /// in all batches together.
     pub(crate) entries: u64,
     pub(crate) flushes: u64,
-    /// True for shootdowns of the host's kernel, for which virtual processors exit.
+    /// True for shootdowns of the host's kernel, which cause exits of virtual processors.
     pub(crate) is_of_host: bool,
 }
 
@@ -31,7 +32,7 @@ pub(crate) struct SentShootdowns {
 pub(super) struct Hardware {
     /// Placement of program threads; `None` with a single hardware thread.
     placement: Option<Placement>,
-    /// Number of the current hardware thread.
+    /// Number of the current hardware thread, from 0.
     thread: usize,
     /// Address spaces whose translations the current operation removes.
     spaces: Vec<SpaceId>,
@@ -43,7 +44,7 @@ pub(super) struct Hardware {
 }
 
 impl Hardware {
-    /// Notes the address space of a shootdown.
+    /// Records the address space of a shootdown.
     #[inline]
     pub(super) fn note_shootdown(&mut self, update: &Update) {
         if self.placement.is_some()
@@ -86,19 +87,19 @@ impl System {
         }
     }
 
-    /// Hardware threads; `None` with a single one.
+    /// Returns the topology of hardware threads; `None` with a single one.
     pub(crate) fn topology(&self) -> Option<Topology> {
         self.hardware.placement.as_ref().map(Placement::topology)
     }
 
-    /// Number of the current hardware thread.
+    /// Number of the current hardware thread, from 0.
     pub(crate) fn hardware_thread(&self) -> usize {
         self.hardware.thread
     }
 
-    /// Sends the shootdowns of a finished operation; `before` is the work before it. Only hardware
-    /// threads that run an affected address space are interrupted. Others flush when they switch back
-    /// to that space.
+    /// Sends the shootdowns of a finished operation. `before` is the work counted before it. Only
+    /// hardware threads that run an affected address space are interrupted. Others flush when they
+    /// switch back to that space.
     pub(super) fn send_shootdowns(&mut self, before: Work, is_of_host: bool) {
         let spaces = std::mem::take(&mut self.hardware.spaces);
         let Some(placement) = &self.hardware.placement else { return };
@@ -140,13 +141,13 @@ impl System {
         !self.hardware.sent.is_empty()
     }
 
-    /// Takes the shootdowns sent since the last call.
+    /// Returns the shootdowns sent since the last call.
     pub(crate) fn take_shootdowns(&mut self) -> Vec<SentShootdowns> {
         std::mem::take(&mut self.hardware.sent)
     }
 
-    /// Interrupts of hardware threads for shootdowns since measuring started; `None` with a single
-    /// hardware thread.
+    /// Returns the number of interrupts of hardware threads for shootdowns since measuring started;
+    /// `None` with a single hardware thread.
     pub(crate) fn shootdown_interrupts(&self) -> Option<u64> {
         self.hardware.are_several().then_some(self.hardware.interrupts)
     }

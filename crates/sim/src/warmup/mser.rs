@@ -1,14 +1,15 @@
 //! The marginal standard error rule for the end of a transient, MSER-5: White, An effective
 //! truncation heuristic for bias reduction in simulation output, Simulation 69(6), 1997.
 
-/// Slices of a batch.
+/// Number of slices in a batch.
 pub(crate) const BATCH: usize = 5;
-/// Least number of batches that remain after the cut. Fewer could agree by chance.
+/// Smallest number of batches that must remain after the cut, because fewer could agree by chance.
 const LEFT: usize = 5;
 
-/// Number of batches to cut at the beginning. The cut minimises the sum of squared deviations of the
-/// remaining batches from their mean, divided by the square of their number. The smallest cut wins a
-/// tie. All sums are integers, so rounding does not affect the result.
+/// Returns the number of batches to drop at the beginning. This cut minimises the sum of squared
+/// deviations of the remaining batches from their mean, divided by the square of their number. Of
+/// equally good cuts, the smallest is returned. All sums are integers, so rounding does not affect
+/// the result.
 pub(crate) fn cut(batches: &[u64]) -> usize {
     let (mut sum, mut squares) = (0u128, 0u128);
     let mut best = (f64::INFINITY, 0);

@@ -9,17 +9,18 @@ use crate::warmup::mser::{self, BATCH};
 
 /// Initial length of a slice in instructions.
 const FIRST_INTERVAL: u64 = 100;
-/// Number of slices at which pairs are merged, so that 32 to 63 whole batches remain at the end.
+/// Number of slices at which pairs of slices are merged, so that 32 to 63 complete batches remain
+/// at the end.
 const MOST: usize = 64 * BATCH;
-/// Least number of batches for a conclusion.
+/// Smallest number of batches from which a conclusion is drawn.
 const LEAST_BATCHES: usize = 20;
 
-/// Counts of equal slices: cycles, or misses of the L2 TLB without a clock.
+/// Counts of slices of equal length: cycles, or misses of the L2 TLB for runs without a clock.
 pub(crate) struct Slices {
     timed: bool,
     interval: u64,
     next: u64,
-    /// Counts at the beginning of the current slice.
+    /// Counts at the beginning of the current slice, since measuring started.
     before: Slice,
     slices: Vec<Slice>,
 }
@@ -33,7 +34,7 @@ struct Slice {
 }
 
 impl Slice {
-    /// Difference from an earlier count.
+    /// Returns the difference from an earlier count.
     fn since(self, before: Self) -> Self {
         // A later tally may attribute fewer cycles to translation than an earlier one.
         let stall = self.translation_stall_cycles.saturating_sub(before.translation_stall_cycles);
@@ -53,14 +54,16 @@ impl Add for Slice {
     }
 }
 
-/// Conclusion from the slices of a run.
+/// Conclusion on the steady state of a run, from its slices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Course {
-    /// Too few instructions for a conclusion.
+    /// The run has too few instructions for a conclusion.
     Short,
-    /// Steady after `after` instructions; their exclusion changes the figure by the share `change`.
+    /// The run is steady after `after` measured instructions. Without them, the mean changes by the
+    /// share `change`.
     Steady { after: u64, change: f64 },
-    /// The best cut is in the second half, so a steady state is not certain.
+    /// The best cut is in the second half of the run, so a steady state is not certain. Without the
+    /// part before the cut, the mean changes by the share `change`.
     Unsteady { change: f64 },
 }
 
@@ -70,7 +73,7 @@ impl Slices {
         Self { timed, interval: FIRST_INTERVAL, next: u64::MAX, before, slices }
     }
 
-    /// Starts measuring after `done` instructions; counts start at 0.
+    /// Starts the first slice after `done` instructions. The counts must start at 0 there.
     pub(crate) fn start(&mut self, done: u64) {
         self.next = done.saturating_add(self.interval);
     }
@@ -97,13 +100,13 @@ impl Slices {
         self.next = now.instructions.saturating_add(self.interval);
     }
 
-    /// Sums of the slices in each batch; an incomplete last batch is left out.
+    /// Returns the sum of the slices in each batch; omits an incomplete last batch.
     fn in_batches(&self) -> impl Iterator<Item = Slice> {
         let sum = |batch: &[Slice]| batch.iter().fold(Slice::default(), |sum, &slice| sum + slice);
         self.slices.chunks_exact(BATCH).map(sum)
     }
 
-    /// Batches for the result; empty without a clock or with too few batches.
+    /// Returns the batches that the result stores; empty without a clock or with too few batches.
     pub(crate) fn batches(&self) -> Batches {
         let mut batches = Batches::default();
         if self.timed && self.slices.len() >= LEAST_BATCHES * BATCH {
@@ -115,7 +118,7 @@ impl Slices {
         batches
     }
 
-    /// Decides from the slices whether and where the run became steady.
+    /// Returns the conclusion on the steady state.
     pub(crate) fn course(&self) -> Course {
         let batches: Vec<u64> = self.in_batches().map(|batch| batch.count).collect();
         if batches.len() < LEAST_BATCHES {

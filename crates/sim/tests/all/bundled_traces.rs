@@ -4,9 +4,9 @@ use crate::runs::{fragmented, measuring};
 use crate::sums::checked_run;
 use perforate_sim::{Composition, Machine, MemoryState, ProcessorOptions, ResolvedRun, Workload};
 
-/// Instructions of each trace; the command line (`--check`) can run whole traces.
+/// Number of instructions of each trace. The command line (`--check`) can run whole traces.
 const INSTRUCTIONS: u64 = 100_000;
-/// Instructions of each trace under each pair of schemes.
+/// Number of instructions of each trace under each pair of schemes.
 const VIRTUAL_INSTRUCTIONS: u64 = 200_000;
 
 fn traces() -> Vec<String> {
@@ -58,7 +58,7 @@ fn every_scheme_agrees_with_the_oracle_on_real_programs() {
     }
 }
 
-/// A fragmented guest over a host with different fragmentation.
+/// The guest's memory is fragmented, and the host's in another way.
 #[test]
 fn pairs_of_schemes_agree_with_the_oracles_on_real_programs() {
     let host = fragmented(

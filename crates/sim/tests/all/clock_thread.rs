@@ -1,4 +1,4 @@
-//! A clock on a thread of its own counts the same as a clock in the run loop.
+//! A clock on a separate thread has the same counts as a clock in the run loop.
 
 use crate::runs::fragmented;
 use perforate_sim::{
@@ -20,7 +20,7 @@ fn memory() -> MemoryState {
     MemoryState { host: Some(Box::new(host)), ..native }
 }
 
-/// All counters of a run, as JSON.
+/// Returns all counters of a run, as JSON.
 fn run(
     (workload, scheme): (&str, Composition),
     windows: Option<TimedWindows>,
@@ -61,7 +61,8 @@ fn compare(schemes: &str, workloads: &[&str]) {
 
 #[test]
 fn native_schemes_count_the_same() {
-    // One scheme for each kind of hardware: the clock does not depend on the operating system.
+    // One scheme for each kind of hardware suffices, because the clock does not depend on the
+    // operating system.
     let schemes = "4k, 4k-colt-8, 1g, perforated, gt-pde-4m, segment, range";
     compare(schemes, &[&trace("redis"), "random:size=64M"]);
 }

@@ -1,4 +1,5 @@
-//! Hand calculations of whole runs from the machine (paper P's Table II) and the workload.
+//! Results of whole runs compared with hand calculations from the machine (Table II of paper P) and
+//! the workload.
 
 use crate::runs::{fragmented, measuring};
 use crate::sums::checked_run;
@@ -40,7 +41,8 @@ fn assert_close(found: f64, expected: f64, tolerance: f64, what: &str) {
     assert!(off <= tolerance, "{what}: {found}, expected {expected} within {tolerance}");
 }
 
-/// Checks how all bytes of the memory are used: mapped, tables, hole bitmap, other programs, free.
+/// Asserts that all bytes of the memory are accounted for: mapped, tables, hole bitmap, other
+/// programs, free.
 fn assert_accounted(
     counters: &Counters,
     mapped: u64,
@@ -73,7 +75,8 @@ fn frames_of_a_populated_region() {
         ("ideal", fragmented, 1 + directories + upper, 0, 0),
         ("thp", fragmented, 512 + 1 + directories + upper, 0, foreign),
         ("4k", fragmented, 1024 + 1 + directories + upper, 0, foreign),
-        // Directories come in pairs; every perforated page has a node for its holes.
+        // Page directories come in pairs, with the shadow directory. Every perforated page has a
+        // node for its holes.
         ("perforated", "none", 1 + 2 * directories + upper, bitmap, 0),
         ("perforated", fragmented, 512 + 1 + 2 * directories + upper, bitmap, foreign),
     ] {
@@ -152,8 +155,9 @@ fn references_after_a_walk_cache_hit() {
     }
 }
 
-/// Eight entries share a cache line: one read in eight misses the walkers' own cache. The level-2
-/// entry, read once in 512 walks, misses too, because that cache has only 16 lines.
+/// Eight page-table entries share a cache line, so one read in eight misses the cache that only the
+/// walkers use. The level-2 entry, read once in 512 walks, misses too, because that cache has only
+/// 16 lines.
 #[test]
 fn eight_entries_share_a_line() {
     let mut given = comparison("stride:size=2G,others=1", "4k", "none");
@@ -166,9 +170,9 @@ fn eight_entries_share_a_line() {
     assert_close(misses, 1.0 / 8.0 + 1.0 / 512.0, 0.001, "misses per walk");
 }
 
-/// A dependent chase has no overlap, so its cycles are the sum of all latencies: second-level TLB 9,
-/// walk cache 1, walkers' own cache 2, L1D 4, L2 20, and main memory; the return takes 29 from memory
-/// to the L2, and 4 from there.
+/// In a pointer chase, each load depends on the previous one, so its cycles are the sum of all
+/// latencies: second-level TLB 9, walk cache 1, the walkers' cache 2, L1D 4, L2 20, and main
+/// memory. The return of the data takes 29 from memory to the L2, and 4 from there.
 #[test]
 fn a_dependent_chase_costs_the_sum_of_its_latencies() {
     for (scheme, size) in [("4k", "2G"), ("thp", "16G"), ("thp", "2G")] {
@@ -187,8 +191,9 @@ fn a_dependent_chase_costs_the_sum_of_its_latencies() {
             + (4.0 + 20.0 + 29.0 + 4.0) * count("loads")
             + memory;
         assert_close(result.cycles.unwrap() as f64, expected, 0.005, scheme);
-        // No node is accessed twice, so all come from memory. An access to an open row takes 75 cycles,
-        // a row conflict 75 + 2 × 28. With 16 or more rows in each of 128 banks, conflicts prevail.
+        // No node of the chase is accessed twice, so all data come from memory. An access to an
+        // open row takes 75 cycles, a row conflict 75 + 2 × 28. With 16 or more rows in each of 128
+        // banks, conflicts prevail.
         assert!(count("dram_reads") >= count("loads"));
         let read = memory / count("dram_reads");
         assert!((117.0..=131.5).contains(&read), "{scheme} {size}: {read} cycles per read");
@@ -269,15 +274,17 @@ fn with_all_regions_fragmented_large_pages_are_4kb_pages() {
     }
 }
 
-/// P-C1: a perforated page takes at most 17 entries of the second-level TLB: its own and 16 bitmap
-/// entries; its 4KB pages would take 512. The naive variant loads all bitmap entries with the page.
+/// A perforated page takes at most 17 entries of the second-level TLB (P §IV.E): one for the 2MB
+/// page, and 16 bitmap entries. Its 4KB pages would take 512. The naive variant loads all bitmap
+/// entries with the page.
 #[test]
 fn a_perforated_page_takes_17_entries() {
     const PAGES: u64 = 64;
     for (scheme, bitmap_entries) in [
         ("perforated-naive", 16..=16),
         ("perforated-on-demand", 16..=16),
-        // 26 consecutive holes are in one or two of eight regions, with two bitmap entries each.
+        // 26 consecutive holes are in one or two of eight regions of 256KB, with two bitmap entries
+        // each.
         ("perforated", 2..=4),
     ] {
         let fragmentation = "portion=100%,holes=5%,clustered";
@@ -331,7 +338,8 @@ fn check_accesses(accesses: u64) {
     }
 }
 
-/// Results do not depend on threads: every scheme gives identical results alone and with others.
+/// Results do not depend on the order of threads: every scheme gives identical results alone and
+/// with others.
 #[test]
 fn results_do_not_depend_on_other_schemes() {
     let line = |result: &RunResult| serde_json::to_string(result).unwrap();
@@ -350,10 +358,10 @@ fn results_do_not_depend_on_other_schemes() {
     }
 }
 
-/// Free translation equals 4KB pages that always hit in the first-level TLB. On the same frames, and
-/// with first accesses in the warm-up, both take the same cycles. With the machine's own TLB, `free`
-/// has the same walks and frames as `4k`, and saves all its stalls. Each address depends on the
-/// previous load, so nothing overlaps.
+/// Free translation equals 4KB pages that always hit in the first-level TLB. On the same frames,
+/// and with first accesses in the warm-up, both take the same cycles. With the machine's TLB,
+/// `free` has the same walks and frames as `4k`, and saves all its stalls. Each address depends on
+/// the previous load, so nothing overlaps.
 #[test]
 fn free_translation_is_a_first_level_tlb_that_never_misses() {
     for (base, free) in [("4k", "free"), ("4k+4k", "free+4k"), ("4k+shadow-4k", "free+shadow-4k")] {

@@ -1,5 +1,5 @@
-//! Hand-counted effects of context switches, exec and sharing on cached translations. Two processes map
-//! the same shared memory, with and without address-space tags (PCID) in the TLBs.
+//! Hand-counted effects of context switches, exec and sharing on cached translations. Two processes
+//! map the same shared memory. The TLBs have address-space tags (PCID) or none.
 
 use perforate_mmu::MmuCounters;
 use perforate_os::HoleContent;
@@ -12,7 +12,7 @@ const START: u64 = 0x4000_0000;
 const A: u16 = 0;
 const B: u16 = 1;
 
-/// System whose translations are all compared with the oracle.
+/// Creates a system whose oracle checks every translation.
 fn system(scheme: &str, tagged: bool) -> System {
     let mut machine = Machine::load(Machine::DEFAULT).unwrap();
     machine.tlb.tagged = tagged;
@@ -50,14 +50,15 @@ fn read(system: &mut System, process: u16, pages: &[u64]) -> u64 {
     frame
 }
 
-/// Counters of the actions of `act`.
+/// Returns the counters of the actions of `act`.
 fn counts(system: &mut System, act: impl FnOnce(&mut System)) -> MmuCounters {
     system.start_measuring();
     act(system);
     *system.mmu().counters()
 }
 
-/// Both processes have touched these pages of the same memory; all TLBs are empty.
+/// Creates a system in which both processes have touched these pages of the same memory, and all
+/// TLBs are empty.
 fn two_processes(scheme: &str, tagged: bool, pages: &[u64]) -> System {
     let mut system = system(scheme, tagged);
     system.event(&map_shared()).unwrap();
@@ -67,8 +68,8 @@ fn two_processes(scheme: &str, tagged: bool, pages: &[u64]) -> System {
     system
 }
 
-/// Four pages each, in the order A, B, A. With tags A hits its four pages again; without tags it walks
-/// again.
+/// Two processes access four pages each, in the order A, B, A. With tags, A hits its four pages
+/// again; without tags, it walks again.
 #[test]
 fn four_pages_each() {
     let pages = [0, 1, 2, 3];
@@ -98,10 +99,10 @@ fn a_switch_between_threads_keeps_everything() {
 
 /// Page 5 is a hole, page 6 is in its 256KB, page 100 is not.
 ///
-/// In a cold visit, 5 misses everywhere, walks to the perforated entry, reads the bitmap and walks on
-/// to the hole. 6 hits the perforated entry and the bitmap entry; 100 hits the perforated entry alone,
-/// thanks to the filter. In a visit after flushing the first level only, 5 hits its own 4KB entry; 6
-/// and 100 are as before.
+/// With empty TLBs, page 5 misses everywhere, walks to the perforated entry, reads the bitmap and
+/// walks on to the hole. Page 6 hits the perforated entry and the bitmap entry. Page 100 hits only
+/// the perforated entry, because its filter excludes a hole. After a flush of the first level only,
+/// page 5 hits its 4KB entry; pages 6 and 100 are as before.
 #[test]
 fn perforated_and_bitmap_entries() {
     let pages = [5, 6, 100];
@@ -129,9 +130,9 @@ fn perforated_and_bitmap_entries() {
     }
 }
 
-/// The bitmap is the union over both processes (P-2). B has cached the part with page 7. When B runs
-/// again, it must see A's new hole there, although the hole is not its own, and later the end of that
-/// hole.
+/// The bitmap contains the holes of both processes that share the page (P §IV.B). B has cached the
+/// part with page 7. When B runs again, it must see A's new hole there, although B has no hole
+/// there, and later the end of that hole.
 #[test]
 fn a_bitmap_changed_by_a_sharer_is_read_again() {
     for tagged in [true, false] {
@@ -169,7 +170,7 @@ fn a_bitmap_changed_by_a_sharer_is_read_again() {
     }
 }
 
-/// exec drops the mappings and their TLB entries; the first accesses of the new program fault.
+/// exec removes the mappings and their TLB entries, so the first accesses of the new program fault.
 #[test]
 fn exec_begins_anew() {
     for scheme in ["4k", "thp", "perforated"] {

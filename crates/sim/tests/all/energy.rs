@@ -20,8 +20,8 @@ fn run(functional: bool) -> RunResult {
     checked_run(&comparison).unwrap().remove(0)
 }
 
-/// With 4KB pages every miss fills one entry. Every walk looks into the walk caches once and fills the
-/// entries that it read at levels 3 and 2 (this machine caches no level-4 entries).
+/// With 4KB pages, every miss fills one entry. Every walk looks up the walk caches once and fills
+/// the entries that it read at levels 3 and 2, because this machine caches no level-4 entries.
 #[test]
 fn energy_is_accesses_times_their_energy() {
     let result = run(false);
@@ -38,7 +38,7 @@ fn energy_is_accesses_times_their_energy() {
     let expected = [
         ("l1_tlb", data + fetches),
         ("l2_tlb", (count("l2_tlb_accesses") + count("l2_tlb_misses")) * costs.l2_tlb_pj),
-        // The walkers' own cache counts as another walk cache.
+        // The cache that only the walkers use counts as another walk cache.
         ("walk_cache", (count("walks") + filled + count("walker_reads")) * costs.walk_cache_pj),
         ("nested_tlb", 0.0),
         ("segment_check", 0.0),

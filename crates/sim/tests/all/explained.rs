@@ -5,15 +5,16 @@ use perforate_types::PageSize;
 
 use crate::storms::memory_of;
 
-/// Explains every situation of a few addresses twice in a row. A cold walk is cold both times. No
-/// explanation fills a hole, backs a page of the host or makes a shadow entry that the next explanation
-/// finds.
+/// Explains every state of a few addresses twice in a row. Translations from empty TLBs are the
+/// same both times. An explanation must not fill a hole, back a page of the host or make a shadow
+/// entry, because the next explanation would show it.
 #[test]
 fn an_explanation_repeats_itself() {
     let machine = Machine::load("perforated-table2").unwrap();
     let holes = ("fragmentation", "portion=50%,holes=30%,dispersed");
     let mut memory = memory_of(&[("memory", "256M"), holes, ("perforation", "holes=lazy")]);
-    // No register locates the guest's bitmaps, because the host has no free block for them.
+    // No register has the address of the guest's bitmaps, because the host has no free block for
+    // them.
     let everywhere = ("fragmentation", "portion=100%,holes=30%,dispersed");
     memory.host = Some(Box::new(memory_of(&[("memory", "512M"), everywhere])));
     let workload =

@@ -2,7 +2,7 @@
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
-use perforate_config::Given;
+use perforate_config::OptionTexts;
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions,
     ResolvedRun, RunResult, Workload,
@@ -13,13 +13,14 @@ const MB: u64 = 1 << 20;
 const GB: u64 = 1 << 30;
 const FRAME: u64 = 4096;
 
-/// Memory with these options and a layout of these lines, and the folder that contains its file.
+/// Resolves these options, with a layout of these lines. Also returns the folder that contains the
+/// layout's file.
 fn memory(lines: &str, options: &[(&str, &str)]) -> (TempDir, Result<MemoryState, String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mixed.csv");
     std::fs::write(&path, format!("type,pageSize,startOffset,endOffset\n{lines}")).unwrap();
     let file = path.to_str().unwrap();
-    let given: Given = options.iter().copied().chain([("layout", file)]).collect();
+    let given: OptionTexts = options.iter().copied().chain([("layout", file)]).collect();
     let memory = MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load);
     (folder, memory.map_err(|error| error.to_string()))
 }
@@ -41,8 +42,9 @@ fn counter(result: &RunResult, name: &str) -> u64 {
     result.counters.get(name).unwrap_or_else(|| panic!("no counter {name}")) as u64
 }
 
-/// A mapping of 2GB. 256MB at offset 0 have 2MB pages; the second gigabyte is one page. The code page
-/// is in no pool. The pool is at 0x3500_0000_0000 and the code at 4MB, so the root has two entries.
+/// In a mapping of 2GB, 256MB at offset 0 have 2MB pages, and the second gigabyte is one page. The
+/// code page is in no pool. The pool is at 0x3500_0000_0000 and the code at 4MB, so the root has
+/// two entries.
 #[test]
 fn pages_are_as_large_as_the_layout_says() {
     let lines = "mmap,-1,0,4294967296\nmmap,2097152,0,268435456\n\
@@ -68,7 +70,7 @@ fn pages_are_as_large_as_the_layout_says() {
     }
 }
 
-/// The whole array is in one 1GB page: one walk for the array, one for the code.
+/// The whole array is in one 1GB page, so there is one walk for the array and one for the code.
 #[test]
 fn one_page_needs_one_walk() {
     let lines = "mmap,-1,0,1073741824\nmmap,1073741824,0,1073741824\n";

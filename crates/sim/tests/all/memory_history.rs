@@ -5,7 +5,8 @@ use crate::sums::checked_run;
 use perforate_config::Size;
 use perforate_sim::{Composition, Machine, ProcessorOptions, ResolvedRun, RunResult, Workload};
 
-/// Most bytes of memory maps and memory series in one result, as stated in docs/results.md.
+/// Largest size of memory maps, and of the memory series, in one result, as stated in
+/// docs/results.md.
 const MOST_MAP_BYTES: usize = 64 << 10;
 const MOST_SERIES_BYTES: usize = 12 << 10;
 

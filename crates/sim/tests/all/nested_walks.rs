@@ -1,5 +1,5 @@
-//! Closed forms of two-dimensional walks, and pairs of page sizes and perforated pages against the
-//! oracle.
+//! Closed forms of nested (two-dimensional) page walks, and pairs of page sizes and perforated
+//! pages compared with the oracle.
 
 use perforate_mmu::{TlbGeometry, WalkCacheConfig};
 use perforate_sim::{Composition, Machine, MemoryState, System, SystemOptions};
@@ -13,7 +13,7 @@ const START: u64 = 0x7f00_0000_0000;
 const OPTIONS: SystemOptions =
     SystemOptions { check: true, implicit_maps: false, counts_only: false };
 
-/// A machine that caches no page-table entries.
+/// Returns a machine that caches no page-table entries.
 fn without_caches() -> Machine {
     let mut machine = Machine::load(Machine::DEFAULT).unwrap();
     let none = WalkCacheConfig::fully_associative(0, 0, 0);
@@ -39,7 +39,7 @@ fn system(machine: &Machine, pair: &str, memory: &MemoryState) -> System {
     System::new(machine, Composition::find(pair).unwrap(), memory, 1, OPTIONS).unwrap()
 }
 
-/// A guest of 8GB with a mapping of 4GB.
+/// Creates a guest with 8GB of memory and a mapping of 4GB.
 fn ready(machine: &Machine, pair: &str) -> System {
     let memory = MemoryState::of(8 << 30);
     let mut system = system(machine, pair, &memory);
@@ -47,7 +47,8 @@ fn ready(machine: &Machine, pair: &str) -> System {
     system
 }
 
-/// Entries read by a walk with empty caches, in guest and host, and checks of segments.
+/// Counts the entries that a walk with empty caches reads from the guest's and the host's tables,
+/// and its comparisons with segments.
 fn cold_walk(system: &mut System) -> (u64, u64, u64) {
     let address = VirtualAddress::new(START + (1 << 30) + 0x12_3456);
     system.translate(AccessKind::Write, address).unwrap().unwrap();
@@ -59,7 +60,8 @@ fn cold_walk(system: &mut System) -> (u64, u64, u64) {
     (sum(guest), sum(host), system.steps().checks().into())
 }
 
-/// (g + 1)(h + 1) − 1 references, of which g to the guest's tables (D Fig. 2).
+/// A walk of g guest levels over h host levels has (g + 1)(h + 1) − 1 references, g of them to the
+/// guest's tables (D Fig. 2).
 #[test]
 fn a_walk_of_two_dimensions_reads_as_the_closed_form_says() {
     let sizes = [("4k", 4), ("thp", 3), ("1g", 2)];
@@ -73,8 +75,9 @@ fn a_walk_of_two_dimensions_reads_as_the_closed_form_says() {
     }
 }
 
-/// D Tables I and II: references to guest and host, and checks, of most walks in each mode. In VMM
-/// Direct, five checks locate the guest's four tables and the page itself.
+/// Most walks have the references to guest and host, and the comparisons, of D Tables I and II in
+/// each mode. In VMM Direct, five comparisons translate the addresses of the guest's four tables
+/// and of the page itself.
 #[test]
 fn direct_segments_flatten_one_dimension_or_both() {
     for (mode, pair, expected) in [
@@ -114,16 +117,18 @@ fn caches_shorten_the_walk_in_both_dimensions() {
     }
     system.mmu_mut().flush();
     touch(&mut system, 0);
-    // The level-1 node and its location are cached, so one guest entry is read. The next page is in a
-    // host page whose level-1 node is cached as well.
+    // The level-1 node and its physical address are cached, so one guest entry is read. The next
+    // page is in a host page whose level-1 node is cached as well.
     assert_eq!(touch(&mut system, 1), (1, 1));
-    // Another 2MB region: the guest's level-2 and level-1 entries. One host entry for the new level-1
-    // node, and two for the page, which is in another 2MB of the guest's memory as well.
+    // In another 2MB region, the guest's level-2 and level-1 entries are read. One host entry is
+    // read for the new level-1 node, and two for the page, which is in another 2MB of the guest's
+    // memory as well.
     assert_eq!(touch(&mut system, 512), (2, 3));
 }
 
-/// The hypervisor keeps the register with the location of the guest's bitmaps up to date (P §V). After
-/// one of their frames fails, it moves all bitmaps, so that reads of a bitmap are still not translated.
+/// The hypervisor updates the register with the physical address of the guest's bitmaps (P §V).
+/// After one of their frames fails, it moves all bitmaps, so that reads of a bitmap still need no
+/// translation.
 #[test]
 fn the_register_follows_the_bitmaps_of_the_guest() {
     let holes = ("fragmentation", "portion=100%,holes=50%,dispersed");
@@ -157,7 +162,8 @@ fn the_register_follows_the_bitmaps_of_the_guest() {
     assert_eq!(bitmap_of_guest(&mut system), before);
 }
 
-/// mprotect of the virtual machine's memory while the guest runs; the guest cannot repair such faults.
+/// The host calls mprotect on the virtual machine's memory while the guest runs. The guest cannot
+/// repair such faults.
 #[test]
 fn what_the_host_forbids_is_refused_until_it_is_allowed() {
     let machine = Machine::load(Machine::DEFAULT).unwrap();

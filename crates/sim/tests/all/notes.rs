@@ -2,14 +2,14 @@
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
-use perforate_config::Given;
+use perforate_config::OptionTexts;
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions,
     ResolvedRun, Workload, explain,
 };
 
 fn memory(options: &[(&str, &str)]) -> MemoryState {
-    let given: Given = options.iter().copied().collect();
+    let given: OptionTexts = options.iter().copied().collect();
     MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load).unwrap()
 }
 
@@ -17,7 +17,7 @@ fn workload() -> Workload {
     Workload { instructions: Some(20_000), ..Workload::named("random:size=64M") }
 }
 
-/// Perforated pages of a run without a clock, and the notes on perforation.
+/// Returns the number of perforated pages in a run without a clock, and the notes on perforation.
 fn perforated(scheme: &str, options: &[(&str, &str)]) -> (f64, Vec<String>) {
     let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
@@ -69,7 +69,8 @@ fn missing_perforated_pages_are_noted_where_there_were_fragmented_blocks() {
     }
 }
 
-/// A unit of the host has its own name, even if the guest has a unit of another kind.
+/// In explanations, a unit of the host has the name of the host's mechanism, even if the guest has
+/// a unit of another kind.
 #[test]
 fn units_beside_the_tlb_are_called_by_the_names_of_their_owners() {
     let machine = Machine::load(Machine::DEFAULT).unwrap();

@@ -35,7 +35,8 @@ fn write(system: &mut System, offset: u64) {
     assert!(system.translate(AccessKind::Write, address).unwrap().is_some());
 }
 
-/// Three first touches before measuring, two after, then all five pages are unmapped.
+/// There are three first touches before measuring and two after it. Then all five pages are
+/// unmapped.
 #[test]
 fn work_before_measuring_is_left_out() {
     let mut system = system("4k");
@@ -121,7 +122,7 @@ fn without_a_clock_only_the_work_is_counted() {
     assert!(result.counters.get("ipc_with_operating_system").is_none());
 }
 
-/// Short timed runs of the first instructions of a workload.
+/// Makes short timed runs of the first instructions of a workload.
 fn runs(workload: &str, schemes: &str, warmup: u64) -> Vec<RunResult> {
     let comparison = ResolvedRun {
         processors: ProcessorOptions::default(),
@@ -135,10 +136,10 @@ fn runs(workload: &str, schemes: &str, warmup: u64) -> Vec<RunResult> {
     checked_run(&comparison).unwrap()
 }
 
-/// 256KB pieces are unmapped, mapped again and filled, one after every 500 accesses.
+/// Workload that unmaps, maps and fills pieces of 256KB, one after every 500 accesses.
 const CHURN: &str = "churn:size=16M,piece=256K,between=500";
 
-/// Schemes fault at different times. The start of measuring must not decide which faults count.
+/// Schemes fault at different times, so the start of measuring must not decide which faults count.
 #[test]
 fn work_of_the_whole_run_does_not_depend_on_the_warm_up() {
     let schemes = "4k,thp,perforated-lazy,4k+4k";
@@ -152,7 +153,7 @@ fn work_of_the_whole_run_does_not_depend_on_the_warm_up() {
     }
 }
 
-/// First backing by the host is work of the virtual machine. The program's work is that of its own
+/// The first backing by the host is work of the virtual machine. The program's work is that of its
 /// kernel, as in a native run.
 #[test]
 fn first_backing_by_the_host_is_not_work_of_the_program() {

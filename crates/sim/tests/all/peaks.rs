@@ -1,4 +1,4 @@
-//! Hand-calculated results of a program that has exited: its memory is free, and counters show peak
+//! Hand-calculated results of a program that has exited. Its memory is free, and counters show peak
 //! values.
 
 use crate::runs::{fragmented, measuring};
@@ -15,8 +15,8 @@ const FRAME: u64 = 4096;
 const START: u64 = 0x7f00_0000_0000;
 const MEMORY: u64 = 64 * MB;
 
-/// A program that maps and touches 4MB, reads the first word of each half, and exits. The trace omits
-/// its code.
+/// Runs a program that maps and touches 4MB, reads the first word of each half, and exits. The
+/// trace omits its code.
 fn run(schemes: &str, fragmentation: &str) -> Vec<RunResult> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ended.trace");
@@ -65,7 +65,7 @@ fn assert_counted(result: &RunResult, expected: &[(&str, u64)]) {
     }
 }
 
-/// 1024 4KB pages below a root, a level-3, a level-2 and two level-1 nodes; two 2MB pages need no
+/// 1024 4KB pages need a root, a level-3, a level-2 and two level-1 nodes. Two 2MB pages need no
 /// level-1 nodes.
 #[test]
 fn pages_and_tables_of_a_program_that_has_ended() {
@@ -103,7 +103,7 @@ fn perforated_pages_of_a_program_that_has_ended() {
     assert_eq!(missing, None, "there were perforated pages");
 }
 
-/// Counters of mechanisms, and contents of the TLB while the program ran.
+/// Counters of mechanisms show peaks, and the contents of the TLB are those while the program ran.
 #[test]
 fn mechanisms_and_tlbs_of_a_program_that_has_ended() {
     let results = run("segment,gt-pde-1m,range", "none");

@@ -1,4 +1,5 @@
-//! Memory populated at once, and direct segments of recorded programs.
+//! Tests of memory that is populated before it is accessed, and of direct segments of recorded
+//! programs.
 
 use perforate_schemes::segment::DirectSegments;
 use perforate_sim::{
@@ -68,8 +69,8 @@ fn what_is_not_populated_is_backed_on_demand() {
     assert!(exits >= 10, "{exits} exits");
 }
 
-/// Three adjacent mappings, each populated before the next one is made. Once the program runs, and not
-/// before, the segment covers all three.
+/// There are three adjacent mappings, each populated before the next one is made. The segment
+/// covers all three when the program runs, but not before.
 #[test]
 fn a_recorded_program_has_one_primary_region() {
     let machine = Machine::load(Machine::DEFAULT).unwrap();

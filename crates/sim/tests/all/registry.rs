@@ -12,7 +12,8 @@ use perforate_sim::{
 
 use crate::sums::assert_sums_add_up;
 
-/// Names of the counters that one run under these schemes records; checks their sums.
+/// Returns the names of the counters that one run under these schemes records, and checks their
+/// sums.
 fn written(
     machine: &str,
     schemes: &str,
@@ -36,7 +37,8 @@ fn written(
     names.map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Two hardware threads and a small memory: work of all kinds by the kernel, and shootdowns.
+/// With two hardware threads and a small memory, the kernel does work of all kinds, and there are
+/// shootdowns.
 #[test]
 fn sums_add_up_on_several_cores_too() {
     let comparison = ResolvedRun {

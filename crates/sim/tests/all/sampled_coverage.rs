@@ -1,5 +1,5 @@
-//! Coverage of the confidence intervals of sampled traces: programs are simulated in full, and a tenth
-//! of each as a sampled trace.
+//! Coverage of the confidence intervals of sampled traces. Each program is simulated in full, and a
+//! tenth of it as a sampled trace.
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
@@ -21,7 +21,8 @@ const PROGRAMS: u64 = 60;
 const DATA: u64 = 0x7000_0000_0000;
 const PAGES: u64 = 4096;
 
-/// Pages of the loads: one page, or random pages, in phases of up to 2000 instructions.
+/// Returns the pages of a program's loads: one page, or random pages, in phases of up to 2000
+/// instructions.
 fn program(seed: u64, instructions: u64) -> Vec<u64> {
     let mut random = Random::new(seed, 1, 0);
     let mut loads = Vec::new();
@@ -95,8 +96,8 @@ fn count(path: &Path) -> RunResult {
     run(path, "4k", true).remove(0)
 }
 
-/// The intervals promise 95 %. Fewer than 51 (85 %) of 60 programs would be inside once in a thousand
-/// times.
+/// The intervals are 95 % confidence intervals. With this coverage, fewer than 51 (85 %) of 60
+/// programs would be inside once in a thousand times.
 #[test]
 fn the_truth_lies_in_most_intervals() {
     let folder = tempfile::tempdir().unwrap();
@@ -124,7 +125,7 @@ fn the_truth_lies_in_most_intervals() {
     assert!(widths / (PROGRAMS as f64) < 0.75);
 }
 
-/// Speed-up of large pages: from paired windows, against the whole program.
+/// Compares the speed-up of large pages, from paired windows, with that of the whole program.
 #[test]
 fn the_true_speed_lies_in_most_paired_intervals() {
     const PROGRAMS: u64 = 12;
@@ -144,7 +145,7 @@ fn the_true_speed_lies_in_most_paired_intervals() {
         inside += u64::from(sampled.holds(truth.mean));
         widths += sampled.half_width_95.unwrap() / (truth.mean - 1.0);
     }
-    // Fewer than 9 of 12 would be inside twice in 1000 times.
+    // With a coverage of 95 %, fewer than 9 of 12 would be inside twice in 1000 times.
     assert!(inside >= 9, "only {inside} of {PROGRAMS}");
     assert!(widths / (PROGRAMS as f64) < 1.0, "half of the intervals would hold no gain at all");
 }

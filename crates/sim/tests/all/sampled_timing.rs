@@ -41,7 +41,8 @@ fn write(path: &Path, pages: impl IntoIterator<Item = u64>) {
     writer.finish().unwrap();
 }
 
-/// Pages of the loads: one page, or random pages, in phases of up to 2000 instructions.
+/// Returns the pages of a program's loads: one page, or random pages, in phases of up to 2000
+/// instructions.
 fn changing(seed: u64, instructions: usize) -> Vec<u64> {
     let mut random = Random::new(seed, 1, 0);
     let mut loads = Vec::new();
@@ -125,7 +126,8 @@ fn counts_without_a_clock_are_those_of_a_full_run() {
     }
 }
 
-/// The intervals promise 95 %. Fewer than 16 of 20 programs would be inside three times in a thousand.
+/// The intervals are 95 % confidence intervals. With this coverage, fewer than 16 of 20 programs
+/// would be inside three times in a thousand.
 #[test]
 fn the_full_runs_figures_lie_in_most_intervals() {
     const PROGRAMS: u64 = 20;

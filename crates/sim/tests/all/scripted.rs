@@ -3,7 +3,7 @@
 
 use crate::runs::measuring;
 use crate::sums::checked_run;
-use perforate_config::Given;
+use perforate_config::OptionTexts;
 use perforate_sim::scheme::scripted::{Script, load};
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions,
@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::storms::Storm;
 
-/// Built-in scheme, the scheme with a script, and the bundled script that reproduces the built-in
-/// policy.
+/// Built-in schemes, each with the corresponding scheme for scripts, and the bundled script that
+/// reproduces the built-in policy.
 const SAME: [(&str, &str, &str); 3] = [
     ("thp", "scripted", "thp"),
     ("thp-madvise", "scripted", "madvise"),
@@ -22,7 +22,7 @@ const SAME: [(&str, &str, &str); 3] = [
 ];
 
 fn memory(options: &[(&str, &str)]) -> MemoryState {
-    let given: Given = options.iter().copied().collect();
+    let given: OptionTexts = options.iter().copied().collect();
     MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load).unwrap()
 }
 
@@ -43,7 +43,7 @@ fn counter(result: &RunResult, name: &str) -> u64 {
     result.counters.get(name).unwrap_or_else(|| panic!("no counter {name}")) as u64
 }
 
-/// A result without names, notes, configuration and the counters of script calls.
+/// Returns a result without names, notes, configuration and the counters of script calls.
 fn anonymous(result: &RunResult) -> Value {
     let mut value = serde_json::to_value(result).unwrap();
     let object = value.as_object_mut().unwrap();
@@ -68,7 +68,8 @@ fn assert_same(workload: &str, schemes: &str, options: &[(&str, &str)]) -> Vec<R
     results
 }
 
-/// On memory that is whole, fragmented, aged with compaction and promotion, and too small.
+/// Compares runs on memory without fragmentation, fragmented, aged with compaction and promotion,
+/// and too small.
 #[test]
 fn scripts_of_built_in_policies_give_the_same_bytes() {
     let memories: [&[(&str, &str)]; 5] = [
@@ -96,7 +97,7 @@ fn scripts_of_built_in_policies_give_the_same_bytes() {
     }
 }
 
-/// On recorded programs, with areas of all kinds, forks and copy-on-write.
+/// Compares runs of recorded programs, with areas of all kinds, forks and copy-on-write.
 #[test]
 fn scripts_of_built_in_policies_give_the_same_bytes_on_programs() {
     for (built_in, scripted, policy) in SAME {
@@ -128,8 +129,8 @@ fn scripts_of_built_in_policies_give_the_same_bytes_in_virtual_machines() {
     }
 }
 
-/// Two kernels, one with a script, see the same events: forks, shared memory, advice, promotion,
-/// reclaim and everything else in storms.
+/// Two kernels, one of them with a script, get the same events: forks, shared memory, advice,
+/// promotion, reclaim and everything else in storms.
 #[test]
 fn scripts_of_built_in_policies_do_the_same_in_storms() {
     for (built_in, scripted, policy) in SAME {
@@ -181,15 +182,15 @@ fn storms_end_with_an_answer_that_nobody_offered() {
     }
 }
 
-/// Memory with a script as its policy.
+/// Returns a memory whose kernel has a script as its policy.
 fn with_script(text: &str, options: &[(&str, &str)]) -> MemoryState {
     let mut memory = memory(options);
     memory.policies.script = Some(Script::compile("mine.rhai", text).unwrap());
     memory
 }
 
-/// An array of 64MB and one page of code. The script gives large pages to all of the array, to none of
-/// it, or to every other region.
+/// The program has an array of 64MB and one page of code. The script gives large pages to all of
+/// the array, to none of it, or to every other region.
 #[test]
 fn an_order_for_each_region() {
     let large = |body: &str| {
@@ -208,7 +209,8 @@ fn an_order_for_each_region() {
     );
 }
 
-/// 1GB pages are offered where one fits. Without 9 in the answer, other areas get 4KB pages.
+/// The kernel offers 1GB pages where one fits. If the answer lacks order 9, other areas get 4KB
+/// pages.
 #[test]
 fn orders_of_1gb() {
     let huge = |answer: &str, size: &str| {
@@ -265,8 +267,8 @@ fn reclaim_spares_what_the_script_spares() {
     assert_ne!(swapped("(victim.address >> 21) % 2 == 1"), all);
 }
 
-/// A script returns an invalid answer, to the first call or a later one. The run stops without a result
-/// and without a panic.
+/// If a script returns an invalid answer, to the first call or a later one, the run stops without a
+/// result and without a panic.
 #[test]
 fn answers_that_nobody_offered_stop_the_run() {
     for (text, options, problem) in [

@@ -1,9 +1,9 @@
-//! Short sequences of odd events under every scheme and every pair. Whatever a trace requests, there
-//! must be no panic, no hang, and no translation that differs from the oracle's.
+//! Short sequences of unusual events under every scheme and every pair. Whatever a trace requests,
+//! there must be no panic, no hang, and no translation that differs from the oracle's.
 //!
-//! Each sequence has its own machine, memory and scheme, all drawn from its seed. Three in four go
-//! directly to the operating system, which may refuse an event and continues afterwards. The others are
-//! written to a trace and run from it, with or without a clock.
+//! Each sequence has a separate machine, memory and scheme, all drawn from its seed. Three in four
+//! go directly to the operating system, which may refuse an event and continues afterwards. The
+//! others are written to a trace and run from it, with or without a clock.
 //!
 //! `SEQUENCES=n` runs n sequences, starting with seed `SEQUENCE_SEED`. A failure names its seed.
 //! `SEQUENCES=1 SEQUENCE_SEED=n` replays it, prints its steps and recounts all records after each step.
@@ -28,13 +28,13 @@ use perforate_sim::{
 use perforate_testing::sequences::{Choices, Random, Step, sequence, write};
 use perforate_types::Chunk;
 
-/// Sequences of the short test, several for each scheme and pair.
+/// Number of sequences of the short test, several for each scheme and pair.
 const SHORT: u64 = 2_000;
-/// Sequences of the long test.
+/// Number of sequences of the long test.
 const LONG: u64 = 1_000_000;
-/// Least number of steps of a sequence, and exclusive limit of the random number added to it.
+/// Smallest number of steps of a sequence, and exclusive limit of the random number added to it.
 const STEPS: [u64; 2] = [5, 55];
-/// Longest time of a sequence; most take a few milliseconds.
+/// Longest permitted time of a sequence. Most take a few milliseconds.
 const MOST_TIME: Duration = Duration::from_secs(10);
 /// Largest number of different failures that are reported.
 const MOST_FAILURES: usize = 20;
@@ -126,7 +126,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Runs a kernel thread in some steps.
+    /// Runs a kernel thread, in some of the steps.
     fn run_kernel_thread(&mut self, system: &mut System) -> Result<(), SimError> {
         let choice = self.random.below(40);
         let pass = |kernel: &mut Kernel| {
@@ -170,14 +170,14 @@ fn kernels(system: &System) -> impl Iterator<Item = &Kernel> {
     [system.kernel()].into_iter().chain(system.hypervisor().map(Hypervisor::kernel))
 }
 
-/// Recounts the records of the kernels.
+/// Checks the records of the kernels by recounting them.
 fn check_kernels(system: &System) {
     for kernel in kernels(system) {
         kernel.check_invariants().unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 }
 
-/// Memory that is small, fragmented or faulty, with or without swap.
+/// Returns a random memory that is small, fragmented or faulty, with or without swap.
 fn memory(random: &mut Random) -> MemoryState {
     let kilobytes = (4 + 2 * random.below(8)) * 1024 + 4 * random.below(3);
     let portion = random.below(5) * 25;
@@ -222,7 +222,7 @@ fn check(count: u64) {
     let mut failures: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for seed in first..first + number("SEQUENCES", count) {
         if let Err(problem) = outcome(seed) {
-            // Numbers are removed from messages, since they differ between seeds.
+            // Numbers are removed from messages, because they differ between seeds.
             if first == seed {
                 eprintln!("{problem}");
             }

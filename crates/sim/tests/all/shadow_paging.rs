@@ -21,7 +21,7 @@ use perforate_types::{
 const START: u64 = 0x7f00_0000_0000;
 const PAIRS: [&str; 4] = ["4k+shadow-4k", "thp+shadow-thp", "4k+shadow-thp", "thp+shadow-4k"];
 
-/// Address of page `page` of the test's mappings.
+/// Returns the address of page `page` of the test's mappings.
 pub fn address(page: u64) -> VirtualAddress {
     VirtualAddress::new(START + page * 4096)
 }
@@ -74,12 +74,13 @@ pub fn exits(system: &System) -> Exits {
     system.host_work().unwrap().exits
 }
 
-/// Takes the machine's frames behind some guest pages back, like a balloon.
+/// Takes the physical frames of some guest pages away, like a balloon.
 fn take_back(system: &mut System, frames: &[Frame]) -> Result<(), SimError> {
     system.change_host(|host| host.take_back(frames))
 }
 
-/// As many references as the smaller page size has levels, all in one dimension.
+/// A walk has as many references as the smaller page size of guest and host has levels, all to the
+/// shadow tables.
 #[test]
 fn a_walk_reads_shadow_tables_only() {
     let mut machine = Machine::load(Machine::DEFAULT).unwrap();
@@ -105,8 +106,8 @@ fn exits_by_hand() {
         let expected = Exits { shadow_fault, table_update, ..Exits::default() };
         assert_eq!(exits(system), expected);
     };
-    // The guest's own fault, passed on to the guest, and the fault that fills the shadow entry. No
-    // table was shadowed when the guest wrote it.
+    // There is a fault for the guest, which the hypervisor passes on, and one that fills the shadow
+    // entry. No table was shadowed when the guest wrote it.
     access(&mut system, AccessKind::Write, 0);
     expect(&system, 2, 0);
     // The level-1 table is shadowed now, so writing its entry is a third exit.
@@ -120,8 +121,8 @@ fn exits_by_hand() {
     access(&mut system, AccessKind::Write, 2);
     access(&mut system, AccessKind::Read, 0);
     expect(&system, 7, 2);
-    // Three entries, then the entries of the level-2, level-3 and level-4 tables above. The guest also
-    // invalidates three pages.
+    // Three entries are removed, then the entries of the level-2, level-3 and level-4 tables above.
+    // The guest also invalidates three pages.
     system.event(&unmap(0, 8)).unwrap();
     let Exits { shadow_fault, table_update, invalidation, .. } = exits(&system);
     assert_eq!((shadow_fault, table_update, invalidation), (7, 2 + 3 + 3, 3));
@@ -191,7 +192,7 @@ fn entries_that_stay_are_caught() {
     assert!(matches!(after, Err(SimError::Disagreement { .. })), "the host took it: {after:?}");
 }
 
-/// Random numbers by splitmix64.
+/// Pseudo-random numbers (SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -361,8 +362,8 @@ fn figures(workload: &str) -> Vec<RunResult> {
     checked_run(&comparison).unwrap()
 }
 
-/// D §IX.D, D-C7: with static memory, shadow paging is near native speed. With frequent unmapping and
-/// mapping, exits dominate and nested paging is faster.
+/// With static memory, shadow paging is near native speed. With frequent unmapping and mapping,
+/// exits dominate and nested paging is faster (D §IX.D).
 #[test]
 fn static_programs_run_near_native_and_churning_ones_do_not() {
     let counter = |result: &RunResult, name: &str| result.counters.get(name).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! Guests with mechanisms under shadow paging, hand-counted: sizes of shadow entries, exits, and
-//! effects of the guest's changes on shadow entries. Every translation is compared with the oracle.
+//! Hand-counted results for guests with mechanisms under shadow paging: sizes of shadow entries,
+//! exits, and effects of the guest's changes on shadow entries. The oracle checks every
+//! translation.
 
 use crate::shadow_paging::{access, address, default_system, exits, map, unmap};
 use perforate_os::HoleContent;
@@ -14,7 +15,7 @@ use PageSize::{Size2M, Size4K};
 
 const RW: Permissions = Permissions::READ_WRITE;
 
-/// Page size and frame of a page's shadow entry.
+/// Returns the page size and frame of a page's shadow entry; `None` if there is none.
 fn entry(system: &System, page: u64) -> Option<(PageSize, Frame)> {
     let (space, page) = (system.kernel().current(), address(page).page());
     let found = system.mmu().dimension().look_at(space, page)?;
@@ -25,13 +26,13 @@ fn size(system: &System, page: u64) -> Option<PageSize> {
     entry(system, page).map(|(size, _)| size)
 }
 
-/// Number of shadow tables and of their entries.
+/// Returns the number of shadow tables, and of their entries.
 fn shadow(system: &System) -> (usize, usize) {
     let tables = system.hypervisor().unwrap().shadow_tables().unwrap();
     (tables.tables(), tables.entries())
 }
 
-/// Number of exits for faults, for table updates and for register writes.
+/// Returns the number of exits for faults, for table updates and for register writes.
 fn causes(system: &System) -> (u64, u64, u64) {
     let Exits { shadow_fault, table_update, register_write, .. } = exits(system);
     (shadow_fault, table_update, register_write)
@@ -54,11 +55,12 @@ fn a_punched_page_has_small_shadow_entries_until_it_is_patched() {
     system.start_measuring();
     access(&mut system, Write, 0);
     assert_eq!(size(&system, 7), Some(Size2M), "a guest's page without holes");
-    // The guest's own fault, and the fault that fills the shadow entry.
+    // There is a fault for the guest, and one that fills the shadow entry.
     assert_eq!((causes(&system), shadow(&system)), ((2, 0, 0), (3, 1)));
     let (_, in_place) = entry(&system, 7).unwrap();
-    // Two writes to the shadowed directory: the shadow entry of the node of holes, and the filter. That
-    // node is not shadowed yet. One invalidation covers the page, its bitmap entry and its 2MB entry.
+    // The guest writes twice to the shadowed directory: the shadow entry of the node of holes, and
+    // the filter. That node is not shadowed yet. One invalidation covers the page, its bitmap entry
+    // and its 2MB entry.
     punch(&mut system, 7, HoleContent::Moved);
     assert_eq!((causes(&system), exits(&system).invalidation), ((2, 2, 0), 1));
     assert_eq!(shadow(&system), (3, 0), "all of the 2MB entry is gone");
@@ -68,7 +70,7 @@ fn a_punched_page_has_small_shadow_entries_until_it_is_patched() {
     assert_eq!((hole.0, beside), (Size4K, (Size4K, in_place.add(1))));
     assert_ne!(hole.1, in_place, "the hole lies elsewhere");
     assert_eq!((causes(&system), shadow(&system)), ((4, 2, 0), (4, 2)));
-    // Two writes again. Freeing the node of holes frees its shadow table as well.
+    // The guest writes twice again. Freeing the node of holes frees its shadow table as well.
     patch(&mut system, 7);
     assert_eq!((causes(&system), shadow(&system)), ((4, 4, 0), (3, 0)));
     access(&mut system, Read, 7);
@@ -76,8 +78,8 @@ fn a_punched_page_has_small_shadow_entries_until_it_is_patched() {
     assert_eq!((causes(&system), shadow(&system)), ((5, 4, 0), (3, 1)));
 }
 
-/// The hypervisor treats the node of holes as an ordinary table. The bitmap is no table, and is not
-/// traced.
+/// The hypervisor treats the node of holes as an ordinary table. The bitmap is not a table, so
+/// writes to it are not intercepted.
 #[test]
 fn writes_of_holes_leave_the_guest_once_their_node_is_shadowed() {
     let mut system = default_system("perforated+shadow-4k");
@@ -104,7 +106,8 @@ fn segment_registers_are_emulated() {
     system.event(&map(0, 16_384, RW)).unwrap();
     system.start_measuring();
     access(&mut system, Write, 0);
-    // The guest's fault sets the registers; its page tables are empty. The segment has no dirty bits.
+    // The guest's fault sets the registers; its page tables are empty. The segment has no dirty
+    // bits.
     assert_eq!((causes(&system), shadow(&system)), ((2, 0, SEGMENT_REGISTERS), (3, 1)));
     assert_eq!(size(&system, 0), Some(Size2M));
     access(&mut system, Read, 600);
@@ -121,7 +124,8 @@ fn segment_registers_are_emulated() {
     assert_eq!(entry(&system, 7), Some((Size4K, in_place)));
     assert_eq!(entry(&system, 8), Some((Size4K, in_place.add(1))), "the filter is for 4KB pages");
     assert_eq!(causes(&system), (5, 0, 8));
-    // The hypervisor read the guest's tables for page 7, and traces them from then on.
+    // The hypervisor has read the guest's tables for page 7, and intercepts writes to them from
+    // then on.
     access(&mut system, Write, 7);
     assert_eq!(causes(&system), (6, 0, 8), "its dirty bit");
     let protect = ProgramEvent::Protect {
@@ -158,7 +162,7 @@ fn an_escape_is_seen_through_the_shadow_entry() {
     assert_ne!(before.1, after.1);
 }
 
-/// Each change of the running process loads the segment registers of the new process (D §II.B).
+/// Each context switch loads the segment registers of the new process (D §II.B).
 #[test]
 fn a_context_switch_loads_segment_registers_one_by_one() {
     let mut system = default_system("segment+shadow-4k");

@@ -1,8 +1,9 @@
-//! Seeded event storms over all schemes: random maps, unmaps, protection changes, punches, patches,
-//! moves, forks, shared memory and shared perforated pages, merged and promoted pages, swap, failing
-//! frames and context switches. Every translation is compared with the oracle, and the kernel's records
-//! are recounted at intervals. After every event some pages of the tables are compared with the oracle,
-//! and all pages at intervals. Planted defects prove that the storms would find a bug.
+//! Seeded storms of random events over all schemes: random maps, unmaps, protection changes,
+//! punches, patches, moves, forks, shared memory and shared perforated pages, merged and promoted
+//! pages, swap, failing frames and context switches. The oracle checks every translation, and the
+//! kernel's records are recounted at intervals. After every event some pages of the tables are
+//! compared with the oracle, and all pages at intervals. Planted defects prove that the storms
+//! would find a bug.
 //!
 //! A failure names its seed; `STORM_SEED=n cargo test -p perforate-sim --test all storm` replays it.
 //! `cargo test` runs a short storm of each scheme. The long storms have 7.5 million events: `cargo test

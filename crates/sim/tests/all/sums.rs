@@ -20,7 +20,8 @@ pub fn checked_run(run: &ResolvedRun) -> Result<Vec<RunResult>, SimError> {
     Ok(results)
 }
 
-/// Checks every counter that has parts, and totals counted in two ways, for a run on `cores` cores.
+/// Checks every counter that has parts, and totals that are counted in two ways, for a run on
+/// `cores` cores.
 ///
 /// # Panics
 /// If a sum is wrong, or if this function does not know a counter with parts.

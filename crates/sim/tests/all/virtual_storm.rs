@@ -1,8 +1,8 @@
-//! Seeded storms over pairs of schemes: events of a program and its operating system, as in the native
-//! storms, and actions of a host on the virtual machine. Every translation is compared with both
-//! oracles together, and the location of every guest table with the host's mapping. The records of both
-//! kernels are recounted at intervals. Their tables are compared with the oracles after every event.
-//! Planted defects are caught.
+//! Seeded storms over pairs of schemes: events of a program and its operating system, as in the
+//! native storms, and actions of a host on the virtual machine. Every translation is compared with
+//! both oracles together, and the physical address of every guest table with the host's mapping.
+//! The records of both kernels are recounted at intervals. Their tables are compared with the
+//! oracles after every event. Planted defects are caught.
 //!
 //! A failure names its pair and seed. `STORM_PAIR=4k+thp STORM_SEED=n cargo test -p perforate-sim
 //! --test all virtual_storm` replays it. A long storm, 10⁷ events and more over all pairs:
@@ -36,14 +36,14 @@ const HOST_EVENTS: u64 = 12;
 /// Process of the host with a copy of the virtual machine's memory.
 const SNAPSHOT: ProcessId = ProcessId(1);
 
-/// Successful punches and patches of the guest's memory by the host.
+/// Numbers of holes that the host made in and removed from the guest's memory.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     punched: u64,
     patched: u64,
 }
 
-/// A storm in the guest, with actions of its host.
+/// A storm of events in the guest, with actions of its host.
 struct VirtualStorm {
     guest: Storm,
     weights: [u64; 11],
@@ -93,7 +93,8 @@ impl VirtualStorm {
         self.guest.system.kernel().end_frame().number()
     }
 
-    /// A page of the guest's memory and its frame; tries several pages to find a backed one.
+    /// Returns a random page of the guest's memory, and its frame. Tries several pages to find one
+    /// that is backed.
     fn page(&mut self) -> (GuestFrame, Option<Frame>) {
         let frames = self.guest_frames();
         let mut page = GuestFrame::new(self.below(frames));
@@ -107,7 +108,7 @@ impl VirtualStorm {
         (page, None)
     }
 
-    /// A range of the guest's memory: start and length in bytes.
+    /// Returns a random range of the guest's memory, as start and length in bytes.
     fn range(&mut self) -> (VirtualAddress, u64) {
         let (page, _) = self.page();
         let (first, pages) = match self.below(4) {
@@ -196,7 +197,7 @@ impl VirtualStorm {
         })
     }
 
-    /// The guest gives memory to its host, and may hot-add as much.
+    /// Lets the guest give memory to its host, and sometimes hot-add as much.
     fn inflate(&mut self) -> Result<(), SimError> {
         let frames = [1, 20, 600][self.below(3) as usize];
         let adds = self.guest.random.one_in(3);
@@ -213,7 +214,7 @@ impl VirtualStorm {
         self.host(|host| host.take_back(&given))
     }
 
-    /// The guest takes memory back, which is not backed yet.
+    /// Lets the guest take memory back, which the host has not backed yet.
     fn deflate(&mut self) -> Result<(), SimError> {
         let frames = 1 + self.below(1000);
         self.guest.system.change(|kernel| {
@@ -350,7 +351,7 @@ fn run(
     Ok(storm.done)
 }
 
-/// All pairs, or the pair named by `STORM_PAIR`.
+/// Returns all pairs, or the pair named by `STORM_PAIR`.
 fn pairs() -> Vec<Composition> {
     match std::env::var("STORM_PAIR") {
         Ok(name) => vec![Composition::find(&name).unwrap()],

@@ -1,9 +1,8 @@
-//! Hostile input for every reader of Perforate.
+//! Fuzzing with malformed input for every reader (parser) of Perforate.
 //!
-//! A [`Target`] hands bytes to one reader and uses what it gives; it panics where the reader
-//! breaks a promise: a panic, an error of several lines, data out of bounds. Targets are run by
-//! the test of this crate, with its own [`Mutator`], and by libFuzzer in `fuzz/`;
-//! `docs/fuzzing.md` tells how.
+//! A [`Target`] passes bytes to one reader and uses the result. It panics if the reader panics,
+//! reports an error of several lines, or returns data out of bounds. Targets are run by the test of
+//! this crate, with the [`Mutator`], and by libFuzzer in `fuzz/`; see `docs/fuzzing.md`.
 
 mod mutator;
 mod random;

@@ -1,13 +1,13 @@
-//! Damage to sound inputs, of the kinds that readers get wrong.
+//! Mutations of valid inputs, of kinds that readers often handle wrongly.
 
 use crate::hostile::Random;
 
-/// Inputs grow no longer than this.
+/// Largest size of a mutated input in bytes.
 const MOST_BYTES: usize = 1 << 16;
-/// Changes to one input.
+/// Largest number of changes to one input.
 const MOST_CHANGES: usize = 6;
 
-/// Numbers at which counts, sizes and offsets go wrong.
+/// Boundary values at which counts, sizes and offsets overflow or change their width.
 const NUMBERS: [u64; 24] = [
     0,
     1,
@@ -35,7 +35,7 @@ const NUMBERS: [u64; 24] = [
     0xffff_ffff_ffff_ffff,
 ];
 
-/// The same in text, and what else stands where a number should.
+/// Boundary values as text, and other texts in place of a number.
 const NUMBER_TEXTS: [&str; 36] = [
     "0",
     "1",
@@ -75,7 +75,7 @@ const NUMBER_TEXTS: [&str; 36] = [
     "",
 ];
 
-/// Words and signs with a meaning in some grammar.
+/// Characters with a meaning in some grammar.
 const WORDS: [&str; 24] = [
     ",",
     ":",
@@ -103,19 +103,20 @@ const WORDS: [&str; 24] = [
     "\u{2028}",
 ];
 
-/// Makes damaged inputs of seeds.
+/// Generator of mutated inputs.
 pub struct Mutator<'a> {
     seeds: &'a [Vec<u8>],
     random: Random,
 }
 
 impl<'a> Mutator<'a> {
-    /// The inputs that follow from `seed`. There must be at least one seed to mutate.
+    /// Creates a generator whose inputs depend on `seed` only. There must be at least one seed
+    /// input to mutate.
     pub fn new(seeds: &'a [Vec<u8>], seed: u64) -> Self {
         Self { seeds, random: Random::new(seed) }
     }
 
-    /// One input.
+    /// Generates the next input.
     pub fn input(&mut self) -> Vec<u8> {
         let mut bytes = self.random.one_of(self.seeds).clone();
         for _ in 0..=self.random.below(MOST_CHANGES) {
@@ -160,7 +161,7 @@ impl<'a> Mutator<'a> {
         bytes[part].fill_with(|| self.random.any() as u8);
     }
 
-    /// A length field, or what lies where one could.
+    /// Overwrites 1, 2, 4 or 8 bytes, such as a length field, by a boundary value.
     fn number(&mut self, bytes: &mut [u8]) {
         let width = *self.random.one_of(&[1, 2, 4, 8]);
         let Some(room) = bytes.len().checked_sub(width) else { return };
@@ -192,7 +193,7 @@ impl<'a> Mutator<'a> {
         bytes.splice(part.end..part.end, copies);
     }
 
-    /// The beginning of this, the end of another.
+    /// Replaces the end of the input by the end of a seed.
     fn splice(&mut self, bytes: &mut Vec<u8>) {
         let other = self.random.one_of(self.seeds);
         let end = self.random.below(bytes.len() + 1);
@@ -204,7 +205,7 @@ impl<'a> Mutator<'a> {
         bytes.extend_from_slice(&other[start..]);
     }
 
-    /// A part of another in place of a part of this.
+    /// Replaces a part of the input by a part of a seed.
     fn transplant(&mut self, bytes: &mut Vec<u8>) {
         let other = self.random.one_of(self.seeds);
         let from = self.random.part(other.len());
@@ -221,7 +222,8 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    /// A number in groups of seven bits.
+    /// Replaces the bytes up to the end of a varint (groups of seven bits) by a boundary value in
+    /// this encoding.
     fn varint(&mut self, bytes: &mut Vec<u8>) {
         let mut value = *self.random.one_of(&NUMBERS);
         let mut groups = Vec::new();
@@ -241,7 +243,7 @@ impl<'a> Mutator<'a> {
         bytes.splice(place..place, self.random.one_of(&WORDS).bytes());
     }
 
-    /// A line goes elsewhere, once more.
+    /// Inserts a line of a seed at another place.
     fn line(&mut self, bytes: &mut Vec<u8>) {
         let other = self.random.one_of(self.seeds);
         let lines: Vec<&[u8]> = other.split_inclusive(|byte| *byte == b'\n').collect();
@@ -252,7 +254,7 @@ impl<'a> Mutator<'a> {
         bytes.splice(place..place, line.iter().copied());
     }
 
-    /// The next number of a text.
+    /// Replaces the next number in a text, decimal or hexadecimal, by a boundary value.
     fn number_text(&mut self, bytes: &mut Vec<u8>) {
         let from = self.random.below(bytes.len() + 1);
         let Some(start) = bytes[from..].iter().position(u8::is_ascii_digit) else { return };

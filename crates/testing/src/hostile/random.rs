@@ -1,16 +1,16 @@
-//! Random numbers that are the same everywhere (SplitMix64).
+//! Pseudo-random numbers, the same on every machine (SplitMix64).
 
-/// A generator of random numbers.
+/// Pseudo-random number generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers that follow from `seed`.
+    /// Creates a generator from a seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Any number.
+    /// Returns a uniformly distributed 64-bit number.
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -19,17 +19,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`; 0 if there is none.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.any() % end.max(1) as u64) as usize
     }
 
-    /// One of these.
+    /// Returns a random element. `choices` must not be empty.
     pub fn one_of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
 
-    /// A part of something of this length, more often a short one.
+    /// Returns a random subrange of `0..length`. Short ranges are more likely.
     pub fn part(&mut self, length: usize) -> std::ops::Range<usize> {
         let start = self.below(length + 1);
         let room = length - start;

@@ -1,37 +1,37 @@
-//! What a target is, and where its seeds lie.
+//! Fuzzing targets, and the sources of their seeds.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// One reader under attack.
+/// A fuzzing target: one reader and its seeds.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name; also of its folder in `corpus/`.
+    /// Name of the target, and of its folder in `corpus/`.
     pub name: &'static str,
-    /// Reads these bytes. Panics if the reader breaks a promise.
+    /// Runs the reader on these bytes. Panics if the reader violates its contract.
     pub run: fn(&[u8]),
-    /// Seeds besides `corpus/NAME`.
+    /// Seeds in addition to `corpus/NAME`.
     pub seeds: Seeds,
-    /// Bytes of memory that one input may take at a time, at most.
+    /// Largest amount of memory in bytes that one input may allocate at a time.
     pub memory_bytes: usize,
 }
 
-/// Sound inputs that lie in the repository for other reasons.
+/// Valid inputs that the repository contains for other purposes.
 #[derive(Clone, Copy)]
 pub enum Seeds {
-    /// None.
+    /// No other seeds.
     None,
-    /// All files of a folder, or of the folders in it; relative to the repository.
+    /// All files of a folder and its subfolders. The path is relative to the repository.
     Folder(&'static str),
-    /// Each line of a folder's files by itself.
+    /// Each line of a folder's files, as a separate seed.
     Lines(&'static str),
-    /// The traces of a folder, as [`crate::hostile::unpack`] gives them.
+    /// The traces of a folder, converted by [`crate::hostile::unpack`].
     Unpacked(&'static str),
 }
 
 impl Target {
-    /// The seeds with names for them, in the order of the names.
+    /// Reads all seeds, and returns them with their names, ordered by name.
     ///
     /// # Errors
     /// An unreadable file, or no seed at all.
@@ -68,7 +68,7 @@ impl Target {
     }
 }
 
-/// The files of a folder and of the folders in it, by name. Descriptions for people are left out.
+/// Reads the files of a folder and its subfolders, ordered by name. Omits descriptions for people.
 fn files(folder: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;

@@ -1,16 +1,16 @@
-//! Our own traces without compression and checksums, so that mutations reach what lies behind
-//! them (`docs/trace-format.md`).
+//! Perforate's trace files without compression and checksums, so that mutations reach the content
+//! behind them (`docs/trace-format.md`).
 //!
-//! An unpacked trace is a row of chunks: kind (1 byte), count (4), first (8), number of columns
-//! (1), then each column with its length (2) before it. All other bytes of a file follow from
-//! these; a file's index and end are made anew.
+//! An unpacked trace is a sequence of chunks. A chunk has a kind (1 byte), count (4), first (8),
+//! and number of columns (1); then, for each column, its length (2) and its bytes. [`pack`]
+//! computes all other bytes of the file, including the index and the end chunk.
 
 const START: &[u8] = b"\x89PTRACE\n\x01\0\0\0";
 const HEADER_BYTES: usize = 32;
 const INDEX: u8 = 5;
 const END: u8 = 6;
 
-/// The file that unpacked chunks stand for. What is cut off at their end is left out.
+/// Converts unpacked chunks to a trace file. Omits an incomplete chunk at the end.
 pub fn pack(mut unpacked: &[u8]) -> Vec<u8> {
     let mut file = START.to_vec();
     let mut index = Vec::new();
@@ -41,7 +41,7 @@ pub fn pack(mut unpacked: &[u8]) -> Vec<u8> {
     file
 }
 
-/// The chunks of a sound trace of ours; `None` for any other file.
+/// Unpacks the chunks of a valid trace file; returns `None` for any other file.
 pub fn unpack(file: &[u8]) -> Option<Vec<u8>> {
     let mut rest = file.strip_prefix(START)?;
     let mut unpacked = Vec::new();
@@ -79,7 +79,7 @@ struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// The next chunk of `unpacked`.
+    /// Splits the next chunk off the front of `unpacked`; returns `None` if it is incomplete.
     fn take(unpacked: &mut &'a [u8]) -> Option<Self> {
         let (head, mut rest) = unpacked.split_first_chunk::<14>()?;
         let mut columns = Vec::new();
@@ -112,7 +112,7 @@ fn pack_columns(columns: &[&[u8]]) -> Vec<u8> {
     let mut payload = vec![columns.len() as u8];
     let mut frames = Vec::new();
     for column in columns {
-        // A frame of one stored block: compressing takes most of the time otherwise.
+        // The frame is stored without compression, because compressing would take most of the time.
         let frame = if column.is_empty() { Vec::new() } else { stored_frame(column) };
         payload.extend((column.len() as u32).to_le_bytes());
         payload.extend((frame.len() as u32).to_le_bytes());
@@ -122,9 +122,9 @@ fn pack_columns(columns: &[&[u8]]) -> Vec<u8> {
     payload
 }
 
-/// A zstd frame of one raw block (RFC 8878): magic number, a descriptor that says "one segment,
-/// content size in 4 bytes", the size, a block header with size and "last". Columns here are
-/// shorter than the 128KB that a block can hold.
+/// Makes a zstd frame with one raw block (RFC 8878): magic number; a descriptor for one segment
+/// with its content size in 4 bytes; the size; and a block header with the size and the last-block
+/// flag. Columns in these tests are shorter than the 128KB limit of a block.
 fn stored_frame(content: &[u8]) -> Vec<u8> {
     let length = content.len() as u32;
     let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0b1010_0000];

@@ -1,22 +1,22 @@
-//! Where the choices of a sequence come from: a seed, or the bytes of a fuzzer.
+//! Sources of the choices in a sequence: a random seed, or the bytes of a fuzzer.
 
-/// Makes choices.
+/// Source of choices.
 pub trait Choices {
-    /// A number below `limit`, which is not 0.
+    /// Returns a number below `limit`. `limit` must not be 0.
     fn below(&mut self, limit: u64) -> u64;
 
-    /// True once in `chance` times.
+    /// Returns true with probability 1 in `chance`.
     fn one_in(&mut self, chance: u64) -> bool {
         self.below(chance) == 0
     }
 }
 
-/// Random choices that are the same everywhere (SplitMix64).
+/// Pseudo-random choices, the same on every machine (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The choices that follow from `seed`.
+    /// Creates a source of choices from a seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -32,13 +32,13 @@ impl Choices for Random {
     }
 }
 
-/// Choices made by bytes: one for a choice of up to 256, eight for others. After the last byte the
-/// first of what there is to choose from.
+/// Choices that bytes determine. A choice among up to 256 alternatives takes one byte, any other
+/// choice eight. After the last byte, every choice is the first alternative.
 #[derive(Clone, Debug)]
 pub struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
-    /// The choices that `bytes` make.
+    /// Creates a source of choices from bytes.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }

@@ -1,4 +1,4 @@
-//! Which event or access comes next.
+//! Generator of the events and accesses of a sequence.
 
 use perforate_types::{
     AccessKind, Advice, Backing, Permissions, ProcessId, ProgramEvent, ThreadId, VirtualAddress,
@@ -7,12 +7,12 @@ use perforate_types::{
 use crate::sequences::places::Places;
 use crate::sequences::{Choices, Step};
 
-/// Processes by which forks, switches and exits go.
+/// Process numbers that forks, switches and exits refer to.
 const PROCESSES: [u16; 5] = [0, 1, 2, 3, u16::MAX];
-/// MADV_POPULATE_READ, MADV_POPULATE_WRITE, and one that means nothing to translation.
+/// MADV_POPULATE_READ, MADV_POPULATE_WRITE, and an unknown advice, which has no effect on mappings.
 const OTHER_ADVICE: [i32; 3] = [22, 23, -1];
 
-/// A sequence of `steps` steps.
+/// Generates a sequence of `steps` steps, the first of which maps memory.
 pub fn sequence(choices: &mut impl Choices, steps: u64) -> Vec<Step> {
     let mut places = Places::default();
     let mut sequence = vec![Step::Event(map(&mut places, choices))];
@@ -81,7 +81,8 @@ fn map(places: &mut Places, choices: &mut impl Choices) -> ProgramEvent {
     }
 }
 
-/// Moves, grows and shrinks; from where it is to where it is, and over itself, as well.
+/// Generates an mremap that moves, grows or shrinks a range. The new range may equal or overlap the
+/// old one.
 fn remap(places: &mut Places, choices: &mut impl Choices) -> ProgramEvent {
     let (from, from_length) = places.range(choices);
     let (to, to_length) = places.range(choices);
@@ -90,7 +91,7 @@ fn remap(places: &mut Places, choices: &mut impl Choices) -> ProgramEvent {
     ProgramEvent::Remap { from, from_length, to, to_length }
 }
 
-/// A heap that ends anywhere, before its beginning as well.
+/// Generates a brk whose end may be anywhere, even before the start of the heap.
 fn brk(places: &mut Places, choices: &mut impl Choices) -> ProgramEvent {
     let (start, length) = places.range(choices);
     let end = match choices.one_in(8) {
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(sequence(&mut Bytes::new(&[0xff; 500]), 60).len(), 60);
     }
 
-    /// Whatever can be asked for is asked for soon.
+    /// Every kind of event occurs in 50 sequences of 50 steps.
     #[test]
     fn every_kind_of_event_comes() {
         let mut random = Random::new(1);

@@ -1,9 +1,9 @@
-//! For tests: sequences of events and accesses that no sound program makes and no kernel may fall
-//! over.
+//! Sequences of events and accesses for tests. No real program produces them, but no kernel may
+//! crash on them.
 //!
-//! Ranges are empty, vast, cut in the midst of a page, and begin and end where others did; mappings
-//! lie over mappings, parts of them move, processes fork, run and end in any order. Every event by
-//! itself is one that a trace can hold; the kernel may refuse it.
+//! Ranges are empty, very large, or not page-aligned, and begin and end at the boundaries of other
+//! ranges. Mappings overlap mappings, parts of them move, and processes fork, run and exit in any
+//! order. A trace can contain each of these events; the kernel may refuse it.
 
 mod choices;
 mod generator;
@@ -16,21 +16,21 @@ pub use choices::{Bytes, Choices, Random};
 pub use generator::sequence;
 pub use trace::write;
 
-/// First address of the arena in which most of it happens.
+/// First address of the arena in which most events happen.
 pub const ARENA: u64 = 0x7f00_0000_0000;
-/// 2MB regions in the arena.
+/// Number of 2MB regions in the arena.
 pub const REGIONS: u64 = 6;
 
 /// One step of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// What the running process asks for.
+    /// Request of the running process to its operating system.
     Event(ProgramEvent),
-    /// What the running process touches.
+    /// Memory access of the running process.
     Access {
-        /// How.
+        /// Load, store or fetch.
         kind: AccessKind,
-        /// Where.
+        /// Virtual address of the access.
         address: VirtualAddress,
     },
 }

@@ -1,27 +1,28 @@
-//! Where events happen: in the arena and at the ends of the address space, more often than not at the
-//! boundary of something that was there before.
+//! Addresses and ranges of events: in the arena or at the ends of the address space, and often at
+//! the boundary of an earlier range.
 
 use perforate_types::VirtualAddress;
 
 use crate::sequences::{ARENA, Choices, REGIONS};
 
-/// Pages of a 2MB region.
+/// Number of 4KB pages in a 2MB region.
 const REGION_PAGES: u64 = 512;
-/// Pages of the lower half of the address space, which is the program's.
+/// Number of pages in the lower half of the address space, which belongs to the program.
 const HALF_PAGES: u64 = 1 << 35;
-/// First page of the upper half.
+/// First page of the upper (kernel) half of the address space.
 const UPPER_HALF: u64 = (1 << 52) - HALF_PAGES;
-/// Boundaries remembered.
+/// Largest number of remembered boundaries.
 const MOST_MARKS: usize = 16;
 
-/// Pages at which ranges began or ended.
+/// Pages at which earlier ranges began or ended.
 #[derive(Default)]
 pub(crate) struct Places {
     marks: Vec<u64>,
 }
 
 impl Places {
-    /// A page: near a boundary, anywhere in the arena, or at an end of the address space.
+    /// Chooses a page: near a remembered boundary, anywhere in the arena, or at an end of the
+    /// address space.
     pub(crate) fn page(&self, choices: &mut impl Choices) -> u64 {
         match choices.below(16) {
             0..=7 if !self.marks.is_empty() => {
@@ -34,7 +35,7 @@ impl Places {
         }
     }
 
-    /// A range from there on, with its length in bytes; its ends are remembered.
+    /// Chooses a range, as its start address and its length in bytes, and remembers its boundaries.
     pub(crate) fn range(&mut self, choices: &mut impl Choices) -> (VirtualAddress, u64) {
         let first = self.page(choices);
         let pages = self.length(first, choices);
@@ -43,7 +44,7 @@ impl Places {
         (self.start(first, choices), cut(pages, choices))
     }
 
-    /// Pages of a range that begins at `first`.
+    /// Chooses the number of pages of a range that begins at `first`.
     fn length(&self, first: u64, choices: &mut impl Choices) -> u64 {
         match choices.below(16) {
             0 => 0,
@@ -65,7 +66,7 @@ impl Places {
         }
     }
 
-    /// The address of a page, now and then in the midst of it.
+    /// Returns the address of a page; in one of 64 cases, an address inside the page.
     fn start(&self, page: u64, choices: &mut impl Choices) -> VirtualAddress {
         let offset = if choices.one_in(64) { choices.below(4096) } else { 0 };
         VirtualAddress::new(page.min((1 << 52) - 1) * 4096 + offset)
@@ -84,13 +85,15 @@ fn arena_page(choices: &mut impl Choices) -> u64 {
     ARENA / 4096 + choices.below(REGIONS * REGION_PAGES)
 }
 
-/// A page at an end of either half, or between them, where no program can map anything.
+/// Chooses a page at an end of either half of the address space, or in the non-canonical gap
+/// between them, where no program can map memory.
 fn end_of_space(choices: &mut impl Choices) -> u64 {
     let end = [0, HALF_PAGES, UPPER_HALF, 1 << 52][choices.below(4) as usize];
     (end + choices.below(3)).saturating_sub(1)
 }
 
-/// The length in bytes of so many pages, now and then without a part of the last one.
+/// Returns the length of `pages` pages in bytes; in one of 16 cases, without a part of the last
+/// page.
 fn cut(pages: u64, choices: &mut impl Choices) -> u64 {
     let missing = if pages > 0 && choices.one_in(16) { choices.below(4096) } else { 0 };
     pages.saturating_mul(4096) - missing

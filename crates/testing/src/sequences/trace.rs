@@ -1,4 +1,4 @@
-//! A sequence as a trace of our own.
+//! Sequences as traces in Perforate's format.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use perforate_types::{AccessKind, Instruction, MemoryAccess};
 
 use crate::sequences::Step;
 
-/// Writes a trace with these steps; each access is an instruction.
+/// Writes a trace with these steps. Each access becomes one instruction.
 ///
 /// # Errors
 /// If the file cannot be written.

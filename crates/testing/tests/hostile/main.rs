@@ -1,8 +1,8 @@
-//! Every reader, given the kept inputs and then mutations of them: no panic, no hang, bounded
-//! memory.
+//! Fuzzing of every reader with the inputs in `corpus/` and mutations of them. The test fails on a
+//! panic, a hang, or excessive memory.
 //!
-//! `HOSTILE_RUNS=n` gives each target so many mutations, `HOSTILE_SEED=n` chooses which,
-//! `HOSTILE_TARGET=text` takes only targets with this in their names.
+//! `HOSTILE_RUNS=n` sets the number of mutations per target, and `HOSTILE_SEED=n` the random seed.
+//! `HOSTILE_TARGET=text` selects the targets whose names contain the text.
 
 mod watch;
 
@@ -19,9 +19,9 @@ use watch::{Watch, outcome_of};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// Mutations for each target where nothing else is said.
+/// Default number of mutations per target.
 const RUNS: u64 = 400;
-/// Different failures of a target that are told.
+/// Largest number of different failures reported per target.
 const MOST_FAILURES: usize = 8;
 
 fn variable(name: &str, default: u64) -> u64 {
@@ -31,15 +31,15 @@ fn variable(name: &str, default: u64) -> u64 {
     }
 }
 
-/// What happened to one target.
+/// Statistics of the runs of one target.
 #[derive(Default)]
 struct Tally {
     runs: u64,
-    /// The most memory that an input took.
+    /// Largest amount of memory that an input allocated, in bytes.
     peak_bytes: usize,
-    /// The longest that an input took.
+    /// Longest time that an input took.
     longest: Duration,
-    /// What went wrong by message, with the name of the first such input.
+    /// Failure messages, each with the name of the first input that caused it.
     failures: BTreeMap<String, String>,
 }
 
@@ -68,7 +68,7 @@ impl Tally {
     }
 }
 
-/// The file and line of a failure's message.
+/// Returns the file and line at the beginning of a failure message.
 fn place(problem: &str) -> &str {
     problem.split(": ").next().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What sees an input go wrong: a panic, a hang, or the end of the whole process.
+//! Detection of failing inputs: a panic, a hang, or the death of the process.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -9,19 +9,20 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// An input that takes so long hangs; machines that are busy take seconds, not this.
+/// Time after which an input counts as hanging. It is far longer than the seconds that inputs take
+/// on a busy machine.
 const HANG: Duration = Duration::from_secs(20);
 
-/// The file that holds the input that ran when the process was ended from outside, or by a stack
-/// that was too small.
+/// Name of the file with the current input. It remains if the process is killed or overflows its
+/// stack.
 const LAST_INPUT: &str = "last-input";
 
 thread_local! {
-    /// The message of the last panic, while an input runs.
+    /// Message of the last panic. `None` unless an input is running.
     static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// The input that runs.
+/// The current input, its name and its start time.
 struct Running {
     since: Instant,
     target: &'static str,
@@ -29,7 +30,7 @@ struct Running {
     input: Vec<u8>,
 }
 
-/// Keeps the input that runs where it can be found whatever becomes of the process.
+/// Stores the current input in a file, so that it survives the death of the process.
 pub struct Watch {
     folder: PathBuf,
     seed: u64,
@@ -38,7 +39,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Keeps inputs in a folder. A thread ends the process when one hangs.
+    /// Creates a watch that stores inputs in a folder. Its thread ends the process if an input
+    /// hangs.
     pub fn new(folder: &Path, seed: u64) -> Self {
         let folder = folder.join("hostile");
         fs::create_dir_all(&folder).expect("the folder for inputs can be made");
@@ -63,7 +65,7 @@ impl Watch {
         Self { folder, seed, running, last }
     }
 
-    /// An input begins.
+    /// Records the start of an input.
     pub fn start(&self, target: &'static str, name: &str, input: &[u8]) {
         self.last.write_all_at(input, 0).expect("inputs can be written");
         self.last.set_len(input.len() as u64).expect("inputs can be written");
@@ -71,7 +73,7 @@ impl Watch {
         *self.lock() = Some(Running { since, target, name, input });
     }
 
-    /// It has ended.
+    /// Records the end of the current input.
     pub fn stop(&self) {
         *self.lock() = None;
     }
@@ -80,7 +82,7 @@ impl Watch {
         self.running.lock().expect("nothing panics with it")
     }
 
-    /// Keeps an input in a file.
+    /// Stores an input in a file, and returns the path.
     pub fn keep(&self, target: &str, name: &str, input: &[u8]) -> PathBuf {
         keep(&self.folder, target, self.seed, name, input)
     }
@@ -92,7 +94,7 @@ fn keep(folder: &Path, target: &str, seed: u64, name: &str, input: &[u8]) -> Pat
     path
 }
 
-/// Messages of panics go into outcomes while an input runs.
+/// Installs a panic hook that captures the messages of panics while an input runs.
 fn catch_messages() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -112,7 +114,7 @@ fn catch_messages() {
     }));
 }
 
-/// Whether something ran to its end; if not, the place and message of its panic.
+/// Runs a function. The error is the place and message of its panic.
 pub fn outcome_of(run: impl FnOnce()) -> Result<(), String> {
     MESSAGE.set(Some(String::new()));
     let outcome = panic::catch_unwind(AssertUnwindSafe(run));
@@ -120,7 +122,7 @@ pub fn outcome_of(run: impl FnOnce()) -> Result<(), String> {
     outcome.map_err(|_| message)
 }
 
-/// The most resident memory of this process so far, where the system tells.
+/// Peak resident memory of this process in bytes; `None` if the system does not report it.
 pub fn peak_resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

@@ -1,8 +1,9 @@
 //! Operations that write page tables, other translation tables, and registers.
 //!
-//! The operating-system half of a mechanism issues these operations and its hardware half carries
-//! them out. The code between the two halves does not interpret them. [`TableOperation`]s write
-//! ordinary page tables, which all formats based on radix trees share.
+//! A translation mechanism consists of an operating-system half, which issues these operations, and
+//! a hardware half, which carries them out. The code between the two halves does not interpret the
+//! operations. [`TableOperation`]s write ordinary page tables; all formats that are based on radix
+//! trees use them.
 
 mod table;
 
@@ -12,17 +13,19 @@ use std::fmt::Debug;
 use crate::{Frame, PageRun};
 pub use table::{Level, TableOperation};
 
-/// An operation on one format of tables or registers.
+/// A write to tables or registers in the format of one translation mechanism.
 pub trait FormatOperation: PlainData {
-    /// The pages whose translations the operation may change. The run is empty if the operation
-    /// only adds or removes nodes that map no page.
+    /// Pages whose translations the operation may change. The run is empty if the operation only
+    /// adds or removes nodes that map no page.
     fn pages(&self) -> PageRun;
 
-    /// Kind of memory or registers that the operation writes, for a hypervisor with shadow tables.
+    /// Target of the write. A hypervisor with shadow page tables decides by it which writes it must
+    /// intercept.
     fn written(&self) -> Written;
 
-    /// Frame of the mechanism's own table that the operation writes, if any. In a virtual machine,
-    /// the host backs this frame when the guest's kernel writes to it.
+    /// Frame that the operation writes if the frame belongs to a table other than page tables, such
+    /// as a range table; otherwise `None`. In a virtual machine, the host maps this frame when the
+    /// guest's kernel writes to it.
     fn table(&self) -> Option<Frame> {
         None
     }
@@ -32,17 +35,18 @@ pub trait FormatOperation: PlainData {
 /// intercept every write that changes a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// The page-table entry at this level that covers the operation's first page. The hypervisor
-    /// write-protects the tables that it has shadowed.
+    /// Page-table entry at this level that covers the operation's first page. A hypervisor with
+    /// shadow page tables intercepts the write by write-protecting the guest's tables.
     Entry(Level),
-    /// This many processor registers, one after the other. The hypervisor emulates each write.
+    /// Number of processor registers written, one after the other. The hypervisor emulates each
+    /// write.
     Registers(u64),
-    /// Memory that only repeats the contents of page tables. The hypervisor ignores it.
+    /// Memory that only repeats the contents of page tables, so a hypervisor can ignore the write.
     Copy,
 }
 
-/// Cloning and comparison of operations behind `dyn`. Implemented for every operation that is
-/// `Clone` and `PartialEq`.
+/// Object-safe cloning and comparison for `dyn FormatOperation`. Implemented for every operation
+/// that is `Clone` and `PartialEq`.
 pub trait PlainData: Any + Debug + Send + Sync {
     /// Clones the operation into a box.
     fn boxed(&self) -> Box<dyn FormatOperation>;
@@ -62,7 +66,7 @@ impl<T: FormatOperation + Clone + PartialEq> PlainData for T {
 }
 
 impl dyn FormatOperation {
-    /// Downcasts to format `T`; `None` if the operation has another format.
+    /// Converts the operation to type `T`; `None` if it belongs to another format.
     pub fn downcast_ref<T: FormatOperation>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }

@@ -7,20 +7,21 @@ use crate::{
 /// Level of a page-table node: 4 is the root (PML4), 1 holds the 4KB entries.
 pub type Level = u8;
 
-/// An operation on page tables. The operating system chooses all frames, including those of nodes;
-/// the MMU writes the entries. The tables are consistent after every operation.
+/// An operation on page tables. The operating system chooses all frames, including those of
+/// page-table nodes; the MMU writes the entries. The tables are consistent after every operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableOperation {
-    /// Sets the register that selects the format of the address space's tables (GTPTCR, G §3.7). It
-    /// precedes the first node. Without it, the tables have the hardware's default format.
+    /// Sets the register that selects the format of the address space's tables (GTPTCR, G §3.7).
+    /// The kernel must set it before it adds the root node. Otherwise the tables have the
+    /// hardware's default format.
     SetControl {
         /// Address space whose format is set.
         space: SpaceId,
         /// Value of the register.
         control: u64,
     },
-    /// Adds a node at `frame` and links it from its parent (level 4: from the root register). A
-    /// format may have larger nodes at some levels.
+    /// Adds a node at `frame` and links it from its parent (for level 4, from the root register
+    /// CR3). Some formats have nodes that are larger than 4KB at some levels.
     AddNode {
         /// Address space of the tables.
         space: SpaceId,
@@ -30,11 +31,12 @@ pub enum TableOperation {
         page: VirtualPage,
         /// First frame of the node.
         frame: Frame,
-        /// Index among several nodes of this level that cover the same pages. The ordinary node is
-        /// 0; the others hang off additional entries of a format.
+        /// Index of the node if the format has several nodes of this level for the same pages. The
+        /// ordinary node has index 0. Additional entries point to the others: the shadow entry of a
+        /// perforated page points to the level-1 node of its holes.
         branch: u8,
     },
-    /// Removes the node that covers `page` at `level`. The node maps no page.
+    /// Removes the node that covers `page` at `level`. The node must not map any page.
     RemoveNode {
         /// Address space of the tables.
         space: SpaceId,
@@ -42,7 +44,7 @@ pub enum TableOperation {
         level: Level,
         /// First page the node covers.
         page: VirtualPage,
-        /// Index among several nodes, as in [`Self::AddNode`].
+        /// Index of the node among several for the same pages, as in [`Self::AddNode`].
         branch: u8,
     },
     /// Maps a page of `size`.
@@ -58,8 +60,8 @@ pub enum TableOperation {
         /// Accesses that the page allows.
         permissions: Permissions,
     },
-    /// Unmaps the page of `size` at `page`, including any entries that a format keeps for parts of
-    /// it.
+    /// Unmaps the page of `size` at `page`. This includes separate entries that a format has for
+    /// parts of the page, such as holes.
     Unmap {
         /// Address space of the tables.
         space: SpaceId,
@@ -68,8 +70,8 @@ pub enum TableOperation {
         /// Size of the page.
         size: PageSize,
     },
-    /// Changes the permissions of the page of `size` at `page`. Parts of the page that a format
-    /// maps by separate entries keep theirs.
+    /// Changes the permissions of the page of `size` at `page`. Parts of the page that have
+    /// separate entries, such as holes, keep their permissions.
     Protect {
         /// Address space of the tables.
         space: SpaceId,
@@ -77,13 +79,13 @@ pub enum TableOperation {
         page: VirtualPage,
         /// Size of the page.
         size: PageSize,
-        /// Permissions from now on.
+        /// Accesses that the page allows from now on.
         permissions: Permissions,
     },
 }
 
 impl TableOperation {
-    /// The address space whose tables the operation changes.
+    /// Address space whose tables the operation changes.
     pub const fn space(&self) -> SpaceId {
         match *self {
             Self::SetControl { space, .. }
@@ -109,7 +111,7 @@ impl FormatOperation for TableOperation {
         }
     }
 
-    /// A new or removed node changes an entry of its parent, one level up.
+    /// A new or removed node changes the entry of its parent that points to it, one level higher.
     fn written(&self) -> Written {
         match *self {
             Self::SetControl { .. } => Written::Registers(1),

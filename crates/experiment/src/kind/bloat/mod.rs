@@ -1,4 +1,4 @@
-//! What large pages waste in a key-value store, and what perforated pages save of it (P Table I,
+//! Memory that large pages waste in a key-value store, and that perforated pages save (P Table I,
 //! §III.B; P-C2 and P-C3).
 //!
 //! The program is the workload `store`; nothing in it is fitted to the paper's figures, which says
@@ -7,20 +7,20 @@
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{Changes, Count, Key, keys};
+use perforate_config::{Changes, Count};
 use perforate_os::KhugepagedConfig;
 use perforate_sim::{Machine, MemoryState, PhasedRun, Scheme, SimError};
 use perforate_workloads::StoreOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::{counter, counters, promote, system_cycles};
+use super::case_study::{counter, counters, named, promote, scheme, system_cycles};
 use super::settings::changed;
-use super::{Kind, Measurement, Settings, each};
+use super::{Measurement, Settings, Study};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct BloatSettings {
+pub struct BloatSettings {
     /// Options of the workload store; page-reads is 200k and reads is 5k where nothing is said.
     store: Option<Changes<StoreOptions>>,
     /// Knobs with which khugepaged runs after deleting until it finds nothing more to do.
@@ -37,61 +37,19 @@ impl Default for BloatSettings {
     }
 }
 
-/// The kind of this file.
-pub struct Bloat;
-
-impl Kind for Bloat {
-    fn name(&self) -> &'static str {
-        "bloat"
-    }
-
-    fn summary(&self) -> &'static str {
-        "a key-value store: memory it touches and memory it is given, TLB misses, time of a read"
-    }
-
-    fn subjects(&self) -> &'static str {
-        "native schemes"
-    }
-
-    fn settings(&self) -> Vec<Key> {
-        keys::<BloatSettings>()
-    }
-
-    fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        Scheme::find(subject).map_err(|error| error.to_string())?;
-        Study::read(settings).map(|_| ())
-    }
-
-    fn cost(&self, settings: &Settings) -> f64 {
-        Study::read(settings).map_or(0.0, |study| study.cost())
-    }
-
-    fn measure(
-        &self,
-        settings: &Settings,
-        subjects: &[String],
-        seed: u64,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<Vec<Measurement>, String> {
-        let study = Study::read(settings)?;
-        each(subjects, progress, |subject, _| {
-            let measured = Scheme::find(subject)
-                .map_err(SimError::from)
-                .and_then(|scheme| study.run(scheme, seed));
-            measured.map_err(|error| error.to_string())
-        })
-    }
-}
-
-/// Settings of the study, as read from an experiment file.
-struct Study {
+/// Memory that a key-value store touches and memory that it is given, TLB misses, and the time of a
+/// read. Subjects are native schemes.
+pub struct Bloat {
     machine: Machine,
     store: StoreOptions,
     khugepaged: Option<KhugepagedConfig>,
     check: bool,
 }
 
-impl Study {
+impl Study for Bloat {
+    const NAME: &'static str = "bloat";
+    type Settings = BloatSettings;
+
     fn read(settings: &Settings) -> Result<Self, String> {
         let own: BloatSettings = settings.read()?;
         let (page_reads, reads) = (Count::new(200_000), Count::new(5_000));
@@ -100,15 +58,14 @@ impl Study {
         if store.page_reads.get() == 0 {
             return Err("setting store: page-reads are what is counted; take at least 1".into());
         }
-        Ok(Self {
-            machine: settings.machine(&own.machine)?,
-            store,
-            khugepaged: own.khugepaged,
-            check: own.check,
-        })
+        let machine = settings.machine(&own.machine)?;
+        Ok(Self { machine, store, khugepaged: own.khugepaged, check: own.check })
     }
 
-    /// Cost of the study in simulated instructions.
+    fn check(&self, subject: &str) -> Result<(), String> {
+        scheme(subject).map(|_| ())
+    }
+
     fn cost(&self) -> f64 {
         let store = &self.store;
         let value_bytes = store.value.bytes();
@@ -118,6 +75,12 @@ impl Study {
         pages * (20.0 * keys + 8.0 * page_reads) + reads * value_bytes as f64 / 16.0
     }
 
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
+        self.run(scheme(subject)?, seed).map_err(|error| error.to_string())
+    }
+}
+
+impl Bloat {
     /// One store under one scheme: filled, thinned out, read at random.
     fn run(&self, scheme: &'static Scheme, seed: u64) -> Result<Measurement, SimError> {
         let memory = MemoryState::of(self.store.memory_bytes());
@@ -148,13 +111,12 @@ impl Study {
     fn fill(&self, run: &mut PhasedRun, figures: &mut Measurement) -> Result<(), SimError> {
         let filled = run.run_until("deletions")?;
         let system = run.simulation.system();
-        for (name, value) in [
+        let counts = [
             ("first_touches", filled.figures["first_touches"]),
             ("filling_shootdown_batches", system.work().shootdown_batches),
             ("filling_operating_system_cycles", system_cycles(&self.machine, system)),
-        ] {
-            figures.insert(name.into(), value as f64);
-        }
+        ];
+        figures.extend(named(counts.map(|(name, count)| (name, count as f64))));
         Ok(())
     }
 
@@ -187,14 +149,13 @@ impl Study {
         let instructions = (run.simulation.instructions() - before) as f64;
         let cycles = run.simulation.cycles().expect("the clock runs") as f64 / reads;
         let system_cycles = system_cycles(&self.machine, run.simulation.system()) as f64;
-        for (name, value) in [
+        let values = [
             ("instructions_per_request", instructions / reads),
             ("cycles_per_request", cycles),
             ("operating_system_cycles_per_request", system_cycles / reads),
             ("requests_per_second", self.machine.core.frequency_ghz * 1e9 / cycles),
-        ] {
-            figures.insert(name.into(), value);
-        }
+        ];
+        figures.extend(named(values));
         Ok(())
     }
 }

@@ -1,10 +1,7 @@
 //! Small stores, checked by the oracle.
 
 use super::*;
-
-fn settings(texts: &[(&str, &str)]) -> Settings {
-    Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
-}
+use crate::kind::tests::{check, settings};
 
 /// 1500 keys, 900 left, checked by the oracle.
 fn small(more: &[(&str, &str)]) -> Settings {
@@ -20,7 +17,7 @@ fn small(more: &[(&str, &str)]) -> Settings {
 }
 
 fn measure(settings: &Settings, subject: &str) -> Measurement {
-    Bloat.measure(settings, &[subject.into()], 4, &mut |_| ()).unwrap().remove(0)
+    crate::kind::tests::measure::<Bloat>(settings, subject, 4)
 }
 
 /// Under every scheme the oracle agrees, and mapped memory is what was touched, or more with
@@ -64,7 +61,8 @@ fn timed_reads_copy_vector_by_vector() {
 fn the_same_alone_and_together() {
     let (settings, mut heard) = (small(&[("check", "false")]), Vec::new());
     let subjects = ["4k".to_string(), "thp".to_string()];
-    let together = Bloat.measure(&settings, &subjects, 4, &mut |part| heard.push(part)).unwrap();
+    let together = Bloat::read(&settings).unwrap();
+    let together = together.measure_all(&subjects, 4, &mut |part| heard.push(part)).unwrap();
     assert_eq!(together[0], measure(&settings, "4k"));
     assert_eq!(together[1], measure(&settings, "thp"));
     assert_eq!(heard, [0.5, 1.0]);
@@ -72,8 +70,8 @@ fn the_same_alone_and_together() {
 
 #[test]
 fn settings_are_checked() {
-    let fine = settings(&[("store.keys", "4M"), ("store.value", "2K"), ("store.live", "50%")]);
-    assert_eq!(Bloat.check(&fine, "perforated-reserve"), Ok(()));
+    let fine = [("store.keys", "4M"), ("store.value", "2K"), ("store.live", "50%")];
+    assert_eq!(check::<Bloat>(&fine, "perforated-reserve"), Ok(()));
     for (text, subject, part) in [
         (("store.keys", "0"), "thp", "store: keys: is at least 1"),
         (("store.value", "2M"), "thp", "1B to 1M"),
@@ -84,7 +82,7 @@ fn settings_are_checked() {
         (("machine", "none"), "thp", "none"),
         (("store.reads", "5"), "2m", "2m"),
     ] {
-        let problem = Bloat.check(&settings(&[text]), subject).unwrap_err();
+        let problem = check::<Bloat>(&[text], subject).unwrap_err();
         assert!(problem.contains(part) && !problem.contains('\n'), "{problem}");
     }
 }

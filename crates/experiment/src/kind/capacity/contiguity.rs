@@ -1,74 +1,129 @@
 //! Blocks of memory without a retired frame (G §2.3, Fig. 3).
 
-use perforate_config::{Key, Share, Size, keys};
+use perforate_config::{Share, Size};
+use perforate_os::Random;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{SAMPLES, Samples, figures, sampling};
-use crate::capacity;
-use crate::kind::{Kind, Measurement, Settings};
+use super::{Bernoulli, Estimate, SAMPLES, Samples, Sampling, figures};
+use crate::kind::{Measurement, Settings, Study};
 
-/// Probability that a block of memory has no retired frame.
-pub struct Contiguity;
-
+/// Share of memory blocks without a retired frame. Subjects are sizes of blocks, 4K to 2M.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct ContiguitySettings {
+pub struct Contiguity {
     /// Share of retired frames.
     retired: Share,
     /// Random draws for each point.
     samples: Samples,
 }
 
-impl Default for ContiguitySettings {
+impl Default for Contiguity {
     fn default() -> Self {
         Self { retired: Share::NONE, samples: SAMPLES }
     }
 }
 
-fn block(subject: &str) -> Result<capacity::Contiguity, String> {
-    let wrong = |problem: String| format!("block {subject:?}: {problem}");
-    let bytes = subject.parse::<Size>().map_err(|error| wrong(error.to_string()))?.bytes();
-    let frames = if bytes % 4096 == 0 { bytes / 4096 } else { 0 };
-    capacity::Contiguity::new(frames).map_err(|problem| wrong(problem.to_string()))
+impl Study for Contiguity {
+    const NAME: &'static str = "contiguity";
+    type Settings = Self;
+
+    fn read(settings: &Settings) -> Result<Self, String> {
+        settings.read()
+    }
+
+    fn check(&self, subject: &str) -> Result<(), String> {
+        Block::parse(subject).map(|_| ())
+    }
+
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
+        let (block, retired) = (Block::parse(subject)?, self.retired.value());
+        let drawn =
+            block.estimate(retired, Sampling::for_point(self.samples, seed, subject, retired));
+        Ok(figures(Some(block.closed_form(retired)), drawn))
+    }
 }
 
-impl Kind for Contiguity {
-    fn name(&self) -> &'static str {
-        "contiguity"
+/// An aligned block of so many frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    frames: u32,
+}
+
+impl Block {
+    /// Blocks of a 2MB page: 512 frames.
+    pub const LARGE_PAGE: Self = Self { frames: 512 };
+
+    fn parse(subject: &str) -> Result<Self, String> {
+        let wrong = |problem: String| format!("block {subject:?}: {problem}");
+        let bytes = subject.parse::<Size>().map_err(|error| wrong(error.to_string()))?.bytes();
+        match bytes / 4096 {
+            frames @ 1..=512 if bytes.is_power_of_two() => Ok(Self { frames: frames as u32 }),
+            _ => Err(wrong("a block is a power of two from 4K to 2M".into())),
+        }
     }
 
-    fn summary(&self) -> &'static str {
-        "share of memory blocks without a retired frame: share, closed_form_share, drawn_share"
+    /// Probability that no frame of a block is retired.
+    pub fn closed_form(self, retired: f64) -> f64 {
+        (1.0 - retired).powi(self.frames as i32)
     }
 
-    fn subjects(&self) -> &'static str {
-        "sizes of blocks, 4K to 2M"
-    }
-
-    fn settings(&self) -> Vec<Key> {
-        keys::<ContiguitySettings>()
-    }
-
-    fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        settings.read::<ContiguitySettings>()?;
-        block(subject).map(|_| ())
-    }
-
-    fn measure(
-        &self,
-        settings: &Settings,
-        subjects: &[String],
-        seed: u64,
-        _progress: &mut dyn FnMut(f64),
-    ) -> Result<Vec<Measurement>, String> {
-        let ContiguitySettings { retired, samples } = settings.read()?;
-        let retired = retired.value();
-        let measure = |subject: &String| {
-            let block = block(subject)?;
-            let drawn = block.estimate(retired, sampling(samples, subject, retired, seed));
-            Ok(figures(Some(block.closed_form(retired)), drawn))
+    /// Share of the drawn blocks in which no frame is retired.
+    pub fn estimate(self, retired: f64, sampling: Sampling) -> Estimate {
+        let frames = Bernoulli::new(retired);
+        if self.frames >= 64 {
+            let words = self.frames / 64;
+            let whole =
+                |random: &mut Random| u64::from((0..words).all(|_| frames.word(random) == 0));
+            return sampling.average(sampling.samples, 1, || whole);
+        }
+        // A word holds several blocks; its blocks are independent, but a draw is a word.
+        let blocks = 64 / self.frames;
+        let mask = u64::MAX >> (64 - self.frames);
+        let whole = |random: &mut Random| {
+            let retired = frames.word(random);
+            let is_whole = |block: &u32| retired >> (block * self.frames) & mask == 0;
+            (0..blocks).filter(is_whole).count() as u64
         };
-        subjects.iter().map(measure).collect()
+        sampling.average(sampling.samples.div_ceil(blocks.into()), blocks.into(), || whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLING: Sampling = Sampling { samples: 200_000, seed: 3 };
+
+    #[test]
+    fn blocks_of_powers_of_two() {
+        assert!(Block::parse("0K").is_err() && Block::parse("192K").is_err());
+        assert!(Block::parse("4M").is_err() && Block::parse("2K").is_err());
+        assert_eq!(Block { frames: 1 }.closed_form(0.25), 0.75);
+        assert_eq!(Block { frames: 2 }.closed_form(0.25), 0.5625);
+    }
+
+    /// Frames drawn one by one give the power that the closed form says.
+    #[test]
+    fn drawn_frames_agree_with_the_power() {
+        for frames in [1, 8, 16, 32, 64, 512] {
+            let block = Block { frames };
+            for retired in [0.0, 0.002, 0.016, 0.061, 0.3, 1.0] {
+                let drawn = block.estimate(retired, SAMPLING.of(frames.into(), retired));
+                assert!(drawn.agrees_with(block.closed_form(retired)), "{frames} {retired}");
+            }
+        }
+    }
+
+    /// G-C2: the thresholds at which 60 % of the blocks are contiguous, as printed, and 2MB.
+    #[test]
+    fn figure_3() {
+        for (frames, threshold) in [(32, 0.016), (16, 0.031), (8, 0.061)] {
+            let block = Block { frames };
+            let exact = 1.0 - 0.6_f64.powf(1.0 / frames as f64);
+            assert!((exact - threshold).abs() < 0.001, "{frames}: {exact}");
+            assert!((block.closed_form(exact) - 0.6).abs() < 1e-12);
+        }
+        assert!(Block::LARGE_PAGE.closed_form(0.005) < 0.08);
     }
 }

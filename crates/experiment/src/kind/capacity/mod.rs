@@ -1,43 +1,28 @@
-//! How much memory large mappings can use where frames are retired: closed forms, and random draws
-//! beside them.
+//! Share of memory that large mappings can use if frames are retired (G §2.3, §3.3, §5.3).
+//!
+//! The model is G's: each frame is retired with the same probability, independently of the others.
+//! What has a closed form is computed; all of it is also estimated by drawing memory at random
+//! (Monte Carlo), which needs no memory of its own, however large the sample is:
+//!
+//! - contiguity, 2MB pages and perforated pages draw frames, 64 to a word;
+//! - gap-tolerant superpages draw availability vectors, whose bits are as independent as frames
+//!   are: a B-block of *n* frames is usable with probability (1 − retired)ⁿ;
+//! - paired entries run Algorithm 1 on chunks of such vectors. It has no closed form.
 
+mod bernoulli;
+mod binomial;
 mod contiguity;
-mod share;
+mod design;
+mod estimate;
 mod storage;
+mod usable_memory;
 mod validity;
 
+pub use bernoulli::Bernoulli;
+use binomial::Binomial;
 pub use contiguity::Contiguity;
-pub use share::Share;
+pub use design::Design;
+use estimate::{Estimate, SAMPLES, Samples, Sampling, figures};
 pub use storage::Storage;
+pub use usable_memory::UsableMemory;
 pub use validity::Validity;
-
-use perforate_config::Count;
-
-use super::Measurement;
-use crate::capacity::{Estimate, Sampling};
-
-/// Random draws for each point; G drew 16PB, which are 4300M slices.
-type Samples = Count<1, 1_000_000_000_000>;
-
-/// Draws where nothing is said.
-const SAMPLES: Samples = Count::new(1_000_000);
-
-/// Draws of a point; every subject and place has a stream of its own.
-fn sampling(samples: Samples, subject: &str, x: f64, seed: u64) -> Sampling {
-    let stream = xxhash_rust::xxh3::xxh3_64(subject.as_bytes());
-    Sampling { samples: samples.get(), seed }.of(stream, x)
-}
-
-/// The closed form, where there is one, and what was drawn. `share` is the first of both.
-fn figures(closed_form: Option<f64>, drawn: Estimate) -> Measurement {
-    let mut figures = Measurement::from([
-        ("share".into(), closed_form.unwrap_or(drawn.mean)),
-        ("drawn_share".into(), drawn.mean),
-        ("drawn_half_width_95".into(), drawn.half_width_95),
-        ("draws".into(), drawn.draws as f64),
-    ]);
-    if let Some(closed_form) = closed_form {
-        figures.insert("closed_form_share".into(), closed_form);
-    }
-    figures
-}

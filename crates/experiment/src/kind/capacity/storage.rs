@@ -1,90 +1,110 @@
 //! Storage of tables and registers (G Table 1, §3.7, §3.8).
 
-use perforate_config::{Count, Key, Size, keys};
+use perforate_config::{Count, Size};
 use perforate_types::{GapTolerance, PageSize};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::capacity::{Design, availability_bytes, leaf_table_bytes, translation_hardware_bytes};
-use crate::kind::{Kind, Measurement, Settings};
+use super::Design;
+use crate::kind::case_study::named;
+use crate::kind::{Measurement, Settings, Study};
 
-/// Bytes of tables and hardware.
-pub struct Storage;
-
+/// Closed forms of sizes: tables of 4k, 2m and 1g; vectors and hardware of modes such as gt-pde-4m.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct StorageSettings {
+pub struct Storage {
     /// Memory that is mapped.
     size: Size,
     /// PDE-cache entries.
     pde_cache: Count<0, 1_000_000>,
 }
 
-impl Default for StorageSettings {
+impl Default for Storage {
     fn default() -> Self {
         Self { size: Size(1 << 30), pde_cache: Count::new(32) }
     }
 }
 
-const PAGES: [(&str, PageSize); 3] =
-    [("4k", PageSize::Size4K), ("2m", PageSize::Size2M), ("1g", PageSize::Size1G)];
+impl Study for Storage {
+    const NAME: &'static str = "storage";
+    type Settings = Self;
 
-/// A page size or a mode of gap-tolerant superpages.
-fn subject_of(name: &str) -> Result<(Option<PageSize>, Option<GapTolerance>), String> {
-    if let Some((_, page)) = PAGES.iter().find(|(known, _)| *known == name) {
-        return Ok((Some(*page), None));
+    fn read(settings: &Settings) -> Result<Self, String> {
+        settings.read()
     }
-    match Design::mode(name) {
-        Some(mode) => Ok((None, Some(mode))),
-        None => Err(format!("{name:?}: expected 4k, 2m, 1g or a mode such as gt-pde-4m")),
+
+    fn check(&self, subject: &str) -> Result<(), String> {
+        self.measure(subject, 0).map(|_| ())
+    }
+
+    fn measure(&self, subject: &str, _seed: u64) -> Result<Measurement, String> {
+        let bytes = self.size.bytes();
+        let page = match subject {
+            "4k" => PageSize::Size4K,
+            "2m" => PageSize::Size2M,
+            "1g" => PageSize::Size1G,
+            name => {
+                let Some(mode) = Design::mode(name) else {
+                    let expected = "expected 4k, 2m, 1g or a mode such as gt-pde-4m";
+                    return Err(format!("{name:?}: {expected}"));
+                };
+                let hardware_bytes = translation_hardware_bytes(self.pde_cache.get());
+                return Ok(named([
+                    ("availability_bytes", availability_bytes(bytes, mode) as f64),
+                    ("hardware_bytes", hardware_bytes as f64),
+                ]));
+            }
+        };
+        Ok(named([("leaf_table_bytes", leaf_table_bytes(bytes, page) as f64)]))
     }
 }
 
-impl Kind for Storage {
-    fn name(&self) -> &'static str {
-        "storage"
+/// Bytes of an ordinary page-table entry.
+const ENTRY_BYTES: u64 = 8;
+/// Size of the register GTPTCR in bytes.
+const REGISTER_BYTES: u64 = 8;
+/// Bytes by which a PDE-cache entry grows: a bitmap of 64 bits and seven prefix sums of a byte.
+const SELECTION_BYTES: u64 = 8 + 7;
+
+/// Bytes of the entries that map so much memory with pages of one size, upper levels apart
+/// (G Table 1).
+fn leaf_table_bytes(footprint_bytes: u64, page: PageSize) -> u64 {
+    footprint_bytes.div_ceil(page.bytes()) * ENTRY_BYTES
+}
+
+/// Bytes of the availability vectors of all slices (G §3.8).
+fn availability_bytes(memory_bytes: u64, mode: GapTolerance) -> u64 {
+    memory_bytes.div_ceil(mode.slice_frames() * PageSize::Size4K.bytes()) * ENTRY_BYTES
+}
+
+/// Bytes that hardware needs besides: GTPTCR, and the growth of the PDE cache (G §3.7).
+fn translation_hardware_bytes(pde_cache_entries: u64) -> u64 {
+    REGISTER_BYTES + pde_cache_entries * SELECTION_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const K: u64 = 1 << 10;
+    const M: u64 = 1 << 20;
+    const G: u64 = 1 << 30;
+
+    /// G-C1.
+    #[test]
+    fn table_1() {
+        let table = |page| [G, 16 * G].map(|footprint| leaf_table_bytes(footprint, page));
+        assert_eq!(table(PageSize::Size4K), [2 * M, 32 * M]);
+        assert_eq!(table(PageSize::Size2M), [4 * K, 64 * K]);
+        assert_eq!(table(PageSize::Size1G), [8, 128]);
     }
 
-    fn summary(&self) -> &'static str {
-        "closed forms of sizes: leaf_table_bytes of pages; availability_bytes, hardware_bytes of GTSM"
-    }
-
-    fn subjects(&self) -> &'static str {
-        "4k, 2m, 1g, or modes such as gt-pde-4m"
-    }
-
-    fn settings(&self) -> Vec<Key> {
-        keys::<StorageSettings>()
-    }
-
-    fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        self.measure(settings, &[subject.to_owned()], 0, &mut |_| {}).map(|_| ())
-    }
-
-    fn measure(
-        &self,
-        settings: &Settings,
-        subjects: &[String],
-        _seed: u64,
-        _progress: &mut dyn FnMut(f64),
-    ) -> Result<Vec<Measurement>, String> {
-        let StorageSettings { size, pde_cache } = settings.read()?;
-        let bytes = size.bytes();
-        let hardware_bytes = translation_hardware_bytes(pde_cache.get()) as f64;
-        let measure = |subject: &String| {
-            let (page, mode) = subject_of(subject)?;
-            let mut figures = Measurement::new();
-            if let Some(page) = page {
-                let leaf_bytes = leaf_table_bytes(bytes, page) as f64;
-                figures.insert("leaf_table_bytes".into(), leaf_bytes);
-            }
-            if let Some(mode) = mode {
-                let vectors = availability_bytes(bytes, mode) as f64;
-                figures.insert("availability_bytes".into(), vectors);
-                figures.insert("hardware_bytes".into(), hardware_bytes);
-            }
-            Ok(figures)
-        };
-        subjects.iter().map(measure).collect()
+    /// G-C6: 128KB for 128GB with B-blocks of 128KB, twice that where they are half as large.
+    #[test]
+    fn availability_and_hardware() {
+        let sizes = [GapTolerance::SINGLE_4M, GapTolerance::SINGLE_2M, GapTolerance::SINGLE_1M]
+            .map(|mode| availability_bytes(128 * G, mode));
+        assert_eq!(sizes, [128 * K, 256 * K, 512 * K]);
+        assert_eq!(translation_hardware_bytes(32), 488);
     }
 }

@@ -19,9 +19,9 @@ pub fn false_positive_share(
     (passing - faulty.len()) as f64 / (segment.pages - faulty.len() as u64) as f64
 }
 
-/// How likely a page that did not escape passes for one in a filter of `bits` bits shared out among
-/// `functions` hash functions, after `escaped` pages: (1 − (1 − k/m)ⁿ)ᵏ.
-pub fn expected_false_positive_share(bits: usize, functions: usize, escaped: usize) -> f64 {
+/// Probability of a false positive in a filter of `bits` bits, divided among `functions` hash functions,
+/// after `escaped` pages: (1 − (1 − k/m)ⁿ)ᵏ.
+pub fn expected_false_positive_share((bits, functions): (usize, usize), escaped: usize) -> f64 {
     let kept = 1.0 - functions as f64 / bits as f64;
     (1.0 - kept.powi(escaped as i32)).powi(functions as i32)
 }
@@ -35,8 +35,8 @@ mod tests {
     #[test]
     fn one_page_by_hand() {
         let expected = expected_false_positive_share;
-        assert!((expected(256, 4, 1) / (1.0f64 / 64.0).powi(4) - 1.0).abs() < 1e-9);
-        assert_eq!(expected(256, 4, 0), 0.0);
-        assert!((expected(256, 4, 16) - 0.002_45).abs() < 2e-5);
+        assert!((expected((256, 4), 1) / (1.0f64 / 64.0).powi(4) - 1.0).abs() < 1e-9);
+        assert_eq!(expected((256, 4), 0), 0.0);
+        assert!((expected((256, 4), 16) - 0.002_45).abs() < 2e-5);
     }
 }

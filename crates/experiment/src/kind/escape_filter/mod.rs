@@ -6,11 +6,11 @@
 //! held against.
 
 mod filter;
-mod study;
+mod program;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{Changes, Count, Key, Size, keys};
+use perforate_config::{Changes, Count, Size};
 use perforate_schemes::segment::{self, SegmentOptions};
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, PolicyOptions, SizeOptions,
@@ -19,15 +19,16 @@ use perforate_trace::bundled;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Kind, Measurement, Settings, each};
+use super::case_study::named;
+use super::{Measurement, Settings, Study, each};
 use filter::{expected_false_positive_share, false_positive_share};
-use study::{Outcome, Study, Tape, faulty_frames};
+use program::{Program, Tape, faulty_frames, frames};
 
 const MACHINE: &str = "sandy-bridge-table6";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct EscapeSettings {
+pub struct EscapeSettings {
     /// A workload, a bundled trace or the path of one; the paper's programs have 60GB and more.
     workload: String,
     /// Instructions of each run, the first half warms up; before them all pages are touched.
@@ -59,64 +60,9 @@ impl Default for EscapeSettings {
     }
 }
 
-/// The kind of this folder.
-pub struct EscapeFilterOverhead;
-
-impl Kind for EscapeFilterOverhead {
-    fn name(&self) -> &'static str {
-        "escape-filter"
-    }
-
-    fn summary(&self) -> &'static str {
-        "time and walks of a program over a host's segment with faulty frames in it"
-    }
-
-    fn subjects(&self) -> &'static str {
-        "pairs of schemes whose host has direct segments: segment+segment, 4k+segment"
-    }
-
-    fn settings(&self) -> Vec<Key> {
-        keys::<EscapeSettings>()
-    }
-
-    fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        composition(subject)?;
-        Plan::read(settings).map(|_| ())
-    }
-
-    fn cost(&self, settings: &Settings) -> f64 {
-        // All pages are touched before.
-        Plan::read(settings).map_or(0.0, |plan| {
-            plan.instructions as f64 + plan.guest.kernel.memory_bytes as f64 / 1000.0
-        })
-    }
-
-    fn measure(
-        &self,
-        settings: &Settings,
-        subjects: &[String],
-        seed: u64,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<Vec<Measurement>, String> {
-        let plan = Plan::read(settings)?;
-        let tape = Tape::read(&plan.workload, plan.instructions, &plan.guest);
-        let tape = tape.map_err(|error| error.to_string())?;
-        each(subjects, progress, |subject, progress| {
-            let study = Study {
-                machine: &plan.machine,
-                composition: composition(subject)?,
-                guest: &plan.guest,
-                tape: &tape,
-                check: plan.check,
-            };
-            let measured = plan.measure(&study, seed, progress);
-            measured.map_err(|error| format!("{subject}: {error}"))
-        })
-    }
-}
-
-/// Settings of the study, as read from an experiment file.
-struct Plan {
+/// Time and walks of a program over a host's segment with faulty frames in it. Subjects are pairs of
+/// schemes whose host has direct segments.
+pub struct EscapeFilter {
     machine: Machine,
     workload: String,
     instructions: u64,
@@ -125,7 +71,10 @@ struct Plan {
     check: bool,
 }
 
-impl Plan {
+impl Study for EscapeFilter {
+    const NAME: &'static str = "escape-filter";
+    type Settings = EscapeSettings;
+
     fn read(settings: &Settings) -> Result<Self, String> {
         let own: EscapeSettings = settings.read()?;
         let size = SizeOptions { memory: Some(own.memory), ..SizeOptions::default() };
@@ -142,34 +91,52 @@ impl Plan {
         })
     }
 
-    /// Bits and hash functions of the filter.
-    fn filter(&self) -> (usize, usize) {
-        let config = &self.machine.virtualization;
-        (config.escape_filter_bits, config.escape_filter_functions)
+    fn check(&self, subject: &str) -> Result<(), String> {
+        pair(subject).map(|_| ())
     }
 
+    fn cost(&self) -> f64 {
+        // All pages are touched before.
+        self.instructions as f64 + self.guest.kernel.memory_bytes as f64 / 1000.0
+    }
+
+    fn measure_all(
+        &self,
+        subjects: &[String],
+        seed: u64,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Vec<Measurement>, String> {
+        let tape = Tape::read(self).map_err(|error| error.to_string())?;
+        each(subjects, progress, |subject, progress| {
+            let program = Program { study: self, composition: pair(subject)?, tape: &tape };
+            self.measure_program(&program, seed, progress)
+        })
+    }
+}
+
+impl EscapeFilter {
     /// One set of faulty frames. Without a segment over all of them there is nothing to say but
     /// that.
-    fn measure(
+    fn measure_program(
         &self,
-        study: &Study<'_>,
+        program: &Program<'_>,
         seed: u64,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Measurement, String> {
         let text = |error: perforate_sim::SimError| error.to_string();
-        let outside = || Measurement::from([("has_segment".into(), 0.0)]);
-        let Some(segment) = study.place().map_err(text)? else { return Ok(outside()) };
-        let faulty = faulty_frames(&study.frames(&segment)?, self.bad_pages, seed)?;
-        let outcome = study.run(&faulty, progress).map_err(text)?;
-        let outcome = outcome.filter(|it| it.segment.escaped_pages == faulty.len() as u64);
-        Ok(outcome.map_or_else(outside, |outcome| self.named(&outcome, &faulty)))
-    }
-
-    /// The figures by name.
-    fn named(&self, outcome: &Outcome, faulty: &[u64]) -> Measurement {
-        let (bits, functions) = self.filter();
+        let outside = || Ok(named([("has_segment", 0.0)]));
+        let Some(segment) = program.place().map_err(text)? else { return outside() };
+        let faulty = faulty_frames(&frames(&segment)?, self.bad_pages, seed)?;
+        let Some(outcome) = program.run(&faulty, progress).map_err(text)? else {
+            return outside();
+        };
         let segment = &outcome.segment;
-        [
+        if segment.escaped_pages != faulty.len() as u64 {
+            return outside();
+        }
+        let config = &self.machine.virtualization;
+        let filter = (config.escape_filter_bits, config.escape_filter_functions);
+        Ok(named([
             ("has_segment", 1.0),
             ("instructions", outcome.instructions as f64),
             ("cycles", outcome.cycles as f64),
@@ -179,18 +146,13 @@ impl Plan {
             ("segment_pages", segment.pages as f64),
             ("escaped_pages", segment.escaped_pages as f64),
             ("paged_in_place_pages", segment.paged_pages as f64),
-            ("false_positive_share", false_positive_share((bits, functions), segment, faulty)),
-            (
-                "false_positive_share_expected",
-                expected_false_positive_share(bits, functions, faulty.len()),
-            ),
-        ]
-        .map(|(name, value)| (name.into(), value))
-        .into()
+            ("false_positive_share", false_positive_share(filter, segment, &faulty)),
+            ("false_positive_share_expected", expected_false_positive_share(filter, faulty.len())),
+        ]))
     }
 }
 
-fn composition(subject: &str) -> Result<Composition, String> {
+fn pair(subject: &str) -> Result<Composition, String> {
     let pair = Composition::find(subject).map_err(|error| error.to_string())?;
     match pair.host {
         Some(host) if segment::is_used_by(host) => Ok(pair),

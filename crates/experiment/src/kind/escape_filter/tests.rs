@@ -1,25 +1,28 @@
 //! Small runs, every translation compared with the oracle.
 
+use super::program::Outcome;
 use super::*;
-
-fn machine(bits: usize) -> Machine {
-    let mut machine = Machine::load(MACHINE).unwrap();
-    machine.virtualization.escape_filter_bits = bits;
-    machine
-}
+use crate::kind::tests::{check, settings};
 
 /// Runs a program over no and over so many faulty frames, which are the third result.
 fn run(subject: &str, bits: usize, count: usize) -> (Outcome, Outcome, Vec<u64>) {
-    let machine = machine(bits);
-    let guest = MemoryState::of(256 << 20);
-    let tape = Tape::read("random:size=64M,writes=50%", 100_000, &guest).unwrap();
-    let composition = composition(subject).unwrap();
-    let study = Study { machine: &machine, composition, guest: &guest, tape: &tape, check: true };
-    let base = study.run(&[], &mut |_| ()).unwrap().unwrap();
-    let place = study.place().unwrap().unwrap();
+    let mut machine = Machine::load(MACHINE).unwrap();
+    machine.virtualization.escape_filter_bits = bits;
+    let study = EscapeFilter {
+        machine,
+        workload: "random:size=64M,writes=50%".into(),
+        instructions: 100_000,
+        guest: MemoryState::of(256 << 20),
+        bad_pages: count,
+        check: true,
+    };
+    let tape = Tape::read(&study).unwrap();
+    let program = Program { study: &study, composition: pair(subject).unwrap(), tape: &tape };
+    let base = program.run(&[], &mut |_| ()).unwrap().unwrap();
+    let place = program.place().unwrap().unwrap();
     assert_eq!((place.frame, place.pages), (base.segment.frame, base.segment.pages));
-    let frames = faulty_frames(&study.frames(&place).unwrap(), count, 7).unwrap();
-    let outcome = study.run(&frames, &mut |_| ()).unwrap().unwrap();
+    let frames = faulty_frames(&frames(&place).unwrap(), count, 7).unwrap();
+    let outcome = program.run(&frames, &mut |_| ()).unwrap().unwrap();
     (base, outcome, frames)
 }
 
@@ -40,7 +43,7 @@ fn segments_are_made_over_faulty_frames() {
 fn false_positives_are_paged_in_place_and_cost_time() {
     let (base, outcome, frames) = run("segment+segment", 64, 16);
     let share = false_positive_share((64, 4), &outcome.segment, &frames);
-    assert!((share / expected_false_positive_share(64, 4, 16) - 1.0).abs() < 0.5, "{share}");
+    assert!((share / expected_false_positive_share((64, 4), 16) - 1.0).abs() < 0.5, "{share}");
     // 25,000 touches of 16,384 pages leave e^-1.5 of them untouched; besides, H3 is linear.
     let touched = 16_384.0 * (1.0 - (-25_000.0f64 / 16_384.0).exp());
     let expected = touched * share;
@@ -64,10 +67,6 @@ fn sets_differ_by_seed_alone() {
     assert!(faulty_frames(&(0..3), 4, 1).unwrap_err().contains("among 3"));
 }
 
-fn settings(texts: &[(&str, &str)]) -> Settings {
-    Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
-}
-
 const SMALL: [(&str, &str); 4] = [
     ("workload", "random:size=64M,writes=50%"),
     ("memory", "256M"),
@@ -81,7 +80,7 @@ fn figures_do_not_depend_on_company() {
     let measure = |bad_pages, subjects: &[String], seed| {
         let mut settings = settings(&SMALL);
         settings.0.insert("bad-pages".into(), bad_pages);
-        EscapeFilterOverhead.measure(&settings, subjects, seed, &mut |_| ()).unwrap()
+        EscapeFilter::read(&settings).unwrap().measure_all(subjects, seed, &mut |_| ()).unwrap()
     };
     let together = measure("16".into(), &subjects, 2);
     assert_eq!(together[1], measure("16".into(), &subjects[1..], 2)[0]);
@@ -96,8 +95,7 @@ fn figures_do_not_depend_on_company() {
 
 #[test]
 fn settings_are_checked() {
-    let check =
-        |texts: &[(&str, &str)], subject| EscapeFilterOverhead.check(&settings(texts), subject);
+    let check = check::<EscapeFilter>;
     assert_eq!(check(&SMALL, "segment+segment"), Ok(()));
     for (texts, subject, word) in [
         ([("bad-pages", "1001")], "4k+segment", "at most 1000"),

@@ -2,7 +2,7 @@
 
 use crate::kind::case_study::{REGION_PAGES, places_hit};
 
-/// How many of `regions` have more than `most` of their pages hit, on average: pages are hit
+/// Mean number of `regions` of which more than `most` pages are hit: pages are hit
 /// nearly independently, so their number in a region is binomial.
 pub fn regions_above(regions: u64, throws: u64, most: u64) -> f64 {
     let pages = regions * REGION_PAGES;

@@ -1,4 +1,4 @@
-//! What sharing does to large pages (P Fig. 1, §III, §VI): a server with a big heap forks, as redis
+//! Effects of sharing on large pages (P Fig. 1, §III, §VI): a server with a big heap forks, as redis
 //! does to save; then the server writes, or its child, or the child changes permissions; the child
 //! ends; khugepaged mends what it can.
 //!
@@ -9,24 +9,24 @@
 //! time it wants, after the child's end only, with Linux's limits.
 
 mod expected;
-mod study;
+mod run;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{Changes, Key, keys};
+use perforate_config::Changes;
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
-use perforate_sim::{Machine, Scheme, SimError};
+use perforate_sim::Machine;
 use perforate_workloads::ForkOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::{REGION_PAGES, places_hit};
+use super::case_study::{REGION_PAGES, named, places_hit, scheme};
 use super::settings::wrong;
-use super::{Kind, Measurement, Settings, each};
+use super::{Measurement, Settings, Study};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct ForkSettings {
+pub struct ForkSettings {
     /// Options of the workload fork.
     fork: ForkOptions,
     /// Options of the policy for perforated pages.
@@ -48,86 +48,51 @@ impl Default for ForkSettings {
     }
 }
 
-/// The kind of this folder.
-pub struct ForkSharing;
-
-impl Kind for ForkSharing {
-    fn name(&self) -> &'static str {
-        "fork-sharing"
-    }
-
-    fn summary(&self) -> &'static str {
-        "a server with a big heap forks and sub-pages are changed: work, memory, walks"
-    }
-
-    fn subjects(&self) -> &'static str {
-        "schemes"
-    }
-
-    fn settings(&self) -> Vec<Key> {
-        keys::<ForkSettings>()
-    }
-
-    fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        Scheme::find(subject).map_err(|error| error.to_string())?;
-        Setup::read(settings).map(|_| ())
-    }
-
-    fn cost(&self, settings: &Settings) -> f64 {
-        // Six rounds of reads with their warm-ups; a change takes the kernel longer than a read.
-        Setup::read(settings).map_or(0.0, |setup| {
-            setup.fork.reads.get() as f64 * 6.0 + setup.fork.changes() as f64 * 20.0
-        })
-    }
-
-    fn measure(
-        &self,
-        settings: &Settings,
-        subjects: &[String],
-        seed: u64,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<Vec<Measurement>, String> {
-        let setup = Setup::read(settings)?;
-        let expected = setup.expected();
-        each(subjects, progress, |subject, _| {
-            let figures = Scheme::find(subject)
-                .map_err(SimError::from)
-                .and_then(|scheme| study::run(&setup, scheme, seed));
-            let mut figures = figures.map_err(|error| format!("{subject}: {error}"))?;
-            figures.extend(expected.clone());
-            Ok(figures)
-        })
-    }
-}
-
-/// Settings of the study, as read from an experiment file.
-struct Setup {
+/// Work, memory and walks of a server with a big heap that forks, after which sub-pages are changed.
+/// Subjects are schemes.
+pub struct ForkSharing {
     machine: Machine,
     fork: ForkOptions,
     perforation: Option<Changes<PerforationOptions>>,
     check: bool,
 }
 
-impl Setup {
+impl Study for ForkSharing {
+    const NAME: &'static str = "fork-sharing";
+    type Settings = ForkSettings;
+
     fn read(settings: &Settings) -> Result<Self, String> {
-        let own: ForkSettings = settings.read()?;
-        let policy = own.perforation.as_ref().map(|changes| Perforated::new(*changes.values()));
+        let ForkSettings { fork, perforation, machine, check } = settings.read()?;
+        let policy = perforation.as_ref().map(|changes| Perforated::new(*changes.values()));
         policy.transpose().map_err(|error| wrong(error.under("perforation")))?;
-        Ok(Self {
-            machine: settings.machine(&own.machine)?,
-            fork: own.fork,
-            perforation: own.perforation,
-            check: own.check,
-        })
+        Ok(Self { machine: settings.machine(&machine)?, fork, perforation, check })
     }
 
+    fn check(&self, subject: &str) -> Result<(), String> {
+        scheme(subject).map(|_| ())
+    }
+
+    fn cost(&self) -> f64 {
+        // Six rounds of reads with their warm-ups; a change takes the kernel longer than a read.
+        self.fork.reads.get() as f64 * 6.0 + self.fork.changes() as f64 * 20.0
+    }
+
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
+        let measured = run::run(self, scheme(subject)?, seed);
+        let mut figures = measured.map_err(|error| error.to_string())?;
+        figures.extend(self.expected());
+        Ok(figures)
+    }
+}
+
+impl ForkSharing {
     /// Expected values in closed form.
     fn expected(&self) -> Measurement {
         let (regions, changes) = (self.fork.regions(), self.fork.changes());
         let entries = self.machine.tlb.l2.entries as u64;
         let split = places_hit(regions as f64, changes as f64);
         let walks = |split| expected::walks_per_1000(regions, split, entries);
-        [
+        named([
             // Also the frames copied by each scheme, and the holes of perforated pages.
             ("pages_changed_expected", places_hit(self.fork.pages() as f64, changes as f64)),
             // Also the 2MB pages that are split where there are no holes.
@@ -138,8 +103,6 @@ impl Setup {
             ),
             ("all_split_walks_per_1000_reads_expected", walks(regions as f64)),
             ("changed_split_walks_per_1000_reads_expected", walks(split)),
-        ]
-        .map(|(name, value)| (name.into(), value))
-        .into()
+        ])
     }
 }

@@ -4,6 +4,7 @@
 use perforate_workloads::ForkCase;
 
 use super::*;
+use crate::kind::tests::{check, settings};
 
 const REGIONS: u64 = 32;
 const PAGES: u64 = REGIONS * REGION_PAGES;
@@ -29,9 +30,9 @@ fn run(case: &str, changes: u64, reads: u64, contender: Contender, seed: u64) ->
         ("check", "true"),
     ];
     texts.extend(perforation.map(|options| ("perforation", options)));
-    let setup = Setup::read(&settings(&texts)).unwrap();
+    let setup = ForkSharing::read(&settings(&texts)).unwrap();
     assert_eq!((setup.fork.regions(), setup.fork.changes()), (REGIONS, changes));
-    study::run(&setup, Scheme::find(name).unwrap(), seed)
+    run::run(&setup, scheme(name).unwrap(), seed)
         .unwrap_or_else(|error| panic!("{name}, {case}, {changes} changes, seed {seed}: {error}"))
 }
 
@@ -211,18 +212,13 @@ fn closed_forms_by_hand() {
     assert_eq!(expected::walks_per_1000(4, 0.0, 100), 0.0);
 }
 
-fn settings(texts: &[(&str, &str)]) -> Settings {
-    Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
-}
-
 #[test]
 fn figures_have_names_and_do_not_depend_on_company() {
     let texts =
         [("fork.heap", "16M"), ("fork.written", "1%"), ("fork.reads", "1000"), ("fork.case", "b")];
-    let settings = settings(&texts);
+    let study = ForkSharing::read(&settings(&texts)).unwrap();
     let both = ["thp".to_string(), "perforated".to_string()];
-    let measure =
-        |subjects: &[String]| ForkSharing.measure(&settings, subjects, 2, &mut |_| ()).unwrap();
+    let measure = |subjects: &[String]| study.measure_all(subjects, 2, &mut |_| ()).unwrap();
     let together = measure(&both);
     assert_eq!(together[1], measure(&both[1..])[0]);
     let [thp, perforated] = &together[..] else { panic!("one for each subject") };
@@ -239,7 +235,7 @@ fn figures_have_names_and_do_not_depend_on_company() {
 
 #[test]
 fn settings_are_read() {
-    let read = |texts: &[(&str, &str)]| Setup::read(&settings(texts)).unwrap().fork;
+    let read = |texts: &[(&str, &str)]| ForkSharing::read(&settings(texts)).unwrap().fork;
     let texts = [("fork.heap", "64M"), ("fork.written", "2.5%"), ("fork.case", "c")];
     let fork = read(&texts);
     assert_eq!((fork.regions(), fork.changes()), (32, 410));
@@ -258,8 +254,8 @@ fn settings_are_read() {
         ("perforation", "nonsense", "nonsense"),
         ("machine", "abacus", "abacus"),
     ] {
-        let problem = ForkSharing.check(&settings(&[(key, text)]), "thp").unwrap_err();
+        let problem = check::<ForkSharing>(&[(key, text)], "thp").unwrap_err();
         assert!(problem.contains(word) && !problem.contains('\n'), "{key}={text}: {problem}");
     }
-    assert!(ForkSharing.check(&Settings::default(), "2m").unwrap_err().contains("2m"));
+    assert!(check::<ForkSharing>(&[], "2m").unwrap_err().contains("2m"));
 }

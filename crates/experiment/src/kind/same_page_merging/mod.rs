@@ -1,30 +1,34 @@
-//! What same-page merging saves and costs (P §III.A, P-C4), under conventional large pages and
-//! under perforated ones.
+//! Savings and costs of same-page merging (P §III.A, P-C4), under conventional large pages and
+//! under perforated ones: two heaps are read, merged and read again.
 //!
 //! The paper ran mcf in two virtual machines on real hardware. It does not say what their pages
 //! held, so contents are a choice of ours, and with them what merging finds; what follows from the
 //! model is what becomes of large pages, TLB misses and time. The two machines are two processes
 //! here: their memory is not translated twice.
 
-mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{BoundedSize, Changes, ConfigError, Count, Key, Share, Size, keys};
+use perforate_config::{BoundedSize, Changes, ConfigError, Count, Share, Size};
 use perforate_os::ContentDistribution;
-use perforate_sim::{Machine, MemoryOptions, MemorySnapshot, Scheme, SimError, SizeOptions};
+use perforate_sim::{
+    Machine, MemoryOptions, MemorySnapshot, MemoryState, PhasedRun, Scheme, SimError, SizeOptions,
+    System,
+};
 use perforate_workloads::ReadersOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::{CONTENTS, HEAP_BYTES};
+use super::case_study::{
+    CONTENTS, HEAP_BYTES, PAGE_BYTES, counter, counters, merge, named, scheme, system_cycles,
+    unlimited_ksm,
+};
 use super::settings::{changed, wrong};
-use super::{Kind, Measurement, Settings, each};
-use study::Study;
+use super::{Measurement, Settings, Study, each};
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct MergingSettings {
+pub struct MergingSettings {
     /// Options of the workload readers; heap is 2580M where nothing is said: the paper's machines have
     /// 5.16 GB together.
     readers: Option<Changes<ReadersOptions>>,
@@ -56,54 +60,22 @@ impl Default for MergingSettings {
     }
 }
 
-/// The kind of this file.
-pub struct SamePageMerging;
-
-impl Kind for SamePageMerging {
-    fn name(&self) -> &'static str {
-        "same-page-merging"
-    }
-
-    fn summary(&self) -> &'static str {
-        "two processes whose equal pages are merged: memory, large pages, TLB misses, time"
-    }
-
-    fn subjects(&self) -> &'static str {
-        "native schemes"
-    }
-
-    fn settings(&self) -> Vec<Key> {
-        keys::<MergingSettings>()
-    }
-
-    fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        Scheme::find(subject).map_err(|error| error.to_string())?;
-        Study::read(settings, 1).map(|_| ())
-    }
-
-    fn cost(&self, settings: &Settings) -> f64 {
-        Study::read(settings, 0).map_or(0.0, |study| study.cost())
-    }
-
-    fn measure(
-        &self,
-        settings: &Settings,
-        subjects: &[String],
-        seed: u64,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<Vec<Measurement>, String> {
-        let study = Study::read(settings, seed)?;
-        each(subjects, progress, |subject, progress| {
-            let measured = Scheme::find(subject)
-                .map_err(SimError::from)
-                .and_then(|scheme| study.run(scheme, progress));
-            measured.map_err(|error| error.to_string())
-        })
-    }
+/// Memory, large pages, TLB misses and time of two processes whose equal pages are merged. Subjects are
+/// native schemes.
+pub struct SamePageMerging {
+    machine: Machine,
+    memory: MemoryState,
+    contents: ContentDistribution,
+    readers: ReadersOptions,
+    is_timed: bool,
+    check: bool,
 }
 
-impl Study {
-    fn read(settings: &Settings, seed: u64) -> Result<Self, String> {
+impl Study for SamePageMerging {
+    const NAME: &'static str = "same-page-merging";
+    type Settings = MergingSettings;
+
+    fn read(settings: &Settings) -> Result<Self, String> {
         let own: MergingSettings = settings.read()?;
         let readers =
             ReadersOptions { heap: BoundedSize::new(HEAP_BYTES), ..ReadersOptions::default() };
@@ -114,22 +86,119 @@ impl Study {
         Ok(Self {
             machine: settings.machine(&own.machine)?,
             memory: memory.resolve(&MemorySnapshot::load).map_err(|error| error.to_string())?,
-            contents: contents(own.contents, pages, own.takers.get(), seed)?,
+            contents: contents(own.contents, pages, own.takers.get())?,
             readers,
-            timed: own.timing,
+            is_timed: own.timing,
             check: own.check,
-            seed,
+        })
+    }
+
+    fn check(&self, subject: &str) -> Result<(), String> {
+        scheme(subject).map(|_| ())
+    }
+
+    fn cost(&self) -> f64 {
+        let reads = 4.0 * (self.readers.reads.get() + self.readers.warmup.get()) as f64;
+        reads * if self.is_timed { 5.0 } else { 1.0 } + 20.0 * self.readers.pages() as f64
+    }
+
+    fn measure_all(
+        &self,
+        subjects: &[String],
+        seed: u64,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Vec<Measurement>, String> {
+        each(subjects, progress, |subject, progress| {
+            self.run(scheme(subject)?, seed, progress).map_err(|error| error.to_string())
         })
     }
 }
 
-/// The distribution, with a pool of which each content has so many takers among the pages of all
-/// heaps.
+impl SamePageMerging {
+    fn run(
+        &self,
+        scheme: &'static Scheme,
+        seed: u64,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Measurement, SimError> {
+        let (place, options) = ((&self.machine, &self.memory), (self.is_timed, self.check));
+        let mut run = PhasedRun::new(place, scheme, &self.readers.workload(), seed, options)?;
+        run.simulation.system_mut().change(|kernel| {
+            kernel.set_content_distribution(ContentDistribution { seed, ..self.contents })?;
+            kernel.set_ksm(unlimited_ksm());
+            Ok(())
+        })?;
+        run.run_until("uniform-warm-up")?;
+        progress(0.2);
+        let heaps_bytes = self.readers.processes.get() * self.readers.pages() * PAGE_BYTES;
+        let mut figures = named([
+            ("memory_bytes", heaps_bytes as f64),
+            ("reads", self.readers.reads.get() as f64),
+        ]);
+        note_memory(run.simulation.system(), "before", &mut figures);
+        self.count_round(&mut run, "before", &mut figures)?;
+        progress(0.45);
+        run.simulation.reset_counts();
+        let system = run.simulation.system_mut();
+        merge(|| system.change(|kernel| Ok(kernel.ksm_pass())))?;
+        let (cycles, merging) = (system_cycles(&self.machine, system), counters(system));
+        figures.extend(named([
+            ("merging_operating_system_cycles", cycles as f64),
+            ("large_pages_broken", counter(&merging, "ksm_large_pages_split")),
+            ("pages_merged", counter(&merging, "ksm_pages_merged")),
+        ]));
+        progress(0.75);
+        note_memory(run.simulation.system(), "after", &mut figures);
+        self.count_round(&mut run, "after", &mut figures)?;
+        progress(1.0);
+        Ok(figures)
+    }
+
+    /// Runs the round that begins here: both patterns, each with empty caches at first. The operating
+    /// system, which only runs one process after the other, takes none of the cycles.
+    fn count_round(
+        &self,
+        run: &mut PhasedRun,
+        when: &str,
+        figures: &mut Measurement,
+    ) -> Result<(), SimError> {
+        for pattern in ["uniform", "skewed"] {
+            if self.is_timed {
+                run.simulation.start_clock()?;
+            }
+            run.run_until(pattern)?;
+            run.simulation.reset_counts();
+            run.next_phase()?;
+            let cycles = run.simulation.cycles();
+            run.simulation.stop_clock();
+            let mut note = |figure: &str, value: f64| {
+                figures.insert(format!("{pattern}_{figure}_{when}"), value);
+            };
+            let counters = counters(run.simulation.system());
+            for figure in ["walks", "l2_tlb_misses"] {
+                note(figure, counter(&counters, figure));
+            }
+            note("bitmap_reads", counter(&counters, "bitmap_misses"));
+            if let Some(cycles) = cycles {
+                note("cycles", cycles as f64);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn note_memory(system: &System, when: &str, figures: &mut Measurement) {
+    let counters = counters(system);
+    for name in ["free_bytes", "page_table_bytes", "large_pages", "perforated_pages"] {
+        figures.insert(format!("{name}_{when}"), counter(&counters, name));
+    }
+}
+
+/// The distribution with a pool of contents, each of which has so many takers among the pages of all heaps.
 fn contents(
     draft: ContentDistribution,
     pages: u64,
     takers: u64,
-    seed: u64,
 ) -> Result<ContentDistribution, String> {
     let of_contents = |error: ConfigError| wrong(error.under("contents"));
     if (draft.distinct, draft.seed) != (0, 0) {
@@ -140,6 +209,6 @@ fn contents(
         Share::NONE => 0,
         share => ((share.value() * pages as f64) as u64 / takers).max(1),
     };
-    let contents = ContentDistribution { distinct, seed, ..draft };
+    let contents = ContentDistribution { distinct, ..draft };
     contents.check().map(|()| contents).map_err(of_contents)
 }

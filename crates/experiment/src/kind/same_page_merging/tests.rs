@@ -1,10 +1,7 @@
 //! Small heaps, checked by the oracle, against what follows from their contents.
 
 use super::*;
-
-fn settings(texts: &[(&str, &str)]) -> Settings {
-    Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
-}
+use crate::kind::tests::{check, measure, settings};
 
 /// Two heaps of 64MB, read a little, checked.
 fn small(more: &[(&str, &str)]) -> Settings {
@@ -20,18 +17,13 @@ fn small(more: &[(&str, &str)]) -> Settings {
     all
 }
 
-fn measure(settings: &Settings, subject: &str, seed: u64) -> Measurement {
-    let measured = SamePageMerging.measure(settings, &[subject.into()], seed, &mut |_| ());
-    measured.unwrap().remove(0)
-}
-
 /// Half of the 32,768 pages are zero, in runs that lie in half of the regions: these are zero all
 /// over, and one frame of zeros is left of them.
 #[test]
 fn zero_pages_in_half_of_the_regions() {
     let settings = small(&[("contents", "zero=50%,regions=50%,run=512")]);
     for (subject, broken, perforated) in [("4k", 0.0, 0.0), ("thp", 1.0, 0.0)] {
-        let figures = measure(&settings, subject, 3);
+        let figures = measure::<SamePageMerging>(&settings, subject, 3);
         let zero_pages = figures["pages_merged"];
         // Which regions are zero is drawn: 64 throws with probability one half.
         assert!((18.0 * 512.0..46.0 * 512.0).contains(&zero_pages), "{zero_pages}");
@@ -50,7 +42,10 @@ fn zero_pages_in_half_of_the_regions() {
 #[test]
 fn perforated_pages_are_punched_where_others_break() {
     let settings = small(&[]);
-    let (large, perforated) = (measure(&settings, "thp", 1), measure(&settings, "perforated", 1));
+    let (large, perforated) = (
+        measure::<SamePageMerging>(&settings, "thp", 1),
+        measure::<SamePageMerging>(&settings, "perforated", 1),
+    );
     assert_eq!(large["pages_merged"], perforated["pages_merged"]);
     assert!(large["pages_merged"] > 0.0);
     let broken = large["large_pages_broken"];
@@ -73,11 +68,11 @@ fn the_same_alone_and_together() {
     let settings = small(&[("timing", "false")]);
     let subjects = ["thp".to_string(), "perforated".to_string()];
     let mut heard = Vec::new();
-    let together = SamePageMerging.measure(&settings, &subjects, 2, &mut |part| heard.push(part));
-    let together = together.unwrap();
-    assert_eq!(together[0], measure(&settings, "thp", 2));
-    assert_eq!(together[1], measure(&settings, "perforated", 2));
-    assert_ne!(together[0], measure(&settings, "thp", 3));
+    let study = SamePageMerging::read(&settings).unwrap();
+    let together = study.measure_all(&subjects, 2, &mut |part| heard.push(part)).unwrap();
+    assert_eq!(together[0], measure::<SamePageMerging>(&settings, "thp", 2));
+    assert_eq!(together[1], measure::<SamePageMerging>(&settings, "perforated", 2));
+    assert_ne!(together[0], measure::<SamePageMerging>(&settings, "thp", 3));
     assert!(!together[0].contains_key("uniform_cycles_before"));
     assert!(heard.is_sorted() && heard.last() == Some(&1.0), "{heard:?}");
 }
@@ -85,17 +80,17 @@ fn the_same_alone_and_together() {
 /// 16 % of 2,641,920 pages, two takers of each content.
 #[test]
 fn the_pool_follows_from_the_takers() {
-    let study = Study::read(&Settings::default(), 7).unwrap();
+    let study = SamePageMerging::read(&Settings::default()).unwrap();
     assert_eq!(study.contents.distinct, 2 * 1290 * 512 * 16 / 100 / 2);
-    assert_eq!((study.contents.seed, study.contents.run), (7, 16));
+    assert_eq!(study.contents.run, 16);
     let zeros = perforate_config::read("zero=5%").unwrap();
-    let none = contents(zeros, 512, 2, 1).unwrap();
+    let none = contents(zeros, 512, 2).unwrap();
     assert_eq!((none.distinct, none.duplicate), (0, Share::NONE));
 }
 
 #[test]
 fn settings_are_checked() {
-    assert_eq!(SamePageMerging.check(&Settings::default(), "perforated"), Ok(()));
+    assert_eq!(check::<SamePageMerging>(&[], "perforated"), Ok(()));
     for (texts, subject, word) in [
         ([("readers.heap", "1M")], "thp", "heap"),
         ([("takers", "0")], "thp", "at least 1"),
@@ -106,7 +101,7 @@ fn settings_are_checked() {
         ([("readers.slice", "0")], "thp", "slice"),
         ([("readers.reads", "5")], "2m", "2m"),
     ] {
-        let problem = SamePageMerging.check(&settings(&texts), subject).unwrap_err();
+        let problem = check::<SamePageMerging>(&texts, subject).unwrap_err();
         assert!(problem.contains(word) && !problem.contains('\n'), "{problem}");
     }
 }

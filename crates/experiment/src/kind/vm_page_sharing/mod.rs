@@ -5,28 +5,37 @@
 //! them what can be saved; what becomes of large pages and TLB misses follows from the model.
 
 mod expected;
-mod study;
 #[cfg(test)]
 mod tests;
 
-use perforate_config::{BoundedSize, Changes, Count, Key, Share, keys};
-use perforate_os::ContentDistribution;
+use perforate_config::{BoundedSize, Changes, Count, Share};
+use perforate_os::{ContentDistribution, Hypervisor, Kernel, KernelConfig, OsError};
 use perforate_schemes::segment;
-use perforate_sim::Machine;
+use perforate_sim::{Composition, Machine, MemoryState, PhasedRun, SimError, System};
+use perforate_types::{
+    AccessKind, Chunk, Counters, ProgramEvent, SpaceId, TableOperation, Truth, Update, VirtualPage,
+};
 use perforate_workloads::ReadersOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::case_study::{CONTENTS, HEAP_BYTES};
+use super::case_study::{
+    CONTENTS, HEAP_BYTES, PAGE_BYTES, counter, counters, merge, named, unlimited_ksm,
+};
 use super::settings::{changed, wrong};
-use super::{Kind, Measurement, Settings, each};
-use study::{Figures, composition};
+use super::{Measurement, Settings, Study};
+use expected::saved_pages;
 
 /// Pages of 64M: segments are not made for less.
 const LEAST_PAGES: u64 = 64 << 20 >> 12;
+/// Guest memory besides the heap: tables, and what is left over. Whole large pages.
+const GUEST_EXTRA_MB: u64 = 64;
+/// Host memory besides that of both virtual machines, in MB: tables, and what is left over.
+const HOST_EXTRA_MB: u64 = 512;
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct SharingSettings {
+pub struct SharingSettings {
     /// Options of the workload readers, a single one; where nothing is said heap is 2580M, as in
     /// P §III.A, touch is yes, and reads and warmup are 1M.
     readers: Option<Changes<ReadersOptions>>,
@@ -53,54 +62,9 @@ impl Default for SharingSettings {
     }
 }
 
-/// The kind of this folder.
-pub struct VmPageSharing;
-
-impl Kind for VmPageSharing {
-    fn name(&self) -> &'static str {
-        "vm-page-sharing"
-    }
-
-    fn summary(&self) -> &'static str {
-        "two virtual machines on a host that merges equal pages: savings, large pages, walks"
-    }
-
-    fn subjects(&self) -> &'static str {
-        "schemes of the host"
-    }
-
-    fn settings(&self) -> Vec<Key> {
-        keys::<SharingSettings>()
-    }
-
-    fn check(&self, settings: &Settings, subject: &str) -> Result<(), String> {
-        Setup::read(settings)?.check_host(subject)
-    }
-
-    fn cost(&self, settings: &Settings) -> f64 {
-        // Two patterns, before and after, each with a warm-up; pages are written and scanned.
-        Setup::read(settings).map_or(0.0, |setup| {
-            setup.readers.reads.get() as f64 * 8.0 + setup.readers.pages() as f64 * 10.0
-        })
-    }
-
-    fn measure(
-        &self,
-        settings: &Settings,
-        subjects: &[String],
-        seed: u64,
-        progress: &mut dyn FnMut(f64),
-    ) -> Result<Vec<Measurement>, String> {
-        let setup = Setup::read(settings)?;
-        each(subjects, progress, |host, _| {
-            let figures = study::run(&setup, host, seed);
-            figures.map(|figures| named(&figures)).map_err(|error| format!("{host}: {error}"))
-        })
-    }
-}
-
-/// The settings, read: what all runs have in common.
-struct Setup {
+/// Savings, large pages and walks of two virtual machines on a host that merges equal pages. Subjects are
+/// schemes of the host.
+pub struct VmPageSharing {
     machine: Machine,
     /// Scheme of both guests.
     guest: String,
@@ -110,7 +74,10 @@ struct Setup {
     check: bool,
 }
 
-impl Setup {
+impl Study for VmPageSharing {
+    const NAME: &'static str = "vm-page-sharing";
+    type Settings = SharingSettings;
+
     fn read(settings: &Settings) -> Result<Self, String> {
         let own: SharingSettings = settings.read()?;
         let readers = ReadersOptions {
@@ -136,8 +103,8 @@ impl Setup {
 
     /// Shadow tables merge nothing of their own, so that such a host says nothing here; the second
     /// machine has no hardware, so that guests have ordinary page tables.
-    fn check_host(&self, host: &str) -> Result<(), String> {
-        let pair = composition(&self.guest, host).map_err(|error| error.to_string())?;
+    fn check(&self, host: &str) -> Result<(), String> {
+        let pair = self.pair(host).map_err(|error| error.to_string())?;
         if pair.host.is_some_and(|scheme| scheme.shadow_paging) {
             return Err(format!("{host:?} keeps shadow tables; take a host with nested paging"));
         }
@@ -148,9 +115,153 @@ impl Setup {
         }
         Ok(())
     }
+
+    fn cost(&self) -> f64 {
+        // Two patterns, before and after, each with a warm-up; pages are written and scanned.
+        self.readers.reads.get() as f64 * 8.0 + self.readers.pages() as f64 * 10.0
+    }
+
+    fn measure(&self, host: &str, seed: u64) -> Result<Measurement, String> {
+        self.run(host, seed).map_err(|error| error.to_string())
+    }
 }
 
-/// What pages hold, for heaps of so many pages in each machine.
+impl VmPageSharing {
+    /// The scheme of both guests over the host's.
+    fn pair(&self, host: &str) -> Result<Composition, SimError> {
+        Ok(Composition::find(&format!("{}+{host}", self.guest))?)
+    }
+
+    fn run(&self, host: &str, seed: u64) -> Result<Measurement, SimError> {
+        let mut run = self.start(host, seed)?;
+        let before = host_counters(run.simulation.system());
+        let [uniform_before, skewed_before] = self.walks_per_1000(&mut run)?;
+        merge_on_host(run.simulation.system_mut())?;
+        let after = host_counters(run.simulation.system());
+        let [uniform_after, skewed_after] = self.walks_per_1000(&mut run)?;
+        let change = |name: &str| counter(&after, name) - counter(&before, name);
+        let backed = host_kernel(run.simulation.system()).mapped_bytes() / PAGE_BYTES;
+        let pages = backed as f64;
+        let tables = change("page_table_bytes") / PAGE_BYTES as f64;
+        let saved = change("free_bytes") / PAGE_BYTES as f64 + tables;
+        let large = counter(&before, "large_pages");
+        // Where all memory is in segments, the scanner finds no page and counts nothing.
+        let split = after.get("ksm_large_pages_split").unwrap_or(0.0);
+        Ok(named([
+            ("backed_pages", pages),
+            ("frames_saved", saved),
+            ("table_frames_added", tables),
+            ("frames_saved_share", saved / pages),
+            ("frames_saved_net_share", (saved - tables) / pages),
+            // For pages outside segments.
+            ("frames_saved_expected_share", saved_pages(&self.contents, backed) / pages),
+            ("host_large_pages", large),
+            ("large_pages_split_share", split / large.max(1.0)),
+            ("large_pages_punched_share", change("perforated_pages") / large.max(1.0)),
+            ("uniform_before_walks_per_1000_reads", uniform_before),
+            ("uniform_after_walks_per_1000_reads", uniform_after),
+            ("skewed_before_walks_per_1000_reads", skewed_before),
+            ("skewed_after_walks_per_1000_reads", skewed_after),
+        ]))
+    }
+
+    /// Both machines with their heaps filled, before the first machine's program reads.
+    fn start(&self, host: &str, seed: u64) -> Result<PhasedRun, SimError> {
+        let guest_mb = ((self.readers.pages() * PAGE_BYTES) >> 20) + GUEST_EXTRA_MB;
+        let host_memory = MemoryState::of((2 * guest_mb + HOST_EXTRA_MB) << 20);
+        let memory =
+            MemoryState { host: Some(Box::new(host_memory)), ..MemoryState::of(guest_mb << 20) };
+        let pair = self.pair(host)?;
+        let place = (&self.machine, &memory);
+        let mut run =
+            PhasedRun::new(place, pair, &self.readers.workload(), seed, (false, self.check))?;
+        run.simulation.system_mut().change_host(|hypervisor| {
+            let kernel = hypervisor.kernel_mut();
+            kernel.set_content_distribution(ContentDistribution { seed, ..self.contents })?;
+            kernel.set_ksm(unlimited_ksm());
+            Ok(())
+        })?;
+        run.run_until("uniform-warm-up")?;
+        let config = KernelConfig::new(guest_mb << 20);
+        let maps = self.maps(seed)?;
+        run.simulation.system_mut().change_host(|hypervisor| {
+            let guest = Kernel::new(config, (pair.own.policy)(&memory.policy_options())?)?;
+            second_machine(hypervisor, guest, &maps)
+        })?;
+        Ok(run)
+    }
+
+    /// System calls of the program before it reads.
+    fn maps(&self, seed: u64) -> Result<Vec<ProgramEvent>, SimError> {
+        let mut source = self.readers.workload().source(seed, None);
+        let (mut maps, mut chunk) = (Vec::new(), Chunk::default());
+        while source.next_chunk(&mut chunk)? && chunk.phase_start("uniform-warm-up").is_none() {
+            maps.extend(chunk.events.drain(..).map(|(_, event)| event));
+        }
+        Ok(maps)
+    }
+
+    /// Walks per 1000 of the counted reads of the round that begins here: reads of any page evenly, and
+    /// skewed as 1/rank.
+    fn walks_per_1000(&self, run: &mut PhasedRun) -> Result<[f64; 2], SimError> {
+        let mut walks = [0.0; 2];
+        for (walks, pattern) in walks.iter_mut().zip(["uniform", "skewed"]) {
+            run.run_until(pattern)?;
+            run.simulation.reset_counts();
+            run.next_phase()?;
+            let count = counter(&counters(run.simulation.system()), "walks");
+            *walks = count / self.readers.reads.get() as f64 * 1000.0;
+        }
+        Ok(walks)
+    }
+}
+
+fn host_kernel(system: &System) -> &Kernel {
+    system.hypervisor().expect("the system is virtualized").kernel()
+}
+
+fn host_counters(system: &System) -> Counters {
+    let mut counters = Counters::default();
+    host_kernel(system).counters(&mut counters);
+    counters
+}
+
+fn merge_on_host(system: &mut System) -> Result<(), SimError> {
+    merge(|| system.change_host(|hypervisor| Ok(hypervisor.kernel_mut().ksm_pass())))
+}
+
+/// Another virtual machine, whose guest's kernel maps what its program asks for and touches what it
+/// got for it. No hardware translates for it here.
+fn second_machine(
+    hypervisor: &mut Hypervisor,
+    mut guest: Kernel,
+    maps: &[ProgramEvent],
+) -> Result<(), OsError> {
+    let space = hypervisor.add_machine(&guest.memory_slots())?;
+    maps.iter().try_for_each(|map| guest.event(map))?;
+    for update in guest.updates().drain(..) {
+        let (frame, pages) = match update {
+            Update::Truth(Truth::Map { run, frame, .. }) => (frame, run.pages),
+            Update::Table(TableOperation::AddNode { frame, .. }) => (frame, 1),
+            _ => continue,
+        };
+        let kernel = hypervisor.kernel_mut();
+        for number in frame.number()..frame.number() + pages {
+            touch(kernel, space, VirtualPage::new(number))?;
+        }
+    }
+    Ok(())
+}
+
+/// A write of the guest to a page of its memory that may not be backed yet.
+fn touch(kernel: &mut Kernel, space: SpaceId, page: VirtualPage) -> Result<(), OsError> {
+    if kernel.content(space, page).is_none() {
+        kernel.fault(space, page, AccessKind::Write)?;
+    }
+    Ok(())
+}
+
+/// Contents of the pages, for heaps of so many pages in each machine.
 fn contents(given: ContentDistribution, heap_pages: u64) -> Result<ContentDistribution, String> {
     let pages = (2 * heap_pages) as f64;
     let distinct = match given.duplicate {
@@ -160,27 +271,4 @@ fn contents(given: ContentDistribution, heap_pages: u64) -> Result<ContentDistri
     };
     let contents = ContentDistribution { distinct, ..given };
     contents.check().map(|()| contents).map_err(|error| wrong(error.under("contents")))
-}
-
-/// The figures by name.
-fn named(figures: &Figures) -> Measurement {
-    let of_large = |count: f64| count / figures.large.max(1.0);
-    [
-        ("backed_pages", figures.pages),
-        ("frames_saved", figures.saved),
-        ("table_frames_added", figures.tables),
-        ("frames_saved_share", figures.saved / figures.pages),
-        ("frames_saved_net_share", (figures.saved - figures.tables) / figures.pages),
-        // For pages outside segments.
-        ("frames_saved_expected_share", figures.closed / figures.pages),
-        ("host_large_pages", figures.large),
-        ("large_pages_split_share", of_large(figures.split)),
-        ("large_pages_punched_share", of_large(figures.punched)),
-        ("uniform_before_walks_per_1000_reads", figures.uniform[0]),
-        ("uniform_after_walks_per_1000_reads", figures.uniform[1]),
-        ("skewed_before_walks_per_1000_reads", figures.skewed[0]),
-        ("skewed_after_walks_per_1000_reads", figures.skewed[1]),
-    ]
-    .map(|(name, value)| (name.into(), value))
-    .into()
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use perforate_types::{SpaceId, VirtualPage};
 
 use super::*;
+use crate::kind::tests::{check, settings};
 
 /// Heaps of 80MB, 5000 reads, checked.
-fn setup(contents: &str) -> Setup {
+fn setup(contents: &str) -> VmPageSharing {
     let texts = [
         ("contents", contents),
         ("readers.heap", "80M"),
@@ -15,7 +16,7 @@ fn setup(contents: &str) -> Setup {
         ("readers.warmup", "5k"),
         ("check", "true"),
     ];
-    Setup::read(&settings(&texts)).unwrap()
+    VmPageSharing::read(&settings(&texts)).unwrap()
 }
 
 /// What is left of each content is one frame for every 256 pages of it, counted page by page.
@@ -23,7 +24,7 @@ fn setup(contents: &str) -> Setup {
 fn pages_of_both_machines_share_one_frame_for_each_content() {
     let setup = setup("zero=5%,duplicate=20%,distinct=3000");
     for host in ["4k", "thp", "perforated"] {
-        let mut run = study::start(&setup, host, 3).unwrap();
+        let mut run = setup.start(host, 3).unwrap();
         let kernel = run.simulation.system().hypervisor().unwrap().kernel();
         let mut counts: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
         for machine in 0..2u16 {
@@ -44,7 +45,7 @@ fn pages_of_both_machines_share_one_frame_for_each_content() {
             (counters.get("free_bytes").unwrap() + counters.get("page_table_bytes").unwrap()) as u64
         };
         let before = usage(run.simulation.system());
-        study::merge(run.simulation.system_mut()).unwrap();
+        merge_on_host(run.simulation.system_mut()).unwrap();
         assert_eq!((usage(run.simulation.system()) - before) / 4096, saved, "{host}");
     }
 }
@@ -54,23 +55,27 @@ fn pages_of_both_machines_share_one_frame_for_each_content() {
 fn savings_agree_with_the_closed_form_outside_segments() {
     let setup = setup("zero=5%,duplicate=20%,distinct=4000");
     for host in ["4k", "thp", "perforated"] {
-        let figures = study::run(&setup, host, 1).unwrap();
+        let figures = setup.run(host, 1).unwrap();
         // 43,000 pages, 15 % saved: the deviation is about 1 % of that.
-        assert!((figures.saved / figures.closed - 1.0).abs() < 0.05, "{host}: {figures:?}");
-        let (split, punched) = match host {
+        let (saved, closed) =
+            (figures["frames_saved_share"], figures["frames_saved_expected_share"]);
+        assert!((saved / closed - 1.0).abs() < 0.05, "{host}: {figures:?}");
+        let expected = match host {
             "4k" => (0.0, 0.0),
-            "thp" => (figures.large, 0.0),
-            _ => (0.0, figures.large),
+            "thp" => (1.0, 0.0),
+            _ => (0.0, 1.0),
         };
-        assert_eq!((figures.split, figures.punched), (split, punched), "{host}");
+        let (split, punched) =
+            (figures["large_pages_split_share"], figures["large_pages_punched_share"]);
+        assert_eq!((split, punched), expected, "{host}");
     }
-    let figures = study::run(&setup, "segment", 1).unwrap();
-    assert_eq!((figures.saved, figures.split, figures.punched), (0.0, 0.0, 0.0));
-    assert_eq!(figures.uniform[0], figures.uniform[1]);
-}
-
-fn settings(texts: &[(&str, &str)]) -> Settings {
-    Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
+    let figures = setup.run("segment", 1).unwrap();
+    for name in ["frames_saved", "large_pages_split_share", "large_pages_punched_share"] {
+        assert_eq!(figures[name], 0.0, "{name}");
+    }
+    let [before, after] =
+        ["before", "after"].map(|when| figures[&format!("uniform_{when}_walks_per_1000_reads")]);
+    assert_eq!(before, after);
 }
 
 #[test]
@@ -81,10 +86,9 @@ fn figures_have_names_and_do_not_depend_on_company() {
         ("readers.warmup", "1000"),
         ("contents", "zero=5%,duplicate=20%"),
     ];
-    let settings = settings(&texts);
+    let study = VmPageSharing::read(&settings(&texts)).unwrap();
     let hosts = ["thp".to_string(), "segment".to_string()];
-    let measure =
-        |hosts: &[String]| VmPageSharing.measure(&settings, hosts, 2, &mut |_| ()).unwrap();
+    let measure = |hosts: &[String]| study.measure_all(hosts, 2, &mut |_| ()).unwrap();
     let together = measure(&hosts);
     assert_eq!(together[0], measure(&hosts[..1])[0]);
     let [thp, segment] = &together[..] else { panic!("one for each host") };
@@ -102,7 +106,7 @@ fn figures_have_names_and_do_not_depend_on_company() {
 
 #[test]
 fn settings_are_checked() {
-    let check = |key, text, host| VmPageSharing.check(&settings(&[(key, text)]), host);
+    let check = |key, text, host| check::<VmPageSharing>(&[(key, text)], host);
     assert_eq!(check("readers.heap", "64M", "segment"), Ok(()));
     for (key, text, host, word) in [
         ("readers.heap", "32M", "thp", "64M or more"),

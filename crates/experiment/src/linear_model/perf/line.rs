@@ -1,6 +1,6 @@
 //! One line of `perf stat -x,`, and the events that count here.
 
-/// What an event counts, and the names it goes by; of several the first that was counted is taken.
+/// A figure and the names of its events, of which the first that was counted is taken.
 pub(super) struct Figure {
     pub(super) meaning: &'static str,
     pub(super) events: &'static [&'static str],

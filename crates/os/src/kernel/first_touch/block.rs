@@ -3,7 +3,7 @@
 
 use perforate_types::{HoleSet, Permissions, SpaceId};
 
-use super::{Backed, Backer, Context, Touch};
+use super::{Backed, Backer, Touch};
 use crate::kernel::claim::ClaimedBlock;
 use crate::kernel::{Core, FirstTouch, single_page};
 use crate::memory::complement;
@@ -29,14 +29,13 @@ pub(super) fn reserves(policy: &dyn Policy) -> bool {
 }
 
 impl Backer for Blocks {
-    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
-        let Context { core, compaction } = context;
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space: id, page, ref area } = touch;
         let number = touch.region();
         if !touch.orders(core)?.contains(Orders::LARGE) {
             return Ok(Backed::No);
         }
-        let claimed = compaction.claim_block(core, area.attributes.is_advised());
+        let claimed = core.claim_block(area.attributes.is_advised());
         let Some(ClaimedBlock { block, holes }) = claimed else { return Ok(Backed::No) };
         let permissions = touch.permissions();
         let large = Large { block, permissions };
@@ -77,7 +76,7 @@ pub(super) fn map(
         }
         _ => {
             assert!(holes.is_empty(), "a policy without 2MB pages with holes takes whole blocks");
-            space.map_large(number, large.block, large.permissions)?;
+            space.map_large(number, large)?;
             FirstTouch::Large
         }
     };

@@ -1,7 +1,7 @@
 //! Backs first touches with 1GB pages.
 
-use super::{Backed, Backer, Context, Touch};
-use crate::kernel::FirstTouch;
+use super::{Backed, Backer, Touch};
+use crate::kernel::{Core, FirstTouch};
 use crate::space::{self, Huge, Mechanism, gigabyte_of, pages_of_gigabyte, regions_of};
 use crate::{Orders, OsError};
 
@@ -10,19 +10,18 @@ use crate::{Orders, OsError};
 pub(super) struct HugePages;
 
 impl Backer for HugePages {
-    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let pages = pages_of_gigabyte(gigabyte_of(touch.page));
-        if context.core.is_any_fragmented(regions_of(&pages)) {
+        if core.is_any_fragmented(regions_of(&pages)) {
             return Ok(Backed::No);
         }
-        map(context, touch)
+        map(core, touch)
     }
 }
 
 /// Maps a 1GB page. Requires an area that spans the page, no present mapping, and contiguous
 /// memory.
-pub(super) fn map(context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
-    let core = &mut *context.core;
+pub(super) fn map(core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
     let &Touch { space: id, page, .. } = touch;
     if !touch.orders(core)?.contains(Orders::HUGE) {
         return Ok(Backed::No);

@@ -5,7 +5,7 @@
 use perforate_types::{Permissions, SpaceId};
 
 use super::block::{self, reserves};
-use super::{Backed, Backer, Context, Touch};
+use super::{Backed, Backer, Touch};
 use crate::kernel::{Core, single_page};
 use crate::memory::{Fragment, complement};
 use crate::space::Large;
@@ -50,8 +50,7 @@ impl InjectedFragments {
 }
 
 impl Backer for InjectedFragments {
-    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
-        let core = &mut *context.core;
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space: id, page, .. } = touch;
         let (number, permissions) = (touch.region(), touch.permissions());
         if !touch.orders(core)?.contains(Orders::LARGE) {

@@ -2,7 +2,7 @@
 
 use perforate_types::{Counter, Counters, HoleSet, PageSize, figures, registered};
 
-use super::{Backed, Backer, Context, Touch, block, huge};
+use super::{Backed, Backer, Touch, block, huge};
 use crate::kernel::Core;
 use crate::space::Large;
 use crate::{Orders, OsError, PageLayout};
@@ -23,10 +23,10 @@ struct Figures {
 
 figures! {
     static LAID_OUT: Figures, "Memory" {
-        /// Pages of 2MB and 1GB that the layout wants and that were mapped.
+        /// 2MB and 1GB pages that the layout of page sizes requests and that were mapped.
         layout_pages, Count, Listed: |it| it.pages;
-        /// First touches of memory that the layout wants larger pages for than 4KB, and had none:
-        /// no contiguous memory was free, or the mapping does not span the page.
+        /// First touches for which the layout of page sizes requests a 2MB or 1GB page that was not
+        /// mapped, because no contiguous memory was free or the mapping does not span the page.
         layout_missing, Count, Listed: |it| it.missing;
     }
 }
@@ -43,11 +43,11 @@ impl LaidOutPages {
 }
 
 impl Backer for LaidOutPages {
-    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let backed = match self.layout.size_at(touch.page) {
             PageSize::Size4K => return Ok(Backed::No),
-            PageSize::Size2M => map_large(context, touch)?,
-            PageSize::Size1G => huge::map(context, touch)?,
+            PageSize::Size2M => map_large(core, touch)?,
+            PageSize::Size1G => huge::map(core, touch)?,
         };
         match backed {
             Backed::Yes => self.figures.pages += 1,
@@ -61,8 +61,7 @@ impl Backer for LaidOutPages {
     }
 }
 
-fn map_large(context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
-    let core = &mut *context.core;
+fn map_large(core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
     let number = touch.region();
     if !touch.orders(core)?.contains(Orders::LARGE) {
         return Ok(Backed::No);

@@ -14,23 +14,54 @@
 //! - The scanner does not pause after a failed allocation, but fruitless searches for blocks are
 //!   deferred like those of faults.
 
-mod config;
 mod perform;
 mod plan;
 mod region;
 
-use perforate_types::{
-    Counter, CounterUnit, Counters, Prominence, SpaceId, figures, registered, spaced,
-};
+use perforate_config::Count;
+use perforate_types::{Counter, Counters, SpaceId, figures, registered};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::first_touch::Context;
 use super::{Core, SpaceRegion, migration, patching, swap};
 use crate::Promotion;
 use crate::memory::FRAME_BYTES;
 use crate::space::REGION_PAGES;
-pub use config::KhugepagedConfig;
 use plan::{Plan, Search};
 use region::Refusal;
+
+/// Linux's maximum for the three limits: one page less than a region has.
+const MOST_PAGES: u64 = 511;
+
+/// Knobs of the scanner, with Linux's names and defaults
+/// (`/sys/kernel/mm/transparent_hugepage/khugepaged`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct KhugepagedConfig {
+    /// Pages scanned by one pass (Linux: before each sleep), rounded up to whole regions of 512.
+    pub pages_to_scan: Count<1>,
+    /// Pages of a region that may be absent; they become zero pages, that is, bloat.
+    pub max_ptes_none: Count<0, MOST_PAGES>,
+    /// Pages of a region that may be swapped out; they are read back.
+    pub max_ptes_swap: Count<0, MOST_PAGES>,
+    /// Pages of a region whose frame others may map as well; they are copied.
+    pub max_ptes_shared: Count<0, MOST_PAGES>,
+    /// Compact a block for a region if necessary (Linux: `khugepaged/defrag`); page faults have an
+    /// option of their own ([`crate::Defrag`]).
+    pub defrag: bool,
+}
+
+impl Default for KhugepagedConfig {
+    fn default() -> Self {
+        Self {
+            pages_to_scan: Count::new(4096),
+            max_ptes_none: Count::new(511),
+            max_ptes_swap: Count::new(64),
+            max_ptes_shared: Count::new(256),
+            defrag: true,
+        }
+    }
+}
 
 /// Result of one pass of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +91,7 @@ struct Counts {
     frames_zeroed: u64,
     holes: u64,
     /// Number of regions not promoted, indexed by [`Refusal`].
-    refused: [u64; Refusal::ALL.len()],
+    refused: [u64; Refusal::Memory as usize + 1],
     /// Number of holes patched.
     patched: u64,
 }
@@ -68,7 +99,8 @@ struct Counts {
 /// State of the promotion scanner.
 #[derive(Default)]
 pub(super) struct Khugepaged {
-    config: KhugepagedConfig,
+    /// Parameters of the scanner.
+    pub(super) config: KhugepagedConfig,
     /// Region at which the next pass continues.
     cursor: SpaceRegion,
     /// The search for blocks that can be emptied.
@@ -79,25 +111,15 @@ pub(super) struct Khugepaged {
 }
 
 impl Khugepaged {
-    /// A scanner at the start of memory.
-    pub(super) fn new(config: KhugepagedConfig) -> Self {
-        Self { config, ..Self::default() }
-    }
-
-    /// Sets the parameters of background promotion.
-    pub(super) fn set(&mut self, config: KhugepagedConfig) {
-        self.config = config;
-    }
-
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all
     /// address spaces. A region for which memory is short stays as it is.
-    pub(super) fn pass(&mut self, context: &mut Context<'_>) -> KhugepagedPass {
-        context.core.note_peak();
-        migration::refresh_owners(context.core);
+    pub(super) fn pass(&mut self, core: &mut Core) -> KhugepagedPass {
+        core.note_peak();
+        migration::refresh_owners(core);
         let Counts { collapsed, perforated, .. } = self.counts;
         let mut pass = KhugepagedPass::default();
         while pass.pages_scanned < self.config.pages_to_scan.get() {
-            let Some((id, number)) = self.next_candidate(context.core) else {
+            let Some((id, number)) = self.next_candidate(core) else {
                 self.counts.full_scans += 1;
                 self.cursor = SpaceRegion::default();
                 pass.ended_full_scan = true;
@@ -105,19 +127,19 @@ impl Khugepaged {
             };
             self.cursor = (id, number + 1);
             pass.pages_scanned += REGION_PAGES;
-            if has_holes(context.core, id, number) {
-                self.counts.patched += self.patch_cheap_holes(context.core, id, number);
-            } else if let Err(refusal) = self.consider(context, id, number) {
+            if has_holes(core, id, number) {
+                self.counts.patched += self.patch_cheap_holes(core, id, number);
+            } else if let Err(refusal) = self.consider(core, id, number) {
                 self.counts.refused[refusal as usize] += 1;
             }
             // One region is one operation: its shootdowns are sent together.
-            context.core.ledger.send();
+            core.ledger.send();
         }
         let counts = &mut self.counts;
         counts.scanned += pass.pages_scanned;
         pass.regions_collapsed = counts.collapsed - collapsed;
         pass.regions_perforated = counts.perforated - perforated;
-        context.core.ledger.scanned(pass.pages_scanned);
+        core.ledger.scanned(pass.pages_scanned);
         pass
     }
 
@@ -151,24 +173,18 @@ impl Khugepaged {
     }
 
     /// Promotes one region if parameters, memory and policy allow it.
-    fn consider(
-        &mut self,
-        context: &mut Context<'_>,
-        id: SpaceId,
-        number: u64,
-    ) -> Result<(), Refusal> {
-        let core = &mut *context.core;
+    fn consider(&mut self, core: &mut Core, id: SpaceId, number: u64) -> Result<(), Refusal> {
         let mut census = region::census(core, id, number).expect("the scanner found it");
         self.check_limits(core, number, &census)?;
         if !census.swapped.is_empty() {
             swap::read_region_in(core, id, number).map_err(|_| Refusal::Memory)?;
             census = region::census(core, id, number).expect("it is still mapped by 4KB pages");
         }
-        let plan = self.plan(context, &census)?;
-        if !perform::carry_out(context, (id, number), &census, &plan) {
+        let plan = self.plan(core, &census)?;
+        if !perform::carry_out(core, (id, number), &census, &plan) {
             return Err(Refusal::Memory);
         }
-        self.note_promotion(context.core, &plan);
+        self.note_promotion(core, &plan);
         Ok(())
     }
 
@@ -193,56 +209,76 @@ impl Khugepaged {
             return;
         }
         out.record(KHUGEPAGED, counts);
-        for refusal in Refusal::ALL {
-            out.set(refusal.counter(), counts.refused[refusal as usize]);
-        }
     }
 }
 
 figures! {
     static KHUGEPAGED: Counts, "Background promotion" {
-        /// Pages background promotion looked at since the start.
+        /// 4KB pages that khugepaged scanned since the start.
         khugepaged_pages_scanned, Count, Listed: |it| it.scanned;
-        /// Times it came to the end of all address spaces.
+        /// Times that khugepaged reached the end of all address spaces.
         khugepaged_full_scans, Count, Listed: |it| it.full_scans;
-        /// 2MB pages without holes that it made.
+        /// 2MB pages without holes that khugepaged made.
         khugepaged_pages_made_whole, Count, Listed,
             part("khugepaged_pages_made", "whole", "page-2m"): |it| it.collapsed;
-        /// Perforated pages that it made.
+        /// Perforated pages that khugepaged made.
         khugepaged_pages_made_perforated, Count, Listed,
             part("khugepaged_pages_made", "perforated", "perforated"): |it| it.perforated;
-        /// Pages made by copying all into a whole block.
+        /// 2MB pages that khugepaged made by copying all 4KB pages into a free block.
         khugepaged_promoted_by_collapse, Count, Listed:
             |it| it.promoted[Promotion::Collapse as usize];
-        /// Pages made by copying around what others have in a block.
+        /// 2MB pages that khugepaged made by copying 4KB pages into a block that others partly
+        /// occupy, with holes around their frames.
         khugepaged_promoted_around_others, Count, Listed:
             |it| it.promoted[Promotion::PunchAround as usize];
-        /// Pages left in place, with holes.
+        /// 2MB pages with holes that khugepaged made without moving the 4KB pages that are in
+        /// place.
         khugepaged_promoted_in_place, Count, Listed:
             |it| it.promoted[Promotion::PunchInPlace as usize];
-        /// Frames copied for that.
+        /// Frames that khugepaged copied to make 2MB pages.
         khugepaged_frames_copied, Count, Listed: |it| it.frames_copied;
-        /// Memory cleared for that.
+        /// Memory that khugepaged cleared to make 2MB pages.
         khugepaged_zeroed_bytes, Bytes, Listed: |it| it.frames_zeroed * FRAME_BYTES;
-        /// Holes of the pages made.
+        /// Holes in the 2MB pages that khugepaged made.
         khugepaged_holes_left, Count, Listed: |it| it.holes;
-        /// Holes of perforated pages that it patched.
+        /// Holes of perforated pages that khugepaged removed by moving the sub-page into place.
         khugepaged_holes_patched, Count, Listed: |it| it.patched;
+        /// Regions that khugepaged did not promote because more pages are absent than
+        /// `max_ptes_none` allows.
+        khugepaged_refused_absent, Count, Listed:
+            |it| it.refused[Refusal::Absent as usize];
+        /// Regions that khugepaged did not promote because more pages are swapped out than
+        /// `max_ptes_swap` allows.
+        khugepaged_refused_swapped, Count, Listed:
+            |it| it.refused[Refusal::Swapped as usize];
+        /// Regions that khugepaged did not promote because more pages are shared than
+        /// `max_ptes_shared` allows.
+        khugepaged_refused_shared, Count, Listed:
+            |it| it.refused[Refusal::Shared as usize];
+        /// Regions that khugepaged did not promote because a page and its area differ in
+        /// permissions other than writing.
+        khugepaged_refused_permissions, Count, Listed:
+            |it| it.refused[Refusal::Permissions as usize];
+        /// Regions that khugepaged did not promote because injected fragmentation covers them.
+        khugepaged_refused_injected, Count, Listed:
+            |it| it.refused[Refusal::Injected as usize];
+        /// Regions that khugepaged did not promote because no block was available in a way that the
+        /// policy accepts.
+        khugepaged_refused_no_block, Count, Listed:
+            |it| it.refused[Refusal::NoBlock as usize];
+        /// Regions that khugepaged did not promote because the policy accepted none of the possible
+        /// ways.
+        khugepaged_refused_by_policy, Count, Listed:
+            |it| it.refused[Refusal::Policy as usize];
+        /// Regions that khugepaged did not promote because memory ran out during the work.
+        khugepaged_refused_memory, Count, Listed:
+            |it| it.refused[Refusal::Memory as usize];
     }
 }
 
 /// Counters of background promotion, which results have if a pass was made.
 pub(super) fn counters() -> Vec<Counter> {
-    let refused = |refusal: Refusal| Counter {
-        id: refusal.counter().into(),
-        label: spaced(refusal.counter()).into(),
-        unit: CounterUnit::Count,
-        group: "Background promotion",
-        meaning: format!("Regions left alone: {}.", refusal.reason()).into(),
-        prominence: Prominence::Listed,
-        part: None,
-    };
-    [registered(KHUGEPAGED), Refusal::ALL.map(refused).into()].concat()
+    registered(KHUGEPAGED)
 }
 
 fn has_holes(core: &Core, id: SpaceId, number: u64) -> bool {

@@ -2,7 +2,6 @@
 
 use perforate_types::{Frame, HoleSet};
 
-use super::super::first_touch::Context;
 use super::super::{Core, SpaceRegion};
 use super::plan::{Plan, Source};
 use super::region::{Census, census as census_of};
@@ -11,14 +10,8 @@ use crate::space::{Departure, Entries, Large, page_at, pages_of};
 
 /// Promotes the region as planned. If memory runs out, returns false; everything stays as it was,
 /// except for frames that compaction has moved already.
-pub(super) fn carry_out(
-    context: &mut Context<'_>,
-    place: SpaceRegion,
-    census: &Census,
-    plan: &Plan,
-) -> bool {
-    let Some((block, taken)) = take_block(context, plan) else { return false };
-    let core = &mut *context.core;
+pub(super) fn carry_out(core: &mut Core, place: SpaceRegion, census: &Census, plan: &Plan) -> bool {
+    let Some((block, taken)) = take_block(core, plan) else { return false };
     let replaced = replace(core, place, census, block, &plan.price.holes);
     let Some(entries) = replaced else {
         core.memory.free_frames_of(block, &taken);
@@ -29,15 +22,14 @@ pub(super) fn carry_out(
 }
 
 /// Takes the block of the plan; returns the block and the frames that were taken.
-fn take_block(context: &mut Context<'_>, plan: &Plan) -> Option<(Frame, HoleSet)> {
-    let Context { core, compaction } = context;
+fn take_block(core: &mut Core, plan: &Plan) -> Option<(Frame, HoleSet)> {
     match plan.source {
         Source::Free => Some((core.memory.allocate_block()?, HoleSet::FULL)),
         Source::Used(block, contents) => {
-            if !compaction.evacuate(core, block, &contents) {
+            if !core.evacuate(block, &contents) {
                 return None;
             }
-            compaction.note_block_taken(&contents.fixed);
+            core.note_block_taken(&contents.fixed);
             Some((block, complement(&contents.fixed)))
         }
         Source::Own(block, free) => {

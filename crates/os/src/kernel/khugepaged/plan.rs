@@ -6,7 +6,6 @@ use perforate_types::{Frame, HoleSet, PageSize};
 
 use super::super::Core;
 use super::super::deferral::Deferral;
-use super::super::first_touch::Context;
 use super::Khugepaged;
 use super::region::{Census, Refusal};
 use crate::memory::{BLOCK_ORDER, BlockContents, complement};
@@ -40,70 +39,64 @@ pub(super) struct Search {
 
 impl Khugepaged {
     /// Finds the possible promotions and lets the policy choose one.
-    pub(super) fn plan(
-        &mut self,
-        context: &mut Context<'_>,
-        census: &Census,
-    ) -> Result<Plan, Refusal> {
-        let promotions = context.core.policy.promotions();
+    pub(super) fn plan(&mut self, core: &mut Core, census: &Census) -> Result<Plan, Refusal> {
+        let promotions = core.policy.promotions();
         // If a whole block is available, a search for a block with holes is not worth its cost.
-        let is_whole =
-            promotions.contains(&Promotion::Collapse) && context.core.memory.has_free_block();
+        let is_whole = promotions.contains(&Promotion::Collapse) && core.memory.has_free_block();
         let plans: Vec<Plan> = promotions
             .iter()
             .filter_map(|promotion| match promotion {
-                Promotion::Collapse => self.plan_collapse(context, census),
+                Promotion::Collapse => self.plan_collapse(core, census),
                 Promotion::PunchAround if is_whole => None,
-                Promotion::PunchAround => self.plan_around(context, census),
-                Promotion::PunchInPlace => plan_in_place(context.core, census),
+                Promotion::PunchAround => self.plan_around(core, census),
+                Promotion::PunchInPlace => plan_in_place(core, census),
             })
             .collect();
         if plans.is_empty() {
             return Err(Refusal::NoBlock);
         }
         let plan = |promotion| plans.iter().find(|plan| plan.promotion == promotion);
-        let price = |promotion| plan(promotion).map(|plan| plan.price);
+        let mut prices = [None; 3];
+        plans.iter().for_each(|plan| prices[plan.promotion as usize] = Some(plan.price));
         let choices = PromotionChoices {
             pages_absent: census.absent().count() as u64,
             pages_shared: census.shared.count() as u64,
-            collapse: price(Promotion::Collapse),
-            punch_around: price(Promotion::PunchAround),
-            punch_in_place: price(Promotion::PunchInPlace),
+            prices,
         };
-        context.core.policy.promote(&choices).and_then(plan).copied().ok_or(Refusal::Policy)
+        core.policy.promote(&choices).and_then(plan).copied().ok_or(Refusal::Policy)
     }
 
-    fn plan_collapse(&mut self, context: &mut Context<'_>, census: &Census) -> Option<Plan> {
-        let source = if context.core.memory.has_free_block() {
+    fn plan_collapse(&mut self, core: &mut Core, census: &Census) -> Option<Plan> {
+        let source = if core.memory.has_free_block() {
             Source::Free
         } else if self.config.defrag {
-            self.find_block(context, Promotion::Collapse)?
+            self.find_block(core, Promotion::Collapse)?
         } else {
             return None;
         };
         Some(copying(Promotion::Collapse, source, census))
     }
 
-    fn plan_around(&mut self, context: &mut Context<'_>, census: &Census) -> Option<Plan> {
+    fn plan_around(&mut self, core: &mut Core, census: &Census) -> Option<Plan> {
         let one_hole = [0].into_iter().collect();
-        if !context.core.accepts(&one_hole) {
+        if !core.accepts(&one_hole) {
             return None;
         }
-        let source = self.find_block(context, Promotion::PunchAround)?;
+        let source = self.find_block(core, Promotion::PunchAround)?;
         Some(copying(Promotion::PunchAround, source, census))
     }
 
     /// The first block from the end of the last search on that suits the promotion.
-    fn find_block(&mut self, context: &mut Context<'_>, promotion: Promotion) -> Option<Source> {
+    fn find_block(&mut self, core: &mut Core, promotion: Promotion) -> Option<Source> {
         if !self.search(promotion).deferral.is_due() {
             return None;
         }
-        let (first, blocks) = (self.search(promotion).next_block, context.core.memory.blocks());
+        let (first, blocks) = (self.search(promotion).next_block, core.memory.blocks());
         for step in 0..blocks {
             let number = (first + step) % blocks;
             let block = Frame::new(number << BLOCK_ORDER);
-            context.compaction.counts.blocks_scanned += 1;
-            if let Some(contents) = self.usable(context, block, promotion) {
+            core.compaction.counts.blocks_scanned += 1;
+            if let Some(contents) = self.usable(core, block, promotion) {
                 // The next search begins after this block, so that other blocks are tried first if
                 // it cannot be taken.
                 let next_block = (number + 1) % blocks;
@@ -126,29 +119,26 @@ impl Khugepaged {
     /// migrated.
     fn usable(
         &mut self,
-        context: &mut Context<'_>,
+        core: &mut Core,
         block: Frame,
         promotion: Promotion,
     ) -> Option<BlockContents> {
         let needs_empty = promotion == Promotion::Collapse;
-        let usable = context.core.memory.at_most_usable(block);
+        let usable = core.memory.at_most_usable(block);
         if usable == 0 || (needs_empty && usable < HoleSet::SUBPAGES as u64) {
             return None;
         }
-        context.compaction.note_frames_scanned(context.core);
-        let mut contents = context.core.memory.contents(block);
+        core.note_frames_scanned();
+        let mut contents = core.memory.contents(block);
         if !self.config.defrag {
             contents.fixed = contents.fixed.union(&contents.movable);
             contents.movable = HoleSet::EMPTY;
         }
         let holes = &contents.fixed;
-        let suits = if needs_empty {
-            holes.is_empty()
-        } else {
-            !holes.is_empty() && context.core.accepts(holes)
-        };
+        let suits =
+            if needs_empty { holes.is_empty() } else { !holes.is_empty() && core.accepts(holes) };
         let needed = (contents.movable.count() + contents.free.count()) as u64;
-        (suits && needed <= context.core.memory.small_free_frames()).then_some(contents)
+        (suits && needed <= core.memory.small_free_frames()).then_some(contents)
     }
 }
 

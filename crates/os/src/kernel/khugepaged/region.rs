@@ -29,48 +29,6 @@ pub(super) enum Refusal {
     Memory,
 }
 
-impl Refusal {
-    /// All reasons, in the order of their numbers.
-    pub(super) const ALL: [Self; 8] = [
-        Self::Absent,
-        Self::Swapped,
-        Self::Shared,
-        Self::Permissions,
-        Self::Injected,
-        Self::NoBlock,
-        Self::Policy,
-        Self::Memory,
-    ];
-
-    /// Name of the counter of this reason.
-    pub(super) const fn counter(self) -> &'static str {
-        match self {
-            Self::Absent => "khugepaged_refused_absent",
-            Self::Swapped => "khugepaged_refused_swapped",
-            Self::Shared => "khugepaged_refused_shared",
-            Self::Permissions => "khugepaged_refused_permissions",
-            Self::Injected => "khugepaged_refused_injected",
-            Self::NoBlock => "khugepaged_refused_no_block",
-            Self::Policy => "khugepaged_refused_by_policy",
-            Self::Memory => "khugepaged_refused_memory",
-        }
-    }
-
-    /// Text of the reason in the description of its counter.
-    pub(super) const fn reason(self) -> &'static str {
-        match self {
-            Self::Absent => "more pages are absent than max_ptes_none",
-            Self::Swapped => "more pages are swapped out than max_ptes_swap",
-            Self::Shared => "more pages are shared than max_ptes_shared",
-            Self::Permissions => "a page allows other accesses than its area, writes apart",
-            Self::Injected => "injected fragmentation covers them",
-            Self::NoBlock => "no block was to be had in a way that the policy wants",
-            Self::Policy => "the policy wanted none of the ways there were",
-            Self::Memory => "memory was short half-way",
-        }
-    }
-}
-
 /// Contents of a region that 4KB pages map.
 pub(super) struct Census {
     /// Permissions of the region's area.

@@ -43,29 +43,29 @@ struct State {
 
 figures! {
     static KSM: State, "Memory" {
-        /// Pages same-page merging looked at since the start.
+        /// Pages that same-page merging (KSM) scanned since the start.
         ksm_pages_scanned, "scanned to merge", Count, Table: |it| it.counts.scanned;
-        /// Memory that merging saves, at most.
+        /// Peak of memory that same-page merging saves.
         ksm_saved_bytes, "saved by merging, peak", Bytes, Table: |it| it.sharing * FRAME_BYTES;
-        /// Times the scanner came to the end.
+        /// Scans of all address spaces that same-page merging completed.
         ksm_full_scans, Count, Listed: |it| it.counts.full_scans;
-        /// Pages mapped to a merged frame instead of their own.
+        /// Pages that same-page merging mapped to a merged frame instead of a private one.
         ksm_pages_merged, Count, Listed: |it| it.counts.merged;
-        /// Merged frames in use, at most.
+        /// Peak number of merged frames in use.
         ksm_pages_shared, Count, Listed: |it| it.shared;
-        /// Further pages that map them, at most.
+        /// Peak number of pages that map merged frames, without the first page of each frame.
         ksm_pages_sharing, Count, Listed: |it| it.sharing;
-        /// Merged pages that a write took out again.
+        /// Merged pages that got a private frame again because of a write.
         ksm_unmerged_by_writes, Count, Listed: |it| it.counts.written;
-        /// Looks at a page that was new or had changed since the last one.
+        /// Scans for merging of a page that was new or had changed since its last scan.
         ksm_pages_changing, Count, Listed: |it| it.counts.changing;
-        /// Merges for which memory was short.
+        /// Merges of pages that failed for lack of memory.
         ksm_merges_failed, Count, Listed: |it| it.counts.failed;
-        /// Ordinary 2MB pages split into 4KB pages to merge parts of them.
+        /// 2MB pages that were split into 4KB pages in order to merge some of them.
         ksm_large_pages_split, Count, Listed: |it| it.counts.split;
-        /// Ordinary 2MB pages that got their first hole.
+        /// 2MB pages that became perforated pages in order to merge some of their 4KB pages.
         ksm_large_pages_perforated, Count, Listed: |it| it.counts.perforated;
-        /// Sub-pages punched out as holes.
+        /// Sub-pages of 2MB pages that became holes in order to be merged.
         ksm_subpages_punched, Count, Listed: |it| it.counts.punched;
     }
 }

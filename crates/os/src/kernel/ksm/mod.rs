@@ -16,21 +16,39 @@
 //! - 1GB pages are skipped (as hugetlbfs pages are in Linux).
 //! - Zero pages are merged like all others (`use_zero_pages` = 0).
 
-mod config;
 mod counts;
 mod merge;
 
 use std::collections::{BTreeMap, HashMap};
 
+use perforate_config::Count;
 use perforate_types::Frame;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::{Core, SpacePage, demotion};
 use crate::OsError;
 use crate::space::{Present, pages_of, region_of};
-pub use config::KsmConfig;
 use counts::Counts;
 pub(super) use counts::counters;
 use merge::maps_merged;
+
+/// Knobs of the scanner; the defaults are Linux's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct KsmConfig {
+    /// Pages scanned by one pass (Linux: before each sleep).
+    pub pages_to_scan: Count<1>,
+    /// Pages that may map one merged frame; the next ones get another. At least 2: fewer share
+    /// nothing. A fork makes more of them, as it takes no notice of merging.
+    pub max_page_sharing: Count<2>,
+}
+
+impl Default for KsmConfig {
+    fn default() -> Self {
+        Self { pages_to_scan: Count::new(100), max_page_sharing: Count::new(256) }
+    }
+}
 
 /// Result of one pass of the scanner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +71,8 @@ struct Node {
 /// State of the merging scanner.
 #[derive(Default)]
 pub(super) struct Ksm {
-    config: KsmConfig,
+    /// Parameters of the scanner.
+    pub(super) config: KsmConfig,
     /// Page at which the next pass continues.
     cursor: SpacePage,
     /// Merged frames by content. Frames that accept another sharer come last.
@@ -68,16 +87,6 @@ pub(super) struct Ksm {
 }
 
 impl Ksm {
-    /// A scanner at the start of memory.
-    pub(super) fn new(config: KsmConfig) -> Self {
-        Self { config, ..Self::default() }
-    }
-
-    /// Sets the parameters of same-page merging.
-    pub(super) fn set(&mut self, config: KsmConfig) {
-        self.config = config;
-    }
-
     /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all address
     /// spaces. If memory for a table node is short, a page stays unmerged.
     pub(super) fn pass(&mut self, core: &mut Core) -> KsmPass {

@@ -4,7 +4,7 @@
 use perforate_types::{Frame, HoleSet, Permissions, SpaceId};
 
 use super::{Elsewhere, elsewhere, frame_elsewhere, others_map_any};
-use crate::kernel::first_touch::{Backed, Backer, Context, Touch};
+use crate::kernel::first_touch::{Backed, Backer, Touch};
 use crate::kernel::{Core, FirstTouch, contents, single_page};
 use crate::memory::complement;
 use crate::space::{
@@ -18,9 +18,9 @@ use crate::{Orders, OsError};
 pub(in crate::kernel) struct SharedMemory;
 
 impl Backer for SharedMemory {
-    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space, page, area } = touch;
-        let is_joined = area.attributes.is_shared() && join(context.core, space, page, area)?;
+        let is_joined = area.attributes.is_shared() && join(core, space, page, area)?;
         Ok(if is_joined { Backed::Yes } else { Backed::No })
     }
 }
@@ -165,7 +165,7 @@ impl SpaceMut<'_> {
     ) -> Result<(), OsError> {
         let &SharedBlock { block, holes, ref moved } = shared;
         if holes.is_empty() {
-            self.map_large(number, block, permissions)?;
+            self.map_large(number, Large { block, permissions })?;
             self.ledger.join(FirstTouch::Large);
         } else {
             let pages = self.holes.expect("every address space makes the same pages");

@@ -15,12 +15,11 @@ use std::ops::Range;
 
 use perforate_types::{Frame, HoleSet, SpaceId, VirtualPage};
 
-use super::Core;
+use super::{Core, Kernel};
 use crate::memory::complement;
 use crate::space::{AddressSpace, Area, SharedObject, page_at, region_of, subpages_of};
 
 pub(super) use join::{SharedMemory, join_hole};
-pub(super) use share::share_region;
 
 /// Place of a page of a shared mapping in the object that it maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,10 +59,13 @@ impl SharedObjects {
     }
 }
 
-/// The object of a page of shared memory, and the page's place in the object.
-pub(super) fn place(core: &Core, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
-    let object = object_at(core, space, page.number())?;
-    Some(SharedPlace { object: object.id, page: object.page_at(page.number()) })
+impl Kernel {
+    /// The shared object of a page, and the page's place in the object; `None` for private memory
+    /// and outside all areas.
+    pub fn shared_place(&self, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
+        let object = object_at(&self.core, space, page.number())?;
+        Some(SharedPlace { object: object.id, page: object.page_at(page.number()) })
+    }
 }
 
 fn object_at(core: &Core, space: SpaceId, page: u64) -> Option<SharedObject> {

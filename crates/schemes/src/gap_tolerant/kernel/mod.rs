@@ -17,9 +17,7 @@ mod superpage;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use perforate_os::mechanism::{
-    Backed, Backer, Context, Core, FirstTouch, FreeIndex, REGION_PAGES, Touch,
-};
+use perforate_os::mechanism::{Backed, Backer, Core, FirstTouch, FreeIndex, REGION_PAGES, Touch};
 use perforate_os::{Kernel, OsError};
 use perforate_types::{Counters, GapTolerance, HoleSet, Permissions, SpaceId, figures};
 
@@ -64,40 +62,41 @@ pub fn availability_vectors(kernel: &Kernel) -> &[u64] {
 impl Superpages {
     /// Draws injected fragmentation for as much memory as superpages were tried for. Superpages
     /// thus have the same choice as 2MB pages, which have one block per region.
-    fn draw_slices(&mut self, context: &mut Context<'_>, id: SpaceId, pages: &Range<u64>) {
-        if !context.is_fragmented() {
+    fn draw_slices(&mut self, core: &mut Core, id: SpaceId, pages: &Range<u64>) {
+        if core.config.fragmentation.is_none() {
             return;
         }
         if self.tried.insert((id, pages.start)) {
             self.wanted_pages += pages.end - pages.start;
         }
         loop {
-            let Some(slices) = context.memory().free_index::<Granularities>() else { return };
+            let Some(slices) = core.memory.free_index::<Granularities>() else { return };
             let frames = slices.next_to_draw();
             if slices.drawn_frames() >= self.wanted_pages || frames.is_empty() {
                 return;
             }
             let block_frames = HoleSet::SUBPAGES as u64;
-            context.inject_fragmentation(frames.start / block_frames..frames.end / block_frames);
-            let slices: Option<&mut Granularities> = context.memory().free_index_mut();
+            core.inject_fragmentation(frames.start / block_frames..frames.end / block_frames);
+            let slices: Option<&mut Granularities> = core.memory.free_index_mut();
             slices.expect("found above").note_drawn(&frames);
         }
     }
 
     fn map_all(
         &mut self,
-        context: &mut Context<'_>,
+        core: &mut Core,
         mode: GapTolerance,
-        (id, first): (SpaceId, u64),
+        id: SpaceId,
+        first: u64,
         places: &[Selected],
         permissions: Permissions,
     ) -> Result<(), OsError> {
         for (index, &place) in places.iter().enumerate() {
-            let space = &mut context.space_mut(id)?;
+            let space = &mut core.space_mut(id)?;
             let page = first + index as u64 * mode.entry_pages();
             let superpage = Superpage { place, permissions, mode };
             if let Err(error) = map_superpage(space, page, superpage) {
-                places[index..].iter().for_each(|&place| free(context, mode, place));
+                places[index..].iter().for_each(|&place| free(core, mode, place));
                 return Err(error);
             }
             self.made += 1;
@@ -108,27 +107,26 @@ impl Superpages {
 
 impl Backer for Superpages {
     /// Maps the piece around the page with superpages, if area, policy and memory allow.
-    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space: id, page, ref area } = touch;
         let attributes = &area.attributes;
-        let Some(mode) = context.space(id)?.tables().gap_tolerance else {
+        let Some(mode) = core.space(id)?.tables().gap_tolerance else {
             return Ok(Backed::No);
         };
-        if attributes.is_shared() || !context.wants_large(attributes) {
+        if attributes.is_shared() || !core.wants_large(attributes) {
             return Ok(Backed::No);
         }
         let size = mode.entry_pages().max(REGION_PAGES);
         let pages = page & !(size - 1)..(page & !(size - 1)) + size;
-        if !area.spans(&pages) || !context.space(id)?.is_clear(&pages) {
+        if !area.spans(&pages) || !core.space(id)?.is_clear(&pages) {
             return Ok(Backed::No);
         }
-        self.draw_slices(context, id, &pages);
-        let Some(places) = allocate_all(context, mode, size / mode.entry_pages()) else {
+        self.draw_slices(core, id, &pages);
+        let Some(places) = allocate_all(core, mode, size / mode.entry_pages()) else {
             self.failed += 1;
             return Ok(Backed::No);
         };
-        let place = (id, pages.start);
-        match self.map_all(context, mode, place, &places, touch.permissions()) {
+        match self.map_all(core, mode, id, pages.start, &places, touch.permissions()) {
             // The superpages left no frames for table nodes; 4KB pages leave some.
             Err(OsError::OutOfMemory { .. }) => {
                 self.failed += 1;
@@ -136,7 +134,7 @@ impl Backer for Superpages {
             }
             mapped => mapped?,
         }
-        let space = &mut context.space_mut(id)?;
+        let space = &mut core.space_mut(id)?;
         space.bring_in(FirstTouch::Superpage { pages: size });
         Ok(Backed::Yes)
     }
@@ -148,7 +146,7 @@ impl Backer for Superpages {
     /// Writes the counters of superpages. They describe the present state, except for superpages
     /// made and failed attempts.
     fn counters(&self, core: &Core, out: &mut Counters) {
-        let slices = core.memory().free_index::<Granularities>();
+        let slices = core.memory.free_index::<Granularities>();
         let state = State {
             pages: core.usage().wide_pages,
             made: self.made,
@@ -180,38 +178,34 @@ const BLOCK_ORDERS: [u32; 3] = [3, 4, 5];
 
 figures! {
     pub(in crate::gap_tolerant) static SUPERPAGES: State, "Gap-tolerant superpages" {
-        /// Memory in superpages, at most.
+        /// Peak of memory in gap-tolerant superpages.
         superpage_bytes, Bytes, Listed: |it| it.pages << 12;
-        /// Superpages made since the start.
+        /// Gap-tolerant superpages made since the start.
         superpages_made, Count, Listed: |it| it.made;
-        /// First touches for which there was no memory in the right places.
+        /// First touches that got no superpage, because memory in the right places was not free.
         superpage_failures, Count, Listed: |it| it.failed;
-        /// Superpages that moved since one of their frames failed.
+        /// Superpages that were moved because one of their frames failed.
         superpages_relocated, Count, Listed: |it| it.relocated;
-        /// Living processes with B-blocks of 32KB.
+        /// Peak number of processes with B-blocks of 32KB.
         processes_with_32kb_blocks, Count, Listed: |it| it.processes[0];
-        /// Living processes with B-blocks of 64KB.
+        /// Peak number of processes with B-blocks of 64KB.
         processes_with_64kb_blocks, Count, Listed: |it| it.processes[1];
-        /// Living processes with B-blocks of 128KB.
+        /// Peak number of processes with B-blocks of 128KB.
         processes_with_128kb_blocks, Count, Listed: |it| it.processes[2];
-        /// Slices of memory with enough free B-blocks for a superpage, at most; of the largest B-blocks
-        /// where there are several sizes.
+        /// Peak number of slices of memory with enough free B-blocks for a superpage. If processes
+        /// differ in the size of B-blocks, the largest size is meant.
         slices_allocatable, Count, Listed: |it| it.slices_allocatable;
     }
 }
 
 /// Allocates frames for `count` entries. After a failure, frees the frames and returns `None`.
-fn allocate_all(
-    context: &mut Context<'_>,
-    mode: GapTolerance,
-    count: u64,
-) -> Option<Vec<Selected>> {
+fn allocate_all(core: &mut Core, mode: GapTolerance, count: u64) -> Option<Vec<Selected>> {
     let mut places = Vec::new();
     for _ in 0..count {
-        match granularities::allocate(context.memory(), mode) {
+        match granularities::allocate(&mut core.memory, mode) {
             Some(place) => places.push(place),
             None => {
-                places.iter().for_each(|&place| free(context, mode, place));
+                places.iter().for_each(|&place| free(core, mode, place));
                 return None;
             }
         }
@@ -219,8 +213,8 @@ fn allocate_all(
     Some(places)
 }
 
-fn free(context: &mut Context<'_>, mode: GapTolerance, place: Selected) {
+fn free(core: &mut Core, mode: GapTolerance, place: Selected) {
     for block in place.blocks(mode) {
-        context.memory().free(block, mode.block_order());
+        core.memory.free(block, mode.block_order());
     }
 }

@@ -124,18 +124,55 @@ impl Mechanism for Superpages {
     }
 
     fn unmap(&self, space: &mut SpaceMut<'_>, first: u64) -> Box<dyn Extent> {
-        space.tell_unmapped(first, space.extent(first).pages());
+        space.report_unmapped(first, space.extent(first).pages());
         let superpage = take_superpage(space, first);
         space.prune(first);
         Box::new(superpage)
     }
 
     fn protect(&self, space: &mut SpaceMut<'_>, first: u64, permissions: Permissions) {
-        protect_superpage(space, first, permissions);
+        let page = first;
+        let superpage: &mut Superpage = space.extent_mut(page).expect("a superpage");
+        if superpage.permissions == permissions {
+            return;
+        }
+        superpage.permissions = permissions;
+        let (mode, pages) = (superpage.mode, superpage.pages());
+        space.report_protected(page, pages, permissions);
+        space.work().pages_protected += 1;
+        let (id, page) = (space.id(), VirtualPage::new(page));
+        space.format(SuperpageOperation::Protect { space: id, page, mode, permissions });
+        space.shootdown(Shootdown::Superpage { space: id, page, mode });
     }
 
+    /// Demotes the superpages in the regions of the entry to 4KB pages in place.
     fn break_up(&self, space: &mut SpaceMut<'_>, first: u64) -> Result<(), OsError> {
-        demote_superpages(space, first)
+        let page = first;
+        let regions = regions_of(&(page..page + space.extent(page).pages()));
+        let mut nodes = Vec::new();
+        for _ in regions.clone() {
+            match space.allocate_table() {
+                Ok(node) => nodes.push(node),
+                Err(error) => {
+                    nodes.iter().for_each(|&node| space.free_table(node));
+                    return Err(error);
+                }
+            }
+        }
+        let mut pages = Vec::new();
+        for page in space.wide_within(&(first_of(regions.start)..first_of(regions.end))) {
+            let superpage = take_superpage(space, page);
+            space.work().superpages_demoted += 1;
+            let frames = superpage.frames();
+            pages.extend(
+                (page..).zip(frames).map(|(page, frame)| (page, frame, superpage.permissions)),
+            );
+        }
+        for (number, node) in regions.zip(nodes) {
+            let of_region = pages.iter().filter(|(page, ..)| region_of(*page) == number);
+            space.open_region(number, node, of_region.copied());
+        }
+        Ok(())
     }
 
     fn protect_part(
@@ -148,13 +185,13 @@ impl Mechanism for Superpages {
         let extent = space.extent(first);
         let permissions = allowed(attributes, extent.is_shared(space.memory));
         if covers(pages, &(first..first + extent.pages())) {
-            protect_superpage(space, first, permissions);
+            self.protect(space, first, permissions);
             return Ok(Part::Done);
         }
         if extent.permissions() == permissions {
             return Ok(Part::Done);
         }
-        demote_superpages(space, first).map(|()| Part::BrokenUp)
+        self.break_up(space, first).map(|()| Part::BrokenUp)
     }
 
     fn moves_as_one(&self, space: &AddressSpace, first: u64, target: u64) -> bool {
@@ -170,7 +207,7 @@ impl Mechanism for Superpages {
         }
         let Some(mode) = space.tables().gap_tolerance else { return false };
         let Some(place) = granularities::allocate(space.memory, mode) else { return false };
-        space.tell_unmapped(first, space.extent(first).pages());
+        space.report_unmapped(first, space.extent(first).pages());
         let old = take_superpage(space, first);
         let moved = map_superpage(space, first, Superpage { place, ..old });
         moved.expect("the directory is there");
@@ -188,7 +225,7 @@ pub(super) fn map_superpage(
 ) -> Result<(), OsError> {
     space.insert_extent(page, Box::new(superpage))?;
     let Superpage { place: Selected { slice, second, selection }, permissions, mode } = superpage;
-    tell_superpage_mapped(space, page, superpage);
+    report_superpage_mapped(space, page, superpage);
     space.work().pages_mapped += 1;
     space.format(SuperpageOperation::Map {
         space: space.id(),
@@ -203,7 +240,7 @@ pub(super) fn map_superpage(
 }
 
 /// Reports the pages of a superpage entry as mapped; contiguous B-blocks form one run.
-fn tell_superpage_mapped(space: &mut SpaceMut<'_>, page: u64, superpage: Superpage) {
+fn report_superpage_mapped(space: &mut SpaceMut<'_>, page: u64, superpage: Superpage) {
     let Superpage { place, permissions, mode } = superpage;
     let block_frames = mode.block_frames();
     let mut blocks = place.blocks(mode).peekable();
@@ -213,52 +250,9 @@ fn tell_superpage_mapped(space: &mut SpaceMut<'_>, page: u64, superpage: Superpa
         while blocks.next_if_eq(&first.add(pages)).is_some() {
             pages += block_frames;
         }
-        space.tell_mapped((first_page, pages), first, permissions);
+        space.report_mapped(first_page, pages, first, permissions);
         first_page += pages;
     }
-}
-
-/// Changes the permissions of the superpage entry at `page`.
-fn protect_superpage(space: &mut SpaceMut<'_>, page: u64, permissions: Permissions) {
-    let superpage: &mut Superpage = space.extent_mut(page).expect("a superpage");
-    if superpage.permissions == permissions {
-        return;
-    }
-    superpage.permissions = permissions;
-    let (mode, pages) = (superpage.mode, superpage.pages());
-    space.tell_protected((page, pages), permissions);
-    space.work().pages_protected += 1;
-    let (id, page) = (space.id(), VirtualPage::new(page));
-    space.format(SuperpageOperation::Protect { space: id, page, mode, permissions });
-    space.shootdown(Shootdown::Superpage { space: id, page, mode });
-}
-
-/// Demotes the superpages in the regions of the entry at `page` to 4KB pages in place.
-fn demote_superpages(space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
-    let regions = regions_of(&(page..page + space.extent(page).pages()));
-    let mut nodes = Vec::new();
-    for _ in regions.clone() {
-        match space.allocate_table() {
-            Ok(node) => nodes.push(node),
-            Err(error) => {
-                nodes.iter().for_each(|&node| space.free_table(node));
-                return Err(error);
-            }
-        }
-    }
-    let mut pages = Vec::new();
-    for page in space.wide_within(&(first_of(regions.start)..first_of(regions.end))) {
-        let superpage = take_superpage(space, page);
-        space.work().superpages_demoted += 1;
-        let frames = superpage.frames();
-        pages
-            .extend((page..).zip(frames).map(|(page, frame)| (page, frame, superpage.permissions)));
-    }
-    for (number, node) in regions.zip(nodes) {
-        let of_region = pages.iter().filter(|(page, ..)| region_of(*page) == number);
-        space.open_region(number, node, of_region.copied());
-    }
-    Ok(())
 }
 
 /// Clears the entry but keeps the nodes above it. The caller decides about its pages.

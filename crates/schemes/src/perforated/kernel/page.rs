@@ -7,7 +7,7 @@ use perforate_os::mechanism::{
 };
 use perforate_types::{Frame, HoleSet, PageTableEntry, Permissions, VirtualPage};
 
-use super::mechanism::PerforatedPages;
+use super::PerforatedPages;
 
 /// A 2MB page with holes. Every sub-page that is not a hole holds a reference to its frame of the
 /// block. Every allocated hole holds one to its own frame.

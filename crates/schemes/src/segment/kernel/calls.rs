@@ -19,21 +19,16 @@ pub trait DirectSegments {
 
     /// Creates a segment over the largest writable private anonymous area, in the background. Pages
     /// mapped in the area are copied into the run, and other users of the run's frames are
-    /// migrated. The conditions are the policy's, or [`SegmentRule::default`].
+    /// migrated. `rule` replaces the policy's conditions, which are [`SegmentRule::default`] if it has
+    /// none.
     ///
     /// # Errors
     /// If there is a segment already, no area is large enough, no contiguous memory is available or
     /// can be made available, or memory for tables runs out.
-    fn create_segment(&mut self, space: SpaceId) -> Result<SegmentState, OsError>;
-
-    /// Like [`Self::create_segment`], with `rule` instead of the policy's conditions.
-    ///
-    /// # Errors
-    /// See [`Self::create_segment`].
-    fn create_segment_with(
+    fn create_segment(
         &mut self,
         space: SpaceId,
-        rule: SegmentRule,
+        rule: Option<SegmentRule>,
     ) -> Result<SegmentState, OsError>;
 
     /// Sets the registers of a segment again, and escapes its escaped pages again.
@@ -72,19 +67,14 @@ impl DirectSegments for Kernel {
         make::frames_wanted(self.space(space).ok()?, rule)
     }
 
-    fn create_segment(&mut self, space: SpaceId) -> Result<SegmentState, OsError> {
-        self.with_backer(without_rule, |segments, context| {
-            segments.create_largest(context, space, segments.background_rule())
-        })
-    }
-
-    fn create_segment_with(
+    fn create_segment(
         &mut self,
         space: SpaceId,
-        rule: SegmentRule,
+        rule: Option<SegmentRule>,
     ) -> Result<SegmentState, OsError> {
-        self.with_backer(without_rule, |segments, context| {
-            segments.create_largest(context, space, rule)
+        self.with_backer(without_rule, |segments, core| {
+            let rule = rule.unwrap_or(segments.background_rule());
+            segments.create_largest(core, space, rule)
         })
     }
 

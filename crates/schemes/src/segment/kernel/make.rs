@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use perforate_os::OsError;
-use perforate_os::mechanism::{
-    ALL_PAGES, AddressSpace, Area, Context, FirstTouch, Touch, regions_of,
-};
+use perforate_os::mechanism::{ALL_PAGES, AddressSpace, Area, Core, FirstTouch, Touch, regions_of};
 use perforate_types::{Frame, HoleSet, PageSize, SpaceId};
 
 use super::record::{self, Segment, segment_of};
@@ -19,22 +17,22 @@ impl Segments {
     /// Creates a segment over the largest suitable area, in the background.
     pub(super) fn create_largest(
         &mut self,
-        context: &mut Context<'_>,
+        core: &mut Core,
         id: SpaceId,
         rule: SegmentRule,
     ) -> Result<SegmentState, OsError> {
-        let space = context.space(id)?;
+        let space = core.space(id)?;
         if space.overlay().is_some() {
             return Err(SegmentError::Second { space: id }.into());
         }
         let largest = largest_area(space, &rule);
         let least_bytes = rule.min_bytes;
         let (area, pages) = largest.ok_or(SegmentError::NoArea { space: id, least_bytes })?;
-        context.clear_new_frames();
-        let made = self.make(context, id, &area, pages, rule);
+        core.clear_new_frames();
+        let made = self.make(core, id, &area, pages, rule);
         self.failed += u64::from(made.is_err());
         made?;
-        segment_of(context.space(id)?)
+        segment_of(core.space(id)?)
             .map(SegmentState::from)
             .ok_or(SegmentError::None { space: id }.into())
     }
@@ -44,14 +42,10 @@ impl Segments {
     ///
     /// # Errors
     /// If prescribed bounds are only partly inside this area.
-    pub(super) fn begin(
-        &mut self,
-        context: &mut Context<'_>,
-        touch: &Touch,
-    ) -> Result<bool, OsError> {
+    pub(super) fn begin(&mut self, core: &mut Core, touch: &Touch) -> Result<bool, OsError> {
         let Some(rule) = self.rule else { return Ok(false) };
         let &Touch { space: id, ref area, .. } = touch;
-        if context.space(id)?.overlay().is_some() {
+        if core.space(id)?.overlay().is_some() {
             return Ok(false);
         }
         lies_inside(area, &rule)?;
@@ -59,10 +53,10 @@ impl Segments {
         if !self.back_off.is_due() {
             return Ok(false);
         }
-        let releases = context.releases();
+        let releases = core.memory.zones().releases();
         let wanted = Some(MissingRun { space: id, pages: pages.clone(), releases });
         let is_missing = !rule.compacts && self.missing == wanted;
-        let made = !is_missing && self.make(context, id, area, pages, rule).is_ok();
+        let made = !is_missing && self.make(core, id, area, pages, rule).is_ok();
         match made {
             true => self.back_off.reset(),
             false => self.back_off.failed(),
@@ -76,19 +70,19 @@ impl Segments {
     /// so that 2MB entries can map them in place.
     fn make(
         &mut self,
-        context: &mut Context<'_>,
+        core: &mut Core,
         id: SpaceId,
         area: &Area,
         pages: Range<u64>,
         rule: SegmentRule,
     ) -> Result<(), OsError> {
-        let frames = context.take_run(&pages, rule.faulty_pages, rule.compacts)?;
+        let frames = core.take_run_for(&pages, rule.faulty_pages, rule.compacts)?;
         let page_at = |faulty: Frame| pages.start + (faulty.number() - frames.start);
-        let faulty = context.faulty_frames(&frames);
+        let faulty = core.memory.retired_within(&frames);
         let escaped: BTreeSet<u64> = faulty.into_iter().map(page_at).collect();
-        let space = &mut context.space_mut(id)?;
+        let space = &mut core.space_mut(id)?;
         if let Err(error) = space.prepare_run(&pages, &escaped) {
-            context.give_back_run(frames);
+            core.give_back_run(frames);
             return Err(error);
         }
         let (moved, swapped) = space.vacate_for_run(&pages, &escaped);

@@ -16,7 +16,7 @@ mod record;
 use std::ops::Range;
 
 use perforate_os::OsError;
-use perforate_os::mechanism::{Backed, Backer, Context, Core, Deferral, Touch};
+use perforate_os::mechanism::{Backed, Backer, Core, Deferral, Touch};
 use perforate_types::{Counters, Frame, PageSize, Permissions, SpaceId, VirtualPage, figures};
 
 use super::SegmentRule;
@@ -93,9 +93,9 @@ impl Segments {
 }
 
 impl Backer for Segments {
-    fn back(&mut self, context: &mut Context<'_>, touch: &Touch) -> Result<Backed, OsError> {
-        let is_made = self.begin(context, touch)?;
-        let is_inside = is_made && context.space(touch.space)?.is_kept(touch.page);
+    fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
+        let is_made = self.begin(core, touch)?;
+        let is_inside = is_made && core.space(touch.space)?.is_kept(touch.page);
         Ok(if is_inside { Backed::Yes } else { Backed::No })
     }
 
@@ -132,19 +132,20 @@ pub(in crate::segment) struct State {
 
 figures! {
     pub(in crate::segment) static SEGMENTS: State, "Direct segments" {
-        /// Segments whose registers are set, at most.
+        /// Peak number of direct segments whose registers are set.
         segments_active, Count, Listed: |it| it.active;
-        /// 4KB pages in segments, at most.
+        /// Peak number of 4KB pages in direct segments, without escaped pages.
         segment_pages, Count, Listed: |it| it.pages;
-        /// Pages that escaped their segment, at most.
+        /// Peak number of pages that escape their direct segment, so that page tables translate
+        /// them.
         segment_escaped_pages, Count, Listed: |it| it.escaped;
-        /// Pages of segments that a table entry maps as well, at most.
+        /// Peak number of pages in direct segments that a page-table entry maps as well.
         segment_pages_paged, Count, Listed: |it| it.paged;
-        /// Memory of segments that no page of the program uses any more, at most.
+        /// Peak of memory in direct segments that no page of the program uses any more.
         segment_idle_bytes, Bytes, Listed: |it| it.idle * PageSize::Size4K.bytes();
-        /// Segments made since the start.
+        /// Direct segments made since the start.
         segments_made, Count, Listed: |it| it.made;
-        /// First touches for which there was no contiguous memory.
+        /// First touches that got no direct segment, because no contiguous memory was free.
         segment_failures, Count, Listed: |it| it.failed;
     }
 }

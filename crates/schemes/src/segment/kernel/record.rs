@@ -119,7 +119,7 @@ pub(super) fn activate(space: &mut SpaceMut<'_>) {
     let Some(segment) = inactive.cloned() else { return };
     for held in held_ranges(space) {
         let (pages, frame) = (held.end - held.start, segment.run_frame(held.start));
-        space.tell_mapped((held.start, pages), frame, segment.permissions);
+        space.report_mapped(held.start, pages, frame, segment.permissions);
     }
     segment_mut(space).is_active = true;
     space.work().segments_switched += 1;
@@ -145,7 +145,7 @@ pub(super) fn deactivate(space: &mut SpaceMut<'_>) {
         return;
     }
     for held in held_ranges(space) {
-        space.tell_unmapped(held.start, held.end - held.start);
+        space.report_unmapped(held.start, held.end - held.start);
     }
     segment_mut(space).is_active = false;
     space.work().segments_switched += 1;
@@ -208,7 +208,7 @@ pub(super) fn region_in_place(space: &mut SpaceMut<'_>, number: u64) -> Result<(
     if segment.is_active {
         space.write_large(number, Large { block, permissions })?;
     } else {
-        space.map_large(number, block, permissions)?;
+        space.map_large(number, Large { block, permissions })?;
     }
     segment_mut(space).paged += HoleSet::SUBPAGES as u64;
     Ok(())
@@ -302,7 +302,7 @@ fn note_escape(space: &mut SpaceMut<'_>, page: u64, is_paged: bool) -> Frame {
     segment.paged -= u64::from(is_paged);
     let (frame, is_active) = (segment.run_frame(page), segment.is_active);
     if is_active && !is_paged {
-        space.tell_unmapped(page, 1);
+        space.report_unmapped(page, 1);
     }
     if is_active {
         space.work().pages_escaped += 1;

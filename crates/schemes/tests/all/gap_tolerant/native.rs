@@ -27,7 +27,8 @@ fn reads(mmu: &mut Mmu, index: u64) -> usize {
 
 fn count(mmu: &Mmu, name: &str) -> f64 {
     let mut out = Counters::default();
-    mmu.record(1000, &mut out);
+    mmu.counters().record(1000, &mut out);
+    mmu.record_sideband(&mut out);
     out.get(name).unwrap()
 }
 

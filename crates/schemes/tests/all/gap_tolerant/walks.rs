@@ -79,7 +79,8 @@ fn reads_of_a_cold_walk() {
         assert_eq!(outcome.reads.len() as u64, 4 + padding);
         assert_eq!(mmu.counters().padding_references, padding);
         let mut figures = Counters::default();
-        mmu.record(1, &mut figures);
+        mmu.counters().record(1, &mut figures);
+        mmu.record_sideband(&mut figures);
         assert_eq!(figures.get("gap_tolerant_translations"), Some(1.0));
         assert_eq!(figures.get("walk_cache_gap_tolerant_hits"), Some(0.0));
         assert_eq!(figures.get("padding_references"), Some(padding as f64));

@@ -207,7 +207,8 @@ fn the_unit_has_figures_of_its_own() {
     }
     let figures = |mmu: &Mmu| {
         let mut counters = Counters::default();
-        mmu.record(1000, &mut counters);
+        mmu.counters().record(1000, &mut counters);
+        mmu.record_sideband(&mut counters);
         perforate_schemes::complete(&mut counters);
         ["range_translations", "range_fills", "segment_translations", "l2_tlb_misses"]
             .map(|name| counters.get(name).unwrap())
@@ -237,7 +238,8 @@ fn a_page_in_the_units_of_both_is_counted_for_neither_alone() {
     apply(&mut mmu, set);
     let counted = |mmu: &Mmu| {
         let mut counters = Counters::default();
-        mmu.record(1000, &mut counters);
+        mmu.counters().record(1000, &mut counters);
+        mmu.record_sideband(&mut counters);
         ["both_segments", "guest_segment_only", "host_segment_only"]
             .map(|part| counters.get(&format!("misses_in_{part}")).unwrap())
     };

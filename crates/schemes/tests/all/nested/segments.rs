@@ -101,7 +101,8 @@ fn checks_per_walk_are_those_of_walks() {
     assert_eq!((counters.l2_misses, counters.walks), (5, 1));
     assert_eq!((counters.segment_checks, counters.segment_checks_in_walks), (5, 1));
     let mut figures = perforate_types::Counters::default();
-    mmu.record(1000, &mut figures);
+    mmu.counters().record(1000, &mut figures);
+    mmu.record_sideband(&mut figures);
     assert_eq!(figures.get("segment_checks_per_walk"), Some(1.0));
 }
 

@@ -1,5 +1,5 @@
-//! Comparison of page tables with the oracles: for mapped pages, and for the pages beside each run of
-//! mapped pages.
+//! Comparison of page tables with the oracles, for mapped pages, and for the pages before and after
+//! each run of mapped pages.
 
 use std::ops::Range;
 
@@ -16,17 +16,18 @@ use super::{ARENA, REGIONS, Random};
 /// Number of pages compared after an event, in addition to the ends of their runs.
 const SAMPLES: usize = 16;
 
-/// Frame, and bits of `allow` without dirty bits.
+/// Frame of a page, and its permissions as bits of `allow` without dirty bits; `None` if the page
+/// is not mapped.
 type Translation = Option<(Frame, u8)>;
 
-/// One dimension: its oracle, its kernel, and its page tables.
+/// Operating system of the program or the host: its oracle, its kernel, and its page tables.
 struct Side<'a> {
     oracle: &'a Oracle,
     kernel: &'a Kernel,
     /// Pages that may be mapped.
     pages: Range<u64>,
     look_at: Box<dyn Fn(SpaceId, VirtualPage) -> Translation + 'a>,
-    /// Translation that the tables should have for a mapping of the oracle.
+    /// Returns the translation that the tables should have for a mapping of the oracle.
     expected: Box<dyn Fn(SpaceId, Mapping) -> Translation + 'a>,
     /// True if the tables may lack an entry until its first use.
     may_lack: Box<dyn Fn(SpaceId, VirtualPage) -> bool + 'a>,
@@ -81,12 +82,12 @@ impl Side<'_> {
     }
 }
 
-/// Compares all pages of both dimensions with the oracles.
+/// Compares the tables of program and host with the oracles for all pages.
 pub fn check_all_tables(system: &System) {
     sides(system).iter().for_each(Side::check_all);
 }
 
-/// Compares some random pages of both dimensions with the oracles.
+/// Compares the tables of program and host with the oracles for some random pages.
 pub fn check_some_tables(system: &System, seed: u64) {
     sides(system).iter().for_each(|side| side.check_some(&mut Random(seed)));
 }
@@ -142,8 +143,8 @@ fn sides(system: &System) -> Vec<Side<'_>> {
     vec![host, both]
 }
 
-/// Translation that the hypervisor reads in guest and host tables. An existing shadow entry must lead
-/// to the same frame and must not allow more.
+/// Returns the translation that the hypervisor reads in guest and host tables. Asserts that an
+/// existing shadow entry leads to the same frame and does not allow more.
 fn through_shadow(
     shadow: &Shadow,
     dimension: &dyn Dimension,

@@ -1,5 +1,6 @@
-//! Defects planted between operating systems and hardware, to prove that the oracle sees them: in
-//! updates to the memory-management unit, and ([`super::tampered`]) in answers of its dimensions.
+//! Defects planted between operating systems and hardware, to prove that the oracle detects them.
+//! They change updates to the memory-management unit, or ([`super::tampered`]) answers of page
+//! tables.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -18,33 +19,33 @@ use super::tampered::Tampered;
 /// A planted defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// A punch or patch leaves the cached bitmap entry alive.
+    /// Making or removing a hole does not invalidate the cached bitmap entry.
     SkipBitmapInvalidation,
-    /// A hole is translated in place, as if there were no shadow entry.
+    /// A hole is translated to its place in the 2MB frame block, as if there were no shadow entry.
     IgnoreShadow,
-    /// The filter bit of the neighbouring 256KB region is used.
+    /// The hardware uses the filter bit of the neighbouring 256KB region.
     WrongFilterBit,
-    /// The shootdown of a page that is still perforated is lost, so its cached filter stays.
+    /// The shootdown of a page that is still perforated is dropped, so its cached filter stays.
     KeepStaleFilter,
     /// The shootdown of a 4KB page reaches the second-level TLB only.
     SkipL1Invalidation,
     /// The host's bitmap is empty.
     ForgetHostBitmap,
-    /// A shootdown of the host's leaves combined entries alive.
+    /// A shootdown by the host does not invalidate combined entries (gVA→hPA).
     KeepCombinedEntries,
-    /// No page gets into an escape filter.
+    /// No page is added to an escape filter.
     IgnoreEscapeFilter,
-    /// Paging omits pages inside a segment that the escape filter reports as escaped.
+    /// Page tables lack pages inside a segment that the escape filter reports as escaped.
     DropPagingInSegment,
     /// A coalesced entry includes pages with other permissions.
     IgnoreRunPermissions,
-    /// A coalesced entry includes one page more than the run.
+    /// A coalesced entry includes one page more than the run has.
     LengthenRuns,
     /// A coalesced entry is filled with an earlier run of its window.
     KeepStaleRun,
     /// Mappings removed by guest or host stay in the shadow tables.
     KeepShadowEntries,
-    /// The hypervisor with shadow tables does not see sub-pages that its guest punches.
+    /// The hypervisor with shadow tables does not see sub-pages that its guest turns into holes.
     UnfollowedPunch,
     /// The hypervisor with shadow tables does not see pages that escape the guest's segment.
     UnfollowedEscape,
@@ -56,9 +57,9 @@ pub enum Defect {
     WrongPrefixSum,
     /// The second superpage of a pair is looked up in the slice of the first.
     IgnoreOffsetB,
-    /// A frame of a mechanism's own table keeps its first content.
+    /// A frame of a mechanism's table, such as a range table, keeps its first content.
     KeepStaleOwnTable,
-    /// Shootdowns reach other cores three shootdowns late.
+    /// Shootdowns reach other cores with a delay of three shootdowns.
     LateShootdown,
 }
 
@@ -134,13 +135,13 @@ pub const PLANTED: &[(Defect, &[&str])] = &[
     ),
 ];
 
-/// Connections with a planted defect.
+/// Wiring with a planted defect.
 pub struct Defective {
     defect: Defect,
     segments: HashMap<(Side, SpaceId), Range<u64>>,
-    /// Pages that were never mapped by paging.
+    /// Pages whose mapping in page tables was omitted.
     dropped: HashSet<(Side, SpaceId, VirtualPage)>,
-    /// Frames of mechanisms' own tables that were written.
+    /// Frames of mechanisms' tables, such as range tables, that were written.
     written: HashSet<(Side, Frame)>,
     /// Shootdowns not yet delivered to other cores.
     late: VecDeque<Update>,
@@ -152,8 +153,8 @@ impl Defective {
         Box::new(Self { defect, segments, dropped, written, late: VecDeque::new() })
     }
 
-    /// True if an operation is lost: a mapping inside a segment, or a later operation on a page whose
-    /// mapping was lost.
+    /// True if the defect drops an operation: a mapping inside a segment, or a later operation on a
+    /// page whose mapping was dropped.
     fn loses(&mut self, side: Side, operation: &dyn FormatOperation) -> bool {
         match operation.downcast_ref() {
             Some(&SegmentOperation::Set { space, page, pages, .. }) => {
@@ -180,8 +181,8 @@ impl Defective {
         }
     }
 
-    /// Applies the defect to an operation on tables or registers; returns true if the operation is
-    /// lost.
+    /// Applies the defect to an operation on tables or registers. Returns true if the operation is
+    /// dropped.
     fn tampers(&mut self, side: Side, operation: &dyn FormatOperation, mmu: &mut Mmu) -> bool {
         match self.defect {
             Defect::IgnoreEscapeFilter => {
@@ -258,7 +259,8 @@ impl Wiring for Defective {
     }
 }
 
-/// Applies the remaining part of a shootdown if the defect affects it; returns true if so.
+/// Applies what the defect leaves of a shootdown. Returns false if the defect does not affect the
+/// shootdown.
 fn loses_part(defect: Defect, side: Side, shootdown: Shootdown, mmu: &mut Mmu) -> bool {
     match (defect, side, shootdown) {
         (Defect::SkipBitmapInvalidation, Side::Own, Shootdown::Bitmap { .. }) => true,
@@ -292,7 +294,8 @@ fn is_perforated(mmu: &Mmu, space: SpaceId, page: VirtualPage) -> bool {
     pages.iter().any(|found| found.space == space && covers(found.page))
 }
 
-/// Keeps removed mappings until something else is mapped at the page.
+/// Returns true for an operation to drop, which is the removal of a shadow entry. The entry is
+/// removed when something else is mapped at its page.
 fn keeps_shadow_entry(operation: &dyn FormatOperation, mmu: &mut Mmu) -> bool {
     match operation.downcast_ref() {
         Some(TableOperation::Unmap { .. }) => true,

@@ -1,5 +1,4 @@
-//! Common parts of storms: random events of programs and their operating system, and the set-up of
-//! storms.
+//! Set-up and random events of storms, which are long runs of random events with checks after each.
 
 mod agreement;
 mod defects;
@@ -10,7 +9,7 @@ mod tampered;
 mod virtualized;
 mod watched;
 
-use perforate_config::{Count, Given, read};
+use perforate_config::{Count, OptionTexts, read};
 use perforate_mmu::{BitmapUpdates, L2Part, ShadowReads, TlbConfig, TlbGeometry, Ways, allow};
 use perforate_os::{
     HoleContent, Kernel, KhugepagedConfig, KsmConfig, LaidOut, OsError, PageLayout,
@@ -63,11 +62,11 @@ const DEFRAG_MODES: [&str; 5] = ["always", "defer", "defer+madvise", "madvise", 
 
 /// Resolves options to a memory.
 pub fn memory_of(options: &[(&str, &str)]) -> MemoryState {
-    let given: Given = options.iter().copied().collect();
+    let given: OptionTexts = options.iter().copied().collect();
     MemoryOptions::read(given).unwrap().resolve(&MemorySnapshot::load).unwrap()
 }
 
-/// Random numbers by splitmix64.
+/// Pseudo-random numbers (SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -88,13 +87,15 @@ impl Random {
     }
 }
 
-/// A storm. The seed decides the kinds of events and their frequencies.
+/// A storm: a long run of random events and accesses. The seed determines the kinds of events and
+/// their frequencies.
 pub struct Storm {
     pub random: Random,
     pub system: System,
     processes: Vec<ProcessId>,
     next_process: u16,
-    /// Sub-pages used within a region; few, so that events and accesses meet.
+    /// Sub-pages used within a 2MB region. There are few, so that events and accesses affect the
+    /// same pages.
     subpages: Vec<u64>,
     weights: [u64; 14],
     has_segments: bool,
@@ -109,17 +110,17 @@ pub struct Storm {
 }
 
 impl Storm {
-    /// A storm over a scheme or a pair of schemes.
+    /// Creates a storm over a scheme or a pair of schemes.
     pub fn new(composition: Composition, seed: u64, defect: Option<Defect>) -> Self {
         Self::over(composition, seed, None, defect)
     }
 
-    /// A storm with a changed memory. Its events are the same under all schemes.
+    /// Creates a storm with a changed memory. Its events are the same under all schemes.
     pub fn changed(composition: Composition, seed: u64, change: &dyn Fn(&mut MemoryState)) -> Self {
         Self::build(composition, seed, None, None, Some(change))
     }
 
-    /// A storm over the memory of a snapshot, if one is given.
+    /// Creates a storm over the memory of a snapshot, if one is given.
     pub fn over(
         composition: Composition,
         seed: u64,
@@ -188,13 +189,13 @@ impl Storm {
         if let Some(snapshot) = snapshot {
             memory = memory.with_snapshot(snapshot).unwrap();
         }
-        // Only the scheme `layout` uses it: some regions have large pages, others do not.
+        // Only the scheme `layout` uses the layout. Some regions have large pages, others do not.
         let large = (0..REGIONS).filter(|region| (seed ^ 0b101) >> region & 1 == 1);
         let range =
             |region| (ARENA + (region << 21)..ARENA + ((region + 1) << 21), PageSize::Size2M);
         let layout = PageLayout::new(large.map(range));
         memory.policies.layout = Some(LaidOut { layout, name: "storm".into() });
-        // Only schemes with a script use it; the remaining seeds use the bundled scripts.
+        // Only schemes with a script use the script. The remaining seeds use the bundled scripts.
         if !seed.is_multiple_of(3) {
             memory.policies.script = Some(Script::compile("storm", STORM_POLICY).unwrap());
         }
@@ -202,7 +203,7 @@ impl Storm {
             change(&mut memory);
         }
         if [Some(composition.own), composition.host].into_iter().flatten().any(has_segments) {
-            // Small filters report many pages as escaped that are not.
+            // Small filters wrongly report many pages as escaped.
             let bits = [256, 64, 16][Random(seed).below(3) as usize];
             machine.virtualization.escape_filter_bits = bits;
         }
@@ -295,7 +296,8 @@ impl Storm {
         Ok(())
     }
 
-    /// The tables allow the access, and after a write every table has the dirty bit.
+    /// Asserts that the tables allow the access, and that every table has the dirty bit after a
+    /// write.
     fn assert_marked(&self, kind: AccessKind, address: VirtualAddress) {
         let space = self.system.kernel().current();
         let found = self.system.mmu().dimension().look_at(space, address.page());
@@ -304,7 +306,7 @@ impl Storm {
         assert_eq!(allows & needed, needed, "{kind:?} of {address:?} in {space:?}");
     }
 
-    /// A process other than the first; `None` if there is none.
+    /// Returns a process other than the first; `None` if there is none.
     fn other_process(&mut self) -> Option<ProcessId> {
         let others = self.processes.len() as u64 - 1;
         (others > 0).then(|| self.processes[1 + self.random.below(others) as usize])
@@ -330,8 +332,8 @@ impl Storm {
         Ok(())
     }
 
-    /// After an event: compares some table entries with the oracle, and the hardware with the
-    /// reference.
+    /// Compares some table entries with the oracle, and the hardware with the reference model.
+    /// Called after an event.
     pub fn check_some_tables(&mut self) {
         if let Some(watcher) = &self.watcher {
             watcher.at_rest(self.system.mmu());
@@ -391,8 +393,8 @@ impl Storm {
         }
     }
 
-    /// Creates or removes a segment, or lets a page escape. Touches the page before and after, because
-    /// segments are short-lived and cached entries should meet the change.
+    /// Creates or removes a segment, or lets a page escape. Touches the page before and after,
+    /// because segments are short-lived, and the change should affect cached entries.
     fn segment(&mut self) -> Result<(), SimError> {
         let page = VirtualAddress::new(ARENA + self.page() * 4096).page();
         let action = SegmentAction::draw(&mut self.random, page);
@@ -412,7 +414,8 @@ impl Storm {
         forgive(self.system.translate(AccessKind::Read, page.address()), None).map(|_| ())
     }
 
-    /// Moves pages, by whole regions or not. A move to their own place is refused.
+    /// Moves a range of pages, with or without whole regions. The kernel refuses a move to the same
+    /// place.
     fn remap(&mut self, from: VirtualAddress, from_length: u64) -> Result<(), SimError> {
         let (to, to_length) = self.range();
         let to_length = if self.random.one_in(2) { from_length } else { to_length };
@@ -486,8 +489,9 @@ impl Storm {
         Ok(())
     }
 
-    /// Touches most of a region's pages in an order that puts each at its own place in a block. Frames
-    /// are allocated downwards, so the next page is the one below the last frame's place.
+    /// Touches most of a region's pages, in an order that puts each page in place in a block.
+    /// Frames are allocated downwards, so the next page is the one before the place of the last
+    /// frame.
     fn touch_pages(&mut self) -> Result<(), SimError> {
         let region = self.random.below(REGIONS) * 512;
         let start = VirtualAddress::new(ARENA + region * 4096);
@@ -542,9 +546,9 @@ impl Storm {
     }
 }
 
-/// Half of the storms have four hardware threads, on four cores or on two. With a planted defect, only
-/// storms whose defect needs several threads have several, because TLBs used in turn hold fewer wrong
-/// entries.
+/// Returns the number of cores and hardware threads. Half of the storms have four hardware threads,
+/// on four cores or on two. With a planted defect, only storms whose defect needs several threads
+/// have them, because TLBs used in turn hold fewer wrong entries.
 fn processors(mixed: u64, defect: Option<Defect>) -> ProcessorOptions {
     let (cores, threads_per_core) = match (defect, mixed % 4) {
         (None | Some(Defect::LateShootdown), 0) => (4, 1),
@@ -555,7 +559,8 @@ fn processors(mixed: u64, defect: Option<Defect>) -> ProcessorOptions {
     ProcessorOptions { cores, threads_per_core, ..ProcessorOptions::default() }
 }
 
-/// Gives page sizes some ways of the second level, or separate entries, or leaves it shared.
+/// Gives some page sizes a part of the second-level TLB's ways or a separate array, or leaves them
+/// shared.
 fn partition_l2(tlb: &mut TlbConfig, seed: u64) {
     let ways = |first, last| Ways::Range { first, last };
     let own = L2Part::Own(TlbGeometry { entries: 8, ways: 4 });
@@ -567,7 +572,7 @@ fn partition_l2(tlb: &mut TlbConfig, seed: u64) {
     };
 }
 
-/// Ignores errors of small memories running out, which are part of a storm; errors of scripts are not.
+/// Ignores errors from exhausted memory, which are part of a storm, but not errors of scripts.
 pub fn forgive<T>(outcome: Result<T, SimError>, otherwise: T) -> Result<T, SimError> {
     match outcome {
         Err(error) if is_of_script(&error) => Err(error),

@@ -2,13 +2,14 @@
 
 use perforate_os::{FrameClass, Kernel};
 
-/// A number from the environment variable `name`, or `otherwise`.
+/// Returns the number in the environment variable `name`, or `otherwise`.
 pub fn number(name: &str, otherwise: u64) -> u64 {
     let is_number = |text: String| text.parse().unwrap_or_else(|_| panic!("{name} is a number"));
     std::env::var(name).map_or(otherwise, is_number)
 }
 
-/// Seeds to run: `STORM_SEED` if set, else as many as `STORM_SEEDS` or `otherwise` states.
+/// Returns the seeds to run: `STORM_SEED` if set, otherwise as many as `STORM_SEEDS` or `otherwise`
+/// specifies.
 pub fn seeds(otherwise: u64) -> Vec<u64> {
     match std::env::var("STORM_SEED") {
         Ok(seed) => vec![seed.parse().expect("STORM_SEED is a number")],
@@ -16,7 +17,7 @@ pub fn seeds(otherwise: u64) -> Vec<u64> {
     }
 }
 
-/// Prints the name of the storm if a panic ends it.
+/// Prints the scheme and seed of the storm if a panic ends it.
 pub struct Replay {
     pub scheme: String,
     pub seed: u64,
@@ -30,7 +31,8 @@ impl Drop for Replay {
     }
 }
 
-/// The map of memory contains every frame once: free, mapped, or otherwise accounted for.
+/// Asserts that the map of memory contains every frame once: free, mapped, or otherwise accounted
+/// for.
 pub fn assert_map_adds_up(kernel: &Kernel, seed: u64) {
     let map = kernel.memory_map();
     let mut counters = perforate_types::Counters::default();

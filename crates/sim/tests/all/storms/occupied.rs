@@ -8,7 +8,7 @@ use crate::storms::Random;
 
 /// Number of frames of a 2MB block.
 const BLOCK_FRAMES: u64 = 512;
-/// States of runs in mixed blocks.
+/// States of runs of frames in mixed blocks. A state that occurs twice is twice as likely.
 const SMALL: [FrameState; 9] = [
     FrameState::Free,
     FrameState::Free,
@@ -32,7 +32,7 @@ const WHOLE: [FrameState; 8] = [
     FrameState::Absent,
 ];
 
-/// A memory of 48 to 174MB in one or two zones, written to a file and loaded again.
+/// Returns a random memory of 48 to 174MB in one or two zones, written to a file and loaded again.
 pub fn occupied(seed: u64) -> MemorySnapshot {
     let mut random = Random(!seed);
     let blocks = 16 + random.below(64);

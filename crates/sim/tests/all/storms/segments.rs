@@ -41,7 +41,7 @@ impl SegmentAction {
     pub fn act(&self, kernel: &mut Kernel, space: SpaceId) {
         let Self { kind, rule, page } = *self;
         match kind {
-            0..=3 => drop(kernel.create_segment_with(space, rule)),
+            0..=3 => drop(kernel.create_segment(space, Some(rule))),
             4..=5 => drop(kernel.enable_segment(space)),
             6 => drop(kernel.disable_segment(space)),
             7 => drop(kernel.dissolve_segment(space)),

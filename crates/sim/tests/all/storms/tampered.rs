@@ -1,4 +1,4 @@
-//! A dimension with wrong answers.
+//! An address translation (dimension) that gives wrong answers.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,11 +12,11 @@ use perforate_types::{Frame, GapTolerance, SpaceId, VirtualPage};
 
 use super::defects::Defect;
 
-/// A dimension and its defect.
+/// An address translation and its defect.
 pub struct Tampered {
     inner: Box<dyn Dimension>,
     defect: Defect,
-    /// Last run found in each window.
+    /// Last run of pages found in each coalescing window.
     runs: RefCell<HashMap<(SpaceId, u64), Run>>,
 }
 
@@ -25,7 +25,8 @@ impl Tampered {
         Box::new(Self { inner, defect, runs: RefCell::default() })
     }
 
-    /// Applies the defect to the reach of a page.
+    /// Applies the defect to the reach of a page, which is the range over which its translation
+    /// holds.
     fn tamper(&self, space: SpaceId, page: VirtualPage, reach: Reach) -> Reach {
         match self.defect {
             Defect::WrongFilterBit => {
@@ -40,7 +41,7 @@ impl Tampered {
         }
     }
 
-    /// Frame of a page of a superpage as a defective decoder finds it.
+    /// Returns the frame of a page in a superpage, as a defective decoder finds it.
     fn wrong_superpage(&self, space: SpaceId, page: VirtualPage) -> Option<Frame> {
         let tables: &GapTolerantRadix = self.inner.part()?;
         let superpage = tables.look_at_superpage(space, page)?;
@@ -53,7 +54,7 @@ impl Tampered {
     }
 }
 
-/// Frame that results if the prefix sum S₃ is too small by one.
+/// Returns the frame that results if the prefix sum S₃ is too small by one.
 fn with_wrong_sum(superpage: &Superpage, mode: GapTolerance) -> Frame {
     let Superpage { slice, selection, block, frame, .. } = *superpage;
     let index = (selection & ((1 << block) - 1)).count_ones();

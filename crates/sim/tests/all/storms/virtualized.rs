@@ -8,8 +8,8 @@ use super::{DEFRAG_MODES, Random, memory_of};
 
 const MEGABYTE: u64 = 1 << 20;
 
-/// Gives the host random memory, which may be as bad as the guest's, and makes caches of guest-physical
-/// addresses shared, small or absent.
+/// Gives the host a random memory, which may be small, fragmented, aged or faulty, like the
+/// guest's. The machine's caches of guest-physical addresses become shared, small or absent.
 pub fn virtualize(machine: &mut Machine, memory: &mut MemoryState, random: &mut Random) {
     let small = TlbGeometry { entries: 8, ways: 4 };
     let none = TlbGeometry { entries: 0, ways: 1 };

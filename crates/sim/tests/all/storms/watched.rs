@@ -1,4 +1,4 @@
-//! Connections of a storm, observed by the reference model of the hardware state.
+//! Wiring of a storm that passes everything to the reference model of the hardware state.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,12 +7,12 @@ use perforate_reference::{Reference, Setup};
 use perforate_sim::{Composition, Machine, Side, Wiring};
 use perforate_types::Update;
 
-/// Reference model, shared by the connections and the storm.
+/// Reference model, shared by the wiring and the storm.
 #[derive(Clone)]
 pub struct Watcher(Arc<Mutex<Reference>>);
 
 impl Watcher {
-    /// Model for a system of this machine and composition.
+    /// Creates the model for a system of this machine and composition.
     pub fn new(machine: &Machine, composition: &Composition, shares_cores: bool) -> Self {
         let mut config = machine.mmu();
         config.tlb.l2_coalescing = composition.coalescing().or(config.tlb.l2_coalescing);

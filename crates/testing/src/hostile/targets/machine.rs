@@ -1,4 +1,5 @@
-//! Records of the emulator's plugin, files of recorded programs, and files of this machine.
+//! Targets for records of the emulator's plugin, recorded programs, and system files of this
+//! machine.
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use perforate_workloads::layout::LayoutFile;
 
 use super::{Target, each_line, target, told, with_file};
 
-/// A record may name a process image far beyond the others.
+/// Memory limit of a target in bytes. A record may number a process image far beyond the others.
 const REPLAY_BYTES: usize = 64 << 20;
 
 pub const TARGETS: &[Target] = &[
@@ -38,7 +39,8 @@ pub const TARGETS: &[Target] = &[
     }),
 ];
 
-/// A layout is the same after it was written; transparent pages may refuse it.
+/// Asserts that a layout is the same after it was written and read again. The reader for
+/// transparent huge pages may refuse the layout.
 fn layout(path: &Path) {
     told(perforate_host::layout::LayoutFile::read(path));
     let read = |path: &Path| told(LayoutFile::read(path, PageSize::Size1G));

@@ -1,9 +1,9 @@
-//! The grammars of options, one example a line.
+//! Targets for the grammars of options. An input has one example per line.
 
 use std::fmt::Display;
 
-use perforate_config::{Address, Count, Given, Share, Size, read};
-use perforate_experiment::capacity::Design;
+use perforate_config::{Address, Count, OptionTexts, Share, Size, read};
+use perforate_experiment::Design;
 use perforate_os::{Ageing, ContentDistribution, FaultMap, Fragmentation};
 use perforate_sim::{Composition, MemorySnapshot, RunSpec, WarmupLength};
 use perforate_trace::split_format;
@@ -67,7 +67,7 @@ pub const TARGETS: &[Target] = &[
         });
     }),
     target("design-name", |bytes| {
-        each_line(bytes, |line| drop(Design::parse(line).map(|design| design.label())));
+        each_line(bytes, |line| drop(Design::parse(line)));
     }),
     target("workload-name", |bytes| {
         each_line(bytes, |line| {
@@ -81,7 +81,7 @@ pub const TARGETS: &[Target] = &[
     }),
 ];
 
-/// What can be read can be printed and read again.
+/// Asserts that an option value that can be parsed is printed in a form that can be parsed again.
 fn printed<T: DeserializeOwned + Display>(line: &str) {
     let Ok(value) = read::<T>(line) else { return };
     let text = value.to_string();
@@ -90,7 +90,7 @@ fn printed<T: DeserializeOwned + Display>(line: &str) {
     }
 }
 
-/// Units are written as they are read.
+/// Parses and prints the line as a size, a count, a share, and an address.
 fn units(line: &str) {
     printed::<Size>(line);
     printed::<Count>(line);
@@ -98,9 +98,9 @@ fn units(line: &str) {
     printed::<Address>(line);
 }
 
-/// What memory is made of can be described.
+/// Resolves memory options and describes the memory.
 fn memory(options: &[(&str, &str)]) {
-    let given: Given = options.iter().copied().collect();
+    let given: OptionTexts = options.iter().copied().collect();
     if let Ok(spec) = RunSpec::read(given) {
         let memory = spec.memory.resolve(&MemorySnapshot::load);
         drop(memory.map(|memory| memory.describe()));

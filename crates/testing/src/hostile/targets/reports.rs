@@ -1,4 +1,4 @@
-//! Results as the report reads them.
+//! Targets for result files that reports read.
 
 use perforate_records::{read_experiments, read_results};
 use perforate_report::{ReportOptions, Rows, experiments_html, experiments_table, html, table};
@@ -6,7 +6,7 @@ use perforate_report::{ReportOptions, Rows, experiments_html, experiments_table,
 use super::{Target, target, told};
 use crate::hostile::target::Seeds;
 
-/// Pages are a few times as long as the results on them.
+/// Memory limit of a target in bytes. A page is a few times as long as the results that it shows.
 const PAGE_BYTES: usize = 64 << 20;
 
 pub const TARGETS: &[Target] = &[
@@ -31,7 +31,7 @@ pub const TARGETS: &[Target] = &[
     .with_memory(PAGE_BYTES),
 ];
 
-/// With what the program knows of counters and schemes.
+/// Returns report options with the registered counters and schemes.
 pub(super) fn options() -> ReportOptions {
     let vocabulary = perforate_sim::vocabulary();
     ReportOptions {
@@ -42,7 +42,7 @@ pub(super) fn options() -> ReportOptions {
     }
 }
 
-/// Text of a results file stays text.
+/// Asserts that a page is complete HTML, so that text of a result file has not ended it early.
 pub(super) fn check_page(page: &str) {
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
 }

@@ -1,5 +1,5 @@
-//! Policies as scripts: files, and scripts that are put together of what grows, loops, nests and sorts, so
-//! that most of them compile.
+//! Targets for policy scripts: script files, and generated scripts. Generated statements grow,
+//! loop, nest and sort data, and are such that most scripts compile.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -12,9 +12,10 @@ use perforate_script::{
 use super::{Target, target, told, with_file};
 use crate::hostile::target::Seeds;
 
-/// Time of all questions to a script, twice. Bounds on operations and sizes keep to it, not a clock.
+/// Longest time for two rounds of calls to a script. Limits on operations and sizes keep scripts
+/// within it; the script engine has no timer.
 const MOST_TIME: Duration = Duration::from_secs(8);
-/// Statements of a script at most, and their nesting.
+/// Largest number of statements in a block, and largest nesting depth of generated blocks.
 const MOST_STATEMENTS: u64 = 12;
 const MOST_DEPTH: usize = 4;
 
@@ -35,7 +36,7 @@ pub const TARGETS: &[Target] = &[
     }),
 ];
 
-/// A script that compiles is asked everything, and asked again: its answers are the same.
+/// Calls every policy function of a script twice, and asserts that the answers agree.
 fn ask(script: &Script) {
     let answers = || {
         [
@@ -53,12 +54,13 @@ fn ask(script: &Script) {
     assert!(start.elapsed() < MOST_TIME, "slow answers");
 }
 
-/// An answer or an error in words.
+/// Formats an answer; returns `None` for an error, which must be one line.
 fn answer<T: Debug>(outcome: Result<T, ScriptError>) -> Option<String> {
     told(outcome).map(|answer| format!("{answer:?}"))
 }
 
-/// A script that the bytes choose. Names are few, so that they meet; a wrong type ends a question early.
+/// Generates a script from the bytes. There are few variable names, so that statements affect each
+/// other. A type error ends a function early.
 fn composed(choices: &mut Bytes<'_>) -> String {
     let mut text = String::new();
     for question in ["order_for(area, kind, orders)", "promote(area, orders)", "patch(kind)"] {
@@ -67,7 +69,7 @@ fn composed(choices: &mut Bytes<'_>) -> String {
             statements(choices, 0)
         );
     }
-    // What is outside of functions is carried out once.
+    // Statements outside of functions run once.
     text + format!("let a = [1]; let s = \"\"; let n = 0; {}", statements(choices, 0)).as_str()
 }
 

@@ -1,9 +1,9 @@
-//! Whole sequences of events, as a trace has them, run over every scheme and pair.
+//! Targets that run whole sequences of trace events under any scheme or pair of schemes.
 
 use std::sync::LazyLock;
 
 use crate::sequences::{Bytes, Choices, sequence, write};
-use perforate_config::Given;
+use perforate_config::OptionTexts;
 use perforate_sim::{
     Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, RunOptions, SimError,
     Simulation, SystemOptions, scheme,
@@ -15,9 +15,10 @@ use perforate_workloads::layout::{Interval, LayoutFile, PoolLayout, Pooled};
 use super::{Target, assert_one_line, target, told};
 use crate::hostile::target::Seeds;
 
-/// Steps of a sequence; bytes that are missing choose the first of everything.
+/// Number of steps of a sequence. After the last byte, every choice is the first alternative.
 const STEPS: u64 = 60;
-/// The simulated memory is small, and so is what simulating it takes.
+/// Memory limit of a target in bytes. The simulated memory is small, so simulating it takes little
+/// memory.
 const SEQUENCE_BYTES: usize = 64 << 20;
 
 pub const TARGETS: &[Target] = &[
@@ -29,7 +30,7 @@ const fn of_sequence(name: &'static str, run: fn(&[u8])) -> Target {
     Target { seeds: Seeds::None, memory_bytes: SEQUENCE_BYTES, ..target(name, run) }
 }
 
-/// The bytes choose a scheme, a memory and the steps.
+/// Runs a sequence; the bytes choose the scheme, the memory, and the steps.
 fn run_sequence(bytes: &[u8]) {
     static ALL: LazyLock<Vec<Composition>> = LazyLock::new(|| {
         let pairs = Composition::pairs("all", "all").expect("there are pairs").0;
@@ -42,7 +43,8 @@ fn run_sequence(bytes: &[u8]) {
     simulate(composition, &memory, implicit_maps, source(&mut choices));
 }
 
-/// The bytes choose a memory and the steps, which are taken in the pools of a layout with 2MB pages.
+/// Runs a sequence in the memory pools of a layout with 2MB pages; the bytes choose the memory and
+/// the steps.
 fn run_pooled(bytes: &[u8]) {
     let mut choices = Bytes::new(bytes);
     let large = Interval { offsets: 0..4 << 20, size: PageSize::Size2M };
@@ -76,7 +78,7 @@ fn simulate(
     let mut chunk = Chunk::default();
     loop {
         let more = match source.next_chunk(&mut chunk) {
-            // A pool is full.
+            // The sequence maps more memory than a pool holds.
             Err(error @ TraceError::Unsuitable { .. }) => {
                 return assert_one_line(&error.to_string());
             }
@@ -103,7 +105,7 @@ fn memory(choices: &mut impl Choices) -> MemoryState {
     let choose = |choices: &mut _, of: &[&'static str]| {
         of[Choices::below(choices, of.len() as u64) as usize]
     };
-    let given: Given = [
+    let given: OptionTexts = [
         ("memory", choose(choices, &["8M", "5M", "16M"])),
         ("swap", choose(choices, &["0", "1M", "16M"])),
         ("fragmentation", choose(choices, &["none", "portion=50%,holes=30%,dispersed"])),

@@ -1,4 +1,5 @@
-//! Files that people write: machines, experiments, measured counters, lists of faulty frames.
+//! Targets for files that users write: machines, experiments, measured counters, lists of faulty
+//! frames.
 
 use std::path::PathBuf;
 
@@ -13,9 +14,9 @@ use perforate_sim::{
 use super::{Target, target, told, with_file};
 use crate::hostile::target::Seeds;
 
-/// Memory of a machine that is built, with a simulated memory of 8MB.
+/// Memory limit in bytes for the simulation of a generated machine, with a simulated memory of 8MB.
 const BUILT_BYTES: usize = 64 << 20;
-/// Memory that its structures take at most, as they say before they are built.
+/// Largest estimate in bytes of a machine's memory for which a simulation is made.
 const SAID_BYTES: u64 = 24 << 20;
 
 pub const TARGETS: &[Target] = &[
@@ -52,8 +53,9 @@ pub const TARGETS: &[Target] = &[
     }),
 ];
 
-/// Values of a machine, `KEY=VALUE` a line, and `cores`: each may be possible, and all together too large. A
-/// machine that says it takes little memory is built, and takes no more.
+/// Loads a machine with values from lines `KEY=VALUE`, and `cores`. Each value may be valid, but
+/// all together too large. If the estimate of memory is small, the simulation is made, and must
+/// stay within the limit.
 fn built(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let values = text.lines().filter_map(|line| line.split_once('=')).take(16);

@@ -1,4 +1,4 @@
-//! Snapshots of machines and processes: what Linux tells, and the files they are kept in.
+//! Targets for snapshots of machines and processes: the files of Linux, and stored snapshots.
 
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use std::fs;
@@ -14,10 +14,10 @@ use perforate_sim::{MemoryOptions, MemorySnapshot, host_record};
 use super::reports::options;
 use super::{Target, target, told, with_file};
 
-/// Frames are looked at a section of memory at a time; a map of memory has a row of blocks.
+/// Memory limit of a target in bytes. Readers process the frames one section of memory at a time.
 const SNAPSHOT_BYTES: usize = 64 << 20;
 
-/// A gigabyte in two zones.
+/// Contents of `/proc/zoneinfo` for 1GB in two zones.
 const ZONEINFO: &str = "Node 0, zone      DMA
   pages free     3840
         spanned  4095
@@ -88,7 +88,7 @@ fn text(bytes: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Files of which one is replaced: a block of free frames.
+/// Returns valid files for one block of free frames; each target replaces one of the files.
 fn known() -> HostFiles {
     let flags: Vec<u8> = [1_u64 << 10; 512].into_iter().flat_map(u64::to_le_bytes).collect();
     HostFiles {
@@ -108,16 +108,16 @@ fn host(files: HostFiles) {
     }
 }
 
-/// What is done with every snapshot.
+/// Summarises a snapshot.
 fn look_into(snapshot: HostSnapshot) {
     let policy = Perforated::new(PerforationOptions::SELECTIVE).expect("the default is sound");
     host_record(&Arc::new(snapshot), policy, 0, 1);
 }
 
-/// A process of which one file is this.
+/// Reads a process whose `/proc` file `name` has these contents.
 fn process(name: &str, bytes: &[u8]) {
     let folder = folder(name);
-    // A new file, as file systems write one that is truncated to the disk at once.
+    // Makes a new file, because a file system writes a truncated file to the disk at once.
     let path = folder.join("7").join(name);
     let _ = fs::remove_file(&path);
     fs::write(path, bytes).expect("temporary files can be written");
@@ -129,7 +129,8 @@ fn process(name: &str, bytes: &[u8]) {
     }
 }
 
-/// A folder like `/proc` for one process of the operating system, with an area of a megabyte.
+/// Returns a folder like `/proc` with one process, which has a mapping of 1MB. Creates the folder
+/// if it does not exist.
 fn folder(name: &str) -> PathBuf {
     let folder =
         std::env::temp_dir().join(format!("perforate-hostile-{}-{name}", std::process::id()));
@@ -144,7 +145,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The chunks of a snapshot's file with the checksums that belong to them.
+/// Returns a snapshot's file with the checksums of its chunks corrected.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut sealed = bytes.to_vec();
     let mut at = 12;

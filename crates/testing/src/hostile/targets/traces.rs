@@ -1,4 +1,4 @@
-//! Traces, our own and foreign ones.
+//! Targets for traces in Perforate's format and in foreign formats.
 
 use std::path::Path;
 
@@ -8,12 +8,13 @@ use perforate_types::Chunk;
 use super::{Target, assert_one_line, target, told};
 use crate::hostile::target::Seeds;
 
-/// Traces unpack: zstd's window alone may have 8MB, xz dictionaries more.
+/// Memory limit of a target in bytes. Decompression takes memory: zstd's window may have 8MB,
+/// dictionaries of xz more.
 const TRACE_BYTES: usize = 160 << 20;
-/// Chunks looked at: an endless trace is sound.
+/// Number of chunks read at most, because a valid trace can be endless.
 const MOST_CHUNKS: usize = 6;
 
-/// Files of a folder at most, and what stands between them.
+/// Largest number of files in a folder, and the separator between their contents in the input.
 const MOST_FILES: usize = 8;
 const BETWEEN_FILES: &[u8] = b"--next file--";
 
@@ -48,7 +49,7 @@ fn open(name: &str, bytes: &[u8]) {
     let open = || told(open_bytes(name, bytes.to_vec()));
     let Some(source) = open() else { return };
     let instructions = drain(source);
-    // A skip lands where reading would have come to.
+    // A skip reaches at most the requested instruction, and reading can continue there.
     if instructions > 0
         && let Some(mut source) = open()
         && let Some(skipped) = told(source.skip(instructions / 2))
@@ -58,7 +59,7 @@ fn open(name: &str, bytes: &[u8]) {
     }
 }
 
-/// Files of threads in a folder, with [`BETWEEN_FILES`] between them.
+/// Reads a folder with one trace file per thread. [`BETWEEN_FILES`] separates their contents.
 fn folder(bytes: &[u8]) {
     let folder = tempfile::tempdir().expect("temporary folders can be made");
     let mut rest = bytes;
@@ -92,7 +93,7 @@ fn drain(mut source: Box<dyn Source>) -> u64 {
     instructions
 }
 
-/// A map of pages, and addresses at the edges of what it says.
+/// Reads a page map, and translates addresses inside and outside of it.
 fn page_map(bytes: &[u8]) {
     let Some(map) = told(PageMap::parse(Path::new("v2p"), bytes)) else { return };
     let pages: u64 = map.sizes().iter().map(|(_, count)| count).sum();
@@ -104,7 +105,8 @@ fn page_map(bytes: &[u8]) {
     map.remarks().iter().for_each(|remark| assert_one_line(remark));
 }
 
-/// What every chunk keeps to.
+/// Asserts the invariants of a chunk: its length, accesses that belong to instructions, and the
+/// order of events.
 fn check(chunk: &Chunk) {
     assert!(chunk.instructions.len() <= CHUNK_INSTRUCTIONS);
     let accesses: usize = chunk.instructions.iter().map(|one| usize::from(one.accesses)).sum();

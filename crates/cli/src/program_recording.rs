@@ -1,4 +1,4 @@
-//! A program that is recorded for one command, `compare -- PROG`.
+//! Recording of a program for one comparison, `compare -- PROG`.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -6,69 +6,60 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use perforate_commands::Failure;
+use perforate_config::Count;
 use perforate_host::Reporter;
 use perforate_record::{
     Ending, RecordError, RecordOptions, RecordSummary, Selection, TemporaryTrace,
 };
 use perforate_report::text::compact;
-use perforate_sim::{CUT_OFF, Progress, RunResult};
+use perforate_sim::{CUT_OFF, PlacementOptions, RunResult};
 
 use crate::progress::Bar;
-use crate::record::{ending_text, record_with_bar};
+use crate::record::{ending_text, record_with_bar, record_with_reporter};
 
-/// Number of instructions to record after those to skip, where none is given.
+/// Number of instructions to record if only the instructions to skip are given.
 const DEFAULT_INSTRUCTIONS: u64 = 50_000_000;
 
-/// A recording that is deleted after use, and what a reader of its figures must know of it.
-pub struct Recorded {
+/// A recording that is deleted when dropped.
+pub struct ProgramRecording {
     trace: TemporaryTrace,
-    /// Notes on the end of the recording.
+    /// Notes on the recorded part and on the end of the program.
     notes: Vec<String>,
 }
 
-impl Recorded {
-    /// Runs a program and records windows of the whole run. With `skip` or `instructions`, one part is
-    /// recorded: `instructions` of them, after the first `skip`.
-    pub fn of(
+impl ProgramRecording {
+    /// Runs a program and records windows of the whole run. With `skip` or `instructions` in `part`, one
+    /// stretch is recorded instead: `instructions`, after the first `skip`.
+    pub fn with_bar(
         program: &[OsString],
-        skip: u64,
-        instructions: Option<u64>,
+        part: &PlacementOptions,
         bar: &Bar,
     ) -> Result<Self, Failure> {
         let trace = TemporaryTrace::new(file_name(program))?;
-        Self::to(trace, program, skip, instructions, &mut |options| record_with_bar(options, bar))
+        Self::new(trace, program, part, |options| record_with_bar(options, bar))
     }
 
-    /// Records as [`Recorded::of`] does, for a caller in this process: progress goes to `reporter`, and
-    /// `stop` ends the recording.
+    /// Like [`Self::with_bar`], but progress goes to `reporter`, and setting `stop` ends the recording.
     ///
     /// # Errors
-    /// If the program cannot be recorded, or was stopped.
-    pub fn told(
+    /// The program cannot be recorded, or the recording was stopped.
+    pub fn with_reporter(
         program: &[OsString],
-        skip: u64,
-        instructions: Option<u64>,
+        part: &PlacementOptions,
         reporter: &mut dyn Reporter,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, Failure> {
         let trace = TemporaryTrace::stopped_by(Arc::clone(stop), file_name(program))?;
-        Self::to(trace, program, skip, instructions, &mut |options| {
-            reporter.stage("recording", "instructions");
-            let total = options.selection.instructions;
-            perforate_record::record(options, &mut |progress| {
-                reporter.progress(Progress { done: progress.instructions, total });
-            })
-        })
+        Self::new(trace, program, part, |options| record_with_reporter(options, reporter))
     }
 
-    fn to(
+    fn new(
         trace: TemporaryTrace,
         program: &[OsString],
-        skip: u64,
-        instructions: Option<u64>,
-        record: &mut dyn FnMut(RecordOptions) -> Result<RecordSummary, RecordError>,
+        part: &PlacementOptions,
+        record: impl FnOnce(RecordOptions) -> Result<RecordSummary, RecordError>,
     ) -> Result<Self, Failure> {
-        let selection = match (skip, instructions) {
+        let selection = match (part.skip.get(), part.instructions.map(Count::get)) {
             (0, None) => Selection::whole_program(),
             (skip, instructions) => {
                 let instructions = Some(instructions.unwrap_or(DEFAULT_INSTRUCTIONS));
@@ -83,25 +74,25 @@ impl Recorded {
         }
     }
 
-    /// The path of the trace.
+    /// Path of the trace.
     pub fn path(&self) -> &Path {
         self.trace.path()
     }
 
-    /// Adds to a result of the recording what it does not know of the program.
+    /// Adds the notes on the recording to a result.
     pub fn annotate(&self, result: &mut RunResult) {
-        // Ours says more.
+        // The note on the recording says more.
         result.notes.retain(|note| !note.starts_with(CUT_OFF));
         result.notes.extend_from_slice(&self.notes);
     }
 
-    /// A flag that Ctrl-C sets while the recording is worked on.
+    /// Flag that Ctrl-C sets while the recording is simulated.
     pub fn stop(&self) -> Arc<AtomicBool> {
         self.trace.stop()
     }
 }
 
-/// Name of the file that the trace of a program is in.
+/// File name for the trace of a program.
 fn file_name(program: &[OsString]) -> OsString {
     let name = program.first().and_then(|path| Path::new(path).file_name());
     let mut file_name = name.unwrap_or("program".as_ref()).to_owned();
@@ -109,8 +100,8 @@ fn file_name(program: &[OsString]) -> OsString {
     file_name
 }
 
-/// What part of the program was recorded, where that is not all of it, and how the program ended,
-/// where that was not as it should.
+/// Notes on the recorded part, unless it is the whole program, and on the end of the program, unless it
+/// exited with code 0.
 fn notes(summary: &RecordSummary) -> Vec<String> {
     let RecordSummary { instructions, instructions_skipped: skipped, ending, .. } = *summary;
     let mut notes = Vec::new();
@@ -122,8 +113,8 @@ fn notes(summary: &RecordSummary) -> Vec<String> {
     if skipped > 0 && matches!(ending, Ending::Exited(_) | Ending::Signalled(_)) {
         let all = skipped.saturating_add(instructions);
         notes.push(format!(
-            "recorded were {:.1} % of the program, {} of its {} instructions; the others were \
-             skipped before",
+            "the recording has {:.1} % of the program, {} of its {} instructions; the others were \
+             skipped",
             instructions as f64 / all.max(1) as f64 * 100.0,
             compact(instructions as f64),
             compact(all as f64),
@@ -138,8 +129,8 @@ fn cut_off(instructions: u64, skipped: u64) -> String {
         skipped => format!(", {} after its start", compact(skipped as f64)),
     };
     format!(
-        "the recording was cut off after {} instructions{skipped}: the program had not ended, and \
-         what share of it this is is not known. --instructions records more, --skip begins later, \
+        "the recording was cut off after {} instructions{skipped}: the program had not ended, so \
+         the recorded share of it is unknown. --instructions records more, --skip begins later, \
          perforate record --sample auto takes windows of all of it",
         compact(instructions as f64),
     )
@@ -180,7 +171,7 @@ mod tests {
     #[test]
     fn a_part_says_which_and_how_much_where_that_is_known() {
         let part = notes(&summary(25_000, 75_000, Ending::Exited(0)));
-        let expected = "recorded were 25.0 % of the program, 25.0k of its 100k instructions";
+        let expected = "the recording has 25.0 % of the program, 25.0k of its 100k instructions";
         assert!(part.len() == 1 && part[0].starts_with(expected), "{part:?}");
         let cut = notes(&summary(2_000_000, 0, Ending::Limit));
         let expected = "the recording was cut off after 2.00M instructions: the program had not";
@@ -195,6 +186,6 @@ mod tests {
         assert_eq!(failed, ["the program ended with exit code 2"]);
         let killed = notes(&summary(1000, 1000, Ending::Signalled(11)));
         assert_eq!(killed[0], "the program was killed by signal 11");
-        assert!(killed[1].starts_with("recorded were 50.0 %"), "{killed:?}");
+        assert!(killed[1].starts_with("the recording has 50.0 %"), "{killed:?}");
     }
 }

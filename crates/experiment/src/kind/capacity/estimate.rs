@@ -3,8 +3,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use perforate_config::Count;
 use perforate_os::Random;
-use serde::Serialize;
+
+use crate::kind::Measurement;
+use crate::kind::case_study::named;
+
+/// Random draws for each point; G drew 16PB, which are 4300M slices.
+pub type Samples = Count<1, 1_000_000_000_000>;
+
+/// Default number of draws.
+pub const SAMPLES: Samples = Count::new(1_000_000);
 
 /// Draws made in one go by one thread, from a random stream of their own.
 const BATCH: u64 = 1 << 14;
@@ -13,7 +22,7 @@ const BATCH: u64 = 1 << 14;
 const DEVIATIONS_95: f64 = 1.959_964;
 
 /// An average of values between 0 and 1.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Average of the draws.
     pub mean: f64,
@@ -24,11 +33,23 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Whether `exact` lies within twice the interval, that is within four standard deviations:
+    /// True if `exact` lies within twice the interval, that is within four standard deviations:
     /// of the many points of a figure, one in twenty lies outside the interval itself.
     pub fn agrees_with(&self, exact: f64) -> bool {
         (self.mean - exact).abs() <= 2.0 * self.half_width_95
     }
+}
+
+/// The closed form, where there is one, and what was drawn. `share` is the first of both.
+pub fn figures(closed_form: Option<f64>, drawn: Estimate) -> Measurement {
+    let mut figures = named([
+        ("share", closed_form.unwrap_or(drawn.mean)),
+        ("drawn_share", drawn.mean),
+        ("drawn_half_width_95", drawn.half_width_95),
+        ("draws", drawn.draws as f64),
+    ]);
+    figures.extend(closed_form.map(|share| ("closed_form_share".into(), share)));
+    figures
 }
 
 /// Number of draws, and their seed.
@@ -41,7 +62,13 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// The same number of draws from a stream that belongs to one point of one curve.
+    /// Draws of a point; every subject and place has a stream of its own.
+    pub fn for_point(samples: Samples, seed: u64, subject: &str, x: f64) -> Self {
+        let stream = xxhash_rust::xxh3::xxh3_64(subject.as_bytes());
+        Self { samples: samples.get(), seed }.of(stream, x)
+    }
+
+    /// Draws from a random stream that belongs to one point of one curve.
     pub fn of(self, curve: u64, x: f64) -> Self {
         let seed = Random::new(self.seed, curve, x.to_bits()).next();
         Self { seed, ..self }

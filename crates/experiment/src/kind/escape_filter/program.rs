@@ -6,16 +6,18 @@ use std::ops::Range;
 use perforate_os::{FaultMap, KernelConfig};
 use perforate_schemes::segment::{self, DirectSegments, SegmentState};
 use perforate_sim::{
-    Composition, Machine, MemoryState, RunOptions, SimError, Simulation, SystemOptions, Workload,
+    Composition, MemoryState, RunOptions, SimError, Simulation, SystemOptions, Workload,
     open_workload,
 };
 use perforate_types::{
     AccessKind, Backing, Chunk, Counters, Instruction, MemoryAccess, ProgramEvent,
 };
 
+use super::EscapeFilter;
+
 /// Seed of workload and memory, whatever the seed of the faulty frames is.
 const SEED: u64 = 1;
-/// What the host has besides the guest's memory, for its tables and for pages that escaped. So
+/// Memory of the host besides the guest's, for the host's tables and for pages that escaped. So
 /// little that the guest's segment fits only where faulty frames are.
 const HOST_EXTRA_MB: u64 = 64;
 
@@ -34,9 +36,10 @@ impl Tape {
     ///
     /// # Errors
     /// No such workload, or a trace that is damaged.
-    pub fn read(name: &str, instructions: u64, guest: &MemoryState) -> Result<Self, SimError> {
-        let workload = Workload { instructions: Some(instructions), ..Workload::named(name) };
-        let mut source = open_workload(&workload, guest, SEED)?;
+    pub fn read(study: &EscapeFilter) -> Result<Self, SimError> {
+        let workload = Workload::named(study.workload.as_str());
+        let workload = Workload { instructions: Some(study.instructions), ..workload };
+        let mut source = open_workload(&workload, &study.guest, SEED)?;
         let (mut chunks, mut chunk) = (Vec::new(), Chunk::default());
         while source.next_chunk(&mut chunk)? {
             chunks.push(std::mem::take(&mut chunk));
@@ -88,16 +91,14 @@ pub struct Outcome {
     pub walked: f64,
 }
 
-/// Everything that the runs of a program have in common.
-pub struct Study<'a> {
-    pub machine: &'a Machine,
+/// A program under a pair of schemes.
+pub struct Program<'a> {
+    pub study: &'a EscapeFilter,
     pub composition: Composition,
-    pub guest: &'a MemoryState,
     pub tape: &'a Tape,
-    pub check: bool,
 }
 
-impl Study<'_> {
+impl Program<'_> {
     /// Place of the host's segment without faulty frames, if the host has a segment.
     ///
     /// # Errors
@@ -141,39 +142,39 @@ impl Study<'_> {
 
     fn simulation(&self, faulty: &[u64], functional: bool) -> Result<Simulation, SimError> {
         let system = SystemOptions {
-            check: self.check,
+            check: self.study.check,
             implicit_maps: !self.tape.has_events,
             counts_only: false,
         };
         let options = RunOptions { functional, system, warmup: self.tape.warmup };
         let memory = self.memory(faulty);
-        Simulation::new(self.machine, self.composition, &memory, SEED, options)
+        Simulation::new(&self.study.machine, self.composition, &memory, SEED, options)
     }
 
     fn memory(&self, faulty: &[u64]) -> MemoryState {
-        let host_bytes = self.guest.kernel.memory_bytes + (HOST_EXTRA_MB << 20);
+        let host_bytes = self.study.guest.kernel.memory_bytes + (HOST_EXTRA_MB << 20);
         let faulty = Some(faulty.to_vec()).filter(|frames| !frames.is_empty());
         let faulty = faulty.map(FaultMap::Frames);
         let kernel = KernelConfig { faulty, ..KernelConfig::new(host_bytes) };
         let host = Some(Box::new(MemoryState { kernel, ..MemoryState::default() }));
-        MemoryState { host, ..self.guest.clone() }
+        MemoryState { host, ..self.study.guest.clone() }
     }
+}
 
-    /// The frames that the host's segment has wherever it begins: a run as long as the guest's
-    /// memory may begin `HOST_EXTRA_MB` earlier or later, if that avoids faulty frames.
-    ///
-    /// # Errors
-    /// There are none, as the segment is too small.
-    pub fn frames(&self, segment: &SegmentState) -> Result<Range<u64>, String> {
-        let margin = HOST_EXTRA_MB << 20 >> 12;
-        let first = segment.frame.number();
-        let frames = first + margin..(first + segment.pages).saturating_sub(margin);
-        if frames.is_empty() {
-            let least = 2 * HOST_EXTRA_MB;
-            return Err(format!("the guest has too little memory: take more than {least}M"));
-        }
-        Ok(frames)
+/// The frames that the host's segment has wherever it begins: a run as long as the guest's memory may
+/// begin `HOST_EXTRA_MB` earlier or later, if that avoids faulty frames.
+///
+/// # Errors
+/// There are none, as the segment is too small.
+pub fn frames(segment: &SegmentState) -> Result<Range<u64>, String> {
+    let margin = HOST_EXTRA_MB << 20 >> 12;
+    let first = segment.frame.number();
+    let frames = first + margin..(first + segment.pages).saturating_sub(margin);
+    if frames.is_empty() {
+        let least = 2 * HOST_EXTRA_MB;
+        return Err(format!("the guest has too little memory: take more than {least}M"));
     }
+    Ok(frames)
 }
 
 /// The host's segment now.

@@ -1,8 +1,6 @@
 //! Ways to map memory in large pieces.
 
-use std::fmt;
-
-use perforate_config::{ConfigError, Share, read};
+use perforate_config::{ConfigError, read};
 use perforate_schemes::perforated::Perforated;
 use perforate_types::GapTolerance;
 
@@ -12,13 +10,8 @@ pub enum Design {
     Conventional,
     /// Gap-tolerant superpages, single or paired.
     GapTolerant(GapTolerance),
-    /// 2MB pages with holes, by the rule of a policy; `name` is the design's own.
-    Perforated {
-        /// `perforated` with its options.
-        name: String,
-        /// Rule for the blocks that the design accepts.
-        policy: Perforated,
-    },
+    /// 2MB pages with holes, by the rule of a policy.
+    Perforated(Perforated),
 }
 
 impl Design {
@@ -43,38 +36,12 @@ impl Design {
         }
         let wrong = |problem: ConfigError| format!("design {text:?}: {problem}");
         let options = if options.is_empty() { "default" } else { options };
-        let policy = read(options).and_then(Perforated::new).map_err(wrong)?;
-        Ok(Self::Perforated { name: text.to_owned(), policy })
+        read(options).and_then(Perforated::new).map(Self::Perforated).map_err(wrong)
     }
 
     /// The mode of gap-tolerant superpages of this name.
     pub fn mode(name: &str) -> Option<GapTolerance> {
         GapTolerance::ALL.into_iter().find(|&mode| mode_name(mode) == name)
-    }
-
-    /// The name in reports.
-    pub fn label(&self) -> String {
-        match self {
-            Self::Conventional => "2MB page".into(),
-            Self::GapTolerant(mode) => mode.label(),
-            Self::Perforated { policy, .. } => {
-                let options = policy.options();
-                match (options.max_hole_share, options.max_filter_bits.get()) {
-                    (Share::WHOLE, 8..) => "perforated".into(),
-                    (share, bits) => format!("perforated <{share}, ≤{bits}/8"),
-                }
-            }
-        }
-    }
-}
-
-impl fmt::Display for Design {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Conventional => formatter.write_str("2m"),
-            Self::GapTolerant(mode) => formatter.write_str(&mode_name(*mode)),
-            Self::Perforated { name, .. } => formatter.write_str(name),
-        }
     }
 }
 
@@ -88,31 +55,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_and_written() {
-        let names = [
-            "2m",
-            "gt-pde-1m",
-            "gt-pde-2m",
-            "gt-pde-4m",
-            "p-gt-pde-2m",
-            "p-gt-pde-4m",
-            "perforated",
-            "perforated:max-hole-share=25%,max-filter-bits=4",
-        ];
-        let labels = [
-            "2MB page",
-            "GT-PDE-1MB",
-            "GT-PDE-2MB",
-            "GT-PDE-4MB",
-            "P-GT-PDE-2MB",
-            "P-GT-PDE-4MB",
-            "perforated",
-            "perforated <25%, ≤4/8",
-        ];
-        for (name, label) in names.into_iter().zip(labels) {
-            let design = Design::parse(name).unwrap_or_else(|problem| panic!("{problem}"));
-            assert_eq!((design.to_string().as_str(), design.label().as_str()), (name, label));
+    fn names_are_those_of_schemes() {
+        for (name, expected) in [
+            ("gt-pde-1m", GapTolerance::SINGLE_1M),
+            ("gt-pde-2m", GapTolerance::SINGLE_2M),
+            ("gt-pde-4m", GapTolerance::SINGLE_4M),
+        ] {
+            assert!(
+                matches!(Design::parse(name), Ok(Design::GapTolerant(mode)) if mode == expected)
+            );
         }
+        assert!(matches!(Design::parse("2m"), Ok(Design::Conventional)));
+        assert!(Design::mode("p-gt-pde-2m").is_some_and(GapTolerance::is_paired));
+        let name = "perforated:max-hole-share=25%,max-filter-bits=4";
+        let Ok(Design::Perforated(policy)) = Design::parse(name) else { panic!("{name}") };
+        assert_eq!(policy.options().max_filter_bits.get(), 4);
     }
 
     #[test]

@@ -4,12 +4,12 @@
 use perforate_os::{KhugepagedConfig, Work};
 use perforate_sim::{MemoryState, PhasedRun, PolicyOptions, Scheme, SimError, System};
 
-use super::Setup;
+use super::ForkSharing;
 use crate::kind::Measurement;
 use crate::kind::case_study::{PAGE_BYTES, counter, counters, cycles, promote};
 
 /// Memory with room for the heap, a copy of the whole heap, a second copy by khugepaged, and page tables.
-fn memory(setup: &Setup) -> MemoryState {
+fn memory(setup: &ForkSharing) -> MemoryState {
     let perforation = setup.perforation.clone();
     let policies = PolicyOptions { perforation, ..PolicyOptions::default() };
     MemoryState { policies, ..MemoryState::of(4 * setup.fork.pages() * PAGE_BYTES + (64 << 20)) }
@@ -19,7 +19,11 @@ fn memory(setup: &Setup) -> MemoryState {
 ///
 /// # Errors
 /// As [`System`]'s.
-pub fn run(setup: &Setup, scheme: &'static Scheme, seed: u64) -> Result<Measurement, SimError> {
+pub fn run(
+    setup: &ForkSharing,
+    scheme: &'static Scheme,
+    seed: u64,
+) -> Result<Measurement, SimError> {
     let place = (&setup.machine, &memory(setup));
     let run = PhasedRun::new(place, scheme, &setup.fork.workload(), seed, (false, setup.check))?;
     let free_at_boot = counter(&counters(run.simulation.system()), "free_bytes");
@@ -42,7 +46,7 @@ pub fn run(setup: &Setup, scheme: &'static Scheme, seed: u64) -> Result<Measurem
 
 /// A run on its way through its phases.
 struct Study<'a> {
-    setup: &'a Setup,
+    setup: &'a ForkSharing,
     run: PhasedRun,
     free_at_boot: f64,
     figures: Measurement,

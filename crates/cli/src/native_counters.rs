@@ -1,4 +1,4 @@
-//! Hardware counters of a program that was recorded, beside what is predicted of it:
+//! Hardware counters of a native run of the recorded program, beside the prediction:
 //! `compare --counters -- PROG`.
 
 use std::ffi::OsString;
@@ -10,14 +10,14 @@ use perforate_report::text::compact;
 use perforate_sim::RunResult;
 
 /// Counters of a native run of the program, or the reason why they are missing.
-pub struct Counted(Result<ProgramTime, Absence>);
+pub struct NativeCounters(Result<ProgramTime, Absence>);
 
-impl Counted {
-    /// Runs the program once natively, if there are hardware counters.
+impl NativeCounters {
+    /// Runs the program once natively, if this machine has hardware counters.
     ///
     /// # Errors
     /// The program cannot be started.
-    pub fn of(program: &[OsString]) -> Result<Self, Failure> {
+    pub fn measure(program: &[OsString]) -> Result<Self, Failure> {
         Ok(Self(count_program(program)?))
     }
 
@@ -59,7 +59,7 @@ impl Counted {
     }
 }
 
-/// Rates that can be compared with those of a part of the program.
+/// Measured rates, which are comparable with those of a part of the program.
 fn measured(readings: &Readings) -> String {
     let kilo = readings.instructions.map_or(0.0, |count| count as f64 / 1000.0);
     let rates = readings.per(kilo);
@@ -113,7 +113,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let time = ProgramTime { user: second, wall: second, exit_code: Some(0), counters };
         let mut found = results();
-        Counted(Ok(time)).annotate(&mut found);
+        NativeCounters(Ok(time)).annotate(&mut found);
         let note = &found[0].notes[0];
         let expected = "discarded: 2.00G instructions, IPC 0.50, 3.00 loads that miss all data TLBs and \
                         90.0 cycles of walks per 1,000 instructions. Predicted for what was recorded: 4k \
@@ -121,7 +121,9 @@ mod tests {
         assert!(note.ends_with(expected), "{note}");
         assert_eq!(found[0].config["hardware_counters"]["readings"]["tlb_misses"], 6_000_000);
         let failed = ProgramTime { exit_code: Some(3), ..time };
-        assert!(Counted(Ok(failed)).note(&results()).contains("(it ended with exit code 3)"));
+        assert!(
+            NativeCounters(Ok(failed)).note(&results()).contains("(it ended with exit code 3)")
+        );
     }
 
     #[test]
@@ -134,8 +136,8 @@ mod tests {
 
     #[test]
     fn where_there_are_no_counters_the_reason_is_told() {
-        match Counted::of(&["true".into()]) {
-            Ok(Counted(Ok(_))) => println!("skipped: this machine has counters"),
+        match NativeCounters::measure(&["true".into()]) {
+            Ok(NativeCounters(Ok(_))) => println!("skipped: this machine has counters"),
             Ok(counted) => {
                 let mut found = results();
                 counted.annotate(&mut found);

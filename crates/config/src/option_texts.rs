@@ -1,4 +1,4 @@
-//! Options as texts, before their values are read.
+//! Options as texts, before their values are parsed.
 
 use std::fmt;
 
@@ -10,32 +10,25 @@ use crate::{ConfigError, Key, words};
 /// Texts by key, and groups of such texts: the settings of an experiment, the flags of a command line,
 /// the keyword arguments of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Given(Vec<(String, Value)>);
+pub struct OptionTexts(Vec<(String, Value)>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
     Text(String),
-    Group(Given),
+    Group(OptionTexts),
 }
 
-impl Given {
+impl OptionTexts {
     /// Adds the text of an option, even if the option has one already.
     pub fn insert(&mut self, key: impl Into<String>, text: impl Into<String>) {
         self.0.push((key.into(), Value::Text(text.into())));
     }
 
-    /// Sets an option, whether or not it was given.
+    /// Sets the text of an option, replacing earlier texts.
     pub fn replace(&mut self, key: impl Into<String>, text: impl Into<String>) {
         let key = key.into();
         self.0.retain(|(known, _)| !words::same(known, &key));
         self.insert(key, text);
-    }
-
-    /// All options of both.
-    #[must_use]
-    pub fn and(mut self, others: Self) -> Self {
-        self.0.extend(others.0);
-        self
     }
 
     /// True if the option was given.
@@ -43,8 +36,8 @@ impl Given {
         self.0.iter().any(|(known, _)| words::same(known, key))
     }
 
-    /// Puts all keys that begin with `NAME-` or `NAME.` into a group of this name, without that
-    /// beginning: `host-memory` is `memory` of the group `host`.
+    /// Moves all keys with the prefix `NAME-` or `NAME.` into a group of this name, without the prefix:
+    /// `host-memory` becomes `memory` of the group `host`.
     #[must_use]
     pub fn grouped(self, name: &str) -> Self {
         let (mut group, mut others) = (Self::default(), Self::default());
@@ -63,10 +56,10 @@ impl Given {
         others
     }
 
-    /// Takes out what is an option of `T`, and reads it.
+    /// Removes and parses the options of `T`.
     ///
     /// # Errors
-    /// A wrong value of one of them.
+    /// A wrong value.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<T, ConfigError> {
         let fields = fields::<T>();
         let is_of_type = |key: &str| fields.iter().any(|field| words::same(field, key));
@@ -76,21 +69,21 @@ impl Given {
         Self(own).read()
     }
 
-    /// Takes out the group of this name, if there is one.
+    /// Removes the group of this name and returns it, if there is one.
     pub fn take_group(&mut self, name: &str) -> Option<Self> {
-        let is_it =
+        let is_group =
             |(key, value): &(String, Value)| key == name && matches!(value, Value::Group(_));
-        let place = self.0.iter().position(is_it)?;
+        let place = self.0.iter().position(is_group)?;
         match self.0.remove(place).1 {
             Value::Group(group) => Some(group),
             Value::Text(_) => None,
         }
     }
 
-    /// Checks that no key is left, after all tables have taken theirs.
+    /// Checks that all options have been taken.
     ///
     /// # Errors
-    /// The first key that is left, with the nearest of the `known` ones.
+    /// An unknown key. The error suggests the nearest of the `known` keys.
     pub fn refuse_rest(&self, known: impl FnOnce() -> Vec<Key>) -> Result<(), ConfigError> {
         let Some((key, _)) = self.0.first() else { return Ok(()) };
         let known = known();
@@ -98,10 +91,10 @@ impl Given {
         Err(ConfigError::unknown_key(key, &names))
     }
 
-    /// Checks that each key is one of `A` or of `B`, which are read one after the other.
+    /// Checks that each key is an option of `A` or of `B`.
     ///
     /// # Errors
-    /// The first that is neither, with the nearest that there is.
+    /// An unknown key. The error suggests the nearest known key.
     pub fn check_keys<A: DeserializeOwned, B: DeserializeOwned>(&self) -> Result<(), ConfigError> {
         let known = [fields::<A>(), fields::<B>()].concat();
         let is_known = |key: &str| known.iter().any(|field| words::same(field, key));
@@ -111,10 +104,10 @@ impl Given {
         }
     }
 
-    /// Reads all options as one `T`.
+    /// Parses all options as one `T`.
     ///
     /// # Errors
-    /// A wrong value, or a key that `T` does not have.
+    /// A wrong value, or a key that is not an option of `T`.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         T::deserialize(Written::Group(self))
     }
@@ -130,25 +123,25 @@ impl Given {
     }
 }
 
-impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Given {
+impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for OptionTexts {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(options: I) -> Self {
         let text = |(key, text): (K, V)| (key.into(), Value::Text(text.into()));
         Self(options.into_iter().map(text).collect())
     }
 }
 
-impl<'de> Deserialize<'de> for Given {
+impl<'de> Deserialize<'de> for OptionTexts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Texts;
         impl<'de> Visitor<'de> for Texts {
-            type Value = Given;
+            type Value = OptionTexts;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("options such as key=value,key=value")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given, A::Error> {
-                let mut given = Given::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OptionTexts, A::Error> {
+                let mut given = OptionTexts::default();
                 while let Some((key, text)) = map.next_entry::<String, String>()? {
                     given.insert(key, text);
                 }
@@ -159,7 +152,7 @@ impl<'de> Deserialize<'de> for Given {
     }
 }
 
-/// The fields that `T` reads, by all names they have; none if it is no struct.
+/// Names and aliases of the fields of `T`; empty if `T` is not a struct.
 pub(crate) fn fields<T: DeserializeOwned>() -> &'static [&'static str] {
     struct Probe<'a>(&'a mut &'static [&'static str]);
 
@@ -167,7 +160,7 @@ pub(crate) fn fields<T: DeserializeOwned>() -> &'static [&'static str] {
         type Error = ConfigError;
 
         fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, ConfigError> {
-            Err(de::Error::custom("only asked for its fields"))
+            Err(de::Error::custom("only the fields are read"))
         }
 
         fn deserialize_struct<V: Visitor<'de>>(

@@ -1,15 +1,60 @@
-//! The share of memory that large mappings can use (G Fig. 14).
+//! Share of memory in large mappings (G §5.3, Fig. 14).
 //!
 //! Of a slice with enough usable B-blocks, half is a superpage; of a whole slice, all of it is, as
 //! two superpages. So Fig. 14 starts at 100 % and settles at 50 % (G §5.3). Of a perforated page it
 //! is what is translated in place.
 
+use perforate_config::{Count, Share};
 use perforate_os::{BlockUse, Policy, Random};
 use perforate_schemes::gap_tolerant::ChunkPairing;
 use perforate_schemes::perforated::Perforated;
 use perforate_types::{CHUNK_FRAMES, GapTolerance, HoleSet, SLICE_BLOCKS, SUPERPAGE_BLOCKS};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::{Bernoulli, Binomial, Contiguity, Design, Estimate, Sampling};
+use super::contiguity::Block;
+use super::{Bernoulli, Binomial, Design, Estimate, SAMPLES, Samples, Sampling, figures};
+use crate::kind::{Measurement, Settings, Study};
+
+/// Share of memory in the large mappings of a design. Subjects are designs.
+#[derive(Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct UsableMemory {
+    /// Share of retired frames.
+    retired: Share,
+    /// Usable B-blocks that a slice with retired frames must have for a single entry; the two slices of a
+    /// paired entry need 32 in common.
+    threshold: Count<32, 64>,
+    /// Random draws for each point.
+    samples: Samples,
+}
+
+impl Default for UsableMemory {
+    fn default() -> Self {
+        Self { retired: Share::NONE, threshold: Count::new(33), samples: SAMPLES }
+    }
+}
+
+impl Study for UsableMemory {
+    const NAME: &'static str = "usable-memory";
+    type Settings = Self;
+
+    fn read(settings: &Settings) -> Result<Self, String> {
+        settings.read()
+    }
+
+    fn check(&self, subject: &str) -> Result<(), String> {
+        Design::parse(subject).map(|_| ())
+    }
+
+    fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
+        let (retired, threshold) = (self.retired.value(), self.threshold.get() as u32);
+        let design = Design::parse(subject)?;
+        let sampling = Sampling::for_point(self.samples, seed, subject, retired);
+        let drawn = design.estimate(retired, threshold, sampling);
+        Ok(figures(design.closed_form(retired, threshold), drawn))
+    }
+}
 
 /// Frames of a region, which has one filter bit.
 const REGION_FRAMES: u32 = 64;
@@ -23,21 +68,21 @@ impl Design {
     /// `threshold` is the number of usable B-blocks that a slice with retired frames must have.
     pub fn closed_form(&self, retired: f64, threshold: u32) -> Option<f64> {
         match self {
-            Self::Conventional => Some(Contiguity::LARGE_PAGE.closed_form(retired)),
+            Self::Conventional => Some(Block::LARGE_PAGE.closed_form(retired)),
             Self::GapTolerant(mode) if mode.is_paired() => None,
             Self::GapTolerant(mode) => {
                 let slices = Binomial::new(SLICE_BLOCKS, usable_share(*mode, retired));
                 Some((slices.at_least(threshold) + slices.exactly(SLICE_BLOCKS)) / 2.0)
             }
-            Self::Perforated { policy, .. } => Some(in_place(policy, retired)),
+            Self::Perforated(policy) => Some(in_place(policy, retired)),
         }
     }
 
-    /// The same by drawing memory: blocks of 2MB, slices, or chunks with as many slices as asked
+    /// Estimates that share by drawing memory: blocks of 2MB, slices, or chunks with as many slices as asked
     /// for.
     pub fn estimate(&self, retired: f64, threshold: u32, sampling: Sampling) -> Estimate {
         match self {
-            Self::Conventional => Contiguity::LARGE_PAGE.estimate(retired, sampling),
+            Self::Conventional => Block::LARGE_PAGE.estimate(retired, sampling),
             Self::GapTolerant(mode) => {
                 let blocks = Bernoulli::new(usable_share(*mode, retired));
                 if mode.is_paired() {
@@ -47,7 +92,7 @@ impl Design {
                     single(blocks, threshold, sampling)
                 }
             }
-            Self::Perforated { policy, .. } => perforated(policy, retired, sampling),
+            Self::Perforated(policy) => perforated(policy, retired, sampling),
         }
     }
 }

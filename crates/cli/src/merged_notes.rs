@@ -1,35 +1,28 @@
-//! The notes of a comparison's results, each once, as short as they can be.
+//! Notes of a comparison's results, with similar notes merged.
 
 use perforate_sim::RunResult;
 use perforate_types::counted;
 use serde_json::Value;
 
-/// A note, and the schemes of which the same is said in other numbers.
-struct Remark<'a> {
+/// A note, and the schemes with the same note but for numbers.
+struct MergedNote<'a> {
     text: &'a str,
-    /// The text without what differs from scheme to scheme.
+    /// The text without the scheme's name and without numbers.
     pattern: String,
     scheme: &'a str,
     others: Vec<&'a str>,
-    /// The values of `--vary` with which it is said.
+    /// Values of `--vary` that have this note.
     values: Vec<String>,
 }
 
-/// Selection of the notes on how a trace was made.
-#[derive(Clone, Copy)]
-pub enum Shown<'a> {
-    /// All notes are shown.
-    All,
-    /// Only the number of these notes is shown, with a text that says where to find them.
-    Some { rest: &'a str },
-}
-
-/// The notes in order. What is said of several schemes in the same words is said of the first, with
-/// the names of the others; what holds for some values of `--vary` only, with those, and the memory of
-/// all values in one note. Unless all are shown, what the trace's own file says of itself is only counted.
-pub fn remarks(results: &[RunResult], shown: Shown<'_>) -> Vec<String> {
-    let all = matches!(shown, Shown::All);
-    let mut found: Vec<Remark<'_>> = Vec::new();
+/// Notes of all results, in order, each once. With `--vary`, a note names the values that it holds for,
+/// and the descriptions of memory are one note.
+///
+/// With `details`, notes of several schemes that differ in numbers only are merged, and notes on how the
+/// trace was made are only counted; `details` says where to find them.
+pub fn merged_notes(results: &[RunResult], details: Option<&str>) -> Vec<String> {
+    let all = details.is_none();
+    let mut found: Vec<MergedNote<'_>> = Vec::new();
     let mut of_trace: Vec<&str> = Vec::new();
     let memory = memory_of_values(results);
     for result in results {
@@ -43,13 +36,15 @@ pub fn remarks(results: &[RunResult], shown: Shown<'_>) -> Vec<String> {
             }
             let (scheme, pattern) = (result.scheme.as_str(), pattern(text, &result.scheme));
             let value = varied_value(result);
-            let same =
-                |known: &&mut Remark<'_>| known.text == text || !all && known.pattern == pattern;
+            let same = |known: &&mut MergedNote<'_>| {
+                known.text == text || !all && known.pattern == pattern
+            };
             let place = found.iter_mut().find(same);
             let known = match place {
                 Some(known) => known,
                 None => {
-                    found.push(Remark { text, pattern, scheme, others: vec![], values: vec![] });
+                    let (others, values) = (vec![], vec![]);
+                    found.push(MergedNote { text, pattern, scheme, others, values });
                     found.last_mut().expect("one was pushed")
                 }
             };
@@ -62,18 +57,18 @@ pub fn remarks(results: &[RunResult], shown: Shown<'_>) -> Vec<String> {
         }
     }
     let (key, all_values) = all_values(results);
-    let of_values = found.iter().map(|remark| remark.line(key, all_values));
-    let mut lines: Vec<String> = memory.into_iter().chain(of_values).collect();
-    if let (Shown::Some { rest }, false) = (shown, of_trace.is_empty()) {
+    let merged = found.iter().map(|note| note.line(key, all_values));
+    let mut lines: Vec<String> = memory.into_iter().chain(merged).collect();
+    if let (Some(details), false) = (details, of_trace.is_empty()) {
         let remarks = counted(of_trace.len(), "remark");
-        lines.push(format!("{remarks} on how the trace was made: {rest}"));
+        lines.push(format!("{remarks} on how the trace was made: {details}"));
     }
     lines
 }
 
-impl Remark<'_> {
-    /// The note, with the schemes that it is said of and, unless it is said of all, with the values of
-    /// the key that is varied.
+impl MergedNote<'_> {
+    /// The note with the names of the other schemes and with the values of the varied key that it holds
+    /// for.
     fn line(&self, key: Option<&str>, all_values: usize) -> String {
         let mut line = self.text.to_owned();
         if !self.others.is_empty() {
@@ -83,10 +78,10 @@ impl Remark<'_> {
     }
 }
 
-/// Most pairs of values that a note names.
+/// Maximum number of pairs of values that a note names.
 const MOST_PAIRS: usize = 3;
 
-/// The values of the varied key (in a grid, the pairs) that a remark holds for; empty if it holds for all.
+/// Values of the varied key, or pairs of a grid, that a note holds for; empty if it holds for all.
 fn with_values(key: Option<&str>, values: &[String], all_values: usize) -> String {
     let count = values.len();
     match key {
@@ -97,7 +92,7 @@ fn with_values(key: Option<&str>, values: &[String], all_values: usize) -> Strin
     }
 }
 
-/// The key that is varied, if it is one alone, and the number of its values, or of the pairs of values.
+/// Name of the varied key if only one key is varied, and the number of values or pairs of values.
 fn all_values(results: &[RunResult]) -> (Option<&str>, usize) {
     let mut values: Vec<String> = results.iter().filter_map(varied_value).collect();
     values.sort_unstable();
@@ -107,8 +102,8 @@ fn all_values(results: &[RunResult]) -> (Option<&str>, usize) {
     (alone.and_then(|varied| varied.get("key")?.as_str()), values.len())
 }
 
-/// The descriptions of memory that results of several values begin their notes with, in one: what is the
-/// same for all values is said once. None where nothing is varied.
+/// Descriptions of memory, which come first in the notes of each result, as one note: phrases that hold
+/// for all values are not repeated. `None` without `--vary`.
 fn memory_of_values(results: &[RunResult]) -> Option<String> {
     let mut phrases: Vec<(&str, Vec<String>)> = Vec::new();
     for result in results {
@@ -128,7 +123,7 @@ fn memory_of_values(results: &[RunResult]) -> Option<String> {
     Some(texts.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
 }
 
-/// Value of `--vary` that a result is of; of a grid, both keys with their values.
+/// Value of the varied key in a result; for a grid, both keys with their values.
 fn varied_value(result: &RunResult) -> Option<String> {
     let varied = result.config.get("varied")?;
     let text = |varied: &Value, name: &str| Some(varied.get(name)?.as_str()?.to_owned());
@@ -140,7 +135,7 @@ fn varied_value(result: &RunResult) -> Option<String> {
     }
 }
 
-/// A note about a scheme without its name and without numbers; any other note as it is.
+/// Text of a note about a scheme without its name and without numbers; other notes are not changed.
 fn pattern(text: &str, scheme: &str) -> String {
     let is_name = |word: &str| word.trim_matches(|c: char| ",:;".contains(c)) == scheme;
     if !text.split(' ').any(is_name) {
@@ -161,7 +156,7 @@ fn assumptions(result: &RunResult) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    const SOME: Shown<'_> = Shown::Some { rest: "--all prints them" };
+    const SOME: Option<&str> = Some("--all prints them");
 
     fn results() -> Vec<RunResult> {
         let lines = [
@@ -174,7 +169,7 @@ mod tests {
     #[test]
     fn the_same_of_several_schemes_is_said_once() {
         assert_eq!(
-            remarks(&results(), SOME),
+            merged_notes(&results(), SOME),
             [
                 "the same",
                 "cycles of 4k change by 3 % (similarly for thp)",
@@ -202,7 +197,7 @@ mod tests {
             "the same",
             "full (with swap=none)",
         ];
-        assert_eq!(remarks(&results, SOME), expected);
+        assert_eq!(merged_notes(&results, SOME), expected);
     }
 
     #[test]
@@ -224,12 +219,12 @@ mod tests {
             "swapped (with entries=8, memory=1G; entries=16, memory=1G)",
             "fits (with entries=8, memory=2G; entries=16, memory=2G)",
         ];
-        assert_eq!(remarks(&results, SOME), expected);
+        assert_eq!(merged_notes(&results, SOME), expected);
     }
 
     #[test]
     fn all_of_them_can_be_had() {
         let all = ["the same", "cycles of 4k change by 3 %", "own", "cycles of thp change by 5 %"];
-        assert_eq!(remarks(&results(), Shown::All), all);
+        assert_eq!(merged_notes(&results(), None), all);
     }
 }

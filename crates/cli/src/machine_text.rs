@@ -1,0 +1,42 @@
+//! Text that `calibrate` and `validate` share.
+
+use perforate_host::machine::Processor;
+
+/// Widths of a table with a name, a measured value and further values in each line.
+pub struct TableLayout {
+    /// Width of a name.
+    pub name: usize,
+    /// Width of a measured value.
+    pub measured: usize,
+    /// Width of each further value.
+    pub value: usize,
+}
+
+impl TableLayout {
+    /// Line of the table. A name that is too long for its column is on a line of its own.
+    pub fn line<S: AsRef<str>>(
+        &self,
+        name: &str,
+        measured: &str,
+        values: impl IntoIterator<Item = S>,
+    ) -> String {
+        let Self { name: width, measured: measured_width, value: value_width } = *self;
+        let is_short = name.chars().count() < width;
+        let (above, name) =
+            if is_short { (String::new(), name) } else { (format!("{name}\n"), "") };
+        let mut text = format!("{above}{name:<width$}{measured:>measured_width$}");
+        for value in values {
+            text += &format!("{:>value_width$}", value.as_ref());
+        }
+        text + "\n"
+    }
+}
+
+/// Name of the processor, with the hypervisor in a virtual machine.
+pub fn processor_name(processor: &Processor) -> String {
+    let name = if processor.name.is_empty() { "unknown processor" } else { &processor.name };
+    match processor.is_virtual() {
+        true => format!("{name} ({})", processor.hypervisor),
+        false => name.to_owned(),
+    }
+}

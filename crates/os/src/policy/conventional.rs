@@ -1,0 +1,72 @@
+//! Policies of conventional operating systems: "base-pages", "thp" and "thp-madvise", "huge-1g".
+//! "ideal" is "thp" on unfragmented memory.
+
+use std::any::Any;
+
+use perforate_types::HoleSet;
+
+use super::{BlockUse, Policy};
+
+/// Maps 4KB pages only.
+pub struct BasePages;
+
+impl Policy for BasePages {
+    fn name(&self) -> &'static str {
+        "base-pages"
+    }
+
+    fn use_block(&self, _: &HoleSet) -> BlockUse {
+        BlockUse::Pages
+    }
+}
+
+/// Transparent huge pages: 2MB if a whole block is available, else 4KB.
+pub struct Thp {
+    /// Name of the policy in configuration and results.
+    pub name: &'static str,
+    /// True if only areas with MADV_HUGEPAGE get 2MB pages (Linux: `enabled` is `madvise`, not
+    /// `always`).
+    pub needs_advice: bool,
+}
+
+impl Thp {
+    /// Makes a policy that gives 2MB pages to all eligible areas.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, needs_advice: false }
+    }
+}
+
+impl Policy for Thp {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn needs_advice(&self) -> bool {
+        self.needs_advice
+    }
+
+    fn use_block(&self, holes: &HoleSet) -> BlockUse {
+        if holes.is_empty() { BlockUse::Large } else { BlockUse::Pages }
+    }
+}
+
+/// Rule of a policy that tries 1GB pages before 2MB pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HugePageRule;
+
+/// 1GB pages if contiguous memory is available, else like [`Thp`].
+pub struct Huge1G;
+
+impl Policy for Huge1G {
+    fn name(&self) -> &'static str {
+        "huge-1g"
+    }
+
+    fn rules(&self) -> Vec<&dyn Any> {
+        vec![&HugePageRule]
+    }
+
+    fn use_block(&self, holes: &HoleSet) -> BlockUse {
+        if holes.is_empty() { BlockUse::Large } else { BlockUse::Pages }
+    }
+}
