@@ -121,7 +121,7 @@ impl Addresses {
         self.note_recent(address);
     }
 
-    /// Predicts the next address of `operand`, and updates the state after an access to it.
+    /// Follows the prediction for `operand`, and returns the predicted address.
     #[inline]
     pub(crate) fn follow_prediction(&mut self, operand: usize) -> u64 {
         let Self { operands, recent, newest, .. } = self;
