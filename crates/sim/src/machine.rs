@@ -18,7 +18,7 @@ use perforate_timing::{
 use serde::{Deserialize, Serialize};
 
 pub use file::MachineFile;
-pub use plausible::{Alternative, Plausible, forget};
+pub use plausible::{Alternative, Plausible};
 
 use crate::{Composition, EnergyCosts, MemoryState, OperatingSystemCosts, SimError};
 
