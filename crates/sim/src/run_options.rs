@@ -229,8 +229,8 @@ mod tests {
     fn a_run_without_options_has_their_defaults() {
         let run = ResolvedRun::new(Workload::named("random"), Vec::new());
         let options = PlacementOptions::default();
-        assert_eq!((run.seed, run.machine.name), (options.seed.get(), options.machine));
         assert_eq!(run.processors, options.processors());
+        assert_eq!((run.seed, run.machine.name), (options.seed.get(), options.machine));
     }
 
     #[test]
