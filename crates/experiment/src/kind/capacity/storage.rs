@@ -107,19 +107,15 @@ mod tests {
         assert_eq!(sizes, [128 * K, 256 * K, 512 * K]);
         assert_eq!(translation_hardware_bytes(32), 488);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn subjects_are_pages_and_modes() {
-        assert_eq!(subject_of("2m"), Ok((Some(PageSize::Size2M), None)));
-        let (page, mode) = subject_of("gt-pde-4m").unwrap();
-        assert!(page.is_none() && mode.is_some());
+        let measure = |subject| Storage::default().measure(subject, 1);
+        let names = |subject| measure(subject).unwrap().into_keys().collect::<Vec<_>>();
+        assert_eq!(names("2m"), ["leaf_table_bytes"]);
+        assert_eq!(names("gt-pde-4m"), ["availability_bytes", "hardware_bytes"]);
         for name in ["8k", "4k+4k", "perforated"] {
-            let problem = subject_of(name).unwrap_err();
+            let problem = measure(name).unwrap_err();
             assert!(problem.starts_with(&format!("{name:?}: expected 4k, 2m, 1g")), "{problem}");
         }
     }
