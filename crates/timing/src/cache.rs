@@ -2,7 +2,7 @@
 
 use crate::LINE_BYTES;
 use crate::config::CacheConfig;
-use crate::hierarchy::FillId;
+use crate::ring::NONE;
 use crate::split::Divisor;
 
 const DIRTY: u64 = 1;
@@ -18,21 +18,21 @@ pub(crate) struct Line(u64);
 
 impl Line {
     /// A line that `fill` brings.
-    pub(crate) fn new(fill: FillId, dirty: bool, prefetched: bool) -> Self {
+    pub(crate) fn new(fill: u32, dirty: bool, prefetched: bool) -> Self {
         let flags = u64::from(dirty) * DIRTY + u64::from(prefetched) * PREFETCHED;
-        Self(u64::from(fill.0) << FILL_SHIFT | flags)
+        Self(u64::from(fill) << FILL_SHIFT | flags)
     }
 
     /// The fill that brings it. Once the line is there its number may stand for another.
     #[inline]
-    pub(crate) fn fill(self) -> FillId {
-        FillId((self.0 >> FILL_SHIFT) as u32)
+    pub(crate) fn fill(self) -> u32 {
+        (self.0 >> FILL_SHIFT) as u32
     }
 
     /// The line is there.
     #[inline]
     pub(crate) fn mark_arrived(&mut self) {
-        self.0 |= u64::from(FillId::NONE.0) << FILL_SHIFT;
+        self.0 |= u64::from(NONE) << FILL_SHIFT;
     }
 
     #[inline]
@@ -60,7 +60,7 @@ pub(crate) struct Victim {
     pub(crate) number: u64,
     pub(crate) dirty: bool,
     /// The fill that brings it, if it had yet to come; see [`Line::fill`].
-    pub(crate) fill: FillId,
+    pub(crate) fill: u32,
 }
 
 /// Set-associative lines with true least-recently-used replacement: each set is kept in order of
@@ -81,7 +81,7 @@ impl Cache {
         let count = config.size_bytes / LINE_BYTES;
         Self {
             tags: vec![EMPTY; count as usize],
-            lines: vec![Line::new(FillId::NONE, false, false); count as usize],
+            lines: vec![Line::new(NONE, false, false); count as usize],
             ways: config.ways as usize,
             sets: Divisor::new(count / u64::from(config.ways)),
         }
@@ -146,7 +146,7 @@ impl Cache {
         tags[way..].rotate_left(1);
         lines[way..].rotate_left(1);
         tags[self.ways - 1] = EMPTY;
-        lines[self.ways - 1] = Line::new(FillId::NONE, false, false);
+        lines[self.ways - 1] = Line::new(NONE, false, false);
         Some(Victim { number, dirty: line.is_dirty(), fill: line.fill() })
     }
 
@@ -184,12 +184,12 @@ mod tests {
     #[test]
     fn a_line_that_is_taken_away_leaves_its_place_to_the_next() {
         let mut cache = two_ways(1);
-        cache.insert(1, Line::new(FillId(7), true, false));
-        cache.insert(2, Line::new(FillId(8), false, false));
+        cache.insert(1, Line::new(7, true, false));
+        cache.insert(2, Line::new(8, false, false));
         assert_eq!(cache.remove(3), None);
-        assert_eq!(cache.remove(1), Some(Victim { number: 1, dirty: true, fill: FillId(7) }));
+        assert_eq!(cache.remove(1), Some(Victim { number: 1, dirty: true, fill: 7 }));
         assert!(cache.peek(1).is_none() && cache.peek(2).is_some());
-        assert_eq!(cache.insert(3, Line::new(FillId(9), true, false)), None, "a place was empty");
+        assert_eq!(cache.insert(3, Line::new(9, true, false)), None, "a place was empty");
         assert!(cache.clean(3) && !cache.clean(3) && !cache.clean(4));
         assert!(!cache.peek(3).unwrap().is_dirty());
     }
@@ -207,8 +207,8 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_line_leaves() {
-        let line = |dirty| Line::new(FillId(7), dirty, false);
-        let victim = |number, dirty| Some(Victim { number, dirty, fill: FillId(7) });
+        let line = |dirty| Line::new(7, dirty, false);
+        let victim = |number, dirty| Some(Victim { number, dirty, fill: 7 });
         // Three sets: modulo indexing; lines 0, 3, 6, 9 share set 0.
         let mut cache = two_ways(3);
         assert_eq!(cache.insert(0, line(true)), None);
@@ -222,11 +222,11 @@ mod tests {
 
     #[test]
     fn a_line_knows_its_fill_until_it_is_there() {
-        let mut line = Line::new(FillId(9), false, true);
+        let mut line = Line::new(9, false, true);
         line.mark_dirty();
-        assert_eq!(line.fill(), FillId(9));
+        assert_eq!(line.fill(), 9);
         assert!(line.take_prefetched() && !line.take_prefetched());
         line.mark_arrived();
-        assert_eq!(line.fill(), FillId::NONE);
+        assert_eq!(line.fill(), NONE);
     }
 }

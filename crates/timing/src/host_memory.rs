@@ -1,11 +1,11 @@
-//! Memory of the computer that simulates: asked for before anything is built.
+//! Memory of the computer that simulates.
 
 use crate::cache::Cache;
 use crate::config::{CacheConfig, TimingConfig};
 use crate::translation::Translation;
 
-/// Bytes of an instruction in flight, with what is noted of the last ones that retired.
-const IN_FLIGHT_BYTES: u64 = 512;
+/// Bytes of an entry of the reorder buffer, with the records of its accesses.
+const IN_FLIGHT_BYTES: u64 = 1024;
 
 impl TimingConfig {
     /// Bytes of this computer's memory for each slot that [`Core::new`](crate::Core::new) is told of.

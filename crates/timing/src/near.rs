@@ -23,6 +23,12 @@ impl NearCycles {
         self.words.iter().all(|word| *word == 0)
     }
 
+    /// True if something happens in this cycle.
+    #[inline]
+    pub(crate) fn has(&self, time: u64) -> bool {
+        self.words[place(time) / WORD] >> (place(time) % WORD) & 1 != 0
+    }
+
     #[inline]
     pub(crate) fn add(&mut self, time: u64) {
         self.words[place(time) / WORD] |= 1 << (place(time) % WORD);

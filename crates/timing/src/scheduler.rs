@@ -29,30 +29,29 @@ impl Scheduler {
         self.entries != usize::MAX
     }
 
+    /// True if no entry is free unless instructions issue.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.saturating_add(self.issues.count) >= self.entries
+    }
+
     /// The first time from `time` on at which an entry is free. [`Err`] if that depends on what
     /// becomes known later, with the time at which to ask again, if there is one. Times asked for
     /// do not fall.
-    #[inline]
     pub(crate) fn free_at(&mut self, time: u64, now: u64) -> Result<u64, Option<u64>> {
-        if self.waiting.saturating_add(self.issues.count) < self.entries {
-            return Ok(time);
-        }
-        self.make_room(time, now)
-    }
-
-    fn make_room(&mut self, time: u64, now: u64) -> Result<u64, Option<u64>> {
         let mut free = time;
-        loop {
+        while self.is_full() {
             self.issues.pass(free);
-            if self.waiting + self.issues.count < self.entries {
-                return Ok(free);
+            if !self.is_full() {
+                break;
             }
             match self.issues.first() {
-                // Whoever is still waiting issues no earlier than now.
+                // An instruction that still waits issues no earlier than now.
                 Some(issue) if issue <= now => free = issue,
                 later => return Err(later),
             }
         }
+        Ok(free)
     }
 
     /// An instruction that waits takes an entry.

@@ -59,7 +59,6 @@ impl Hierarchy {
     fn take_away(&mut self, level: usize, line: u64, now: u64) -> bool {
         let Some(victim) = self.levels[level].cache.remove(line) else { return false };
         self.levels[level].statistics.invalidations += 1;
-        self.forget(level, line, victim.fill);
         if victim.dirty {
             self.write_to_shared(level / LEVELS, line, now);
         }

@@ -110,16 +110,20 @@ impl Stream {
         instruction.accesses += 1;
     }
 
-    /// Hands the next instruction over, as far as times are known; whether it is done.
+    /// Hands the next instruction over, as far as times are known; returns true if that is done.
     pub(super) fn hand_over(&mut self, core: &mut Core) -> bool {
         let Some(&Item::Instruction(instruction, has_fetch)) = self.front() else { return false };
-        if has_fetch && !self.is_fetching {
-            self.is_fetching = true;
-            self.make_access(core);
+        if !std::mem::replace(&mut self.is_fetching, true) {
+            if has_fetch {
+                self.make_access(core);
+            }
+            core.announce(&instruction);
         }
-        let Some(fetched) = core.fetch_next(&instruction) else { return false };
+        core.may_dispatch |= core.fetch_ahead();
+        if !core.is_fetched() {
+            return false;
+        }
         self.is_fetching = false;
-        core.take_in_hand(&instruction, fetched);
         for _ in 0..instruction.accesses {
             self.make_access(core);
         }

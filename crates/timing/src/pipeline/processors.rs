@@ -13,7 +13,11 @@
 use perforate_records::HardwareThread;
 
 use super::feed::{Item, Stream};
+use super::hand_over::further_back;
 use super::*;
+
+/// Instructions after which records that no thread needs any more are let go.
+const LET_GO: u64 = 4096;
 
 /// Hardware threads at most: a shootdown names them by the bits of a number.
 const MOST_THREADS: usize = 64;
@@ -111,15 +115,17 @@ impl Processors {
         config.validate()?;
         let mut config = config.clone();
         share_queues(&mut config, topology.threads_per_core as u32);
-        let shared = Box::new(Shared::new(&config, topology.cores));
+        let shortcuts = Shortcuts::ALL;
+        let shape = (topology.cores, topology.threads_per_core);
+        let shared = Box::new(Shared::new(&config, shape, shortcuts));
         let stand_in = shared.without_caches();
         let mut shared = Some(shared);
         let threads = (0..threads).map(|number| {
             let core = number / topology.threads_per_core;
             let walker = stand_in.memory.own_levels(core).walker;
-            let translation = Box::new(Translation::new(&config.walker, slots, walker));
+            let translation = Box::new(Translation::new(&config.walker, slots, walker, shortcuts));
             let shared = shared.take().unwrap_or_else(|| Box::new(stand_in.clone()));
-            Core::with(&config, (number as Thread, core), shared, translation)
+            Core::of_several(&config, (number as Thread, core), shared, translation, shortcuts)
         });
         let threads: Vec<Core> = threads.collect();
         let count = threads.len();
@@ -143,7 +149,7 @@ impl Processors {
         if thread != self.holder {
             let [one, other] = self.pair(self.holder, thread);
             std::mem::swap(&mut one.shared, &mut other.shared);
-            other.shared.turn_to(other.number);
+            other.shared.agenda.thread = other.number;
             self.holder = thread;
         }
         let core = self.threads[thread].core;
@@ -208,9 +214,31 @@ impl Processors {
     /// The instruction in hand is complete. Time goes on until no thread is too far behind.
     pub fn finish(&mut self) {
         self.position += 1;
+        if self.position.is_multiple_of(LET_GO) {
+            self.let_go();
+        }
         while self.oldest().is_some_and(|oldest| self.position - oldest > self.topology.lead) {
             self.go_on();
         }
+    }
+
+    /// Lets go of fills and walks that no thread needs any more.
+    fn let_go(&mut self) {
+        let next_fill = self.shared().memory.next_fill();
+        let mut first_fill = next_fill;
+        for core in 0..self.topology.cores {
+            let threads = self.topology.threads_per_core;
+            let next_walk = self.threads[self.holders[core]].translation.next_walk();
+            let mut first_walk = next_walk;
+            for thread in core * threads..(core + 1) * threads {
+                let core = self.at(thread);
+                core.reach_boundary();
+                first_fill = further_back(next_fill, first_fill, core.first_fill(next_fill));
+                first_walk = further_back(next_walk, first_walk, core.first_records().walk);
+            }
+            self.threads[self.holders[core]].translation.keep_walks_from(first_walk);
+        }
+        self.at(0).shared.memory.keep_fills_from(first_fill);
     }
 
     /// The current thread interrupts others before its next instruction, and waits for them.
@@ -262,7 +290,7 @@ impl Processors {
         match item {
             Item::Interrupted(_) => Some(now),
             Item::Instruction(..) if core.interrupted.owed_cycles == 0 => core.next_fetch(),
-            _ => core.window.is_empty().then(|| core.retire.cycle.max(now)),
+            _ => core.is_at_rest().then(|| core.retire.cycle.max(now)),
         }
     }
 
@@ -302,7 +330,7 @@ impl Processors {
             let answered = self.answer(thread, cycles);
             self.hear_answer(usize::from(sender), answered);
         } else {
-            self.at(thread).deal_with(event);
+            self.at(thread).handle(event);
             self.settle(thread);
         }
     }
@@ -316,16 +344,14 @@ impl Processors {
                 concerned |= 1 << thread;
                 self.at(thread).hear(news.waiter, news.time);
             }
-            let mut again = 0;
             for thread in bits(concerned) {
-                let core = self.at(thread);
-                core.go_on();
-                again |= u64::from(core.window.can_retire()) << thread;
+                if !self.at(thread).go_on() {
+                    concerned &= !(1 << thread);
+                }
             }
-            if again == 0 && self.shared().agenda.has_news() {
-                again = 1 << thread;
+            if self.shared().agenda.has_news() {
+                concerned |= 1 << thread;
             }
-            concerned = again;
         }
     }
 
@@ -410,7 +436,9 @@ impl Processors {
 
     /// Cycles of a thread by cause: they add up to [`Self::cycles`].
     fn stack_of(&self, thread: usize) -> [u64; CAUSES] {
-        let mut stack = self.threads[thread].cycle_stack();
+        let core = &self.threads[thread];
+        let holder = self.holders[core.core];
+        let mut stack = core.cycle_stack_with(&self.threads[holder].translation);
         let idle = &mut stack[Cause::IDLE.index()];
         *idle = 0;
         let busy: u64 = stack.iter().sum();
@@ -509,15 +537,15 @@ impl Core {
 
     /// The front end delivers nothing from `start` until `end`.
     fn stop(&mut self, start: u64, end: u64, cause: Cause) {
-        // Even if that is no time at all: whatever comes at `end` waited for it.
+        // Even if that is no time at all: an instruction that comes at `end` waited for it.
         if self.front_end.waits_until(end) {
-            self.path.stopped(self.window.handed_over(), (start.min(end), end), cause);
+            self.path.stopped(self.instructions.handed, (start.min(end), end), cause);
         }
-        self.front_end.wait_until(end);
+        self.front_end.stand_still_until(end);
     }
 
     fn is_busy(&self) -> bool {
-        !self.window.is_empty()
+        !self.is_at_rest()
     }
 }
 
