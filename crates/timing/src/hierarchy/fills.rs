@@ -259,7 +259,9 @@ impl Hierarchy {
             return Served { from: level, waited_until: 0 };
         }
         let fill = &self.fills[data.fill];
-        let waited_until = if fill.ready == done { fill.waited_until } else { 0 };
-        Served { from: fill.from.into(), waited_until }
+        if fill.ready < done {
+            return Served { from: level, waited_until: 0 };
+        }
+        Served { from: fill.from.into(), waited_until: fill.waited_until }
     }
 }

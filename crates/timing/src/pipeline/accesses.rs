@@ -20,7 +20,7 @@ pub(super) struct Access {
     is_store: bool,
     /// Has its data from the store before it.
     is_forwarded: bool,
-    /// Level that had the first line.
+    /// Level that had the line that came last.
     from: u8,
     /// Lines that have not come.
     pending: u16,
@@ -36,7 +36,7 @@ pub(super) struct Access {
     issue: u64,
     translated: u64,
     done: u64,
-    /// Time until which its first line waited for an MSHR, or at which the store before it had the data.
+    /// Time until which that line waited for an MSHR, or at which the store before it had the data.
     waited_until: u64,
 }
 
@@ -320,12 +320,23 @@ impl Core {
         if access.pending > 0 {
             return;
         }
+        let access = &self.accesses.all[id];
         if !access.is_forwarded {
-            let (data, start, done) = (access.line.data, access.translated, access.done);
-            let served = self.shared.memory.served_how(self.levels.l1d, data, start, done);
+            // The line that came last had to be waited for.
+            let Further { first, count } = access.further;
+            let mut further = (0..count).map(|place| first.wrapping_add(place.into()));
+            let (memory, level) = (&self.shared.memory, self.levels.l1d);
+            let how = |data| memory.served_how(level, data, access.translated, access.done);
+            let mut served = how(access.line.data);
+            while served.from == level
+                && let Some(place) = further.next()
+            {
+                served = how(self.accesses.further[place]);
+            }
+            let access = &mut self.accesses.all[id];
             (access.from, access.waited_until) = (served.from as u8, served.waited_until);
         }
-        let Access { instruction, done, issue, .. } = *access;
+        let Access { instruction, done, issue, .. } = self.accesses.all[id];
         self.statistics.load_cycles += done - issue;
         let waiting = &mut self.instructions.waiting[instruction];
         waiting.unloaded -= 1;

@@ -30,7 +30,8 @@ impl Core {
     #[inline]
     pub fn begin(&mut self, instruction: &Instruction) {
         self.announce(instruction);
-        if !self.comes_early {
+        if !self.comes_early && !self.is_fetched() {
+            self.settle();
             while !self.is_fetched() {
                 self.advance();
             }

@@ -5,8 +5,8 @@
 //! requests that come earlier meet others, and open other rows of memory (Graham 1969). They are
 //! bounded here. The number of channels is left out: it maps lines to other banks and rows.
 
-use crate::machine::{Machine, config, stack};
-use perforate_timing::{TimingConfig, WalkerAttachment};
+use crate::machine::{Machine, config, rules, stack};
+use perforate_timing::{CacheConfig, Shortcuts, TimingConfig, WalkerAttachment};
 use perforate_types::{Action, Instruction, Operation, PhysicalAddress, Purpose, Steps, Unit};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -162,7 +162,11 @@ impl Tlbs {
 
 impl Program {
     fn cycles(&self, config: &TimingConfig) -> u64 {
-        let mut machine = Machine::new(config);
+        self.run(Machine::new(config)).core.cycles()
+    }
+
+    /// Runs the program to its end.
+    fn run(&self, mut machine: Machine) -> Machine {
         let mut state = self.seed | 1;
         let mut below = |limit: u64| {
             // xorshift64
@@ -208,7 +212,7 @@ impl Program {
         machine.core.drain();
         let parts: u64 = stack(&machine.core).iter().map(|part| part.1).sum();
         assert_eq!(parts, machine.core.cycles(), "the cycle stack adds up");
-        machine.core.cycles()
+        machine
     }
 }
 
@@ -260,6 +264,35 @@ fn compare(cases: u32, seed: u64) -> Tally {
         tally.worst_parameter,
     );
     tally
+}
+
+/// Each rule that leaves events out, on any machine and in any program: not a cycle differs, and none has another
+/// cause.
+#[test]
+fn rules_that_leave_events_out_change_no_time() {
+    let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[3; 32]);
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let strategy = (choices(), program(), any::<bool>(), any::<bool>());
+    let outcome = runner.run(&strategy, |(choices, program, walkers_read_l2, has_own_cache)| {
+        let mut config = choices.machine(walkers_read_l2);
+        if has_own_cache {
+            config.cache.l2.mshrs = 40;
+            config.cache.l1i.mshrs = 4;
+            config.cache.walker = Some(CacheConfig { mshrs: 10, ..config.cache.l1i.clone() });
+        }
+        let run = |shortcuts| program.run(Machine::with_shortcuts(&config, shortcuts));
+        let expected = run(Shortcuts::NONE);
+        for shortcuts in rules() {
+            let found = run(shortcuts);
+            let [cycles, without] = [&found, &expected].map(|machine| machine.core.cycles());
+            prop_assert_eq!(cycles, without, "{:?}", shortcuts);
+            let [stack, without] = [&found, &expected].map(|machine| stack(&machine.core));
+            prop_assert_eq!(stack, without, "{:?}", shortcuts);
+        }
+        Ok(())
+    });
+    outcome.unwrap();
 }
 
 #[test]
