@@ -95,6 +95,11 @@ impl<T> IndexMut<u32> for Ring<T> {
     }
 }
 
+/// The one of two numbers that was given earlier; `next` is given next.
+pub(crate) fn further_back(next: u32, one: u32, other: u32) -> u32 {
+    if next.wrapping_sub(one) > next.wrapping_sub(other) { one } else { other }
+}
+
 /// One item for each of the latest instructions, by their number.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane<T>(Box<[T]>);

@@ -157,7 +157,7 @@ impl CriticalPath {
         if oldest == self.first {
             return;
         }
-        let end = times.instructions.retired[oldest - 1];
+        let end = times.instructions.entries[oldest - 1].retired;
         self.cycles = self.cycles(times);
         self.start = self.start.max(end);
         self.first = oldest;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::agenda::UNKNOWN;
-use crate::pipeline::{DATA_SOURCES_SHIFT, HITS, SERIAL, WAITED, Waiting};
+use crate::pipeline::{HITS, SERIAL, WAITED, Waiting};
 use crate::ring::NONE;
 
 /// Time on the path, and its owner. Instructions are numbered in program order.
@@ -43,7 +43,7 @@ impl CriticalPath {
     pub(super) fn trace(&self, times: Times<'_>, cycles: &mut [u64; CAUSES]) {
         let oldest = times.instructions.oldest;
         if oldest > self.first {
-            let time = times.instructions.retired[oldest - 1];
+            let time = times.instructions.entries[oldest - 1].retired;
             Tracer { path: self, times, time, cycles }.follow(Node::Retirement(oldest - 1));
         }
     }
@@ -83,19 +83,19 @@ impl Tracer<'_> {
     /// Time of an instruction's retirement; 0 if it is before the stretch.
     fn retired(&self, number: Option<u64>) -> u64 {
         let number = number.filter(|&number| self.has(number));
-        number.map_or(0, |number| self.times.instructions.retired[number])
+        number.map_or(0, |number| self.times.instructions.entries[number].retired)
     }
 
     /// Time of an instruction's dispatch; 0 if it is before the stretch.
     fn dispatched(&self, number: Option<u64>) -> u64 {
         let number = number.filter(|&number| self.has(number));
-        number.map_or(0, |number| self.times.instructions.dispatched[number])
+        number.map_or(0, |number| self.times.instructions.entries[number].dispatched)
     }
 
     /// Record of an instruction that waited.
     fn waiting(&self, number: u64) -> Option<&Waiting> {
         let instructions = self.times.instructions;
-        (instructions.kinds[number] & WAITED != 0).then(|| &instructions.waiting[number])
+        (instructions.entries[number].kind & WAITED != 0).then(|| &instructions.waiting[number])
     }
 
     /// Writers of an instruction's sources: index of the source, and number of the writer.
@@ -103,7 +103,7 @@ impl Tracer<'_> {
         let instructions = self.times.instructions;
         // A writer further back than the reorder buffer reaches retired before the dispatch.
         let reach = instructions.reorder_buffer as u32;
-        let producers = instructions.producers[number].into_iter().enumerate();
+        let producers = instructions.entries[number].producers.into_iter().enumerate();
         producers.filter_map(move |(place, writer)| {
             let back = (number as u32).wrapping_sub(writer);
             let is_near = writer != NONE && (1..=reach).contains(&back);
@@ -118,18 +118,18 @@ impl Tracer<'_> {
             return Inputs { addresses, operands, loaded, load };
         }
         let instructions = self.times.instructions;
-        let kind = instructions.kinds[number];
-        let (mut addresses, mut operands) = (instructions.dispatched[number], 0);
+        let entry = &instructions.entries[number];
+        let (mut addresses, mut operands) = (entry.dispatched, 0);
         for (place, writer) in self.producers(number) {
-            let ready = instructions.results[writer];
+            let ready = instructions.entries[writer].result;
             if ready == UNKNOWN {
                 continue;
             }
-            let is_data = kind >> DATA_SOURCES_SHIFT >> place & 1 != 0;
+            let is_data = entry.operands.data_sources >> place & 1 != 0;
             let time = if is_data { &mut operands } else { &mut addresses };
             *time = ready.max(*time);
         }
-        let loaded = if kind & HITS != 0 { addresses + self.times.accesses.hit_cycles } else { 0 };
+        let loaded = if entry.kind & HITS != 0 { addresses + self.times.accesses.hit_cycles } else { 0 };
         Inputs { addresses, operands, loaded, load: NONE }
     }
 
@@ -154,7 +154,7 @@ impl Tracer<'_> {
 
     fn retirement(&mut self, number: u64) -> Option<Node> {
         let instructions = self.times.instructions;
-        let (retired, result) = (instructions.retired[number], instructions.results[number]);
+        let (retired, result) = (instructions.entries[number].retired, instructions.entries[number].result);
         let (stored, store, addresses) = self
             .waiting(number)
             .map_or((0, NONE, 0), |waiting| (waiting.stored, waiting.store, waiting.addresses));
@@ -207,25 +207,25 @@ impl Tracer<'_> {
         let oldest = number.saturating_sub(instructions.reorder_buffer).max(self.path.first);
         (oldest..number).rev().find(|&store| {
             let has_stores = self.waiting(store).is_some_and(|waiting| waiting.stores > 0);
-            has_stores && instructions.results[store] == time
+            has_stores && instructions.entries[store].result == time
         })
     }
 
     /// Writer of a register that an instruction had at `time`, or its own dispatch.
     fn producer(&self, number: u64, time: u64) -> Node {
         let instructions = self.times.instructions;
-        if instructions.dispatched[number] == time {
+        if instructions.entries[number].dispatched == time {
             return Node::Dispatch(number);
         }
         let mut producers = self.producers(number);
-        let found = producers.find(|&(_, it)| self.has(it) && instructions.results[it] == time);
+        let found = producers.find(|&(_, it)| self.has(it) && instructions.entries[it].result == time);
         found.map_or(Node::Dispatch(number), |(_, producer)| Node::Result(producer))
     }
 
     fn dispatch(&mut self, number: u64) -> Option<Node> {
         let (path, instructions) = (self.path, self.times.instructions);
         let (dispatch, available) =
-            (instructions.dispatched[number], instructions.available[number]);
+            (instructions.entries[number].dispatched, instructions.entries[number].available);
         let before = number.checked_sub(1);
         let (dispatch_before, retired_before) = (self.dispatched(before), self.retired(before));
         // The entry of the reorder buffer was that of this one.
@@ -234,7 +234,7 @@ impl Tracer<'_> {
         if dispatch == dispatch_before {
             return before.map(Node::Dispatch);
         }
-        if instructions.kinds[number] & SERIAL != 0 && dispatch == retired_before {
+        if instructions.entries[number].kind & SERIAL != 0 && dispatch == retired_before {
             return before.map(Node::Retirement);
         }
         if dispatch == available {
@@ -278,7 +278,7 @@ impl Tracer<'_> {
         let (mut low, mut high) = (self.path.first, instructions.oldest);
         while low < high {
             let middle = low.midpoint(high);
-            if instructions.retired[middle] < time {
+            if instructions.entries[middle].retired < time {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -290,11 +290,11 @@ impl Tracer<'_> {
     /// Activity of an instruction at the time to which the walk has come.
     fn activity(&self, number: u64) -> Node {
         let instructions = self.times.instructions;
-        if self.time > instructions.results[number] {
+        if self.time > instructions.entries[number].result {
             Node::Retirement(number)
         } else if self.time > self.inputs(number).addresses {
             Node::Result(number)
-        } else if self.time > instructions.dispatched[number] {
+        } else if self.time > instructions.entries[number].dispatched {
             Node::Addresses(number)
         } else {
             Node::Dispatch(number)

@@ -25,7 +25,7 @@ impl Core {
     /// A register that an instruction reads is there at `time`.
     pub(super) fn source_ready(&mut self, reader: Reader, time: u64) {
         let number = self.instructions.in_flight(reader.number());
-        let data_sources = self.instructions.operands[number].data_sources;
+        let data_sources = self.instructions.entries[number].operands.data_sources;
         let is_data = data_sources >> reader.source() & 1 != 0;
         let waiting = &mut self.instructions.waiting[number];
         if is_data {
@@ -38,7 +38,7 @@ impl Core {
         let has_addresses = waiting.missing_addresses == 0;
         if has_addresses && waiting.missing_operands == 0 {
             let issue = waiting.addresses.max(waiting.operands);
-            self.scheduler.issue(issue, self.instructions.dispatched[number]);
+            self.scheduler.issue(issue, self.instructions.entries[number].dispatched);
             self.may_dispatch |= self.scheduler.is_limited();
         }
         if has_addresses && !is_data {
@@ -53,7 +53,7 @@ impl Core {
     pub(super) fn complete(&mut self, number: u64) {
         let waiting = &self.instructions.waiting[number];
         let missing = waiting.missing_addresses | waiting.missing_operands;
-        if missing != 0 || waiting.unloaded != 0 || self.instructions.results[number] != UNKNOWN {
+        if missing != 0 || waiting.unloaded != 0 || self.instructions.entries[number].result != UNKNOWN {
             return;
         }
         let Waiting { addresses, operands, loaded, latency, first_reader, .. } = *waiting;
@@ -79,12 +79,11 @@ impl Core {
             let Self { instructions, retire, .. } = self;
             let stop = instructions.next.min(self.demands.oldest_number).min(self.boundary);
             while instructions.oldest < stop {
-                let number = instructions.oldest;
-                let result = instructions.results[number];
-                if result == UNKNOWN {
+                let entry = &mut instructions.entries[instructions.oldest];
+                if entry.result == UNKNOWN {
                     return;
                 }
-                instructions.retired[number] = retire.pass(result);
+                entry.retired = retire.pass(entry.result);
                 instructions.oldest += 1;
             }
             let number = instructions.oldest;
@@ -99,7 +98,7 @@ impl Core {
     /// Retires an instruction with accesses; returns false if it has to wait.
     fn retire_demanding(&mut self, number: u64) -> bool {
         let instructions = &mut self.instructions;
-        let mut result = instructions.results[number];
+        let mut result = instructions.entries[number].result;
         if result == UNKNOWN {
             return false;
         }
@@ -112,7 +111,7 @@ impl Core {
             result = result.max(waiting.stored);
         }
         let retired = self.retire.pass(result);
-        instructions.retired[number] = retired;
+        instructions.entries[number].retired = retired;
         instructions.oldest += 1;
         self.demands.retired();
         for _ in 0..demand.loads {

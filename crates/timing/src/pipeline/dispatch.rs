@@ -1,7 +1,7 @@
 //! Dispatch: in program order, `width` instructions a cycle.
 
 use super::demands::{Demand, SERIALIZES, STOPS, WAITS};
-use super::instructions::{DATA_SOURCES_SHIFT, HITS, Operands, Reader, SERIAL, WAITED, Waiting};
+use super::instructions::{HITS, Operands, Reader, SERIAL, WAITED, Waiting, write};
 use super::*;
 
 impl Core {
@@ -21,12 +21,13 @@ impl Core {
         let stop = self.instructions.handed.min(self.demands.next_number);
         while self.instructions.next < stop {
             let Self { instructions, scheduler, dispatch, available, .. } = self;
+            let Instructions { entries, registers, latencies, .. } = instructions;
             let number = instructions.next;
             if number >= instructions.oldest + instructions.reorder_buffer {
                 return false;
             }
             // Before the first instructions the lane is empty: there was room at time 0.
-            let room = instructions.retired[number.wrapping_sub(instructions.reorder_buffer)];
+            let room = entries[number.wrapping_sub(instructions.reorder_buffer)].retired;
             let mut time = room.max(*available).max(dispatch.cycle);
             if scheduler.is_full() {
                 match scheduler.free_at(time, self.shared.agenda.now) {
@@ -38,30 +39,27 @@ impl Core {
                 }
             }
             let cycle = dispatch.pass(time);
-            let operands = instructions.operands[number];
             instructions.next += 1;
-            instructions.dispatched[number] = cycle;
-            instructions.available[number] = *available;
-            instructions.kinds[number] = operands.data_sources << DATA_SOURCES_SHIFT;
-            let register = |source: u8| instructions.registers[usize::from(source)];
-            let [one, two, three, four] = operands.sources;
-            let (one, two) = (register(one), register(two));
+            let entry = &mut entries[number];
+            (entry.dispatched, entry.available, entry.kind) = (cycle, *available, 0);
+            let Operands { sources: [one, two, three, four], destinations, operation, .. } =
+                entry.operands;
+            let (one, two) = (registers[usize::from(one)], registers[usize::from(two)]);
             let mut issue = cycle.max(one.ready).max(two.ready);
-            let mut writers = [one.writer, two.writer, NONE, NONE];
+            entry.producers = [one.writer, two.writer, NONE, NONE];
             if three | four != 0 {
-                let (three, four) = (register(three), register(four));
+                let (three, four) = (registers[usize::from(three)], registers[usize::from(four)]);
                 issue = issue.max(three.ready).max(four.ready);
-                (writers[2], writers[3]) = (three.writer, four.writer);
+                (entry.producers[2], entry.producers[3]) = (three.writer, four.writer);
             }
-            instructions.producers[number] = writers;
             if issue == UNKNOWN {
                 self.wait(number, cycle, &Demand { first_access: NONE, ..Demand::default() });
                 continue;
             }
+            let result = issue + u64::from(latencies[usize::from(operation & 7)]);
+            entry.result = result;
+            write(registers, number, destinations, result);
             scheduler.pass(issue, cycle);
-            let result = issue + u64::from(instructions.latencies[usize::from(operands.operation & 7)]);
-            instructions.results[number] = result;
-            instructions.write(number, operands.destinations, result);
         }
         true
     }
@@ -89,7 +87,7 @@ impl Core {
             let Some(over) = self.front_end.is_over(number) else { return false };
             available = over;
         }
-        let room = instructions.retired[number.wrapping_sub(instructions.reorder_buffer)];
+        let room = instructions.entries[number.wrapping_sub(instructions.reorder_buffer)].retired;
         let mut time = room.max(available).max(self.dispatch.cycle);
         if demand.flags & SERIALIZES != 0 {
             if instructions.oldest < number {
@@ -143,15 +141,14 @@ impl Core {
 
     /// A demanding instruction is dispatched.
     fn enter(&mut self, number: u64, dispatch: u64, demand: &Demand) {
-        let instructions = &mut self.instructions;
-        instructions.next += 1;
-        instructions.dispatched[number] = dispatch;
-        instructions.available[number] = self.available;
-        let operands = instructions.operands[number];
-        let is_serial = if demand.flags & SERIALIZES != 0 { SERIAL } else { 0 };
-        instructions.kinds[number] = operands.data_sources << DATA_SOURCES_SHIFT | is_serial;
-        let sources = operands.sources.map(|source| instructions.registers[usize::from(source)]);
-        instructions.producers[number] = sources.map(|source| source.writer);
+        let Instructions { entries, registers, next, .. } = &mut self.instructions;
+        *next += 1;
+        let entry = &mut entries[number];
+        (entry.dispatched, entry.available) = (dispatch, self.available);
+        entry.kind = if demand.flags & SERIALIZES != 0 { SERIAL } else { 0 };
+        let operands = entry.operands;
+        let sources = operands.sources.map(|source| registers[usize::from(source)]);
+        entry.producers = sources.map(|source| source.writer);
         let (mut addresses, mut issue) = (dispatch, dispatch);
         for (place, source) in sources.iter().enumerate() {
             issue = issue.max(source.ready);
@@ -165,21 +162,25 @@ impl Core {
         // At most loads that are hits: all times are known.
         let mut done = issue;
         if demand.hits > 0 {
-            instructions.kinds[number] |= HITS;
+            entry.kind |= HITS;
             done = done.max(addresses + self.accesses.hit_cycles);
             self.statistics.load_cycles += u64::from(demand.hits) * self.accesses.hit_cycles;
         }
-        let result = done + instructions.latency(operands, demand.loads > 0);
+        let result = done + self.instructions.latency(operands, demand.loads > 0);
         self.scheduler.pass(issue, dispatch);
-        instructions.results[number] = result;
-        instructions.write(number, operands.destinations, result);
+        self.instructions.entries[number].result = result;
+        write(&mut self.instructions.registers, number, operands.destinations, result);
     }
 
     /// A dispatched instruction has accesses, or waits for registers.
     fn wait(&mut self, number: u64, dispatch: u64, demand: &Demand) {
         let instructions = &mut self.instructions;
-        let operands = instructions.operands[number];
+        let entry = &mut instructions.entries[number];
+        entry.kind |= WAITED;
+        entry.result = UNKNOWN;
+        let operands = entry.operands;
         let sources = operands.sources.map(|source| instructions.registers[usize::from(source)]);
+        write(&mut instructions.registers, number, operands.destinations, UNKNOWN);
         let (mut addresses, mut known_operands) = (dispatch, 0);
         let (mut unknown, mut unknown_data) = (0_u8, 0_u8);
         for (place, source) in sources.iter().enumerate() {
@@ -208,9 +209,6 @@ impl Core {
             missing_operands: unknown_data.count_ones() as u8,
             ..Waiting::NEW
         };
-        instructions.kinds[number] |= WAITED;
-        instructions.results[number] = UNKNOWN;
-        instructions.write(number, operands.destinations, UNKNOWN);
         if unknown == 0 {
             self.scheduler.pass(addresses.max(known_operands), dispatch);
         } else {

@@ -5,6 +5,7 @@ use super::front_end::{Code, Stop};
 use super::instructions::{HANDED_EARLY, Operands};
 use super::*;
 use crate::hierarchy::Origin;
+use crate::ring::further_back;
 
 impl Core {
     /// The code line of the next instruction, translated by `steps` from entry `slot` of the first-level
@@ -100,7 +101,7 @@ impl Core {
             self.front_end.is_mispredicted = self.branches.branch(instruction);
         }
         let number = self.instructions.handed;
-        self.instructions.operands[number] = Operands {
+        self.instructions.entries[number].operands = Operands {
             sources: instruction.sources,
             destinations: instruction.destinations,
             data_sources: instruction.data_sources,
@@ -157,9 +158,4 @@ impl Core {
             self.run(self.instructions.fetch_queue);
         }
     }
-}
-
-/// The one of two numbers that was given earlier; `next` is given next.
-pub(super) fn further_back(next: u32, one: u32, other: u32) -> u32 {
-    if next.wrapping_sub(one) > next.wrapping_sub(other) { one } else { other }
 }

@@ -24,8 +24,36 @@ pub(crate) const WAITED: u8 = 1;
 pub(crate) const HITS: u8 = 2;
 /// Is dispatched when all before it have retired.
 pub(crate) const SERIAL: u8 = 4;
-/// The data sources, in the highest bits.
-pub(crate) const DATA_SOURCES_SHIFT: u32 = 4;
+
+/// Operands and times of an instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// Time of the dispatch.
+    pub(crate) dispatched: u64,
+    /// Time from which the front end had it.
+    pub(crate) available: u64,
+    /// Time of the result, or [`UNKNOWN`].
+    pub(crate) result: u64,
+    /// Time of the retirement.
+    pub(crate) retired: u64,
+    /// Writers of the sources, as in [`Register::writer`].
+    pub(crate) producers: [u32; 4],
+    pub(crate) operands: Operands,
+    /// Flags: [`WAITED`], [`HITS`], [`SERIAL`].
+    pub(crate) kind: u8,
+}
+
+impl Entry {
+    const NEW: Self = Self {
+        dispatched: 0,
+        available: 0,
+        result: 0,
+        retired: 0,
+        producers: [NONE; 4],
+        operands: Operands { sources: [0; 4], destinations: [0; 2], data_sources: 0, operation: 0 },
+        kind: 0,
+    };
+}
 
 /// Instruction that waits for registers or accesses.
 #[derive(Clone, Copy, Debug)]
@@ -131,20 +159,10 @@ impl Register {
     pub(crate) const START: Self = Self { ready: 0, writer: NONE };
 }
 
-/// Lanes of the latest instructions, and the registers through which they wait for each other.
+/// The latest instructions, and the registers through which they wait for each other.
 #[derive(Clone, Debug)]
 pub(crate) struct Instructions {
-    pub(crate) operands: Lane<Operands>,
-    /// Flags: [`WAITED`], [`HITS`], [`SERIAL`], data sources.
-    pub(crate) kinds: Lane<u8>,
-    /// Writers of the sources, as in [`Register::writer`].
-    pub(crate) producers: Lane<[u32; 4]>,
-    pub(crate) dispatched: Lane<u64>,
-    /// Times from which the front end had them.
-    pub(crate) available: Lane<u64>,
-    /// Times of their results, or [`UNKNOWN`].
-    pub(crate) results: Lane<u64>,
-    pub(crate) retired: Lane<u64>,
+    pub(crate) entries: Lane<Entry>,
     pub(crate) waiting: Lane<Waiting>,
     pub(crate) registers: [Register; 256],
     /// Latency by operation.
@@ -172,13 +190,7 @@ impl Instructions {
         latencies[Operation::Divide as usize] = core.divide_cycles;
         latencies[Operation::Float as usize] = core.float_cycles;
         Self {
-            operands: Lane::new(length, Operands::default()),
-            kinds: Lane::new(length, 0),
-            producers: Lane::new(length, [NONE; 4]),
-            dispatched: Lane::new(length, 0),
-            available: Lane::new(length, 0),
-            results: Lane::new(length, 0),
-            retired: Lane::new(length, 0),
+            entries: Lane::new(length, Entry::NEW),
             waiting: Lane::new(length, Waiting::NEW),
             registers: [Register::START; 256],
             latencies,
@@ -193,13 +205,14 @@ impl Instructions {
     /// Time of an instruction's dispatch, if it is known.
     #[inline]
     pub(crate) fn dispatch_of(&self, number: u64) -> Option<u64> {
-        (number < self.next).then(|| self.dispatched[number])
+        (number < self.next).then(|| self.entries[number].dispatched)
     }
 
     /// Time of an instruction's result, if it is known.
     #[inline]
     pub(crate) fn result_of(&self, number: u64) -> Option<u64> {
-        (number < self.next && self.results[number] != UNKNOWN).then(|| self.results[number])
+        let result = self.entries[number].result;
+        (number < self.next && result != UNKNOWN).then_some(result)
     }
 
     /// Time from which the fetch queue has room for an instruction, if that is known.
@@ -211,20 +224,12 @@ impl Instructions {
         }
     }
 
-    /// An instruction writes its destinations, which are there at `ready`.
-    #[inline(always)]
-    pub(crate) fn write(&mut self, number: u64, destinations: [u8; 2], ready: u64) {
-        let register = Register { ready, writer: number as u32 };
-        self.registers[usize::from(destinations[0])] = register;
-        self.registers[usize::from(destinations[1])] = register;
-        self.registers[0] = Register::START;
-    }
-
     /// The result of an instruction is there at `time`. Registers written by another since are left alone.
     #[inline]
     pub(crate) fn complete(&mut self, number: u64, time: u64) {
-        self.results[number] = time;
-        for destination in self.operands[number].destinations {
+        let entry = &mut self.entries[number];
+        entry.result = time;
+        for destination in entry.operands.destinations {
             let register = &mut self.registers[usize::from(destination)];
             if register.writer == number as u32 && register.ready == UNKNOWN {
                 register.ready = time;
@@ -238,4 +243,18 @@ impl Instructions {
         const MASK: u64 = (1 << (u32::BITS - SOURCE_BITS)) - 1;
         self.oldest + (low_bits.wrapping_sub(self.oldest) & MASK)
     }
+}
+
+/// An instruction writes its destinations, which are there at `ready`.
+#[inline(always)]
+pub(super) fn write(
+    registers: &mut [Register; 256],
+    number: u64,
+    destinations: [u8; 2],
+    ready: u64,
+) {
+    let register = Register { ready, writer: number as u32 };
+    registers[usize::from(destinations[0])] = register;
+    registers[usize::from(destinations[1])] = register;
+    registers[0] = Register::START;
 }

@@ -13,8 +13,8 @@
 use perforate_records::HardwareThread;
 
 use super::feed::{Item, Stream};
-use super::hand_over::further_back;
 use super::*;
+use crate::ring::further_back;
 
 /// Instructions after which records that no thread needs any more are let go.
 const LET_GO: u64 = 4096;

@@ -8,13 +8,15 @@ mod statistics;
 mod walk;
 mod walkers;
 
+use std::collections::VecDeque;
+
 use perforate_types::{Action, Purpose, Step, StepLists, Unit};
 
 use crate::LINE_SHIFT;
 use crate::agenda::{UNKNOWN, Waiter};
 use crate::config::{BitmapReader, WalkerConfig};
 use crate::hierarchy::{Hierarchy, Origin, PARALLEL_READS, kind};
-use crate::ring::{NONE, Ring};
+use crate::ring::{NONE, Ring, further_back};
 use crate::shortcuts::Shortcuts;
 pub(crate) use statistics::{SHARES, Share, TranslationStatistics};
 use statistics::look_up_share;
@@ -105,6 +107,8 @@ pub(crate) struct Translation {
     tasks: Ring<Task>,
     /// First walk that an instruction in flight, or on the critical path, may refer to.
     floor: u32,
+    /// Walks in the background that are not done, and those after the first of them.
+    background: VecDeque<u32>,
     pub(crate) statistics: TranslationStatistics,
 }
 
@@ -148,6 +152,7 @@ impl Translation {
             walks: Ring::new(WALKS),
             tasks: Ring::new(8 * WALKS),
             floor: 0,
+            background: VecDeque::new(),
             statistics: TranslationStatistics::default(),
         }
     }
@@ -185,6 +190,7 @@ impl Translation {
             memory.read_without_walker(self.walker_level);
             let background = self.add_walk(memory, steps.background, now);
             self.walks[background].is_background = true;
+            self.background.push_back(background);
             self.walks[walk].background = background;
         }
         Translated { walk, task: NONE }
@@ -225,11 +231,12 @@ impl Translation {
                     continue;
                 }
             }
-            let is_first = stage != Some(of_step);
-            if is_first {
-                (stage, reads, walk.last_stage) = (Some(of_step), 0, walk.tasks);
+            let mut task = Task::new();
+            if stage == Some(of_step) {
+                self.tasks[first.wrapping_add(walk.last_stage.into())].stage += 1;
+            } else {
+                (stage, reads, walk.last_stage, task.stage) = (Some(of_step), 0, walk.tasks, 1);
             }
-            let mut task = Task::new(is_first);
             let is_walkers = match action {
                 Action::Read { address } => {
                     let (level, line) = (self.walker_level, address.value() >> LINE_SHIFT);
@@ -281,17 +288,16 @@ impl Translation {
     /// Makes room in the rings for a walk of so many tasks.
     #[inline]
     fn make_room(&mut self, tasks: usize) {
-        // What has no end yet is under way: in the background, if it is older than the floor.
-        while self.walks.is_short_of(self.floor, 1)
-            || self.walks.oldest(1).any(|walk| walk.end == UNKNOWN)
-        {
+        let next = self.walks.next();
+        let mut floor = self.floor;
+        if let Some(&background) = self.background.front() {
+            floor = further_back(next, floor, background);
+        }
+        while self.walks.is_short_of(floor, 1) {
             self.walks.grow();
         }
-        let has_floor = self.floor != self.walks.next();
-        let floor = if has_floor { self.walks[self.floor].first } else { self.tasks.next() };
-        while self.tasks.is_short_of(floor, tasks)
-            || self.tasks.oldest(tasks).any(|task| task.end == UNKNOWN)
-        {
+        let floor = if floor == next { self.tasks.next() } else { self.walks[floor].first };
+        while self.tasks.is_short_of(floor, tasks) {
             self.tasks.grow();
         }
     }

@@ -1,5 +1,7 @@
 //! One translation in time.
 
+use std::ops::Range;
+
 use super::*;
 use crate::agenda::{Agenda, Event, List, Thread};
 use crate::critical_path::Cause;
@@ -27,8 +29,8 @@ pub(super) struct Task {
     pub(super) latency: u16,
     /// Share that the time counts for; of the first task of a stage that has ended, the share of the slowest.
     pub(super) share: u8,
-    /// First task of its stage.
-    pub(super) is_first: bool,
+    /// Tasks of its stage, if it is the first of them.
+    pub(super) stage: u8,
     /// Cycles at the end of the stage that the slowest task waited for an entry.
     fill_wait: u32,
     /// Cycles at the beginning of the stage that the slowest task waited for MSHRs.
@@ -106,8 +108,8 @@ pub(super) struct Walk {
 }
 
 impl Task {
-    pub(super) fn new(is_first: bool) -> Self {
-        Self { end: UNKNOWN, is_first, ..Self::default() }
+    pub(super) fn new() -> Self {
+        Self { end: UNKNOWN, ..Self::default() }
     }
 }
 
@@ -116,10 +118,13 @@ impl Walk {
         Self { end: UNKNOWN, first, first_walkers: u16::MAX, background: NONE, ..Self::default() }
     }
 
-    /// True if a walker is taken or released with the stage of these tasks.
+    /// True if a walker is needed from the stage of these tasks on.
     #[inline]
-    fn needs_walker_first_in(&self, stage: &std::ops::Range<u16>) -> bool {
-        self.reads && !self.is_background && stage.contains(&self.first_walkers)
+    fn asks_for_walker(&self, stage: &Range<u16>) -> bool {
+        self.holds == Holds::None
+            && stage.contains(&self.first_walkers)
+            && self.reads
+            && !self.is_background
     }
 }
 
@@ -240,37 +245,45 @@ impl Translation {
         let asked = std::mem::replace(&mut walk.walker_since, time);
         (walk.holds, walk.now) = (holds, time);
         self.statistics.shares[Share::WalkerQueue as usize] += time - asked;
-        self.perform_stage(shared, id);
+        self.proceed(shared, id);
     }
 
     /// Tasks of the stage that is next or under way.
     #[inline]
-    fn stage(&self, id: u32) -> std::ops::Range<u16> {
+    fn stage(&self, id: u32) -> Range<u16> {
         let Walk { first, tasks, next, .. } = self.walks[id];
-        let mut end = next;
-        while end < tasks && (end == next || !self.tasks[first.wrapping_add(end.into())].is_first) {
-            end += 1;
+        if next == tasks {
+            return next..next;
         }
-        next..end
+        next..next + u16::from(self.tasks[first.wrapping_add(next.into())].stage)
     }
 
     /// Goes on, stage by stage, until something has to be waited for.
     fn proceed(&mut self, shared: &mut Shared, id: u32) {
-        let stage = self.stage(id);
-        let walk = &mut self.walks[id];
-        if stage.is_empty() {
-            self.finish(&mut shared.agenda, id);
-        } else if walk.holds == Holds::None && walk.needs_walker_first_in(&stage) {
-            (walk.holds, walk.walker_since) = (Holds::Asked, walk.now);
-            shared.agenda.schedule(walk.now, Event::Walker { walk: id });
-        } else {
-            self.perform_stage(shared, id);
+        loop {
+            let stage = self.stage(id);
+            let walk = &mut self.walks[id];
+            if stage.is_empty() {
+                return self.finish(&mut shared.agenda, id);
+            }
+            if walk.asks_for_walker(&stage) {
+                (walk.holds, walk.walker_since) = (Holds::Asked, walk.now);
+                return shared.agenda.schedule(walk.now, Event::Walker { walk: id });
+            }
+            let task = &self.tasks[walk.first.wrapping_add(stage.start.into())];
+            if let (Needs::Nothing, 1) = (task.needs, stage.len()) {
+                // One look-up takes its latency.
+                let at = walk.now + u64::from(task.latency);
+                walk.slowest = Ended { at, share: task.share, ..Ended::default() };
+            } else if !self.perform_stage(shared, id, stage.clone()) {
+                return;
+            }
+            self.end_stage(&mut shared.agenda, id, stage);
         }
     }
 
-    /// Begins the tasks of a stage side by side.
-    fn perform_stage(&mut self, shared: &mut Shared, id: u32) {
-        let stage = self.stage(id);
+    /// Begins the tasks of a stage side by side; returns true if all are done.
+    fn perform_stage(&mut self, shared: &mut Shared, id: u32, stage: Range<u16>) -> bool {
         let walk = &mut self.walks[id];
         let (now, first) = (walk.now, walk.first);
         walk.slowest = Ended { at: now, ..Ended::default() };
@@ -294,16 +307,16 @@ impl Translation {
                 self.end_task(&shared.memory, id, task, done);
             }
         }
-        if self.walks[id].pending == 0 {
-            self.end_stage(shared, id);
-        }
+        self.walks[id].pending == 0
     }
 
     /// The requirement of a task is there at `time`.
     pub(crate) fn task_done(&mut self, shared: &mut Shared, id: u32, task: u16, time: u64) {
         self.end_task(&shared.memory, id, task, time);
         if self.walks[id].pending == 0 {
-            self.end_stage(shared, id);
+            let stage = self.stage(id);
+            self.end_stage(&mut shared.agenda, id, stage);
+            self.proceed(shared, id);
         }
     }
 
@@ -332,17 +345,13 @@ impl Translation {
     }
 
     /// All tasks of a stage are done.
-    fn end_stage(&mut self, shared: &mut Shared, id: u32) {
-        let stage = self.stage(id);
-        let agenda = &mut shared.agenda;
+    #[inline]
+    fn end_stage(&mut self, agenda: &mut Agenda, id: u32, stage: Range<u16>) {
         let walk = &mut self.walks[id];
         let Ended { at, fill_wait, mshr_wait, share } = walk.slowest;
-        let first = walk.first.wrapping_add(stage.start.into());
-        for task in stage.clone() {
-            self.tasks[walk.first.wrapping_add(task.into())].end = at;
-        }
-        let task = &mut self.tasks[first];
-        (task.fill_wait, task.mshr_wait, task.share) = (fill_wait, mshr_wait, share);
+        let number = walk.first.wrapping_add(stage.start.into());
+        let task = &mut self.tasks[number];
+        (task.end, task.fill_wait, task.mshr_wait, task.share) = (at, fill_wait, mshr_wait, share);
         if !walk.is_background {
             let shares = &mut self.statistics.shares;
             shares[Share::FillWait as usize] += u64::from(fill_wait);
@@ -352,12 +361,10 @@ impl Translation {
             self.statistics.walker_cycles += at - walk.walker_since;
             self.walkers.release(agenda, at);
         }
-        walk.now = at;
-        walk.next = stage.end;
+        (walk.now, walk.next) = (at, stage.end);
         if !walk.waiters.is_empty() {
-            agenda.tell_task(&mut walk.waiters, first, at);
+            agenda.tell_task(&mut walk.waiters, number, at);
         }
-        self.proceed(shared, id);
     }
 
     fn finish(&mut self, agenda: &mut Agenda, id: u32) {
@@ -366,13 +373,17 @@ impl Translation {
         if walk.owner != Waiter::Nobody {
             agenda.tell_thread(walk.owner_thread, walk.owner, walk.owner_from.max(walk.end));
         }
-        if !walk.is_background {
-            self.statistics.translations += 1;
-            self.statistics.cycles += walk.end - walk.start;
-        }
         if walk.background != NONE {
             let background = Event::Translate { walk: walk.background, lends_walker: false };
             agenda.schedule(walk.end, background);
+        }
+        if walk.is_background {
+            while self.background.front().is_some_and(|&walk| self.walks[walk].end != UNKNOWN) {
+                self.background.pop_front();
+            }
+        } else {
+            self.statistics.translations += 1;
+            self.statistics.cycles += walk.end - walk.start;
         }
     }
 
@@ -386,7 +397,7 @@ impl Translation {
                 stretch(walk.walker_since, Cause::WALKER_QUEUE);
                 begins = begins.max(walk.walker_since);
             }
-            if !task.is_first {
+            if task.stage == 0 {
                 continue;
             }
             if task.end == UNKNOWN {
