@@ -269,7 +269,7 @@ impl Hierarchy {
             at.statistics.useful_prefetches += 1;
             data.is_first_use = true;
         }
-        let id = found.fill();
+        let id = found.fill(self.fills.next());
         if id != NONE {
             if self.fills.has(id) && !self.fills[id].has_arrived(now) {
                 data.fill = id;

@@ -16,7 +16,7 @@ impl Hierarchy {
             }
             let id = match at.cache.peek(number) {
                 None => self.locate(level, number, false, Origin::Prefetcher, agenda.now).0.fill,
-                Some(present) => present.fill(),
+                Some(present) => present.fill(self.fills.next()),
             };
             if !self.fills.has(id) || self.fills[id].state != State::Wanted {
                 continue;

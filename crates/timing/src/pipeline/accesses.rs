@@ -242,6 +242,7 @@ impl Core {
         if access.is_store {
             let waiting = &mut self.instructions.waiting[access.instruction];
             waiting.untranslated -= 1;
+            self.may_retire = true;
             if time > waiting.stored {
                 (waiting.stored, waiting.store) = (time, id);
             }

@@ -60,6 +60,7 @@ impl Core {
         let (stores, first_store) = (waiting.stores, waiting.first_store);
         let result = loaded.max(addresses).max(operands) + u64::from(latency);
         self.instructions.complete(number, result);
+        self.may_retire = true;
         let mut reader = first_reader;
         while reader != Reader::NONE {
             self.woken.push((reader, result));

@@ -32,6 +32,7 @@ impl Core {
     pub fn begin(&mut self, instruction: &Instruction) {
         self.announce(instruction);
         if !self.comes_early && !self.is_fetched() {
+            self.may_retire = true;
             self.settle();
             while !self.is_fetched() {
                 self.advance();
@@ -118,7 +119,8 @@ impl Core {
 
     /// Lets time go on until no more than `waiting` of the instructions that have come are not dispatched.
     pub(super) fn run(&mut self, waiting: u64) {
-        self.may_dispatch = true;
+        // The front end and dispatch may have waited for nothing but instructions.
+        (self.may_retire, self.may_dispatch) = (true, true);
         self.settle();
         while self.instructions.handed - self.instructions.next > waiting {
             self.advance();

@@ -171,6 +171,8 @@ pub struct Core {
     scheduler: Scheduler,
     load_queue: Queue,
     store_queue: Queue,
+    /// Something has happened that retirement, or the front end, may have waited for.
+    may_retire: bool,
     /// Something has happened that dispatch may have waited for.
     may_dispatch: bool,
     /// Time at which dispatch is tried again, if one is set.
@@ -256,6 +258,7 @@ impl Core {
             scheduler: Scheduler::new(core.scheduler_entries),
             load_queue: Queue::new(core.load_queue_entries),
             store_queue: Queue::new(core.store_queue_entries),
+            may_retire: true,
             may_dispatch: true,
             dispatch_alarm: 0,
             interrupted: Interrupted::default(),
@@ -304,29 +307,38 @@ impl Core {
             while let Some(News { waiter, time, .. }) = self.shared.agenda.next_news() {
                 self.hear(waiter, time);
             }
-            if !self.go_on() && !self.shared.agenda.has_news() {
+            if !self.has_more() {
                 return;
             }
+            self.go_on();
         }
     }
 
-    /// Wakes, retires, fetches and dispatches instructions as far as times are known; returns true if that may lead
-    /// to more.
-    fn go_on(&mut self) -> bool {
+    /// True if an instruction may go on.
+    #[inline]
+    fn has_more(&self) -> bool {
+        self.may_retire | self.may_dispatch | !self.woken.is_empty()
+    }
+
+    /// Wakes, retires, fetches and dispatches instructions as far as times are known.
+    fn go_on(&mut self) {
         while let Some((reader, time)) = self.woken.pop() {
             self.source_ready(reader, time);
         }
-        let before = self.instructions.oldest;
-        self.retire_instructions();
-        self.may_dispatch |= self.instructions.oldest != before;
-        if self.is_alone && !self.front_end.stops.is_empty() {
-            self.may_dispatch |= self.fetch_ahead();
+        if std::mem::take(&mut self.may_retire) {
+            let before = self.instructions.oldest;
+            self.retire_instructions();
+            self.may_dispatch |= self.instructions.oldest != before;
+            // The front end may have waited for the result of a branch.
+            if self.is_alone && !self.front_end.stops.is_empty() {
+                self.may_dispatch |= self.fetch_ahead();
+            }
         }
-        std::mem::take(&mut self.may_dispatch) && {
+        if std::mem::take(&mut self.may_dispatch) {
             let before = self.instructions.next;
             self.dispatch_instructions();
-            self.instructions.next != before
-        } || !self.woken.is_empty()
+            self.may_retire |= self.instructions.next != before;
+        }
     }
 
     /// The time that a waiter waited for is known.
@@ -340,7 +352,10 @@ impl Core {
             }
             Waiter::Step { walk, task } => self.translation.task_done(shared, walk, task, time),
             Waiter::Walker(walk) => self.translation.get_walker(shared, walk, time),
-            Waiter::Fetch => self.front_end.fetched = time,
+            Waiter::Fetch => {
+                self.front_end.fetched = time;
+                self.may_retire = true;
+            }
             Waiter::Translated(access) => self.translated(access, time),
             Waiter::Line(access) => self.line_read(access, time),
             Waiter::Forwarded(access) => self.forwarded(access, time),
@@ -355,6 +370,7 @@ impl Core {
 
     /// Lets everything finish that is under way. What comes next starts no earlier.
     pub fn drain(&mut self) {
+        self.may_retire = true;
         self.may_dispatch = true;
         self.settle();
         while !(self.shared.agenda.is_empty() && self.is_at_rest()) {

@@ -345,7 +345,9 @@ impl Processors {
                 self.at(thread).hear(news.waiter, news.time);
             }
             for thread in bits(concerned) {
-                if !self.at(thread).go_on() {
+                let core = self.at(thread);
+                core.go_on();
+                if !core.has_more() {
                     concerned &= !(1 << thread);
                 }
             }

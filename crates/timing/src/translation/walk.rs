@@ -261,21 +261,33 @@ impl Translation {
     /// Goes on, stage by stage, until something has to be waited for.
     fn proceed(&mut self, shared: &mut Shared, id: u32) {
         loop {
-            let stage = self.stage(id);
             let walk = &mut self.walks[id];
-            if stage.is_empty() {
+            let next = walk.next;
+            if next == walk.tasks {
                 return self.finish(&mut shared.agenda, id);
             }
+            let number = walk.first.wrapping_add(next.into());
+            let task = &mut self.tasks[number];
+            let stage = next..next + u16::from(task.stage);
             if walk.asks_for_walker(&stage) {
                 (walk.holds, walk.walker_since) = (Holds::Asked, walk.now);
                 return shared.agenda.schedule(walk.now, Event::Walker { walk: id });
             }
-            let task = &self.tasks[walk.first.wrapping_add(stage.start.into())];
-            if let (Needs::Nothing, 1) = (task.needs, stage.len()) {
-                // One look-up takes its latency.
-                let at = walk.now + u64::from(task.latency);
-                walk.slowest = Ended { at, share: task.share, ..Ended::default() };
-            } else if !self.perform_stage(shared, id, stage.clone()) {
+            if matches!(task.needs, Needs::Nothing)
+                && task.stage == 1
+                && walk.last_walkers != next
+                && walk.waiters.is_empty()
+            {
+                // A look-up alone, of which nobody waits for the end.
+                walk.now += u64::from(task.latency);
+                walk.next = stage.end;
+                task.end = walk.now;
+                if !walk.is_background {
+                    self.statistics.shares[usize::from(task.share)] += u64::from(task.latency);
+                }
+                continue;
+            }
+            if !self.perform_stage(shared, id, stage.clone()) {
                 return;
             }
             self.end_stage(&mut shared.agenda, id, stage);
