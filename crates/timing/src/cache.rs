@@ -58,14 +58,6 @@ impl Line {
     }
 }
 
-/// Line that left a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Victim {
-    /// Line number (address ÷ 64).
-    pub(crate) number: u64,
-    pub(crate) dirty: bool,
-}
-
 /// Set-associative lines with true least-recently-used replacement: each set is kept in order of
 /// use, so that the line used last is compared first.
 ///
@@ -144,8 +136,8 @@ impl Cache {
         was_dirty
     }
 
-    /// Takes a line away. Its place is the next of its set to be used.
-    pub(crate) fn remove(&mut self, number: u64) -> Option<Victim> {
+    /// Takes a line away; returns true if it was dirty. Its place is the next of its set to be used.
+    pub(crate) fn remove(&mut self, number: u64) -> Option<bool> {
         let (set, tag) = self.place(number);
         let (tags, lines) = self.set(set);
         let way = tags.iter().position(|&other| other == tag)?;
@@ -153,12 +145,12 @@ impl Cache {
         tags[way..].rotate_left(1);
         lines[way..].rotate_left(1);
         (tags[tags.len() - 1], lines[lines.len() - 1]) = (EMPTY, Line::new(NONE, false, false));
-        Some(Victim { number, dirty: line.is_dirty() })
+        Some(line.is_dirty())
     }
 
-    /// Puts a line in place of the least recently used one, which it returns.
+    /// Puts a line in place of the least recently used one; returns the number of that line if it is dirty.
     #[inline]
-    pub(crate) fn insert(&mut self, number: u64, line: Line) -> Option<Victim> {
+    pub(crate) fn insert(&mut self, number: u64, line: Line) -> Option<u64> {
         let (set, tag) = self.place(number);
         let ways = self.ways;
         let (tags, lines) = self.set(set);
@@ -169,10 +161,7 @@ impl Cache {
             16 => insert_in(&mut tags[..16], &mut lines[..16], tag, line),
             _ => insert_in(tags, lines, tag, line),
         };
-        (victim_tag != EMPTY).then(|| Victim {
-            number: self.sets.join(u64::from(victim_tag), set as u64),
-            dirty: victim.is_dirty(),
-        })
+        victim.is_dirty().then(|| self.sets.join(u64::from(victim_tag), set as u64))
     }
 }
 
@@ -217,7 +206,7 @@ mod tests {
         cache.insert(1, Line::new(7, true, false));
         cache.insert(2, Line::new(8, false, false));
         assert_eq!(cache.remove(3), None);
-        assert_eq!(cache.remove(1), Some(Victim { number: 1, dirty: true }));
+        assert_eq!(cache.remove(1), Some(true));
         assert!(cache.peek(1).is_none() && cache.peek(2).is_some());
         assert_eq!(cache.insert(3, Line::new(9, true, false)), None, "a place was empty");
         assert!(cache.clean(3) && !cache.clean(3) && !cache.clean(4));
@@ -238,15 +227,14 @@ mod tests {
     #[test]
     fn the_least_recently_used_line_leaves() {
         let line = |dirty| Line::new(7, dirty, false);
-        let victim = |number, dirty| Some(Victim { number, dirty });
         // Three sets: modulo indexing; lines 0, 3, 6, 9 share set 0.
         let mut cache = two_ways(3);
         assert_eq!(cache.insert(0, line(true)), None);
         assert_eq!(cache.insert(3, line(false)), None);
         assert!(cache.find(0).is_some());
-        assert_eq!(cache.insert(6, line(false)), victim(3, false));
+        assert_eq!(cache.insert(6, line(false)), None, "line 3 is clean");
         assert!(cache.peek(0).is_some() && cache.peek(3).is_none());
-        assert_eq!(cache.insert(9, line(false)), victim(0, true));
+        assert_eq!(cache.insert(9, line(false)), Some(0));
         assert!(cache.peek(6).is_some() && cache.peek(9).is_some());
     }
 

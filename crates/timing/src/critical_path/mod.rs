@@ -37,6 +37,10 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
+    pub(crate) fn clear(&mut self) {
+        self.segments.clear();
+    }
+
     /// Adds a stretch from the end of the stretch before.
     #[inline]
     pub(crate) fn push(&mut self, until: u64, cause: Cause) {
@@ -66,12 +70,12 @@ impl Timeline {
 }
 
 /// Reason for which the front end had nothing before a certain time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Held {
     /// The pipeline was filled again after this branch.
     Branch(u64),
-    /// Code was fetched for this instruction.
-    Code { number: u64, timeline: Timeline },
+    /// Code was fetched for this instruction: its translation and the time of that, and the level that had the line.
+    Code { number: u64, translated_by: Translated, translated: u64, from: u8 },
     /// All instructions before this one had to retire, and their stores to be written.
     Drained(u64),
     /// The thread ran nothing before this instruction.
@@ -79,7 +83,7 @@ enum Held {
 }
 
 /// Time before which the front end had nothing more.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Front {
     available: u64,
     /// Beginning of the wait.
@@ -116,9 +120,16 @@ impl CriticalPath {
         self.hold(available, start, Held::Branch(branch));
     }
 
-    /// The code of an instruction was asked for at `start`.
-    pub(crate) fn fetched(&mut self, number: u64, start: u64, available: u64, timeline: Timeline) {
-        self.hold(available, start, Held::Code { number, timeline });
+    /// The code of an instruction was asked for at `start`, translated at `translated`, and came from level `from`.
+    pub(crate) fn fetched(
+        &mut self,
+        number: u64,
+        (start, available): (u64, u64),
+        (translated_by, translated): (Translated, u64),
+        from: usize,
+    ) {
+        let held = Held::Code { number, translated_by, translated, from: from as u8 };
+        self.hold(available, start, held);
     }
 
     /// All before instruction `number` had retired at `start`, and their stores were written at `available`.

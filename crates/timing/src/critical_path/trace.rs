@@ -36,6 +36,8 @@ struct Tracer<'a> {
     /// Later cycles are accounted for.
     time: u64,
     cycles: &'a mut [u64; CAUSES],
+    /// Stretches of one access.
+    timeline: Timeline,
 }
 
 impl CriticalPath {
@@ -44,7 +46,9 @@ impl CriticalPath {
         let oldest = times.instructions.oldest;
         if oldest > self.first {
             let time = times.instructions.entries[oldest - 1].retired;
-            Tracer { path: self, times, time, cycles }.follow(Node::Retirement(oldest - 1));
+            let timeline = Timeline::default();
+            let tracer = Tracer { path: self, times, time, cycles, timeline };
+            tracer.follow(Node::Retirement(oldest - 1));
         }
     }
 
@@ -188,17 +192,26 @@ impl Tracer<'_> {
         if access == NONE {
             return Node::Addresses(number);
         }
-        let timeline = self.times.accesses.timeline(access, self.times.translation);
-        for (begins, segment) in backwards(&timeline, start) {
-            if segment.cause == Cause::FORWARDED
+        self.timeline.clear();
+        let Times { accesses, translation, .. } = self.times;
+        accesses.explain(access, translation, &mut self.timeline);
+        self.charge_timeline(number, start).unwrap_or(Node::Addresses(number))
+    }
+
+    /// Charges the stretches of the timeline, which begins at `start`, the last first. Returns the store that an
+    /// instruction had its data from.
+    fn charge_timeline(&mut self, number: u64, start: u64) -> Option<Node> {
+        while let Some(Segment { until, cause }) = self.timeline.segments.pop() {
+            let begins = self.timeline.segments.last().map_or(start, |it| it.until.max(start));
+            if cause == Cause::FORWARDED
                 && self.time > begins
-                && let Some(store) = self.store_done_at(number, segment.until)
+                && let Some(store) = self.store_done_at(number, until)
             {
-                return Node::Result(store);
+                return Some(Node::Result(store));
             }
-            self.charge(begins, segment.cause);
+            self.charge(begins, cause);
         }
-        Node::Addresses(number)
+        None
     }
 
     /// Store before an instruction that had its data at `time`.
@@ -303,12 +316,11 @@ impl Tracer<'_> {
 
     fn front(&mut self, place: usize) -> Option<Node> {
         let path = self.path;
-        let Front { start, held, .. } = &path.fronts[place];
-        let start = *start;
+        let Front { available, start, held } = path.fronts[place];
         match held {
             Held::Branch(branch) => {
                 self.charge(start, Cause::BRANCH);
-                Some(Node::Result(*branch))
+                Some(Node::Result(branch))
             }
             Held::Drained(number) => {
                 // Stores were written.
@@ -316,7 +328,7 @@ impl Tracer<'_> {
                 number.checked_sub(1).map(Node::Retirement)
             }
             Held::Stopped { number, cause } => {
-                self.charge(start, *cause);
+                self.charge(start, cause);
                 if let Some(earlier) = path.front_at(start).filter(|&earlier| earlier < place) {
                     return Some(Node::Front(earlier));
                 }
@@ -325,16 +337,18 @@ impl Tracer<'_> {
                     return None;
                 };
                 let head = self.head_at(start);
-                if head < *number {
+                if head < number {
                     return Some(self.activity(head));
                 }
-                self.charge(self.retired(Some(before)), *cause);
+                self.charge(self.retired(Some(before)), cause);
                 Some(Node::Retirement(before))
             }
-            Held::Code { number, timeline } => {
-                for (begins, segment) in backwards(timeline, start) {
-                    self.charge(begins, segment.cause);
-                }
+            Held::Code { number, translated_by, translated, from } => {
+                self.timeline.clear();
+                let translation = self.times.translation;
+                self.timeline.add_translation(translation, translated_by, (start, translated));
+                self.timeline.push(available, Cause::served_by(from.into()));
+                self.charge_timeline(number, start);
                 self.charge(start, Cause::L2);
                 // Room in the fetch queue, or the wait before this one.
                 let room = number.checked_sub(self.times.instructions.fetch_queue);
@@ -345,13 +359,4 @@ impl Tracer<'_> {
             }
         }
     }
-}
-
-/// Segments of a timeline that begins at `start`, the last first, and the beginning of each.
-fn backwards(timeline: &Timeline, start: u64) -> impl Iterator<Item = (u64, Segment)> {
-    let segments = &timeline.segments;
-    segments.iter().enumerate().rev().map(move |(index, segment)| {
-        let before = index.checked_sub(1).map_or(start, |before| segments[before].until);
-        (before.max(start), *segment)
-    })
 }

@@ -57,9 +57,9 @@ impl Hierarchy {
 
     /// Takes a line out of a cache; whether it was there.
     fn take_away(&mut self, level: usize, line: u64, now: u64) -> bool {
-        let Some(victim) = self.levels[level].cache.remove(line) else { return false };
+        let Some(is_dirty) = self.levels[level].cache.remove(line) else { return false };
         self.levels[level].statistics.invalidations += 1;
-        if victim.dirty {
+        if is_dirty {
             self.write_to_shared(level / LEVELS, line, now);
         }
         true

@@ -306,15 +306,14 @@ impl Hierarchy {
     }
 
     /// Puts a line into a cache; returns the line that has to be written to memory for it.
+    #[inline]
     fn insert(&mut self, level: usize, line: u64, entry: Line) -> Option<u64> {
-        let victim = self.levels[level].cache.insert(line, entry)?;
-        if !victim.dirty {
-            return None;
-        }
+        let dirty = self.levels[level].cache.insert(line, entry)?;
         self.levels[level].statistics.write_backs += 1;
-        self.write_back(self.levels[level].below, victim.number)
+        self.write_back(self.levels[level].below, dirty)
     }
 
+    #[cold]
     fn write_back(&mut self, level: usize, line: u64) -> Option<u64> {
         if level == MEMORY {
             return Some(line);

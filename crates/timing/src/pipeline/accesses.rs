@@ -84,10 +84,9 @@ impl Accesses {
         self.all.push(access)
     }
 
-    /// Timeline of an access from its address on.
-    pub(crate) fn timeline(&self, id: u32, translation: &Translation) -> Timeline {
+    /// Adds the stretches of an access from its address on.
+    pub(crate) fn explain(&self, id: u32, translation: &Translation, timeline: &mut Timeline) {
         let access = &self.all[id];
-        let mut timeline = Timeline::default();
         let waited = (access.issue, access.translated);
         timeline.add_translation(translation, access.translated_by, waited);
         if access.is_forwarded {
@@ -99,7 +98,6 @@ impl Accesses {
             }
             timeline.push(access.done, Cause::served_by(access.from.into()));
         }
-        timeline
     }
 }
 
@@ -120,6 +118,7 @@ impl Core {
         slot: u32,
         steps: impl Into<StepLists<'a>>,
     ) {
+        self.note_records();
         let now = self.shared.agenda.now;
         let memory = &mut self.shared.memory;
         let place = (Unit::L1DataTlb, slot);
@@ -161,6 +160,7 @@ impl Core {
         slot: u32,
         steps: impl Into<StepLists<'a>>,
     ) {
+        self.note_records();
         let now = self.shared.agenda.now;
         let memory = &mut self.shared.memory;
         let first_fill = memory.next_fill();
@@ -186,6 +186,14 @@ impl Core {
                 store: NONE,
                 ..Access::default()
             });
+        }
+    }
+
+    /// Notes the first records of the instruction in hand, before its first access.
+    #[inline]
+    fn note_records(&mut self) {
+        if self.in_hand.loads | self.in_hand.stores | u16::from(self.in_hand.flags) == 0 {
+            self.in_hand.first = self.next_records();
         }
     }
 

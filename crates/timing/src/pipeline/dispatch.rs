@@ -20,46 +20,20 @@ impl Core {
     fn dispatch_plain(&mut self) -> bool {
         let stop = self.instructions.handed.min(self.demands.next_number);
         while self.instructions.next < stop {
-            let Self { instructions, scheduler, dispatch, available, .. } = self;
-            let Instructions { entries, registers, latencies, .. } = instructions;
-            let number = instructions.next;
-            if number >= instructions.oldest + instructions.reorder_buffer {
-                return false;
-            }
-            // Before the first instructions the lane is empty: there was room at time 0.
-            let room = entries[number.wrapping_sub(instructions.reorder_buffer)].retired;
-            let mut time = room.max(*available).max(dispatch.cycle);
-            if scheduler.is_full() {
-                match scheduler.free_at(time, self.shared.agenda.now) {
-                    Ok(free) => time = free,
-                    Err(again) => {
-                        self.try_again(again);
-                        return false;
-                    }
+            let now = self.shared.agenda.now;
+            let (scheduler, dispatch) = (&mut self.scheduler, &mut self.dispatch);
+            match self.instructions.dispatch_plain(stop, (scheduler, dispatch), self.available, now) {
+                Outcome::Done => {}
+                Outcome::FullReorderBuffer => return false,
+                Outcome::FullScheduler(again) => {
+                    self.try_again(again);
+                    return false;
+                }
+                Outcome::Waits(number) => {
+                    let demand = Demand { first_access: NONE, ..Demand::default() };
+                    self.wait(number, self.dispatch.cycle, &demand);
                 }
             }
-            let cycle = dispatch.pass(time);
-            instructions.next += 1;
-            let entry = &mut entries[number];
-            (entry.dispatched, entry.available, entry.kind) = (cycle, *available, 0);
-            let Operands { sources: [one, two, three, four], destinations, operation, .. } =
-                entry.operands;
-            let (one, two) = (registers[usize::from(one)], registers[usize::from(two)]);
-            let mut issue = cycle.max(one.ready).max(two.ready);
-            entry.producers = [one.writer, two.writer, NONE, NONE];
-            if three | four != 0 {
-                let (three, four) = (registers[usize::from(three)], registers[usize::from(four)]);
-                issue = issue.max(three.ready).max(four.ready);
-                (entry.producers[2], entry.producers[3]) = (three.writer, four.writer);
-            }
-            if issue == UNKNOWN {
-                self.wait(number, cycle, &Demand { first_access: NONE, ..Demand::default() });
-                continue;
-            }
-            let result = issue + u64::from(latencies[usize::from(operation & 7)]);
-            entry.result = result;
-            write(registers, number, destinations, result);
-            scheduler.pass(issue, cycle);
         }
         true
     }
@@ -226,7 +200,71 @@ impl Core {
     }
 }
 
+/// Reason for which the loop over plain instructions ends.
+enum Outcome {
+    Done,
+    FullReorderBuffer,
+    /// Dispatch is tried again at this time at the latest, if there is one.
+    FullScheduler(Option<u64>),
+    /// This instruction is dispatched and waits for a register.
+    Waits(u64),
+}
+
 impl Instructions {
+    /// Dispatches instructions before `stop`, none of which needs more than registers.
+    fn dispatch_plain(
+        &mut self,
+        stop: u64,
+        (scheduler, dispatch): (&mut Scheduler, &mut InOrder),
+        available: u64,
+        now: u64,
+    ) -> Outcome {
+        let end = stop.min(self.oldest + self.reorder_buffer);
+        let mut width = *dispatch;
+        let mut outcome = if end < stop { Outcome::FullReorderBuffer } else { Outcome::Done };
+        let mut next = end;
+        for number in self.next..end {
+            // Before the first instructions the lane is empty: there was room at time 0.
+            let room = self.entries[number.wrapping_sub(self.reorder_buffer)].retired;
+            let mut time = room.max(available);
+            if scheduler.is_full() {
+                match scheduler.free_at(time.max(width.cycle), now) {
+                    Ok(free) => time = free,
+                    Err(again) => {
+                        outcome = Outcome::FullScheduler(again);
+                        next = number;
+                        break;
+                    }
+                }
+            }
+            let cycle = width.pass(time);
+            let entry = &mut self.entries[number];
+            (entry.dispatched, entry.available, entry.kind) = (cycle, available, 0);
+            let Operands { sources: [one, two, three, four], destinations, operation, .. } =
+                entry.operands;
+            let registers = &mut self.registers;
+            let (one, two) = (registers[usize::from(one)], registers[usize::from(two)]);
+            let mut issue = cycle.max(one.ready).max(two.ready);
+            entry.producers = [one.writer, two.writer, NONE, NONE];
+            if three | four != 0 {
+                let (three, four) = (registers[usize::from(three)], registers[usize::from(four)]);
+                issue = issue.max(three.ready).max(four.ready);
+                (entry.producers[2], entry.producers[3]) = (three.writer, four.writer);
+            }
+            if issue == UNKNOWN {
+                outcome = Outcome::Waits(number);
+                next = number + 1;
+                break;
+            }
+            let result = issue + u64::from(self.latencies[usize::from(operation & 7)]);
+            entry.result = result;
+            write(registers, number, destinations, result);
+            scheduler.pass(issue, cycle);
+        }
+        (self.next, *dispatch) = (next, width);
+        outcome
+    }
+
     /// Latency of an operation. Integer work on a loaded operand is part of the load.
     #[inline]
     fn latency(&self, operands: Operands, loads: bool) -> u64 {

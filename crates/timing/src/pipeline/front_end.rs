@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::critical_path::Timeline;
 use crate::hierarchy::Data;
 use crate::translation::{Request, Translated};
 
@@ -163,12 +162,10 @@ impl Core {
         let available = (done - self.front_end.hit_cycles).max(self.shared.agenda.now);
         self.statistics.fetch_stall_cycles += available - start;
         if available > start {
-            let mut timeline = Timeline::default();
-            timeline.add_translation(&self.translation, code.translated_by, (start, translated));
             let memory = &self.shared.memory;
-            let served = memory.served_how(self.levels.l1i, code.data, translated, done);
-            timeline.push(available, Cause::served_by(served.from));
-            self.path.fetched(number, start, available, timeline);
+            let from = memory.served_how(self.levels.l1i, code.data, translated, done).from;
+            let translation = (code.translated_by, translated);
+            self.path.fetched(number, (start, available), translation, from);
         }
         self.front_end.wait_until(available);
         true

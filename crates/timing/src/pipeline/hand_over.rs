@@ -47,14 +47,19 @@ impl Core {
         let serializes = std::mem::replace(&mut self.after_serializing, is_serializing);
         let missed_target = self.branches.check_target(instruction.ip.value());
         let is_mispredicted = std::mem::take(&mut self.front_end.is_mispredicted) | missed_target;
-        let number = self.instructions.handed;
+        let Demand { first, first_store, .. } = self.in_hand;
         self.in_hand = Demand {
-            number,
-            first: self.next_records(),
+            number: self.instructions.handed,
             first_access: NONE,
-            flags: if is_serializing | serializes { SERIALIZES } else { 0 },
+            // They are noted before they are used.
+            first,
+            first_store,
             ..Demand::default()
         };
+        if is_serializing | serializes {
+            self.in_hand.flags = SERIALIZES;
+            self.in_hand.first = self.next_records();
+        }
         if is_mispredicted | self.wanted.is_some() | self.front_end.has_stood_still {
             self.stop_before(is_mispredicted);
         }
@@ -62,6 +67,7 @@ impl Core {
 
     #[inline(never)]
     fn stop_before(&mut self, is_mispredicted: bool) {
+        self.in_hand.first = self.next_records();
         let code = self.wanted.take().map(|(code, first)| {
             (self.in_hand.first.fill, self.in_hand.first.walk) = first;
             code
@@ -131,7 +137,7 @@ impl Core {
 
     /// Records that come next.
     #[inline]
-    fn next_records(&self) -> First {
+    pub(super) fn next_records(&self) -> First {
         First {
             fill: self.shared.memory.next_fill(),
             walk: self.translation.next_walk(),
