@@ -272,14 +272,19 @@ mod tests {
         let mut agenda = Agenda::default();
         let miss = |fill| Event::Miss { fill, waiter: Waiter::Nobody };
         let walker = Event::Walker { walk: 9 };
-        for (time, event) in [(30, miss(8)), (10, miss(1)), (30, walker), (30, miss(7)), (20, miss(3))] {
+        for (time, event) in
+            [(30, miss(8)), (10, miss(1)), (30, walker), (30, miss(7)), (20, miss(3))]
+        {
             agenda.schedule(time, event);
         }
         let mut seen = Vec::new();
         while let Some((0, event)) = agenda.next() {
             seen.push((agenda.now, event));
         }
-        assert_eq!(seen, [(10, miss(1)), (20, miss(3)), (30, walker), (30, miss(7)), (30, miss(8))]);
+        assert_eq!(
+            seen,
+            [(10, miss(1)), (20, miss(3)), (30, walker), (30, miss(7)), (30, miss(8))]
+        );
     }
 
     #[test]

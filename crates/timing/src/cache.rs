@@ -106,16 +106,34 @@ impl Cache {
     #[inline]
     pub(crate) fn find(&mut self, number: u64) -> Option<&mut Line> {
         let (set, tag) = self.place(number);
-        let ways = self.ways;
+        let (tags, lines) = self.set(set);
+        let way = tags.iter().position(|&other| other == tag)?;
+        Some(move_to_front(tags, lines, way))
+    }
+
+    /// The same, or else puts `line` in place of the least recently used one of the set; then returns the number of
+    /// that one if it is dirty.
+    #[inline]
+    pub(crate) fn find_or_insert(
+        &mut self,
+        number: u64,
+        line: Line,
+    ) -> Result<&mut Line, Option<u64>> {
+        let (set, tag) = self.place(number);
+        let (ways, sets) = (self.ways, self.sets);
         let (tags, lines) = self.set(set);
         // The usual sizes of sets are known when this is compiled.
-        match ways {
-            2 => find_in(&mut tags[..2], &mut lines[..2], tag),
-            4 => find_in(&mut tags[..4], &mut lines[..4], tag),
-            8 => find_in(&mut tags[..8], &mut lines[..8], tag),
-            16 => find_in(&mut tags[..16], &mut lines[..16], tag),
-            _ => find_in(tags, lines, tag),
-        }
+        let found = match ways {
+            2 => find_or_insert_in(&mut tags[..2], &mut lines[..2], tag, line),
+            4 => find_or_insert_in(&mut tags[..4], &mut lines[..4], tag, line),
+            8 => find_or_insert_in(&mut tags[..8], &mut lines[..8], tag, line),
+            16 => find_or_insert_in(&mut tags[..16], &mut lines[..16], tag, line),
+            _ => find_or_insert_in(tags, lines, tag, line),
+        };
+        let is_dirty = |(_, victim): &(u32, Line)| victim.is_dirty();
+        found.map_err(|victim| {
+            Some(victim).filter(is_dirty).map(|(tag, _)| sets.join(tag.into(), set as u64))
+        })
     }
 
     /// The line, without using it.
@@ -148,51 +166,45 @@ impl Cache {
         Some(line.is_dirty())
     }
 
-    /// Puts a line in place of the least recently used one; returns the number of that line if it is dirty.
-    #[inline]
+    /// Puts a line into a cache that does not have it; returns as [`Self::find_or_insert`].
     pub(crate) fn insert(&mut self, number: u64, line: Line) -> Option<u64> {
-        let (set, tag) = self.place(number);
-        let ways = self.ways;
-        let (tags, lines) = self.set(set);
-        let (victim_tag, victim) = match ways {
-            2 => insert_in(&mut tags[..2], &mut lines[..2], tag, line),
-            4 => insert_in(&mut tags[..4], &mut lines[..4], tag, line),
-            8 => insert_in(&mut tags[..8], &mut lines[..8], tag, line),
-            16 => insert_in(&mut tags[..16], &mut lines[..16], tag, line),
-            _ => insert_in(tags, lines, tag, line),
-        };
-        victim.is_dirty().then(|| self.sets.join(u64::from(victim_tag), set as u64))
+        self.find_or_insert(number, line).err().flatten()
     }
 }
 
-/// Finds a line in a set, and moves it to the front.
+/// Moves a line to the front of its set.
 #[inline(always)]
-fn find_in<'a>(tags: &mut [u32], lines: &'a mut [Line], tag: u32) -> Option<&'a mut Line> {
-    if tags[0] == tag {
-        return Some(&mut lines[0]);
-    }
-    // Most searches end here: all ways are compared at once.
-    if !tags.iter().fold(false, |found, &other| found | (other == tag)) {
-        return None;
-    }
-    let way = tags.iter().position(|&other| other == tag)?;
-    let line = lines[way];
+fn move_to_front<'a>(tags: &mut [u32], lines: &'a mut [Line], way: usize) -> &'a mut Line {
+    let (tag, line) = (tags[way], lines[way]);
     for place in (0..way).rev() {
         (tags[place + 1], lines[place + 1]) = (tags[place], lines[place]);
     }
     (tags[0], lines[0]) = (tag, line);
-    Some(&mut lines[0])
+    &mut lines[0]
 }
 
-/// Puts a line in front of a set; returns the last, which leaves.
+/// Finds a line in a set, or puts it in front; returns the last one, which leaves.
 #[inline(always)]
-fn insert_in(tags: &mut [u32], lines: &mut [Line], tag: u32, line: Line) -> (u32, Line) {
+fn find_or_insert_in<'a>(
+    tags: &mut [u32],
+    lines: &'a mut [Line],
+    tag: u32,
+    line: Line,
+) -> Result<&'a mut Line, (u32, Line)> {
+    if tags[0] == tag {
+        return Ok(&mut lines[0]);
+    }
+    // All ways are compared at once, as most searches find nothing.
+    if tags.iter().fold(false, |found, &other| found | (other == tag)) {
+        let way = tags.iter().position(|&other| other == tag).unwrap_or_default();
+        return Ok(move_to_front(tags, lines, way));
+    }
     let last = tags.len() - 1;
     let victim = (tags[last], lines[last]);
     tags.copy_within(..last, 1);
     lines.copy_within(..last, 1);
     (tags[0], lines[0]) = (tag, line);
-    victim
+    Err(victim)
 }
 
 #[cfg(test)]
@@ -247,6 +259,10 @@ mod tests {
         line.mark_arrived();
         assert_eq!(line.fill(10), NONE);
         let wrapped = Line::new((1 << 30) + 5, false, false);
-        assert_eq!(wrapped.fill((1 << 30) + 9), (1 << 30) + 5, "of its number the low bits are kept");
+        assert_eq!(
+            wrapped.fill((1 << 30) + 9),
+            (1 << 30) + 5,
+            "of its number the low bits are kept"
+        );
     }
 }

@@ -33,7 +33,8 @@ impl<T: Copy + Default> Ring<T> {
     /// [`NONE`].
     #[inline]
     pub(crate) fn has(&self, number: u32) -> bool {
-        let is_late = (self.next.wrapping_sub(number).wrapping_sub(1) as usize) < self.places.len() / 2;
+        let is_late =
+            (self.next.wrapping_sub(number).wrapping_sub(1) as usize) < self.places.len() / 2;
         is_late && number != NONE
     }
 

@@ -71,6 +71,9 @@ impl Scheduler {
     #[inline]
     pub(crate) fn pass(&mut self, time: u64, dispatch: u64) {
         if time > dispatch && self.is_limited() {
+            if self.issues.is_far(time) {
+                self.issues.pass(dispatch);
+            }
             self.issues.add(time);
         }
     }
@@ -114,6 +117,12 @@ impl Times {
         } else {
             self.far.push(Reverse(time));
         }
+    }
+
+    /// True if a time is not among the next cycles, counted from the last that was passed.
+    #[inline]
+    fn is_far(&self, time: u64) -> bool {
+        time >= self.passed + NEAR
     }
 
     #[inline]

@@ -133,7 +133,8 @@ impl Tracer<'_> {
             let time = if is_data { &mut operands } else { &mut addresses };
             *time = ready.max(*time);
         }
-        let loaded = if entry.kind & HITS != 0 { addresses + self.times.accesses.hit_cycles } else { 0 };
+        let loaded =
+            if entry.kind & HITS != 0 { addresses + self.times.accesses.hit_cycles } else { 0 };
         Inputs { addresses, operands, loaded, load: NONE }
     }
 
@@ -158,7 +159,8 @@ impl Tracer<'_> {
 
     fn retirement(&mut self, number: u64) -> Option<Node> {
         let instructions = self.times.instructions;
-        let (retired, result) = (instructions.entries[number].retired, instructions.entries[number].result);
+        let (retired, result) =
+            (instructions.entries[number].retired, instructions.entries[number].result);
         let (stored, store, addresses) = self
             .waiting(number)
             .map_or((0, NONE, 0), |waiting| (waiting.stored, waiting.store, waiting.addresses));
@@ -231,7 +233,8 @@ impl Tracer<'_> {
             return Node::Dispatch(number);
         }
         let mut producers = self.producers(number);
-        let found = producers.find(|&(_, it)| self.has(it) && instructions.entries[it].result == time);
+        let found =
+            producers.find(|&(_, it)| self.has(it) && instructions.entries[it].result == time);
         found.map_or(Node::Dispatch(number), |(_, producer)| Node::Result(producer))
     }
 

@@ -27,25 +27,19 @@ pub(super) struct Fill {
     ready: u64,
     pub(super) line: u64,
     /// Line in the level below.
-    below: Data,
+    pub(super) below: Data,
     /// Time at which the fill got its MSHR.
     since: u64,
     /// Time until which the line waited for an MSHR of any level; 0 without a wait.
     waited_until: u64,
     /// Line that is written to memory when this one takes its place.
-    writes: Option<u64>,
+    pub(super) writes: Option<u64>,
     waiters: List,
 }
 
 impl Fill {
-    pub(super) fn new(
-        level: usize,
-        line: u64,
-        origin: Origin,
-        below: Data,
-        writes: Option<u64>,
-    ) -> Self {
-        Self { origin, level: level as u16, ready: UNKNOWN, line, below, writes, ..Self::default() }
+    pub(super) fn new(level: usize, line: u64, origin: Origin) -> Self {
+        Self { origin, level: level as u16, ready: UNKNOWN, line, ..Self::default() }
     }
 
     /// True if the line is in the cache now.

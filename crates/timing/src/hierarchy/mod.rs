@@ -166,12 +166,10 @@ fn ask_at_once(config: &TimingConfig, (cores, threads): (usize, usize)) -> [bool
             || config.walker.bitmap_reader == BitmapReader::Walker;
         is_counted && (above + walkers) * cores <= cache.mshrs
     };
-    let l2 = caches.llc.is_none()
-        && has_enough(L2, &caches.l2, caches.l1i.mshrs + caches.l1d.mshrs, 1);
-    let llc = caches
-        .llc
-        .as_ref()
-        .is_some_and(|llc| has_enough(LLC, llc, caches.l2.mshrs, cores as u32));
+    let l2 =
+        caches.llc.is_none() && has_enough(L2, &caches.l2, caches.l1i.mshrs + caches.l1d.mshrs, 1);
+    let llc =
+        caches.llc.as_ref().is_some_and(|llc| has_enough(LLC, llc, caches.l2.mshrs, cores as u32));
     // One front end, or one walker, asks for one thing after the other.
     let walker = config.walker.walkers == 1
         && caches.walker.as_ref().is_some_and(|own| own.mshrs >= PARALLEL_READS);
@@ -257,8 +255,11 @@ impl Hierarchy {
         now: u64,
     ) -> (Data, usize) {
         let at = &mut self.levels[level];
-        let Some(found) = at.cache.find(line) else {
-            return self.locate_below(level, line, write, origin, now);
+        let next = self.fills.next();
+        let entry = Line::new(next, write, origin == Origin::Prefetcher);
+        let found = match at.cache.find_or_insert(line, entry) {
+            Ok(found) => found,
+            Err(victim) => return self.locate_below(level, line, origin, victim, now),
         };
         at.statistics.hits[origin as usize] += 1;
         if write {
@@ -269,7 +270,7 @@ impl Hierarchy {
             at.statistics.useful_prefetches += 1;
             data.is_first_use = true;
         }
-        let id = found.fill(self.fills.next());
+        let id = found.fill(next);
         if id != NONE {
             if self.fills.has(id) && !self.fills[id].has_arrived(now) {
                 data.fill = id;
@@ -280,40 +281,47 @@ impl Hierarchy {
         (data, level)
     }
 
+    /// The cache has not had a line, and has room for it now: its place was that of `victim` if that is dirty.
     #[inline(never)]
     fn locate_below(
         &mut self,
         level: usize,
         line: u64,
-        write: bool,
         origin: Origin,
+        victim: Option<u64>,
         now: u64,
     ) -> (Data, usize) {
-        self.levels[level].statistics.misses[origin as usize] += 1;
-        let below = self.levels[level].below;
+        let id = self.add_fill(Fill::new(level, line, origin));
+        let at = &mut self.levels[level];
+        at.statistics.misses[origin as usize] += 1;
+        let below = at.below;
         if self.cores > 1 && kind(level) == L2 {
             self.fetch_from_others(level / LEVELS, line, now);
         }
-        let (data, from) = if below == MEMORY {
-            (Data::HERE, MEMORY)
-        } else {
-            self.locate(below, line, false, origin, now)
-        };
-        let writes =
-            self.insert(level, line, Line::new(self.fills.next(), write, origin == Origin::Prefetcher));
-        let id = self.add_fill(Fill::new(level, line, origin, data, writes));
+        let mut from = MEMORY;
+        if below != MEMORY {
+            let (data, has_line) = self.locate(below, line, false, origin, now);
+            (self.fills[id].below, from) = (data, has_line);
+        }
+        if let Some(dirty) = victim {
+            self.fills[id].writes = self.write_victim(level, dirty);
+        }
         (Data { fill: id, is_first_use: false }, from)
     }
 
     /// Puts a line into a cache; returns the line that has to be written to memory for it.
-    #[inline]
     fn insert(&mut self, level: usize, line: u64, entry: Line) -> Option<u64> {
         let dirty = self.levels[level].cache.insert(line, entry)?;
-        self.levels[level].statistics.write_backs += 1;
-        self.write_back(self.levels[level].below, dirty)
+        self.write_victim(level, dirty)
     }
 
+    /// A dirty line leaves a cache.
     #[cold]
+    fn write_victim(&mut self, level: usize, line: u64) -> Option<u64> {
+        self.levels[level].statistics.write_backs += 1;
+        self.write_back(self.levels[level].below, line)
+    }
+
     fn write_back(&mut self, level: usize, line: u64) -> Option<u64> {
         if level == MEMORY {
             return Some(line);

@@ -53,7 +53,10 @@ impl Core {
     pub(super) fn complete(&mut self, number: u64) {
         let waiting = &self.instructions.waiting[number];
         let missing = waiting.missing_addresses | waiting.missing_operands;
-        if missing != 0 || waiting.unloaded != 0 || self.instructions.entries[number].result != UNKNOWN {
+        if missing != 0
+            || waiting.unloaded != 0
+            || self.instructions.entries[number].result != UNKNOWN
+        {
             return;
         }
         let Waiting { addresses, operands, loaded, latency, first_reader, .. } = *waiting;

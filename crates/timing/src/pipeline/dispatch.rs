@@ -22,7 +22,8 @@ impl Core {
         while self.instructions.next < stop {
             let now = self.shared.agenda.now;
             let (scheduler, dispatch) = (&mut self.scheduler, &mut self.dispatch);
-            match self.instructions.dispatch_plain(stop, (scheduler, dispatch), self.available, now) {
+            match self.instructions.dispatch_plain(stop, (scheduler, dispatch), self.available, now)
+            {
                 Outcome::Done => {}
                 Outcome::FullReorderBuffer => return false,
                 Outcome::FullScheduler(again) => {

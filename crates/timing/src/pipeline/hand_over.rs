@@ -154,7 +154,8 @@ impl Core {
     /// First fill that an instruction in flight, or a store that is not written, may refer to; `next` if there is
     /// none.
     pub(super) fn first_fill(&self, next: u32) -> u32 {
-        let of_demands = if self.demands.is_empty() { next } else { self.demands.oldest().first.fill };
+        let of_demands =
+            if self.demands.is_empty() { next } else { self.demands.oldest().first.fill };
         let of_stores = self.stores.first_fill().unwrap_or(next);
         further_back(next, of_demands, of_stores)
     }

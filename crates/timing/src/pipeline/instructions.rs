@@ -184,7 +184,10 @@ impl Instructions {
         // On the critical path, in the reorder buffer, not dispatched.
         let kept = TRACED + reorder_buffer + HANDED_EARLY.max(fetch_queue) + 1;
         let length = kept.next_power_of_two() as usize;
-        assert!(length <= 1 << (u32::BITS - SOURCE_BITS), "a reader names instructions of one lane");
+        assert!(
+            length <= 1 << (u32::BITS - SOURCE_BITS),
+            "a reader names instructions of one lane"
+        );
         let mut latencies = [core.integer_cycles; 8];
         latencies[Operation::Multiply as usize] = core.multiply_cycles;
         latencies[Operation::Divide as usize] = core.divide_cycles;

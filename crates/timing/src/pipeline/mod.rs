@@ -28,9 +28,7 @@ mod processors;
 mod stores;
 mod warming;
 
-use perforate_types::{
-    Branch, Counters, Instruction, Operation, PhysicalAddress, StepLists, Unit,
-};
+use perforate_types::{Branch, Counters, Instruction, Operation, PhysicalAddress, StepLists, Unit};
 
 use crate::LINE_SHIFT;
 use crate::agenda::{Event, News, Thread, UNKNOWN, Waiter};

@@ -18,8 +18,8 @@ use crate::config::{BitmapReader, WalkerConfig};
 use crate::hierarchy::{Hierarchy, Origin, PARALLEL_READS, kind};
 use crate::ring::{NONE, Ring, further_back};
 use crate::shortcuts::Shortcuts;
-pub(crate) use statistics::{SHARES, Share, TranslationStatistics};
 use statistics::look_up_share;
+pub(crate) use statistics::{SHARES, Share, TranslationStatistics};
 use walk::{Needs, Task, Walk};
 use walkers::Walkers;
 

@@ -163,8 +163,8 @@ impl Translation {
         let Translated { walk: id, task } = translated;
         let Request { time, waiter, at_dispatch, lends_walker } = request;
         let is_of_owner = task == NONE;
-        let begins_now = time <= shared.agenda.now
-            || (self.begins_at_dispatch && at_dispatch && is_of_owner);
+        let begins_now =
+            time <= shared.agenda.now || (self.begins_at_dispatch && at_dispatch && is_of_owner);
         if begins_now && self.walks[id].phase == Phase::Idle {
             self.begin(shared, id, time, lends_walker);
             if let Some(end) = self.end_of(translated) {
