@@ -62,7 +62,7 @@ impl Event {
     }
 }
 
-/// Party that is told when a time becomes known.
+/// Party that waits for a time to become known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Waiter {
     #[default]
@@ -99,12 +99,12 @@ pub(crate) struct Agenda {
     events: Calendar,
     /// Time of the last event. Later events are not earlier.
     pub(crate) now: u64,
-    /// Thread at work.
+    /// Thread that is at work.
     pub(crate) thread: Thread,
     /// Waiters yet to be told. The order among waiters makes no difference to any time.
     news: Vec<News>,
     entries: Vec<Entry>,
-    /// First unused entry.
+    /// First entry that is unused.
     free: u32,
 }
 

@@ -61,7 +61,7 @@ impl Line {
 /// Set-associative lines with true least-recently-used replacement: each set is kept in order of
 /// use, so that the line used last is compared first.
 ///
-/// Tags are 32 bits wide: physical addresses below 2³² × sets × 64 bytes are told apart (16TB in
+/// Tags are 32 bits wide: physical addresses below 2³² × sets × 64 bytes differ (16TB in
 /// an L1 of 64 sets).
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
@@ -111,8 +111,8 @@ impl Cache {
         Some(move_to_front(tags, lines, way))
     }
 
-    /// The same, or else puts `line` in place of the least recently used one of the set; then returns the number of
-    /// that one if it is dirty.
+    /// As [`Self::find`], or puts `line` in place of the least recently used line of the set; then returns the
+    /// number of that line if it is dirty.
     #[inline]
     pub(crate) fn find_or_insert(
         &mut self,

@@ -10,7 +10,7 @@ use crate::agenda::{Event, Thread};
 use crate::near::{NEAR, NearCycles, place};
 use crate::ring::NONE;
 
-/// Events by time.
+/// Events by time, then by order.
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar {
     /// List of each near cycle, by [`place`]. Valid if the cycle is busy.
@@ -18,7 +18,7 @@ pub(crate) struct Calendar {
     /// Near cycles with events.
     busy: NearCycles,
     entries: Vec<Entry>,
-    /// First unused entry.
+    /// First entry that is unused.
     free: u32,
     /// Events further away: time, place among the entries.
     far: BinaryHeap<Reverse<(u64, u32)>>,

@@ -1,4 +1,4 @@
-//! Which of the next cycles something happens in.
+//! Set of the next cycles in which something happens.
 
 /// Cycles that are near, from now on.
 pub(crate) const NEAR: u64 = 1024;

@@ -12,8 +12,8 @@ pub(crate) struct Scheduler {
     entries: usize,
     /// Instructions whose issue is not known.
     waiting: usize,
-    /// When the others issue, if that was not at once. Those that have issued are forgotten when
-    /// room is needed.
+    /// Issue times of all others that did not issue at once. Those that have passed are forgotten when room is
+    /// needed.
     issues: Times,
 }
 
@@ -23,7 +23,7 @@ impl Scheduler {
         Self { entries, waiting: 0, issues: Times::default() }
     }
 
-    /// Whether an instruction may have to wait for an entry.
+    /// True if an instruction may have to wait for an entry.
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         self.entries != usize::MAX
@@ -82,10 +82,10 @@ impl Scheduler {
 /// Times, of which those that have passed are forgotten.
 #[derive(Clone, Debug)]
 struct Times {
-    /// How many there are of each near cycle, by [`place`].
+    /// Number of times in each near cycle, by [`place`].
     counts: Vec<u32>,
     near: NearCycles,
-    /// Those that are further away.
+    /// Times that are further away.
     far: BinaryHeap<Reverse<u64>>,
     /// All until then are forgotten.
     passed: u64,

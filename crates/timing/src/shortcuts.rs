@@ -4,23 +4,23 @@
 /// when a core is made. Tests switch them off and compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortcuts {
-    /// A translation begins without an event if its owner asks for it when dispatched: all others that know of
-    /// the translation are younger.
+    /// A translation begins without an event if its owner asks for it when dispatched: other instructions that
+    /// wait for it are younger.
     pub walks_begin_at_dispatch: bool,
     /// With one page walker, the translation that has waited longest gets it when its release becomes known.
     pub walker_is_granted_ahead: bool,
-    /// A miss needs no event if an MSHR is always free: the caches above have no more of them together, or one
+    /// A miss needs no event if an MSHR is always free: the caches above have no more MSHRs together, or one
     /// party asks for one line after the other.
     pub misses_need_no_mshr_event: bool,
     /// A load has its data from a store before it, if that store cannot be written before the load is translated.
     pub stores_forward_early: bool,
-    /// Instructions are handed over long before the fetch queue has room for them. Contents of caches must not
-    /// depend on time: not with prefetchers, not with several threads.
+    /// Instructions are handed over long before the fetch queue has room. Contents of caches must not depend on
+    /// time: the machine has no prefetchers, and one thread.
     pub instructions_come_early: bool,
 }
 
 impl Shortcuts {
-    /// All rules.
+    /// All rules together.
     pub const ALL: Self = Self {
         walks_begin_at_dispatch: true,
         walker_is_granted_ahead: true,

@@ -10,11 +10,11 @@ use crate::ring::NONE;
 enum Node {
     /// Retirement of an instruction.
     Retirement(u64),
-    /// End of its operation.
+    /// End of an instruction's operation.
     Result(u64),
-    /// Registers for its addresses.
+    /// Registers for an instruction's addresses.
     Addresses(u64),
-    /// Its dispatch.
+    /// Dispatch of an instruction.
     Dispatch(u64),
     /// End of a wait of the front end.
     Front(usize),

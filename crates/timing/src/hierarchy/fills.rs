@@ -82,7 +82,7 @@ impl Hierarchy {
     }
 
     /// Access to a located line at `time`, now or later. Returns the time of its end if that is known; otherwise
-    /// `waiter` is told later. `line` is the number of the line.
+    /// `waiter` learns it later. `line` is the number of the line.
     #[inline]
     pub(crate) fn access(
         &mut self,
@@ -102,7 +102,7 @@ impl Hierarchy {
         self.access_fill(agenda, data.fill, found, waiter)
     }
 
-    /// The same for a line that may yet have to come; its look-up ends at `found`.
+    /// As [`Self::access`], for a line that may yet have to come; its look-up ends at `found`.
     fn access_fill(
         &mut self,
         agenda: &mut Agenda,
@@ -123,10 +123,11 @@ impl Hierarchy {
             }
             State::OnItsWay => {
                 at.statistics.merges += 1;
-                if at.asks_at_once && found < fill.since {
+                let asked = found.max(agenda.now);
+                if at.asks_at_once && asked < fill.since {
                     // An earlier request brings the line forward; the event of the later one finds it done.
-                    fill.since = found;
-                    agenda.schedule(found, Event::Memory { fill: id });
+                    fill.since = asked;
+                    agenda.schedule(asked, Event::Memory { fill: id });
                 }
             }
             State::Wanted if at.asks_at_once => {
@@ -186,7 +187,8 @@ impl Hierarchy {
         let (line, data) = (fill.line, fill.below);
         let below = self.levels[usize::from(fill.level)].below;
         if below == MEMORY {
-            agenda.schedule(time, Event::Memory { fill: id });
+            fill.since = time.max(agenda.now);
+            agenda.schedule(fill.since, Event::Memory { fill: id });
             return None;
         }
         let done = self.access(agenda, below, (data, line), time, Waiter::Fill(id))?;

@@ -65,9 +65,9 @@ pub(crate) enum Origin {
     /// Load, store or fetch.
     #[default]
     Program,
-    /// Page walker.
+    /// Read of a page walker.
     Walker,
-    /// Prefetcher.
+    /// Request of a prefetcher.
     Prefetcher,
 }
 

@@ -7,9 +7,9 @@ use crate::pipeline::Factor;
 /// Counts of one cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CacheStatistics {
-    /// By [`Origin`].
+    /// Hits by [`Origin`] of the access.
     pub(crate) hits: [u64; 3],
-    /// By [`Origin`].
+    /// Misses by [`Origin`] of the access.
     pub(crate) misses: [u64; 3],
     pub(crate) merges: u64,
     pub(crate) write_backs: u64,

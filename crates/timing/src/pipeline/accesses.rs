@@ -36,7 +36,7 @@ pub(super) struct Access {
     issue: u64,
     translated: u64,
     done: u64,
-    /// Time until which that line waited for an MSHR, or at which the store before it had the data.
+    /// Time until which that line waited for an MSHR, or at which the forwarding store had the data.
     waited_until: u64,
 }
 

@@ -36,7 +36,7 @@ pub(super) struct First {
     pub(super) further_line: u32,
 }
 
-/// These instructions in program order.
+/// Demanding instructions in program order.
 #[derive(Clone, Debug)]
 pub(super) struct Demands {
     all: Ring<Demand>,
@@ -91,7 +91,7 @@ impl Demands {
         self.oldest_number == UNKNOWN
     }
 
-    /// Next to retire.
+    /// Next demand to retire.
     #[inline]
     pub(super) fn oldest(&self) -> &Demand {
         &self.all[self.oldest]

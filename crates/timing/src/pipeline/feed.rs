@@ -1,5 +1,5 @@
-//! What hardware threads have yet to run: instructions with their translated accesses, in the order of
-//! each thread's program, and the shootdowns between them.
+//! Streams of hardware threads: instructions with their translated accesses in program order, and shootdowns
+//! between instructions.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use perforate_types::{Instruction, PhysicalAddress, Step, StepLists};
 
 use super::{Core, Shootdown};
 
-/// What a thread has yet to run.
+/// Work that a thread has yet to do.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     items: VecDeque<(u64, Item)>,
@@ -41,7 +41,7 @@ enum Kind {
     Store,
 }
 
-/// One translated access.
+/// Translated access of an instruction.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     address: PhysicalAddress,

@@ -31,9 +31,9 @@ pub(super) struct Stop {
 enum Stage {
     /// It waits for the branch before it, or for room in the fetch queue.
     Waiting,
-    /// Its code line is being translated since `start`.
+    /// The code line is being translated since `start`.
     Translating { start: u64 },
-    /// Its code line is being read since `translated`.
+    /// The code line is being read since `translated`.
     Reading { start: u64, translated: u64 },
 }
 

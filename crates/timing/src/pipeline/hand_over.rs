@@ -2,7 +2,7 @@
 
 use super::demands::{Demand, First, SERIALIZES, STOPS};
 use super::front_end::{Code, Stop};
-use super::instructions::{HANDED_EARLY, Operands};
+use super::instructions::{BATCH, Operands};
 use super::*;
 use crate::hierarchy::Origin;
 use crate::ring::further_back;
@@ -93,12 +93,15 @@ impl Core {
             if self.may_dispatch {
                 self.settle();
             }
-            if self.instructions.handed % HANDED_EARLY == 0 {
+            if self.instructions.handed % BATCH == 0 {
                 let floor = self.first_fill(self.shared.memory.next_fill());
                 self.shared.memory.keep_fills_from(floor);
             }
-        } else if self.instructions.handed - self.instructions.next >= HANDED_EARLY {
-            self.run(HANDED_EARLY / 2);
+        } else {
+            let Instructions { handed, next, handed_early, .. } = self.instructions;
+            if handed - next >= handed_early + BATCH {
+                self.run(handed_early);
+            }
         }
     }
 
@@ -146,7 +149,7 @@ impl Core {
         }
     }
 
-    /// First records that an instruction in flight may refer to; the next if there is none.
+    /// First records that an instruction in flight may refer to; the next records without one.
     pub(super) fn first_records(&self) -> First {
         if self.demands.is_empty() { self.next_records() } else { self.demands.oldest().first }
     }
@@ -160,8 +163,8 @@ impl Core {
         further_back(next, of_demands, of_stores)
     }
 
-    /// Lets time go on to where it is when instructions come no earlier than the front end has room for them, so
-    /// that times can be read.
+    /// Lets time go on until the instructions that are not dispatched fit into the fetch queue. Then times do not
+    /// depend on how early instructions come.
     pub fn catch_up(&mut self) {
         if self.comes_early {
             self.run(self.instructions.fetch_queue);

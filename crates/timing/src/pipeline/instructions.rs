@@ -4,8 +4,8 @@ use super::*;
 use crate::config::CoreConfig;
 use crate::ring::Lane;
 
-/// Instructions handed over before the front end has room for them, at most.
-pub(crate) const HANDED_EARLY: u64 = 128;
+/// Instructions that are handed over between two runs of the clock.
+pub(crate) const BATCH: u64 = 64;
 
 /// Registers that an instruction reads and writes, and its operation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -118,7 +118,7 @@ impl Waiting {
     };
 }
 
-/// Bits of a [`Reader`] for its source: one more than needed, so that none of them is [`Reader::NONE`].
+/// Bits of a [`Reader`] for its source: one more than needed, so that no source is [`Reader::NONE`].
 const SOURCE_BITS: u32 = 3;
 
 /// A source of an instruction: low bits of the instruction's number, and index of the source.
@@ -165,10 +165,12 @@ pub(crate) struct Instructions {
     pub(crate) entries: Lane<Entry>,
     pub(crate) waiting: Lane<Waiting>,
     pub(crate) registers: [Register; 256],
-    /// Latency by operation.
+    /// Latency of each operation.
     pub(crate) latencies: [u32; 8],
     pub(crate) reorder_buffer: u64,
     pub(crate) fetch_queue: u64,
+    /// Instructions that are handed over and not dispatched while time goes on, at least.
+    pub(crate) handed_early: u64,
     /// Number of the next that is handed over.
     pub(crate) handed: u64,
     /// Number of the next that is dispatched.
@@ -181,8 +183,11 @@ impl Instructions {
     pub(crate) fn new(core: &CoreConfig) -> Self {
         let [reorder_buffer, fetch_queue] =
             [core.reorder_buffer_entries, core.fetch_queue_entries].map(u64::from);
+        // Before it is dispatched, an instruction may have to be fetched: time does not go on without as many
+        // instructions as the fetch queue holds.
+        let handed_early = fetch_queue.max(BATCH);
         // On the critical path, in the reorder buffer, not dispatched.
-        let kept = TRACED + reorder_buffer + HANDED_EARLY.max(fetch_queue) + 1;
+        let kept = TRACED + reorder_buffer + handed_early + BATCH + 1;
         let length = kept.next_power_of_two() as usize;
         assert!(
             length <= 1 << (u32::BITS - SOURCE_BITS),
@@ -199,6 +204,7 @@ impl Instructions {
             latencies,
             reorder_buffer,
             fetch_queue,
+            handed_early,
             handed: 0,
             next: 0,
             oldest: 0,

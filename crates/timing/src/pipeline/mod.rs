@@ -10,8 +10,8 @@
 //! Execution units are not limited. Integer work on a loaded operand counts as part of the load, as a trace does not
 //! tell `mov` from `add`.
 //!
-//! Instructions are handed over in program order ([`hand_over`]), up to [`HANDED_EARLY`] before they are dispatched.
-//! Then time goes on by events until most are dispatched. Most instructions need only registers: their times follow
+//! Instructions are handed over in program order ([`hand_over`]), long before they are dispatched. After
+//! a batch, time goes on by events until most are dispatched. Most instructions need only registers: their times follow
 //! from each other in one loop ([`dispatch`]). A record is made for those that wait for something
 //! ([`instructions::Waiting`]).
 
@@ -144,7 +144,7 @@ pub struct Core {
     levels: OwnLevels,
     shared: Box<Shared>,
     shortcuts: Shortcuts,
-    /// Instructions are handed over before the front end has room for them.
+    /// Instructions are handed over before the fetch queue has room.
     comes_early: bool,
     /// No other hardware thread.
     is_alone: bool,
@@ -203,7 +203,7 @@ impl Core {
         Self::with_shortcuts(config, slots, Shortcuts::ALL)
     }
 
-    /// The same with these rules that leave events out, for tests that compare.
+    /// A core with these rules that leave events out, for tests that compare.
     ///
     /// # Errors
     /// As [`Core::new`].
@@ -271,7 +271,7 @@ impl Core {
         }
     }
 
-    /// Goes on to the next event, and to everything that follows from it at once.
+    /// Handles the next event, and does everything that follows at once.
     fn advance(&mut self) {
         let (_, event) = self.shared.agenda.next().expect("an instruction waits for an event");
         self.handle(event);
@@ -463,7 +463,7 @@ impl Core {
         self.cycle_stack_with(&self.translation)
     }
 
-    /// The same where another thread has the translation hardware.
+    /// As [`Self::cycle_stack`]; another thread may have the translation hardware.
     fn cycle_stack_with(&self, translation: &Translation) -> [u64; CAUSES] {
         match &self.paused {
             Some(counts) => counts.stack,

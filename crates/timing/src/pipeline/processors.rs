@@ -1,5 +1,5 @@
-//! Several hardware threads: cores with caches, walkers and TLBs of their own, and threads that share
-//! those of one core; a last-level cache and memory for all.
+//! Several hardware threads: cores with caches, walkers and TLBs of their own, threads that share one core, and a
+//! last-level cache and memory for all.
 //!
 //! Instructions come in one order, each for its thread, with all accesses translated. A thread runs its
 //! own at its own speed; events of all threads are dealt with in order of time ([`crate::agenda`]).
@@ -22,7 +22,7 @@ const LET_GO: u64 = 4096;
 /// Hardware threads at most: a shootdown names them by the bits of a number.
 const MOST_THREADS: usize = 64;
 
-/// Which hardware threads a machine has.
+/// Hardware threads of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// Cores, at least one.
@@ -44,11 +44,11 @@ impl Topology {
 /// thread that does it waits until all have answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shootdown {
-    /// The threads that are interrupted, a bit each; the sender is none of them.
+    /// Threads that are interrupted, a bit each, without the sender.
     pub targets: u64,
-    /// Cycles until the first of them is interrupted.
+    /// Cycles until the first thread is interrupted.
     pub delivery_cycles: u32,
-    /// Cycles by which each of the others is interrupted later than the one before.
+    /// Cycles between the interrupts of two threads.
     pub interrupt_cycles: u32,
     /// Cycles that an interrupted thread takes to forget and to answer.
     pub handler_cycles: u32,
@@ -59,7 +59,7 @@ pub struct Shootdown {
 struct Waiting {
     answers: u32,
     since: u64,
-    /// When the last of the answers so far comes.
+    /// Time of the last answer so far.
     until: u64,
 }
 
@@ -67,9 +67,9 @@ struct Waiting {
 /// when its instructions under way have retired, it stands still for as long as the answers took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Interrupted {
-    /// Until when it answers those that have come.
+    /// End of the answers to all that have come.
     until: u64,
-    /// When the first came for which it has yet to stand still, and for how long.
+    /// Arrival of the first shootdown for which it has yet to stand still, and the cycles to do so.
     since: u64,
     owed_cycles: u64,
 }
@@ -91,7 +91,7 @@ pub struct Processors {
     current: usize,
     /// Instructions that have come.
     position: u64,
-    /// When measuring began, and when all came to rest last.
+    /// Beginning of measuring, and the last time at which all threads came to rest.
     origin: u64,
     rest: u64,
 }
@@ -169,12 +169,12 @@ impl Processors {
         &self.threads[self.holder].shared
     }
 
-    /// What comes from here on is run by this hardware thread.
+    /// The instructions from here on belong to this hardware thread.
     pub fn run_on(&mut self, thread: usize) {
         self.current = thread;
     }
 
-    /// As [`Core::fetch`].
+    /// As [`Core::fetch`], for the current thread.
     pub fn fetch<'a>(
         &mut self,
         address: PhysicalAddress,
@@ -189,7 +189,7 @@ impl Processors {
         self.streams[self.current].begin(self.position, instruction);
     }
 
-    /// As [`Core::load`].
+    /// As [`Core::load`], for the current thread.
     pub fn load<'a>(
         &mut self,
         address: PhysicalAddress,
@@ -200,7 +200,7 @@ impl Processors {
         self.streams[self.current].data_access(false, (address, size), slot, steps.into());
     }
 
-    /// As [`Core::store`].
+    /// As [`Core::store`], for the current thread.
     pub fn store<'a>(
         &mut self,
         address: PhysicalAddress,
@@ -241,7 +241,7 @@ impl Processors {
         self.at(0).shared.memory.keep_fills_from(first_fill);
     }
 
-    /// The current thread interrupts others before its next instruction, and waits for them.
+    /// The current thread interrupts others before its next instruction, and waits for all answers.
     pub fn shoot_down(&mut self, shootdown: Shootdown) {
         if shootdown.targets != 0 {
             self.streams[self.current].push(self.position, Item::Shootdown(shootdown));
@@ -256,7 +256,7 @@ impl Processors {
         }
     }
 
-    /// Where the thread is that lags most.
+    /// Position of the thread that lags most.
     fn oldest(&self) -> Option<u64> {
         self.streams.iter().filter_map(Stream::position).min()
     }
@@ -282,7 +282,7 @@ impl Processors {
         }
     }
 
-    /// When a thread can take what comes next for it, if that is known.
+    /// Time from which a thread can go on with its stream, if that is known.
     fn ready_at(&self, thread: usize) -> Option<u64> {
         let core = &self.threads[thread];
         let item = self.streams[thread].front().filter(|_| self.waiting[thread].answers == 0)?;
@@ -321,10 +321,10 @@ impl Processors {
         self.streams[thread] = stream;
     }
 
-    /// The next event, and all that follows from it at once.
+    /// Handles the next event, and does everything that follows at once.
     fn advance(&mut self) {
         let agenda = &mut self.threads[self.holder].shared.agenda;
-        let (thread, event) = agenda.next().expect("whoever waits has put down for what");
+        let (thread, event) = agenda.next().expect("a thread waits for an event");
         let thread = usize::from(thread);
         if let Event::Interrupt { sender, cycles } = event {
             let answered = self.answer(thread, cycles);
@@ -335,7 +335,7 @@ impl Processors {
         }
     }
 
-    /// Tells everybody what has become known, until nothing new follows from it.
+    /// Does everything that follows from known times, for all threads concerned.
     fn settle(&mut self, thread: usize) {
         let mut concerned = 1_u64 << thread;
         while concerned != 0 {
@@ -485,7 +485,7 @@ impl Processors {
         sum
     }
 
-    /// What each thread did since measuring began.
+    /// Figures of each thread since measuring began.
     pub fn threads(&self) -> Vec<HardwareThread> {
         let of_thread = |(thread, figures): (usize, &HardwareThread)| {
             let stack = self.stack_of(thread);

@@ -107,7 +107,7 @@ pub(crate) struct Translation {
     tasks: Ring<Task>,
     /// First walk that an instruction in flight, or on the critical path, may refer to.
     floor: u32,
-    /// Walks in the background that are not done, and those after the first of them.
+    /// Walks in the background since the first that is not done.
     background: VecDeque<u32>,
     pub(crate) statistics: TranslationStatistics,
 }

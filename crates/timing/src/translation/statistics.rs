@@ -19,7 +19,7 @@ pub(crate) enum Share {
     FillWait,
 }
 
-/// Number of shares.
+/// Number of these shares.
 pub(crate) const SHARES: usize = Share::FillWait as usize + 1;
 
 /// Share of a look-up.
@@ -45,7 +45,7 @@ pub(crate) struct TranslationStatistics {
     pub(crate) walker_cycles: u64,
     /// Look-ups and fills by [`Unit`].
     pub(crate) unit_accesses: [u64; Unit::COUNT],
-    /// Checks of segments.
+    /// Checks of direct segments.
     pub(crate) checks: u64,
     /// B-blocks found in selection bitmaps.
     pub(crate) selections: u64,

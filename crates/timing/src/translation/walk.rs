@@ -29,7 +29,7 @@ pub(super) struct Task {
     pub(super) latency: u16,
     /// Share that the time counts for; of the first task of a stage that has ended, the share of the slowest.
     pub(super) share: u8,
-    /// Tasks of its stage, if it is the first of them.
+    /// Number of tasks in the stage, if this is the first; else 0.
     pub(super) stage: u8,
     /// Cycles at the end of the stage that the slowest task waited for an entry.
     fill_wait: u32,
@@ -68,7 +68,7 @@ struct Ended {
     share: u8,
 }
 
-/// One translation.
+/// State of one translation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Walk {
     start: u64,
@@ -137,7 +137,7 @@ impl Translation {
     }
 
     /// A party asks for a translation, now or later. Returns the time from which it is there if that is known;
-    /// otherwise the waiter is told later.
+    /// otherwise the waiter learns it later.
     #[inline]
     pub(crate) fn request(
         &mut self,

@@ -156,7 +156,7 @@ fn a_store_and_a_load_of_one_instruction_count_once_each() {
     assert_eq!(machine.cycles(), MISS);
 }
 
-/// What the L1D and the L2 take to hand a line on comes on top of what the levels below take.
+/// Response latencies of the L1D and the L2 add to the time of the levels below.
 #[test]
 fn response_latencies_are_paid_on_the_way_back() {
     let mut config = config();

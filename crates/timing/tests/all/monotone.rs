@@ -1,6 +1,6 @@
 //! A part that is faster, or of which there is more, makes no run slower.
 //!
-//! What caches and TLBs hold does not depend on time, and shared parts serve whoever asks first, so
+//! Contents of caches and TLBs do not depend on time, and shared parts serve the first request first, so
 //! that nothing is delayed by what comes later. What is left are schedules that are worse by chance:
 //! requests that come earlier meet others, and open other rows of memory (Graham 1969). They are
 //! bounded here. The number of channels is left out: it maps lines to other banks and rows.
@@ -100,7 +100,7 @@ fn choices() -> impl Strategy<Value = Choices> {
     places.prop_map(Choices)
 }
 
-/// What a program does: shares in percent.
+/// A random program: shares in percent.
 #[derive(Clone, Debug)]
 struct Program {
     seed: u64,
@@ -108,7 +108,7 @@ struct Program {
     stores: u64,
     /// Of the loads and stores: addresses that depend on the load before.
     dependent: u64,
-    /// Of the loads and stores: to any page; the others go on in order.
+    /// Of the loads and stores: to any page; all other addresses go on in order.
     random: u64,
     pages: u64,
     /// Of the operations that are neither: divisions.
@@ -216,7 +216,7 @@ impl Program {
     }
 }
 
-/// How much slower runs are on machines of which one part was made freer, by how much they are.
+/// Runs that are slower on a machine with one freer part.
 #[derive(Default)]
 struct Tally {
     pairs: u64,
@@ -302,7 +302,7 @@ fn a_freer_part_makes_no_run_slower_by_more_than_chance() {
     assert!(tally.worst < 1.02, "{} by {}", tally.worst_parameter, tally.worst);
 }
 
-/// The same on many machines: `cargo test -p perforate-timing --release -- --ignored --nocapture
+/// A freer part on many machines: `cargo test -p perforate-timing --release -- --ignored --nocapture
 /// many_machines`.
 #[test]
 #[ignore = "takes minutes"]

@@ -78,7 +78,7 @@ impl Machine {
         self.all.cycles()
     }
 
-    /// What each thread did meanwhile.
+    /// Figures of each thread meanwhile.
     fn threads_of(&mut self, what: impl FnOnce(&mut Self)) -> Vec<HardwareThread> {
         self.cycles_of(what);
         self.all.threads()
@@ -91,7 +91,7 @@ impl Machine {
     }
 }
 
-/// Numbers without order.
+/// Pseudo-random numbers from a seed.
 struct Random(u64);
 
 impl Random {
@@ -101,7 +101,7 @@ impl Random {
     }
 }
 
-/// What a model is told of one instruction.
+/// One instruction with its code line and accesses.
 struct Told {
     code: Option<u64>,
     instruction: Instruction,
@@ -187,6 +187,7 @@ fn rules_that_leave_events_out_change_no_time_of_any_program() {
         config.core.reorder_buffer_entries = 32;
         config.core.store_queue_entries = 6;
         config.core.scheduler_entries = (seed % 3 == 0).then_some(12);
+        config.core.fetch_queue_entries = [16, 100, 300][seed as usize % 3];
         config.cache.l1i.mshrs = 4;
         config.cache.l1d.mshrs = [2, 4][seed as usize % 2];
         config.cache.l2.mshrs = [3, 20][seed as usize / 2 % 2];
@@ -212,7 +213,7 @@ fn rules_that_leave_events_out_change_no_time_of_any_program() {
     }
 }
 
-/// A core takes instructions early, and a thread when its front end has room for them; no time differs.
+/// A core takes instructions early, and a thread when its front end has room; no time differs.
 #[test]
 fn one_thread_is_a_core() {
     for seed in 0..20 {
@@ -415,7 +416,7 @@ fn no_thread_is_further_ahead_than_the_lead() {
     assert_eq!(busy + threads[0].idle_cycles, 500 * 20);
 }
 
-/// Whatever threads do to each other, each of their cycles has a cause. (Debug builds assert that each
+/// Each cycle of each thread has a cause. (Debug builds assert that each
 /// is found.)
 #[test]
 fn every_cycle_has_a_cause() {

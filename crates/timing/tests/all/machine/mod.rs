@@ -201,7 +201,7 @@ impl Machine {
     }
 }
 
-/// Each rule that leaves events out alone, and all of them.
+/// Each rule alone that leaves events out, and all rules.
 pub fn rules() -> [Shortcuts; 6] {
     let none = Shortcuts::NONE;
     [
