@@ -21,6 +21,8 @@ pub(super) struct Fill {
     pub(super) origin: Origin,
     /// A prefetcher asked for the line before the access that missed it, which has yet to come.
     pub(super) is_prefetched: bool,
+    /// It asks for an MSHR, or has one: not if its cache asks at once.
+    pub(super) uses_mshr: bool,
     /// Level that has the line, once known.
     from: u8,
     level: u16,
@@ -166,7 +168,7 @@ impl Hierarchy {
             }
             State::Wanted => {
                 agenda.wait(&mut fill.waiters, waiter, now);
-                fill.state = State::OnItsWay;
+                (fill.state, fill.uses_mshr) = (State::OnItsWay, true);
                 let (line, is_programs) = (fill.line, fill.origin == Origin::Program);
                 if at.mshrs.request(now, id) {
                     self.read_below(agenda, id, now);
@@ -226,7 +228,7 @@ impl Hierarchy {
             self.dram.write(line, ready, agenda.now);
         }
         agenda.tell_all(&mut fill.waiters, ready);
-        if !at.asks_at_once {
+        if fill.uses_mshr {
             at.mshrs.release(ready);
             self.set_alarm(agenda, level);
         }

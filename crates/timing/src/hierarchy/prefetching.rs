@@ -22,7 +22,7 @@ impl Hierarchy {
                 continue;
             }
             let fill = &mut self.fills[id];
-            fill.state = State::OnItsWay;
+            (fill.state, fill.uses_mshr) = (State::OnItsWay, true);
             if fill.origin == Origin::Program {
                 fill.is_prefetched = true;
                 self.levels[level].statistics.turn_miss_into_prefetch();
