@@ -2,10 +2,12 @@
 
 use perforate_records::HardwareThread;
 use perforate_timing::{
-    CacheConfig, Core, Processors, Shootdown, Shortcuts, TimingConfig, Topology, WalkerAttachment,
+    BitmapReader, CacheConfig, Core, Processors, Shootdown, Shortcuts, TimingConfig, Topology,
+    WalkerAttachment,
 };
 use perforate_types::{
-    Branch, Counters, Instruction, Operation, PhysicalAddress, Register, Steps, VirtualAddress,
+    Action, Branch, Counters, Instruction, Operation, PhysicalAddress, Purpose, Register, Steps,
+    Unit, VirtualAddress,
 };
 
 use crate::machine::{DRAM, L1, L2, SLOTS, config, integer, l2_tlb_hit, rules, stack, walk};
@@ -134,7 +136,8 @@ fn program(seed: u64, length: usize) -> Vec<Told> {
         for _ in 0..random.below(3) {
             let line = random.below(3000);
             let slot = random.below(60) as u32;
-            let steps = match random.below(6) {
+            let steps = match random.below(7) {
+                6 => bitmap_read(9200 + random.below(100), slot),
                 0 => walk(&[9000 + random.below(40), 9100 + random.below(900)], slot),
                 1 => l2_tlb_hit(slot),
                 _ => Steps::new(),
@@ -144,6 +147,15 @@ fn program(seed: u64, length: usize) -> Vec<Told> {
         Told { code, instruction, accesses }
     };
     (0..length).map(told).collect()
+}
+
+/// A hit of a perforated page in the L2 TLB, and a read of its bitmap.
+fn bitmap_read(line: u64, slot: u32) -> Steps {
+    let mut steps = l2_tlb_hit(slot);
+    let address = PhysicalAddress::new(line * 64);
+    steps.then(Purpose::Bitmap, Action::Read { address });
+    steps.beside(Purpose::Page, Action::Fill { unit: Unit::L1DataTlb, slot });
+    steps
 }
 
 fn tell_core(core: &mut Core, told: &Told) {
@@ -195,6 +207,9 @@ fn rules_that_leave_events_out_change_no_time_of_any_program() {
             config.cache.walker = Some(CacheConfig { mshrs: 10, ..config.cache.l1i.clone() });
         }
         config.walker.attach = WalkerAttachment::L2;
+        if seed % 5 == 0 {
+            config.walker.bitmap_reader = BitmapReader::L2Tlb;
+        }
         config.walker.walkers = 1 + seed as u32 / 8;
         config.cache.llc = (seed == 13).then(|| config.cache.l2.clone());
         let program = program(seed, 2500);
