@@ -21,7 +21,8 @@ pub(crate) struct Line(u32);
 impl Line {
     /// A line that `fill` brings, or [`NONE`].
     pub(crate) fn new(fill: u32, dirty: bool, prefetched: bool) -> Self {
-        Self(fill << FILL_SHIFT | u32::from(dirty) * DIRTY | u32::from(prefetched) * PREFETCHED)
+        let flags = u32::from(dirty) * DIRTY + u32::from(prefetched) * PREFETCHED;
+        Self(fill << FILL_SHIFT | flags)
     }
 
     /// Fill that brings the line, or [`NONE`]. `next` is the number of the next fill.

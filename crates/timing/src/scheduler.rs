@@ -132,7 +132,8 @@ impl Times {
 
     /// Forgets those that are not after `until`.
     fn pass(&mut self, until: u64) {
-        while let Some(time) = self.near.first(self.passed)
+        while self.count > self.far.len()
+            && let Some(time) = self.near.first(self.passed)
             && time <= until
         {
             self.near.remove(time);

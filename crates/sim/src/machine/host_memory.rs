@@ -109,9 +109,9 @@ mod tests {
         let cache = machine(&[("cache.l1i.size_bytes", "4294967296")]);
         cache.check_host_memory(topology(64), 64, true).unwrap();
         cache.check_host_memory(topology(1), 1, false).unwrap();
-        let error = cache.check_host_memory(topology(1), 4, false).unwrap_err().to_string();
+        let error = cache.check_host_memory(topology(1), 6, false).unwrap_err().to_string();
         assert!(error.contains("cache.l1i.size_bytes = 4294967296"), "{error}");
-        assert!(error.contains("for 1 core and 4 schemes"), "{error}");
+        assert!(error.contains("for 1 core and 6 schemes"), "{error}");
         let beside = machine(&[("tlb.beside_entries", "9000000000000000000")]);
         assert!(beside.check_host_memory(topology(1), 1, true).is_err());
     }

@@ -1,7 +1,7 @@
 //! Fills: the ways of lines into caches, in order of time.
 
 use super::*;
-use crate::agenda::{Agenda, Event, List, UNKNOWN, Waiter};
+use crate::agenda::{Agenda, Event, List, Thread, UNKNOWN, Waiter};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
@@ -36,10 +36,25 @@ pub(super) struct Fill {
     waited_until: u64,
     /// Line that is written to memory when this one takes its place.
     pub(super) writes: Option<u64>,
+    /// First party that waits for the line, its thread, and the time from which it has use for the line.
+    waiter: Waiter,
+    waiter_thread: Thread,
+    waiter_from: u64,
+    /// All other parties that wait.
     waiters: List,
 }
 
 impl Fill {
+    /// Appends a party that waits and has no use for the line before `from`.
+    #[inline]
+    fn wait(&mut self, agenda: &mut Agenda, waiter: Waiter, from: u64) {
+        if self.waiter == Waiter::Nobody {
+            (self.waiter, self.waiter_thread, self.waiter_from) = (waiter, agenda.thread, from);
+        } else {
+            agenda.wait(&mut self.waiters, waiter, from);
+        }
+    }
+
     pub(super) fn new(level: usize, line: u64, origin: Origin) -> Self {
         Self { origin, level: level as u16, ready: UNKNOWN, line, ..Self::default() }
     }
@@ -143,7 +158,7 @@ impl Hierarchy {
                 return None;
             }
         }
-        agenda.wait(&mut self.fills[id].waiters, waiter, found);
+        self.fills[id].wait(agenda, waiter, found);
         None
     }
 
@@ -164,10 +179,10 @@ impl Hierarchy {
             }
             State::OnItsWay => {
                 at.statistics.merges += 1;
-                agenda.wait(&mut fill.waiters, waiter, now);
+                fill.wait(agenda, waiter, now);
             }
             State::Wanted => {
-                agenda.wait(&mut fill.waiters, waiter, now);
+                fill.wait(agenda, waiter, now);
                 (fill.state, fill.uses_mshr) = (State::OnItsWay, true);
                 let (line, is_programs) = (fill.line, fill.origin == Origin::Program);
                 if at.mshrs.request(now, id) {
@@ -227,10 +242,20 @@ impl Hierarchy {
         if let Some(line) = fill.writes {
             self.dram.write(line, ready, agenda.now);
         }
-        agenda.tell_all(&mut fill.waiters, ready);
+        let (waiter, thread, from) = (fill.waiter, fill.waiter_thread, fill.waiter_from);
+        if !fill.waiters.is_empty() {
+            agenda.tell_all(&mut fill.waiters, ready);
+        }
         if fill.uses_mshr {
             at.mshrs.release(ready);
             self.set_alarm(agenda, level);
+        }
+        match waiter {
+            Waiter::Nobody => {}
+            Waiter::Fill(above) => {
+                self.served(agenda, above, from.max(ready));
+            }
+            _ => agenda.tell_thread(thread, waiter, from.max(ready)),
         }
         ready
     }

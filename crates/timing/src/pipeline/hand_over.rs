@@ -93,7 +93,7 @@ impl Core {
             if self.may_dispatch {
                 self.settle();
             }
-            if self.instructions.handed % BATCH == 0 {
+            if self.instructions.handed.is_multiple_of(BATCH) {
                 let floor = self.first_fill(self.shared.memory.next_fill());
                 self.shared.memory.keep_fills_from(floor);
             }
