@@ -136,8 +136,13 @@ meep() {
         /usr/bin/meep edge=10 resolution=16 "$here/programs/cavity.ctl" >/dev/null
 }
 
+zeus() {
+    gcc -O2 -o "$work/zeus" "$here/programs/zeus.c" -lm
+    sample zeus "${ZEUS_SKIP:-8000000000}" 6M/1400M 144000000 "$work/zeus" 160 10 >/dev/null
+}
+
 all="redis mummer xz xz-compress hpcc bfs stockfish simplex libquantum ethernet
-    ethernet-large jellyfish meep"
+    ethernet-large jellyfish meep zeus"
 for name in "${@:-$all}"; do
     for one in $name; do
         "$one"

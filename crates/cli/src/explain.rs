@@ -10,7 +10,7 @@ use crate::output::{COLUMNS, print};
 /// Show one translation step by step.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  perforate explain                             addresses of the random workload that show different cases
+  perforate explain                             addresses that show different cases
   perforate explain 0x7f0000003000 --scheme perforated
   perforate explain 0x7f0000003000 --scheme 4k --machine ice-lake-sp
   perforate explain --set walker.l2_tlb_cycles=7 --set walk_cache.level2_entries=64

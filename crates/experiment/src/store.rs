@@ -195,6 +195,15 @@ mod tests {
     }
 
     #[test]
+    fn only_a_file_that_is_missing_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |name: &str| Store::<Measurement>::open(&folder.path().join(name), "b".into());
+        assert!(open("missing.jsonl").is_ok());
+        let error = open("").err().expect("a folder").to_string();
+        assert!(error.contains(folder.path().to_str().unwrap()), "{error}");
+    }
+
+    #[test]
     fn measurements_survive_a_crash() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("points.jsonl");

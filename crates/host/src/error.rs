@@ -54,14 +54,6 @@ pub enum HostError {
         /// Vendor, family and model of the processor.
         processor: String,
     },
-    /// A machine file cannot be edited.
-    #[error("machine {name}: {problem}")]
-    MachineFile {
-        /// Name or path of the machine.
-        name: String,
-        /// Problem in the file.
-        problem: String,
-    },
     /// A signal killed the measured program.
     #[error("a signal ended the program while it was measured; expected it to exit")]
     ProgramKilled,

@@ -120,5 +120,7 @@ mod tests {
         assert!(regions.abs_diff(400) < 78, "{regions}");
         let pages = (0..512_000).filter(|&page| shared(page)).count() as f64 / 512_000.0;
         assert!((pages - 0.2).abs() < 0.04, "20 % of all pages: {pages}");
+        let zero = (0..512_000).filter(|&page| contents.identity(0, page) == ZERO_PAGE).count();
+        assert!((zero as f64 / 512_000.0 - 0.04).abs() < 0.01, "4 % of all pages: {zero}");
     }
 }

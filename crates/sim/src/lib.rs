@@ -53,7 +53,7 @@ pub use exits::{Exits, HostWork};
 pub use explain::{Explained, Explanation, Situation, explain};
 pub use hardware_threads::ProcessorOptions;
 pub use machine::{
-    Alternative, Machine, MachineFile, Plausible, ProcessorModels, Virtualization, forget, one_line,
+    Alternative, Machine, MachineFile, Plausible, ProcessorModels, Virtualization, one_line,
 };
 pub use memory::{GuestOptions, MemoryOptions, MemoryState, SizeOptions, Snapshots};
 pub use mode_switching::ModeSwitching;

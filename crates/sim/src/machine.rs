@@ -18,7 +18,7 @@ use perforate_timing::{
 use serde::{Deserialize, Serialize};
 
 pub use file::MachineFile;
-pub use plausible::{Alternative, Plausible, forget};
+pub use plausible::{Alternative, Plausible};
 
 use crate::{Composition, EnergyCosts, MemoryState, OperatingSystemCosts, SimError};
 
@@ -464,6 +464,17 @@ mod tests {
         let negative = text.replace("\nl2_tlb_pj = 14.0", "\nl2_tlb_pj = -14.0");
         let message = Machine::parse("m.toml", &negative).unwrap_err().to_string();
         assert!(message.contains("energy.l2_tlb_pj is -14"), "{message}");
+    }
+
+    #[test]
+    fn escape_filters_have_the_bits_and_functions_of_the_file() {
+        let values = [
+            ("virtualization.escape_filter_bits", "512"),
+            ("virtualization.escape_filter_functions", "2"),
+        ];
+        let machine = Machine::load_with(Machine::DEFAULT, values.into_iter()).unwrap();
+        let filter = machine.virtualization.escape_filter();
+        assert_eq!((filter.bits, filter.functions), (512, 2));
     }
 
     #[test]

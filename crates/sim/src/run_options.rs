@@ -223,6 +223,15 @@ mod tests {
     use perforate_config::read;
 
     use super::*;
+    use crate::{ResolvedRun, Workload};
+
+    #[test]
+    fn a_run_without_options_has_their_defaults() {
+        let run = ResolvedRun::new(Workload::named("random"), Vec::new());
+        let options = PlacementOptions::default();
+        assert_eq!(run.processors, options.processors());
+        assert_eq!((run.seed, run.machine.name), (options.seed.get(), options.machine));
+    }
 
     #[test]
     fn a_warmup_is_given_or_detected() {

@@ -124,9 +124,47 @@ mod tests {
         assert_eq!(gaps.represented(12, 20), Some(8 + 1000));
         assert_eq!(gaps.represented(12, 19), None, "cut off before the last");
         assert_eq!(Gaps::default().represented(0, 20), None);
+    }
+    #[test]
+    fn a_sample_says_by_what_to_multiply() {
         assert_eq!(
-            note(8, 1008).split("; ").nth(1).unwrap().split(". ").next(),
-            Some("multiply counts by 126.00")
+            note(8, 1008),
+            "the trace is a sample: its 8 measured instructions stand for 1008 of the program's; \
+             multiply counts by 126.00. Caches, TLBs and pages begin each window as the one before \
+             left them"
         );
+    }
+
+    #[test]
+    fn sampled_timing_says_what_was_timed() {
+        let windows = TimedWindows { window: 100, period: 1000 };
+        let window = Tally { instructions: 90, ..Tally::default() };
+        let timed = vec![window; TimedWindows::LEAST];
+        let enough = timing_note(windows, 10, &timed);
+        let counted = 90 * TimedWindows::LEAST;
+        let expected = format!(
+            "extrapolated from {counted} instructions, in {} windows of 100, one at a random place in \
+             every 1000 instructions, each after 10 that are timed and not counted;",
+            TimedWindows::LEAST
+        );
+        assert!(enough.contains(&expected), "{enough}");
+        assert!(enough.ends_with("All other counts are of every instruction"), "{enough}");
+        let few = timing_note(windows, 10, &timed[1..]);
+        assert!(few.ends_with("windows make no sure interval"), "{few}");
+    }
+
+    #[test]
+    fn a_warmup_of_windows_is_noted_where_it_does_something_or_could() {
+        for (warmup, is_sample, has_figures, expected) in [
+            (0, true, true, None),
+            (0, false, false, None),
+            (5, false, true, Some("window-warmup has no effect: the measured part is no sample")),
+            (5, true, false, Some("window-warmup of 5: no window has as many instructions")),
+            (5, true, true, Some("the first 5 instructions of each window are left out of the")),
+        ] {
+            let note = window_warmup_note(warmup, is_sample, has_figures);
+            assert_eq!(note.is_some(), expected.is_some(), "{note:?}");
+            assert!(note.unwrap_or_default().starts_with(expected.unwrap_or_default()));
+        }
     }
 }

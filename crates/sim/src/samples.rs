@@ -55,6 +55,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn samples_have_the_moment_at_which_they_were_taken() {
+        let mut samples = Samples::new(10, 4);
+        for instruction in [0, 13, 27, 99] {
+            assert!(samples.is_due(instruction));
+            samples.add(instruction, ());
+        }
+        let instructions: Vec<u64> = samples.into_points().map(|point| point.0).collect();
+        assert_eq!(instructions, [0, 27], "every second one of four");
+    }
+
+    #[test]
     fn samples_stay_few_and_about_even() {
         let mut samples = Samples::new(10, 4);
         for instruction in (0..1000).step_by(10) {

@@ -1,98 +1,91 @@
-//! What happens when: events in order of time, and who waits for what.
+//! Agenda: events in order of time, parties that wait for a time, and parties that are yet to be told one.
 //!
-//! Requests for shared parts (an MSHR, a page walker, a bank) are events. They are dealt with in
-//! order of their time, whatever the order of the instructions that make them, so that a part is
-//! given to whoever asks first. What needs no shared part gets its time without an event, as soon
-//! as the time of what it waits for is known.
+//! A request for a shared part (MSHR, page walker, memory bank) is an event. Events are handled in order of
+//! time, so that a part goes to the request that comes first. Events of one cycle are handled by kind, and those
+//! of one kind in program order: the numbers of fills, walks and accesses follow the program. A time that
+//! depends on no shared part needs no event.
 //!
-//! All hardware threads of a machine have one agenda. Events and waiters are those of the thread that
-//! is at work when they are put down ([`Agenda::thread`]), and come back with its number.
-
-use std::collections::VecDeque;
+//! All hardware threads of a machine have one agenda. Events and waiters belong to the thread at work when they
+//! are added ([`Agenda::thread`]).
 
 use crate::calendar::Calendar;
-use crate::hierarchy::FillId;
-use crate::translation::WalkId;
+use crate::ring::NONE;
 
-/// A time that is not known yet.
+/// Time that is not known yet.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
-
-/// Something that happens at a certain time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Event {
-    /// A look-up has found that the line of this fill has yet to come.
-    Miss { fill: FillId, waiter: Waiter },
-    /// A line that a prefetcher brought is used for the first time.
-    FirstUse { level: u8, line: u64 },
-    /// An MSHR of this level may be free.
-    Mshr { level: u8 },
-    /// Somebody wants what this translation has after one of its stages.
-    Translate { walk: WalkId, wanted: Wanted },
-    /// A translation needs a walker.
-    Walker { walk: WalkId },
-    /// A walker may be free.
-    WalkerFree,
-    /// A load has its translation, and looks whether the store before it has written its data.
-    Forward { access: u32 },
-    /// An entry of the scheduler is free.
-    Dispatch,
-    /// A shootdown of `sender` arrives, which takes so many cycles to be answered.
-    Interrupt { sender: Thread, cycles: u32 },
-}
 
 /// Number of a hardware thread.
 pub(crate) type Thread = u8;
 
-/// Who is told when a time becomes known.
+/// Event at a certain time. Events of one cycle are handled in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A shootdown of `sender` arrives; the answer takes `cycles`.
+    Interrupt { sender: Thread, cycles: u32 },
+    /// An entry of the scheduler is free.
+    Dispatch,
+    /// A page walker is free.
+    WalkerFree,
+    /// An MSHR of this level is free.
+    Mshr { level: u16 },
+    /// A load is translated and checks if the store before it has written its data.
+    Forward { access: u32 },
+    /// A translation is asked for.
+    Translate { walk: u32, lends_walker: bool },
+    /// A translation asks for a page walker.
+    Walker { walk: u32 },
+    /// A look-up ends at a line that is not in the cache yet.
+    Miss { fill: u32, waiter: Waiter },
+    /// First use of a line that a prefetcher brought.
+    FirstUse { level: u16, line: u64 },
+    /// A line is read from memory.
+    Memory { fill: u32 },
+}
+
+impl Event {
+    /// Order among the events of one cycle: by kind, then by number.
+    #[inline]
+    pub(crate) fn order(&self) -> u64 {
+        let (kind, number) = match *self {
+            Self::Interrupt { sender, .. } => (0, sender.into()),
+            Self::Dispatch => (1, 0),
+            Self::WalkerFree => (2, 0),
+            Self::Mshr { level } => (3, level.into()),
+            Self::Forward { access } => (4, access),
+            Self::Translate { walk, .. } => (5, walk),
+            Self::Walker { walk } => (6, walk),
+            Self::Miss { fill, .. } => (7, fill),
+            Self::FirstUse { line, .. } => (8, line as u32),
+            Self::Memory { fill } => (9, fill),
+        };
+        kind << 32 | u64::from(number)
+    }
+}
+
+/// Party that waits for a time to become known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Waiter {
-    /// Nobody.
+    #[default]
     Nobody,
-    /// The fill of a line, for the level below it.
-    Fill(FillId),
-    /// A translation, for the step of this number.
-    Step { walk: WalkId, step: u16 },
-    /// The code of the next instruction.
+    /// Fill of a cache, for its line in the level below.
+    Fill(u32),
+    /// Translation, for the task of this index.
+    Step { walk: u32, task: u16 },
+    /// Translation, for a page walker.
+    Walker(u32),
+    /// Front end, for the code of the next instruction.
     Fetch,
-    /// An instruction, for a register that its addresses need.
-    Address(u32),
-    /// An instruction, for a register that its operation needs.
-    Operand(u32),
-    /// A load or store, for its translation.
+    /// Load or store, for its translation.
     Translated(u32),
-    /// A load, for a line of its data.
+    /// Load, for a line of its data.
     Line(u32),
-    /// A load, for the data of a store before it.
+    /// Load, for the data of a store before it.
     Forwarded(u32),
-    /// A store, for a line that it writes.
-    Written(u64),
+    /// Store, for a line that it writes.
+    Written(u32),
 }
 
-/// What somebody wants of a translation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    /// The stage after whose end it is there.
-    pub(crate) stage: u8,
-    /// Who is told, and on which thread.
-    pub(crate) waiter: Waiter,
-    pub(crate) thread: Thread,
-    /// Who asks holds a walker and lends it, as otherwise both could wait for each other.
-    pub(crate) lends_walker: bool,
-}
-
-/// Everything to come.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Agenda {
-    events: Calendar,
-    /// Time of the last event. Nothing happens earlier from here on.
-    pub(crate) now: u64,
-    /// The thread that is at work.
-    pub(crate) thread: Thread,
-    /// Times that have become known, and who has yet to be told.
-    news: VecDeque<News>,
-}
-
-/// Somebody is to be told of a time.
+/// A waiter and the time that it waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct News {
     pub(crate) thread: Thread,
@@ -100,90 +93,27 @@ pub(crate) struct News {
     pub(crate) time: u64,
 }
 
-impl Agenda {
-    /// Puts down what happens at `time`.
-    #[inline]
-    pub(crate) fn schedule(&mut self, time: u64, event: Event) {
-        debug_assert!(time >= self.now, "{event:?} at {time}, which is before {}", self.now);
-        self.events.add(self.now, time, (self.thread, event));
-    }
-
-    /// Puts down what happens to another thread.
-    pub(crate) fn schedule_for(&mut self, thread: Thread, time: u64, event: Event) {
-        self.events.add(self.now, time.max(self.now), (thread, event));
-    }
-
-    /// The next event, and the thread that put it down; time goes on to it.
-    #[inline(always)]
-    pub(crate) fn next(&mut self) -> Option<(Thread, Event)> {
-        let (time, event) = self.events.next(self.now)?;
-        self.now = time;
-        Some(event)
-    }
-
-    /// When the next event is.
-    pub(crate) fn next_time(&self) -> Option<u64> {
-        self.events.next_time(self.now)
-    }
-
-    /// What somebody on the thread at work waits for happens at `time`: they are told in turn.
-    #[inline]
-    pub(crate) fn tell(&mut self, waiter: Waiter, time: u64) {
-        self.tell_thread(self.thread, waiter, time);
-    }
-
-    /// The same for somebody on any thread.
-    #[inline]
-    pub(crate) fn tell_thread(&mut self, thread: Thread, waiter: Waiter, time: u64) {
-        if waiter != Waiter::Nobody {
-            self.news.push_back(News { thread, waiter, time });
-        }
-    }
-
-    /// Whether nothing is to come.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.events.is_empty()
-    }
-
-    /// Whether somebody is to be told.
-    #[inline]
-    pub(crate) fn has_news(&self) -> bool {
-        !self.news.is_empty()
-    }
-
-    /// The next who is to be told.
-    #[inline]
-    pub(crate) fn next_news(&mut self) -> Option<News> {
-        self.news.pop_front()
-    }
-
-    /// All who wait for something learn that it happens at `time`; none sees it before their own
-    /// time.
-    #[inline]
-    pub(crate) fn tell_all(&mut self, waiters: &mut Waiters, list: &mut List, time: u64) {
-        while let Some(Entry { waiter, thread, from, .. }) = waiters.take_first(list) {
-            self.tell_thread(thread, waiter, from.max(time));
-        }
-    }
-}
-
-/// The lists of all who wait for something.
+/// Agenda of all hardware threads.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waiters {
-    entries: Vec<Entry>,
-    free: List,
-    /// The thread that is at work.
+pub(crate) struct Agenda {
+    events: Calendar,
+    /// Time of the last event. Later events are not earlier.
+    pub(crate) now: u64,
+    /// Thread that is at work.
     pub(crate) thread: Thread,
+    /// Waiters yet to be told. The order among waiters makes no difference to any time.
+    news: Vec<News>,
+    entries: Vec<Entry>,
+    /// First entry that is unused.
+    free: u32,
 }
 
-/// Those who wait for one thing, in order.
+/// Waiters for one thing, in order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List {
     first: u32,
     last: u32,
 }
-
-const NONE: u32 = u32::MAX;
 
 impl Default for List {
     fn default() -> Self {
@@ -192,34 +122,100 @@ impl Default for List {
 }
 
 impl List {
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.first == NONE
     }
 }
 
+/// A waiter in a list.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     waiter: Waiter,
     thread: Thread,
-    /// The waiter needs it at this time; it may be there earlier.
-    from: u64,
+    /// Translations have a list for all tasks: the task waited for.
+    task: u32,
     next: u32,
+    /// Earliest time of use for the waiter.
+    from: u64,
 }
 
-impl Waiters {
-    /// Puts somebody at the end of a list.
+impl Agenda {
+    /// Adds an event at `time`, or now if that has passed.
     #[inline]
-    pub(crate) fn add(&mut self, list: &mut List, waiter: Waiter, from: u64) {
-        let entry = Entry { waiter, thread: self.thread, from, next: NONE };
-        let place = self.free.first;
-        let place = if place == NONE {
-            self.entries.push(entry);
-            (self.entries.len() - 1) as u32
+    pub(crate) fn schedule(&mut self, time: u64, event: Event) {
+        self.schedule_for(self.thread, time, event);
+    }
+
+    /// Adds an event of another thread.
+    #[inline]
+    pub(crate) fn schedule_for(&mut self, thread: Thread, time: u64, event: Event) {
+        self.events.add(self.now, time.max(self.now), (thread, event));
+    }
+
+    /// Goes on to the next event; returns it with its thread.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<(Thread, Event)> {
+        let (time, event) = self.events.next(self.now)?;
+        self.now = time;
+        Some(event)
+    }
+
+    /// Time of the next event.
+    pub(crate) fn next_time(&self) -> Option<u64> {
+        self.events.next_time(self.now)
+    }
+
+    /// True if there is no event.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Tells a waiter of the thread at work that its time is `time`.
+    #[inline]
+    pub(crate) fn tell(&mut self, waiter: Waiter, time: u64) {
+        self.tell_thread(self.thread, waiter, time);
+    }
+
+    /// Tells a waiter of any thread.
+    #[inline]
+    pub(crate) fn tell_thread(&mut self, thread: Thread, waiter: Waiter, time: u64) {
+        self.news.push(News { thread, waiter, time });
+    }
+
+    /// Takes one of the waiters that are yet to be told.
+    #[inline]
+    pub(crate) fn next_news(&mut self) -> Option<News> {
+        self.news.pop()
+    }
+
+    /// True if waiters are yet to be told.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// Appends a waiter that has no use for its time before `from`.
+    #[inline]
+    pub(crate) fn wait(&mut self, list: &mut List, waiter: Waiter, from: u64) {
+        self.wait_for_task(list, waiter, from, NONE);
+    }
+
+    /// Appends a waiter for a task of a translation.
+    #[inline]
+    pub(crate) fn wait_for_task(&mut self, list: &mut List, waiter: Waiter, from: u64, task: u32) {
+        if waiter == Waiter::Nobody {
+            return;
+        }
+        let entry = Entry { waiter, thread: self.thread, task, next: NONE, from };
+        let place = self.free;
+        if let Some(unused) = self.entries.get_mut(place as usize) {
+            self.free = unused.next;
+            *unused = entry;
         } else {
-            self.free.first = self.entries[place as usize].next;
-            self.entries[place as usize] = entry;
-            place
-        };
+            self.entries.push(entry);
+            self.free = self.entries.len() as u32;
+        }
         if list.first == NONE {
             list.first = place;
         } else {
@@ -228,17 +224,42 @@ impl Waiters {
         list.last = place;
     }
 
+    /// Tells all waiters of a list that their time is `time`, or the time from which they have use for it.
     #[inline]
-    fn take_first(&mut self, list: &mut List) -> Option<Entry> {
-        if list.first == NONE {
-            return None;
+    pub(crate) fn tell_all(&mut self, list: &mut List, time: u64) {
+        let mut place = std::mem::take(list).first;
+        while place != NONE {
+            place = self.tell_entry(place, time);
         }
-        let place = list.first;
-        let entry = self.entries[place as usize];
-        list.first = entry.next;
-        self.entries[place as usize].next = self.free.first;
-        self.free.first = place;
-        Some(entry)
+    }
+
+    /// Tells the waiters for one task.
+    pub(crate) fn tell_task(&mut self, list: &mut List, task: u32, time: u64) {
+        let mut place = std::mem::take(list).first;
+        while place != NONE {
+            if self.entries[place as usize].task == task {
+                place = self.tell_entry(place, time);
+                continue;
+            }
+            let next = std::mem::replace(&mut self.entries[place as usize].next, NONE);
+            if list.first == NONE {
+                list.first = place;
+            } else {
+                self.entries[list.last as usize].next = place;
+            }
+            list.last = place;
+            place = next;
+        }
+    }
+
+    /// Tells the waiter at `place` and frees its entry; returns the next of its list.
+    #[inline]
+    fn tell_entry(&mut self, place: u32, time: u64) -> u32 {
+        let Entry { waiter, thread, next, from, .. } = self.entries[place as usize];
+        self.entries[place as usize].next = self.free;
+        self.free = place;
+        self.news.push(News { thread, waiter, time: from.max(time) });
+        next
     }
 }
 
@@ -247,32 +268,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_happen_in_order_of_time_and_then_of_scheduling() {
+    fn events_of_one_cycle_come_by_kind_and_in_program_order() {
         let mut agenda = Agenda::default();
-        for (time, access) in [(30, 0), (10, 1), (30, 2), (20, 3)] {
-            agenda.schedule(time, Event::Forward { access });
+        let miss = |fill| Event::Miss { fill, waiter: Waiter::Nobody };
+        let walker = Event::Walker { walk: 9 };
+        for (time, event) in
+            [(30, miss(8)), (10, miss(1)), (30, walker), (30, miss(7)), (20, miss(3))]
+        {
+            agenda.schedule(time, event);
         }
         let mut seen = Vec::new();
-        while let Some((0, Event::Forward { access })) = agenda.next() {
-            seen.push((agenda.now, access));
+        while let Some((0, event)) = agenda.next() {
+            seen.push((agenda.now, event));
         }
-        assert_eq!(seen, [(10, 1), (20, 3), (30, 0), (30, 2)]);
+        assert_eq!(
+            seen,
+            [(10, miss(1)), (20, miss(3)), (30, walker), (30, miss(7)), (30, miss(8))]
+        );
     }
 
     #[test]
-    fn waiters_are_told_in_turn_and_not_before_their_own_time() {
-        let (mut agenda, mut waiters) = (Agenda::default(), Waiters::default());
+    fn waiters_are_told_no_time_before_their_own() {
+        let mut agenda = Agenda::default();
         let (mut one, mut other) = (List::default(), List::default());
-        waiters.add(&mut one, Waiter::Line(1), 0);
-        waiters.add(&mut other, Waiter::Line(2), 0);
-        waiters.add(&mut one, Waiter::Line(3), 70);
-        agenda.tell_all(&mut waiters, &mut one, 50);
+        agenda.wait(&mut one, Waiter::Line(1), 0);
+        agenda.wait_for_task(&mut other, Waiter::Line(2), 0, 5);
+        agenda.wait_for_task(&mut other, Waiter::Line(4), 0, 6);
+        agenda.wait(&mut one, Waiter::Line(3), 70);
+        let news = |access, time| Some(News { thread: 0, waiter: Waiter::Line(access), time });
+        agenda.tell_all(&mut one, 50);
         assert!(one.is_empty() && !other.is_empty());
-        let news = |access, time| News { thread: 0, waiter: Waiter::Line(access), time };
-        assert_eq!(agenda.next_news(), Some(news(1, 50)));
-        assert_eq!(agenda.next_news(), Some(news(3, 70)));
-        assert_eq!(agenda.next_news(), None);
-        waiters.add(&mut other, Waiter::Line(4), 0);
-        assert_eq!(waiters.entries.len(), 3, "places are used again");
+        assert_eq!([agenda.next_news(), agenda.next_news()], [news(3, 70), news(1, 50)]);
+        agenda.tell_task(&mut other, 6, 80);
+        assert_eq!((agenda.next_news(), agenda.has_news()), (news(4, 80), false));
+        agenda.wait(&mut other, Waiter::Line(5), 0);
+        agenda.tell_task(&mut other, 5, 90);
+        assert_eq!(agenda.next_news(), news(2, 90));
+        agenda.wait(&mut one, Waiter::Line(6), 0);
+        agenda.wait(&mut one, Waiter::Line(7), 0);
+        assert_eq!(agenda.entries.len(), 4, "entries are used again");
     }
 }

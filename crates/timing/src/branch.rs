@@ -9,16 +9,16 @@ use perforate_types::{Branch, Instruction};
 use crate::config::BranchPredictorConfig;
 use crate::pipeline::Factor;
 
-/// What is left to check when the next instruction's address is known.
+/// Prediction of a target, checked when the next instruction's address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     Nothing,
-    /// An indirect branch: this target, to be put right at this index.
+    /// An indirect branch: predicted target, and its place in the table.
     Target {
         target: u64,
         index: usize,
     },
-    /// A return: right behind the call at this address.
+    /// A return: to the instruction after the call at this address.
     AfterCall(u64),
 }
 
@@ -39,12 +39,10 @@ pub(crate) struct BranchPredictor {
     pub(crate) counts: BranchCounts,
 }
 
-/// What is counted.
+/// Counts of branches since measuring began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BranchCounts {
-    /// Branches seen.
     pub(crate) branches: u64,
-    /// Branches predicted wrong.
     pub(crate) mispredictions: u64,
 }
 
@@ -81,7 +79,7 @@ impl BranchPredictor {
         }
     }
 
-    /// Takes note of a branch; whether its direction was mispredicted. Targets are checked by
+    /// Predicts a branch and learns from it; returns true if the direction was mispredicted. Targets are checked by
     /// [`BranchPredictor::check_target`] once the next instruction is known.
     pub(crate) fn branch(&mut self, instruction: &Instruction) -> bool {
         let ip = instruction.ip.value();
@@ -102,8 +100,8 @@ impl BranchPredictor {
         mispredicted
     }
 
-    /// Whether the branch just noted went elsewhere than predicted, now that execution goes on
-    /// at `ip`.
+    /// Checks the target of the last branch, now that execution goes on at `ip`; returns true if it was
+    /// mispredicted.
     #[inline]
     pub(crate) fn check_target(&mut self, ip: u64) -> bool {
         if self.expected == Expected::Nothing {

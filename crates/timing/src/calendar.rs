@@ -1,28 +1,27 @@
-//! Events by their time, in order.
+//! Calendar queue: events by time, then by [`Event::order`].
 //!
-//! Nearly all of them happen within a few hundred cycles. Each of these cycles has a list of its own, so
-//! that putting an event down and finding the next takes the same few steps however many there are.
+//! Nearly all events are at most [`NEAR`] cycles away. Each of these cycles has a sorted list, so that adding an
+//! event and finding the next one take few steps, however many events there are (Brown, "Calendar queues", 1988).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::agenda::{Event, Thread};
 use crate::near::{NEAR, NearCycles, place};
+use crate::ring::NONE;
 
-/// Events by their time. Those of one cycle happen in the order in which they were put down.
+/// Events by time, then by order.
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar {
-    /// The first and the last event of each near cycle, by [`place`].
-    days: Vec<Day>,
-    /// Which days have events.
+    /// List of each near cycle, by [`place`]. Valid if the cycle is busy.
+    days: Box<[Day]>,
+    /// Near cycles with events.
     busy: NearCycles,
     entries: Vec<Entry>,
-    /// The first entry that is not used; the others follow.
+    /// First entry that is unused.
     free: u32,
-    /// Events that are further away: time, order, place among the entries.
-    far: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    /// Events that were far away when they were put down.
-    order: u64,
+    /// Events further away: time, place among the entries.
+    far: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,22 +33,19 @@ struct Day {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     event: Event,
-    /// The next of the same day, or the next that is not used.
+    /// Next entry of the same day, or next unused entry.
     next: u32,
     thread: Thread,
 }
 
-const NONE: u32 = u32::MAX;
-
 impl Default for Calendar {
     fn default() -> Self {
         Self {
-            days: vec![Day { first: NONE, last: NONE }; NEAR as usize],
+            days: vec![Day { first: NONE, last: NONE }; NEAR as usize].into(),
             busy: NearCycles::default(),
             entries: Vec::new(),
-            free: NONE,
+            free: 0,
             far: BinaryHeap::new(),
-            order: 0,
         }
     }
 }
@@ -59,71 +55,77 @@ impl Calendar {
         self.busy.is_empty() && self.far.is_empty()
     }
 
-    /// Puts down what happens at `time`, `now` or later.
+    /// Adds an event at `time`, which is not before `now`.
     #[inline]
     pub(crate) fn add(&mut self, now: u64, time: u64, (thread, event): (Thread, Event)) {
-        let entry = self.entry_for(thread, event);
-        if time - now < NEAR {
-            self.append(time, entry);
-        } else {
-            self.add_far(time, entry);
-        }
-    }
-
-    #[inline]
-    fn entry_for(&mut self, thread: Thread, event: Event) -> u32 {
         let entry = Entry { event, next: NONE, thread };
         let place = self.free;
-        match self.entries.get_mut(place as usize) {
-            Some(unused) => {
-                self.free = unused.next;
-                *unused = entry;
-                place
-            }
-            None => {
-                self.entries.push(entry);
-                (self.entries.len() - 1) as u32
-            }
-        }
-    }
-
-    #[cold]
-    fn add_far(&mut self, time: u64, entry: u32) {
-        self.order += 1;
-        self.far.push(Reverse((time, self.order, entry)));
-    }
-
-    /// Puts an event at the end of its day.
-    #[inline]
-    fn append(&mut self, time: u64, entry: u32) {
-        let day = &mut self.days[place(time)];
-        if day.first == NONE {
-            day.first = entry;
-            self.busy.add(time);
+        if let Some(unused) = self.entries.get_mut(place as usize) {
+            self.free = unused.next;
+            *unused = entry;
         } else {
-            self.entries[day.last as usize].next = entry;
+            self.entries.push(entry);
+            self.free = self.entries.len() as u32;
         }
-        day.last = entry;
+        if time - now < NEAR {
+            self.insert(time, place);
+        } else {
+            self.far.push(Reverse((time, place)));
+        }
     }
 
-    /// The next event, and its time; from then on, no other comes earlier.
-    #[inline(always)]
+    /// Inserts an entry into the list of its day, after all that are not later in order.
+    #[inline]
+    fn insert(&mut self, time: u64, entry: u32) {
+        let day = &mut self.days[place(time)];
+        if !self.busy.has(time) {
+            *day = Day { first: entry, last: entry };
+            self.busy.add(time);
+            return;
+        }
+        let order = self.entries[entry as usize].event.order();
+        if self.entries[day.last as usize].event.order() <= order {
+            self.entries[day.last as usize].next = entry;
+            day.last = entry;
+        } else {
+            self.insert_within(time, entry, order);
+        }
+    }
+
+    /// Inserts an entry before the last of its day.
+    #[inline(never)]
+    fn insert_within(&mut self, time: u64, entry: u32, order: u64) {
+        let mut next = self.days[place(time)].first;
+        let mut before = NONE;
+        while self.entries[next as usize].event.order() <= order {
+            before = next;
+            next = self.entries[next as usize].next;
+        }
+        self.entries[entry as usize].next = next;
+        if before == NONE {
+            self.days[place(time)].first = entry;
+        } else {
+            self.entries[before as usize].next = entry;
+        }
+    }
+
+    /// Takes the next event, with its time. Later calls of [`Calendar::add`] give no earlier `now`.
+    #[inline]
     pub(crate) fn next(&mut self, now: u64) -> Option<(u64, (Thread, Event))> {
         let Some(time) = self.busy.first(now) else { return self.next_far() };
-        // Before anything is put down for one of the days that are near from now on.
         if !self.far.is_empty() {
             self.come_near(time);
         }
         Some((time, self.take(time)))
     }
 
-    /// When the next event is.
+    /// Time of the next event.
     pub(crate) fn next_time(&self, now: u64) -> Option<u64> {
-        let far = || self.far.peek().map(|&Reverse((time, ..))| time);
+        let far = || self.far.peek().map(|&Reverse((time, _))| time);
         self.busy.first(now).or_else(far)
     }
 
-    /// The first event of a busy day.
+    /// Takes the first event of a day.
     #[inline]
     fn take(&mut self, time: u64) -> (Thread, Event) {
         let day = &mut self.days[place(time)];
@@ -140,18 +142,18 @@ impl Calendar {
 
     #[cold]
     fn next_far(&mut self) -> Option<(u64, (Thread, Event))> {
-        let Reverse((time, ..)) = *self.far.peek()?;
+        let Reverse((time, _)) = *self.far.peek()?;
         self.come_near(time);
         Some((time, self.take(time)))
     }
 
-    /// Events that were far away are near now.
+    /// Moves far events that are near from `now` on to their days.
     fn come_near(&mut self, now: u64) {
-        while let Some(&Reverse((time, _, entry))) = self.far.peek()
+        while let Some(&Reverse((time, entry))) = self.far.peek()
             && time - now < NEAR
         {
             self.far.pop();
-            self.append(time, entry);
+            self.insert(time, entry);
         }
     }
 }
@@ -162,40 +164,26 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn events_happen_in_order_of_time_and_then_of_scheduling() {
-        let mut calendar = Calendar::default();
-        for (time, access) in [(30, 0), (10, 1), (3000, 2), (30, 3), (20, 4), (3000, 5)] {
-            calendar.add(0, time, (0, Event::Forward { access }));
-        }
-        let (mut seen, mut now) = (Vec::new(), 0);
-        while let Some((time, (0, Event::Forward { access }))) = calendar.next(now) {
-            now = time;
-            seen.push((time, access));
-        }
-        assert_eq!(seen, [(10, 1), (20, 4), (30, 0), (30, 3), (3000, 2), (3000, 5)]);
-        assert!(calendar.is_empty());
-        assert_eq!(calendar.entries.len(), 6);
-    }
-
     proptest! {
-        /// As a list that is sorted anew each time.
+        /// Near or far, events come as from a list sorted by time and order.
         #[test]
         fn events_come_as_from_a_sorted_list(
             steps in prop::collection::vec((0usize..4, 0u64..3), 1..200),
-            delays in prop::collection::vec(prop_oneof![0u64..40, 0u64..5000, 1020u64..1030], 800),
+            delays in prop::collection::vec(
+                (prop_oneof![0u64..40, 0u64..5000, 1020u64..1030], any::<u16>()),
+                800,
+            ),
         ) {
             let mut calendar = Calendar::default();
             let (mut now, mut expected): (u64, Vec<(u64, u32)>) = (0, Vec::new());
             let mut delays = delays.into_iter();
-            let mut added = 0;
             for (adds, takes) in steps {
-                for delay in delays.by_ref().take(adds) {
-                    calendar.add(now, now + delay, (0, Event::Forward { access: added }));
-                    expected.push((now + delay, added));
-                    added += 1;
+                for (delay, access) in delays.by_ref().take(adds) {
+                    let access = access.into();
+                    calendar.add(now, now + delay, (0, Event::Forward { access }));
+                    expected.push((now + delay, access));
                 }
-                expected.sort_by_key(|(time, _)| *time);
+                expected.sort();
                 for _ in 0..takes {
                     prop_assert_eq!(calendar.next_time(now), expected.first().map(|it| it.0));
                     let next = calendar.next(now);

@@ -65,12 +65,12 @@ const fn of(share: Share, name: &'static str, label: &'static str, colour: &'sta
     Time { share: share as usize, name, label, colour }
 }
 
-/// Time of reads.
+/// Time of reads for a purpose.
 const fn reads(purpose: Purpose, name: &'static str, label: &'static str) -> Time {
     Time { share: purpose as usize, name, label, colour: purpose.colour() }
 }
 
-/// Where the cycles of translations go, in the order in which charts stack them. No access waits for
+/// Parts of the cycles of translations, in the order in which charts stack them. No access waits for
 /// reads of mechanisms' own tables, and pages are not read.
 const TIMES: [Time; 22] = [
     of(Share::L2Tlb, "l2_tlb", "L2 TLB", "tlb"),
@@ -102,7 +102,7 @@ impl Time {
         format!("translation_cycles_{}", self.name)
     }
 
-    /// Whether it is reads, and the label does not say so.
+    /// True if the time is that of reads, and the label does not say so.
     fn is_read(&self) -> bool {
         self.share < Purpose::COUNT && !self.label.ends_with("read")
     }
@@ -226,7 +226,7 @@ struct Cache {
     level: usize,
     name: &'static str,
     label: &'static str,
-    /// Whether walkers and prefetchers use it.
+    /// True if walkers and prefetchers use the cache too.
     is_shared: bool,
 }
 
@@ -266,14 +266,14 @@ struct CoreInterval {
     cycles: u64,
 }
 
-/// The same of branches.
+/// Counts of branches over an interval.
 struct Branches {
     seen: u64,
     mispredicted: u64,
     instructions: u64,
 }
 
-/// The same of a cache.
+/// Counts of a cache over an interval.
 struct CacheInterval {
     counts: CacheStatistics,
     instructions: u64,
@@ -281,7 +281,7 @@ struct CacheInterval {
     mshrs: u64,
 }
 
-/// How long parts that many share were taken.
+/// Occupancy of parts that many requests share.
 struct Occupancy {
     cycles: u64,
     walker_cycles: u64,

@@ -34,7 +34,7 @@ struct Cycles {
     burst: u64,
 }
 
-/// What happened in main memory.
+/// Counts of main memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DramStatistics {
     pub(crate) reads: u64,
@@ -99,7 +99,7 @@ impl Dram {
         (self.statistics.reads + self.statistics.writes) * self.cycles.burst
     }
 
-    /// Number of channels.
+    /// Number of memory channels.
     pub(crate) fn channels(&self) -> u64 {
         self.buses.len() as u64
     }

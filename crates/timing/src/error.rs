@@ -1,4 +1,4 @@
-//! What can be wrong with a timing configuration.
+//! Errors of a timing configuration.
 
 /// A configuration no machine could have.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -8,9 +8,9 @@ pub enum TimingError {
     OutOfRange {
         /// Key in the machine file, with its section.
         key: String,
-        /// What was given.
+        /// Value in the configuration.
         value: String,
-        /// What would be right.
+        /// Values that are possible.
         expected: String,
     },
     /// A cache whose size is no whole number of sets.
@@ -22,7 +22,7 @@ pub enum TimingError {
         key: String,
         /// Size given, in bytes.
         size_bytes: u64,
-        /// Ways given.
+        /// Ways in the configuration.
         ways: u32,
         /// Size of one set, in bytes.
         step_bytes: u64,

@@ -1,14 +1,14 @@
-//! Memory of the computer that simulates: asked for before anything is built.
+//! Memory of the computer that simulates.
 
 use crate::cache::Cache;
 use crate::config::{CacheConfig, TimingConfig};
 use crate::translation::Translation;
 
-/// Bytes of an instruction in flight, with what is noted of the last ones that retired.
-const IN_FLIGHT_BYTES: u64 = 512;
+/// Bytes of an entry of the reorder buffer, with the records of its accesses.
+const IN_FLIGHT_BYTES: u64 = 1024;
 
 impl TimingConfig {
-    /// Bytes of this computer's memory for each slot that [`Core::new`](crate::Core::new) is told of.
+    /// Bytes of this computer's memory for each slot of [`Core::new`](crate::Core::new).
     pub const SLOT_BYTES: u64 = Translation::SLOT_BYTES;
 
     /// Structures of one core that may be large: the key that says how large, its value, and bytes of
@@ -31,7 +31,7 @@ impl TimingConfig {
         all
     }
 
-    /// The same of what all cores share.
+    /// Structures that all cores share, as in [`Self::host_bytes_of_core`].
     pub fn host_bytes_of_all_cores(&self) -> Vec<(&'static str, u64, u64)> {
         let llc = self.cache.llc.as_ref().map(|llc| of_cache("cache.llc.size_bytes", llc));
         let dram = &self.dram;

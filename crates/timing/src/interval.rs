@@ -1,4 +1,4 @@
-//! When a bus is busy.
+//! Bookings of a bus.
 //!
 //! A bus is booked ahead: a read asks its bank first, and a line to be written leaves when the one
 //! that takes its place arrives. So the times for which it is asked are not in order, and it
@@ -167,7 +167,7 @@ mod tests {
     }
 
     proptest! {
-        /// However requests come, no cycle is given to two of them.
+        /// No cycle is given to two requests.
         #[test]
         fn no_cycle_is_sold_twice(
             shortest in 1u64..20,

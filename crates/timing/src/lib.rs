@@ -1,9 +1,9 @@
 //! Timing model: out-of-order core, caches, DRAM, page walkers.
 //!
-//! Instructions come in program order. What caches and TLBs hold follows that order, so that it
-//! depends on no latency; when something happens follows time. Whoever wants a part that others
-//! want too (an MSHR, a page walker, a bank) puts down an event, and events are dealt with in order
-//! of time ([`agenda`]). There is no cycle loop: what needs no shared part gets its time at once.
+//! Instructions come in program order. The contents of caches and TLBs follow that order, so that they depend on no
+//! latency; times follow events. A request for a part that others want too (an MSHR, a page walker, a bank) is an
+//! event, and events are handled in order of time ([`agenda`]), those of one cycle in program order. There is no cycle
+//! loop: a time that depends on no shared part is known at once. Records lie in rings by sequence number ([`ring`]).
 //!
 //! All times are in cycles of the core clock.
 
@@ -16,7 +16,6 @@ mod counters;
 mod critical_path;
 mod dram;
 mod error;
-mod forward;
 mod hierarchy;
 mod host_memory;
 mod interval;
@@ -25,9 +24,10 @@ mod pipeline;
 mod pool;
 mod prefetch;
 mod queue;
-mod reuse;
+mod ring;
 mod scheduler;
 mod shared;
+mod shortcuts;
 mod split;
 mod translation;
 mod validate;
@@ -39,6 +39,7 @@ pub use config::{
 pub use counters::{TranslationAccesses, counters};
 pub use error::TimingError;
 pub use pipeline::{Core, Processors, Shootdown, Topology};
+pub use shortcuts::Shortcuts;
 
 /// Bytes in a cache line.
 pub const LINE_BYTES: u64 = 64;

@@ -1,4 +1,4 @@
-//! Which of the next cycles something happens in.
+//! Set of the next cycles in which something happens.
 
 /// Cycles that are near, from now on.
 pub(crate) const NEAR: u64 = 1024;
@@ -21,6 +21,12 @@ impl NearCycles {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
+    }
+
+    /// True if something happens in this cycle.
+    #[inline]
+    pub(crate) fn has(&self, time: u64) -> bool {
+        self.words[place(time) / WORD] >> (place(time) % WORD) & 1 != 0
     }
 
     #[inline]

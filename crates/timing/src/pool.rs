@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 
 use crate::agenda::UNKNOWN;
 
-/// Units given to whoever asks first.
+/// Units given in the order of requests.
 ///
 /// How long a request keeps its unit may become known only later: see [`Pool::release`].
 #[derive(Clone, Debug)]
 pub(crate) struct Pool<T> {
     units: usize,
     taken: usize,
-    /// When units that are taken become free, as far as known.
+    /// Known release times of units that are taken.
     releases: Vec<u64>,
     queue: VecDeque<T>,
     /// The next time at which the owner asks [`Pool::next`].
@@ -29,12 +29,12 @@ impl<T> Pool<T> {
         }
     }
 
-    /// How many there are.
+    /// Number of units.
     pub(crate) fn units(&self) -> u64 {
         self.units as u64
     }
 
-    /// Forgets what was released by now.
+    /// Frees units that were released by `now`.
     #[inline]
     fn collect(&mut self, now: u64) {
         let before = self.releases.len();
@@ -42,7 +42,7 @@ impl<T> Pool<T> {
         self.taken -= before - self.releases.len();
     }
 
-    /// Whether a unit is free at `now`, and nobody waits for it.
+    /// True if a unit is free at `now`, and no request waits for it.
     #[inline]
     pub(crate) fn is_free(&mut self, now: u64) -> bool {
         if self.taken == self.units {
@@ -63,13 +63,25 @@ impl<T> Pool<T> {
         false
     }
 
+    /// Puts `who` at the end of the queue.
+    #[inline]
+    pub(crate) fn enqueue(&mut self, who: T) {
+        self.queue.push_back(who);
+    }
+
+    /// Takes the first of the queue, whether or not a unit is free.
+    #[inline]
+    pub(crate) fn dequeue(&mut self) -> Option<T> {
+        self.queue.pop_front()
+    }
+
     /// A unit that is taken becomes free at `time`.
     #[inline]
     pub(crate) fn release(&mut self, time: u64) {
         self.releases.push(time);
     }
 
-    /// When to ask [`Pool::next`] again, if anybody waits and no earlier time was named already.
+    /// Time for the next call of [`Pool::next`], if a request waits and no earlier time was returned already.
     #[inline]
     pub(crate) fn alarm(&mut self) -> Option<u64> {
         if self.queue.is_empty() {
@@ -82,7 +94,7 @@ impl<T> Pool<T> {
         })
     }
 
-    /// Who is first in the queue, if a unit is free at `now`; the unit is taken.
+    /// Takes a unit for the first request of the queue, if a unit is free at `now`.
     pub(crate) fn next(&mut self, now: u64) -> Option<T> {
         if self.alarm <= now {
             self.alarm = UNKNOWN;
@@ -98,7 +110,7 @@ impl<T> Pool<T> {
 }
 
 impl<T: PartialEq> Pool<T> {
-    /// Takes somebody out of the queue; whether they were in it.
+    /// Takes a request out of the queue; returns true if it was there.
     pub(crate) fn withdraw(&mut self, who: &T) -> bool {
         let place = self.queue.iter().position(|other| other == who);
         place.is_some_and(|place| self.queue.remove(place).is_some())
@@ -127,8 +139,8 @@ mod tests {
     }
 
     proptest! {
-        /// However many come, and however long they stay, at no cycle are more of them served than
-        /// there are units, none waits while a unit is free, and they are served in turn.
+        /// Requests are served in turn, never more at once than there are units; no request waits while a unit
+        /// is free.
         #[test]
         fn no_cycle_is_sold_twice_and_none_is_wasted(
             units in 1u32..4,

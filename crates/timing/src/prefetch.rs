@@ -1,4 +1,4 @@
-//! Which lines a hardware prefetcher asks for.
+//! Lines that a hardware prefetcher asks for.
 
 use crate::config::Prefetcher;
 

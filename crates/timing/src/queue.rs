@@ -5,7 +5,7 @@
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     entries: u64,
-    /// When entries were given back: release number n modulo the places, of which there are a power
+    /// Times at which entries were given back: release number n modulo the places, of which there are a power
     /// of two and at least as many as entries.
     releases: Vec<u64>,
     /// Entries given back so far.
@@ -25,7 +25,7 @@ impl Queue {
         number as usize & (self.releases.len() - 1)
     }
 
-    /// When `count` more entries are free; all, if there are not as many. `None` while that is not
+    /// Time from which `count` more entries are free, or all if the queue has fewer. `None` while that is not
     /// known.
     #[inline]
     pub(crate) fn free_at(&self, count: u64) -> Option<u64> {
@@ -40,7 +40,7 @@ impl Queue {
         (self.taken + count.min(self.entries)).checked_sub(self.entries + 1)
     }
 
-    /// Takes `count` entries.
+    /// Takes `count` entries of the queue.
     #[inline]
     pub(crate) fn take(&mut self, count: u64) {
         self.taken += count;

@@ -12,8 +12,8 @@ pub(crate) struct Scheduler {
     entries: usize,
     /// Instructions whose issue is not known.
     waiting: usize,
-    /// When the others issue, if that was not at once. Those that have issued are forgotten when
-    /// room is needed.
+    /// Issue times of all others that did not issue at once. Those that have passed are forgotten when room is
+    /// needed.
     issues: Times,
 }
 
@@ -23,36 +23,35 @@ impl Scheduler {
         Self { entries, waiting: 0, issues: Times::default() }
     }
 
-    /// Whether an instruction may have to wait for an entry.
+    /// True if an instruction may have to wait for an entry.
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         self.entries != usize::MAX
     }
 
+    /// True if no entry is free unless instructions issue.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.saturating_add(self.issues.count) >= self.entries
+    }
+
     /// The first time from `time` on at which an entry is free. [`Err`] if that depends on what
     /// becomes known later, with the time at which to ask again, if there is one. Times asked for
     /// do not fall.
-    #[inline]
     pub(crate) fn free_at(&mut self, time: u64, now: u64) -> Result<u64, Option<u64>> {
-        if self.waiting.saturating_add(self.issues.count) < self.entries {
-            return Ok(time);
-        }
-        self.make_room(time, now)
-    }
-
-    fn make_room(&mut self, time: u64, now: u64) -> Result<u64, Option<u64>> {
         let mut free = time;
-        loop {
+        while self.is_full() {
             self.issues.pass(free);
-            if self.waiting + self.issues.count < self.entries {
-                return Ok(free);
+            if !self.is_full() {
+                break;
             }
             match self.issues.first() {
-                // Whoever is still waiting issues no earlier than now.
+                // An instruction that still waits issues no earlier than now.
                 Some(issue) if issue <= now => free = issue,
                 later => return Err(later),
             }
         }
+        Ok(free)
     }
 
     /// An instruction that waits takes an entry.
@@ -72,6 +71,9 @@ impl Scheduler {
     #[inline]
     pub(crate) fn pass(&mut self, time: u64, dispatch: u64) {
         if time > dispatch && self.is_limited() {
+            if self.issues.is_far(time) {
+                self.issues.pass(dispatch);
+            }
             self.issues.add(time);
         }
     }
@@ -80,10 +82,10 @@ impl Scheduler {
 /// Times, of which those that have passed are forgotten.
 #[derive(Clone, Debug)]
 struct Times {
-    /// How many there are of each near cycle, by [`place`].
+    /// Number of times in each near cycle, by [`place`].
     counts: Vec<u32>,
     near: NearCycles,
-    /// Those that are further away.
+    /// Times that are further away.
     far: BinaryHeap<Reverse<u64>>,
     /// All until then are forgotten.
     passed: u64,
@@ -115,6 +117,12 @@ impl Times {
         } else {
             self.far.push(Reverse(time));
         }
+    }
+
+    /// True if a time is not among the next cycles, counted from the last that was passed.
+    #[inline]
+    fn is_far(&self, time: u64) -> bool {
+        time >= self.passed + NEAR
     }
 
     #[inline]

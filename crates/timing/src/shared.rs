@@ -1,40 +1,30 @@
-//! What all hardware threads of a machine have in common.
+//! Parts that all hardware threads of a machine share.
 
-use crate::agenda::{Agenda, Thread, Waiters};
+use crate::agenda::Agenda;
 use crate::config::TimingConfig;
 use crate::hierarchy::Hierarchy;
+use crate::shortcuts::Shortcuts;
 
-/// Time, those who wait for something, caches and memory. Whoever is at work has it
-/// ([`Core`](crate::Core)); it knows which thread that is.
+/// Agenda, caches and memory. The thread at work ([`Core`](crate::Core)) has them.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) agenda: Agenda,
-    pub(crate) waiters: Waiters,
     pub(crate) memory: Hierarchy,
 }
 
 impl Shared {
-    /// Of a machine with so many cores, at rest.
-    pub(crate) fn new(config: &TimingConfig, cores: usize) -> Self {
-        Self {
-            agenda: Agenda::default(),
-            waiters: Waiters::default(),
-            memory: Hierarchy::new(config, cores),
-        }
+    /// Shared parts of so many cores, each with so many threads, at rest.
+    pub(crate) fn new(
+        config: &TimingConfig,
+        (cores, threads): (usize, usize),
+        shortcuts: Shortcuts,
+    ) -> Self {
+        let memory = Hierarchy::new(config, (cores, threads), shortcuts);
+        Self { agenda: Agenda::default(), memory }
     }
 
-    /// What a thread has that is not at work. It knows latencies, and holds nothing.
+    /// Stand-in for threads that are not at work.
     pub(crate) fn without_caches(&self) -> Self {
-        Self {
-            agenda: Agenda::default(),
-            waiters: Waiters::default(),
-            memory: self.memory.without_lines(),
-        }
-    }
-
-    /// This thread is at work from now on.
-    #[inline]
-    pub(crate) fn turn_to(&mut self, thread: Thread) {
-        (self.agenda.thread, self.waiters.thread) = (thread, thread);
+        Self { agenda: Agenda::default(), memory: self.memory.without_lines() }
     }
 }

@@ -1,4 +1,4 @@
-//! Checks a configuration before anything is built from it.
+//! Checks of a configuration.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;

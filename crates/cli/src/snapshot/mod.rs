@@ -42,7 +42,8 @@ buddyinfo and zoneinfo are open to all.")]
   sudo perforate snapshot process 1234 --contents -o server.json
   sudo perforate snapshot process $(pidof qemu-system-x86_64) --contents    a VM's memory
 
-The process is never stopped. Users who may trace it see areas and contents; root also sees frames.")]
+The process is never stopped. Users who may trace it see areas and contents; root also sees
+frames.")]
     Process(ProcessArguments),
     /// Show a stored snapshot
     #[command(after_help = "Examples:

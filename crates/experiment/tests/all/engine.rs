@@ -89,6 +89,9 @@ fn runs_by_hand() {
     assert_eq!((&every["ours"], &every["ours_least"]), (&0.0.into(), &0.0.into()));
     assert!(every["ours_greatest"].as_f64().unwrap() > 0.9);
     assert_eq!((&every["paper"], &every["paper_high"]), (&0.5.into(), &1.0.into()));
+    let claims = lines.iter().filter(|line| line["relation"].is_string());
+    let relations: Vec<_> = claims.map(|claim| claim["relation"].as_str().unwrap()).collect();
+    assert_eq!(relations, ["=", "≥", "range"]);
 }
 
 /// Two places, two seeds, three schemes are twelve points.

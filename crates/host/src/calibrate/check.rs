@@ -113,9 +113,9 @@ impl Instrument<'_> {
         };
         let wanted = wanted.median;
         let mut at = |value: f64, file: &mut MachineFile, own: &mut Self| {
-            file.set(key, value, "");
+            file.set(key, value, "")?;
             let machine = Machine::from_text(name, &file.text("", &[]))?;
-            simulated(own, &machine)
+            Ok::<f64, HostError>(simulated(own, &machine)?)
         };
         let mut value = before;
         let first = at(value, file, self)?;
@@ -134,9 +134,9 @@ impl Instrument<'_> {
             value = next;
             now = at(value, file, self)?;
         }
-        file.set(key, before, "");
+        file.set(key, before, "")?;
         let remark = format!("simulated {now:.0} with {value}, {first:.0} with {before}");
-        Ok(quantity.adjusted(file, key, value, remark))
+        quantity.adjusted(file, key, value, remark)
     }
 }
 

@@ -1,18 +1,15 @@
 //! The base machine file, edited to contain the measured values.
 
-use perforate_sim::{Machine, forget};
-use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
-
 use super::quantity::Quantity;
 use crate::machine::Processor;
 use crate::{HostError, validate::Spread};
 
 const LINE_BYTES: i64 = 64;
 
-/// Machine file that can be edited with its comments kept.
+/// Machine file of the base machine, with measured values.
 #[derive(Clone)]
 pub(super) struct MachineFile {
-    document: DocumentMut,
+    file: perforate_sim::MachineFile,
     /// Name of the base machine.
     base: String,
 }
@@ -23,12 +20,9 @@ impl MachineFile {
     /// # Errors
     /// If there is no such machine, or its file is invalid.
     pub(super) fn load(name: &str) -> Result<Self, HostError> {
-        let base = Machine::load(name)?.name;
-        let text = Machine::text(name)?;
-        let document = text.parse().map_err(|error: toml_edit::TomlError| {
-            HostError::MachineFile { name: name.into(), problem: error.message().into() }
-        })?;
-        Ok(Self { document, base })
+        let file = perforate_sim::MachineFile::load(name)?;
+        let base = file.machine()?.name;
+        Ok(Self { file, base })
     }
 
     /// Adds the default of each kernel cost that is missing from the file, so that it can be set.
@@ -36,31 +30,23 @@ impl MachineFile {
     /// # Errors
     /// If the file is invalid.
     pub(super) fn complete_costs(&mut self) -> Result<(), HostError> {
-        const SECTION: &str = "operating_system";
-        const COMMENT: &str = " # the default, as in perforated-table2";
-        let machine = Machine::from_text(&self.base, &self.text("", &[]))?;
-        let costs = serde_json::to_value(&machine.operating_system).expect("costs are plain data");
-        let section = self.document.entry(SECTION).or_insert_with(|| Item::Table(Table::new()));
-        let Some(section) = section.as_table_like_mut() else { return Ok(()) };
-        for (key, value) in costs.as_object().into_iter().flatten() {
-            let mut value = match (value.as_u64(), value.as_f64()) {
-                (Some(whole), _) => Value::from(whole as i64),
-                (None, Some(number)) => Value::from(number),
-                (None, None) => continue,
-            };
-            if section.get(key).is_none() {
-                value.decor_mut().set_suffix(COMMENT);
-                section.insert(key, Item::Value(value));
+        let costs = serde_json::to_value(&self.file.machine()?.operating_system);
+        let costs = costs.expect("costs are plain data");
+        let numbers = costs.as_object().into_iter().flatten().filter(|(_, cost)| cost.is_number());
+        for (key, cost) in numbers {
+            let key = format!("operating_system.{key}");
+            if self.file.value(&key).is_none() {
+                let source = "the default, as in perforated-table2";
+                self.file.state(&key, &cost.to_string(), source)?;
             }
         }
         Ok(())
     }
 
     /// Records the machine and kernel on which the costs were measured.
-    pub(super) fn costs_measured_on(&mut self, machine: &str) {
-        if let Some(section) = table_mut(self.document.as_table_mut(), "operating_system") {
-            section.insert("measured_on", toml_edit::value(machine));
-        }
+    pub(super) fn costs_measured_on(&mut self, machine: &str) -> Result<(), HostError> {
+        let quoted = serde_json::to_string(machine).expect("a text");
+        Ok(self.file.state("operating_system.measured_on", &quoted, "")?)
     }
 
     /// Name of the base machine.
@@ -70,54 +56,34 @@ impl MachineFile {
 
     /// Returns the number at this key, if there is one.
     pub(super) fn number(&self, key: &str) -> Option<f64> {
-        let (section, key) = key.rsplit_once('.')?;
-        let value = table(self.document.as_table(), section)?.get(key)?;
-        value.as_float().or_else(|| value.as_integer().map(|integer| integer as f64))
+        self.file.value(key)?.replace('_', "").parse().ok()
     }
 
-    /// Replaces the number at this key, with `reason` as its comment. An integer stays an integer.
-    pub(super) fn set(&mut self, key: &str, value: f64, reason: &str) {
-        let Some((section, key)) = key.rsplit_once('.') else { return };
-        let Some(table) = table_mut(self.document.as_table_mut(), section) else { return };
-        let is_inline = section.starts_with("tlb.");
-        let Some(item) = table.get_mut(key).and_then(Item::as_value_mut) else { return };
-        let mut new = match item {
-            Value::Integer(_) => Value::from(value.round() as i64),
-            _ => Value::from((value * 1000.0).round() / 1000.0),
+    /// Replaces the number at this key, with `reason` as its comment, and removes the key's plausible
+    /// range. An integer stays an integer.
+    pub(super) fn set(&mut self, key: &str, value: f64, reason: &str) -> Result<(), HostError> {
+        let Some(before) = self.file.value(key) else { return Ok(()) };
+        let text = match before.replace('_', "").parse::<i64>() {
+            Ok(_) => (value.round() as i64).to_string(),
+            Err(_) => format!("{:?}", (value * 1000.0).round() / 1000.0),
         };
-        let prefix = item.decor().prefix().and_then(|text| text.as_str()).unwrap_or(" ").to_owned();
-        new.decor_mut().set_prefix(prefix);
-        if is_inline {
-            // A comment comes after the whole inline table.
-            let suffix = item.decor().suffix().and_then(|text| text.as_str()).unwrap_or("");
-            new.decor_mut().set_suffix(suffix.to_owned());
-            *item = new;
-            self.comment(section, reason);
-        } else {
-            new.decor_mut().set_suffix(format!(" # {reason}"));
-            *item = new;
-        }
-    }
-
-    fn comment(&mut self, key: &str, reason: &str) {
-        let Some((section, key)) = key.rsplit_once('.') else { return };
-        let Some(table) = table_mut(self.document.as_table_mut(), section) else { return };
-        if let Some(value) = table.get_mut(key).and_then(Item::as_value_mut) {
-            value.decor_mut().set_suffix(format!(" # {reason}"));
-        }
+        Ok(self.file.state(key, &text, reason)?)
     }
 
     /// Writes a measured number. Sizes of caches and TLBs are rounded to a possible geometry, and the
     /// number of ways changes if it must.
-    pub(super) fn set_measured(&mut self, key: &str, value: f64, reason: &str) {
-        let changes = self.changes(key, value);
-        for (changed, value) in &changes {
-            if changed == key {
-                self.set(key, *value, reason);
-            } else {
-                self.replace(changed, *value as i64);
-            }
+    pub(super) fn set_measured(
+        &mut self,
+        key: &str,
+        value: f64,
+        reason: &str,
+    ) -> Result<(), HostError> {
+        // A TLB has one comment, which is that of the key that is set last.
+        for (changed, value) in self.changes(key, value).iter().rev() {
+            let reason = if changed == key { reason } else { "by the measured size" };
+            self.set(changed, *value, reason)?;
         }
+        Ok(())
     }
 
     /// Keys that change if `key` gets this value, with their new values.
@@ -151,48 +117,26 @@ impl MachineFile {
 
     /// True if some page size can use only part of the ways of the L2 TLB.
     fn is_divided(&self) -> bool {
-        let ways = ["l2_4k", "l2_2m", "l2_1g"]
-            .into_iter()
-            .filter_map(|key| table(self.document.as_table(), "tlb")?.get(key)?.as_str());
-        ways.into_iter().any(|ways| ways.contains('-'))
+        let parts = ["tlb.l2_4k", "tlb.l2_2m", "tlb.l2_1g"];
+        parts.into_iter().filter_map(|key| self.file.value(key)).any(|ways| ways.contains('-'))
     }
 
-    /// Replaces an integer and keeps its comment.
-    fn replace(&mut self, key: &str, value: i64) {
-        let Some((section, key)) = key.rsplit_once('.') else { return };
-        let Some(table) = table_mut(self.document.as_table_mut(), section) else { return };
-        if let Some(item) = table.get_mut(key).and_then(Item::as_value_mut) {
-            let decor = item.decor().clone();
-            *item = Value::from(value);
-            *item.decor_mut() = decor;
-        }
-    }
-
-    /// Sets name, summary and processor of the machine, and removes the plausible ranges of measured
-    /// keys.
+    /// Sets name, summary and processor of the machine.
     pub(super) fn rename(
         &mut self,
         name: &str,
         summary: &str,
         processor: &Processor,
-        keys: &[&str],
-    ) {
-        let table = self.document.as_table_mut();
-        table["name"] = toml_edit::value(name);
-        table["summary"] = toml_edit::value(summary);
-        let mut own = toml_edit::InlineTable::new();
-        own.insert("vendor", processor.vendor.as_str().into());
-        own.insert("family", i64::from(processor.family).into());
-        let models: toml_edit::Array = [i64::from(processor.model)].into_iter().collect();
-        own.insert("models", models.into());
-        let processors: toml_edit::Array = [Value::from(own)].into_iter().collect();
-        table["processors"] = toml_edit::value(processors);
-        forget(table, keys);
+    ) -> Result<(), HostError> {
+        self.file.rename(name, summary);
+        let Processor { vendor, family, model, .. } = processor;
+        let own = format!("[{{ vendor = {vendor:?}, family = {family}, models = [{model}] }}]");
+        Ok(self.file.state("processors", &own, "")?)
     }
 
     /// Text of the machine file after `preface`. Each measured range is added as a plausible range.
     pub(super) fn text(&self, preface: &str, quantities: &[Quantity]) -> String {
-        let mut text = format!("{preface}\n{}", self.document);
+        let mut text = format!("{preface}\n{}", self.file.text());
         for quantity in quantities {
             let (Some(key), Some(spread)) = (quantity.key, quantity.measured) else { continue };
             if quantity.remark.is_some() {
@@ -259,20 +203,9 @@ fn nearest(number: i64, fits: impl Fn(i64) -> bool) -> Option<i64> {
     })
 }
 
-fn table<'a>(root: &'a Table, path: &str) -> Option<&'a dyn TableLike> {
-    let mut names = path.split('.');
-    let first = root.get(names.next()?)?.as_table_like()?;
-    names.try_fold(first, |table, name| table.get(name)?.as_table_like())
-}
-
-fn table_mut<'a>(root: &'a mut Table, path: &str) -> Option<&'a mut dyn TableLike> {
-    let mut names = path.split('.');
-    let first = root.get_mut(names.next()?)?.as_table_like_mut()?;
-    names.try_fold(first, |table, name| table.get_mut(name)?.as_table_like_mut())
-}
-
 #[cfg(test)]
 mod tests {
+    use perforate_sim::Machine;
     use perforate_types::PageSize;
 
     use super::*;
@@ -283,12 +216,12 @@ mod tests {
         assert_eq!(file.number("cache.llc.latency_cycles"), Some(56.0));
         assert_eq!(file.number("tlb.l2.entries"), Some(2048.0));
         assert_eq!(file.number("cache.l9.ways"), None);
-        file.set("cache.l1d.mshrs", 15.7, "measured");
-        file.set("core.frequency_ghz", 2.34567, "measured");
-        file.set_measured("tlb.l1_data_4k.entries", 96.0, "measured");
-        file.set_measured("cache.l2.size_bytes", 2097152.0, "measured");
-        file.set_measured("cache.llc.size_bytes", 1e8, "measured");
-        file.set_measured("tlb.l2.entries", 1200.0, "measured");
+        file.set("cache.l1d.mshrs", 15.7, "measured").unwrap();
+        file.set("core.frequency_ghz", 2.34567, "measured").unwrap();
+        file.set_measured("tlb.l1_data_4k.entries", 96.0, "measured").unwrap();
+        file.set_measured("cache.l2.size_bytes", 2097152.0, "measured").unwrap();
+        file.set_measured("cache.llc.size_bytes", 1e8, "measured").unwrap();
+        file.set_measured("tlb.l2.entries", 1200.0, "measured").unwrap();
         let text = file.text("# mine", &[]);
         for line in [
             "mshrs = 16 # measured",
@@ -315,8 +248,8 @@ mod tests {
         file.complete_costs().unwrap();
         assert_eq!(file.number("operating_system.fault_4k_ns"), Some(2625.0));
         assert_eq!(file.number("operating_system.interrupted_processors"), Some(1.0));
-        file.set_measured("operating_system.fault_4k_ns", 1070.25, "measured: 1070 ns");
-        file.costs_measured_on("an EPYC");
+        file.set_measured("operating_system.fault_4k_ns", 1070.25, "measured: 1070 ns").unwrap();
+        file.costs_measured_on("an EPYC").unwrap();
         let text = file.text("# mine", &[]);
         assert!(text.contains("fault_4k_ns = 1070.25 # measured: 1070 ns"), "{text}");
         let costs = Machine::from_text("mine", &text).unwrap().operating_system;
@@ -341,13 +274,10 @@ mod tests {
         let mut file = MachineFile::load("ice-lake-sp").unwrap();
         let processor =
             Processor { vendor: "V".into(), family: 6, model: 9, ..Processor::default() };
-        file.rename(
-            "mine",
-            "this machine",
-            &processor,
-            &["cache.l2.mshrs", "walk_cache.level2_entries"],
-        );
-        file.set("cache.l2.mshrs", 20.0, "measured");
+        file.rename("mine", "this machine", &processor).unwrap();
+        for (key, value) in [("walk_cache.level2_entries", 24.0), ("cache.l2.mshrs", 20.0)] {
+            file.set(key, value, "measured").unwrap();
+        }
         let spread = Spread { min: 18.2, median: 20.0, max: 20.1 };
         let quantity = Quantity {
             name: "misses",

@@ -140,17 +140,14 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
     found.extend(kernel::quantities(&kernel, &number));
     for quantity in &found {
         if let (Some(key), Some(value)) = (quantity.key, quantity.value) {
-            file.set_measured(key, value, &reason(quantity, file.base()));
+            file.set_measured(key, value, &reason(quantity, file.base()))?;
         }
     }
-    let following = follow(&mut file, &found, &number);
-    file.costs_measured_on(&kernel_name(&processor));
+    follow(&mut file, &found, &number)?;
+    file.costs_measured_on(&kernel_name(&processor))?;
     let assumption = assumption_of(processor.is_virtual(), expected.is_splintered);
-    let keys: Vec<&str> = found.iter().filter_map(|quantity| quantity.key).collect();
-    let left = ["dram.controller_ns", "walker.read_overhead_cycles"];
-    let keys: Vec<&str> = keys.into_iter().chain(left).chain(following).collect();
     let summary = format!("{}, measured by perforate calibrate", display_name(&processor));
-    file.rename(&options.name, &summary, &processor, &keys);
+    file.rename(&options.name, &summary, &processor)?;
     let mut instrument = Instrument {
         rounds: &rounds,
         expected: &expected,
@@ -168,10 +165,12 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
     Ok(Calibration { processor, base, quantities: found, checks, assumption, notes, file: text })
 }
 
-/// Sets keys that the base machine has equal to measured keys ([`kernel::FOLLOWING`]). Returns the keys
-/// that were set.
-fn follow(file: &mut MachineFile, found: &[Quantity], before: &Before<'_>) -> Vec<&'static str> {
-    let mut following = Vec::new();
+/// Sets keys that the base machine has equal to measured keys ([`kernel::FOLLOWING`]).
+fn follow(
+    file: &mut MachineFile,
+    found: &[Quantity],
+    before: &Before<'_>,
+) -> Result<(), HostError> {
     for (key, leader, times) in kernel::FOLLOWING {
         let measured = found.iter().find(|quantity| quantity.key == Some(leader));
         let Some(measured) = measured.filter(|quantity| quantity.remark.is_none()) else {
@@ -180,11 +179,11 @@ fn follow(file: &mut MachineFile, found: &[Quantity], before: &Before<'_>) -> Ve
         let is_equal = before(key) == before(leader).map(|value| value * times);
         if let (true, Some(value)) = (is_equal, measured.value) {
             let times_in_words = if times == 1.0 { "as".into() } else { format!("{times} ×") };
-            file.set(key, value * times, &format!("{times_in_words} {leader}, which was measured"));
-            following.push(key);
+            let reason = format!("{times_in_words} {leader}, which was measured");
+            file.set(key, value * times, &reason)?;
         }
     }
-    following
+    Ok(())
 }
 
 /// Processor name and kernel release, for the machine file.
@@ -363,17 +362,16 @@ mod tests {
             measured("operating_system.fault_4k_ns", 1_000.0),
             measured("operating_system.zero_2m_ns", 100_000.0),
         ];
-        let keys = follow(&mut file, &found, &number);
+        follow(&mut file, &found, &number).unwrap();
         let of = |key: &str| file.number(&format!("operating_system.{key}")).unwrap();
         assert_eq!((of("split_ns"), of("migrate_frame_ns")), (1_000.0, 1_000.0));
         assert_eq!(of("zero_1g_ns"), 51_200_000.0);
         assert_eq!(of("fault_1g_ns"), 12_975.0, "2MB faults were not measured");
-        assert_eq!(keys.len(), 3);
         // A value different from the leader's is kept.
         let mut own = before.clone();
-        own.set("operating_system.split_ns", 5.0, "");
+        own.set("operating_system.split_ns", 5.0, "").unwrap();
         let before = own.clone();
-        follow(&mut own, &found, &|key| before.number(key));
+        follow(&mut own, &found, &|key| before.number(key)).unwrap();
         assert_eq!(own.number("operating_system.split_ns"), Some(5.0));
     }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::derive::{Expected, Round};
 use super::machine_file::MachineFile;
+use crate::HostError;
 use crate::machine::Processor;
 use crate::validate::Spread;
 
@@ -74,14 +75,11 @@ impl Quantity {
         key: &'static str,
         value: f64,
         remark: String,
-    ) -> Self {
+    ) -> Result<Self, HostError> {
         (self.key, self.before) = (Some(key), file.number(key));
-        self.value = Some(value);
-        self.remark = Some(remark);
-        if let Some(value) = self.value {
-            file.set(key, value, &super::reason(&self, file.base()));
-        }
-        self
+        (self.value, self.remark) = (Some(value), Some(remark));
+        file.set(key, value, &super::reason(&self, file.base()))?;
+        Ok(self)
     }
 
     /// True if the base machine's value is kept: it lies within the spread, and the measurement is

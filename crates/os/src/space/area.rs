@@ -295,6 +295,20 @@ mod tests {
         large_pages: LargePageAdvice::None,
     };
 
+    #[test]
+    fn private_memory_without_a_file_can_be_swapped_and_merged() {
+        for (backing, object, expected) in [
+            (Backing::Anonymous, None, true),
+            (Backing::Heap, None, true),
+            (Backing::Stack, None, true),
+            (Backing::File, None, false),
+            (Backing::Anonymous, Some(SharedObject { id: 0, base: 0 }), false),
+        ] {
+            let attributes = Attributes { backing, object, ..DATA };
+            assert_eq!(attributes.is_private_anonymous(), expected, "{attributes:?}");
+        }
+    }
+
     fn ranges(areas: &Areas) -> Vec<Range<u64>> {
         areas.within(0..1 << 36).iter().map(|area| area.pages()).collect()
     }

@@ -83,6 +83,19 @@ fn the_first_region_goes_to_swap_and_comes_back_page_by_page() {
     machine.assert_memory_adds_up();
 }
 
+/// The store that faults writes the page after this; it was not written while it was in swap.
+#[test]
+fn a_page_has_the_same_content_after_its_time_in_swap() {
+    let mut machine = touched(NEARLY_FULL, 64 * MB);
+    let place = machine::page(BASE + 5 * PAGE);
+    let space = machine.kernel.current();
+    machine.kernel.set_content(space, place, 77).unwrap();
+    machine.write(BASE + NEARLY_FULL * PAGE);
+    assert_eq!(machine.kernel.content(space, place), None, "in swap");
+    machine.write(BASE + 5 * PAGE);
+    assert_eq!(machine.kernel.content(space, place), Some(77));
+}
+
 /// The hand of the clock moves from region to region and wraps around.
 #[test]
 fn victims_go_in_turn() {
@@ -157,8 +170,12 @@ fn advice_is_forgotten_with_the_pages() {
     machine.event(advise(BASE + 2 * REGION, 2 * PAGE, Advice::Free));
     machine.write(BASE + 2 * REGION);
     machine.map(BASE + 64 * MB, 64 * MB);
-    exhaust(&mut machine, BASE + 64 * MB);
-    assert_eq!(machine.counter("reclaimed_advised_bytes"), PAGE);
+    machine.read(BASE + 64 * MB);
+    // Of this region one page is mapped; the others are no memory that could be taken.
+    machine.event(advise(BASE + 64 * MB, REGION, Advice::Free));
+    exhaust(&mut machine, BASE + 64 * MB + PAGE);
+    assert_eq!(machine.counter("reclaimed_advised_bytes"), 2 * PAGE);
+    assert_eq!(mapped(&machine, BASE + 64 * MB), 511);
     assert!(machine.translate(BASE + 2 * REGION).is_some());
     assert!(machine.translate(BASE + 2 * REGION + PAGE).is_none());
     assert_eq!(mapped(&machine, BASE), 512);

@@ -430,3 +430,18 @@ fn content_is_the_same_for_all_who_map_it() {
     machine.kernel.set_content(child, page(BASE + 8 * PAGE), 78).unwrap();
     assert_eq!(machine.kernel.content(SpaceId(0), page(BASE)), Some(78));
 }
+
+/// The child drops its mapping of page 9 and with it the content; its next touch finds the parent's.
+#[test]
+fn a_hole_that_is_joined_has_the_content_of_the_others() {
+    let mut machine = parent_and_child("perforated", 2 * MB);
+    touch(&mut machine, 0, BASE);
+    touch(&mut machine, 1, BASE);
+    machine.event(advise(BASE + 9 * PAGE, PAGE, Advice::DontNeed));
+    machine.kernel.set_content(SpaceId(0), page(BASE + 9 * PAGE), 77).unwrap();
+    let content = |machine: &Machine| machine.kernel.content(SpaceId(1), page(BASE + 9 * PAGE));
+    assert_eq!(content(&machine), None);
+    touch(&mut machine, 1, BASE + 9 * PAGE);
+    assert_eq!(content(&machine), Some(77));
+    machine.assert_frames_have_one_content();
+}

@@ -167,8 +167,8 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Touches a new region page by page. The page after each touch is one below the index of the last
-/// frame in its block, so most pages lie in place if frames are allocated downwards.
+/// Touches a new region page by page. The page after each touch is one above the index of the last
+/// frame in its block, so most pages lie in place: frames are allocated upwards.
 fn pages_in_place(machine: &mut Machine, start: u64) {
     let event = |machine: &mut Machine, event| {
         perform_if_possible(machine, &Action::Event(event));
@@ -178,12 +178,12 @@ fn pages_in_place(machine: &mut Machine, start: u64) {
     let (mut touched, mut next) = (HoleSet::EMPTY, 0);
     for _ in 0..500 {
         while !touched.insert(next) {
-            next = (next + 511) % 512;
+            next = (next + 1) % 512;
         }
         let address = start + next as u64 * PAGE;
         perform_if_possible(machine, &Action::Access(address, AccessKind::Write));
         let frame = machine.frame(address).unwrap_or_default();
-        next = (frame as usize + 511) % 512;
+        next = (frame as usize + 1) % 512;
     }
     event(machine, machine::advise(start, 2 * MB, Advice::HugePage));
 }

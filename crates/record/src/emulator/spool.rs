@@ -332,4 +332,21 @@ mod tests {
         assert_eq!([0, 1].map(|ring| state.shared.user(ring)), [Some(process), None]);
         assert!(!state.drain_rings(), "the end is reported once");
     }
+
+    #[test]
+    fn rings_of_processes_that_no_longer_run_the_emulator_are_ended() {
+        let own = std::process::id();
+        let emulator = std::env::current_exe().unwrap();
+        for (emulator, process, runs) in [
+            (emulator.clone(), own, true),
+            ("/bin/other".into(), own, false),
+            (emulator, u32::MAX, false),
+        ] {
+            let mut state = state(0);
+            state.answerer.emulator = emulator;
+            state.shared.begin(0, process);
+            state.end_orphans();
+            assert_eq!(state.shared.is_ended(0), !runs, "{process}");
+        }
+    }
 }

@@ -298,6 +298,8 @@ mod tests {
             [("a", &flat), ("b", &[0.5, 0.9]), ("c", &near), ("d", &flat)];
         let chart = lines(&curves, &[64.0, 128.0]);
         assert_eq!(chart.coincidence(), " The curves of a, c and d coincide.");
+        let two = lines(&curves[2..], &[64.0, 128.0]);
+        assert_eq!(two.coincidence(), " The curves of c and d coincide.");
         let dashes = &chart.spec()["layer"][1]["encoding"]["strokeDash"]["scale"]["range"];
         assert_eq!(*dashes, json!([[1, 0], [1, 0], [12.0, 6.0], [6.0, 12.0]]));
         assert_eq!(lines(&curves[..2], &[64.0, 128.0]).coincidence(), "");

@@ -121,6 +121,16 @@ fn what_is_not_reproduced_says_why() {
         let rows = rows(document, "Stand-ins");
         assert_eq!(rows[0], ["mcf", "a route planner", "direct/fig11"]);
     });
+    // What the file says in advance of a measurement goes before what the measurement noted.
+    let explained = r#""explanation":"Memory is faster here.""#;
+    let noted = records::all().replace(r#""note":null"#, r#""note":"Noted here.""#);
+    assert!(noted.contains(explained) && noted.contains("Noted here."));
+    check(&page(&noted), |document| {
+        let list = with_class(document.root(), "explanations").next().unwrap();
+        let items: Vec<String> = list.children().map(text).collect();
+        assert!(items[0].contains("Memory is faster here. (Not tested.)"), "{}", items[0]);
+        assert!(!items[0].contains("Noted") && items[1].contains("Noted here."), "{items:?}");
+    });
 }
 
 #[test]

@@ -146,6 +146,9 @@ fn the_main_table_and_the_headline_say_what_the_runs_say() {
              Of the proposals, perforated gains the most: 1.50× (1.20× as fast as thp). \
              With thp, free translation would still save 33.3 % of its time."
         );
+        let strong = rest.descendants().filter(|node| node.has_tag_name("strong")).map(text);
+        let expected = ["random", "46.7 %", "thp", "1.25×", "perforated", "1.50×", "thp", "33.3 %"];
+        assert_eq!(strong.collect::<Vec<_>>(), expected);
         let table = with_class(document, "main").find(|node| node.has_tag_name("table")).unwrap();
         let rows = table.descendants().filter(|node| node.has_tag_name("tr"));
         let column = rows.map(|row| text(row.children().nth(3).unwrap()));

@@ -89,6 +89,15 @@ fn guests_are_rows_hosts_are_columns_and_native_runs_come_last() {
 }
 
 #[test]
+fn pairs_without_a_native_ideal_run_are_compared_with_the_ideal_pair() {
+    let lines = ["4k+4k", "ideal+ideal"]
+        .map(|pair| run(pair, 1, if pair == "4k+4k" { 4000 } else { 1000 }, json!({"walks": 100})));
+    let text = shown(&lines, 100);
+    let row = text.lines().find(|line| line.contains("IPC ÷ ideal+ideal")).expect(&text);
+    assert!(row.contains("25.0 %") && row.contains("100.0 %"), "{row}");
+}
+
+#[test]
 fn seven_guests_on_seven_hosts_fit_a_hundred_columns() {
     let names = ["4k", "thp", "1g", "perforated", "perforated-naive", "ideal", "segment"];
     let mut lines: Vec<String> = names

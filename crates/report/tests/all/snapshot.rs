@@ -49,6 +49,28 @@ fn tables_say_what_the_record_says() {
 }
 
 #[test]
+fn zones_and_orders_have_all_their_figures() {
+    let zone = HOST.replace(
+        r#""present_frames":
+4096,"#,
+        r#""start_frame":256,"spanned_frames":8192,"present_frames":4096,"managed_frames":3072,
+        "per_cpu_frames":5,"#,
+    );
+    let text = snapshot_table(&read_snapshot(&zone).unwrap(), 100);
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rows: Vec<String> = text.lines().map(words).collect();
+    for row in [
+        "zone from memory managed free per CPU pageblocks by type",
+        // Two free blocks of 2MB and one of 4MB.
+        "0 Normal 1.00 MB 16.0 MB 12.0 MB 8.00 MB 20.0 KB 8 movable",
+        "9 2.00 MB 2 2 0.000 would not fail",
+        "10 4.00 MB 1 1 0.500 0.250",
+    ] {
+        assert!(rows.iter().any(|found| found == row), "{row}\n{text}");
+    }
+}
+
+#[test]
 fn the_verdict_comes_first() {
     let text = snapshot_table(&read_snapshot(HOST).unwrap(), 100);
     let first: String =

@@ -112,6 +112,7 @@ impl Model for Core {
         Core::drain(self);
     }
     fn cycles_so_far(&mut self) -> Cycles {
+        self.catch_up();
         Cycles {
             all: self.cycles(),
             translation: self.translation_cycles(),

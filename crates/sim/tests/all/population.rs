@@ -56,6 +56,20 @@ fn a_populated_mapping_is_there_in_guest_and_host() {
     }
 }
 
+/// Pages are backed when they are mapped. The program's own request to populate them finds them there.
+#[test]
+fn ranges_are_backed_before_the_program_populates_them() {
+    let [mapped, populated] = [false, true].map(|populate| {
+        let mut system = system("range");
+        system.event(&map(START, 300 * MB, populate)).unwrap();
+        let mut counters = Counters::default();
+        system.kernel().counters(&mut counters);
+        ["ranges", "range_pages", "pages_backed_in_advance"].map(|name| counters.get(name))
+    });
+    assert_eq!(mapped[2], Some((300 * MB / 4096) as f64));
+    assert_eq!(populated, mapped);
+}
+
 /// Without populating, each page is backed at its first access.
 #[test]
 fn what_is_not_populated_is_backed_on_demand() {

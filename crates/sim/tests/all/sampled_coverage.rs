@@ -96,6 +96,22 @@ fn count(path: &Path) -> RunResult {
     run(path, "4k", true).remove(0)
 }
 
+/// Loads in flight at the end of a window are waited for in it. The next window begins elsewhere in the
+/// program, so none of its instructions overlaps with them.
+#[test]
+fn a_window_has_the_cycles_of_a_program_that_ends_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (alone, part) = (folder.path().join("alone.trace"), folder.path().join("part.trace"));
+    // In the first window every load misses, in the second none.
+    let loads: Vec<u64> =
+        (0..PERIOD + WINDOW).map(|load| if load < WINDOW { load } else { 0 }).collect();
+    write(&alone, &loads[..WINDOW as usize], None);
+    write(&part, &loads, Some(0));
+    let [alone, part] = [&alone, &part].map(|path| run(path, "4k", false).remove(0));
+    assert_eq!(part.batches.instructions, [WINDOW, WINDOW]);
+    assert_eq!(Some(part.batches.cycles[0]), alone.cycles);
+}
+
 /// The intervals are 95 % confidence intervals. With this coverage, fewer than 51 (85 %) of 60
 /// programs would be inside once in a thousand times.
 #[test]

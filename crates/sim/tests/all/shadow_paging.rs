@@ -7,15 +7,16 @@ use crate::runs::measuring;
 use crate::storms::{Defect, Defective};
 use crate::sums::checked_run;
 use perforate_config::{Size, read};
-use perforate_mmu::{TlbGeometry, WalkCacheConfig};
+use perforate_mmu::{TlbGeometry, WalkCacheConfig, allow};
 use perforate_os::{FrameClass, KernelConfig, KhugepagedConfig};
+use perforate_schemes::shadow::Shadow;
 use perforate_sim::{
     Composition, Exits, Machine, MemoryState, ProcessorOptions, ResolvedRun, RunResult, SimError,
     System, SystemOptions, Wiring, Workload,
 };
 use perforate_types::{
-    AccessKind, Advice, Backing, Counters, Frame, Permissions, ProcessId, ProgramEvent, Purpose,
-    ThreadId, VirtualAddress,
+    AccessKind, Advice, Backing, Counters, Frame, GuestFrame, Permissions, ProcessId, ProgramEvent,
+    Purpose, ThreadId, VirtualAddress, VirtualPage,
 };
 
 const START: u64 = 0x7f00_0000_0000;
@@ -241,7 +242,11 @@ fn storm(pair: &str, seed: u64, events: u64) -> Result<Exits, SimError> {
             let kind = [AccessKind::Read, AccessKind::Write, AccessKind::Write, AccessKind::Fetch]
                 [random.below(4) as usize];
             let page = random.below(REGIONS) * 512 + random.below(40);
-            ignore_out_of_memory(system.translate(kind, address(page)))?;
+            let outcome = system.translate(kind, address(page));
+            if kind == AccessKind::Write && matches!(outcome, Ok(Some(_))) {
+                assert_marked(&system, address(page).page(), seed);
+            }
+            ignore_out_of_memory(outcome)?;
         } else if random.below(3) == 0 {
             change_host(&mut system, &mut random)?;
         } else {
@@ -254,6 +259,17 @@ fn storm(pair: &str, seed: u64, events: u64) -> Result<Exits, SimError> {
     }
     assert_map_adds_up(&system, seed);
     Ok(exits(&system))
+}
+
+/// The hardware sets bits of the shadow tables alone. So a store that shadow tables allow finds the dirty
+/// bits of guest and host set.
+fn assert_marked(system: &System, page: VirtualPage, seed: u64) {
+    let shadow: &Shadow = system.mmu().dimension().part().unwrap();
+    let guest = shadow.guest_leaf(system.kernel().current(), page).unwrap();
+    let host = shadow.host_leaf(GuestFrame::new(guest.frame_of(page).number())).unwrap();
+    for (side, leaf) in [("guest", guest), ("host", host)] {
+        assert!(leaf.allows & allow::DIRTY != 0, "seed {seed}: {page:?} is clean in the {side}");
+    }
 }
 
 /// Shadow tables appear as tables in the map of the host's memory.

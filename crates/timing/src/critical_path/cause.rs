@@ -1,13 +1,13 @@
-//! What cycles pass for.
+//! Causes of cycles.
 
 use crate::hierarchy::{L1D, L1I, L2, LLC, MEMORY, WALKER_CACHE, kind};
 use crate::translation::{SHARES, Share};
 
-/// What a cycle passes for: one of the shares of a translation, or one of these.
+/// Cause of a cycle: a share of a translation, or another part of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cause(u8);
 
-/// Number of causes.
+/// Number of all causes.
 pub(crate) const CAUSES: usize = SHARES + 12;
 
 impl Cause {
@@ -23,7 +23,7 @@ impl Cause {
     pub(crate) const L2: Self = Self::other(4);
     /// The last-level cache.
     pub(crate) const LLC: Self = Self::other(5);
-    /// Main memory.
+    /// Main memory's part.
     pub(crate) const MEMORY: Self = Self::other(6);
     /// Loads wait for an MSHR.
     pub(crate) const MSHR: Self = Self::other(7);
@@ -68,7 +68,7 @@ impl Cause {
         }
     }
 
-    /// Its place among all causes.
+    /// Index among all causes.
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }

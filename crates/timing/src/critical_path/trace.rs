@@ -1,54 +1,58 @@
-//! Follows the critical path back through the instructions that are kept.
+//! Follows the critical path back.
 
 use super::*;
+use crate::agenda::UNKNOWN;
+use crate::pipeline::{HITS, SERIAL, WAITED, Waiting};
+use crate::ring::NONE;
 
-/// A time on the path, and what it belongs to. Instructions are numbered in program order.
+/// Time on the path, and its owner. Instructions are numbered in program order.
 #[derive(Clone, Copy, Debug)]
 enum Node {
-    /// An instruction retires.
+    /// Retirement of an instruction.
     Retirement(u64),
-    /// Its operation is done.
+    /// End of an instruction's operation.
     Result(u64),
-    /// What it reads from registers for its addresses is there.
+    /// Registers for an instruction's addresses.
     Addresses(u64),
-    /// It is dispatched.
+    /// Dispatch of an instruction.
     Dispatch(u64),
-    /// The front end goes on, after it had to wait.
+    /// End of a wait of the front end.
     Front(usize),
 }
 
-/// A walk back along the path.
+/// Times that an instruction's result depends on.
+struct Inputs {
+    addresses: u64,
+    operands: u64,
+    loaded: u64,
+    /// Access that `loaded` is of, or [`NONE`].
+    load: u32,
+}
+
+/// Walk back along the path.
 struct Tracer<'a> {
     path: &'a CriticalPath,
-    /// Everything later is accounted for.
+    times: Times<'a>,
+    /// Later cycles are accounted for.
     time: u64,
     cycles: &'a mut [u64; CAUSES],
+    /// Stretches of one access.
+    timeline: Timeline,
 }
 
 impl CriticalPath {
-    /// Adds the cycles from where the last stretch ended to the last retirement, by their causes.
-    pub(super) fn trace(&self, cycles: &mut [u64; CAUSES]) {
-        let Some(last) = self.retired.last() else { return };
-        let number = self.first + self.retired.len() as u64 - 1;
-        Tracer { path: self, time: last.times.retired, cycles }.follow(Node::Retirement(number));
+    /// Adds the cycles from the end of the last stretch to the last retirement, by cause.
+    pub(super) fn trace(&self, times: Times<'_>, cycles: &mut [u64; CAUSES]) {
+        let oldest = times.instructions.oldest;
+        if oldest > self.first {
+            let time = times.instructions.entries[oldest - 1].retired;
+            let timeline = Timeline::default();
+            let tracer = Tracer { path: self, times, time, cycles, timeline };
+            tracer.follow(Node::Retirement(oldest - 1));
+        }
     }
 
-    /// An instruction, if it is kept.
-    fn at(&self, number: u64) -> Option<&Retired> {
-        self.retired.get(number.checked_sub(self.first)? as usize)
-    }
-
-    /// When an instruction did what; if it is not kept, all is long ago.
-    fn times(&self, number: Option<u64>) -> Times {
-        number.and_then(|number| self.at(number)).map(|it| it.times).unwrap_or_default()
-    }
-
-    /// The oldest instruction that had not retired before `time`.
-    fn head_at(&self, time: u64) -> u64 {
-        self.first + self.retired.partition_point(|it| it.times.retired < time) as u64
-    }
-
-    /// What ended the wait of the front end at `time`.
+    /// Wait of the front end that ended at `time`.
     fn front_at(&self, time: u64) -> Option<usize> {
         let place = self.fronts.partition_point(|front| front.available < time);
         (self.fronts.get(place)?.available == time).then_some(place)
@@ -66,7 +70,7 @@ impl Tracer<'_> {
         self.charge(self.path.start, Cause::BASE);
     }
 
-    /// The cycles since `from` that are not accounted for pass for this.
+    /// Charges the cycles since `from` that are not accounted for.
     fn charge(&mut self, from: u64, cause: Cause) {
         let from = from.max(self.path.start);
         if from < self.time {
@@ -75,101 +79,181 @@ impl Tracer<'_> {
         }
     }
 
-    /// From one time to that which it waited for last; none if that is not kept.
+    /// True if an instruction belongs to the stretch.
+    fn has(&self, number: u64) -> bool {
+        (self.path.first..self.times.instructions.oldest).contains(&number)
+    }
+
+    /// Time of an instruction's retirement; 0 if it is before the stretch.
+    fn retired(&self, number: Option<u64>) -> u64 {
+        let number = number.filter(|&number| self.has(number));
+        number.map_or(0, |number| self.times.instructions.entries[number].retired)
+    }
+
+    /// Time of an instruction's dispatch; 0 if it is before the stretch.
+    fn dispatched(&self, number: Option<u64>) -> u64 {
+        let number = number.filter(|&number| self.has(number));
+        number.map_or(0, |number| self.times.instructions.entries[number].dispatched)
+    }
+
+    /// Record of an instruction that waited.
+    fn waiting(&self, number: u64) -> Option<&Waiting> {
+        let instructions = self.times.instructions;
+        (instructions.entries[number].kind & WAITED != 0).then(|| &instructions.waiting[number])
+    }
+
+    /// Writers of an instruction's sources: index of the source, and number of the writer.
+    fn producers(&self, number: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
+        let instructions = self.times.instructions;
+        // A writer further back than the reorder buffer reaches retired before the dispatch.
+        let reach = instructions.reorder_buffer as u32;
+        let producers = instructions.entries[number].producers.into_iter().enumerate();
+        producers.filter_map(move |(place, writer)| {
+            let back = (number as u32).wrapping_sub(writer);
+            let is_near = writer != NONE && (1..=reach).contains(&back);
+            is_near.then(|| Some((place, number.checked_sub(back.into())?))).flatten()
+        })
+    }
+
+    /// Inputs of an instruction. Those of one that did not wait follow from its producers.
+    fn inputs(&self, number: u64) -> Inputs {
+        if let Some(waiting) = self.waiting(number) {
+            let Waiting { addresses, operands, loaded, load, .. } = *waiting;
+            return Inputs { addresses, operands, loaded, load };
+        }
+        let instructions = self.times.instructions;
+        let entry = &instructions.entries[number];
+        let (mut addresses, mut operands) = (entry.dispatched, 0);
+        for (place, writer) in self.producers(number) {
+            let ready = instructions.entries[writer].result;
+            if ready == UNKNOWN {
+                continue;
+            }
+            let is_data = entry.operands.data_sources >> place & 1 != 0;
+            let time = if is_data { &mut operands } else { &mut addresses };
+            *time = ready.max(*time);
+        }
+        let loaded =
+            if entry.kind & HITS != 0 { addresses + self.times.accesses.hit_cycles } else { 0 };
+        Inputs { addresses, operands, loaded, load: NONE }
+    }
+
+    /// Goes from one time to the time that it waited for last; none if that is before the stretch.
     fn step(&mut self, node: Node) -> Option<Node> {
         match node {
-            Node::Retirement(number) => self.retirement(number),
-            Node::Result(number) => self.result(number),
-            Node::Addresses(number) => {
-                let times = self.path.at(number)?.times;
-                Some(self.producer(number, times.addresses))
-            }
-            Node::Dispatch(number) => self.dispatch(number),
             Node::Front(place) => self.front(place),
+            Node::Retirement(number)
+            | Node::Result(number)
+            | Node::Addresses(number)
+            | Node::Dispatch(number)
+                if !self.has(number) =>
+            {
+                None
+            }
+            Node::Retirement(number) => self.retirement(number),
+            Node::Result(number) => Some(self.result(number)),
+            Node::Addresses(number) => Some(self.producer(number, self.inputs(number).addresses)),
+            Node::Dispatch(number) => self.dispatch(number),
         }
     }
 
     fn retirement(&mut self, number: u64) -> Option<Node> {
-        let Retired { times, store, .. } = *self.path.at(number)?;
-        if times.retired > times.result.max(times.stored) {
+        let instructions = self.times.instructions;
+        let (retired, result) =
+            (instructions.entries[number].retired, instructions.entries[number].result);
+        let (stored, store, addresses) = self
+            .waiting(number)
+            .map_or((0, NONE, 0), |waiting| (waiting.stored, waiting.store, waiting.addresses));
+        if retired > result.max(stored) {
             // The width of retirement.
             let before = number.checked_sub(1);
-            self.charge(self.path.times(before).retired, Cause::BASE);
+            self.charge(self.retired(before), Cause::BASE);
             return before.map(Node::Retirement);
         }
-        if times.stored > times.result {
-            return Some(self.access(number, times.addresses, store));
+        if stored > result {
+            return Some(self.access(number, addresses, store));
         }
         Some(Node::Result(number))
     }
 
-    fn result(&mut self, number: u64) -> Option<Node> {
-        let Retired { times, load, .. } = *self.path.at(number)?;
-        let read = times.loaded.max(times.addresses).max(times.operands);
+    fn result(&mut self, number: u64) -> Node {
+        let Inputs { addresses, operands, loaded, load, .. } = self.inputs(number);
+        let read = loaded.max(addresses).max(operands);
         self.charge(read, Cause::BASE);
-        if times.loaded < read || times.loaded == times.addresses {
-            return Some(self.producer(number, read));
+        if loaded < read || loaded == addresses {
+            return self.producer(number, read);
         }
-        if load.0 == load.1 {
-            self.charge(times.addresses, Cause::L1D);
+        if load == NONE {
+            self.charge(addresses, Cause::L1D);
         }
-        Some(self.access(number, times.addresses, load))
+        self.access(number, addresses, load)
     }
 
-    /// Charges what a load or store did from `start` on, when it had its address.
-    fn access(&mut self, number: u64, start: u64, timeline: Place) -> Node {
-        let path = self.path;
-        for (begins, segment) in backwards(of(&path.segments, timeline), start) {
-            if segment.cause == Cause::FORWARDED
+    /// Charges the stretches of a load or store since `start`, when it had its address.
+    fn access(&mut self, number: u64, start: u64, access: u32) -> Node {
+        if access == NONE {
+            return Node::Addresses(number);
+        }
+        self.timeline.clear();
+        let Times { accesses, translation, .. } = self.times;
+        accesses.explain(access, translation, &mut self.timeline);
+        self.charge_timeline(number, start).unwrap_or(Node::Addresses(number))
+    }
+
+    /// Charges the stretches of the timeline, which begins at `start`, the last first. Returns the store that an
+    /// instruction had its data from.
+    fn charge_timeline(&mut self, number: u64, start: u64) -> Option<Node> {
+        while let Some(Segment { until, cause }) = self.timeline.segments.pop() {
+            let begins = self.timeline.segments.last().map_or(start, |it| it.until.max(start));
+            if cause == Cause::FORWARDED
                 && self.time > begins
-                && let Some(store) = self.store_done_at(number, segment.until)
+                && let Some(store) = self.store_done_at(number, until)
             {
-                return Node::Result(store);
+                return Some(Node::Result(store));
             }
-            self.charge(begins, segment.cause);
+            self.charge(begins, cause);
         }
-        Node::Addresses(number)
+        None
     }
 
-    /// A store before an instruction that had what it writes at `time`.
+    /// Store before an instruction that had its data at `time`.
     fn store_done_at(&self, number: u64, time: u64) -> Option<u64> {
-        let oldest = number.saturating_sub(self.path.reorder_buffer);
+        let instructions = self.times.instructions;
+        let oldest = number.saturating_sub(instructions.reorder_buffer).max(self.path.first);
         (oldest..number).rev().find(|&store| {
-            let times = self.path.times(Some(store));
-            times.has_stores && times.result == time
+            let has_stores = self.waiting(store).is_some_and(|waiting| waiting.stores > 0);
+            has_stores && instructions.entries[store].result == time
         })
     }
 
-    /// Who wrote the register that an instruction had at `time`, or its own dispatch.
+    /// Writer of a register that an instruction had at `time`, or its own dispatch.
     fn producer(&self, number: u64, time: u64) -> Node {
-        let times = self.path.times(Some(number));
-        if times.dispatch == time {
+        let instructions = self.times.instructions;
+        if instructions.entries[number].dispatched == time {
             return Node::Dispatch(number);
         }
-        let written = |distance: u16| {
-            let producer = number.checked_sub(distance.into())?;
-            let is_it = distance > 0 && self.path.times(Some(producer)).result == time;
-            is_it.then_some(Node::Result(producer))
-        };
-        times.producers.into_iter().find_map(written).unwrap_or(Node::Dispatch(number))
+        let mut producers = self.producers(number);
+        let found =
+            producers.find(|&(_, it)| self.has(it) && instructions.entries[it].result == time);
+        found.map_or(Node::Dispatch(number), |(_, producer)| Node::Result(producer))
     }
 
     fn dispatch(&mut self, number: u64) -> Option<Node> {
-        let path = self.path;
-        let times = path.at(number)?.times;
-        let dispatch = times.dispatch;
+        let (path, instructions) = (self.path, self.times.instructions);
+        let (dispatch, available) =
+            (instructions.entries[number].dispatched, instructions.entries[number].available);
         let before = number.checked_sub(1);
-        let Times { dispatch: dispatch_before, retired: retired_before, .. } = path.times(before);
+        let (dispatch_before, retired_before) = (self.dispatched(before), self.retired(before));
         // The entry of the reorder buffer was that of this one.
-        let room = number.checked_sub(path.reorder_buffer);
-        let room_at = path.times(room).retired;
+        let room = number.checked_sub(instructions.reorder_buffer);
+        let room_at = self.retired(room);
         if dispatch == dispatch_before {
             return before.map(Node::Dispatch);
         }
-        if times.waited_for_retirement && dispatch == retired_before {
+        if instructions.entries[number].kind & SERIAL != 0 && dispatch == retired_before {
             return before.map(Node::Retirement);
         }
-        if dispatch == times.available {
+        if dispatch == available {
             return path.front_at(dispatch).map(Node::Front);
         }
         if dispatch == room_at {
@@ -180,15 +264,16 @@ impl Tracer<'_> {
             self.charge(dispatch_before, Cause::BASE);
             return before.map(Node::Dispatch);
         }
-        let head = path.head_at(dispatch);
-        if times.store_queue_writer > 0 || head >= number {
-            let started = dispatch_before.max(times.available).max(room_at);
+        let head = self.head_at(dispatch);
+        let store_queue_writer = self.waiting(number).map_or(0, |it| it.store_queue_writer);
+        if store_queue_writer > 0 || head >= number {
+            let started = dispatch_before.max(available).max(room_at);
             // The store is written once it has retired, and retires once it is translated.
-            let writer = match times.store_queue_writer {
+            let writer = match store_queue_writer {
                 0 => None,
                 distance => number.checked_sub(distance.into()),
             };
-            let written_from = path.times(writer).retired;
+            let written_from = self.retired(writer);
             self.charge(started.max(written_from), Cause::STORE_QUEUE);
             if written_from > started {
                 return writer.map(Node::Retirement);
@@ -199,19 +284,33 @@ impl Tracer<'_> {
                 _ => path.front_at(started).map(Node::Front),
             };
         }
-        // An entry of the scheduler or the load queue: whatever held up the oldest instruction is to
-        // blame.
+        // An entry of the scheduler or the load queue: the oldest instruction is to blame.
         Some(self.activity(head))
     }
 
-    /// What an instruction was doing at the time to which the walk has come.
+    /// Oldest instruction that had not retired before `time`.
+    fn head_at(&self, time: u64) -> u64 {
+        let instructions = self.times.instructions;
+        let (mut low, mut high) = (self.path.first, instructions.oldest);
+        while low < high {
+            let middle = low.midpoint(high);
+            if instructions.entries[middle].retired < time {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Activity of an instruction at the time to which the walk has come.
     fn activity(&self, number: u64) -> Node {
-        let times = self.path.times(Some(number));
-        if self.time > times.result {
+        let instructions = self.times.instructions;
+        if self.time > instructions.entries[number].result {
             Node::Retirement(number)
-        } else if self.time > times.addresses {
+        } else if self.time > self.inputs(number).addresses {
             Node::Result(number)
-        } else if self.time > times.dispatch {
+        } else if self.time > instructions.entries[number].dispatched {
             Node::Addresses(number)
         } else {
             Node::Dispatch(number)
@@ -220,7 +319,7 @@ impl Tracer<'_> {
 
     fn front(&mut self, place: usize) -> Option<Node> {
         let path = self.path;
-        let Front { start, held, .. } = path.fronts[place];
+        let Front { available, start, held } = path.fronts[place];
         match held {
             Held::Branch(branch) => {
                 self.charge(start, Cause::BRANCH);
@@ -240,35 +339,27 @@ impl Tracer<'_> {
                     self.charge(path.start, Cause::IDLE);
                     return None;
                 };
-                // What was under way then.
-                let head = path.head_at(start);
+                let head = self.head_at(start);
                 if head < number {
                     return Some(self.activity(head));
                 }
-                self.charge(path.times(Some(before)).retired, cause);
+                self.charge(self.retired(Some(before)), cause);
                 Some(Node::Retirement(before))
             }
-            Held::Code { number, timeline } => {
-                for (begins, segment) in backwards(of(&path.front_segments, timeline), start) {
-                    self.charge(begins, segment.cause);
-                }
+            Held::Code { number, translated_by, translated, from } => {
+                self.timeline.clear();
+                let translation = self.times.translation;
+                self.timeline.add_translation(translation, translated_by, (start, translated));
+                self.timeline.push(available, Cause::served_by(from.into()));
+                self.charge_timeline(number, start);
                 self.charge(start, Cause::L2);
                 // Room in the fetch queue, or the wait before this one.
-                let room = number.checked_sub(path.fetch_queue);
-                if path.times(room).dispatch == start {
+                let room = number.checked_sub(self.times.instructions.fetch_queue);
+                if self.dispatched(room) == start {
                     return room.map(Node::Dispatch);
                 }
                 path.front_at(start).map(Node::Front)
             }
         }
     }
-}
-
-/// The segments of a timeline that begins at `start`, the last first, and when each begins.
-fn backwards(timeline: &[Segment], start: u64) -> impl Iterator<Item = (u64, Segment)> {
-    let segments = timeline.iter().enumerate().rev();
-    segments.map(move |(index, segment)| {
-        let before = index.checked_sub(1).map_or(start, |before| timeline[before].until);
-        (before.max(start), *segment)
-    })
 }

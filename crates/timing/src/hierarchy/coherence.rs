@@ -12,7 +12,7 @@ use super::*;
 const DATA_CACHES: [usize; 2] = [L2, L1D];
 
 impl Hierarchy {
-    /// Whether several cores have caches of their own.
+    /// True if several cores have caches of their own.
     pub(crate) fn has_others(&self) -> bool {
         self.cores > 1
     }
@@ -41,8 +41,8 @@ impl Hierarchy {
         }
     }
 
-    /// A core is about to read a line that it does not have: what another one has written of it goes
-    /// to the level that all share.
+    /// A core is about to read a line that it lacks: if another core has written the line, the data go to the
+    /// level that all cores share.
     pub(super) fn fetch_from_others(&mut self, core: usize, line: u64, now: u64) {
         for other in self.others(core) {
             let mut is_dirty = false;
@@ -57,10 +57,9 @@ impl Hierarchy {
 
     /// Takes a line out of a cache; whether it was there.
     fn take_away(&mut self, level: usize, line: u64, now: u64) -> bool {
-        let Some(victim) = self.levels[level].cache.remove(line) else { return false };
+        let Some(is_dirty) = self.levels[level].cache.remove(line) else { return false };
         self.levels[level].statistics.invalidations += 1;
-        self.forget(level, line, victim.fill);
-        if victim.dirty {
+        if is_dirty {
             self.write_to_shared(level / LEVELS, line, now);
         }
         true

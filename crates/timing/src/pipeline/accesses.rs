@@ -1,93 +1,115 @@
-//! Loads and stores: translation, the data of stores before them, caches.
+//! Loads and stores: translation, data of stores before them, caches.
 
+use super::demands::{Demand, WAITS};
+use super::stores::{Further, Line};
 use super::*;
 use crate::LINE_BYTES;
-use crate::agenda::UNKNOWN;
 use crate::critical_path::{Cause, Timeline};
-use crate::hierarchy::{Data, L1D, Origin};
-use crate::translation::Translated;
+use crate::hierarchy::{Data, Origin};
+use crate::ring::Ring;
+use crate::translation::{Request, Translated};
 
-/// No load or store.
-pub(super) const NONE: u32 = u32::MAX;
+/// Accesses that the ring holds at first.
+const ACCESSES: usize = 4096;
 
-/// A load that is more than a hit, or a store that has to wait for its translation.
-#[derive(Clone, Debug)]
-struct Access {
-    /// Its instruction.
-    slot: u32,
+/// Load that may be more than a hit, or store that has to wait for its translation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Access {
+    /// Number of its instruction.
+    instruction: u64,
     is_store: bool,
-    translation: Translated,
-    /// The line it reads, unless a store before it has the data.
-    line: Data,
-    further_lines: Vec<Data>,
-    /// The youngest store before it to the same address.
-    store: Option<u64>,
-    /// It has its data from that store.
+    /// Has its data from the store before it.
     is_forwarded: bool,
+    /// Level that had the line that came last.
+    from: u8,
+    /// Lines that have not come.
+    pending: u16,
+    translated_by: Translated,
+    /// Lines that it reads.
+    line: Line,
+    further: Further,
+    /// Youngest store before it to the same address, or [`NONE`].
+    store: u32,
+    /// Next access of the same instruction, or [`NONE`].
+    next: u32,
+    /// Time of its address.
     issue: u64,
     translated: u64,
-    /// Lines that have not come.
-    pending: usize,
     done: u64,
-    /// The next of the same instruction.
-    next: u32,
+    /// Time until which that line waited for an MSHR, or at which the forwarding store had the data.
+    waited_until: u64,
 }
 
-impl Access {
-    fn new(slot: u32, translation: Translated, line: Data) -> Self {
-        Self {
-            slot,
-            is_store: false,
-            translation,
-            line,
-            further_lines: Vec::new(),
-            store: None,
-            is_forwarded: false,
-            issue: 0,
-            translated: 0,
-            pending: 0,
-            done: 0,
-            next: NONE,
-        }
-    }
-}
-
-/// All of them that are under way.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Accesses {
-    list: Vec<Access>,
-    /// What each did when.
-    timelines: Vec<Timeline>,
-    free: Vec<u32>,
+/// Accesses in program order.
+#[derive(Clone, Debug)]
+pub(crate) struct Accesses {
+    all: Ring<Access>,
+    /// Lines of accesses after their first, and of stores.
+    further: Ring<Data>,
+    /// First access that an instruction in flight, or on the critical path, may refer to.
+    floor: u32,
+    /// First of the further lines that an instruction in flight may refer to.
+    further_floor: u32,
+    /// Cycles of a hit in the L1D.
+    pub(crate) hit_cycles: u64,
 }
 
 impl Accesses {
-    fn add(&mut self, access: Access) -> u32 {
-        if let Some(id) = self.free.pop() {
-            self.list[id as usize] = access;
-            return id;
-        }
-        self.list.push(access);
-        self.timelines.push(Timeline::default());
-        (self.list.len() - 1) as u32
+    pub(super) fn new(hit_cycles: u64) -> Self {
+        let (all, further) = (Ring::new(ACCESSES), Ring::new(64));
+        Self { all, further, floor: 0, further_floor: 0, hit_cycles }
     }
 
+    /// Number of the next access.
     #[inline]
-    fn at(&mut self, id: u32) -> &mut Access {
-        &mut self.list[id as usize]
+    pub(super) fn next(&self) -> u32 {
+        self.all.next()
+    }
+
+    /// Number of the next line after the first of an access.
+    #[inline]
+    pub(super) fn next_further(&self) -> u32 {
+        self.further.next()
+    }
+
+    /// Instructions in flight, and the critical path, refer to no access and no further line before these.
+    pub(super) fn keep_from(&mut self, access: u32, further: u32) {
+        (self.floor, self.further_floor) = (access, further);
+    }
+
+    fn push(&mut self, access: Access) -> u32 {
+        while self.all.is_short_of(self.floor, 1) {
+            self.all.grow();
+        }
+        self.all.push(access)
+    }
+
+    /// Adds the stretches of an access from its address on.
+    pub(crate) fn explain(&self, id: u32, translation: &Translation, timeline: &mut Timeline) {
+        let access = &self.all[id];
+        let waited = (access.issue, access.translated);
+        timeline.add_translation(translation, access.translated_by, waited);
+        if access.is_forwarded {
+            timeline.push(access.waited_until, Cause::FORWARDED);
+            timeline.push(access.done, Cause::L1D);
+        } else if !access.is_store {
+            if access.waited_until > access.translated {
+                timeline.push(access.waited_until, Cause::MSHR);
+            }
+            timeline.push(access.done, Cause::served_by(access.from.into()));
+        }
     }
 }
 
-/// Line of the last byte accessed.
+/// Number of lines that an access touches.
 #[inline]
-pub(super) fn last_line(address: u64, size: u16) -> u64 {
+pub(super) fn lines(address: u64, size: u16) -> u64 {
     let within = address & (LINE_BYTES - 1);
-    (address >> LINE_SHIFT) + ((within + u64::from(size.max(1)) - 1) >> LINE_SHIFT)
+    1 + ((within + u64::from(size.max(1)) - 1) >> LINE_SHIFT)
 }
 
 impl Core {
-    /// A load of the instruction in hand, translated by `steps` from entry `slot` of the
-    /// first-level data TLB.
+    /// A load of the instruction in hand, translated by `steps` from entry `slot` of the first-level data TLB.
     #[inline]
     pub fn load<'a>(
         &mut self,
@@ -96,34 +118,40 @@ impl Core {
         slot: u32,
         steps: impl Into<StepLists<'a>>,
     ) {
-        let steps = steps.into();
-        let (unit, now) = (Unit::L1DataTlb, self.shared.agenda.now);
-        let translation = self.translation.prepare(&mut self.shared.memory, unit, slot, steps, now);
+        self.note_records();
+        let now = self.shared.agenda.now;
+        let memory = &mut self.shared.memory;
+        let place = (Unit::L1DataTlb, slot);
+        let translated_by = self.translation.prepare(memory, place, steps.into(), now);
         let address = address.value();
-        let first = address >> LINE_SHIFT;
-        let last = last_line(address, size);
-        let line =
-            self.shared.memory.locate(self.levels.l1d, first, false, Origin::Program, now).data;
+        let number = address >> LINE_SHIFT;
+        let (data, _) = memory.locate(self.levels.l1d, number, false, Origin::Program, now);
+        let lines = lines(address, size);
         self.statistics.loads += 1;
-        let current = self.window.current();
-        let store = self.stores.before(address, now);
-        let store = store.filter(|&store| !self.window.at(current).has_store(store));
-        if translation.is_here(now) && line.is_here(now) && store.is_none() && first == last {
-            return self.window.at(current).add_quick_load();
+        self.in_hand.loads += 1;
+        let mut store = self.stores.before(address, now);
+        if self.in_hand.stores > 0 && store != NONE && self.in_hand.has_store(store) {
+            // An instruction loads nothing of what it stores.
+            store = NONE;
         }
-        self.window.at(current).add_load();
-        let further_lines = self.further_lines(first, last, false);
-        let pending = 1 + further_lines.len();
+        if translated_by.is_here() && data.is_here() && store == NONE && lines == 1 {
+            self.in_hand.hits += 1;
+            return;
+        }
+        let further = self.further_lines(number, lines, false);
+        self.in_hand.unloaded += 1;
         self.add_access(Access {
-            further_lines,
+            translated_by,
+            line: Line { number, data },
+            further,
+            pending: lines as u16,
             store,
-            pending,
-            ..Access::new(current, translation, line)
+            ..Access::default()
         });
     }
 
-    /// A store of the instruction in hand, translated by `steps` from entry `slot` of the
-    /// first-level data TLB. Its data are written after retirement.
+    /// A store of the instruction in hand, translated by `steps` from entry `slot` of the first-level data TLB. Its
+    /// data are written after retirement.
     #[inline]
     pub fn store<'a>(
         &mut self,
@@ -132,59 +160,79 @@ impl Core {
         slot: u32,
         steps: impl Into<StepLists<'a>>,
     ) {
-        let steps = steps.into();
-        let (unit, now) = (Unit::L1DataTlb, self.shared.agenda.now);
-        let translation = self.translation.prepare(&mut self.shared.memory, unit, slot, steps, now);
+        self.note_records();
+        let now = self.shared.agenda.now;
+        let memory = &mut self.shared.memory;
+        let first_fill = memory.next_fill();
+        let place = (Unit::L1DataTlb, slot);
+        let translated_by = self.translation.prepare(memory, place, steps.into(), now);
         let address = address.value();
-        let first = address >> LINE_SHIFT;
-        let last = last_line(address, size);
-        if self.shared.memory.has_others() {
-            (first..=last).for_each(|line| self.shared.memory.claim(self.core, line, now));
+        let (number, lines) = (address >> LINE_SHIFT, lines(address, size));
+        if memory.has_others() {
+            (number..number + lines).for_each(|line| memory.claim(self.core, line, now));
         }
-        let line =
-            self.shared.memory.locate(self.levels.l1d, first, true, Origin::Program, now).data;
-        let number = self.stores.push(self.window.handed_over(), address, line, now);
-        if first < last {
-            let further_lines = self.further_lines(first, last, true);
-            let store = self.stores.get(number).expect("it has just begun");
-            store.pending += further_lines.len();
-            store.further_lines = further_lines;
-        }
+        let (data, _) = memory.locate(self.levels.l1d, number, true, Origin::Program, now);
+        let further = self.further_lines(number, lines, true);
+        let all_lines = (Line { number, data }, further);
+        let instruction = self.instructions.handed;
+        let store = self.stores.push(instruction, address, all_lines, first_fill);
         self.statistics.stores += 1;
-        let current = self.window.current();
-        let is_translated = translation.is_here(now);
-        self.window.at(current).add_store(number, is_translated);
-        if !is_translated {
-            self.add_access(Access { is_store: true, ..Access::new(current, translation, line) });
+        self.in_hand.add_store(store);
+        if !translated_by.is_here() {
+            self.in_hand.untranslated += 1;
+            self.add_access(Access {
+                is_store: true,
+                translated_by,
+                store: NONE,
+                ..Access::default()
+            });
         }
     }
 
-    fn further_lines(&mut self, first: u64, last: u64, write: bool) -> Vec<Data> {
-        let Shared { memory, agenda, .. } = &mut *self.shared;
-        let (level, now) = (self.levels.l1d, agenda.now);
-        let locate = |line| memory.locate(level, line, write, Origin::Program, now).data;
-        (first + 1..=last).map(locate).collect()
+    /// Notes the first records of the instruction in hand, before its first access.
+    #[inline]
+    fn note_records(&mut self) {
+        if self.in_hand.loads | self.in_hand.stores | u16::from(self.in_hand.flags) == 0 {
+            self.in_hand.first = self.next_records();
+        }
+    }
+
+    #[inline]
+    fn further_lines(&mut self, first: u64, lines: u64, write: bool) -> Further {
+        if lines == 1 {
+            return Further::default();
+        }
+        let Shared { memory, agenda } = &mut *self.shared;
+        let further = &mut self.accesses.further;
+        while further.is_short_of(self.accesses.further_floor, lines as usize) {
+            further.grow();
+        }
+        let start = further.next();
+        for line in first + 1..first + lines {
+            let (data, _) =
+                memory.locate(self.levels.l1d, line, write, Origin::Program, agenda.now);
+            further.push(data);
+        }
+        Further { first: start, count: lines as u16 - 1 }
     }
 
     fn add_access(&mut self, access: Access) {
-        let slot = access.slot;
-        let next = self.window.at(slot).first_access;
-        if next == NONE {
-            self.window.clear_timelines(slot);
-        }
-        self.window.at(slot).first_access = self.accesses.add(Access { next, ..access });
+        let (instruction, next) = (self.instructions.handed, self.in_hand.first_access);
+        self.in_hand.first_access = self.accesses.push(Access { instruction, next, ..access });
+        self.in_hand.flags |= WAITS;
     }
 
-    /// The addresses of an instruction's accesses are known from `time` on.
-    pub(super) fn start_accesses(&mut self, first: u32, time: u64) {
+    /// The addresses of an instruction's accesses are known from `time` on, which is its dispatch if `at_dispatch`.
+    pub(super) fn start_accesses(&mut self, first: u32, time: u64, at_dispatch: bool) {
         let mut id = first;
         while id != NONE {
-            let access = self.accesses.at(id);
-            let (translation, next) = (access.translation, access.next);
+            let access = &mut self.accesses.all[id];
+            let (translated_by, next) = (access.translated_by, access.next);
             access.issue = time;
-            let waiter = Waiter::Translated(id);
-            let known = self.translation.access(&mut self.shared.agenda, translation, time, waiter);
-            if let Some(translated) = known {
+            let request = Request { at_dispatch, ..Request::new(time, Waiter::Translated(id)) };
+            if let Some(translated) =
+                self.translation.request(&mut self.shared, translated_by, request)
+            {
                 self.translated(id, translated);
             }
             id = next;
@@ -193,142 +241,160 @@ impl Core {
 
     /// An access has its translation at `time`.
     pub(super) fn translated(&mut self, id: u32, time: u64) {
-        let access = self.accesses.at(id);
+        let access = &mut self.accesses.all[id];
         access.translated = time;
         let waited = time - access.issue;
-        let (slot, is_store, has_store) = (access.slot, access.is_store, access.store.is_some());
-        let (translation, issue) = (access.translation, access.issue);
-        if translation.is_first_level_hit() {
-            self.translation.waited(waited);
+        if access.translated_by.is_first_level_hit() {
+            self.translation.statistics.add_fill_wait(waited);
         }
-        let timeline = &mut self.accesses.timelines[id as usize];
-        timeline.clear();
-        if waited > 0 {
-            self.translation.explain(translation, issue, time, timeline);
-        }
-        if is_store {
-            let entry = self.window.at(slot);
-            entry.untranslated -= 1;
-            if time > entry.stored {
-                entry.stored = time;
-                std::mem::swap(&mut self.window.timelines(slot).store, timeline);
+        if access.is_store {
+            let waiting = &mut self.instructions.waiting[access.instruction];
+            waiting.untranslated -= 1;
+            self.may_retire = true;
+            if time > waiting.stored {
+                (waiting.stored, waiting.store) = (time, id);
             }
-            self.accesses.free.push(id);
             return;
         }
         self.statistics.load_translation_cycles += waited;
-        if has_store {
-            self.forward_or_read(id);
-        } else {
+        if access.store == NONE {
             self.read_lines(id, false);
+        } else {
+            self.forward_or_read(id);
         }
     }
 
-    /// Whether the store before a load has written its data decides from where the load has them.
+    /// A load has its data from the store before it, unless these are in the cache when it is translated.
     pub(super) fn forward_or_read(&mut self, id: u32) {
-        let Access { store, translated, .. } = *self.accesses.at(id);
-        let number = store.expect("there is a store before it");
-        let Some(store) = self.stores.get(number) else { return self.read_lines(id, false) };
+        let Access { store: number, translated, .. } = self.accesses.all[id];
+        let has_retired = self.stores.has_retired(number);
+        let store = self.stores.at(number);
         if store.released <= translated {
             return self.read_lines(id, false);
         }
         if store.released == UNKNOWN && translated > self.shared.agenda.now {
-            return self.shared.agenda.schedule(translated, Event::Forward { access: id });
+            // A store is written after it retires, which is not before the last that is known to.
+            let result = if store.result == UNKNOWN { 0 } else { store.result };
+            let earliest = self.retire.cycle.max(result) + self.accesses.hit_cycles;
+            let is_certain = !has_retired && earliest > translated;
+            if !(is_certain && self.shortcuts.stores_forward_early) {
+                return self.shared.agenda.schedule(translated, Event::Forward { access: id });
+            }
         }
         self.statistics.forwarded_loads += 1;
-        self.accesses.at(id).is_forwarded = true;
+        self.accesses.all[id].is_forwarded = true;
+        let store = self.stores.at(number);
+        let (waiter, agenda) = (Waiter::Forwarded(id), &mut self.shared.agenda);
         if store.result == UNKNOWN {
-            let waiter = Waiter::Forwarded(id);
-            self.shared.waiters.add(&mut store.readers, waiter, translated);
+            agenda.wait(&mut store.readers, waiter, translated);
         } else {
-            let time = store.result.max(translated);
-            self.shared.agenda.tell(Waiter::Forwarded(id), time);
+            agenda.tell(waiter, store.result.max(translated));
         }
-        self.shared.memory.dismiss(self.accesses.at(id).line);
         self.read_lines(id, true);
     }
 
     /// The store before a load has its data at `time`.
     pub(super) fn forwarded(&mut self, id: u32, time: u64) {
-        self.accesses.timelines[id as usize].push(time, Cause::FORWARDED);
-        self.line_read(id, time + self.shared.memory.latency(L1D));
+        self.accesses.all[id].waited_until = time;
+        self.line_read(id, time + self.accesses.hit_cycles);
     }
 
-    /// Reads the lines of a load; of a forwarded one those behind the first.
+    /// Reads the lines of a load; of a forwarded one those after the first.
     fn read_lines(&mut self, id: u32, is_forwarded: bool) {
-        let access = &mut self.accesses.list[id as usize];
-        let (line, time) = (access.line, access.translated);
-        let further_lines = std::mem::take(&mut access.further_lines);
+        let Access { line, further, translated, .. } = self.accesses.all[id];
         if !is_forwarded {
-            self.read_line(id, line, time);
+            self.read_line(id, line, translated);
         }
-        for line in further_lines {
-            self.read_line(id, line, time);
+        for place in 0..further.count {
+            let data = self.accesses.further[further.first.wrapping_add(place.into())];
+            let number = line.number + 1 + u64::from(place);
+            self.read_line(id, Line { number, data }, translated);
         }
     }
 
-    fn read_line(&mut self, id: u32, line: Data, time: u64) {
-        let Shared { memory, agenda, waiters } = &mut *self.shared;
-        let level = self.levels.l1d;
-        let done = memory.access(agenda, waiters, level, line, time, Waiter::Line(id));
-        if let Some(done) = done {
+    #[inline]
+    fn read_line(&mut self, id: u32, line: Line, time: u64) {
+        let Shared { memory, agenda } = &mut *self.shared;
+        let line = (line.data, line.number);
+        if let Some(done) = memory.access(agenda, self.levels.l1d, line, time, Waiter::Line(id)) {
             self.line_read(id, done);
         }
     }
 
     /// A line of a load is there at `time`.
     pub(super) fn line_read(&mut self, id: u32, time: u64) {
-        let access = self.accesses.at(id);
+        let access = &mut self.accesses.all[id];
         access.done = access.done.max(time);
         access.pending -= 1;
         if access.pending > 0 {
             return;
         }
-        let Access { slot, done, issue, translated, line, is_forwarded, .. } = *access;
-        self.accesses.free.push(id);
-        self.statistics.load_cycles += done - issue;
-        let entry = self.window.at(slot);
-        entry.unloaded -= 1;
-        if done > entry.loaded {
-            entry.loaded = done;
-            let timeline = &mut self.accesses.timelines[id as usize];
-            if is_forwarded {
-                timeline.push(done, Cause::L1D);
-            } else {
-                let served = self.shared.memory.served_how(self.levels.l1d, line, translated, done);
-                if served.waited_until > translated {
-                    timeline.push(served.waited_until, Cause::MSHR);
-                }
-                timeline.push(done, Cause::served_by(served.from));
+        let access = &self.accesses.all[id];
+        if !access.is_forwarded {
+            // The line that came last had to be waited for.
+            let Further { first, count } = access.further;
+            let mut further = (0..count).map(|place| first.wrapping_add(place.into()));
+            let (memory, level) = (&self.shared.memory, self.levels.l1d);
+            let how = |data| memory.served_how(level, data, access.translated, access.done);
+            let mut served = how(access.line.data);
+            while served.from == level
+                && let Some(place) = further.next()
+            {
+                served = how(self.accesses.further[place]);
             }
-            std::mem::swap(&mut self.window.timelines(slot).load, timeline);
+            let access = &mut self.accesses.all[id];
+            (access.from, access.waited_until) = (served.from as u8, served.waited_until);
         }
-        self.complete(slot);
+        let Access { instruction, done, issue, .. } = self.accesses.all[id];
+        self.statistics.load_cycles += done - issue;
+        let waiting = &mut self.instructions.waiting[instruction];
+        waiting.unloaded -= 1;
+        if done > waiting.loaded {
+            (waiting.loaded, waiting.load) = (done, id);
+        }
+        self.complete(instruction);
     }
 
-    /// A store retires at `time`, and writes its lines.
+    /// The next store retires at `time`, and writes its lines.
     #[inline]
-    pub(super) fn write_store(&mut self, number: u64, time: u64) {
-        let store = self.stores.get(number).expect("it is not written before it retires");
-        let (line, further_lines) = (store.line, std::mem::take(&mut store.further_lines));
+    pub(super) fn write_store(&mut self, number: u32, time: u64) {
+        let Store { line, further, .. } = self.stores.retire();
         self.write_line(number, line, time);
-        for line in further_lines {
+        for place in 0..further.count {
+            let data = self.accesses.further[further.first.wrapping_add(place.into())];
+            let line = Line { number: line.number + 1 + u64::from(place), data };
             self.write_line(number, line, time);
         }
     }
 
-    fn write_line(&mut self, number: u64, line: Data, time: u64) {
-        let Shared { memory, agenda, waiters } = &mut *self.shared;
-        let (level, waiter) = (self.levels.l1d, Waiter::Written(number));
-        if let Some(done) = memory.access(agenda, waiters, level, line, time, waiter) {
+    #[inline]
+    fn write_line(&mut self, number: u32, line: Line, time: u64) {
+        let Shared { memory, agenda } = &mut *self.shared;
+        let (line, waiter) = ((line.data, line.number), Waiter::Written(number));
+        if let Some(done) = memory.access(agenda, self.levels.l1d, line, time, waiter) {
             self.line_written(number, done);
         }
     }
 
     /// A line of a store is written at `time`.
-    pub(super) fn line_written(&mut self, number: u64, time: u64) {
+    pub(super) fn line_written(&mut self, number: u32, time: u64) {
         let queue = &mut self.store_queue;
         self.stores.line_written(number, time, |released| queue.release(released));
         self.may_dispatch = true;
+    }
+}
+
+impl Demand {
+    /// True if a store is the instruction's own.
+    fn has_store(&self, store: u32) -> bool {
+        store.wrapping_sub(self.first_store) < u32::from(self.stores)
+    }
+
+    fn add_store(&mut self, store: u32) {
+        if self.stores == 0 {
+            self.first_store = store;
+        }
+        self.stores += 1;
+        self.flags |= WAITS;
     }
 }

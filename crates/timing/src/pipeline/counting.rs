@@ -18,11 +18,13 @@ pub(super) struct Counts {
 impl Core {
     /// Nothing is counted from here on, until [`Core::resume_counting`].
     pub fn pause_counting(&mut self) {
+        self.catch_up();
         self.paused = Some(Box::new(self.counts()));
     }
 
     /// Counting goes on where it paused. Cycles are counted from the last retirement so far on.
     pub fn resume_counting(&mut self) {
+        self.catch_up();
         if let Some(counts) = self.paused.take() {
             self.set_counts(&counts);
         }
@@ -55,7 +57,7 @@ impl Core {
         self.shared.memory.set_counts(&counts.memory);
         self.branches.counts = counts.branches;
         (self.origin, self.earlier_cycles) = (self.retire.cycle, counts.cycles);
-        self.path.begin(self.origin, counts.stack);
+        self.begin_path(counts.stack);
     }
 }
 

@@ -1,5 +1,5 @@
-//! What hardware threads have yet to run: instructions with their translated accesses, in the order of
-//! each thread's program, and the shootdowns between them.
+//! Streams of hardware threads: instructions with their translated accesses in program order, and shootdowns
+//! between instructions.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use perforate_types::{Instruction, PhysicalAddress, Step, StepLists};
 
 use super::{Core, Shootdown};
 
-/// What a thread has yet to run.
+/// Work that a thread has yet to do.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     items: VecDeque<(u64, Item)>,
@@ -41,7 +41,7 @@ enum Kind {
     Store,
 }
 
-/// One translated access.
+/// Translated access of an instruction.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     address: PhysicalAddress,
@@ -110,16 +110,20 @@ impl Stream {
         instruction.accesses += 1;
     }
 
-    /// Hands the next instruction over, as far as times are known; whether it is done.
+    /// Hands the next instruction over, as far as times are known; returns true if that is done.
     pub(super) fn hand_over(&mut self, core: &mut Core) -> bool {
         let Some(&Item::Instruction(instruction, has_fetch)) = self.front() else { return false };
-        if has_fetch && !self.is_fetching {
-            self.is_fetching = true;
-            self.make_access(core);
+        if !std::mem::replace(&mut self.is_fetching, true) {
+            if has_fetch {
+                self.make_access(core);
+            }
+            core.announce(&instruction);
         }
-        let Some(fetched) = core.fetch_next(&instruction) else { return false };
+        core.may_dispatch |= core.fetch_ahead();
+        if !core.is_fetched() {
+            return false;
+        }
         self.is_fetching = false;
-        core.take_in_hand(&instruction, fetched);
         for _ in 0..instruction.accesses {
             self.make_access(core);
         }

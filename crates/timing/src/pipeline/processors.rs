@@ -1,5 +1,5 @@
-//! Several hardware threads: cores with caches, walkers and TLBs of their own, and threads that share
-//! those of one core; a last-level cache and memory for all.
+//! Several hardware threads: cores with caches, walkers and TLBs of their own, threads that share one core, and a
+//! last-level cache and memory for all.
 //!
 //! Instructions come in one order, each for its thread, with all accesses translated. A thread runs its
 //! own at its own speed; events of all threads are dealt with in order of time ([`crate::agenda`]).
@@ -14,11 +14,15 @@ use perforate_records::HardwareThread;
 
 use super::feed::{Item, Stream};
 use super::*;
+use crate::ring::further_back;
+
+/// Instructions after which records that no thread needs any more are let go.
+const LET_GO: u64 = 4096;
 
 /// Hardware threads at most: a shootdown names them by the bits of a number.
 const MOST_THREADS: usize = 64;
 
-/// Which hardware threads a machine has.
+/// Hardware threads of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// Cores, at least one.
@@ -40,11 +44,11 @@ impl Topology {
 /// thread that does it waits until all have answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shootdown {
-    /// The threads that are interrupted, a bit each; the sender is none of them.
+    /// Threads that are interrupted, a bit each, without the sender.
     pub targets: u64,
-    /// Cycles until the first of them is interrupted.
+    /// Cycles until the first thread is interrupted.
     pub delivery_cycles: u32,
-    /// Cycles by which each of the others is interrupted later than the one before.
+    /// Cycles between the interrupts of two threads.
     pub interrupt_cycles: u32,
     /// Cycles that an interrupted thread takes to forget and to answer.
     pub handler_cycles: u32,
@@ -55,7 +59,7 @@ pub struct Shootdown {
 struct Waiting {
     answers: u32,
     since: u64,
-    /// When the last of the answers so far comes.
+    /// Time of the last answer so far.
     until: u64,
 }
 
@@ -63,9 +67,9 @@ struct Waiting {
 /// when its instructions under way have retired, it stands still for as long as the answers took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Interrupted {
-    /// Until when it answers those that have come.
+    /// End of the answers to all that have come.
     until: u64,
-    /// When the first came for which it has yet to stand still, and for how long.
+    /// Arrival of the first shootdown for which it has yet to stand still, and the cycles to do so.
     since: u64,
     owed_cycles: u64,
 }
@@ -87,7 +91,7 @@ pub struct Processors {
     current: usize,
     /// Instructions that have come.
     position: u64,
-    /// When measuring began, and when all came to rest last.
+    /// Beginning of measuring, and the last time at which all threads came to rest.
     origin: u64,
     rest: u64,
 }
@@ -111,15 +115,17 @@ impl Processors {
         config.validate()?;
         let mut config = config.clone();
         share_queues(&mut config, topology.threads_per_core as u32);
-        let shared = Box::new(Shared::new(&config, topology.cores));
+        let shortcuts = Shortcuts::ALL;
+        let shape = (topology.cores, topology.threads_per_core);
+        let shared = Box::new(Shared::new(&config, shape, shortcuts));
         let stand_in = shared.without_caches();
         let mut shared = Some(shared);
         let threads = (0..threads).map(|number| {
             let core = number / topology.threads_per_core;
             let walker = stand_in.memory.own_levels(core).walker;
-            let translation = Box::new(Translation::new(&config.walker, slots, walker));
+            let translation = Box::new(Translation::new(&config.walker, slots, walker, shortcuts));
             let shared = shared.take().unwrap_or_else(|| Box::new(stand_in.clone()));
-            Core::with(&config, (number as Thread, core), shared, translation)
+            Core::of_several(&config, (number as Thread, core), shared, translation, shortcuts)
         });
         let threads: Vec<Core> = threads.collect();
         let count = threads.len();
@@ -143,7 +149,7 @@ impl Processors {
         if thread != self.holder {
             let [one, other] = self.pair(self.holder, thread);
             std::mem::swap(&mut one.shared, &mut other.shared);
-            other.shared.turn_to(other.number);
+            other.shared.agenda.thread = other.number;
             self.holder = thread;
         }
         let core = self.threads[thread].core;
@@ -163,12 +169,12 @@ impl Processors {
         &self.threads[self.holder].shared
     }
 
-    /// What comes from here on is run by this hardware thread.
+    /// The instructions from here on belong to this hardware thread.
     pub fn run_on(&mut self, thread: usize) {
         self.current = thread;
     }
 
-    /// As [`Core::fetch`].
+    /// As [`Core::fetch`], for the current thread.
     pub fn fetch<'a>(
         &mut self,
         address: PhysicalAddress,
@@ -183,7 +189,7 @@ impl Processors {
         self.streams[self.current].begin(self.position, instruction);
     }
 
-    /// As [`Core::load`].
+    /// As [`Core::load`], for the current thread.
     pub fn load<'a>(
         &mut self,
         address: PhysicalAddress,
@@ -194,7 +200,7 @@ impl Processors {
         self.streams[self.current].data_access(false, (address, size), slot, steps.into());
     }
 
-    /// As [`Core::store`].
+    /// As [`Core::store`], for the current thread.
     pub fn store<'a>(
         &mut self,
         address: PhysicalAddress,
@@ -208,12 +214,34 @@ impl Processors {
     /// The instruction in hand is complete. Time goes on until no thread is too far behind.
     pub fn finish(&mut self) {
         self.position += 1;
+        if self.position.is_multiple_of(LET_GO) {
+            self.let_go();
+        }
         while self.oldest().is_some_and(|oldest| self.position - oldest > self.topology.lead) {
             self.go_on();
         }
     }
 
-    /// The current thread interrupts others before its next instruction, and waits for them.
+    /// Lets go of fills and walks that no thread needs any more.
+    fn let_go(&mut self) {
+        let next_fill = self.shared().memory.next_fill();
+        let mut first_fill = next_fill;
+        for core in 0..self.topology.cores {
+            let threads = self.topology.threads_per_core;
+            let next_walk = self.threads[self.holders[core]].translation.next_walk();
+            let mut first_walk = next_walk;
+            for thread in core * threads..(core + 1) * threads {
+                let core = self.at(thread);
+                core.reach_boundary();
+                first_fill = further_back(next_fill, first_fill, core.first_fill(next_fill));
+                first_walk = further_back(next_walk, first_walk, core.first_records().walk);
+            }
+            self.threads[self.holders[core]].translation.keep_walks_from(first_walk);
+        }
+        self.at(0).shared.memory.keep_fills_from(first_fill);
+    }
+
+    /// The current thread interrupts others before its next instruction, and waits for all answers.
     pub fn shoot_down(&mut self, shootdown: Shootdown) {
         if shootdown.targets != 0 {
             self.streams[self.current].push(self.position, Item::Shootdown(shootdown));
@@ -228,7 +256,7 @@ impl Processors {
         }
     }
 
-    /// Where the thread is that lags most.
+    /// Position of the thread that lags most.
     fn oldest(&self) -> Option<u64> {
         self.streams.iter().filter_map(Stream::position).min()
     }
@@ -254,7 +282,7 @@ impl Processors {
         }
     }
 
-    /// When a thread can take what comes next for it, if that is known.
+    /// Time from which a thread can go on with its stream, if that is known.
     fn ready_at(&self, thread: usize) -> Option<u64> {
         let core = &self.threads[thread];
         let item = self.streams[thread].front().filter(|_| self.waiting[thread].answers == 0)?;
@@ -262,7 +290,7 @@ impl Processors {
         match item {
             Item::Interrupted(_) => Some(now),
             Item::Instruction(..) if core.interrupted.owed_cycles == 0 => core.next_fetch(),
-            _ => core.window.is_empty().then(|| core.retire.cycle.max(now)),
+            _ => core.is_at_rest().then(|| core.retire.cycle.max(now)),
         }
     }
 
@@ -293,21 +321,21 @@ impl Processors {
         self.streams[thread] = stream;
     }
 
-    /// The next event, and all that follows from it at once.
+    /// Handles the next event, and does everything that follows at once.
     fn advance(&mut self) {
         let agenda = &mut self.threads[self.holder].shared.agenda;
-        let (thread, event) = agenda.next().expect("whoever waits has put down for what");
+        let (thread, event) = agenda.next().expect("a thread waits for an event");
         let thread = usize::from(thread);
         if let Event::Interrupt { sender, cycles } = event {
             let answered = self.answer(thread, cycles);
             self.hear_answer(usize::from(sender), answered);
         } else {
-            self.at(thread).deal_with(event);
+            self.at(thread).handle(event);
             self.settle(thread);
         }
     }
 
-    /// Tells everybody what has become known, until nothing new follows from it.
+    /// Does everything that follows from known times, for all threads concerned.
     fn settle(&mut self, thread: usize) {
         let mut concerned = 1_u64 << thread;
         while concerned != 0 {
@@ -316,16 +344,16 @@ impl Processors {
                 concerned |= 1 << thread;
                 self.at(thread).hear(news.waiter, news.time);
             }
-            let mut again = 0;
             for thread in bits(concerned) {
                 let core = self.at(thread);
                 core.go_on();
-                again |= u64::from(core.window.can_retire()) << thread;
+                if !core.has_more() {
+                    concerned &= !(1 << thread);
+                }
             }
-            if again == 0 && self.shared().agenda.has_news() {
-                again = 1 << thread;
+            if self.shared().agenda.has_news() {
+                concerned |= 1 << thread;
             }
-            concerned = again;
         }
     }
 
@@ -410,7 +438,9 @@ impl Processors {
 
     /// Cycles of a thread by cause: they add up to [`Self::cycles`].
     fn stack_of(&self, thread: usize) -> [u64; CAUSES] {
-        let mut stack = self.threads[thread].cycle_stack();
+        let core = &self.threads[thread];
+        let holder = self.holders[core.core];
+        let mut stack = core.cycle_stack_with(&self.threads[holder].translation);
         let idle = &mut stack[Cause::IDLE.index()];
         *idle = 0;
         let busy: u64 = stack.iter().sum();
@@ -455,7 +485,7 @@ impl Processors {
         sum
     }
 
-    /// What each thread did since measuring began.
+    /// Figures of each thread since measuring began.
     pub fn threads(&self) -> Vec<HardwareThread> {
         let of_thread = |(thread, figures): (usize, &HardwareThread)| {
             let stack = self.stack_of(thread);
@@ -509,15 +539,15 @@ impl Core {
 
     /// The front end delivers nothing from `start` until `end`.
     fn stop(&mut self, start: u64, end: u64, cause: Cause) {
-        // Even if that is no time at all: whatever comes at `end` waited for it.
+        // Even if that is no time at all: an instruction that comes at `end` waited for it.
         if self.front_end.waits_until(end) {
-            self.path.stopped(self.window.handed_over(), (start.min(end), end), cause);
+            self.path.stopped(self.instructions.handed, (start.min(end), end), cause);
         }
-        self.front_end.wait_until(end);
+        self.front_end.stand_still_until(end);
     }
 
     fn is_busy(&self) -> bool {
-        !self.window.is_empty()
+        !self.is_at_rest()
     }
 }
 

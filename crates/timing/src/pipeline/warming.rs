@@ -60,7 +60,8 @@ impl Core {
             self.translation.warm(&mut self.shared.memory, steps);
         }
         let address = address.value();
-        for line in address >> LINE_SHIFT..=accesses::last_line(address, size) {
+        let first = address >> LINE_SHIFT;
+        for line in first..first + accesses::lines(address, size) {
             self.shared.memory.warm(self.levels.l1d, line, write, Origin::Program);
         }
     }

@@ -1,4 +1,4 @@
-//! Configurations: the bundled machines, and what is said of impossible ones.
+//! Configurations: the bundled machines, and errors of impossible machines.
 
 use crate::machine::config;
 use perforate_timing::{Core, TimingConfig, WalkerAttachment};

@@ -1,4 +1,4 @@
-//! Closed forms of the cycle stack: what is on the critical path counts, and all of it adds up.
+//! Closed forms of the cycle stack: the critical path counts, and adds up.
 
 use crate::machine::{DRAM, L1, L2, L2_TLB, Machine, config, integer, l2_tlb_hit, walk};
 use perforate_types::{Branch, Instruction, Operation, PhysicalAddress, Steps, VirtualAddress};
@@ -278,7 +278,7 @@ fn steps(lines: &[u64], line: u64) -> Steps {
 }
 
 proptest! {
-    /// Whatever runs on whatever machine, no cycle is lost and none counts twice.
+    /// On any machine no cycle of any program is lost, and none counts twice.
     #[test]
     fn the_stack_adds_up(
         instructions in prop::collection::vec(random(), 1..400),

@@ -156,7 +156,7 @@ fn a_store_and_a_load_of_one_instruction_count_once_each() {
     assert_eq!(machine.cycles(), MISS);
 }
 
-/// What the L1D and the L2 take to hand a line on comes on top of what the levels below take.
+/// Response latencies of the L1D and the L2 add to the time of the levels below.
 #[test]
 fn response_latencies_are_paid_on_the_way_back() {
     let mut config = config();
@@ -182,4 +182,24 @@ fn a_stream_runs_at_the_bandwidth_of_the_bus() {
     (0..LINES).for_each(|line| machine.plain_load(line, 0, 1));
     let cycles_per_line = machine.cycles() as f64 / LINES as f64;
     assert!((cycles_per_line / 4.0 - 1.0).abs() < 0.02, "{cycles_per_line}");
+}
+
+/// Ties: of two requests in one cycle, that of the older instruction comes first. Load A needs the data of a load that
+/// misses, so that its look-up of 75 to 79 is known in cycle 24. Load B is younger and needs a chain of 75 operations: its
+/// look-up, in the same cycles, is known when it is dispatched in cycle 19. There is one MSHR. A has it from 79 on, and
+/// its data in 79 + 20 + 51 = 150.
+#[test]
+fn of_two_requests_in_one_cycle_the_older_comes_first() {
+    let mut config = config();
+    config.cache.l1d.mshrs = 1;
+    let mut machine = Machine::new(&config);
+    machine.plain_load(0, 0, 1);
+    machine.plain_load(100, 1, 3);
+    machine.chain(2, MISS);
+    machine.plain_load(200, 2, 4);
+    let operations = 500;
+    machine.chain(3, operations);
+    assert_eq!(machine.cycles(), 2 * MISS + operations);
+    // B waits for the MSHR as long as A has it.
+    assert_eq!(machine.load_cycles(), 2 * MISS + (MISS + L2 + DRAM));
 }

@@ -1,12 +1,12 @@
 //! A part that is faster, or of which there is more, makes no run slower.
 //!
-//! What caches and TLBs hold does not depend on time, and shared parts serve whoever asks first, so
+//! Contents of caches and TLBs do not depend on time, and shared parts serve the first request first, so
 //! that nothing is delayed by what comes later. What is left are schedules that are worse by chance:
 //! requests that come earlier meet others, and open other rows of memory (Graham 1969). They are
 //! bounded here. The number of channels is left out: it maps lines to other banks and rows.
 
-use crate::machine::{Machine, config, stack};
-use perforate_timing::{TimingConfig, WalkerAttachment};
+use crate::machine::{Machine, config, rules, stack};
+use perforate_timing::{CacheConfig, Shortcuts, TimingConfig, WalkerAttachment};
 use perforate_types::{Action, Instruction, Operation, PhysicalAddress, Purpose, Steps, Unit};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -100,7 +100,7 @@ fn choices() -> impl Strategy<Value = Choices> {
     places.prop_map(Choices)
 }
 
-/// What a program does: shares in percent.
+/// A random program: shares in percent.
 #[derive(Clone, Debug)]
 struct Program {
     seed: u64,
@@ -108,7 +108,7 @@ struct Program {
     stores: u64,
     /// Of the loads and stores: addresses that depend on the load before.
     dependent: u64,
-    /// Of the loads and stores: to any page; the others go on in order.
+    /// Of the loads and stores: to any page; all other addresses go on in order.
     random: u64,
     pages: u64,
     /// Of the operations that are neither: divisions.
@@ -162,7 +162,11 @@ impl Tlbs {
 
 impl Program {
     fn cycles(&self, config: &TimingConfig) -> u64 {
-        let mut machine = Machine::new(config);
+        self.run(Machine::new(config)).core.cycles()
+    }
+
+    /// Runs the program to its end.
+    fn run(&self, mut machine: Machine) -> Machine {
         let mut state = self.seed | 1;
         let mut below = |limit: u64| {
             // xorshift64
@@ -208,11 +212,11 @@ impl Program {
         machine.core.drain();
         let parts: u64 = stack(&machine.core).iter().map(|part| part.1).sum();
         assert_eq!(parts, machine.core.cycles(), "the cycle stack adds up");
-        machine.core.cycles()
+        machine
     }
 }
 
-/// How much slower runs are on machines of which one part was made freer, by how much they are.
+/// Runs that are slower on a machine with one freer part.
 #[derive(Default)]
 struct Tally {
     pairs: u64,
@@ -262,6 +266,35 @@ fn compare(cases: u32, seed: u64) -> Tally {
     tally
 }
 
+/// Each rule that leaves events out, on any machine and in any program: not a cycle differs, and none has another
+/// cause.
+#[test]
+fn rules_that_leave_events_out_change_no_time() {
+    let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[3; 32]);
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let strategy = (choices(), program(), any::<bool>(), any::<bool>());
+    let outcome = runner.run(&strategy, |(choices, program, walkers_read_l2, has_own_cache)| {
+        let mut config = choices.machine(walkers_read_l2);
+        if has_own_cache {
+            config.cache.l2.mshrs = 40;
+            config.cache.l1i.mshrs = 4;
+            config.cache.walker = Some(CacheConfig { mshrs: 10, ..config.cache.l1i.clone() });
+        }
+        let run = |shortcuts| program.run(Machine::with_shortcuts(&config, shortcuts));
+        let expected = run(Shortcuts::NONE);
+        for shortcuts in rules() {
+            let found = run(shortcuts);
+            let [cycles, without] = [&found, &expected].map(|machine| machine.core.cycles());
+            prop_assert_eq!(cycles, without, "{:?}", shortcuts);
+            let [stack, without] = [&found, &expected].map(|machine| stack(&machine.core));
+            prop_assert_eq!(stack, without, "{:?}", shortcuts);
+        }
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
 #[test]
 fn a_freer_part_makes_no_run_slower_by_more_than_chance() {
     let tally = compare(150, 1);
@@ -269,7 +302,7 @@ fn a_freer_part_makes_no_run_slower_by_more_than_chance() {
     assert!(tally.worst < 1.02, "{} by {}", tally.worst_parameter, tally.worst);
 }
 
-/// The same on many machines: `cargo test -p perforate-timing --release -- --ignored --nocapture
+/// A freer part on many machines: `cargo test -p perforate-timing --release -- --ignored --nocapture
 /// many_machines`.
 #[test]
 #[ignore = "takes minutes"]

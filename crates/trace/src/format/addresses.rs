@@ -38,6 +38,20 @@ struct Operand {
     relative: bool,
 }
 
+impl Operand {
+    /// Updates the state after an access to `address`; `recent` is the access to which `offset` refers.
+    #[inline]
+    fn follow(&mut self, recent: u64, address: u64) {
+        self.offset = address.wrapping_sub(recent);
+        let delta = address.wrapping_sub(self.last);
+        if delta == self.delta {
+            self.stride = delta;
+        }
+        self.delta = delta;
+        self.last = address;
+    }
+}
+
 /// Predictor of the addresses of operands.
 pub(crate) struct Addresses {
     operands: Vec<Operand>,
@@ -103,14 +117,27 @@ impl Addresses {
     #[inline]
     pub(crate) fn follow(&mut self, operand: usize, address: u64) {
         let recent = self.recent(usize::from(self.operands[operand].back));
-        let state = &mut self.operands[operand];
-        state.offset = address.wrapping_sub(recent);
-        let delta = address.wrapping_sub(state.last);
-        if delta == state.delta {
-            state.stride = delta;
-        }
-        state.delta = delta;
-        state.last = address;
+        self.operands[operand].follow(recent, address);
+        self.note_recent(address);
+    }
+
+    /// Follows the prediction for `operand`, and returns the predicted address.
+    #[inline]
+    pub(crate) fn follow_prediction(&mut self, operand: usize) -> u64 {
+        let Self { operands, recent, newest, .. } = self;
+        let state = &mut operands[operand];
+        let recent = recent[(*newest + RECENT + 1 - usize::from(state.back)) % RECENT];
+        let address = match state.relative {
+            true => recent.wrapping_add(state.offset),
+            false => state.last.wrapping_add(state.stride),
+        };
+        state.follow(recent, address);
+        self.note_recent(address);
+        address
+    }
+
+    #[inline]
+    fn note_recent(&mut self, address: u64) {
         self.newest = (self.newest + 1) % RECENT;
         self.recent[self.newest] = address;
     }

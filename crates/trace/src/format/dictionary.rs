@@ -228,3 +228,25 @@ fn hash(instruction: &Instruction, list: &[MemoryAccess]) -> u64 {
     }
     hash
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_fill_their_payload() {
+        let mut dictionary = Dictionary::default();
+        for length in [3, 5] {
+            dictionary.push(Instruction { length, ..Instruction::default() }, [].into_iter());
+        }
+        let payload = dictionary.encode(0, &mut Packer::new(1).unwrap()).unwrap();
+        let decode = |count| {
+            let mut decoded = Dictionary::default();
+            let outcome = decoded.decode(&payload, count, 2, &mut Unpacker::new().unwrap());
+            outcome.map(|()| decoded.instructions).map_err(|problem| problem.found)
+        };
+        assert_eq!(decode(2).unwrap(), dictionary.instructions);
+        assert_eq!(decode(1).unwrap_err(), "bytes after the last dictionary record");
+        assert_eq!(decode(3).unwrap_err(), "dictionary record 2 is impossible");
+    }
+}

@@ -5,6 +5,8 @@
 //! because records are numbered in order of first execution. A record that has had several successors
 //! predicts by context: its successor after the same recent history.
 
+use std::ops::Range;
+
 const CONTEXT_BITS: u32 = 15;
 /// Number of entries in a table that is indexed by context.
 pub(super) const SLOTS: usize = 1 << CONTEXT_BITS;
@@ -86,7 +88,7 @@ impl Flow {
     /// Goes to the predicted record, and returns its number. The same as [`Flow::predict`] and
     /// [`Flow::follow`], if the prediction is right and below the number given to [`Flow::grow`].
     #[inline]
-    pub(crate) fn follow_prediction(&mut self) -> u32 {
+    fn follow_prediction(&mut self) -> u32 {
         let next = self.next[self.current as usize];
         let mut predicted = next & RECORD;
         if next & VARYING != 0 {
@@ -98,6 +100,24 @@ impl Flow {
         }
         self.current = predicted;
         predicted
+    }
+
+    /// Follows predictions as long as they are records with consecutive numbers, at least one and at
+    /// most `most`. Returns the records; the last may be beyond the number given to [`Flow::grow`].
+    #[inline]
+    pub(crate) fn follow_run(&mut self, most: usize) -> Range<usize> {
+        let first = self.follow_prediction();
+        let mut current = first;
+        for _ in 1..most {
+            let Some(next) = self.next.get_mut(current as usize) else { break };
+            if *next & !FRESH != current + 1 {
+                break;
+            }
+            current += 1;
+            *next = current;
+        }
+        self.current = current;
+        first as usize..current as usize + 1
     }
 
     /// Updates the state: the next record is `actual`, which must be below the number given to

@@ -1,5 +1,7 @@
 //! Instruction chunks: mispredictions of the flow and address models, in columns.
 
+use std::ops::Range;
+
 use perforate_types::{Chunk, MemoryAccess, VirtualAddress};
 
 use super::addresses::{Addresses, explicit_bytes};
@@ -180,18 +182,22 @@ impl Decoder {
     ) -> Result<(), Problem> {
         let count = at_most.min(self.remaining as usize);
         chunk.instructions.reserve(count);
-        for _ in 0..count {
-            let record = self.next_record().ok_or_else(impossible)? as usize;
-            let instruction = *dictionary.instructions.get(record).ok_or_else(impossible)?;
-            chunk.instructions.push(instruction);
-            if instruction.accesses > 0 {
-                let first = dictionary.first_operand[record] as usize;
-                let shapes = &dictionary.shapes[first..first + usize::from(instruction.accesses)];
-                for (operand, &(size, kind)) in (first..).zip(shapes) {
-                    let address = self.next_address(operand).ok_or_else(impossible)?;
-                    let address = VirtualAddress::new(address);
-                    chunk.accesses.push(MemoryAccess { address, size, kind });
-                }
+        let mut left = count;
+        while left > 0 {
+            let records = self.next_records(left).ok_or_else(impossible)?;
+            let instructions =
+                dictionary.instructions.get(records.clone()).ok_or_else(impossible)?;
+            chunk.instructions.extend_from_slice(instructions);
+            left -= instructions.len();
+            // Operands of consecutive records have consecutive numbers.
+            let first = dictionary.first_operand[records.start] as usize;
+            let last = &instructions[instructions.len() - 1];
+            let end = dictionary.first_operand[records.end - 1] as usize;
+            let operands = first..end + usize::from(last.accesses);
+            for (operand, &(size, kind)) in operands.clone().zip(&dictionary.shapes[operands]) {
+                let address = self.next_address(operand).ok_or_else(impossible)?;
+                let address = VirtualAddress::new(address);
+                chunk.accesses.push(MemoryAccess { address, size, kind });
             }
         }
         self.remaining -= count as u32;
@@ -199,35 +205,37 @@ impl Decoder {
         if spent { Ok(()) } else { Err(problem("bytes after the last instruction", "none")) }
     }
 
-    /// Goes to the next record. `None` if the columns are damaged or name no record.
+    /// Goes to the next records, at most `most`, with consecutive numbers. `None` if the columns are
+    /// damaged or name no record.
     #[inline]
-    fn next_record(&mut self) -> Option<u32> {
+    fn next_records(&mut self, most: usize) -> Option<Range<usize>> {
         if self.flow_run > 0 {
-            self.flow_run -= 1;
-            return Some(self.flow.follow_prediction());
+            let run = usize::try_from(self.flow_run).unwrap_or(usize::MAX);
+            let records = self.flow.follow_run(run.min(most));
+            self.flow_run -= records.len() as u64;
+            return Some(records);
         }
         let step = unzigzag(self.columns[FLOW_CORRECTIONS].varint()?);
         self.flow_run = self.columns[FLOW_RUNS].varint()?;
         let predicted = i64::from(self.flow.predict());
         let record = u32::try_from(predicted.checked_add(step)?).ok()?;
         self.flow.has(record).then(|| self.flow.follow(record))?;
-        Some(record)
+        Some(record as usize..record as usize + 1)
     }
 
     #[inline]
     fn next_address(&mut self, operand: usize) -> Option<u64> {
-        let address = if self.address_run > 0 {
+        if self.address_run > 0 {
             self.address_run -= 1;
-            self.addresses.predict(operand)
-        } else {
-            let code = self.columns[ADDRESS_CODES].byte()?;
-            let mut number = [0; 8];
-            for (plane, byte) in number.iter_mut().take(explicit_bytes(code)).enumerate() {
-                *byte = self.columns[DIFFERENCES + plane].byte()?;
-            }
-            self.address_run = self.columns[ADDRESS_RUNS].varint()?;
-            self.addresses.correct(operand, code, u64::from_le_bytes(number))?
-        };
+            return Some(self.addresses.follow_prediction(operand));
+        }
+        let code = self.columns[ADDRESS_CODES].byte()?;
+        let mut number = [0; 8];
+        for (plane, byte) in number.iter_mut().take(explicit_bytes(code)).enumerate() {
+            *byte = self.columns[DIFFERENCES + plane].byte()?;
+        }
+        self.address_run = self.columns[ADDRESS_RUNS].varint()?;
+        let address = self.addresses.correct(operand, code, u64::from_le_bytes(number))?;
         self.addresses.follow(operand, address);
         Some(address)
     }

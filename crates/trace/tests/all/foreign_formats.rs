@@ -387,6 +387,21 @@ fn threads_are_merged_by_time() {
     assert_eq!(chunk.events, [(1, switch(0, 1)), (2, switch(0, 0))]);
 }
 
+/// 16MB of markers are allowed, and 4KB more for each instruction.
+#[test]
+fn instructions_make_room_for_markers() {
+    let with_instructions = |count: u64| {
+        let instructions = (0..count).flat_map(|number| drmemtrace(10, 4, 0x1000 + 4 * number));
+        let markers = drmemtrace(MARKER, TIME, 1).repeat((18 << 20) / 12);
+        let start = drmemtrace_start(1, 1, 1).into_iter();
+        let end = drmemtrace(26, 0, 0);
+        start.chain(instructions).chain(markers).chain(end).collect::<Vec<u8>>()
+    };
+    assert_eq!(whole(with_instructions(600)).instructions.len(), 600);
+    let error = error_of("markers", with_instructions(400));
+    assert!(error.contains("at most 16 MB, and 4 KB for each instruction"), "{error}");
+}
+
 #[test]
 fn raw_and_broken_drmemtrace_files_get_one_clear_line() {
     let raw = error_of("app.raw", drmemtrace_raw());

@@ -452,6 +452,7 @@ mod tests {
     }
 
     /// An event, or a read of one byte.
+    #[derive(Clone)]
     enum Step {
         Event(ProgramEvent),
         Read(u64),
@@ -473,22 +474,30 @@ mod tests {
         chunk
     }
 
-    /// Events and read addresses that result from these steps.
-    fn run(steps: Vec<Step>) -> Result<(Vec<ProgramEvent>, Vec<u64>), String> {
+    /// Events and read addresses.
+    type Outcome = Result<(Vec<ProgramEvent>, Vec<u64>), String>;
+
+    fn run(steps: Vec<Step>) -> Outcome {
         run_with(layout(), steps)
     }
 
-    fn run_with(
-        layout: LayoutFile,
-        steps: Vec<Step>,
-    ) -> Result<(Vec<ProgramEvent>, Vec<u64>), String> {
+    /// Outcome of these steps, which is the same in one chunk and in chunks of one step.
+    fn run_with(layout: LayoutFile, steps: Vec<Step>) -> Outcome {
+        let single = steps.iter().map(|step| chunk(vec![step.clone()])).collect();
+        let outcome = run_chunks(layout.clone(), vec![chunk(steps)]);
+        assert_eq!(run_chunks(layout, single), outcome);
+        outcome
+    }
+
+    fn run_chunks(layout: LayoutFile, chunks: Vec<Chunk>) -> Outcome {
         let metadata = SourceMetadata { has_events: true, ..SourceMetadata::default() };
-        let given = FixedChunks(metadata, vec![chunk(steps)].into_iter());
+        let given = FixedChunks(metadata, chunks.into_iter());
         let mut pooled = Pooled::new(given, layout).map_err(|error| error.to_string())?;
-        let mut chunk = Chunk::default();
-        pooled.next_chunk(&mut chunk).map_err(|error| error.to_string())?;
-        let events = chunk.events.into_iter().map(|(_, event)| event).collect();
-        let reads = chunk.accesses.iter().map(|access| access.address.value()).collect();
+        let (mut events, mut reads, mut chunk) = (Vec::new(), Vec::new(), Chunk::default());
+        while pooled.next_chunk(&mut chunk).map_err(|error| error.to_string())? {
+            events.extend(chunk.events.iter().map(|(_, event)| event.clone()));
+            reads.extend(chunk.accesses.iter().map(|access| access.address.value()));
+        }
         Ok((events, reads))
     }
 

@@ -309,6 +309,27 @@ fn a_tiny_search_runs_what_was_worked_out_by_hand() {
     assert_eq!(chunk.instructions.len(), 41);
 }
 
+/// Eleven elements of 4 bytes: two vectors of 16 bytes, and 12 bytes.
+#[test]
+fn an_array_is_filled_to_its_end() {
+    let mut array = Space::new(START).array(vec![0; 11], 4);
+    let chunk = complete(async |t: &mut Tracer| array.fill(t, |index| index as u32).await);
+    let stores = chunk.accesses.iter().map(|one| (one.address.value() - START, one.size, one.kind));
+    assert!(stores.eq([(0, 16, Write), (16, 16, Write), (32, 12, Write)]));
+    assert!(array.values().iter().copied().eq(0..11));
+}
+
+#[test]
+fn aligned_code_begins_a_cache_line() {
+    let chunk = complete(async |t: &mut Tracer| {
+        t.integer((), 0);
+        t.align();
+        t.integer((), 0);
+    });
+    let [before, after] = [0, 1].map(|place| chunk.instructions[place].ip.value());
+    assert_eq!((before % 64, after), (0, before + 64));
+}
+
 /// Each load, with the last instruction that wrote its address register.
 fn loads_and_their_addresses(chunk: &Chunk) -> Vec<(usize, usize)> {
     let mut writers = [usize::MAX; 256];

@@ -57,6 +57,17 @@ fn timed_reads_copy_vector_by_vector() {
     assert_eq!(untimed["l2_tlb_misses"], figures["l2_tlb_misses"]);
 }
 
+/// The counted reads begin with counts of zero, so that their number decides.
+#[test]
+fn misses_are_those_of_the_reads() {
+    let misses = |reads: &str| {
+        let own = [("store.page-reads", reads), ("store.reads", "0"), ("check", "false")];
+        measure(&small(&own), "4k")["l2_tlb_misses"]
+    };
+    let (once, twice) = (misses("300"), misses("600"));
+    assert!((twice / once - 2.0).abs() < 0.2, "{once}, {twice}");
+}
+
 #[test]
 fn the_same_alone_and_together() {
     let (settings, mut heard) = (small(&[("check", "false")]), Vec::new());

@@ -107,4 +107,16 @@ mod tests {
         assert_eq!(sizes, [128 * K, 256 * K, 512 * K]);
         assert_eq!(translation_hardware_bytes(32), 488);
     }
+
+    #[test]
+    fn subjects_are_pages_and_modes() {
+        let measure = |subject| Storage::default().measure(subject, 1);
+        let names = |subject| measure(subject).unwrap().into_keys().collect::<Vec<_>>();
+        assert_eq!(names("2m"), ["leaf_table_bytes"]);
+        assert_eq!(names("gt-pde-4m"), ["availability_bytes", "hardware_bytes"]);
+        for name in ["8k", "4k+4k", "perforated"] {
+            let problem = measure(name).unwrap_err();
+            assert!(problem.starts_with(&format!("{name:?}: expected 4k, 2m, 1g")), "{problem}");
+        }
+    }
 }

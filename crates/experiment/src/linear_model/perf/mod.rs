@@ -305,7 +305,17 @@ mod tests {
         std::fs::write(&paths[1], loads).unwrap();
         let groups = read_perf(&[&paths[..1], &paths[1..]]).unwrap();
         assert_eq!((groups[0].measured.misses, groups[0].measured.walk_cycles), (4.0, 40.0));
-        assert!(groups[0].notes.iter().any(|note| note.starts_with("only loads count")));
+        let tells = |groups: &[PerfFiles]| {
+            groups
+                .iter()
+                .any(|group| group.notes.iter().any(|note| note.starts_with("only loads count")))
+        };
+        assert!(tells(&groups));
+        // Misses of stores without their walks are no stores.
+        std::fs::write(&paths[1], [loads, "2,,dTLB-store-misses\n"].concat()).unwrap();
+        let groups = read_perf(&[&paths[..1], &paths[1..]]).unwrap();
+        assert_eq!((groups[1].measured.misses, tells(&groups)), (4.0, true));
+        assert!(!tells(&read_perf(&[&paths[1..]]).unwrap()), "no file has stores");
     }
 
     #[test]

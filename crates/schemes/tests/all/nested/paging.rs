@@ -202,6 +202,10 @@ fn a_store_to_a_hole_of_the_host_marks_its_entry_dirty() {
             let known = mmu.first_level_allows(VirtualPage::new(FIRST + 7)).unwrap();
             assert_ne!(known & allow::DIRTY, 0, "{case}: the first level knows it");
             assert_eq!(dirty(&mmu, 100, DATA + 100), (false, false), "{case}");
+            // Nor do cached entries of the page in place say that it is dirty.
+            mmu.flush_first_level();
+            store(&mut mmu, 100).unwrap();
+            assert_eq!(dirty(&mmu, 100, DATA + 100), (true, true), "{case}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use perforate_timing::{
     BitmapReader, BranchPredictorConfig, CacheConfig, CachesConfig, Core, CoreConfig, DramConfig,
-    Prefetcher, TimingConfig, TranslationAccesses, WalkerAttachment, WalkerConfig,
+    Prefetcher, Shortcuts, TimingConfig, TranslationAccesses, WalkerAttachment, WalkerConfig,
 };
 use perforate_types::{
     Action, Counters, Instruction, PhysicalAddress, Purpose, Register, Steps, Unit,
@@ -85,6 +85,9 @@ pub fn config() -> TimingConfig {
     }
 }
 
+/// Entries of each translation unit.
+pub const SLOTS: [usize; 8] = [64, 64, 64, 16, 16, 16, 4, 4];
+
 /// A core under test.
 pub struct Machine {
     pub core: Core,
@@ -92,7 +95,12 @@ pub struct Machine {
 
 impl Machine {
     pub fn new(config: &TimingConfig) -> Self {
-        Self { core: Core::new(config, [64, 64, 64, 16, 16, 16, 4, 4]).unwrap() }
+        Self::with_shortcuts(config, Shortcuts::ALL)
+    }
+
+    /// A core with these rules that leave events out.
+    pub fn with_shortcuts(config: &TimingConfig, shortcuts: Shortcuts) -> Self {
+        Self { core: Core::with_shortcuts(config, SLOTS, shortcuts).unwrap() }
     }
 
     pub fn run(&mut self, instruction: Instruction) {
@@ -191,6 +199,19 @@ impl Machine {
     pub fn translation_accesses(&self) -> TranslationAccesses {
         self.drained().translation_accesses()
     }
+}
+
+/// Each rule alone that leaves events out, and all rules.
+pub fn rules() -> [Shortcuts; 6] {
+    let none = Shortcuts::NONE;
+    [
+        Shortcuts { walks_begin_at_dispatch: true, ..none },
+        Shortcuts { walker_is_granted_ahead: true, ..none },
+        Shortcuts { misses_need_no_mshr_event: true, ..none },
+        Shortcuts { stores_forward_early: true, ..none },
+        Shortcuts { instructions_come_early: true, ..none },
+        Shortcuts::ALL,
+    ]
 }
 
 /// The parts of a core's cycle stack that are not 0, by name.

@@ -1,0 +1,381 @@
+//! Caches and main memory.
+//!
+//! An access has two halves. [`Hierarchy::locate`] is called in program order: it decides the contents of each
+//! cache, and which lines have to be brought. [`Hierarchy::access`] ([`fills`]) is called in order of time: it
+//! decides when lines arrive. A line that an older instruction misses and a younger one hits is brought by the
+//! one that asks first in time.
+//!
+//! Several cores share the last-level cache and memory. Each core has the other caches for itself, and stores
+//! are kept coherent ([`coherence`]).
+
+mod coherence;
+mod fills;
+mod prefetching;
+mod statistics;
+
+use crate::cache::{Cache, Line};
+use crate::config::{BitmapReader, CacheConfig, Prefetcher, TimingConfig, WalkerAttachment};
+use crate::dram::Dram;
+use crate::pool::Pool;
+use crate::prefetch::Watcher;
+use crate::ring::{NONE, Ring};
+use crate::shortcuts::Shortcuts;
+use fills::{Fill, State};
+pub(crate) use statistics::{CacheStatistics, MemoryCounts};
+
+/// Index of the first-level instruction cache.
+pub(crate) const L1I: usize = 0;
+/// Index of the first-level data cache.
+pub(crate) const L1D: usize = 1;
+/// Index of the second-level cache.
+pub(crate) const L2: usize = 2;
+/// Index of the last-level cache.
+pub(crate) const LLC: usize = 3;
+/// Index of the page walkers' own cache.
+pub(crate) const WALKER_CACHE: usize = 4;
+const CACHES: usize = 5;
+/// Main memory, in statistics by level.
+pub(crate) const MEMORY: usize = 5;
+/// Number of levels that can serve an access. Levels of core *n* have the same indices plus *n* times this; all
+/// cores use [`LLC`] and [`MEMORY`] of the first.
+pub(crate) const LEVELS: usize = 6;
+/// Reads of one walk at a time, at most: an entry beside its shadow.
+pub(crate) const PARALLEL_READS: u32 = 2;
+/// Fills that the ring holds at first.
+const FILLS: usize = 2048;
+
+/// Kind of cache, the same for all cores.
+#[inline]
+pub(crate) const fn kind(level: usize) -> usize {
+    level % LEVELS
+}
+
+/// Caches that a core accesses directly.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnLevels {
+    pub(crate) l1i: usize,
+    pub(crate) l1d: usize,
+    /// Cache that the page walkers read.
+    pub(crate) walker: usize,
+}
+
+/// Origin of an access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Load, store or fetch.
+    #[default]
+    Program,
+    /// Read of a page walker.
+    Walker,
+    /// Request of a prefetcher.
+    Prefetcher,
+}
+
+/// Line of an access: in its cache, or on its way there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Data {
+    /// Fill that brings the line; [`NONE`] if the line is there.
+    pub(crate) fill: u32,
+    /// A prefetcher brought the line, and this is its first use.
+    is_first_use: bool,
+}
+
+impl Default for Data {
+    fn default() -> Self {
+        Self::HERE
+    }
+}
+
+impl Data {
+    /// Line that is there.
+    pub(crate) const HERE: Self = Self { fill: NONE, is_first_use: false };
+
+    /// True if an access takes the latency of the cache.
+    #[inline]
+    pub(crate) fn is_here(self) -> bool {
+        self == Self::HERE
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Level {
+    cache: Cache,
+    latency: u64,
+    response: u64,
+    /// Level below, or [`MEMORY`].
+    below: usize,
+    mshrs: Pool<u32>,
+    /// A miss needs no event: it always finds an MSHR, and no other request can come before it.
+    asks_at_once: bool,
+    watcher: Watcher,
+    statistics: CacheStatistics,
+}
+
+/// All caches of a machine, and its memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Hierarchy {
+    levels: Vec<Level>,
+    has: [bool; CACHES],
+    cores: usize,
+    /// Cache that page walkers of the first core read.
+    walker_level: usize,
+    dram: Dram,
+    /// Fills in program order.
+    fills: Ring<Fill>,
+    /// First fill that an instruction in flight may refer to.
+    floor: u32,
+}
+
+impl Level {
+    fn new(config: &CacheConfig, below: usize, asks_at_once: bool) -> Self {
+        Self {
+            cache: Cache::new(config),
+            latency: config.latency_cycles.into(),
+            response: config.response_cycles.into(),
+            below,
+            mshrs: Pool::new(config.mshrs),
+            asks_at_once: asks_at_once && config.prefetcher == Prefetcher::None,
+            watcher: Watcher::new(config.prefetcher),
+            statistics: CacheStatistics::default(),
+        }
+    }
+}
+
+/// Level that the page walkers' cache, or the walkers themselves, are attached to.
+fn attached(config: &TimingConfig) -> usize {
+    match config.walker.attach {
+        WalkerAttachment::L1d => L1D,
+        WalkerAttachment::L2 => L2,
+        WalkerAttachment::Llc => LLC,
+    }
+}
+
+/// True for the kinds of cache in which misses need no event.
+fn ask_at_once(config: &TimingConfig, (cores, threads): (usize, usize)) -> [bool; CACHES] {
+    let caches = &config.cache;
+    // A cache above memory is never short of MSHRs if those above it have no more of them together.
+    let has_enough = |level: usize, cache: &CacheConfig, above: u32, cores: u32| {
+        let is_attached = attached(config) == level;
+        let walkers = match &caches.walker {
+            Some(own) if is_attached => own.mshrs,
+            None if is_attached => config.walker.walkers * PARALLEL_READS,
+            _ => 0,
+        };
+        let is_counted = !is_attached
+            || caches.walker.is_some()
+            || config.walker.bitmap_reader == BitmapReader::Walker;
+        is_counted && (above + walkers) * cores <= cache.mshrs
+    };
+    let l2 =
+        caches.llc.is_none() && has_enough(L2, &caches.l2, caches.l1i.mshrs + caches.l1d.mshrs, 1);
+    let llc =
+        caches.llc.as_ref().is_some_and(|llc| has_enough(LLC, llc, caches.l2.mshrs, cores as u32));
+    // One front end, or one walker, asks for one thing after the other.
+    let walker = config.walker.walkers == 1
+        && caches.walker.as_ref().is_some_and(|own| own.mshrs >= PARALLEL_READS);
+    [threads == 1, false, l2, llc, walker]
+}
+
+impl Hierarchy {
+    /// Caches of so many cores, each with so many threads, and memory.
+    pub(crate) fn new(
+        config: &TimingConfig,
+        (cores, threads): (usize, usize),
+        shortcuts: Shortcuts,
+    ) -> Self {
+        let caches = &config.cache;
+        let attached = attached(config);
+        let below_l2 = if caches.llc.is_some() { LLC } else { MEMORY };
+        // Caches that the machine does not have are never reached; a small cache keeps their index.
+        let llc = caches.llc.as_ref().unwrap_or(&caches.l1i);
+        let walker = caches.walker.as_ref().unwrap_or(&caches.l1i);
+        let at_once = ask_at_once(config, (cores, threads))
+            .map(|at_once| at_once && shortcuts.misses_need_no_mshr_event);
+        let of_core = |core: usize| {
+            let first = core * LEVELS;
+            let own = |level| if level == LLC { LLC } else { first + level };
+            // Memory has an index among the caches, and only the first core's LLC is used.
+            let unused = if core == 0 { llc } else { &caches.l1i };
+            [
+                Level::new(&caches.l1i, own(L2), at_once[L1I]),
+                Level::new(&caches.l1d, own(L2), at_once[L1D]),
+                Level::new(&caches.l2, below_l2, at_once[L2]),
+                Level::new(unused, MEMORY, at_once[LLC]),
+                Level::new(walker, own(attached), at_once[WALKER_CACHE]),
+                Level::new(&caches.l1i, MEMORY, false),
+            ]
+        };
+        Self {
+            levels: (0..cores).flat_map(of_core).collect(),
+            cores,
+            has: [true, true, true, caches.llc.is_some(), caches.walker.is_some()],
+            walker_level: if caches.walker.is_some() { WALKER_CACHE } else { attached },
+            dram: Dram::new(&config.dram, config.core.frequency_ghz),
+            fills: Ring::new(FILLS),
+            floor: 0,
+        }
+    }
+
+    /// Stand-in without caches, for threads that are not at work.
+    pub(crate) fn without_lines(&self) -> Self {
+        Self { levels: Vec::new(), dram: self.dram.clone(), fills: Ring::new(1), ..*self }
+    }
+
+    /// Caches that a core accesses directly.
+    pub(crate) fn own_levels(&self, core: usize) -> OwnLevels {
+        let own = |level| if level == LLC { LLC } else { core * LEVELS + level };
+        OwnLevels { l1i: own(L1I), l1d: own(L1D), walker: own(self.walker_level) }
+    }
+
+    /// True if a prefetcher is on: then the contents of caches depend on time.
+    pub(crate) fn has_prefetchers(&self) -> bool {
+        self.levels.iter().any(|level| level.watcher.is_active())
+    }
+
+    /// From now on, a cache that walkers read is also read without a walker.
+    pub(crate) fn read_without_walker(&mut self, level: usize) {
+        self.levels[level].asks_at_once = false;
+    }
+
+    /// Caches of a kind, one for each core that has its own.
+    fn of_kind(&self, which: usize) -> impl Iterator<Item = &Level> {
+        let cores = if which == LLC { 1 } else { self.cores };
+        self.levels.iter().skip(which).step_by(LEVELS).take(cores)
+    }
+
+    /// Looks a line up in program order. On a miss the line enters the cache, and the caches below that lack it.
+    /// Returns the line, and the level that has it.
+    #[inline]
+    pub(crate) fn locate(
+        &mut self,
+        level: usize,
+        line: u64,
+        write: bool,
+        origin: Origin,
+        now: u64,
+    ) -> (Data, usize) {
+        let at = &mut self.levels[level];
+        let next = self.fills.next();
+        let entry = Line::new(next, write, origin == Origin::Prefetcher);
+        let found = match at.cache.find_or_insert(line, entry) {
+            Ok(found) => found,
+            Err(victim) => return self.locate_below(level, line, origin, victim, now),
+        };
+        at.statistics.hits[origin as usize] += 1;
+        if write {
+            found.mark_dirty();
+        }
+        let mut data = Data::HERE;
+        if origin == Origin::Program && at.watcher.is_active() && found.take_prefetched() {
+            at.statistics.useful_prefetches += 1;
+            data.is_first_use = true;
+        }
+        let id = found.fill(next);
+        if id != NONE {
+            if self.fills.has(id) && !self.fills[id].has_arrived(now) {
+                data.fill = id;
+            } else {
+                found.mark_arrived();
+            }
+        }
+        (data, level)
+    }
+
+    /// The cache has not had a line, and has room for it now: its place was that of `victim` if that is dirty.
+    #[inline(never)]
+    fn locate_below(
+        &mut self,
+        level: usize,
+        line: u64,
+        origin: Origin,
+        victim: Option<u64>,
+        now: u64,
+    ) -> (Data, usize) {
+        let id = self.add_fill(Fill::new(level, line, origin));
+        let at = &mut self.levels[level];
+        at.statistics.misses[origin as usize] += 1;
+        let below = at.below;
+        if self.cores > 1 && kind(level) == L2 {
+            self.fetch_from_others(level / LEVELS, line, now);
+        }
+        let mut from = MEMORY;
+        if below != MEMORY {
+            let (data, has_line) = self.locate(below, line, false, origin, now);
+            (self.fills[id].below, from) = (data, has_line);
+        }
+        if let Some(dirty) = victim {
+            self.fills[id].writes = self.write_victim(level, dirty);
+        }
+        (Data { fill: id, is_first_use: false }, from)
+    }
+
+    /// Puts a line into a cache; returns the line that has to be written to memory for it.
+    fn insert(&mut self, level: usize, line: u64, entry: Line) -> Option<u64> {
+        let dirty = self.levels[level].cache.insert(line, entry)?;
+        self.write_victim(level, dirty)
+    }
+
+    /// A dirty line leaves a cache.
+    #[cold]
+    fn write_victim(&mut self, level: usize, line: u64) -> Option<u64> {
+        self.levels[level].statistics.write_backs += 1;
+        self.write_back(self.levels[level].below, line)
+    }
+
+    fn write_back(&mut self, level: usize, line: u64) -> Option<u64> {
+        if level == MEMORY {
+            return Some(line);
+        }
+        if let Some(found) = self.levels[level].cache.find(line) {
+            found.mark_dirty();
+            return None;
+        }
+        // A whole line needs no fetch.
+        self.insert(level, line, Line::new(NONE, true, false))
+    }
+
+    /// Counts of the caches of a kind, if the machine has any.
+    pub(crate) fn statistics(&self, which: usize) -> Option<CacheStatistics> {
+        self.has[which].then(|| self.sum_of(which))
+    }
+
+    /// Counts of the caches of a kind, over all cores.
+    fn sum_of(&self, which: usize) -> CacheStatistics {
+        let mut sum = CacheStatistics::default();
+        self.of_kind(which).for_each(|level| sum.add(&level.statistics));
+        sum
+    }
+
+    /// Number of MSHRs of the caches of a kind.
+    pub(crate) fn mshrs(&self, which: usize) -> u64 {
+        self.of_kind(which).map(|level| level.mshrs.units()).sum()
+    }
+
+    pub(crate) fn dram(&self) -> &Dram {
+        &self.dram
+    }
+
+    /// Counts of all caches and of memory.
+    pub(crate) fn counts(&self) -> MemoryCounts {
+        let caches = std::array::from_fn(|which| self.sum_of(which));
+        MemoryCounts { caches, dram: self.dram.statistics }
+    }
+
+    /// Replaces all counts, as if the first core had done everything.
+    pub(crate) fn set_counts(&mut self, counts: &MemoryCounts) {
+        for (place, level) in self.levels.iter_mut().enumerate() {
+            level.statistics = counts.caches.get(place).copied().unwrap_or_default();
+        }
+        self.dram.statistics = counts.dram;
+    }
+
+    /// Resets counts of events in time. Counts in program order stay.
+    pub(crate) fn reset_times(&mut self) {
+        self.levels.iter_mut().for_each(|level| level.statistics.reset_times());
+        self.dram.statistics = Default::default();
+    }
+
+    pub(crate) fn reset_statistics(&mut self) {
+        self.set_counts(&MemoryCounts::default());
+    }
+}

@@ -1,0 +1,129 @@
+//! Issue, completion and retirement.
+
+use super::instructions::{Reader, Waiting};
+use super::*;
+
+impl Core {
+    /// All registers for the addresses of an instruction are known; `at_dispatch` if they are there when it is
+    /// dispatched.
+    pub(super) fn addresses_known(&mut self, number: u64, at_dispatch: bool) {
+        let waiting = &mut self.instructions.waiting[number];
+        let (time, first_access) = (waiting.addresses, waiting.first_access);
+        if waiting.hits > 0 {
+            waiting.loaded = time + self.accesses.hit_cycles;
+            self.statistics.load_cycles += u64::from(waiting.hits) * self.accesses.hit_cycles;
+        }
+        if waiting.stores > 0 {
+            waiting.stored = time;
+        }
+        if first_access != NONE {
+            self.start_accesses(first_access, time, at_dispatch);
+        }
+        self.complete(number);
+    }
+
+    /// A register that an instruction reads is there at `time`.
+    pub(super) fn source_ready(&mut self, reader: Reader, time: u64) {
+        let number = self.instructions.in_flight(reader.number());
+        let data_sources = self.instructions.entries[number].operands.data_sources;
+        let is_data = data_sources >> reader.source() & 1 != 0;
+        let waiting = &mut self.instructions.waiting[number];
+        if is_data {
+            waiting.operands = waiting.operands.max(time);
+            waiting.missing_operands -= 1;
+        } else {
+            waiting.addresses = waiting.addresses.max(time);
+            waiting.missing_addresses -= 1;
+        }
+        let has_addresses = waiting.missing_addresses == 0;
+        if has_addresses && waiting.missing_operands == 0 {
+            let issue = waiting.addresses.max(waiting.operands);
+            self.scheduler.issue(issue, self.instructions.entries[number].dispatched);
+            self.may_dispatch |= self.scheduler.is_limited();
+        }
+        if has_addresses && !is_data {
+            self.addresses_known(number, false);
+        } else {
+            self.complete(number);
+        }
+    }
+
+    /// An instruction is done after its latency, if it has everything that it needs.
+    #[inline]
+    pub(super) fn complete(&mut self, number: u64) {
+        let waiting = &self.instructions.waiting[number];
+        let missing = waiting.missing_addresses | waiting.missing_operands;
+        if missing != 0
+            || waiting.unloaded != 0
+            || self.instructions.entries[number].result != UNKNOWN
+        {
+            return;
+        }
+        let Waiting { addresses, operands, loaded, latency, first_reader, .. } = *waiting;
+        let (stores, first_store) = (waiting.stores, waiting.first_store);
+        let result = loaded.max(addresses).max(operands) + u64::from(latency);
+        self.instructions.complete(number, result);
+        self.may_retire = true;
+        let mut reader = first_reader;
+        while reader != Reader::NONE {
+            self.woken.push((reader, result));
+            reader = self.instructions.waiting[reader.number()].next_readers[reader.source()];
+        }
+        for store in 0..u32::from(stores) {
+            let store = self.stores.at(first_store.wrapping_add(store));
+            store.result = result;
+            self.shared.agenda.tell_all(&mut store.readers, result);
+        }
+    }
+
+    /// Retires instructions in program order, as long as it is known when.
+    #[inline]
+    pub(super) fn retire_instructions(&mut self) {
+        loop {
+            let Self { instructions, retire, .. } = self;
+            let stop = instructions.next.min(self.demands.oldest_number).min(self.boundary);
+            while instructions.oldest < stop {
+                let entry = &mut instructions.entries[instructions.oldest];
+                if entry.result == UNKNOWN {
+                    return;
+                }
+                entry.retired = retire.pass(entry.result);
+                instructions.oldest += 1;
+            }
+            let number = instructions.oldest;
+            if number == self.boundary {
+                self.reach_boundary();
+            } else if number == instructions.next || !self.retire_demanding(number) {
+                return;
+            }
+        }
+    }
+
+    /// Retires an instruction with accesses; returns false if it has to wait.
+    fn retire_demanding(&mut self, number: u64) -> bool {
+        let instructions = &mut self.instructions;
+        let mut result = instructions.entries[number].result;
+        if result == UNKNOWN {
+            return false;
+        }
+        let demand = *self.demands.oldest();
+        if demand.stores > 0 {
+            let waiting = &instructions.waiting[number];
+            if waiting.untranslated > 0 {
+                return false;
+            }
+            result = result.max(waiting.stored);
+        }
+        let retired = self.retire.pass(result);
+        instructions.entries[number].retired = retired;
+        instructions.oldest += 1;
+        self.demands.retired();
+        for _ in 0..demand.loads {
+            self.load_queue.release(retired);
+        }
+        for store in 0..u32::from(demand.stores) {
+            self.write_store(demand.first_store.wrapping_add(store), retired);
+        }
+        true
+    }
+}

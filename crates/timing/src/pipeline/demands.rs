@@ -1,0 +1,105 @@
+//! Instructions that need more than registers.
+
+use super::*;
+use crate::ring::Ring;
+
+/// The front end may have to stop before it.
+pub(super) const STOPS: u8 = 1;
+/// It is dispatched when all before it have retired.
+pub(super) const SERIALIZES: u8 = 2;
+/// It has accesses that may be more than hits, or stores.
+pub(super) const WAITS: u8 = 4;
+
+/// Instruction with accesses, or before which the front end may stop, or that serializes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Demand {
+    pub(super) number: u64,
+    /// Records that it may refer to.
+    pub(super) first: First,
+    /// Last of its accesses that may be more than a hit.
+    pub(super) first_access: u32,
+    pub(super) first_store: u32,
+    pub(super) loads: u16,
+    pub(super) hits: u16,
+    pub(super) unloaded: u16,
+    pub(super) untranslated: u16,
+    pub(super) stores: u16,
+    pub(super) flags: u8,
+}
+
+/// Numbers of the first records that an instruction may refer to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct First {
+    pub(super) fill: u32,
+    pub(super) walk: u32,
+    pub(super) access: u32,
+    pub(super) further_line: u32,
+}
+
+/// Demanding instructions in program order.
+#[derive(Clone, Debug)]
+pub(super) struct Demands {
+    all: Ring<Demand>,
+    /// Next to be dispatched, and its instruction or [`UNKNOWN`].
+    next: u32,
+    pub(super) next_number: u64,
+    /// Next to retire, and its instruction or [`UNKNOWN`].
+    oldest: u32,
+    pub(super) oldest_number: u64,
+}
+
+impl Demands {
+    pub(super) fn new() -> Self {
+        Self {
+            all: Ring::new(512),
+            next: 0,
+            next_number: UNKNOWN,
+            oldest: 0,
+            oldest_number: UNKNOWN,
+        }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, demand: Demand) {
+        while self.all.is_short_of(self.oldest, 1) {
+            self.all.grow();
+        }
+        self.next_number = self.next_number.min(demand.number);
+        self.oldest_number = self.oldest_number.min(demand.number);
+        self.all.push(demand);
+    }
+
+    #[inline]
+    fn number_of(&self, demand: u32) -> u64 {
+        if demand == self.all.next() { UNKNOWN } else { self.all[demand].number }
+    }
+
+    /// Next to be dispatched.
+    #[inline]
+    pub(super) fn next(&self) -> &Demand {
+        &self.all[self.next]
+    }
+
+    #[inline]
+    pub(super) fn dispatched(&mut self) {
+        self.next = Ring::<Demand>::after(self.next);
+        self.next_number = self.number_of(self.next);
+    }
+
+    /// True if all have retired.
+    pub(super) fn is_empty(&self) -> bool {
+        self.oldest_number == UNKNOWN
+    }
+
+    /// Next demand to retire.
+    #[inline]
+    pub(super) fn oldest(&self) -> &Demand {
+        &self.all[self.oldest]
+    }
+
+    #[inline]
+    pub(super) fn retired(&mut self) {
+        self.oldest = Ring::<Demand>::after(self.oldest);
+        self.oldest_number = self.number_of(self.oldest);
+    }
+}

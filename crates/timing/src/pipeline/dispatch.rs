@@ -1,0 +1,286 @@
+//! Dispatch: in program order, `width` instructions a cycle.
+
+use super::demands::{Demand, SERIALIZES, STOPS, WAITS};
+use super::instructions::{HITS, Operands, Reader, SERIAL, WAITED, Waiting, write};
+use super::*;
+
+impl Core {
+    /// Dispatches instructions as long as it is known when.
+    pub(super) fn dispatch_instructions(&mut self) {
+        while self.dispatch_plain() && self.instructions.next < self.instructions.handed {
+            let demand = *self.demands.next();
+            if !self.dispatch_demanding(&demand) {
+                return;
+            }
+            self.demands.dispatched();
+        }
+    }
+
+    /// Dispatches those before the next that needs more than registers; returns false if one has to wait.
+    fn dispatch_plain(&mut self) -> bool {
+        let stop = self.instructions.handed.min(self.demands.next_number);
+        while self.instructions.next < stop {
+            let now = self.shared.agenda.now;
+            let (scheduler, dispatch) = (&mut self.scheduler, &mut self.dispatch);
+            match self.instructions.dispatch_plain(stop, (scheduler, dispatch), self.available, now)
+            {
+                Outcome::Done => {}
+                Outcome::FullReorderBuffer => return false,
+                Outcome::FullScheduler(again) => {
+                    self.try_again(again);
+                    return false;
+                }
+                Outcome::Waits(number) => {
+                    let demand = Demand { first_access: NONE, ..Demand::default() };
+                    self.wait(number, self.dispatch.cycle, &demand);
+                }
+            }
+        }
+        true
+    }
+
+    /// Dispatch has to wait for an entry of the scheduler, until `again` at most.
+    #[cold]
+    fn try_again(&mut self, again: Option<u64>) {
+        if let Some(again) = again
+            && (self.dispatch_alarm <= self.shared.agenda.now || again < self.dispatch_alarm)
+        {
+            self.dispatch_alarm = again;
+            self.shared.agenda.schedule(again, Event::Dispatch);
+        }
+    }
+
+    /// Dispatches an instruction that needs more than registers; returns false if it has to wait.
+    fn dispatch_demanding(&mut self, demand: &Demand) -> bool {
+        let number = demand.number;
+        let instructions = &self.instructions;
+        if number >= instructions.oldest + instructions.reorder_buffer {
+            return false;
+        }
+        let mut available = self.available;
+        if demand.flags & STOPS != 0 {
+            let Some(over) = self.front_end.is_over(number) else { return false };
+            available = over;
+        }
+        let room = instructions.entries[number.wrapping_sub(instructions.reorder_buffer)].retired;
+        let mut time = room.max(available).max(self.dispatch.cycle);
+        if demand.flags & SERIALIZES != 0 {
+            if instructions.oldest < number {
+                return false;
+            }
+            time = time.max(self.retire.cycle);
+        }
+        if demand.loads > 0 {
+            let Some(room) = self.load_queue.free_at(demand.loads.into()) else { return false };
+            time = time.max(room);
+        }
+        let mut store_queue_writer = 0;
+        if demand.stores > 0 {
+            let stores = demand.stores.into();
+            let Some(room) = self.store_queue.free_at(stores) else { return false };
+            if room > time
+                && let Some(store) = self.store_queue.awaited(stores)
+            {
+                let distance = number - self.stores.writer(store as u32);
+                store_queue_writer = distance.try_into().unwrap_or(u32::MAX);
+                time = room;
+            }
+        }
+        if self.scheduler.is_full() {
+            match self.scheduler.free_at(time, self.shared.agenda.now) {
+                Ok(free) => {
+                    if free > time {
+                        store_queue_writer = 0;
+                    }
+                    time = free;
+                }
+                Err(again) => {
+                    self.try_again(again);
+                    return false;
+                }
+            }
+        }
+        let dispatch = self.dispatch.pass(time);
+        self.available = available;
+        if demand.flags & STOPS != 0 {
+            self.front_end.pass_stop();
+        }
+        self.load_queue.take(demand.loads.into());
+        self.store_queue.take(demand.stores.into());
+        self.enter(number, dispatch, demand);
+        if demand.stores > 0 {
+            self.instructions.waiting[number].store_queue_writer = store_queue_writer;
+        }
+        true
+    }
+
+    /// A demanding instruction is dispatched.
+    fn enter(&mut self, number: u64, dispatch: u64, demand: &Demand) {
+        let Instructions { entries, registers, next, .. } = &mut self.instructions;
+        *next += 1;
+        let entry = &mut entries[number];
+        (entry.dispatched, entry.available) = (dispatch, self.available);
+        entry.kind = if demand.flags & SERIALIZES != 0 { SERIAL } else { 0 };
+        let operands = entry.operands;
+        let sources = operands.sources.map(|source| registers[usize::from(source)]);
+        entry.producers = sources.map(|source| source.writer);
+        let (mut addresses, mut issue) = (dispatch, dispatch);
+        for (place, source) in sources.iter().enumerate() {
+            issue = issue.max(source.ready);
+            if operands.data_sources >> place & 1 == 0 {
+                addresses = addresses.max(source.ready);
+            }
+        }
+        if demand.flags & WAITS != 0 || issue == UNKNOWN {
+            return self.wait(number, dispatch, demand);
+        }
+        // At most loads that are hits: all times are known.
+        let mut done = issue;
+        if demand.hits > 0 {
+            entry.kind |= HITS;
+            done = done.max(addresses + self.accesses.hit_cycles);
+            self.statistics.load_cycles += u64::from(demand.hits) * self.accesses.hit_cycles;
+        }
+        let result = done + self.instructions.latency(operands, demand.loads > 0);
+        self.scheduler.pass(issue, dispatch);
+        self.instructions.entries[number].result = result;
+        write(&mut self.instructions.registers, number, operands.destinations, result);
+    }
+
+    /// A dispatched instruction has accesses, or waits for registers.
+    fn wait(&mut self, number: u64, dispatch: u64, demand: &Demand) {
+        let instructions = &mut self.instructions;
+        let entry = &mut instructions.entries[number];
+        entry.kind |= WAITED;
+        entry.result = UNKNOWN;
+        let operands = entry.operands;
+        let sources = operands.sources.map(|source| instructions.registers[usize::from(source)]);
+        write(&mut instructions.registers, number, operands.destinations, UNKNOWN);
+        let (mut addresses, mut known_operands) = (dispatch, 0);
+        let (mut unknown, mut unknown_data) = (0_u8, 0_u8);
+        for (place, source) in sources.iter().enumerate() {
+            let is_data = operands.data_sources >> place & 1;
+            if source.ready == UNKNOWN {
+                unknown |= 1 << place;
+                unknown_data |= is_data << place;
+            } else if is_data != 0 {
+                known_operands = source.ready.max(known_operands);
+            } else {
+                addresses = source.ready.max(addresses);
+            }
+        }
+        let missing_addresses = (unknown & !unknown_data).count_ones() as u8;
+        instructions.waiting[number] = Waiting {
+            addresses,
+            operands: known_operands,
+            first_access: demand.first_access,
+            first_store: demand.first_store,
+            latency: instructions.latency(operands, demand.loads > 0) as u32,
+            hits: demand.hits,
+            unloaded: demand.unloaded,
+            untranslated: demand.untranslated,
+            stores: demand.stores,
+            missing_addresses,
+            missing_operands: unknown_data.count_ones() as u8,
+            ..Waiting::NEW
+        };
+        if unknown == 0 {
+            self.scheduler.pass(addresses.max(known_operands), dispatch);
+        } else {
+            self.scheduler.take();
+            for (place, source) in sources.iter().enumerate() {
+                if unknown >> place & 1 != 0 {
+                    instructions.add_reader(source.writer, Reader::new(number, place));
+                }
+            }
+        }
+        if missing_addresses == 0 {
+            // At dispatch unless a register comes later.
+            self.addresses_known(number, addresses == dispatch);
+        }
+    }
+}
+
+/// Reason for which the loop over plain instructions ends.
+enum Outcome {
+    Done,
+    FullReorderBuffer,
+    /// Dispatch is tried again at this time at the latest, if there is one.
+    FullScheduler(Option<u64>),
+    /// This instruction is dispatched and waits for a register.
+    Waits(u64),
+}
+
+impl Instructions {
+    /// Dispatches instructions before `stop`, none of which needs more than registers.
+    fn dispatch_plain(
+        &mut self,
+        stop: u64,
+        (scheduler, dispatch): (&mut Scheduler, &mut InOrder),
+        available: u64,
+        now: u64,
+    ) -> Outcome {
+        let end = stop.min(self.oldest + self.reorder_buffer);
+        let mut width = *dispatch;
+        let mut outcome = if end < stop { Outcome::FullReorderBuffer } else { Outcome::Done };
+        let mut next = end;
+        for number in self.next..end {
+            // Before the first instructions the lane is empty: there was room at time 0.
+            let room = self.entries[number.wrapping_sub(self.reorder_buffer)].retired;
+            let mut time = room.max(available);
+            if scheduler.is_full() {
+                match scheduler.free_at(time.max(width.cycle), now) {
+                    Ok(free) => time = free,
+                    Err(again) => {
+                        outcome = Outcome::FullScheduler(again);
+                        next = number;
+                        break;
+                    }
+                }
+            }
+            let cycle = width.pass(time);
+            let entry = &mut self.entries[number];
+            (entry.dispatched, entry.available, entry.kind) = (cycle, available, 0);
+            let Operands { sources: [one, two, three, four], destinations, operation, .. } =
+                entry.operands;
+            let registers = &mut self.registers;
+            let (one, two) = (registers[usize::from(one)], registers[usize::from(two)]);
+            let mut issue = cycle.max(one.ready).max(two.ready);
+            entry.producers = [one.writer, two.writer, NONE, NONE];
+            if three | four != 0 {
+                let (three, four) = (registers[usize::from(three)], registers[usize::from(four)]);
+                issue = issue.max(three.ready).max(four.ready);
+                (entry.producers[2], entry.producers[3]) = (three.writer, four.writer);
+            }
+            if issue == UNKNOWN {
+                outcome = Outcome::Waits(number);
+                next = number + 1;
+                break;
+            }
+            let result = issue + u64::from(self.latencies[usize::from(operation & 7)]);
+            entry.result = result;
+            write(registers, number, destinations, result);
+            scheduler.pass(issue, cycle);
+        }
+        (self.next, *dispatch) = (next, width);
+        outcome
+    }
+
+    /// Latency of an operation. Integer work on a loaded operand is part of the load.
+    #[inline]
+    fn latency(&self, operands: Operands, loads: bool) -> u64 {
+        let in_load = loads && operands.operation == Operation::Integer as u8;
+        if in_load { 0 } else { self.latencies[usize::from(operands.operation & 7)].into() }
+    }
+
+    /// Appends a reader of the result of `writer`.
+    fn add_reader(&mut self, writer: u32, reader: Reader) {
+        let writer = u64::from(writer);
+        let last = std::mem::replace(&mut self.waiting[writer].last_reader, reader);
+        if last == Reader::NONE {
+            self.waiting[writer].first_reader = reader;
+        } else {
+            self.waiting[last.number()].next_readers[last.source()] = reader;
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Counts and cycles of translations.
+
+use perforate_types::{Purpose, Unit};
+
+use crate::hierarchy::LEVELS;
+use crate::pipeline::Factor;
+
+/// Shares of the cycles of translations. The first [`Purpose::COUNT`] are reads by purpose.
+#[derive(Clone, Copy, Debug)]
+#[repr(usize)]
+pub(crate) enum Share {
+    L2Tlb = Purpose::COUNT,
+    BitmapLookup,
+    WalkCache,
+    NestedTlb,
+    SegmentCheck,
+    Selection,
+    WalkerQueue,
+    FillWait,
+}
+
+/// Number of these shares.
+pub(crate) const SHARES: usize = Share::FillWait as usize + 1;
+
+/// Share of a look-up.
+pub(super) fn look_up_share(unit: Unit, purpose: Purpose) -> Share {
+    match (unit, purpose) {
+        (Unit::WalkCache | Unit::HostWalkCache, _) => Share::WalkCache,
+        (_, Purpose::Bitmap | Purpose::HostBitmap) => Share::BitmapLookup,
+        (_, Purpose::HostPage) => Share::NestedTlb,
+        _ => Share::L2Tlb,
+    }
+}
+
+/// Costs of translations. Translations overlap: these are sums of latencies, not stalls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TranslationStatistics {
+    /// Translations beyond the first-level TLB.
+    pub(crate) translations: u64,
+    /// Latencies of these, and waits of first-level hits for a fill; the sum of `shares`.
+    pub(crate) cycles: u64,
+    pub(crate) shares: [u64; SHARES],
+    pub(crate) reads_by_level: [u64; LEVELS],
+    /// Cycles during which walkers are taken, summed over walkers.
+    pub(crate) walker_cycles: u64,
+    /// Look-ups and fills by [`Unit`].
+    pub(crate) unit_accesses: [u64; Unit::COUNT],
+    /// Checks of direct segments.
+    pub(crate) checks: u64,
+    /// B-blocks found in selection bitmaps.
+    pub(crate) selections: u64,
+}
+
+impl TranslationStatistics {
+    /// Resets counts of events in time. Counts in program order stay.
+    pub(crate) fn reset_times(&mut self) {
+        (self.translations, self.cycles, self.walker_cycles) = (0, 0, 0);
+        self.shares = [0; SHARES];
+    }
+
+    /// Adds a wait of a first-level hit for its entry.
+    #[inline]
+    pub(crate) fn add_fill_wait(&mut self, cycles: u64) {
+        self.cycles += cycles;
+        self.shares[Share::FillWait as usize] += cycles;
+    }
+
+    pub(crate) fn add(&mut self, more: &Self) {
+        let sum = |own: &mut [u64], more: &[u64]| {
+            own.iter_mut().zip(more).for_each(|(own, more)| *own += more);
+        };
+        self.translations += more.translations;
+        self.cycles += more.cycles;
+        sum(&mut self.shares, &more.shares);
+        sum(&mut self.reads_by_level, &more.reads_by_level);
+        self.walker_cycles += more.walker_cycles;
+        sum(&mut self.unit_accesses, &more.unit_accesses);
+        self.checks += more.checks;
+        self.selections += more.selections;
+    }
+
+    pub(crate) fn scale(&mut self, factor: &Factor) {
+        let Self { translations, cycles, walker_cycles, checks, selections, .. } = self;
+        factor.scale([translations, cycles, walker_cycles, checks, selections]);
+        factor.scale_parts(&mut self.shares);
+        factor.scale_parts(&mut self.reads_by_level);
+        factor.scale(&mut self.unit_accesses);
+    }
+}

@@ -1,0 +1,426 @@
+//! One translation in time.
+
+use std::ops::Range;
+
+use super::*;
+use crate::agenda::{Agenda, Event, List, Thread};
+use crate::critical_path::Cause;
+use crate::hierarchy::Data;
+use crate::shared::Shared;
+
+/// Requirement of a task besides the clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Needs {
+    #[default]
+    Nothing,
+    /// Line that the walker reads.
+    Line(Data),
+    /// Entry that another translation may yet have to fill.
+    Entry(Translated),
+}
+
+/// Step of a translation that takes time. Tasks of one stage are done side by side.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Task {
+    /// End of the stage, once known.
+    pub(super) end: u64,
+    pub(super) needs: Needs,
+    /// Latency of a look-up or check.
+    pub(super) latency: u16,
+    /// Share that the time counts for; of the first task of a stage that has ended, the share of the slowest.
+    pub(super) share: u8,
+    /// Number of tasks in the stage, if this is the first; else 0.
+    pub(super) stage: u8,
+    /// Cycles at the end of the stage that the slowest task waited for an entry.
+    fill_wait: u32,
+    /// Cycles at the beginning of the stage that the slowest task waited for MSHRs.
+    mshr_wait: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    /// Nobody has asked for the translation in time.
+    #[default]
+    Idle,
+    Begun,
+}
+
+/// State of a translation towards the page walkers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Holds {
+    /// Has not asked for a walker, or needs none.
+    #[default]
+    None,
+    /// Has asked, and waits.
+    Asked,
+    /// Has a walker of its own.
+    Walker,
+    /// Uses the walker of a translation that waits for this one.
+    Borrowed,
+}
+
+/// End of the slowest task of a stage.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ended {
+    at: u64,
+    fill_wait: u32,
+    mshr_wait: u32,
+    share: u8,
+}
+
+/// State of one translation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Walk {
+    start: u64,
+    /// Beginning of the stage that is next or under way.
+    now: u64,
+    pub(super) end: u64,
+    /// Time at which the translation asked for a walker, later the time at which it got it.
+    walker_since: u64,
+    slowest: Ended,
+    /// Number of the first task.
+    pub(super) first: u32,
+    pub(super) tasks: u16,
+    /// First task of the last stage.
+    pub(super) last_stage: u16,
+    /// First task of the stage that is next or under way.
+    next: u16,
+    /// Tasks of the stage under way that are not done.
+    pending: u16,
+    /// First and last task that need a walker.
+    pub(super) first_walkers: u16,
+    pub(super) last_walkers: u16,
+    /// Walkers read something: without a read, no walker is needed.
+    pub(super) reads: bool,
+    phase: Phase,
+    holds: Holds,
+    /// A party that waits for this translation lends it a walker.
+    may_borrow: bool,
+    pub(super) is_background: bool,
+    owner_thread: Thread,
+    /// Access that the translation is made for, once it waits, and the time of its request.
+    owner: Waiter,
+    owner_from: u64,
+    /// Waiters for single tasks.
+    waiters: List,
+    /// Translation that begins in the background when this one is done.
+    pub(super) background: u32,
+}
+
+impl Task {
+    pub(super) fn new() -> Self {
+        Self { end: UNKNOWN, ..Self::default() }
+    }
+}
+
+impl Walk {
+    pub(super) fn new(first: u32) -> Self {
+        Self { end: UNKNOWN, first, first_walkers: u16::MAX, background: NONE, ..Self::default() }
+    }
+
+    /// True if a walker is needed from the stage of these tasks on.
+    #[inline]
+    fn asks_for_walker(&self, stage: &Range<u16>) -> bool {
+        self.holds == Holds::None
+            && stage.contains(&self.first_walkers)
+            && self.reads
+            && !self.is_background
+    }
+}
+
+impl Translation {
+    /// Time at which a translation is there, if that is known.
+    #[inline]
+    fn end_of(&self, Translated { walk, task }: Translated) -> Option<u64> {
+        let end = if task == NONE { self.walks[walk].end } else { self.tasks[task].end };
+        (end != UNKNOWN).then_some(end)
+    }
+
+    /// A party asks for a translation, now or later. Returns the time from which it is there if that is known;
+    /// otherwise the waiter learns it later.
+    #[inline]
+    pub(crate) fn request(
+        &mut self,
+        shared: &mut Shared,
+        translated: Translated,
+        request: Request,
+    ) -> Option<u64> {
+        if translated.is_here() {
+            return Some(request.time);
+        }
+        if let Some(end) = self.end_of(translated) {
+            return Some(end.max(request.time));
+        }
+        self.await_translation(shared, translated, request)
+    }
+
+    fn await_translation(
+        &mut self,
+        shared: &mut Shared,
+        translated: Translated,
+        request: Request,
+    ) -> Option<u64> {
+        let Translated { walk: id, task } = translated;
+        let Request { time, waiter, at_dispatch, lends_walker } = request;
+        let is_of_owner = task == NONE;
+        let begins_now =
+            time <= shared.agenda.now || (self.begins_at_dispatch && at_dispatch && is_of_owner);
+        if begins_now && self.walks[id].phase == Phase::Idle {
+            self.begin(shared, id, time, lends_walker);
+            if let Some(end) = self.end_of(translated) {
+                return Some(end.max(time));
+            }
+        }
+        let (walk, agenda) = (&mut self.walks[id], &mut shared.agenda);
+        if is_of_owner {
+            (walk.owner, walk.owner_from, walk.owner_thread) = (waiter, time, agenda.thread);
+        } else {
+            agenda.wait_for_task(&mut walk.waiters, waiter, time, task);
+        }
+        if walk.phase == Phase::Idle {
+            agenda.schedule(time, Event::Translate { walk: id, lends_walker });
+        } else if lends_walker {
+            self.lend(agenda, id, time);
+        }
+        None
+    }
+
+    /// A translation was asked for, and may not have begun.
+    pub(crate) fn translate(&mut self, shared: &mut Shared, id: u32, lends_walker: bool) {
+        let now = shared.agenda.now;
+        if self.walks[id].phase == Phase::Idle {
+            self.begin(shared, id, now, lends_walker);
+        } else if lends_walker {
+            self.lend(&mut shared.agenda, id, now);
+        }
+    }
+
+    fn begin(&mut self, shared: &mut Shared, id: u32, time: u64, may_borrow: bool) {
+        let walk = &mut self.walks[id];
+        walk.phase = Phase::Begun;
+        walk.may_borrow |= may_borrow;
+        (walk.start, walk.now) = (time, time);
+        self.proceed(shared, id);
+    }
+
+    /// A translation, and all that it waits for, needs no walker of its own any more.
+    fn lend(&mut self, agenda: &mut Agenda, id: u32, time: u64) {
+        let walk = &mut self.walks[id];
+        if walk.may_borrow || walk.end != UNKNOWN || walk.holds == Holds::Walker {
+            return;
+        }
+        walk.may_borrow = true;
+        if walk.holds == Holds::Asked && self.walkers.withdraw(id) {
+            agenda.schedule(time, Event::Walker { walk: id });
+        }
+        let first = self.walks[id].first;
+        for task in self.stage(id) {
+            if let Needs::Entry(entry) = self.tasks[first.wrapping_add(task.into())].needs {
+                self.lend(agenda, entry.walk, time);
+            }
+        }
+    }
+
+    /// A translation has come to the first task that needs a walker.
+    pub(crate) fn ask_for_walker(&mut self, shared: &mut Shared, id: u32) {
+        if self.walks[id].may_borrow {
+            self.use_walker(shared, id, (Holds::Borrowed, shared.agenda.now));
+        } else if let Some(from) = self.walkers.ask(&mut shared.agenda, id) {
+            self.get_walker(shared, id, from);
+        }
+    }
+
+    /// Walkers may have become free.
+    pub(crate) fn grant_walkers(&mut self, shared: &mut Shared) {
+        self.walkers.grant(&mut shared.agenda);
+    }
+
+    /// A translation has a walker of its own from `time` on.
+    pub(crate) fn get_walker(&mut self, shared: &mut Shared, id: u32, time: u64) {
+        self.use_walker(shared, id, (Holds::Walker, time));
+    }
+
+    fn use_walker(&mut self, shared: &mut Shared, id: u32, (holds, time): (Holds, u64)) {
+        let walk = &mut self.walks[id];
+        let asked = std::mem::replace(&mut walk.walker_since, time);
+        (walk.holds, walk.now) = (holds, time);
+        self.statistics.shares[Share::WalkerQueue as usize] += time - asked;
+        self.proceed(shared, id);
+    }
+
+    /// Tasks of the stage that is next or under way.
+    #[inline]
+    fn stage(&self, id: u32) -> Range<u16> {
+        let Walk { first, tasks, next, .. } = self.walks[id];
+        if next == tasks {
+            return next..next;
+        }
+        next..next + u16::from(self.tasks[first.wrapping_add(next.into())].stage)
+    }
+
+    /// Goes on, stage by stage, until something has to be waited for.
+    fn proceed(&mut self, shared: &mut Shared, id: u32) {
+        loop {
+            let walk = &mut self.walks[id];
+            let next = walk.next;
+            if next == walk.tasks {
+                return self.finish(&mut shared.agenda, id);
+            }
+            let number = walk.first.wrapping_add(next.into());
+            let task = &mut self.tasks[number];
+            let stage = next..next + u16::from(task.stage);
+            if walk.asks_for_walker(&stage) {
+                (walk.holds, walk.walker_since) = (Holds::Asked, walk.now);
+                return shared.agenda.schedule(walk.now, Event::Walker { walk: id });
+            }
+            if matches!(task.needs, Needs::Nothing)
+                && task.stage == 1
+                && walk.last_walkers != next
+                && walk.waiters.is_empty()
+            {
+                // A look-up alone, of which nobody waits for the end.
+                walk.now += u64::from(task.latency);
+                walk.next = stage.end;
+                task.end = walk.now;
+                if !walk.is_background {
+                    self.statistics.shares[usize::from(task.share)] += u64::from(task.latency);
+                }
+                continue;
+            }
+            if !self.perform_stage(shared, id, stage.clone()) {
+                return;
+            }
+            self.end_stage(&mut shared.agenda, id, stage);
+        }
+    }
+
+    /// Begins the tasks of a stage side by side; returns true if all are done.
+    fn perform_stage(&mut self, shared: &mut Shared, id: u32, stage: Range<u16>) -> bool {
+        let walk = &mut self.walks[id];
+        let (now, first) = (walk.now, walk.first);
+        walk.slowest = Ended { at: now, ..Ended::default() };
+        walk.pending = stage.len() as u16;
+        let lends_walker = walk.may_borrow || walk.holds == Holds::Walker;
+        for task in stage {
+            let waiter = Waiter::Step { walk: id, task };
+            let done = match self.tasks[first.wrapping_add(task.into())].needs {
+                Needs::Nothing => Some(now),
+                Needs::Line(data) => {
+                    let Shared { agenda, memory } = shared;
+                    let time = now + self.read_overhead;
+                    memory.access(agenda, self.walker_level, (data, 0), time, waiter)
+                }
+                Needs::Entry(entry) => {
+                    let request = Request { lends_walker, ..Request::new(now, waiter) };
+                    self.request(shared, entry, request)
+                }
+            };
+            if let Some(done) = done {
+                self.end_task(&shared.memory, id, task, done);
+            }
+        }
+        self.walks[id].pending == 0
+    }
+
+    /// The requirement of a task is there at `time`.
+    pub(crate) fn task_done(&mut self, shared: &mut Shared, id: u32, task: u16, time: u64) {
+        self.end_task(&shared.memory, id, task, time);
+        if self.walks[id].pending == 0 {
+            let stage = self.stage(id);
+            self.end_stage(&mut shared.agenda, id, stage);
+            self.proceed(shared, id);
+        }
+    }
+
+    #[inline]
+    fn end_task(&mut self, memory: &Hierarchy, id: u32, task: u16, time: u64) {
+        let walk = &mut self.walks[id];
+        let Task { needs, latency, share, .. } = self.tasks[walk.first.wrapping_add(task.into())];
+        let found = walk.now + u64::from(latency);
+        let mut ended = Ended { at: found, share, ..Ended::default() };
+        match needs {
+            Needs::Nothing => {}
+            Needs::Entry(_) => {
+                ended.at = found.max(time);
+                ended.fill_wait = (ended.at - found) as u32;
+            }
+            Needs::Line(data) => {
+                let served = memory.served_how(self.walker_level, data, walk.now, time);
+                ended.at = time;
+                ended.mshr_wait = served.waited_until.saturating_sub(walk.now) as u32;
+            }
+        }
+        if ended.at > walk.slowest.at {
+            walk.slowest = ended;
+        }
+        walk.pending -= 1;
+    }
+
+    /// All tasks of a stage are done.
+    #[inline]
+    fn end_stage(&mut self, agenda: &mut Agenda, id: u32, stage: Range<u16>) {
+        let walk = &mut self.walks[id];
+        let Ended { at, fill_wait, mshr_wait, share } = walk.slowest;
+        let number = walk.first.wrapping_add(stage.start.into());
+        let task = &mut self.tasks[number];
+        (task.end, task.fill_wait, task.mshr_wait, task.share) = (at, fill_wait, mshr_wait, share);
+        if !walk.is_background {
+            let shares = &mut self.statistics.shares;
+            shares[Share::FillWait as usize] += u64::from(fill_wait);
+            shares[usize::from(share)] += at - walk.now - u64::from(fill_wait);
+        }
+        if walk.holds == Holds::Walker && stage.contains(&walk.last_walkers) {
+            self.statistics.walker_cycles += at - walk.walker_since;
+            self.walkers.release(agenda, at);
+        }
+        (walk.now, walk.next) = (at, stage.end);
+        if !walk.waiters.is_empty() {
+            agenda.tell_task(&mut walk.waiters, number, at);
+        }
+    }
+
+    fn finish(&mut self, agenda: &mut Agenda, id: u32) {
+        let walk = &mut self.walks[id];
+        walk.end = walk.now;
+        if walk.owner != Waiter::Nobody {
+            agenda.tell_thread(walk.owner_thread, walk.owner, walk.owner_from.max(walk.end));
+        }
+        if walk.background != NONE {
+            let background = Event::Translate { walk: walk.background, lends_walker: false };
+            agenda.schedule(walk.end, background);
+        }
+        if walk.is_background {
+            while self.background.front().is_some_and(|&walk| self.walks[walk].end != UNKNOWN) {
+                self.background.pop_front();
+            }
+        } else {
+            self.statistics.translations += 1;
+            self.statistics.cycles += walk.end - walk.start;
+        }
+    }
+
+    /// Gives the stretches of a translation's time in order: the end of each, and its cause.
+    pub(crate) fn explain(&self, id: u32, mut stretch: impl FnMut(u64, Cause)) {
+        let walk = &self.walks[id];
+        let mut begins = walk.start;
+        for index in 0..walk.tasks {
+            let task = &self.tasks[walk.first.wrapping_add(index.into())];
+            if index == walk.first_walkers && walk.holds != Holds::None {
+                stretch(walk.walker_since, Cause::WALKER_QUEUE);
+                begins = begins.max(walk.walker_since);
+            }
+            if task.stage == 0 {
+                continue;
+            }
+            if task.end == UNKNOWN {
+                return;
+            }
+            if task.mshr_wait > 0 {
+                stretch((begins + u64::from(task.mshr_wait)).min(task.end), Cause::WALK_MSHR);
+            }
+            stretch(task.end - u64::from(task.fill_wait), Cause::share(task.share.into()));
+            stretch(task.end, Cause::FILL_WAIT);
+            begins = task.end;
+        }
+    }
+}
