@@ -51,13 +51,13 @@ pub(super) trait Written: Copy {
 
 impl Written for Show {
     fn notation(self) -> Notation {
-        let (scale, write, suffix, unit): (fn(f64) -> f64, fn(f64) -> String, _, _) = match self {
-            Self::Percent => (|value| value * 100.0, percent, " %", "%"),
-            Self::Gain => (|value| (value - 1.0) * 100.0, gain, " %", "gain in %"),
-            Self::Ratio => (|value| value, times, "×", "×"),
-            Self::Number => (|value| value, number, "", ""),
-        };
-        Notation { scale, write, suffix, unit }
+        let notation = |scale, write, suffix, unit| Notation { scale, write, suffix, unit };
+        match self {
+            Self::Percent => notation(|value| value * 100.0, percent, " %", "%"),
+            Self::Gain => notation(|value| (value - 1.0) * 100.0, gain, " %", "gain in %"),
+            Self::Ratio => notation(|value| value, times, "×", "×"),
+            Self::Number => notation(|value| value, number, "", ""),
+        }
     }
 }
 

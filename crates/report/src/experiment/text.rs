@@ -10,7 +10,7 @@ use super::show::Written;
 use super::tally::{KindTally, PaperTally, Tally, claims, kinds, papers, tested};
 use super::{agreement_text, place_text, statistics_text};
 use crate::format::MISSING;
-use crate::text::{Column, blocks, cut, rows, wrapped};
+use crate::text::{Column, ColumnOf, blocks, cut, rows, wrapped};
 
 /// Columns before what belongs to a claim.
 const INDENT: usize = 10;
@@ -47,7 +47,7 @@ pub fn experiments_table(results: &[ExperimentRecord], columns: usize) -> String
 
 /// Table of verdicts by paper.
 fn tallies(papers: &[PaperTally], columns: usize) -> String {
-    let all: [(&str, &dyn Fn(&PaperTally) -> String); 6] = [
+    let all: [ColumnOf<'_, PaperTally>; 6] = [
         ("", &|paper| paper.name.clone()),
         ("claims", &|paper| paper.tally.total().to_string()),
         ("reproduced", &|paper| paper.tally.reproduced.to_string()),
@@ -60,7 +60,7 @@ fn tallies(papers: &[PaperTally], columns: usize) -> String {
 
 /// Verdicts by what claims test.
 fn kind_tallies(kinds: &[KindTally], columns: usize) -> String {
-    let all: [(&str, &dyn Fn(&KindTally) -> String); 6] = [
+    let all: [ColumnOf<'_, KindTally>; 6] = [
         ("", &|kind| kind.name.to_owned()),
         ("claims", &|kind| kind.tally.total().to_string()),
         ("reproduced", &|kind| kind.tally.reproduced.to_string()),

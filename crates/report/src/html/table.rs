@@ -169,11 +169,14 @@ pub(crate) struct Grid {
     pub rows: Vec<Vec<Cell>>,
 }
 
+/// A column of a table: its heading, and the function that makes the cell of an item.
+type ColumnOf<'a, T> = (Heading, &'a dyn Fn(&T) -> Cell);
+
 impl Grid {
-    /// A table with a row for each item; a column is a heading, and a function that makes its cells.
+    /// A table with a row for each item.
     pub fn of<T, const N: usize>(
         items: impl IntoIterator<Item = T>,
-        columns: [(Heading, &dyn Fn(&T) -> Cell); N],
+        columns: [ColumnOf<'_, T>; N],
     ) -> Self {
         let row = |item: T| columns.iter().map(|(_, cell)| cell(&item)).collect();
         let rows = items.into_iter().map(row).collect();

@@ -97,10 +97,13 @@ pub fn columns<'c>(all: impl IntoIterator<Item = &'c Column>, width: usize) -> S
     table.trim_fmt() + "\n"
 }
 
-/// A table with a row for each item, at most `width` characters wide; a column is a heading, and a function
-/// that makes its cells. The first column has texts, the others have numbers.
-pub fn rows<T>(items: &[T], all: &[(&str, &dyn Fn(&T) -> String)], width: usize) -> String {
-    let column = |(place, (heading, cell)): (usize, &(&str, &dyn Fn(&T) -> String))| {
+/// A column of a table: its heading, and the function that makes the cell of an item.
+pub type ColumnOf<'a, T> = (&'a str, &'a dyn Fn(&T) -> String);
+
+/// A table with a row for each item, at most `width` characters wide. The first column has texts, the
+/// others have numbers.
+pub fn rows<T>(items: &[T], all: &[ColumnOf<'_, T>], width: usize) -> String {
+    let column = |(place, (heading, cell)): (usize, &ColumnOf<'_, T>)| {
         let cells = items.iter().map(cell).collect();
         if place == 0 { Column::texts(heading, cells) } else { Column::numbers(heading, cells) }
     };

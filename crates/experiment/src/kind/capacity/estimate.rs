@@ -32,6 +32,7 @@ pub struct Estimate {
     pub draws: u64,
 }
 
+#[cfg(test)]
 impl Estimate {
     /// True if `exact` lies within twice the interval, that is within four standard deviations:
     /// of the many points of a figure, one in twenty lies outside the interval itself.
