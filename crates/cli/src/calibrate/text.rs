@@ -60,7 +60,7 @@ fn line(quantity: &Quantity) -> String {
     // The key of this value, which is not the measured one, names its unit.
     let shown = if quantity.key == Some("walker.read_overhead_cycles") { "" } else { unit };
     let value = |value: Option<f64>| value.map_or(String::new(), |value| with_unit(value, shown));
-    TABLE.line(&quantity.name, &measured, [value(quantity.before), value(quantity.value)])
+    TABLE.line(quantity.name, &measured, [value(quantity.before), value(quantity.value)])
 }
 
 fn spread(spread: &Spread, unit: &str) -> String {

@@ -69,9 +69,8 @@ fn savings_agree_with_the_closed_form_outside_segments() {
             (figures["large_pages_split_share"], figures["large_pages_punched_share"]);
         assert_eq!((split, punched), expected, "{host}");
         // 20,480 pages of 4KB in a TLB of 1,536 entries: 7.5 % of uniform reads hit.
-        let walks = |reads: &str, when: &str| {
-            figures[&format!("{reads}_{when}_walks_per_1000_reads")]
-        };
+        let walks =
+            |reads: &str, when: &str| figures[&format!("{reads}_{when}_walks_per_1000_reads")];
         let in_4kb = 850.0..1_000.0;
         assert_eq!(in_4kb.contains(&walks("uniform", "before")), host == "4k", "{host}");
         assert_eq!(in_4kb.contains(&walks("uniform", "after")), host != "perforated", "{host}");
