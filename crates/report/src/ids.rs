@@ -1,5 +1,5 @@
-//! Names of the counters that the report computes with or refers to. Counters that it only lists come from
-//! the vocabulary.
+//! Names of the counters that the report computes with or refers to. Other counters, which it only
+//! lists, come from the vocabulary.
 
 macro_rules! names {
     ($(#[$about:meta])* $all:ident { $($constant:ident = $name:literal;)* }) => {
