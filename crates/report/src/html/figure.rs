@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::page::Page;
 use super::table::{Grid, all};
 
-/// Most pictures of one kind that are visible at first; the rest are in a section to open.
+/// Most pictures of one kind that are visible at first. If there are more, all are in a section.
 const MOST_OPEN: usize = 12;
 
 /// A chart with its caption and the data that it shows.
@@ -48,7 +48,7 @@ pub(crate) fn figures(figures: impl IntoIterator<Item = Figure>, page: &mut Page
     html! { div.figures { (places(figures, page)) } }
 }
 
-/// Places figures whose legends switch series in all of them. Of many figures, most are in a
+/// Places figures whose legends switch series in all of them. If there are many, they are in a
 /// section to open.
 pub(crate) fn linked(figures: Vec<Figure>, page: &mut Page) -> Markup {
     let count = figures.len();

@@ -1,4 +1,4 @@
-//! A snapshot as one HTML page.
+//! HTML page of a snapshot.
 
 use maud::{Markup, html};
 use perforate_records::Snapshot;
