@@ -47,7 +47,7 @@ names! {
 }
 
 names! {
-    /// Wholes whose parts reports sum or stack; each has registered parts.
+    /// Totals whose components reports sum up or stack. Each has registered components.
     WHOLES_USED {
         BITMAP_REFERENCES = "bitmap_references";
         KHUGEPAGED_PAGES_MADE = "khugepaged_pages_made";

@@ -29,7 +29,7 @@ pub(crate) const BLOCK_CLASSES: [(Part, char, &str); 14] = [
     (("perforated", "perforated", "perforated"), 'p', "perforated"),
 ];
 
-/// The classes of 2MB blocks as series of a chart.
+/// Returns the classes of 2MB blocks as series of a chart.
 pub(crate) fn block_classes() -> Vec<Series> {
     BLOCK_CLASSES.iter().map(|(class, ..)| part(class)).collect()
 }

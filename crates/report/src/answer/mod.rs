@@ -48,7 +48,7 @@ impl Sentence {
         self
     }
 
-    /// The sentence as plain text.
+    /// Returns the sentence as plain text.
     pub(crate) fn text(&self) -> String {
         let text = |piece: &Piece| match piece {
             Piece::Plain(text) | Piece::Strong(text) => text.clone(),
@@ -56,13 +56,13 @@ impl Sentence {
         self.0.iter().map(text).collect()
     }
 
-    /// The sentence as HTML.
+    /// Returns the sentence as HTML.
     pub(crate) fn markup(&self) -> Markup {
         html! {
             @for piece in &self.0 {
                 @match piece {
                     Piece::Plain(text) => (text),
-                    // A figure and its interval stay together.
+                    // Keeps a figure and its interval on one line.
                     Piece::Strong(text) => strong class=[text.contains('±').then_some("whole")] { (text) },
                 }
             }

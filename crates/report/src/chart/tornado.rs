@@ -17,7 +17,7 @@ pub(crate) struct Swing {
     pub values: String,
 }
 
-/// A tornado chart: one bar per cause, the widest on top.
+/// A tornado chart: one bar per parameter, the widest on top.
 pub(crate) struct Tornado<'a> {
     pub swings: Vec<Swing>,
     pub value: Axis<'a>,

@@ -21,7 +21,7 @@ use crate::text::quoted;
 /// Most experiments whose charts are repeated side by side, and whose sections are open at first.
 const MOST_BESIDE: usize = 6;
 
-/// The experiments as one self-contained HTML page.
+/// Returns the experiments as one self-contained HTML page.
 ///
 /// The same results and options give the same bytes. All text is escaped.
 pub fn experiments_html(results: &[ExperimentRecord], options: &ReportOptions) -> String {
@@ -30,7 +30,8 @@ pub fn experiments_html(results: &[ExperimentRecord], options: &ReportOptions) -
     page.write(options, &body)
 }
 
-/// The figures of the page that [`experiments_html`] makes, as pictures and data, in their order.
+/// Returns the figures of the page that [`experiments_html`] writes, as SVG pictures with their
+/// data, in order.
 ///
 /// # Errors
 /// If a figure cannot be drawn.

@@ -27,7 +27,7 @@ use crate::metric::{Metric, metrics};
 use crate::svg::{self, SavedFigure};
 use crate::{sampled, threads, varied};
 
-/// The results as one self-contained HTML page.
+/// Returns the results as one self-contained HTML page.
 ///
 /// The same results and options give the same bytes. All text is escaped.
 pub fn html(results: &[RunResult], options: &ReportOptions) -> String {
@@ -36,7 +36,8 @@ pub fn html(results: &[RunResult], options: &ReportOptions) -> String {
     page.write(options, &body)
 }
 
-/// The figures of the page that [`html()`] makes, as pictures and data, in their order.
+/// Returns the figures of the page that [`html()`] writes, as SVG pictures with their data, in
+/// order.
 ///
 /// # Errors
 /// If a figure cannot be drawn.

@@ -132,7 +132,7 @@ impl Letters<'_> {
 mod tests {
     use super::*;
 
-    /// Texts stand at the left of their column, and numbers at the right, whatever else it holds.
+    /// Columns of text are left-aligned; a column with any number is right-aligned.
     #[test]
     fn a_column_with_a_number_is_aligned_to_the_right() {
         let number = |value| Value::Number(Some(value), |value| format!("{value:.0}"));

@@ -59,8 +59,8 @@ impl Default for EscapeSettings {
     }
 }
 
-/// Time and walks of a program over a host's segment with faulty frames in it. Subjects are pairs of
-/// schemes whose host has direct segments.
+/// Run time and page walks of a virtualized program whose host has a direct segment with faulty
+/// frames. Subjects are pairs of schemes whose host has direct segments.
 pub struct EscapeFilter {
     machine: Machine,
     workload: String,
