@@ -1,4 +1,4 @@
-//! Step-by-step explanations of address translations (`perforate explain`).
+//! Explanations of address translations, step by step (`perforate explain`).
 
 use perforate_mmu::Case;
 use perforate_report::text::{rows, wrapped};
@@ -21,7 +21,7 @@ pub struct Question<'a> {
     pub scheme: &'a str,
 }
 
-/// Explained translations of loads, one entry per address.
+/// Explained translations of loads, for each address.
 pub struct Explanations {
     scheme: String,
     machine: String,
@@ -30,10 +30,10 @@ pub struct Explanations {
     all: Vec<(VirtualAddress, Vec<Explanation>)>,
 }
 
-/// Runs the workload, and explains.
+/// Runs the workload, then explains the translations.
 ///
 /// # Errors
-/// Several schemes, an option that is wrong or without effect, or as for a run.
+/// Several schemes, an invalid or ineffective option, or an error of the run.
 pub fn explain(
     request: &RunRequest,
     question: &Question<'_>,
@@ -60,7 +60,7 @@ pub fn explain(
 }
 
 impl Explanations {
-    /// Text form, with tables at most `width` characters wide.
+    /// Returns the text form, with tables at most `width` characters wide.
     pub fn text(&self, width: usize) -> String {
         let mut text =
             format!("Loads under {} on {}\n{}\n", self.scheme, self.machine, self.memory);
@@ -79,8 +79,7 @@ impl Explanations {
         text
     }
 
-    /// Structured form, for JSON: each address with its translation in each state that the TLBs can be in
-    /// for it.
+    /// Returns the JSON form: for each address, its translation in each relevant state of the TLBs.
     pub fn record(&self) -> Value {
         let step = |step: &Explained| {
             let Explained { text, cold_cycles, warm_cycles, .. } = step;

@@ -48,16 +48,16 @@ pub enum Failure {
     /// The recorded program failed; its recording is kept.
     #[error("{0}; what was recorded of it is kept")]
     Program(String),
-    /// The machine that we run on.
+    /// Failure of an operation on the machine that the program runs on.
     #[error(transparent)]
     Host(HostError),
     /// Failure of an experiment.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// A linear model cannot be computed from the files or shares that were given.
+    /// Input from which a linear model cannot be computed.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// Experiment parts that do not combine to a complete result.
+    /// Partial results of an experiment that do not combine to a complete result.
     #[error("{0}")]
     Parts(String),
     /// Records that cannot be read.
@@ -87,36 +87,37 @@ pub enum Failure {
     Snapshot {
         /// Path of the file.
         path: PathBuf,
-        /// Problem with the stored snapshot.
+        /// Problem with the snapshot.
         problem: String,
     },
-    /// A panic: an internal error.
+    /// A panic, which is always an internal error.
     #[error("a mistake in perforate itself: {0}")]
     Internal(String),
-    /// Ctrl-C ended the command while it recorded a program.
+    /// The command was stopped with Ctrl-C while it recorded a program.
     #[error(
         "stopped while recording; nothing was compared. To keep a recording that Ctrl-C ends: \
          perforate record -o FILE -- PROG ARGS…"
     )]
     Interrupted,
-    /// Ctrl-C ended the command in this stage of its work, before it wrote anything.
+    /// The command was stopped with Ctrl-C in this stage of its work, before it wrote anything.
     #[error("stopped ({0}); nothing was written")]
     Stopped(String),
     /// Standard output cannot be written.
     #[error("standard output: {0}")]
     Output(io::Error),
-    /// The reader of standard output closed the pipe; the command ends silently.
+    /// The reader of standard output closed the pipe, so the command ends silently.
     #[error("standard output was closed")]
     ClosedPipe,
 }
 
 impl Failure {
-    /// Error text with Python keywords in place of command-line flags.
+    /// Returns the error message with Python keywords in place of command-line flags.
     pub fn keyword_text(&self) -> String {
         with_keywords(&self.text_of_path())
     }
 
-    /// The text, in which the keys of an option, and of the machine, are keywords.
+    /// Returns the error message, with Python keywords for the option or machine keys that are
+    /// wrong.
     fn text_of_path(&self) -> String {
         match self {
             Self::Setting { settings, problem } => {
@@ -131,7 +132,7 @@ impl Failure {
         }
     }
 
-    /// 2 for wrong use, 130 after Ctrl-C, 1 for a failure.
+    /// Exit code: 2 for wrong use, 130 after Ctrl-C, 1 for other failures.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_)
@@ -166,14 +167,14 @@ impl Failure {
     }
 }
 
-/// Values for keys of the machine as the command line has them.
+/// Returns overrides of machine keys as command-line flags.
 fn flags(settings: &[(String, String)]) -> String {
     let flags: Vec<_> =
         settings.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
     flags.join(" ")
 }
 
-/// An error of the simulation; an error of an option names the flag.
+/// Describes an error of the simulation; an error of an option begins with its flag.
 fn describe(error: &SimError) -> String {
     match error {
         SimError::Config(error) => of_option(error, |option| format!("--{option}")),
@@ -181,7 +182,8 @@ fn describe(error: &SimError) -> String {
     }
 }
 
-/// An error of an option with the option's name in front, which `name` makes of `memory` or `host-memory`.
+/// Describes an error of an option, beginning with the option's name. `name` converts names such as
+/// `memory` or `host-memory` to the form that the user knows.
 fn of_option(error: &ConfigError, name: fn(&str) -> String) -> String {
     let path: Vec<&str> = error.path().collect();
     let (option, keys) = match path.as_slice() {

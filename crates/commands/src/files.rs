@@ -1,4 +1,4 @@
-//! Atomic output files: either complete or absent.
+//! Atomic output files, which are either complete or absent.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use perforate_config::NewFile;
 
 use crate::Failure;
 
-/// Writes a whole file or nothing, to whatever `path` names (see [`NewFile`]).
+/// Writes a file completely or not at all. Devices and links are preserved (see [`NewFile`]).
 ///
 /// # Errors
-/// The error of `write`, or the file cannot be written.
+/// An error from `write`, or a file that cannot be written.
 pub fn write_whole<T>(
     path: &Path,
     write: impl FnOnce(&mut NewFile) -> Result<T, Failure>,

@@ -1,14 +1,14 @@
-//! Texts that name flags of the command line, for readers who have keywords in their place.
+//! Conversion of messages that name command-line flags to Python keywords.
 
 use std::iter::Peekable;
 
 use perforate_sim::RunSpec;
 
-/// Characters that may stand around a flag or a value in a sentence.
+/// Punctuation that may surround a flag or a value in a sentence.
 const PUNCTUATION: [char; 7] = [':', ';', ',', '.', '(', ')', '`'];
 
-/// A text with keywords in place of flags: `skip=` for `--skip`, `timing="sampled"` for `--timing
-/// sampled`. Commands that are quoted (`perforate record --sample N/M`) stay as they are.
+/// Replaces flags in a text by keywords: `--skip` by `skip=`, `--timing sampled` by
+/// `timing="sampled"`. Quoted commands (`perforate record --sample N/M`) stay unchanged.
 pub fn with_keywords(text: &str) -> String {
     let (mut found, mut is_in_command) = (Vec::new(), false);
     let mut words = text.split(' ').peekable();
@@ -24,13 +24,14 @@ pub fn with_keywords(text: &str) -> String {
     found.join(" ")
 }
 
-/// True for what can stand behind the dashes of a flag, a value included.
+/// True for the text after the dashes of a flag, with or without a value.
 fn is_name(flag: &str) -> bool {
     let name = flag.split('=').next().unwrap_or_default();
     !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-')
 }
 
-/// The keyword for the flag in this word, with its value if it has one, which may be the next word.
+/// Returns the keyword for the flag in this word. The flag's value may be in this word or in the
+/// next one.
 fn keyword<'a>(
     word: &'a str,
     flag: &'a str,
@@ -51,19 +52,19 @@ fn keyword<'a>(
             format!("{start}set={{{key:?}: {value:?}}}{end}")
         }
         Some((value, _)) => format!("{start}{keyword}={value:?}{end}"),
-        // The name of what is wrong.
+        // A colon follows the name of the option that is wrong.
         None if end.starts_with(':') => format!("{start}{keyword}{end}"),
         None => format!("{start}{keyword}={end}"),
     }
 }
 
-/// Punctuation at the end of a word.
+/// Returns the punctuation at the end of a word.
 fn end(word: &str) -> &str {
     &word[word.trim_end_matches(PUNCTUATION).len()..]
 }
 
-/// True if a word is the value of the flag before it, rather than the sentence's next word: it has
-/// what words do not have, or the option knows it.
+/// True if a word is the value of the preceding flag, not the next word of the sentence. Such a
+/// word has digits, capitals or symbols, or is one of the option's known values.
 fn is_value(name: &str, word: &str) -> bool {
     let word = word.trim_end_matches(PUNCTUATION);
     let is_odd = |c: char| c.is_ascii_digit() || c.is_ascii_uppercase() || "=/%".contains(c);

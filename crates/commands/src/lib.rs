@@ -1,9 +1,10 @@
-//! Actions of commands, for the command line, which has flags, and for Python, which has keywords. Options become a run here, and results become files; nothing is printed.
+//! Actions behind commands, shared by the command line (flags) and Python (keywords). They turn
+//! options into a run, and results into files. They print nothing.
 //!
-//! - [`RunRequest`] is the specification of a run, and makes machine, memory and run of it;
-//! - [`explain`] puts translations into words;
-//! - [`write_text`] and [`ResultFolder`] write whole files or none;
-//! - [`Failure`] says what went wrong, and whether the user or the run is to blame.
+//! - [`RunRequest`] specifies a run, and resolves its machine, memory and workload;
+//! - [`explain`] describes translations step by step;
+//! - [`write_text`] and [`ResultFolder`] write files completely or not at all;
+//! - [`Failure`] describes an error, and gives its exit code.
 
 mod explain;
 mod failure;

@@ -1,17 +1,18 @@
-//! Machines by name, by file, or the one that the program runs on.
+//! Selection of a machine: by name, from a file, or the one that the program runs on.
 
 use perforate_host::machine::own_machine;
 use perforate_sim::{Machine, MachineFile};
 
 use crate::{Failure, MachineSettings};
 
-/// The name of the machine that the program runs on.
+/// Name that selects the machine that the program runs on.
 pub(crate) const HOST: &str = "host";
 
-/// The machine of this name or file, or this one, with other values for some of its keys.
+/// Loads a machine by name or from a file and applies overrides of its keys. The name `host`
+/// selects the machine that the program runs on.
 ///
 /// # Errors
-/// There is no such machine, or no such key; the file is wrong.
+/// An unknown machine or key, or an invalid file.
 pub fn load_machine(name: &str, settings: &MachineSettings) -> Result<Machine, Failure> {
     if !name.eq_ignore_ascii_case(HOST) && settings.is_empty() {
         return Ok(Machine::load(name)?);
@@ -19,16 +20,16 @@ pub fn load_machine(name: &str, settings: &MachineSettings) -> Result<Machine, F
     machine_file(name, settings)?.machine().map_err(|error| settings.blame(error))
 }
 
-/// The file of such a machine.
+/// Loads the file of a machine, and applies overrides as [`load_machine`] does.
 ///
 /// # Errors
-/// There is no such machine, or no such key; the file is wrong without the other values.
+/// An unknown machine or key, or a file that is invalid even without the overrides.
 pub fn machine_file(name: &str, settings: &MachineSettings) -> Result<MachineFile, Failure> {
     if name != HOST && name.eq_ignore_ascii_case(HOST) {
         return Err(Failure::Usage(format!("no machine {name:?}; did you mean {HOST}?")));
     }
     let mut file = if name == HOST { own_machine()? } else { MachineFile::load(name)? };
-    // What is wrong without them is not their fault.
+    // Checks the file first, so that the overrides are not blamed for its errors.
     file.machine()?;
     settings.apply(&mut file)?;
     Ok(file)

@@ -1,4 +1,4 @@
-//! The memory of this machine as one that a simulation begins with.
+//! Memory state of this machine, as the initial state of a simulation.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -6,15 +6,15 @@ use std::sync::OnceLock;
 use perforate_host::snapshot::{HostFiles, read_host};
 use perforate_sim::{MemorySnapshot, SimError};
 
-/// Name of this machine in place of a snapshot's file.
+/// Name that selects this machine instead of a snapshot file.
 const HOST: &str = "host";
 
-/// The snapshot in a file, or of this machine's memory now; `progress` hears how many frames were read,
-/// and of how many. This machine's is taken once: all schemes, seeds and values of one command begin
-/// with the same.
+/// Loads a snapshot from a file, or takes one of this machine's memory. `progress` is called with
+/// the number of frames read, and the total if known. This machine's snapshot is taken once, so all
+/// schemes, seeds and values of a command start from the same state.
 ///
 /// # Errors
-/// A file that cannot be read, or this machine's frames, for which root is needed.
+/// A file that cannot be read, or missing root privileges for reading this machine's frames.
 pub fn own_memory(
     file: &str,
     progress: &mut dyn FnMut(u64, Option<u64>),

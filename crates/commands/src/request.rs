@@ -1,4 +1,4 @@
-//! A run that a command asks for: its specification, and the machine on which it is simulated.
+//! Request for a run: its specification, and the machine to simulate.
 
 use perforate_config::{ConfigError, OptionTexts};
 use perforate_host::machine::Processor;
@@ -9,8 +9,8 @@ use crate::machines::HOST;
 use crate::virtual_machine::remark_on;
 use crate::{Failure, MachineSettings, load_machine, own_memory};
 
-/// Progress of reading this machine's memory: frames that were read, and all frames if their number is
-/// known.
+/// Callback for the progress of reading this machine's memory: the number of frames read, and the
+/// total if known.
 type ReadProgress<'a> = &'a dyn Fn(u64, Option<u64>);
 
 /// Specification of a run, with overrides of machine keys.
@@ -30,10 +30,10 @@ impl RunRequest {
         Ok(Self { spec: RunSpec::read(given)?, settings })
     }
 
-    /// Copy of the request with another value of an option, or of a key of the machine.
+    /// Copies the request with another value of an option or machine key.
     ///
     /// # Errors
-    /// A wrong value; or no option is called so, and the name has no point, as keys of machines have.
+    /// An invalid value, or an unknown option. A name without a dot cannot be a machine key.
     pub fn with(&self, key: &str, value: &str) -> Result<Self, WithError> {
         let all = RunSpec::keys();
         let name = key.replace('_', "-");
@@ -59,11 +59,12 @@ impl RunRequest {
         load_machine(&self.spec.placement.machine, &self.settings)
     }
 
-    /// The run of the workload of this name, or of the default trace, under these schemes. Its machine has
-    /// a remark if the schemes are not those of the virtual machine that the program runs on.
+    /// Resolves the run of a workload (or of the default trace) under these schemes. If the machine
+    /// is the one that the program runs on and is virtual, it gets a remark on the schemes.
     ///
     /// # Errors
-    /// As [`Self::machine`], [`RunSpec::resolve`]; or an option can change nothing under these schemes.
+    /// Errors of [`Self::machine`] and [`RunSpec::resolve`], or an option without effect under
+    /// these schemes.
     pub fn resolve(
         &self,
         workload: Option<&str>,
@@ -81,13 +82,13 @@ impl RunRequest {
         Ok(run)
     }
 
-    /// True if the machine is the one that the program runs on.
+    /// True if the simulated machine is the one that the program runs on.
     fn is_of_host(&self) -> bool {
         self.spec.placement.machine == HOST
     }
 
-    /// The schemes that are compared if none are named and the options for which `is_varied` are varied.
-    /// On this machine, if it is a virtual one, they are pairs of a guest's and a host's.
+    /// Returns the schemes to compare if the user names none. `is_varied` is true for options that
+    /// are varied. For this machine, if it is a virtual machine, they are pairs of guest and host.
     pub fn default_schemes(&self, is_varied: &dyn Fn(&str) -> bool) -> &'static str {
         let has = |option| self.spec.given().contains(option) || is_varied(option);
         let (has_layout, has_script) = (has("layout"), has("policy"));
@@ -99,10 +100,10 @@ impl RunRequest {
     }
 }
 
-/// Reason why an option or a key of the machine cannot be changed.
+/// Reason why an option or machine key cannot be changed.
 #[derive(Debug)]
 pub enum WithError {
-    /// There is no such option, and the name is no key of a machine.
+    /// Neither an option nor a machine key has this name.
     Key(ConfigError),
     /// The option cannot have the value.
     Value(Failure),

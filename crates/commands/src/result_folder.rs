@@ -1,8 +1,8 @@
-//! Folders for results: one for each run, or the one that the user names.
+//! Folders for results: a new one for each run, or the one that the user names.
 //!
-//! Nothing is made before there is something to write, so that a run that fails or is interrupted leaves
-//! nothing. A new folder is filled under another name; into a folder that is there, all files are written
-//! before the first of them takes its name.
+//! Nothing is created before there are results, so a failed or interrupted run leaves no files
+//! behind. A new folder is filled under a temporary name and then renamed. In an existing folder,
+//! all files are written under temporary names before the first is renamed.
 
 use std::fmt;
 use std::fs;
@@ -11,42 +11,43 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 
-/// Folder of the numbered folders.
+/// Folder that contains the numbered folders.
 const ALL: &str = "results";
 /// File of the results themselves.
 const RESULTS: &str = "results.jsonl";
-/// Link to the last numbered folder.
+/// Name of the link to the latest numbered folder.
 const LATEST: &str = "latest";
-/// Characters of a folder's name behind its number.
+/// Most characters of a folder's name after its number.
 const MOST_IN_NAME: usize = 40;
 
-/// A folder for results, which was found before long work began to be one that can be written.
+/// A folder for results. It was checked to be writable before the run started.
 pub struct ResultFolder(Place);
 
 enum Place {
-    /// Folder that the user names.
+    /// A folder that the user names.
     Named(PathBuf),
-    /// The next number in `results`, with this name behind it.
+    /// A new folder in `results`: the next number, followed by this name.
     Numbered(String),
 }
 
-/// Files that belong to a result, by their names in the folder, and their contents.
+/// Files of a result: names in the folder, and contents.
 pub type Files = Vec<(String, String)>;
 
-/// Location of written results, displayed as a message.
+/// Location of written results; displays as a message.
 pub struct Written {
     path: PathBuf,
-    /// The results took the place of others.
+    /// True if earlier results were replaced.
     is_replaced: bool,
-    /// True if `results/latest` is a file of the user and was left alone.
+    /// True if `results/latest` is not a link, and was left unchanged.
     is_latest_kept: bool,
 }
 
 impl ResultFolder {
-    /// The folder that the user names, else a new one in `results`, called after what is run.
+    /// Returns the folder that the user names, otherwise a new folder in `results` that is named
+    /// after `what`.
     ///
     /// # Errors
-    /// The folder cannot be made or written.
+    /// A folder that cannot be created or written.
     pub fn of(named: Option<&Path>, what: &str) -> Result<Self, Failure> {
         if let Some(path) = named {
             return Self::named(path);
@@ -55,18 +56,19 @@ impl ResultFolder {
         Ok(Self(Place::Numbered(name(what))))
     }
 
-    /// The folder in `results` for a part of what is run, with which later runs of this part go on.
+    /// Returns a folder in `results` for part `index` of `count`, which later runs of the same part
+    /// continue.
     ///
     /// # Errors
-    /// The folder cannot be made or written.
+    /// A folder that cannot be created or written.
     pub fn of_part(what: &str, index: usize, count: usize) -> Result<Self, Failure> {
         Self::named(&Path::new(ALL).join(format!("{}-part-{index}-of-{count}", name(what))))
     }
 
-    /// The folder that the user names with `--out`.
+    /// Returns the folder that the user names with `--out`.
     ///
     /// # Errors
-    /// The folder cannot be made or written.
+    /// A folder that cannot be created or written.
     pub fn named(path: &Path) -> Result<Self, Failure> {
         if !path.is_dir() && path.symlink_metadata().is_ok() {
             let what =
@@ -81,7 +83,7 @@ impl ResultFolder {
     /// Writes all files, or none if one of the files fails.
     ///
     /// # Errors
-    /// A file cannot be written.
+    /// A file that cannot be written.
     pub fn write(&self, files: &Files) -> Result<Written, Failure> {
         match &self.0 {
             Place::Named(path) => {
@@ -97,7 +99,7 @@ impl ResultFolder {
                 fs::create_dir_all(all).map_err(failed)?;
                 let mut number = last_number(all).map_err(failed)? + 1;
                 let numbered = |number| all.join(format!("{number:03}-{name}"));
-                // Another run may be quicker.
+                // Another process may have created a folder with this number.
                 while !write_new(&numbered(number), files)? {
                     number += 1;
                 }
@@ -108,11 +110,11 @@ impl ResultFolder {
         }
     }
 
-    /// Path of a file that later runs go on with, in a folder that is made now: beside the folders of all
-    /// runs, or in the folder that the user named.
+    /// Returns the path of a file that later runs continue. It is in the folder that the user
+    /// names, otherwise directly in `results`. The folder is created if necessary.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// A folder that cannot be created.
     pub fn kept_file(&self, name: &str) -> Result<PathBuf, Failure> {
         let folder = match &self.0 {
             Place::Named(path) => path,
@@ -125,14 +127,14 @@ impl ResultFolder {
 }
 
 impl Written {
-    /// Path of a file in the folder.
+    /// Path of a file in the folder of the results.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 }
 
 impl fmt::Display for Written {
-    /// Path of the results, and what became of others.
+    /// Writes the path of the results, with a remark on replaced results or an unchanged `latest`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file(RESULTS).display())?;
         if self.is_replaced {
@@ -145,7 +147,7 @@ impl fmt::Display for Written {
     }
 }
 
-/// Finds that files can be written into a folder, or into the one that it will be made in.
+/// Checks that files can be written to a folder, or to its nearest existing parent.
 fn check(path: &Path) -> Result<(), Failure> {
     let is_there = |folder: &&Path| folder.as_os_str().is_empty() || folder.exists();
     let there = path.ancestors().find(is_there).filter(|folder| !folder.as_os_str().is_empty());
@@ -154,7 +156,8 @@ fn check(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes a folder with these files in it; false if there is one of that name with something in it.
+/// Creates a folder with these files. Returns false if a folder of that name exists and is not
+/// empty.
 fn write_new(path: &Path, files: &Files) -> Result<bool, Failure> {
     let failed = |source| Failure::Write { path: path.into(), source };
     if let Some(parent) = path.parent() {
@@ -182,13 +185,13 @@ fn write_new(path: &Path, files: &Files) -> Result<bool, Failure> {
     })
 }
 
-/// True of the error of renaming a folder to a name that is taken.
+/// True for the error of renaming a folder to a name that is taken.
 fn is_taken(error: &io::Error) -> bool {
     use ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory};
     matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotADirectory)
 }
 
-/// Writes all files into a folder that is there, or none.
+/// Writes all files into an existing folder, or none.
 fn write_into(folder: &Path, files: &Files) -> Result<(), Failure> {
     let paths: Vec<(PathBuf, &str)> =
         files.iter().map(|(name, text)| (folder.join(name), text.as_str())).collect();
@@ -201,8 +204,8 @@ fn write_into(folder: &Path, files: &Files) -> Result<(), Failure> {
         .map_err(|(number, source)| Failure::Write { path: paths[number].0.clone(), source })
 }
 
-/// Makes `latest` lead to a folder; false where it is no link, but something of the user's. Where there
-/// are no symbolic links, there is none.
+/// Makes `latest` a link to a folder. Returns false if `latest` is not a link, because it belongs
+/// to the user. Does nothing on systems without symbolic links.
 fn link(all: &Path, folder: &Path) -> bool {
     let latest = all.join(LATEST);
     if latest.symlink_metadata().is_ok_and(|facts| !facts.is_symlink()) {
@@ -219,7 +222,7 @@ fn link(all: &Path, folder: &Path) -> bool {
     true
 }
 
-/// The greatest number of a folder here; 0 without any.
+/// Greatest number of a numbered folder; 0 if there is none.
 fn last_number(all: &Path) -> io::Result<u64> {
     let mut last = 0;
     for entry in fs::read_dir(all)? {
@@ -230,7 +233,7 @@ fn last_number(all: &Path) -> io::Result<u64> {
     Ok(last)
 }
 
-/// The folder's name for what is run: letters, digits, dots and hyphens.
+/// Converts a name to a folder's name: letters, digits, dots and hyphens.
 fn name(what: &str) -> String {
     let keep = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
     let kept: String = what.chars().map(keep).take(MOST_IN_NAME).collect();
@@ -283,7 +286,7 @@ mod tests {
         assert_eq!(fs::read_to_string(out.join("own")).unwrap(), "kept");
     }
 
-    /// A report that cannot be written leaves the old results beside the old report.
+    /// If the report cannot be written, old results and old report stay together.
     #[cfg(unix)]
     #[test]
     fn all_files_are_new_or_none() {

@@ -1,14 +1,14 @@
-//! Results of runs as JSON Lines.
+//! Results of runs as JSON lines.
 
 use perforate_records::json_line;
 use perforate_sim::RunResult;
 
-/// Formats one JSON line per result.
+/// Writes one line of JSON for each result.
 pub fn json_lines(results: &[RunResult]) -> String {
     results.iter().map(json_line).collect()
 }
 
-/// The title of a report of these results.
+/// Returns the title of a report on these results.
 pub fn title(results: &[RunResult]) -> String {
     match results.first() {
         Some(first) => format!("{} on {}", first.workload, first.machine),

@@ -3,14 +3,14 @@
 use perforate_records::Roles;
 use perforate_sim::{Composition, SimError};
 
-/// Schemes where one side of the pairs is not named.
+/// Default schemes for the guest or the host, if only the other is named.
 const SIDE: &str = "4k,thp,perforated";
 
-/// The schemes of these lists, and those of guests over those of hosts, and remarks on pairs that are
-/// left out. Where nothing is named, those of the list `default`.
+/// Returns the named native schemes, and pairs of all named guests and hosts. Remarks name the
+/// pairs that cannot be combined. If nothing is named, returns the schemes of `default`.
 ///
 /// # Errors
-/// There is no such scheme, or no such pair.
+/// An unknown scheme, or no pair that can be combined.
 pub fn schemes(
     named: Option<&str>,
     guest: Option<&str>,
@@ -31,12 +31,12 @@ pub fn schemes(
     Ok((compared, left_out))
 }
 
-/// Adds `free` at the end of a list that lacks it, in a virtual machine over the host of the scheme that
-/// others are measured against: the cost of translation is the difference from that scheme. A functional
-/// run has no such cost, and its list stays as it is.
+/// Appends `free` to a list that lacks it, because the cost of translation is the difference
+/// between the reference and `free`. If the reference is virtualized, its host is also the host of
+/// `free`. Functional runs have no timing, so their lists stay unchanged.
 ///
 /// # Panics
-/// Never: there is a scheme of that name, and any host takes it as a guest.
+/// Never: `free` is registered, and every host can run it as a guest.
 pub fn with_free(mut schemes: Vec<Composition>, functional: bool) -> Vec<Composition> {
     let vocabulary = perforate_sim::vocabulary();
     let roles: Vec<Roles> = schemes.iter().map(|scheme| vocabulary.roles(&scheme.name())).collect();

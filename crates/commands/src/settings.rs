@@ -4,7 +4,7 @@ use perforate_sim::{MachineFile, SimError};
 
 use crate::Failure;
 
-/// Overrides of machine keys, in command-line order.
+/// Overrides of machine keys, in the order of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineSettings(pub Vec<(String, String)>);
 
@@ -22,7 +22,7 @@ impl MachineSettings {
     /// Applies the overrides to a machine file.
     ///
     /// # Errors
-    /// The first override with an unknown key or an invalid value.
+    /// An unknown key or an invalid value; the first is reported.
     pub fn apply(&self, file: &mut MachineFile) -> Result<(), Failure> {
         for (key, value) in &self.0 {
             let wrong = |error| match error {
@@ -38,7 +38,7 @@ impl MachineSettings {
         Ok(())
     }
 
-    /// Error of a machine with these overrides, which names them if there are any.
+    /// Returns an error that names these overrides as its cause, if there are any.
     pub fn blame(&self, error: SimError) -> Failure {
         match error {
             SimError::Machine { problem, .. } if !self.is_empty() => {

@@ -1,12 +1,12 @@
-//! Schemes for the machine that the program runs on, where that is a virtual machine.
+//! Remarks on schemes for the machine that the program runs on, if it is a virtual machine.
 //!
-//! A walk in a virtual machine also reads the host's tables. A native scheme leaves these out, so
-//! what it predicts is another machine's.
+//! In a virtual machine, page walks also read the host's page tables. A native scheme leaves these
+//! out, so its predictions do not apply to this machine.
 
 use perforate_host::machine::Hypervisor;
 use perforate_sim::Composition;
 
-/// The remark on schemes that are simulated for this machine; none if it has no hypervisor.
+/// Returns a remark on the schemes to simulate, if this machine is (or may be) a virtual machine.
 pub(crate) fn remark_on(hypervisor: &Hypervisor, schemes: &[Composition]) -> Option<String> {
     let is_bound = |scheme: &Composition| scheme.own.ideal_memory || scheme.own.free_translation;
     let is_native = |scheme: &&Composition| scheme.host.is_none() && !is_bound(scheme);

@@ -1,4 +1,4 @@
-//! Measures each point that the experiments need once, on several threads.
+//! Measurement of all points that experiments need, each once, on several threads.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,8 @@ use crate::kind::{Kind, Settings};
 use crate::plan::{self, Point};
 use crate::store::Store;
 
-/// Part `index` of `count` of all points, counted from 1.
+/// One part of several into which all points are divided, so that several processes can share the
+/// work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// Number of the part, from 1 to `count`.
@@ -42,7 +43,7 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// All points of a set of experiments, grouped into jobs.
+/// All points that a set of experiments needs, grouped into jobs.
 pub struct Plan {
     jobs: Vec<Job>,
     keys: BTreeMap<Point, Key>,
@@ -60,11 +61,11 @@ pub struct Step {
 }
 
 impl Plan {
-    /// Plans the points that the experiments need and validates the settings of each point. Points with
-    /// one identity are measured once.
+    /// Plans the points that the experiments need, and validates their settings. Points with equal
+    /// identities are measured once.
     ///
     /// # Errors
-    /// A point has invalid settings or unreadable inputs.
+    /// Invalid settings of a point, or unreadable inputs.
     pub fn of(experiments: &[Experiment], build: &str) -> Result<Self, ExperimentError> {
         let mut plan = Self { jobs: Vec::new(), keys: BTreeMap::new() };
         let mut jobs: BTreeMap<(&str, Settings, u64), Job> = BTreeMap::new();
@@ -113,8 +114,8 @@ impl Plan {
         self.keys.values().filter(|key| store.get(key).is_none()).count()
     }
 
-    /// The jobs of a part: taken in turn, so that all parts take about as long. Every job belongs to
-    /// the same part everywhere.
+    /// Returns the jobs of a part. Every `count`-th job belongs to the same part, so all parts take
+    /// about equally long. The division is the same in every process.
     pub fn jobs(&self, shard: Shard) -> impl Iterator<Item = &Job> {
         self.jobs.iter().skip(shard.index - 1).step_by(shard.count)
     }
@@ -126,10 +127,10 @@ impl Plan {
         jobs
     }
 
-    /// Measures the points of a part that have no result in `store`.
+    /// Measures the points of a part that have no result in `store`, and adds the results to it.
     ///
     /// # Errors
-    /// A point that could not be measured. Results that are already complete stay in the store.
+    /// A point that could not be measured. Results of completed points stay in the store.
     pub fn measure(
         &self,
         store: &mut Store,
@@ -151,7 +152,7 @@ impl Plan {
             let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
             let workers: Vec<_> =
                 (0..workers.clamp(1, jobs.len().max(1))).filter_map(start).collect();
-            // Where no thread can be started, this one does the work.
+            // If no thread can be started, this thread does the work.
             if workers.is_empty() {
                 return work();
             }
@@ -164,8 +165,8 @@ impl Plan {
     }
 }
 
-/// The longest first, so that no core is left with one at the end; and those on one program one
-/// after the other, so that its data are made once.
+/// Sorts jobs with the longest first, so that no core is left with a long job at the end. Jobs on
+/// the same program are adjacent, so that its data are prepared once.
 fn in_order(jobs: &mut [Job]) {
     let mut longest: HashMap<(Option<String>, u64), f64> = HashMap::new();
     let program = |job: &Job| (job.program().0.map(str::to_owned), job.program().1);
@@ -181,7 +182,7 @@ fn in_order(jobs: &mut [Job]) {
     });
 }
 
-/// Text that names the inputs of an experiment, behind a problem that may lie in them. Empty for an
+/// Returns a hint on the inputs of an experiment, for errors that they may cause. Empty for an
 /// experiment without inputs.
 fn hint_of_inputs(experiment: &Experiment) -> String {
     let inputs: Vec<&str> = experiment.inputs.keys().map(String::as_str).collect();
@@ -197,7 +198,7 @@ struct Queue<'a> {
     next: AtomicUsize,
     stopped: AtomicBool,
     store: Mutex<&'a mut Store>,
-    /// Share of each job that is done.
+    /// Completed share of each job, 0–1.
     shares: Mutex<Vec<f64>>,
     progress: &'a (dyn Fn(Step) + Sync),
 }

@@ -1,4 +1,4 @@
-//! Errors of reading and running experiments.
+//! Errors of loading and measuring experiments.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use thiserror::Error;
 /// Error of loading or measuring an experiment.
 #[derive(Debug, Error)]
 pub enum ExperimentError {
-    /// No experiment of this name.
+    /// There is no experiment of this name.
     #[error("no experiment {name:?}; {suggestion}")]
     Unknown {
-        /// Name of an experiment as the user wrote it.
+        /// Name of the experiment as the user wrote it.
         name: String,
         /// Nearest known name, or the command that lists all names.
         suggestion: String,
@@ -23,25 +23,25 @@ pub enum ExperimentError {
         /// Error of the operating system.
         source: std::io::Error,
     },
-    /// An experiment file is wrong.
+    /// An experiment file is invalid.
     #[error("experiment {name}: {problem}")]
     Wrong {
         /// Name of the experiment.
         name: String,
-        /// Place in the file, and the problem there.
+        /// Location in the file, and the problem.
         problem: String,
     },
     /// A point could not be measured.
     #[error("experiment {name}: {point}: {problem}")]
     Point {
-        /// An experiment that needs it.
+        /// Name of an experiment that needs the point.
         name: String,
-        /// Point that could not be measured.
+        /// Description of the point.
         point: String,
         /// Reason for the failure.
         problem: String,
     },
-    /// Measurements that do not fit together.
+    /// Partial results that cannot be combined.
     #[error("{0}")]
     Parts(String),
 }

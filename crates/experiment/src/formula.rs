@@ -1,32 +1,32 @@
 //! Formulas over measurements: `ipc(perforated@clustered) / ipc(4k) - 1`.
 //!
-//! A figure is named with its subject in parentheses, and after `@` the state it is measured in; the
-//! settings of the experiment alone are the state without a name. Besides there are numbers, names of
-//! definitions, `+ - * /`, parentheses, `min(a, b)`, `max(a, b)`, and `given(c, a)`, which is `a` where
-//! `c` is more than 0 and missing elsewhere. What is computed from something missing is missing, and
-//! so is what is divided by 0.
+//! A figure has its subject in parentheses and, after `@`, the state in which it is measured.
+//! Without a state, only the experiment's common settings apply. A formula may also have numbers,
+//! names of definitions, `+ - * /`, parentheses, `min(a, b)`, `max(a, b)` and `given(c, a)`.
+//! `given(c, a)` is `a` if `c` is more than 0, otherwise it is missing. A result is missing if one
+//! of its operands is, or after a division by 0.
 
 /// Arithmetic expression over measured figures and definitions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Formula {
     /// Numeric literal.
     Number(f64),
-    /// The formula of a definition.
+    /// Reference to a definition by its name.
     Name(String),
     /// Reference to a measured figure.
     Figure(Reference),
-    /// An operation on two formulas.
+    /// Operation on two formulas.
     Binary(Operation, Box<Formula>, Box<Formula>),
 }
 
-/// A figure of a point.
+/// Reference to a measured figure.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
     /// Name of the figure.
     pub figure: String,
     /// Subject of the measurement: a scheme or a design.
     pub subject: String,
-    /// Name of the state, if it has one.
+    /// Name of the state; `None` for the experiment's common settings.
     pub state: Option<String>,
 }
 
@@ -45,18 +45,18 @@ pub enum Operation {
     Least,
     /// Larger of two values (`max`).
     Greatest,
-    /// The second where the first is more than 0.
+    /// Second value if the first is more than 0; otherwise missing.
     Given,
 }
 
-/// Parentheses and definitions within each other at most: files are read from anybody.
+/// Deepest nesting of parentheses and definitions. The limit protects against hostile files.
 const DEEPEST: usize = 64;
 
 impl Formula {
     /// Parses the text of a formula.
     ///
     /// # Errors
-    /// What is wrong, and where.
+    /// A syntax error, with its position.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parser = Parser { text, place: 0, depth: 0 };
         let formula = parser.sum()?;
@@ -67,7 +67,8 @@ impl Formula {
         }
     }
 
-    /// All figures it asks for, those of definitions apart.
+    /// Visits all figures and names of definitions in the formula. Figures inside definitions are
+    /// not visited.
     pub fn visit(&self, references: &mut dyn FnMut(&Reference), names: &mut dyn FnMut(&str)) {
         match self {
             Self::Number(_) => {}
@@ -80,7 +81,8 @@ impl Formula {
         }
     }
 
-    /// Value of the formula; `figure` and `definition` look up the values of its parts.
+    /// Evaluates the formula; `figure` and `definition` look up values. `None` if the value is
+    /// missing.
     pub fn value(
         &self,
         figure: &dyn Fn(&Reference) -> Option<f64>,
@@ -119,7 +121,7 @@ fn first_word(text: &str) -> &str {
     text.split_whitespace().next().unwrap_or(text)
 }
 
-/// Reads from left to right; one function for each precedence.
+/// Recursive-descent parser with a function for each precedence.
 struct Parser<'a> {
     text: &'a str,
     place: usize,
@@ -141,7 +143,7 @@ impl<'a> Parser<'a> {
         self.place += rest.len() - rest.trim_start().len();
     }
 
-    /// True if this character comes next. It is then consumed.
+    /// Consumes the next character if it is `character`, and returns true in that case.
     fn takes(&mut self, character: char) -> bool {
         self.skip_space();
         let takes = self.rest().starts_with(character);
@@ -233,7 +235,8 @@ impl<'a> Parser<'a> {
         Ok(Formula::Binary(operation, left.into(), right.into()))
     }
 
-    /// The subject and state after `figure(`; subjects have signs of their own.
+    /// Parses subject and state after `figure(`. Subjects may contain characters that are operators
+    /// elsewhere.
     fn figure(&mut self, figure: &str) -> Result<Formula, String> {
         let Some(end) = self.rest().find(')') else {
             return Err(self.wrong("expected ')' after subject and state"));
@@ -256,7 +259,7 @@ impl<'a> Parser<'a> {
 mod tests {
     use super::*;
 
-    /// Every figure is the length of its subject; `two` is a definition.
+    /// In this test, every figure is the length of its subject, and `two` is a definition.
     fn value(text: &str) -> Option<f64> {
         let figure = |reference: &Reference| {
             (reference.figure == "length").then_some(reference.subject.len() as f64)

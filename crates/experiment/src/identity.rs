@@ -1,4 +1,4 @@
-//! Identity of measurements: hashes by which stored ones are recognised.
+//! Identity of measurements: hashes with which stored results are found again.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -20,19 +20,19 @@ use crate::error::ExperimentError;
 pub struct Key(pub String);
 
 impl Key {
-    /// The key of a measurement by this build of the program. `identity` has everything else that the
-    /// measurement depends on.
+    /// Returns the key of a measurement with this build of the program. `identity` contains
+    /// everything else that the measurement depends on.
     pub fn of(build: &str, identity: &Value) -> Self {
         Self(hash(json!([build, identity]).to_string().as_bytes()).expect("memory can be read"))
     }
 }
 
-/// Everything that the results of a run depend on, except the build of the program:
-/// [`ResolvedRun::identity`] with contents of traces. The folder of a trace is left out, as it differs
-/// between computers that share measurements.
+/// Returns everything that the results of a run depend on, except the build of the program:
+/// [`ResolvedRun::identity`] with the contents of traces. The folder of a trace is excluded,
+/// because it differs between computers that share results.
 ///
 /// # Errors
-/// A trace that cannot be read, or standard input, which can be read only once.
+/// A trace that cannot be read, or standard input, which cannot be read twice.
 pub fn identity(run: &ResolvedRun) -> Result<Value, String> {
     let mut run = run.clone();
     let workload = &mut run.workload;
@@ -52,26 +52,27 @@ pub fn identity(run: &ResolvedRun) -> Result<Value, String> {
     Ok(run.identity())
 }
 
-/// Hash of this build of the program: of the program's own file. Other code may measure something else.
+/// Returns a hash of the program's executable file, because different code may measure different
+/// results.
 ///
 /// # Errors
-/// The file cannot be read.
+/// An unreadable file.
 pub fn build() -> Result<String, ExperimentError> {
     let failed = |source| ExperimentError::File { path: "this program's own file".into(), source };
     let path = perforate_config::Program::own().map_err(failed)?.file;
     std::fs::File::open(path).and_then(hash).map_err(failed)
 }
 
-/// Path, length and time of change, by which a file is recognised.
+/// Path, length and modification time of a file, used as the key of its cached hash.
 type Facts = (PathBuf, u64, SystemTime);
 
-/// Hashes of files: a sweep has thousands of points on few traces.
+/// Cached hashes of files, because a sweep has thousands of points on few traces.
 static HASHES: Mutex<BTreeMap<Facts, String>> = Mutex::new(BTreeMap::new());
 
-/// Hash of a file's content: a trace that is recorded anew is another input.
+/// Returns the hash of a file's contents. A trace that was recorded again is a different input.
 ///
 /// # Errors
-/// The file cannot be read.
+/// An unreadable file.
 pub(crate) fn hash_of_file(path: &Path) -> Result<String, String> {
     let facts = std::fs::metadata(path).and_then(|it| Ok((path.into(), it.len(), it.modified()?)));
     let hashes = || HASHES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +87,7 @@ pub(crate) fn hash_of_file(path: &Path) -> Result<String, String> {
     Ok(hash)
 }
 
-/// Hash of the names and contents of the files in a folder.
+/// Returns a hash of the names and contents of all files in a folder.
 fn hash_of_folder(path: &Path) -> Result<String, String> {
     let entries = std::fs::read_dir(path)
         .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>());
@@ -141,7 +142,7 @@ mod tests {
             assert!(!keys[..index].contains(key), "{index}");
         }
         assert_eq!(key("random", "4k", 1), keys[0]);
-        // The same trace in another folder is the same run.
+        // The same trace in another folder has the same identity.
         std::fs::create_dir(folder.path().join("b")).unwrap();
         let moved = folder.path().join("b/a.trace");
         std::fs::write(&moved, "two!").unwrap();

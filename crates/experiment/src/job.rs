@@ -1,4 +1,4 @@
-//! Points that are measured together: the unit of work of a thread or another process.
+//! Jobs: groups of points that are measured together, by a thread or by another process.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -8,11 +8,11 @@ use crate::kind::{Kind, Measurement, Settings};
 use crate::plan::Point;
 use crate::store::Store;
 
-/// Points that differ in the subject only and are measured together. As JSON a job can be measured by
-/// another process.
+/// Points that differ only in their subject, and are measured together. A job can be sent to
+/// another process as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// An experiment that needs it, for messages.
+    /// Name of an experiment that needs the job, for error messages.
     experiment: String,
     #[serde(deserialize_with = "known_kind")]
     kind: String,
@@ -29,7 +29,7 @@ fn known_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::E
 }
 
 impl Job {
-    /// A point's settings and seed, without subjects yet.
+    /// Creates a job with a point's settings and seed, without subjects.
     pub(crate) fn new(experiment: &str, point: &Point) -> Self {
         let Point { kind, settings, seed, .. } = point.clone();
         let (experiment, kind, subjects) = (experiment.into(), kind.into(), Vec::new());
@@ -42,7 +42,7 @@ impl Job {
         Kind::find(&self.kind).expect("jobs have known kinds")
     }
 
-    /// Adds the point of this subject.
+    /// Adds the point with this subject.
     pub(crate) fn add(&mut self, subject: &str, key: Key) {
         self.subjects.push((subject.into(), key));
     }
@@ -57,12 +57,12 @@ impl Job {
         self.subjects.is_empty()
     }
 
-    /// Cost of the job, in a unit that all jobs share.
+    /// Estimated cost of the job, in a unit that all jobs share.
     pub fn work(&self) -> f64 {
         self.cost * self.len() as f64
     }
 
-    /// Workload, if the kind has one, and seed.
+    /// Workload (`None` if the kind has none) and seed.
     pub(crate) fn program(&self) -> (Option<&str>, u64) {
         (self.settings.text("workload"), self.seed)
     }
@@ -79,7 +79,7 @@ impl Job {
         format!("{what}, seed {}", self.seed)
     }
 
-    /// The subjects that were not measured yet, if there are any.
+    /// Returns a job for the subjects without results in the store; `None` if there are none.
     pub(crate) fn missing(&self, store: &Store) -> Option<Self> {
         let subjects = self.subjects.iter().filter(|(_, key)| store.get(key).is_none());
         let subjects: Vec<_> = subjects.cloned().collect();
@@ -93,10 +93,10 @@ impl Job {
         })
     }
 
-    /// Finds whether this process, which did not plan the job, measures just what was planned.
+    /// Checks that this process would measure the same as the process that planned the job.
     ///
     /// # Errors
-    /// It is of another build, or files that the settings name are others here.
+    /// Another build of the program, or other contents of files that the settings name.
     pub fn check(&self, build: &str) -> Result<(), ExperimentError> {
         let mut is_same = true;
         for (subject, key) in &self.subjects {
@@ -111,11 +111,11 @@ impl Job {
         Err(self.failed(problem.into()))
     }
 
-    /// Measures it: a measurement for each point. `progress` hears now and then which part, 0–1, is
-    /// done.
+    /// Measures all points of the job, in order. `progress` is called with the completed share,
+    /// 0–1.
     ///
     /// # Errors
-    /// What went wrong.
+    /// A measurement that failed.
     pub fn measure(
         &self,
         progress: &mut dyn FnMut(f64),
@@ -128,10 +128,10 @@ impl Job {
         Ok(measured)
     }
 
-    /// Keeps what was measured.
+    /// Stores the measurements of all points.
     ///
     /// # Errors
-    /// The file cannot be written; measurements that are not this job's.
+    /// A file that cannot be written, or a wrong number of measurements.
     pub fn keep(
         &self,
         measured: Vec<Measurement>,

@@ -1,10 +1,10 @@
-//! The papers' tables and figures as data: what is measured, what the papers claim, and whether our
-//! measurements bear it out.
+//! The papers' tables and figures as data: measurements, the papers' claims, and verdicts that
+//! compare both.
 //!
-//! An [`Experiment`] is a file. It names a [`Kind`] of measurement and its settings, an
-//! axis, curves that are formulas over measurements, charts and claims. From the formulas follows which
-//! points must be measured ([`Plan`]); each is measured once, whatever asks for it, and kept in a
-//! [`Store`]. An [`Outcome`] has the curves, and a verdict for each claim.
+//! An [`Experiment`] is a file. It names a [`Kind`] of measurement with its settings, an axis,
+//! curves (formulas over measurements), charts and claims. The formulas determine which points must
+//! be measured ([`Plan`]). Each point is measured once for all formulas, and kept in a [`Store`].
+//! An [`Outcome`] has the values of the curves, and a verdict on each claim.
 
 mod engine;
 mod error;

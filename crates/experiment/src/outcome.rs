@@ -13,19 +13,19 @@ use crate::plan::{Formulas, Point, seeds};
 use crate::statistics::{Summary, geometric_mean, mean, median};
 use crate::store::Store;
 
-/// Everything that came of an experiment.
+/// Results of an experiment.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The experiment as it was run.
+    /// Experiment that was measured.
     pub experiment: Experiment,
-    /// Values of its curves, in order.
+    /// Values of the curves, in the order of the file.
     pub curves: Vec<Values>,
 }
 
-/// A curve's values.
+/// Values of a curve.
 #[derive(Clone, Debug)]
 pub struct Values {
-    /// For each place, in order.
+    /// Values at each place of the axis, in order.
     pub places: Vec<AtPlace>,
 }
 
@@ -34,30 +34,30 @@ pub struct Values {
 pub struct AtPlace {
     /// Place on the axis.
     pub place: Place,
-    /// One for each seed; missing where a figure is.
+    /// Value for each seed; `None` if a figure is missing.
     pub values: Vec<Option<f64>>,
-    /// Of random draws, with the first seed.
+    /// Monte Carlo estimate with the first seed, if the curve has one.
     pub drawn: Option<DrawnRecord>,
 }
 
 impl AtPlace {
-    /// Median and interval of the values there are.
+    /// Median and interval of the values that are not missing.
     pub fn summary(&self) -> Option<Summary> {
         Summary::of(&self.values.iter().flatten().copied().collect::<Vec<_>>())
     }
 }
 
-/// Our numbers for a claim: one for what the claim is about, or one for each of its places.
+/// Values of a claim, with the verdict on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// Median and interval over the seeds, for each place the claim is about.
+    /// Median and interval over the seeds, for each place that the claim is about.
     pub ours: Vec<Option<Summary>>,
     /// Verdict on the claim.
     pub verdict: Verdict,
 }
 
 impl Judged {
-    /// The number that is farthest from what is expected, on the wrong side.
+    /// Returns the value that misses the expectation by most.
     pub fn farthest(&self, claim: &Claim) -> Option<Summary> {
         let distance = |summary: &Summary| claim.expectation().distance(summary.median);
         let known = self.ours.iter().flatten();
@@ -66,10 +66,10 @@ impl Judged {
 }
 
 impl Outcome {
-    /// Computes curves from what was measured.
+    /// Computes the curves from measurements.
     ///
     /// # Errors
-    /// A point that was not measured; a figure that no point of the experiment has.
+    /// A point that was not measured, or a figure that no point of the experiment has.
     pub fn of(experiment: Experiment, plan: &Plan, store: &Store) -> Result<Self, ExperimentError> {
         let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
         let mut curves: Vec<Values> =
@@ -105,13 +105,13 @@ impl Outcome {
         Ok(Self { experiment, curves })
     }
 
-    /// The values of the curve of this name.
+    /// Returns the curve of this name with its values.
     pub fn curve(&self, name: &str) -> Option<(&Curve, &Values)> {
         let mut curves = self.experiment.curves.iter().zip(&self.curves);
         curves.find(|(curve, _)| curve.name == name)
     }
 
-    /// Our numbers and the verdict for a claim.
+    /// Returns our values for a claim, and the verdict.
     pub fn judge(&self, claim: &Claim) -> Judged {
         let Some((_, values)) = self.curve(&claim.curve) else {
             return Judged { ours: Vec::new(), verdict: Verdict::NotReproduced };
@@ -122,7 +122,7 @@ impl Outcome {
         Judged { verdict: claim.judge(&medians, self.show(claim)), ours }
     }
 
-    /// Notation of a claim's numbers: that of the curve, except for places and differences.
+    /// Notation of a claim's values: that of its curve, except for places and differences.
     pub fn show(&self, claim: &Claim) -> Show {
         let of_curve = self.curve(&claim.curve).map_or(Show::default(), |(curve, _)| curve.show);
         match (claim.measure(), of_curve) {
@@ -160,7 +160,7 @@ impl Outcome {
     }
 }
 
-/// Figures by subject and state.
+/// Measurements by subject and state.
 type Measured<'a> = BTreeMap<(String, Option<String>), &'a Measurement>;
 
 fn measured<'a>(
@@ -187,8 +187,9 @@ fn measured<'a>(
     Ok(measured)
 }
 
-/// Draws of a value with the closed form `exact`. Both agree within twice the interval, that is four
-/// standard deviations, as one of the many points of a figure in twenty lies outside the interval itself.
+/// Evaluates the Monte Carlo estimate of a value with the closed form `exact`. They agree if they
+/// differ by less than twice the interval, which is four standard deviations. The interval itself
+/// would be too strict, because 5 % of a figure's points are outside it.
 fn drawn(
     formulas: &[Option<Formula>; 3],
     exact: Option<f64>,
@@ -200,8 +201,8 @@ fn drawn(
     Some(DrawnRecord { drawn, drawn_half_width_95: half_width, draws, agrees })
 }
 
-/// Names of figures in formulas, and in measurements. A name that no measurement has is a mistake, and not
-/// a missing value.
+/// Names of figures in formulas and in measurements. A name that occurs in no measurement is an
+/// error, not a missing value.
 #[derive(Default)]
 struct Figures {
     asked: BTreeSet<String>,
@@ -227,7 +228,7 @@ impl Figures {
 }
 
 impl Values {
-    /// All places, or the named ones.
+    /// Returns the values at the named places; at all places if there are no names.
     fn at<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a AtPlace> {
         let wanted = |at: &&AtPlace| {
             names.is_empty() || names.iter().any(|name| at.place == Place::Name(name.clone()))
@@ -240,8 +241,8 @@ impl Values {
         self.places.iter().filter_map(point).collect()
     }
 
-    /// Last place up to which all values are at least `y`, interpolated between two points. `None` if the
-    /// curve starts below `y` or never falls below it.
+    /// Returns the last place up to which all values are at least `y`, interpolated between two
+    /// points. `None` if the curve starts below `y` or never falls below it.
     fn falls_to(&self, y: f64, seed: usize) -> Option<f64> {
         let places = self.of_seed(seed);
         let below = places.iter().position(|&(_, value)| value < y)?;
@@ -250,7 +251,7 @@ impl Values {
         Some(before.0 + part * (after.0 - before.0))
     }
 
-    /// The least by which this curve lies above another.
+    /// Returns the smallest difference between this curve and another.
     fn least_lead(&self, other: &Self, seed: usize) -> Option<f64> {
         let pairs = self.places.iter().zip(&other.places);
         let leads = pairs.filter_map(|(at, other)| Some(at.values[seed]? - other.values[seed]?));
@@ -259,7 +260,7 @@ impl Values {
 }
 
 impl Average {
-    /// Of these values; nothing of none.
+    /// Averages these values; `None` if there are none.
     pub fn of(self, values: &[f64]) -> Option<f64> {
         match self {
             Self::Mean => mean(values),

@@ -1,4 +1,4 @@
-//! Points that an experiment needs, and the values of its formulas over them.
+//! Points that an experiment needs, and evaluation of its formulas.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use crate::kind::Settings;
 pub struct Formulas {
     /// Formulas of the curves, in order.
     pub curves: Vec<CurveFormulas>,
-    /// All figures that the curves need, through definitions too.
+    /// All figures that the curves need, directly or through definitions.
     pub references: BTreeSet<Reference>,
     definitions: BTreeMap<String, Formula>,
 }
@@ -23,15 +23,15 @@ pub struct Formulas {
 pub struct CurveFormulas {
     /// Formula of the curve.
     pub value: Formula,
-    /// Formulas of the drawn mean, half the width of its interval, and the number of draws.
+    /// Formulas of the Monte Carlo mean, half the width of its interval, and the number of draws.
     pub drawn: [Option<Formula>; 3],
 }
 
 impl Formulas {
-    /// Reads the formulas of all curves.
+    /// Parses the formulas of all curves.
     ///
     /// # Errors
-    /// A formula that is wrong, a name that nothing has, a placeholder without a value.
+    /// An invalid formula, an unknown name, or a placeholder without a value.
     pub fn at(experiment: &Experiment, place: &Place) -> Result<Self, String> {
         let values = experiment.values(place);
         let parse = |text: &String| Formula::parse(&filled(&values, text)?);
@@ -59,7 +59,7 @@ impl Formulas {
         Ok(Self { curves, references, definitions })
     }
 
-    /// The value of a formula; definitions are computed once.
+    /// Returns a function that evaluates formulas. Definitions are evaluated once.
     pub fn evaluator<'a>(
         &'a self,
         figure: impl Fn(&Reference) -> Option<f64> + 'a,
@@ -87,8 +87,8 @@ impl Formulas {
     }
 }
 
-/// Collects the figures that a formula needs. All names must be definitions, and no definition may need
-/// itself: `above` are the definitions that need this formula, `sound` those that were followed before.
+/// Collects the figures that a formula needs. It rejects unknown names and definitions that need
+/// themselves: `above` are the definitions being followed, `sound` those already checked.
 fn follow(
     formula: &Formula,
     definitions: &BTreeMap<String, Formula>,
@@ -124,10 +124,10 @@ fn follow(
     Ok(())
 }
 
-/// One measurement: a subject under settings with a seed.
+/// One measurement: a subject under some settings, with a seed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Point {
-    /// Name of the kind.
+    /// Name of the kind of measurement.
     pub kind: &'static str,
     /// Settings of the measurement, by key.
     pub settings: Settings,
@@ -137,10 +137,10 @@ pub struct Point {
     pub subject: String,
 }
 
-/// All points that an experiment needs.
+/// Returns all points that an experiment needs.
 ///
 /// # Errors
-/// As [`Formulas::at`].
+/// Errors of [`Formulas::at`].
 pub fn points(experiment: &Experiment) -> Result<BTreeSet<Point>, String> {
     let kind = experiment.kind()?.name;
     let mut points = BTreeSet::new();
@@ -157,7 +157,7 @@ pub fn points(experiment: &Experiment) -> Result<BTreeSet<Point>, String> {
     Ok(points)
 }
 
-/// Seeds of the runs.
+/// Returns the seeds of the runs.
 pub fn seeds(experiment: &Experiment) -> impl Iterator<Item = u64> + use<> {
     let first = experiment.seed;
     (0..experiment.seeds).map(move |number| first.wrapping_add(number))

@@ -1,30 +1,31 @@
-//! Medians over seeds, and between which values the true median lies.
+//! Medians over seeds, with confidence intervals for the true median.
 
 /// A median and its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// The median of the values.
+    /// Median of the values.
     pub median: f64,
     /// Lower end of the interval.
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// Probability that the interval holds the true median, whatever the distribution; of one value
-    /// it is 0.
+    /// Probability that the interval contains the true median, for any distribution; 0 for a single
+    /// value.
     pub confidence: f64,
     /// Number of values.
     pub runs: usize,
 }
 
-/// The confidence that is wanted, where there are values enough.
+/// Confidence level to reach, if there are enough values.
 const WANTED: f64 = 0.95;
 
 impl Summary {
-    /// Of some values; nothing of none.
+    /// Median and interval of some values; `None` if there are none.
     ///
-    /// The interval is between the k-th least and the k-th greatest value. It misses the true median
-    /// only if fewer than k values fall on one side of it, which is a matter of coin tosses; k is as
-    /// large as 95 % allow. Three values are good for 75 %, five for 94 %, six for 97 %.
+    /// The interval is between the k-th smallest and the k-th greatest value. It misses the true
+    /// median only if fewer than k values are on one side of it, whose probability is binomial. k
+    /// is the largest number with a confidence of 95 %. Three values reach only 75 %, five 94 %,
+    /// six 97 %.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -47,8 +48,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Summary::of(values).map(|summary| summary.median)
 }
 
-/// Probability that the median lies between the values number `tail` from either end: 1 less twice
-/// the chance of at most `tail` heads in so many tosses.
+/// Probability that the median is between the `tail`-th values from both ends. It is 1 minus twice
+/// the probability of at most `tail` heads in `runs` coin tosses.
 fn confidence(runs: usize, tail: usize) -> f64 {
     if runs < 2 {
         return 0.0;
@@ -62,14 +63,14 @@ fn confidence(runs: usize, tail: usize) -> f64 {
     1.0 - 2.0 * sum / 2_f64.powi(runs.min(1000) as i32)
 }
 
-/// The geometric mean; nothing of none, or of one that is not more than 0.
+/// Geometric mean; `None` without values, or if a value is not above 0.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let positive = !values.is_empty() && values.iter().all(|&value| value > 0.0);
     positive
         .then(|| (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp())
 }
 
-/// The mean; nothing of none.
+/// Arithmetic mean; `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -92,8 +93,9 @@ mod tests {
         assert_eq!(Summary::of(&[]), None);
     }
 
-    /// Ten values: without the least and the greatest, 1 − 2·(1 + 10)/1024 = 97.9 %; without two of
-    /// each, 1 − 2·(1 + 10 + 45)/1024 = 89.1 %, which is too little.
+    /// Ten values. Without the smallest and the greatest, the confidence is 1 − 2·(1 + 10)/1024 =
+    /// 97.9 %. Without two at each end it is 1 − 2·(1 + 10 + 45)/1024 = 89.1 %, which is too
+    /// little.
     #[test]
     fn outer_values_are_left_out_where_there_are_enough() {
         let values: Vec<f64> = (1..=10).map(f64::from).collect();

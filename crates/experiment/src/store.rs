@@ -1,5 +1,5 @@
-//! Measurements that were made, in a file of JSON lines: each line is whole or, after a crash, the last
-//! one is not and counts for nothing.
+//! Store of completed measurements in a file of JSON lines. After a crash, the last line may be
+//! incomplete and is then ignored.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -15,7 +15,7 @@ use crate::error::ExperimentError;
 use crate::identity::Key;
 use crate::kind::Measurement;
 
-/// One line of the file. Reading ignores the point, which is for people.
+/// One line of the file. The point is written for people only, and ignored when reading.
 #[derive(Serialize, Deserialize)]
 struct Line<P, M> {
     key: Key,
@@ -25,27 +25,28 @@ struct Line<P, M> {
     figures: M,
 }
 
-/// Measurements by key, and the file that new ones are added to. Measurements of experiments are figures;
-/// other callers store any value that JSON can hold.
+/// Measurements by key, and the file to which new ones are appended. For experiments, a measurement
+/// `M` is a [`Measurement`]; other users store other values, which must be serialisable as JSON.
 pub struct Store<M = Measurement> {
     build: String,
     known: BTreeMap<Key, M>,
     file: Option<(PathBuf, File)>,
-    /// Lines of the file that other builds wrote.
+    /// Number of lines in the file from other builds of the program.
     others: usize,
-    /// Numbers of the lines of the file that cannot be read.
+    /// Line numbers of unreadable lines in the file.
     unreadable: Vec<usize>,
 }
 
 impl<M: Serialize + DeserializeOwned> Store<M> {
-    /// Measurements in memory only.
+    /// Creates a store in memory, without a file.
     pub fn in_memory(build: String) -> Self {
         Self { build, known: BTreeMap::new(), file: None, others: 0, unreadable: Vec::new() }
     }
 
-    /// Measurements of this build in a file, which is made if there is none. Other builds may measure
-    /// something else: their measurements stay in the file, but are not used, and neither are lines
-    /// that are no measurements ([`Store::remarks`]). A last line that a crash cut off is removed.
+    /// Opens a file, or creates it, and reads the measurements of this build. Measurements of other
+    /// builds and unreadable lines stay in the file, but are not used, because other builds may
+    /// measure different results ([`Store::remarks`] reports them). An incomplete last line is
+    /// removed.
     ///
     /// # Errors
     /// A file that cannot be read or written.
@@ -71,7 +72,7 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
         Ok(store)
     }
 
-    /// Removes what this build measured from a file, if there is one, so that it is measured anew.
+    /// Removes the measurements of this build from a file, if it exists, so that they are repeated.
     ///
     /// # Errors
     /// A file that cannot be read or written.
@@ -92,7 +93,7 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
         file.finish().map_err(failed)
     }
 
-    /// Sentences about what is in the file and not used.
+    /// Describes the lines of the file that are not used.
     pub fn remarks(&self) -> Vec<String> {
         let Some((path, _)) = &self.file else { return Vec::new() };
         let path = path.display();
@@ -111,10 +112,11 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
         others.into_iter().chain(unreadable).collect()
     }
 
-    /// Adds what other runs of this build measured. What other builds measured is left out.
+    /// Adds measurements of this build from another file, and ignores those of other builds.
+    /// Returns the number of measurements that are new.
     ///
     /// # Errors
-    /// An unreadable file, a line that is no measurement, measurements of other builds only.
+    /// An unreadable file, an invalid line, or measurements of other builds only.
     pub fn add_from(&mut self, path: &Path) -> Result<usize, ExperimentError> {
         let text = perforate_config::read_text(path)
             .map_err(|source| ExperimentError::File { path: path.into(), source })?;
@@ -140,20 +142,20 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
         }
     }
 
-    /// The measurement of this key.
+    /// Returns the measurement with this key.
     pub fn get(&self, key: &Key) -> Option<&M> {
         self.known.get(key)
     }
 
-    /// The build whose measurements these are.
+    /// Build whose measurements the store contains.
     pub fn build(&self) -> &str {
         &self.build
     }
 
-    /// Keeps a measurement, in the file at once.
+    /// Adds a measurement, and writes it to the file immediately.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// A file that cannot be written.
     pub fn insert(
         &mut self,
         key: Key,
@@ -172,7 +174,7 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
     }
 }
 
-/// Content of a file; empty if there is no file.
+/// Reads a file; empty if the file does not exist.
 fn read_if_any(path: &Path) -> io::Result<Vec<u8>> {
     match perforate_config::read_file(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
@@ -213,7 +215,7 @@ mod tests {
         let value = 1.074_897_014_265_389_6e-64; // not every reader of JSON gets it right
         store.insert(key("b"), &point("b"), figures(value)).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
-        // Killed in the middle of the second line.
+        // Simulates a crash while the second line is written.
         std::fs::write(&path, &text[..text.len() - 5]).unwrap();
         let mut store = Store::open(&path, "build".into()).unwrap();
         assert_eq!((store.get(&key("a")), store.get(&key("b"))), (Some(&figures(0.1)), None));
@@ -221,7 +223,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
         let store = Store::open(&path, "build".into()).unwrap();
         assert_eq!(store.get(&key("b")), Some(&figures(value)), "to the last digit");
-        // Another build has other measurements, and says so where parts are joined.
+        // Other builds have other measurements, and combining them is an error.
         let mut other = Store::<Measurement>::in_memory("new build".into());
         let message = other.add_from(&path).unwrap_err().to_string();
         assert!(message.contains("line 1") && message.contains("another build"), "{message}");

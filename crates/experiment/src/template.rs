@@ -1,6 +1,6 @@
-//! Placeholders: `{name}` in a text stands for a value.
+//! Placeholders `{name}` in texts.
 
-/// Values of placeholders; later ones win.
+/// Values of placeholders; later values override earlier ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values(Vec<(String, String)>);
 
@@ -11,12 +11,12 @@ impl Values {
         self
     }
 
-    /// The value of a placeholder.
+    /// Value of a placeholder, if it has one.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The text with every placeholder that has a value replaced. Other placeholders stay.
+    /// Replaces every placeholder that has a value. Other placeholders stay.
     pub fn fill(&self, text: &str) -> String {
         let mut filled = String::new();
         let mut rest = text;
@@ -34,7 +34,7 @@ impl Values {
     }
 }
 
-/// Names of the placeholders in a text.
+/// Returns the names of the placeholders in a text.
 pub fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name)
 }

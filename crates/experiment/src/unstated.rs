@@ -1,7 +1,7 @@
-//! Parameters that the sources of a machine leave open, and their effect on the numbers of claims.
+//! Sensitivity of claims to parameters that the sources of a machine or experiment leave open.
 //!
-//! An experiment is measured again for its claims, once for each other value that the machine file
-//! calls plausible, and then with many of them changed together.
+//! The experiment is repeated for its claims: once for each alternative value that is plausible,
+//! and then with many parameters changed at the same time.
 
 use perforate_os::Random;
 use perforate_records::{ClaimKind, PartRange, Reading, UnstatedRange, Verdict};
@@ -15,28 +15,28 @@ use crate::outcome::Outcome;
 use crate::plan::Formulas;
 use crate::store::Store;
 
-/// An experiment with every variant of its machine and of its own choices.
+/// An experiment with variants of its machine and of its own choices.
 #[derive(Clone, Debug)]
 pub struct Unstated {
-    /// Open parameters with their other values.
+    /// Open parameters with their alternative values.
     parts: Vec<(Plausible, Vec<Alternative>)>,
-    /// The experiment's claims on the machine as it is.
+    /// The experiment on the unchanged machine, reduced to its claims.
     default: Experiment,
-    /// For each part and each of its values the same with that value.
+    /// For each parameter and each of its values, the experiment with that value.
     one_at_a_time: Vec<Vec<Experiment>>,
-    /// Variants with values of all parts at once.
+    /// Variants in which many parameters are changed at the same time.
     together: Vec<Experiment>,
 }
 
 impl Unstated {
-    /// All variants of an experiment, `together` of which change many parts at once. `None` if
-    /// nothing that it claims depends on one machine or on a choice.
+    /// Returns all variants of an experiment, `together` of which change many parameters. `None` if
+    /// its claims depend on no open parameter.
     ///
     /// # Errors
-    /// No such machine.
+    /// An unknown machine.
     pub fn of(experiment: &Experiment, together: usize) -> Result<Option<Self>, ExperimentError> {
         let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
-        // Tests of explanations change by themselves what they are about.
+        // Tests of explanations already change the parameter that they are about.
         if experiment.claims.iter().all(|claim| claim.kind == Some(ClaimKind::Test)) {
             return Ok(None);
         }
@@ -45,7 +45,7 @@ impl Unstated {
         let default = for_claims(experiment);
         let figures = figures(&default).map_err(wrong)?;
         let mut parts = of_choices(experiment).map_err(wrong)?;
-        // A state with a machine of its own has other keys.
+        // A state with a different machine has different keys.
         let is_one_machine =
             !experiment.states.iter().any(|state| state.settings.contains_key("machine"));
         let known = settings.iter().find(|known| known.name == "machine");
@@ -71,16 +71,16 @@ impl Unstated {
         Ok(Some(Self { parts, default, one_at_a_time, together }))
     }
 
-    /// All that has to be measured.
+    /// Returns all experiments that must be measured.
     pub fn experiments(&self) -> impl Iterator<Item = &Experiment> {
         let one_at_a_time = self.one_at_a_time.iter().flatten();
         std::iter::once(&self.default).chain(one_at_a_time).chain(&self.together)
     }
 
-    /// Outcome of each claim, in order.
+    /// Returns the range of each claim, in order.
     ///
     /// # Errors
-    /// As [`Outcome::of`].
+    /// Errors of [`Outcome::of`].
     pub fn ranges(
         &self,
         plan: &Plan,
@@ -155,7 +155,7 @@ impl Unstated {
     }
 }
 
-/// The experiment with one run of what its claims need, and nothing else.
+/// Reduces the experiment to one seed and to the curves that its claims need.
 fn for_claims(experiment: &Experiment) -> Experiment {
     let mut experiment = Experiment { seeds: 1, charts: Vec::new(), ..experiment.clone() };
     let claims = &experiment.claims;
@@ -167,7 +167,7 @@ fn for_claims(experiment: &Experiment) -> Experiment {
     experiment
 }
 
-/// The figures that the curves are made of, with their subjects: `ipc(4k+4k)`.
+/// Returns the figures that the curves need, with their subjects, such as `ipc(4k+4k)`.
 fn figures(experiment: &Experiment) -> Result<Vec<String>, String> {
     let mut figures = Vec::new();
     for place in experiment.places() {
@@ -178,7 +178,7 @@ fn figures(experiment: &Experiment) -> Result<Vec<String>, String> {
     Ok(figures)
 }
 
-/// Choices that the experiment itself leaves open.
+/// Returns the choices that the experiment itself leaves open.
 fn of_choices(experiment: &Experiment) -> Result<Vec<(Plausible, Vec<Alternative>)>, String> {
     let of = |plausible: &Plausible| {
         Ok((plausible.clone(), plausible.alternatives(&toml::Table::new())?))
@@ -186,8 +186,8 @@ fn of_choices(experiment: &Experiment) -> Result<Vec<(Plausible, Vec<Alternative
     experiment.plausible.iter().map(of).collect()
 }
 
-/// True if an alternative can change one of these figures. Costs of energy and of the operating system's
-/// work change only figures of energy and work; structures for virtual machines change only pairs.
+/// True if an alternative can change one of these figures. Energy costs and operating-system costs
+/// affect only figures of energy and work. Structures for virtual machines affect only pairs.
 fn matters(alternative: &Alternative, figures: &[String], kind: &str) -> bool {
     let names = |word: &str| kind != "simulation" || figures.iter().any(|name| name.contains(word));
     alternative.changes.iter().any(|(key, _)| match key.split('.').next() {
@@ -205,7 +205,7 @@ fn with<'a>(
     let mut experiment = experiment.clone();
     for alternative in alternatives {
         for (key, value) in &alternative.changes {
-            // Keys of machine files have a section before a point, names of choices have none.
+            // Keys of machine files contain a dot; names of choices do not.
             match experiment.choices.get_mut(key) {
                 Some(choice) => choice.0.clone_from(value),
                 None => {
@@ -214,7 +214,7 @@ fn with<'a>(
             }
         }
     }
-    // Nothing can be changed of what another part takes away.
+    // A parameter cannot be changed if another one removes its section.
     let texts = experiment.settings.iter();
     let absent = texts.filter(|(_, text)| text.0 == Machine::ABSENT);
     let absent: Vec<String> = absent.map(|(key, _)| format!("{key}.")).collect();
@@ -222,7 +222,7 @@ fn with<'a>(
     experiment
 }
 
-/// Draws `count` combinations of one value, or none, of each part. Each value of a part is drawn about
+/// Draws `count` combinations with one value, or none, of each parameter. Each value is drawn about
 /// equally often (a Latin hypercube).
 fn combinations(
     parts: &[(Plausible, Vec<Alternative>)],
@@ -312,7 +312,7 @@ value = 1000.0
         assert!(faster.least > 1.0 && faster.least < faster.greatest);
         let default = faster.default.unwrap();
         assert!((faster.least..=faster.greatest).contains(&default));
-        // The first part has the greatest effect.
+        // Parameters with the greatest effect come first.
         let effect = |part: &PartRange| {
             let values = part.values.iter().map(|(_, value)| (value.unwrap() - default).abs());
             values.max_by(f64::total_cmp).unwrap()
@@ -362,7 +362,7 @@ values = [{ size = "32M" }, { size = "128M" }]
         assert!(message.contains("other has no other [[plausible]] value"), "{message}");
     }
 
-    /// Kinds have machines of their own where the file names none.
+    /// Kinds have default machines if the file names none.
     #[test]
     fn every_bundled_experiment_can_be_measured_in_every_reading() {
         for experiment in Experiment::bundled() {

@@ -26,7 +26,7 @@ pub fn pin(processor: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Runs `work` on one processor, in a thread of its own, so that the calling thread is not pinned.
+/// Runs `work` on one processor, in a separate thread, so that the calling thread is not pinned.
 /// `progress` receives the numbers that `work` passes to its argument.
 ///
 /// # Errors

@@ -1,45 +1,48 @@
-//! Cycle counts of consecutive parts of a run, from which confidence intervals are computed.
+//! Cycle counts of consecutive batches of a run, from which confidence intervals are computed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Interval;
 use crate::lenient::wholes;
 
-/// Parts of the measured instructions, in order: the windows of a sampled trace, otherwise 20 to 63 batches
-/// of equal length. Runs of one comparison have the same parts.
+/// The measured instructions divided into consecutive batches. In a sampled trace the batches are
+/// its windows, otherwise there are 20 to 63 of equal length. Runs of one comparison have the same
+/// batches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Batches {
-    /// Instructions of each part.
+    /// Number of instructions in each batch.
     #[serde(deserialize_with = "wholes")]
     pub instructions: Vec<u64>,
-    /// Cycles of each part.
+    /// Number of cycles in each batch.
     #[serde(deserialize_with = "wholes")]
     pub cycles: Vec<u64>,
-    /// Cycles of each part in which the run waited for address translation.
+    /// For each batch, cycles in which the run waited for address translation.
     #[serde(deserialize_with = "wholes")]
     pub translation_stall_cycles: Vec<u64>,
 }
 
 impl Batches {
-    /// Appends one part.
+    /// Appends one batch.
     pub fn push(&mut self, instructions: u64, cycles: u64, translation_stall_cycles: u64) {
         self.instructions.push(instructions);
         self.cycles.push(cycles);
         self.translation_stall_cycles.push(translation_stall_cycles);
     }
 
-    /// True if there are no parts.
+    /// True if there are no batches.
     pub fn is_empty(&self) -> bool {
         self.cycles.is_empty()
     }
 
-    /// Share of the cycles, 0–1, in which the run waited for address translation.
+    /// Share of the cycles, 0–1, in which the run waited for address translation. `None` if there
+    /// are no cycles.
     pub fn translation_share(&self) -> Option<Interval> {
         Interval::of_quotient(&self.translation_stall_cycles, &self.cycles)
     }
 
-    /// Speed of this run relative to `other`, paired part by part. `None` unless both have the same parts.
+    /// Speed of this run relative to `other`, with an interval from pairs of batches. `None` unless
+    /// both have the same batches.
     pub fn speed_over(&self, other: &Self) -> Option<Interval> {
         let is_paired = self.instructions == other.instructions;
         is_paired.then(|| Interval::of_quotient(&other.cycles, &self.cycles))?
@@ -50,7 +53,8 @@ impl Batches {
 mod tests {
     use super::*;
 
-    /// Batches from pairs of instructions and cycles; an eighth of the cycles is translation stall.
+    /// Creates batches from pairs of instructions and cycles; an eighth of the cycles is
+    /// translation stall.
     fn batches(parts: &[(u64, u64)]) -> Batches {
         let mut batches = Batches::default();
         parts
@@ -63,7 +67,8 @@ mod tests {
     fn equal_parts_are_paired() {
         let fast = batches(&[(1000, 800), (1000, 1600)]);
         let slow = batches(&[(1000, 1600), (1000, 3200)]);
-        // Each part of `slow` takes twice as long: the pairs leave no width, although the parts differ.
+        // Each batch of `slow` takes twice as long. The paired estimate has no variance, although
+        // the batches differ.
         let twice = Interval { mean: 2.0, half_width_95: Some(0.0) };
         assert_eq!(fast.speed_over(&slow), Some(twice));
         assert_eq!(slow.speed_over(&fast), Some(Interval { mean: 0.5, ..twice }));
@@ -71,7 +76,7 @@ mod tests {
         assert_eq!(fast.translation_share(), Some(eighth));
     }
 
-    /// Parts with other instruction counts, and lists with fewer parts.
+    /// Batches with other instruction counts, and lists with fewer batches.
     #[test]
     fn other_parts_are_not_paired() {
         let parts = batches(&[(1000, 800), (1000, 1600)]);

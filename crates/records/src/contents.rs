@@ -13,12 +13,13 @@ pub struct ContentsPoint {
     /// Instructions since the start of the run, warm-up included.
     #[serde(default, deserialize_with = "whole")]
     pub instruction: u64,
-    /// Numbers of entries by kind.
+    /// Number of entries by kind.
     #[serde(flatten)]
     pub entries: EntryCounts,
 }
 
-/// Numbers of entries by kind, in the order in which they are written. Reading sorts the kinds by name.
+/// Number of entries by kind, in the order in which they are written. After reading, kinds are
+/// sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryCounts(pub Vec<(String, u64)>);
 
@@ -40,7 +41,7 @@ impl Serialize for EntryCounts {
     }
 }
 
-/// Ignores values that are not numbers.
+/// Leaves out values that are not numbers.
 impl<'de> Deserialize<'de> for EntryCounts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let found = BTreeMap::<String, Value>::deserialize(deserializer)?.into_iter();

@@ -1,5 +1,5 @@
-//! Records of experiments: curves over an axis, and a paper's claims with a verdict each
-//! (`docs/experiments.md` describes the lines).
+//! Records of experiments: curves over an axis, and verdicts on a paper's claims.
+//! `docs/experiments.md` describes the lines of the file.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -8,7 +8,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::lenient::{known_or_default, or_default, some_whole};
 use crate::{RecordsError, json_line, read_json};
 
-/// One experiment with its points and claims, which are lines of their own.
+/// One experiment with its points and claims. In the file, each point and each claim is a separate
+/// line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExperimentRecord {
     /// Name of the experiment.
@@ -45,12 +46,13 @@ pub struct ExperimentRecord {
     /// True if `--quick` made the runs coarser.
     #[serde(default, deserialize_with = "or_default")]
     pub quick: bool,
-    /// Programs of the paper with the programs that stand in for them.
+    /// Programs that the paper uses, each with the program that replaces it here.
     #[serde(default, deserialize_with = "or_default")]
     pub stand_ins: Vec<(String, String)>,
-    /// Warm-up as the file states it.
+    /// Warm-up as the experiment file gives it; `None` if it gives none.
     pub warmup: Option<String>,
-    /// The experiment file with its parameters filled in, keys in the order of the file.
+    /// Contents of the experiment file with its parameters filled in. Keys are in the order of the
+    /// file.
     #[serde(default, deserialize_with = "raw")]
     pub config: Box<RawValue>,
     /// Version of the program.
@@ -85,7 +87,7 @@ pub enum AxisForm {
     /// Numbers of any range.
     #[default]
     Number,
-    /// Named places, such as workloads.
+    /// Named places, such as the names of workloads.
     Places,
 }
 
@@ -105,7 +107,7 @@ pub enum Show {
 }
 
 impl Show {
-    /// Notation in records that do not state one.
+    /// Returns the notation of records that do not give one.
     fn number() -> Self {
         Self::Number
     }
@@ -148,13 +150,13 @@ pub struct PointRecord {
     /// Name of the curve.
     #[serde(default)]
     pub curve: String,
-    /// Place on an axis of numbers.
+    /// Position on a numeric axis; `None` on an axis of named places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x: Option<f64>,
-    /// Name of the place, on an axis of named places.
+    /// Name of the place; `None` on a numeric axis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// True for a point of the axis. False for a point that only a claim needs.
+    /// True for a point of the axis. False for a point between them that only a claim needs.
     #[serde(default = "yes")]
     pub on_axis: bool,
     /// Median of the runs.
@@ -165,18 +167,18 @@ pub struct PointRecord {
     /// Upper end of the interval around the median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// Confidence with which low and high hold the true median.
+    /// Confidence, 0–1, that the true median is between `low` and `high`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
     /// Number of runs that have the value.
     #[serde(default, deserialize_with = "some_whole")]
     pub runs: Option<u64>,
-    /// Result of random draws beside a closed form.
+    /// Monte Carlo estimate of a value that has a closed form.
     #[serde(flatten)]
     pub drawn: Option<DrawnRecord>,
 }
 
-/// Result of random draws.
+/// Monte Carlo estimate of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DrawnRecord {
     /// Average of the draws.
@@ -190,12 +192,12 @@ pub struct DrawnRecord {
 }
 
 impl PointRecord {
-    /// Value, if it is a finite number.
+    /// Value if it is a finite number, otherwise `None`.
     pub fn known(&self) -> Option<f64> {
         self.value.filter(|value| value.is_finite())
     }
 
-    /// Interval around the median, if it has some width.
+    /// Interval around the median; `None` unless both ends are known and differ.
     pub fn interval(&self) -> Option<(f64, f64)> {
         let (low, high) = (self.low?, self.high?);
         (low.is_finite() && high.is_finite() && low < high).then_some((low, high))
@@ -206,7 +208,7 @@ fn yes() -> bool {
     true
 }
 
-/// A claim of a paper with our number and the verdict.
+/// A paper's claim, with the value from our simulation and the verdict.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClaimRecord {
     /// Name of the experiment.
@@ -219,22 +221,22 @@ pub struct ClaimRecord {
     /// Section, figure or table of the paper.
     #[serde(default, deserialize_with = "or_default")]
     pub source: String,
-    /// Kind of evidence; none if this version does not know the kind.
+    /// Kind of evidence; `None` if this version does not know the kind.
     #[serde(default, deserialize_with = "known_or_default")]
     pub kind: Option<ClaimKind>,
     /// Name of the curve that the claim is about.
     #[serde(default, deserialize_with = "or_default")]
     pub curve: String,
-    /// Place of the curve that the claim is about, if it is a single number.
+    /// Position on a numeric axis to which the claim applies; `None` if it is about several places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x: Option<f64>,
-    /// Name of that place, if places have names.
+    /// Name of that place, on an axis of named places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// Treatment of the values of several places: `every`, or the name of an average.
+    /// Treatment of the values at several places: `every`, or the name of an average.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
-    /// Names of the places in `over`; empty for all places of the axis.
+    /// Names of the places that `over` covers; empty for all places of the axis.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub places: Vec<String>,
     /// Notation of the numbers.
@@ -245,24 +247,24 @@ pub struct ClaimRecord {
     /// Upper end of the paper's range.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper_high: Option<f64>,
-    /// Relation to the paper's number: `=`, `≤`, `≥` or `range`.
+    /// Relation between our value and the paper's: `=`, `≤`, `≥` or `range`.
     #[serde(default, deserialize_with = "or_default")]
     pub relation: String,
-    /// Our number; of several places, the number that misses the claim by most.
+    /// Value from our simulation. For several places, the value that misses the claim by most.
     pub ours: Option<f64>,
-    /// Lower end of the interval around our number.
+    /// Lower end of the interval around our value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_low: Option<f64>,
-    /// Upper end of the interval around our number.
+    /// Upper end of the interval around our value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_high: Option<f64>,
-    /// Our least number among several places.
+    /// Smallest of our values at several places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_least: Option<f64>,
-    /// Our greatest number among several places.
+    /// Greatest of our values at several places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_greatest: Option<f64>,
-    /// Greatest deviation that counts as reproduced.
+    /// Greatest deviation from the paper's number that counts as reproduced.
     #[serde(default)]
     pub tolerance: Option<f64>,
     /// Verdict on the claim.
@@ -273,10 +275,11 @@ pub struct ClaimRecord {
     /// Explanation of a deviation from the paper's number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
-    /// Test of the explanation.
+    /// Name of the experiment that tests the explanation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tested_by: Option<String>,
-    /// Range of our number over what the sources leave open.
+    /// Range of our value over parameters that the sources leave open; `None` if it was not
+    /// measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unstated: Option<UnstatedRange>,
 }
@@ -285,11 +288,11 @@ pub struct ClaimRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimKind {
-    /// A formula. Our number is computed as well, or counts what the formula counts.
+    /// A formula. Our value is computed by the same formula, or counts what the formula predicts.
     ClosedForm,
     /// A property of the mechanism as described: no simulation could contradict the claim.
     ByConstruction,
-    /// A paper's number that is an input of our workload.
+    /// A published number that is an input of our workload.
     Input,
     /// The sign of a difference, or the presence of an effect.
     Sign,
@@ -297,23 +300,23 @@ pub enum ClaimKind {
     Threshold,
     /// A number that the simulated number may or may not match.
     Number,
-    /// A number or threshold of another claim, measured less like the paper: with other programs, or by
-    /// timing where the paper computes.
+    /// A number or threshold of another claim, measured less like the paper does: with other
+    /// programs, or by simulated timing instead of a formula.
     Restated,
-    /// A claim of no paper. The run changes the cause that the explanation of another claim names, and the
-    /// number should follow.
+    /// A test of another claim's explanation, found in no paper. The run changes the suspected
+    /// cause, and the value should change accordingly.
     Test,
 }
 
-/// Outcome of a claim.
+/// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Our number is within the tolerance.
+    /// Our value is within the tolerance.
     Reproduced,
-    /// Our number misses the tolerance, but is on the paper's side of `direction_from`.
+    /// Our value is outside the tolerance, but on the same side of `direction_from` as the paper's.
     SameDirection,
-    /// Our number is neither within the tolerance nor on the paper's side.
+    /// Our value is neither within the tolerance nor on the paper's side.
     NotReproduced,
 }
 
@@ -333,33 +336,33 @@ impl ClaimRecord {
         is_place && self.curve == curve
     }
 
-    /// True if the claim covers this place of the axis.
+    /// True if the claim applies to this place of the axis.
     pub fn is_over(&self, place: &str) -> bool {
         self.places.is_empty() || self.places.iter().any(|one| one == place)
     }
 }
 
-/// Range of a claim's number over the values that the sources leave open.
+/// Range of a claim's value over parameters that the sources leave open.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnstatedRange {
-    /// Number on the unchanged machine, with the first seed.
+    /// Value on the unchanged machine with the first seed; `None` if unknown.
     pub default: Option<f64>,
-    /// Least number of all variants.
+    /// Smallest value over all variants.
     pub least: f64,
-    /// Greatest number of all variants.
+    /// Greatest value over all variants.
     pub greatest: f64,
-    /// Number of variants, the unchanged machine included.
+    /// Number of simulated variants, the unchanged machine included.
     pub variants: usize,
     /// Number of variants that reproduce the claim.
     #[serde(default)]
     pub reproduced: usize,
-    /// Reading of the sources in which the claim holds.
+    /// Interpretation of the sources under which the claim holds.
     pub reading: Reading,
-    /// Effect of each open value alone, the greatest first.
+    /// Effect of each open parameter on its own, greatest first.
     pub parts: Vec<PartRange>,
 }
 
-/// Reading of the sources in which a claim holds.
+/// Interpretation of the sources under which a claim holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
@@ -371,29 +374,29 @@ pub enum Reading {
     InNone,
 }
 
-/// Effect of one open value on the number of a claim.
+/// Effect of one open parameter on the value of a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartRange {
-    /// Name of the open value.
+    /// Name of the parameter.
     pub name: String,
-    /// Reason why the other values are plausible.
+    /// Reason why the alternative values are plausible.
     pub reason: String,
-    /// Other values, each with the number of the claim.
+    /// Alternative values, each with the resulting value of the claim.
     pub values: Vec<(String, Option<f64>)>,
 }
 
-/// One line of a file of experiments.
+/// One line of an experiments file.
 #[derive(Serialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 enum ExperimentLine<'r> {
-    /// The experiment itself, before its points and claims.
+    /// The experiment itself, whose points and claims follow.
     Experiment(&'r ExperimentRecord),
     Point(&'r PointRecord),
     Claim(&'r ClaimRecord),
 }
 
 impl ExperimentRecord {
-    /// The lines of a file: the experiment, its points, its claims.
+    /// Returns the lines of a file: the experiment, its points, and its claims.
     pub fn lines(&self) -> String {
         let points = self.curves.iter().flat_map(|curve| &curve.points);
         std::iter::once(ExperimentLine::Experiment(self))
@@ -404,10 +407,10 @@ impl ExperimentRecord {
     }
 }
 
-/// The content of an experiment file as a record keeps it.
+/// Converts the contents of an experiment file to the form in which records store them.
 ///
 /// # Panics
-/// If the content is not plain data.
+/// If the contents cannot be written as JSON.
 pub fn config_of(config: &impl Serialize) -> Box<RawValue> {
     to_raw_value(config).expect("files are plain data")
 }
@@ -488,7 +491,7 @@ mod tests {
         assert_eq!((point.known(), point.interval()), (Some(2.0), None));
     }
 
-    /// Reading and writing again gives the same bytes, except that the keys of `config` are then sorted.
+    /// Reading and writing gives the same bytes, except that the keys of `config` are sorted.
     #[test]
     fn reading_and_writing_are_one_schema() {
         let point = r#"{"record":"point","experiment":"x","curve":"c","x":0.5,"on_axis":true,"value":1.5,"low":1.0,"high":2.0,"confidence":0.75,"runs":3,"drawn":1.5,"drawn_half_width_95":null,"draws":8.0,"agrees":null}"#;

@@ -5,20 +5,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::student::deviations_95;
 
-/// An estimate and half the width of its 95 % confidence interval.
+/// An estimate with half the width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The estimate.
     pub mean: f64,
-    /// Half the width of the interval; `None` if there are too few parts to estimate one.
+    /// Half the width of the interval; `None` if there are too few batches to estimate one.
     #[serde(default)]
     pub half_width_95: Option<f64>,
 }
 
 impl Interval {
-    /// Sum of `counts` ÷ sum of `bases`, from pairs of parts. `None` if the bases add up to 0, or if the
-    /// lists differ in length. Residuals are integers before the division, so parts of equal ratio have no
-    /// residual.
+    /// Estimates the ratio of two sums from pairs of batches: the sum of `counts` ÷ the sum of
+    /// `bases`. `None` if the bases add up to 0, or if the lists differ in length. Residuals are
+    /// computed in integers, so batches with equal ratios have no residual at all.
     pub fn of_quotient(counts: &[u64], bases: &[u64]) -> Option<Self> {
         let sum = |parts: &[u64]| parts.iter().map(|&part| i128::from(part)).sum::<i128>();
         let (count, base) = (sum(counts), sum(bases));
@@ -39,7 +39,8 @@ impl Interval {
         Some(Self { mean, half_width_95: Some(half) })
     }
 
-    /// Mean of a few values, such as those of several seeds; `None` without values.
+    /// Estimates the mean of a few values, such as those of several seeds; `None` if there are
+    /// none.
     pub fn of_values(values: &[f64]) -> Option<Self> {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -57,8 +58,8 @@ impl Interval {
         Self { mean: self.mean * factor, half_width_95 }
     }
 
-    /// True if `value` lies in the interval, ends included. Without an interval, true if `value` is the
-    /// estimate.
+    /// True if `value` is inside the interval, ends included. If the interval is unknown, true if
+    /// `value` equals the estimate.
     pub fn holds(&self, value: f64) -> bool {
         (self.mean - value).abs() <= self.half_width_95.unwrap_or(0.0)
     }
@@ -77,9 +78,9 @@ mod tests {
         assert_eq!([1.9, 2.0].map(|value| figure.holds(value)), [false, true]);
     }
 
-    /// 1200 cycles in 400 instructions: a ratio of 3. Residuals from 3 cycles per instruction: −100, 0, +100.
-    /// Their variance is 20000 ÷ 2; the variance of the ratio is 10000 ÷ 3 ÷ (400 ÷ 3)² = 0.1875. Two
-    /// degrees of freedom: 4.3027 × √0.1875.
+    /// Ratio 3, from 1200 cycles in 400 instructions. Residuals from 3 cycles per instruction are
+    /// −100, 0 and +100. Their variance is 20000 ÷ 2, so the variance of the ratio is 10000 ÷ 3 ÷
+    /// (400 ÷ 3)² = 0.1875. With two degrees of freedom, half the width is 4.3027 × √0.1875.
     #[test]
     fn parts_of_unequal_length() {
         let found = Interval::of_quotient(&[200, 300, 700], &[100, 100, 200]).unwrap();
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn equal_parts_have_no_width_and_one_part_no_interval() {
-        // One third is no binary fraction: rounding would leave a width.
+        // One third is not a binary fraction, so rounding would make the width nonzero.
         let found = Interval::of_quotient(&[100_000_003; 7], &[300_000_001; 7]).unwrap();
         assert_eq!(found.half_width_95, Some(0.0));
         let same = Interval::of_quotient(&[1, 100], &[3, 300]).unwrap();
@@ -101,7 +102,7 @@ mod tests {
         assert_eq!(Interval::of_quotient(&[10], &[1, 2]), None);
     }
 
-    /// Mean 2, variance 1, variance of the mean 1/3; two degrees of freedom.
+    /// Mean 2, variance 1, variance of the mean 1/3, with two degrees of freedom.
     #[test]
     fn values_of_seeds() {
         let found = Interval::of_values(&[1.0, 2.0, 3.0]).unwrap();

@@ -1,22 +1,21 @@
-//! JSON texts: writes records, and reads records without characters that control a terminal or reorder
-//! text.
+//! Reading and writing of JSON. Readers replace characters that control a terminal or reorder text.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A record as one line of a file, with its line end.
+/// Writes a record as one line of a file, including the line feed.
 ///
 /// # Panics
-/// If the record is not plain data.
+/// If the record cannot be written as JSON.
 pub fn json_line(record: &impl Serialize) -> String {
     serde_json::to_string(record).expect("records are plain data") + "\n"
 }
 
-/// Name of a variant in records.
+/// Returns the name of an enum variant as it appears in records.
 ///
 /// # Panics
-/// If the variant is not written as a text.
+/// If the variant is not written as a string.
 pub fn word(variant: impl Serialize) -> String {
     match serde_json::to_value(variant) {
         Ok(Value::String(word)) => word,
@@ -24,7 +23,7 @@ pub fn word(variant: impl Serialize) -> String {
     }
 }
 
-/// Reads one JSON text; all its strings are [cleaned](clean).
+/// Reads one JSON text, and [cleans](clean) all its strings.
 ///
 /// # Errors
 /// If the text is not JSON, or not a record of this type.
@@ -32,7 +31,7 @@ pub fn read_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     serde_json::from_value(mapped(serde_json::from_str(text)?, clean))
 }
 
-/// The value with all its strings and keys made [harmless].
+/// Makes all strings and keys of a value [harmless].
 pub fn harmless_json(value: Value) -> Value {
     mapped(value, harmless)
 }
@@ -48,7 +47,7 @@ fn mapped(value: Value, text: fn(&str) -> String) -> Value {
     }
 }
 
-/// Replaces line ends and tabs by spaces, other characters as [`harmless`] does.
+/// Replaces line feeds and tabs by spaces, and other characters as [`harmless`] does.
 pub fn clean(text: &str) -> String {
     harmless(&text.replace(['\n', '\r', '\t'], " "))
 }
@@ -58,7 +57,7 @@ pub fn harmless(text: &str) -> String {
     let visible = |character: char| match character {
         '\n' | '\t' => character,
         '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
-        // Not allowed in XML.
+        // XML does not allow these characters.
         '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
         other if other.is_control() => '\u{fffd}',
         other => other,

@@ -1,4 +1,5 @@
-//! Deserializers that tolerate odd values from other programs, or from other versions of this program.
+//! Deserializers that accept unexpected values from other programs, or from other versions of this
+//! program.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +8,21 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A value that may be null; null is the default.
+/// Reads a value; null is read as the default.
 pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A value that this version knows; any other value is the default.
+/// Reads a value that this version knows; any other value is read as the default.
 pub(crate) fn known_or_default<'de, D: Deserializer<'de>, T: Default + DeserializeOwned>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
-/// Text that is not blank; any other value is `None`.
+/// Reads text that is not blank; anything else is read as `None`.
 pub(crate) fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::String(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
@@ -29,12 +30,12 @@ pub(crate) fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     }
 }
 
-/// A whole number. A fraction is truncated; null and negative numbers are 0.
+/// Reads an integer. Fractions are truncated; null and negative numbers are read as 0.
 pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(some_whole(deserializer)?.unwrap_or_default())
 }
 
-/// A whole number. A fraction is truncated; null and negative numbers are `None`.
+/// Reads an integer. Fractions are truncated; null and negative numbers are read as `None`.
 pub(crate) fn some_whole<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<u64>, D::Error> {
@@ -47,13 +48,13 @@ fn whole_of(number: &serde_json::Number) -> Option<u64> {
     number.as_u64().or_else(cut)
 }
 
-/// A list of whole numbers. Elements that are not numbers are 0.
+/// Reads a list of integers. Elements that are not numbers are read as 0.
 pub(crate) fn wholes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
     let values: Option<Vec<Value>> = Option::deserialize(deserializer)?;
     Ok(values.unwrap_or_default().iter().map(whole_of_value).collect())
 }
 
-/// The whole number in `value`; 0 if `value` is not a number, or negative.
+/// Returns `value` as an integer; 0 if it is not a number or negative.
 pub(crate) fn whole_of_value(value: &Value) -> u64 {
     match value {
         Value::Number(number) => whole_of(number).unwrap_or_default(),
@@ -61,7 +62,8 @@ pub(crate) fn whole_of_value(value: &Value) -> u64 {
     }
 }
 
-/// Whole numbers by name. Values that are not numbers are left out; negative numbers are 0.
+/// Reads a map from names to integers. Values that are not numbers are left out; negative numbers
+/// are read as 0.
 pub(crate) fn counts<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, u64>, D::Error> {
@@ -73,7 +75,7 @@ pub(crate) fn counts<'de, D: Deserializer<'de>>(
     Ok(all.unwrap_or_default().into_iter().filter_map(count).collect())
 }
 
-/// Whole numbers by name; names that this version does not know are left out.
+/// Reads a map from names to integers, and leaves out names that this version does not know.
 pub(crate) fn known_names<'de, D: Deserializer<'de>, K: DeserializeOwned + Ord>(
     deserializer: D,
 ) -> Result<BTreeMap<K, u64>, D::Error> {
@@ -81,7 +83,7 @@ pub(crate) fn known_names<'de, D: Deserializer<'de>, K: DeserializeOwned + Ord>(
     Ok(counts(deserializer)?.into_iter().filter_map(known).collect())
 }
 
-/// Counters by name. Values that are not finite numbers are left out.
+/// Reads a map from names to counters, and leaves out values that are not finite numbers.
 pub(crate) fn counters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Counters, D::Error> {
     let all: Option<BTreeMap<String, Value>> = Option::deserialize(deserializer)?;
     let figure = |(name, value): (String, Value)| {

@@ -1,13 +1,14 @@
-//! Records of commands, one struct for each. The crate that measures fills a record; it is written as JSON,
-//! read from files, and shown by reports.
+//! Records that commands write, with a struct for each. The crate that measures fills in a record;
+//! the record is written as JSON, read from files, and shown by reports.
 //!
-//! A [`RunResult`] is a line of a results file, an [`ExperimentRecord`] several lines, a [`Snapshot`] a
-//! file. Reading is lenient: missing and null fields get their defaults, unknown fields are ignored, and odd
-//! values in maps are dropped. A line that is not a record is an error, which names the line. The written
-//! bytes depend only on the measurement.
+//! A [`RunResult`] is one line of a results file, an [`ExperimentRecord`] several lines, and a
+//! [`Snapshot`] a whole file. Reading is lenient: missing and null fields get their defaults,
+//! unknown fields are ignored, and unexpected values in maps are dropped. A line that is not a
+//! record is an error, which gives the line number. The written bytes depend only on the
+//! measurement.
 //!
-//! A [`Vocabulary`] has the counters and schemes that the reading program knows. Results may mention
-//! others.
+//! A [`Vocabulary`] describes the counters and schemes that the reading program knows. Results may
+//! contain others, for example from another version.
 
 mod batches;
 mod contents;

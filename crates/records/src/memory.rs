@@ -14,15 +14,16 @@ pub struct MemoryPoint {
     /// Instructions since the start of the run, warm-up included.
     #[serde(deserialize_with = "whole")]
     pub instruction: u64,
-    /// Share of free memory that lies in blocks smaller than 2MB (Linux: unusable index).
+    /// Share of free memory, 0–1, in blocks smaller than 2MB (Linux: unusable index). `None` if
+    /// unknown.
     pub unusable_index_2m: Option<f64>,
-    /// Reason why a 2MB allocation would fail, 0 (little memory) to 1 (fragmentation). `None` if the
-    /// allocation would succeed (Linux: fragmentation index).
+    /// Cause of the failure of a 2MB allocation, from 0 (too little memory) to 1 (fragmentation).
+    /// `None` if the allocation would succeed (Linux: fragmentation index).
     pub fragmentation_index_2m: Option<f64>,
     /// Free memory in bytes.
     #[serde(deserialize_with = "some_whole")]
     pub free_bytes: Option<u64>,
-    /// Mapped memory in bytes; a frame counts once for every page that maps it.
+    /// Mapped memory in bytes; a frame that several pages map counts several times.
     #[serde(deserialize_with = "some_whole")]
     pub mapped_bytes: Option<u64>,
     /// Memory that the program has accessed so far, in bytes: distinct 4KB data pages.
@@ -34,16 +35,17 @@ pub struct MemoryPoint {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryMap {
-    /// `guest` or `host`, the system that owns the memory; `None` for native runs.
+    /// Owner of the memory in a virtualized run: `guest` or `host`. `None` for native runs.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub of: Option<String>,
-    /// Instructions since the start of the run at which memory looked like this, warm-up included.
+    /// Points of the run at which memory was in this state, in instructions since its start,
+    /// warm-up included.
     #[serde(deserialize_with = "wholes")]
     pub instructions: Vec<u64>,
-    /// Number of 2MB blocks of the whole memory.
+    /// Number of 2MB blocks in the whole memory.
     #[serde(deserialize_with = "whole")]
     pub blocks: u64,
-    /// Blocks per cell; the last cell may have fewer. 0 if unknown.
+    /// Number of blocks that a cell summarises; the last cell may have fewer. 0 if unknown.
     #[serde(deserialize_with = "whole")]
     pub blocks_per_cell: u64,
     /// Number of frames by class, in the whole memory. Classes without frames are left out.
@@ -60,7 +62,7 @@ pub struct MemoryMap {
     pub cells: Vec<CellRun>,
 }
 
-/// A run of equal cells, written as a list of five numbers.
+/// A run of equal cells. In files it is a list of five numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CellRun {
     /// Number of cells in the run.
@@ -71,7 +73,7 @@ pub struct CellRun {
     pub free_frames: u64,
     /// Frames of each cell that are holes of perforated pages.
     pub hole_frames: u64,
-    /// Frames of each cell that stay where they are (unmovable or retired).
+    /// Frames of each cell that cannot be moved (unmovable or retired).
     pub kept_frames: u64,
 }
 
@@ -82,7 +84,7 @@ impl Serialize for CellRun {
     }
 }
 
-/// Missing numbers are 0.
+/// Reads missing numbers as 0.
 impl<'de> Deserialize<'de> for CellRun {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let list = Vec::<Value>::deserialize(deserializer)?;

@@ -5,7 +5,7 @@ use crate::{RunResult, read_json};
 /// Error of reading records.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
-    /// The file holds no records.
+    /// The file has no records.
     #[error("no results: expected one JSON object per line, found none")]
     Empty,
     /// A line is not a result.
@@ -16,12 +16,12 @@ pub enum RecordsError {
         /// Error of the JSON reader.
         cause: serde_json::Error,
     },
-    /// A line is not a record of an experiment, or a text is no snapshot.
+    /// A line is not a record of an experiment, or a text is not a snapshot.
     #[error("line {line}: {cause}")]
     Record {
         /// Line number, counted from 1.
         line: usize,
-        /// Reason, without the line.
+        /// Reason, without the line number.
         cause: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The holes of one 2MB page, for the page's picture.
+//! Holes of one 2MB page, for the picture in reports.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -9,19 +9,21 @@ use crate::lenient::or_default;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Region {
-    /// Virtual address of the page, as text.
+    /// Virtual address of the page in hexadecimal.
     #[serde(deserialize_with = "or_default")]
     pub page: String,
-    /// Kind of mapping, for schemes that map pages in several ways; empty for other schemes.
+    /// Kind of mapping for schemes with several kinds; empty for other schemes.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub scheme_kind: String,
-    /// Bit *r* set: 256KB region *r* may have holes.
+    /// Filter bits: if bit *r* is set, the 256KB region *r* may have holes.
     #[serde(serialize_with = "byte", deserialize_with = "word")]
     pub filter: u64,
-    /// Bit *i* of word *w* set: 4KB sub-page 64 *w* + *i* is a hole. Up to eight words.
+    /// Bitmap of holes: bit *i* of word *w* is set if the 4KB sub-page 64 *w* + *i* is a hole.
+    /// There are up to eight words.
     #[serde(serialize_with = "hexadecimal", deserialize_with = "words")]
     pub holes: Vec<u64>,
-    /// Bit *i* of word *w* set: sub-page 64 *w* + *i* is a hole mapped to another frame. Up to eight words.
+    /// Bitmap of mapped holes: bit *i* of word *w* is set if sub-page 64 *w* + *i* is a hole that
+    /// is mapped to another frame. There are up to eight words.
     #[serde(serialize_with = "hexadecimal", deserialize_with = "words")]
     pub allocated: Vec<u64>,
 }
@@ -60,7 +62,7 @@ fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Erro
     values.iter().map(|value| parse_word(value).map_err(serde::de::Error::custom)).collect()
 }
 
-/// A 64-bit word as hexadecimal text, with or without `0x`, or as a number.
+/// Parses a 64-bit word from hexadecimal text, with or without `0x`, or from a number.
 fn parse_word(value: &Value) -> Result<u64, String> {
     let parsed = match value {
         Value::Null => Some(0),

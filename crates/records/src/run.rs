@@ -1,4 +1,4 @@
-//! One run: one scheme, one workload, one machine, one seed.
+//! Results of one run: one scheme, one workload, one machine, one seed.
 
 use perforate_types::Counters;
 use serde::{Deserialize, Serialize};
@@ -10,12 +10,12 @@ use crate::{Batches, ContentsPoint, MemoryMap, MemoryPoint, Region, Sampled};
 /// `workload`; all other fields are optional.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {
-    /// Scheme, or the pair `GUEST+HOST`.
+    /// Name of the scheme, or of the pair as `GUEST+HOST`.
     pub scheme: String,
-    /// Scheme of the guest; absent for native runs.
+    /// Scheme of the guest; `None` for native runs.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub guest: Option<String>,
-    /// Scheme of the host; absent for native runs.
+    /// Scheme of the host; `None` for native runs.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub host: Option<String>,
     /// Workload with its parameters, or name of the trace.
@@ -29,11 +29,12 @@ pub struct RunResult {
     /// Measured instructions, without the warm-up; 0 if unknown.
     #[serde(default, deserialize_with = "whole")]
     pub instructions: u64,
-    /// Instructions of the program that `instructions` represents; absent unless the trace is a sample.
+    /// Instructions of the program that `instructions` represents; `None` unless the trace is a
+    /// sample.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some_whole")]
     pub instructions_represented: Option<u64>,
-    /// Estimates for the whole program from the windows of a sampled trace; absent unless the trace is a
-    /// sample.
+    /// Estimates for the whole program from the windows of a sampled trace; `None` unless the trace
+    /// is a sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
     /// Warm-up of the run.
@@ -45,28 +46,29 @@ pub struct RunResult {
     /// Instructions per cycle of the measured instructions; `None` in functional mode.
     #[serde(default)]
     pub ipc: Option<f64>,
-    /// Work and waiting of each hardware thread; absent with a single thread and in functional mode.
+    /// Work and idle time of each hardware thread; empty with a single thread and in functional
+    /// mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub hardware_threads: Vec<HardwareThread>,
     /// All counters by name; names include the unit.
     #[serde(default, deserialize_with = "counters")]
     pub counters: Counters,
-    /// Cycles of parts of the run; empty in functional mode.
+    /// Cycles of consecutive batches of the run; empty in functional mode.
     #[serde(default, skip_serializing_if = "Batches::is_empty", deserialize_with = "or_default")]
     pub batches: Batches,
     /// Samples over time: TLB contents and physical memory.
     #[serde(default, deserialize_with = "or_default")]
     pub series: Series,
-    /// The first few perforated pages with their holes.
+    /// Holes of the first few perforated pages.
     #[serde(default, deserialize_with = "or_default")]
     pub regions: Vec<Region>,
-    /// Maps of physical memory at a few moments.
+    /// Maps of physical memory at a few points of the run.
     #[serde(default, deserialize_with = "or_default")]
     pub memory_maps: Vec<MemoryMap>,
-    /// Mode changes of virtualized direct segments, a line each (D Table III).
+    /// Mode changes of virtualized direct segments, with a line for each (D Table III).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub mode_transitions: Vec<String>,
-    /// Notes that a reader needs to judge the figures.
+    /// Notes that a reader needs to interpret the figures.
     #[serde(default, deserialize_with = "or_default")]
     pub notes: Vec<String>,
     /// Complete configuration of the run.
@@ -124,10 +126,10 @@ pub struct HardwareThread {
     /// Cycles in which the thread waited for answers to its shootdowns.
     #[serde(deserialize_with = "whole")]
     pub shootdown_wait_cycles: u64,
-    /// Interrupts of the thread for shootdowns of other threads.
+    /// Number of times that the thread was interrupted by shootdowns of other threads.
     #[serde(deserialize_with = "whole")]
     pub shootdown_interrupts: u64,
-    /// Cycles that the thread took to answer those shootdowns.
+    /// Cycles that the thread spent handling these interrupts.
     #[serde(deserialize_with = "whole")]
     pub shootdown_interrupt_cycles: u64,
 }
@@ -145,8 +147,8 @@ pub struct Warmup {
     /// True if an earlier run determined the number of instructions.
     #[serde(deserialize_with = "or_default")]
     pub detected: bool,
-    /// Warm-up instructions that would have been enough for this scheme. `None` if the measured part is too
-    /// short to tell, or does not settle.
+    /// Number of warm-up instructions that would be enough for this scheme. `None` if the measured
+    /// instructions are too few to tell, or if the run does not reach a steady state.
     #[serde(deserialize_with = "some_whole")]
     pub suggested_instructions: Option<u64>,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::lenient::known_names;
 use crate::{MemoryMap, RecordsError, read_json};
 
-/// Orders of free blocks: 4KB to 4MB.
+/// Number of orders of free blocks, from 4KB to 4MB.
 pub const FREE_ORDERS: usize = 11;
 
 /// A snapshot of a machine or of a process.
@@ -34,37 +34,37 @@ pub fn read_snapshot(text: &str) -> Result<Snapshot, RecordsError> {
 pub struct HostRecord {
     /// Release of the kernel.
     pub kernel: String,
-    /// Time of the snapshot in seconds since 1970; 0 if it was made from copied files.
+    /// Time of the snapshot in seconds since 1970; 0 if it was read from copied files.
     pub taken_unix_seconds: u64,
     /// Files of `/proc` that were read.
     pub sources: Vec<String>,
-    /// Files that could not be read, with the consequences.
+    /// Files that could not be read, each with the consequence for the record.
     pub missing: Vec<String>,
-    /// Assumptions where the kernel does not say.
+    /// Assumptions about facts that the kernel does not report.
     pub assumptions: Vec<String>,
     /// Zones with memory, as the kernel describes them.
     pub zones: Vec<SnapshotZone>,
-    /// Size of the memory.
+    /// Size of the memory in bytes.
     pub memory_bytes: u64,
-    /// Number of frames by state; absent if the states are unknown.
+    /// Number of frames by state; `None` if the states are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frames: Option<BTreeMap<String, u64>>,
-    /// Frames that page tables map.
+    /// Number of frames that page tables map; `None` if unknown.
     pub mapped_frames: Option<u64>,
-    /// Frames that more than one entry maps.
+    /// Number of frames that more than one page-table entry maps; `None` if unknown.
     pub shared_frames: Option<u64>,
-    /// Free memory by order of blocks.
+    /// Free memory by block order.
     pub orders: Vec<SnapshotOrder>,
-    /// Policy for perforated pages that `blocks` are judged by.
+    /// Policy for perforated pages with which `blocks` were judged.
     pub policy: String,
-    /// 2MB blocks by what they can become.
+    /// Possible uses of the 2MB blocks; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Survey>,
-    /// Bytes of each request below.
+    /// Size in bytes of each request in `requests`.
     pub request_bytes: u64,
     /// Simulated requests for memory (P §III.C).
     pub requests: Vec<SnapshotRequest>,
-    /// Picture of the memory.
+    /// Map of physical memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_map: Option<MemoryMap>,
     /// Version of the program.
@@ -91,9 +91,9 @@ pub struct SnapshotZone {
     pub per_cpu_frames: u64,
     /// Free blocks of each order (`/proc/buddyinfo`).
     pub free_blocks: [u64; FREE_ORDERS],
-    /// Free blocks by migrate type (`/proc/pagetypeinfo`), if known.
+    /// Free blocks by migrate type (`/proc/pagetypeinfo`); empty if unknown.
     pub free_blocks_by_type: Vec<FreeBlocksByType>,
-    /// Pageblocks by type, if known.
+    /// Pageblocks by migrate type; empty if unknown.
     pub pageblocks: Vec<PageblockCount>,
 }
 
@@ -115,7 +115,7 @@ pub struct PageblockCount {
     pub blocks: u64,
 }
 
-/// Free memory, seen by an allocation of 2^order frames.
+/// Free memory from the point of view of an allocation of 2^order frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapshotOrder {
@@ -123,30 +123,30 @@ pub struct SnapshotOrder {
     pub order: u32,
     /// Free blocks of this order by the kernel's count.
     pub counted: u64,
-    /// Free blocks of this order by the states of the frames, if known.
+    /// Free blocks of this order according to the states of the frames; `None` if unknown.
     pub placed: Option<u64>,
-    /// Share of free memory that lies in smaller pieces (Linux: unusable index).
+    /// Share of free memory, 0–1, in smaller blocks (Linux: unusable index).
     pub unusable_index: f64,
-    /// Reason for a failure, 0 (little memory) to 1 (fragmentation); absent if the allocation would
-    /// succeed (Linux: fragmentation index).
+    /// Cause of an allocation's failure, from 0 (too little memory) to 1 (fragmentation). `None` if
+    /// it would succeed (Linux: fragmentation index).
     pub fragmentation_index: Option<f64>,
 }
 
-/// A request for memory that was served in one way.
+/// A simulated request for memory in one case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapshotRequest {
-    /// Description of the case.
+    /// Description of the case, such as when and with which page sizes the request is served.
     pub case: String,
     /// True if 2MB pages may have holes.
     pub perforates: bool,
-    /// Shares in the paper's case of the same kind; empty if the paper has none.
+    /// Published shares for the corresponding case; empty if the paper has none.
     pub paper: String,
-    /// Shares of the request in large pages; absent if memory ran out.
+    /// Shares of the request by kind of page; `None` if memory ran out.
     pub shares: Option<RequestShares>,
 }
 
-/// Shares of a request by the kind of page that holds it, 0–1.
+/// Shares of a request, 0–1, by the kind of page that backs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestShares {
@@ -156,22 +156,22 @@ pub struct RequestShares {
     pub perforated: f64,
 }
 
-/// Possible use of a 2MB block, the easiest first.
+/// Possible use of a 2MB block. The variants are in order of effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockReach {
     /// All frames are free.
     Whole,
-    /// All frames in use are movable or page cache: whole after compaction, or once the cache is
-    /// dropped.
+    /// All used frames are movable or page cache. The block is free after compaction, or once the
+    /// cache is dropped.
     Compactable,
     /// The policy accepts the block as a perforated page now, with all frames in use as holes.
     PerforableNow,
     /// The policy accepts the block as a perforated page after compaction.
     Perforable,
-    /// The policy does not accept the block, which becomes whole once its slab caches are freed as well.
+    /// The policy rejects the block, but it is free once its slab caches are freed as well.
     Reclaimable,
-    /// The block is part of a large page of a program or of hugetlbfs.
+    /// The block is in use as a large page of a program or of hugetlbfs.
     Large,
     /// Too many frames cannot move, or the states of frames are unknown.
     Neither,
@@ -188,15 +188,15 @@ pub struct Survey {
     pub blocks: BTreeMap<BlockReach, u64>,
     /// Number of blocks that have memory.
     pub memory_blocks: u64,
-    /// Compactable blocks that there is room to compact: each takes 512 free frames outside whole blocks,
-    /// its own included.
+    /// Number of compactable blocks for which there is enough room. Each needs 512 free frames
+    /// outside whole blocks, its own included.
     pub compactable_with_room: u64,
-    /// Compactable blocks that hold free frames and page cache only: dropping the cache makes them whole
-    /// without a copy.
+    /// Number of compactable blocks with nothing but free frames and page cache. Dropping the cache
+    /// frees them without copying.
     pub whole_without_page_cache: u64,
-    /// Blocks that the policy accepts as perforated pages now, compactable ones included.
+    /// Number of blocks that the policy accepts as perforated pages now, compactable ones included.
     pub perforable_as_they_are: u64,
-    /// Number of perforable blocks by frames that cannot move: up to 1, 2, 4, … 512.
+    /// Number of perforable blocks by the number of frames that cannot move: up to 1, 2, 4, … 512.
     pub holes: [u64; 10],
 }
 
@@ -217,16 +217,16 @@ pub struct ProcessRecord {
     pub program: String,
     /// Files that could not be read, with the consequences.
     pub missing: Vec<String>,
-    /// Remarks on what was found.
+    /// Remarks for readers of the snapshot.
     pub notes: Vec<String>,
-    /// All mappings, lowest first.
+    /// All mappings, in ascending order of address.
     pub areas: Vec<ProcessArea>,
-    /// Sums over all mappings.
+    /// Totals of all mappings.
     pub totals: ProcessTotals,
-    /// Contents of the pages, if they were read.
+    /// Contents of the pages; `None` if they were not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contents: Option<ProcessContents>,
-    /// Contents of the memory of the virtual machine that the process runs, if any.
+    /// Contents of the guest's memory if the process runs a virtual machine, otherwise `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest_contents: Option<ProcessContents>,
     /// Version of the program.
@@ -241,9 +241,9 @@ pub struct ProcessArea {
     pub start: String,
     /// Address after the last one, in hexadecimal.
     pub end: String,
-    /// Permissions as `/proc/PID/maps` has them.
+    /// Permissions in the format of `/proc/PID/maps`.
     pub permissions: String,
-    /// The file, a name such as `[heap]`, or empty.
+    /// Mapped file, or a name such as `[heap]`; empty for other mappings.
     pub name: String,
     /// Sizes of the mapping.
     #[serde(flatten)]
@@ -254,7 +254,7 @@ pub struct ProcessArea {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessTotals {
-    /// Virtual address space of the mapping.
+    /// Size of the mapped virtual addresses.
     pub mapped_bytes: u64,
     /// Resident memory (RSS).
     pub resident_bytes: u64,
@@ -262,40 +262,40 @@ pub struct ProcessTotals {
     pub anonymous_bytes: u64,
     /// Memory that is swapped out.
     pub swapped_bytes: u64,
-    /// Memory mapped by entries of 2MB or more, by the kernel's count.
+    /// Memory that is mapped by entries of 2MB or more, as the kernel reports it.
     pub large_bytes: u64,
-    /// Resident memory by the size of the largest aligned run of consecutive frames around it; absent
-    /// if frames are hidden.
+    /// Resident memory by contiguity: the size of the largest aligned run of consecutive frames
+    /// that contains the page. `None` if frame numbers are hidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizes: Option<BTreeMap<String, u64>>,
-    /// Memory in large folios, if flags of frames can be read.
+    /// Memory in large folios; `None` if the flags of frames cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folio_bytes: Option<u64>,
-    /// Memory merged by KSM, if flags of frames can be read.
+    /// Memory merged by KSM; `None` if the flags of frames cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged_bytes: Option<u64>,
 }
 
-/// Numbers of pages by their contents.
+/// Numbers of pages by content.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessContents {
     /// Number of pages read.
     pub pages_read: u64,
-    /// Resident pages that could not be read.
+    /// Number of resident pages that could not be read.
     pub pages_unreadable: u64,
-    /// Number of pages of zeros.
+    /// Number of pages that contain only zeros.
     pub zero_pages: u64,
-    /// Number of other pages whose content another page has.
+    /// Number of other pages whose content equals that of another page.
     pub duplicate_pages: u64,
-    /// Number of distinct contents of the duplicate pages.
+    /// Number of distinct contents among the duplicate pages.
     pub distinct_duplicates: u64,
-    /// Number of copies of the most frequent content.
+    /// Number of pages with the most frequent content.
     pub most_copies: u64,
-    /// Pages that merging would free.
+    /// Number of pages that merging would free.
     pub savable_pages: u64,
-    /// Sampling period of contents; above 1 the figures are estimates.
+    /// Sampling period: one page in this many was read. Above 1, all numbers are estimates.
     pub sampled_one_in: u64,
-    /// The shares as a value of the option `--contents` of simulations.
+    /// Shares as a value of the option `--contents` of simulations.
     pub spec: String,
 }

@@ -1,4 +1,4 @@
-//! Registered counters and schemes, by which reports interpret results.
+//! Descriptions of registered counters and schemes, with which reports interpret results.
 
 use perforate_types::{Counter, Counters, Part, SchemeFacts, SchemeRole};
 
@@ -14,24 +14,26 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// A vocabulary of these counters and schemes.
+    /// Creates a vocabulary of these counters and schemes.
     pub fn new(counters: Vec<Counter>, schemes: Vec<SchemeFacts>) -> Self {
         Self { counters, schemes }
     }
 
-    /// The registered counter of this name.
+    /// Returns the registered counter of this name.
     pub fn counter(&self, id: &str) -> Option<&Counter> {
         self.counters.iter().find(|counter| counter.id == id)
     }
 
-    /// The registered parts of a whole with their counters, in the order in which charts stack the parts.
+    /// Returns the registered components of a total with their counters, in the order in which
+    /// charts stack them.
     pub fn parts<'a>(&'a self, whole: &'a str) -> impl Iterator<Item = (&'a Counter, &'a Part)> {
         let parts = self.counters.iter().filter_map(|one| Some((one, one.part.as_ref()?)));
         parts.filter(move |(_, part)| part.whole == whole)
     }
 
-    /// Names of a run's counters that are parts of a whole: registered counters in the order of charts, then
-    /// unregistered counters whose names begin with the name of the whole (from other versions).
+    /// Returns the names of a run's counters that are components of a total. Registered counters
+    /// come first, in the order of charts. Then come unregistered counters (from other versions)
+    /// whose names begin with the name of the total.
     pub fn parts_in<'a>(
         &'a self,
         whole: &'a str,
@@ -46,13 +48,13 @@ impl Vocabulary {
         registered.filter(|id| counters.get(id).is_some()).chain(others)
     }
 
-    /// Sum of the parts of a whole in a run; `None` if the run has no such counter.
+    /// Sum of the components of a total in a run; `None` if the run has none of them.
     pub fn sum(&self, whole: &str, run: &RunResult) -> Option<f64> {
         let values = self.parts_in(whole, &run.counters).filter_map(|name| run.counter(name));
         values.reduce(|sum, value| sum + value)
     }
 
-    /// Headings of the counters in order, without duplicates.
+    /// Returns the headings of the counters in order, without duplicates.
     pub fn groups(&self) -> Vec<&'static str> {
         let mut found = Vec::new();
         for counter in &self.counters {
@@ -63,13 +65,13 @@ impl Vocabulary {
         found
     }
 
-    /// The registered scheme of this name, ignoring case.
+    /// Returns the registered scheme of this name, ignoring case.
     pub fn scheme(&self, name: &str) -> Option<&SchemeFacts> {
         self.schemes.iter().find(|scheme| scheme.name.eq_ignore_ascii_case(name))
     }
 
-    /// Roles of a scheme, or of both schemes of a pair, in comparisons; [`SchemeRole::Other`] if a scheme is
-    /// unknown.
+    /// Returns the role of a scheme in comparisons, or the roles of both schemes of a pair. Unknown
+    /// schemes have [`SchemeRole::Other`].
     pub fn roles(&self, name: &str) -> Roles {
         let role = |name| self.scheme(name).map_or(SchemeRole::Other, |scheme| scheme.role);
         match name.split_once('+') {
@@ -78,8 +80,8 @@ impl Vocabulary {
         }
     }
 
-    /// The scheme that `name` contains as separate words, under any of the scheme's names. The longest match
-    /// wins.
+    /// Returns the scheme whose name, or alias, occurs in `name` as a separate word. The longest
+    /// match wins.
     pub fn named_after(&self, name: &str) -> Option<&SchemeFacts> {
         let name = name.to_lowercase();
         let names = self.schemes.iter().flat_map(|scheme| {
@@ -87,13 +89,13 @@ impl Vocabulary {
             std::iter::once(&*scheme.name).chain(others).map(move |known| (scheme, known))
         });
         let found = names.filter(|(_, known)| has_words(&name, &known.to_lowercase()));
-        // The first of several names of equal length wins.
+        // Among matches of equal length, the first wins.
         let longest = found.reduce(|one, next| if next.1.len() > one.1.len() { next } else { one });
         longest.map(|(scheme, _)| scheme)
     }
 }
 
-/// Role of a native scheme, or roles of the guest's and the host's scheme of a pair.
+/// Role of a native scheme, or roles of guest and host in a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Roles {
     /// Role of a native scheme.
@@ -103,8 +105,9 @@ pub enum Roles {
 }
 
 impl Roles {
-    /// Index of the scheme that a comparison measures all schemes against: 4KB pages, natively or on
-    /// both sides of a pair, or else the first scheme that is no bound.
+    /// Index of the scheme that is the baseline of a comparison: 4KB pages, natively or in both
+    /// guest and host, otherwise the first scheme that is not a bound. `None` without such a
+    /// scheme.
     pub fn reference(all: &[Self]) -> Option<usize> {
         let place = |wanted| all.iter().position(|roles| *roles == wanted);
         place(Self::Native(SchemeRole::Base))
@@ -112,12 +115,13 @@ impl Roles {
             .or_else(|| all.iter().position(|roles| !roles.is_bound()))
     }
 
-    /// True for ideal large pages and free translation, also on one side of a pair.
+    /// True for ideal large pages and free translation, also if they are only the guest or the host
+    /// of a pair.
     pub fn is_bound(self) -> bool {
         self.has(|role| matches!(role, SchemeRole::Ideal | SchemeRole::Free))
     }
 
-    /// True if the test holds for the scheme, or for one side of the pair.
+    /// True if the test holds for the scheme, or for the guest or the host of the pair.
     pub fn has(self, test: impl Fn(SchemeRole) -> bool) -> bool {
         match self {
             Self::Native(role) => test(role),

@@ -1,4 +1,4 @@
-//! Runs sorted into comparisons: one workload, one machine, several schemes, several seeds.
+//! Groups of runs that are compared: one workload, one machine, several schemes, several seeds.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Median and range of the finite values; `None` without any.
+    /// Median and range of the finite values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -35,7 +35,7 @@ impl Spread {
         Some(Self { median, least, most, runs: sorted.len() })
     }
 
-    /// Least and most as text.
+    /// Writes the range as text.
     pub fn range(&self, write: impl Fn(f64) -> String) -> String {
         format!("{} to {}", write(self.least), write(self.most))
     }
@@ -51,7 +51,7 @@ pub(crate) struct SchemeRuns<'a> {
 }
 
 impl<'a> SchemeRuns<'a> {
-    /// Runs of a scheme, of which this is the first.
+    /// Creates the runs of a scheme from the first of them.
     fn new(run: &'a RunResult, vocabulary: &Vocabulary) -> Self {
         let name = run.scheme.as_str();
         let colour = palette::of_scheme(vocabulary, name);
@@ -68,8 +68,9 @@ impl<'a> SchemeRuns<'a> {
         self.spread(|run| run.counter(name)).map(|spread| spread.median)
     }
 
-    /// Speed relative to another scheme, or to another comparison with the same workload. The interval
-    /// combines parts of the runs, paired with each other, and the seeds if there are several.
+    /// Speed relative to another scheme, which may be in another comparison of the same workload.
+    /// The interval reflects the variation between paired batches of the runs, and between seeds if
+    /// there are several.
     pub fn speed_over(&self, other: &Self) -> Option<Interval> {
         let speeds = self.runs.iter().filter_map(|run| {
             let other = other.runs.iter().find(|other| other.seed == run.seed)?;
@@ -81,13 +82,13 @@ impl<'a> SchemeRuns<'a> {
         over_seeds(&speeds.collect::<Vec<_>>())
     }
 
-    /// Schemes of guest and host; none for native runs.
+    /// Schemes of guest and host; `None` for native runs.
     pub fn pair(&self) -> Option<(&'a str, &'a str)> {
         let run = self.first();
         Some((run.guest.as_deref()?, run.host.as_deref()?))
     }
 
-    /// The first run in the file; pictures and series show one run.
+    /// First run in the file. Charts over time and pictures show only this run.
     pub fn first(&self) -> &'a RunResult {
         self.runs[0]
     }
@@ -102,11 +103,12 @@ pub(crate) struct Comparison<'a> {
     /// Settings that distinguish this comparison from others of the same workload and machine.
     pub difference: String,
     pub schemes: Vec<SchemeRuns<'a>>,
-    /// Index of the scheme that others are measured against: 4KB pages if present.
+    /// Index of the scheme that others are compared with: 4KB pages if present.
     pub reference: usize,
-    /// Index of the ideal scheme.
+    /// Index of the ideal scheme, `None` if it was not run.
     pub ideal: Option<usize>,
-    /// Index of the scheme with free translation; without one, of the ideal scheme.
+    /// Index of the scheme with free translation, otherwise of the ideal scheme. `None` if neither
+    /// was run.
     pub bound: Option<usize>,
 }
 
@@ -122,32 +124,35 @@ impl<'a> Comparison<'a> {
         self.ideal.map_or("ideal", |ideal| self.schemes[ideal].name)
     }
 
-    /// The ideal scheme that pairs are measured against: virtualized where there is one.
+    /// Index of the ideal scheme that pairs are compared with: the virtualized one if it was run,
+    /// otherwise the native one.
     pub fn ideal_of_pairs(&self) -> Option<usize> {
         place(&self.schemes, pair_of(SchemeRole::Ideal)).or(self.ideal)
     }
 
-    /// The pair others are measured against: 4KB pages twice, else the first.
+    /// Index of the pair that others are compared with: 4KB pages in guest and host, otherwise the
+    /// first pair.
     pub fn reference_of_pairs(&self) -> Option<usize> {
         place(&self.schemes, pair_of(SchemeRole::Base))
             .or_else(|| self.schemes.iter().position(|scheme| scheme.pair().is_some()))
     }
 
-    /// Speed of `scheme` relative to `reference`, with an interval.
+    /// Speed of `scheme` relative to `reference` (indices of schemes), with an interval.
     pub fn speed(&self, scheme: usize, reference: usize) -> Option<Interval> {
         self.schemes[scheme].speed_over(&self.schemes[reference])
     }
 
-    /// Share of a scheme's time that free translation would save: 1 − cycles(free) ÷ cycles(scheme), 0–1,
-    /// paired part by part. A file without such a run has the ideal scheme in its place. None without
-    /// either, and of that scheme itself.
+    /// Share of a scheme's time that free translation would save: 1 − cycles(free) ÷
+    /// cycles(scheme). The interval is from paired batches of both runs. If free translation was
+    /// not run, the ideal scheme is used instead. `None` without either, and for that scheme
+    /// itself.
     pub fn saving(&self, scheme: usize) -> Option<Interval> {
         let bound = self.bound.filter(|&bound| bound != scheme)?;
         let speed = self.speed(scheme, bound)?;
         Some(Interval { mean: 1.0 - speed.mean, ..speed })
     }
 
-    /// Share of the cycles for which a scheme waits for address translation.
+    /// Share of a scheme's cycles, 0–1, in which it waits for address translation.
     pub fn translation_share(&self, scheme: usize) -> Option<Interval> {
         let shares = self.schemes[scheme].runs.iter().filter_map(|run| {
             let cycles = run.cycles().filter(|&cycles| cycles > 0.0)?;
@@ -158,7 +163,7 @@ impl<'a> Comparison<'a> {
         over_seeds(&shares.collect::<Vec<_>>())
     }
 
-    /// True if users can have the scheme today; for a pair, if they can have both schemes.
+    /// True if users can have the scheme today; a pair is available if both of its schemes are.
     pub fn is_available(&self, scheme: usize) -> bool {
         self.schemes[scheme].name.split('+').all(|name| self.setting(name).is_some())
     }
@@ -168,12 +173,14 @@ impl<'a> Comparison<'a> {
         self.vocabulary.scheme(name)?.setting.as_deref()
     }
 
-    /// IPC of `scheme` divided by that of `reference`, seed by seed where both have the seed.
+    /// IPC of `scheme` divided by that of `reference`. Runs with the same seed are compared; a seed
+    /// that `reference` lacks is compared with its median.
     pub fn relative_ipc(&self, scheme: usize, reference: usize) -> Option<Spread> {
         self.relative(scheme, reference, |run| run.ipc)
     }
 
-    /// A figure of `scheme` divided by that of `reference`, as [`Self::relative_ipc`].
+    /// Figure of `scheme` divided by that of `reference`, paired by seed as in
+    /// [`Self::relative_ipc`].
     pub fn relative(
         &self,
         scheme: usize,
@@ -183,7 +190,7 @@ impl<'a> Comparison<'a> {
         self.quotient((scheme, figure), (reference, figure))
     }
 
-    /// A figure of one scheme divided by a figure of another, seed by seed as
+    /// Figure of one scheme divided by another figure of a second scheme, paired by seed as in
     /// [`Self::relative_ipc`].
     pub fn quotient(
         &self,
@@ -204,12 +211,13 @@ impl<'a> Comparison<'a> {
         self.schemes.iter().any(|scheme| scheme.runs.iter().any(|run| run.ipc.is_some()))
     }
 
-    /// Largest number of seeds of any scheme.
+    /// Largest number of runs, one per seed, that any scheme has.
     pub fn seeds(&self) -> usize {
         self.schemes.iter().map(|scheme| scheme.runs.len()).max().unwrap_or(0)
     }
 
-    /// The scheme a headline is about: a perforated one, else the fastest of the rest.
+    /// Index of the scheme that a headline is about: a perforated one, otherwise the fastest. The
+    /// reference and bounds are not candidates.
     pub fn subject(&self) -> Option<usize> {
         let candidates: Vec<usize> = (0..self.schemes.len())
             .filter(|&index| index != self.reference && !self.schemes[index].roles.is_bound())
@@ -230,8 +238,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Combines the figures of several seeds: their median, and an interval for the variation within and
-/// between runs.
+/// Combines the figures of several seeds. The result is their median, with an interval for the
+/// variation within each run and between runs.
 fn over_seeds(seeds: &[Interval]) -> Option<Interval> {
     let means: Vec<f64> = seeds.iter().map(|seed| seed.mean).collect();
     let median = Spread::of(means.iter().copied())?.median;
@@ -247,10 +255,10 @@ fn over_seeds(seeds: &[Interval]) -> Option<Interval> {
     Some(Interval { mean: median, half_width_95: half })
 }
 
-/// Sorts runs into comparisons, in the order of the file.
+/// Groups runs into comparisons, in the order of the file.
 ///
-/// The second run of one scheme, workload, machine and seed starts another comparison: something
-/// in the configuration must differ, and [`Comparison::difference`] says what.
+/// A second run of the same scheme, workload, machine and seed starts another comparison, because
+/// its configuration must differ. [`Comparison::difference`] describes the difference.
 pub(crate) fn comparisons<'a>(
     results: &'a [RunResult],
     vocabulary: &'a Vocabulary,
@@ -314,17 +322,18 @@ fn comparison<'a>(
     }
 }
 
-/// Index of the first scheme with these roles.
+/// Index of the first scheme with these roles; `None` if there is none.
 fn place(schemes: &[SchemeRuns<'_>], roles: Roles) -> Option<usize> {
     schemes.iter().position(|scheme| scheme.roles == roles)
 }
 
-/// A pair whose guest and host both have this role.
+/// Returns the roles of a pair whose guest and host both have this role.
 fn pair_of(role: SchemeRole) -> Roles {
     Roles::Pair(role, role)
 }
 
-/// Names the configuration keys that distinguish comparisons of one workload and machine.
+/// Fills in [`Comparison::difference`] with the configuration keys that distinguish comparisons of
+/// the same workload and machine.
 fn name_differences(found: &mut [Comparison<'_>]) {
     for index in 0..found.len() {
         let alike = |other: &Comparison<'_>| {
@@ -358,7 +367,7 @@ fn name_differences(found: &mut [Comparison<'_>]) {
     }
 }
 
-/// Configuration as `a.b.c` → value.
+/// Flattens a configuration into a map from `a.b.c` to values.
 fn flat(config: &Value) -> BTreeMap<String, String> {
     fn visit(prefix: &str, value: &Value, into: &mut BTreeMap<String, String>) {
         match value {

@@ -1,6 +1,7 @@
-//! Labels that differ in a number only, as "10 % holes" and "50 % holes": degrees of one thing.
+//! Labels that differ in one number only, such as "10 % holes" and "50 % holes". They are degrees
+//! of the same property and get shades of one hue.
 
-/// Fewest labels that make an order.
+/// Fewest distinct numbers that make a group of labels.
 const FEWEST: usize = 3;
 
 /// Position of a label among labels that differ from it only in a number.
@@ -33,7 +34,7 @@ pub(crate) fn degrees<'l>(labels: impl Iterator<Item = &'l str>) -> Vec<Option<D
     parsed.iter().map(degree).collect()
 }
 
-/// The different numbers of labels with this rest, in ascending order.
+/// Returns the distinct numbers of labels whose other text is `rest`, in ascending order.
 fn numbers(parsed: &[Option<(f64, String)>], rest: &str) -> Vec<f64> {
     let alike = parsed.iter().flatten().filter(|(_, other)| other == rest);
     let mut all: Vec<f64> = alike.map(|(number, _)| *number).collect();
@@ -42,7 +43,7 @@ fn numbers(parsed: &[Option<(f64, String)>], rest: &str) -> Vec<f64> {
     all
 }
 
-/// A label's first number, in bytes if it is a size, and what stands around it.
+/// Splits a label into its first number (in bytes if it is a size) and the text around the number.
 fn number_and_rest(label: &str) -> Option<(f64, String)> {
     let start = label.find(|letter: char| letter.is_ascii_digit())?;
     let (before, from) = label.split_at(start);

@@ -1,6 +1,6 @@
-//! Errors of making reports.
+//! Errors of writing reports.
 
-/// Reason why a report cannot be made.
+/// Reason why a report cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// A figure could not be drawn as a picture.

@@ -1,18 +1,18 @@
-//! Numbers as a reader sees them.
+//! Formatting of numbers for readers.
 
 use perforate_records::Interval;
 
 use crate::answer::{Difference, difference};
 
-/// Text of a cell without a value.
+/// Text for a missing value.
 pub(crate) const MISSING: &str = "–";
 
-/// A quotient: three decimals below 1, fewer as the number grows.
+/// Writes a ratio with three decimals below 1, and fewer for larger numbers.
 pub(crate) fn ratio(value: f64) -> String {
     ratio_with(value, decimals(value))
 }
 
-/// Decimals that leave a quotient three or four digits.
+/// Number of decimals with which a ratio has three or four digits.
 pub(crate) fn decimals(value: f64) -> usize {
     match value.abs() {
         size if size < 0.9995 => 3,
@@ -22,7 +22,7 @@ pub(crate) fn decimals(value: f64) -> usize {
     }
 }
 
-/// A quotient with this many decimals, so that numbers below each other line up.
+/// Writes a ratio with this many decimals, so that the digits in a column are aligned.
 pub(crate) fn ratio_with(value: f64, decimals: usize) -> String {
     let least = 0.5 * 0.1f64.powi(decimals as i32);
     match value.abs() {
@@ -36,13 +36,13 @@ pub(crate) fn ratio_with(value: f64, decimals: usize) -> String {
     }
 }
 
-/// A factor, as in “1.62×”.
+/// Writes a factor, as in “1.62×”.
 pub(crate) fn times(value: f64) -> String {
     let value = if value.abs() < 0.005 { 0.0 } else { value }; // no “-0.00×”
     if value.abs() < 99_999.5 { format!("{value:.2}×") } else { format!("{}×", compact(value)) }
 }
 
-/// A speed as a factor with its interval, as in “1.62× ± 0.03”.
+/// Writes a speed as a factor with its interval, as in “1.62× ± 0.03”.
 pub(crate) fn speed(speed: Interval) -> String {
     match speed.half_width_95 {
         Some(half) if half < 0.005 => format!("{:.3}× {}", speed.mean, plus_minus(half, 3)),
@@ -51,7 +51,7 @@ pub(crate) fn speed(speed: Interval) -> String {
     }
 }
 
-/// Half an interval with so many decimals.
+/// Writes half the width of an interval with this many decimals.
 pub(crate) fn plus_minus(half: f64, decimals: usize) -> String {
     let least = 0.1f64.powi(decimals as i32);
     if half < least / 2.0 {
@@ -61,7 +61,8 @@ pub(crate) fn plus_minus(half: f64, decimals: usize) -> String {
     }
 }
 
-/// The speed of one run relative to another, as [`speed`]; “~1 ± 0.03” where it may be none.
+/// Writes a relative speed as [`speed`] does; “~1 ± 0.03” if it does not differ significantly from
+/// 1.
 pub(crate) fn relative_speed(speed: Interval) -> String {
     match difference(speed) {
         Difference::None => {
@@ -72,19 +73,19 @@ pub(crate) fn relative_speed(speed: Interval) -> String {
     }
 }
 
-/// A share with its interval, as in “12.3 ± 0.4 %”.
+/// Writes a share (0–1) with its interval, as in “12.3 ± 0.4 %”.
 pub(crate) fn share(share: Interval) -> String {
     let half = share.half_width_95.map(|half| format!(" {}", plus_minus(half * 100.0, 1)));
     format!("{}{} %", unsigned_zero(share.mean * 100.0), half.unwrap_or_default())
 }
 
-/// A figure with one decimal, and 0.0 without a sign.
+/// Writes a number with one decimal, without a sign for 0.0.
 fn unsigned_zero(value: f64) -> String {
     let text = format!("{value:.1}");
     if text == "-0.0" { "0.0".into() } else { text }
 }
 
-/// A part of the whole, as in “97.1 %”.
+/// Writes a share (0–1) in percent, as in “97.1 %”.
 pub(crate) fn percent(value: f64) -> String {
     let hundredths = value * 100.0;
     if hundredths.abs() < 99_999.5 {
@@ -94,12 +95,12 @@ pub(crate) fn percent(value: f64) -> String {
     }
 }
 
-/// A count with k, M or G (powers of 1000) and up to four digits.
+/// Writes a count with k, M or G (powers of 1000) and up to four digits.
 pub fn compact(value: f64) -> String {
     scaled(value, 1000.0, &["", "k", "M", "G", "T", "P"], "")
 }
 
-/// A size in bytes with KB, MB, … (powers of 1024, as in “4KB page”).
+/// Writes a size in bytes with KB, MB, … (powers of 1024, as in “4KB page”).
 pub(crate) fn bytes(value: f64) -> String {
     scaled(value, 1024.0, &["B", "KB", "MB", "GB", "TB", "PB"], " ")
 }
@@ -108,7 +109,7 @@ fn scaled(value: f64, step: f64, suffixes: &[&str], space: &str) -> String {
     if !value.is_finite() {
         return MISSING.to_string();
     }
-    // 9999 stays as it is; from 10 000 on (or 1024 bytes) a suffix says the same in less room.
+    // 9999 is written in full; from 10 000 (or 1024 bytes) a suffix is shorter.
     let keep = if step > 1000.0 { step } else { 9999.5 };
     let mut rest = value;
     let mut index = 0;
@@ -130,8 +131,8 @@ fn scaled(value: f64, step: f64, suffixes: &[&str], space: &str) -> String {
     format!("{rest:.decimals$}{space}{suffix}")
 }
 
-/// A counter as it stands in the results: whole numbers in groups of three, others, and what is
-/// longer than 15 digits, to six digits.
+/// Writes a counter in full. Integers of up to 15 digits have thousands separators; all other
+/// numbers have six significant digits.
 pub(crate) fn exact(number: &serde_json::Number) -> String {
     if let Some(count) = number.as_u64().filter(|&count| count < 1_000_000_000_000_000) {
         return grouped(&count.to_string());
@@ -148,7 +149,7 @@ pub(crate) fn exact(number: &serde_json::Number) -> String {
     }
 }
 
-/// Six digits and a power of ten.
+/// Writes a number in scientific notation with six digits.
 fn scientific(value: f64) -> String {
     let text = format!("{value:.5e}");
     match text.split_once('e') {

@@ -1,5 +1,5 @@
-//! Names of the counters that the report computes with or refers to. Counters that it only lists come from
-//! the vocabulary.
+//! Names of the counters that the report computes with or refers to. Other counters, which it only
+//! lists, come from the vocabulary.
 
 macro_rules! names {
     ($(#[$about:meta])* $all:ident { $($constant:ident = $name:literal;)* }) => {
@@ -47,7 +47,7 @@ names! {
 }
 
 names! {
-    /// Wholes whose parts reports sum or stack; each has registered parts.
+    /// Totals whose components reports sum up or stack. Each has registered components.
     WHOLES_USED {
         BITMAP_REFERENCES = "bitmap_references";
         KHUGEPAGED_PAGES_MADE = "khugepaged_pages_made";

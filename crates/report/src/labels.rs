@@ -1,4 +1,4 @@
-//! Labels of names that occur in results, and the glossary.
+//! Labels of names in the results, and the glossary.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use perforate_types::{self as counters, Counter, spaced};
 use crate::chart::Series;
 use crate::palette;
 
-/// A named part of a stack: name in the results, label, colour.
+/// A component of a stack: name in the results, label, and colour in the palette.
 pub(crate) type Part = (&'static str, &'static str, &'static str);
 
 /// Classes of 2MB blocks in memory maps: name, label, colour; letter and its meaning on a terminal.
@@ -29,34 +29,37 @@ pub(crate) const BLOCK_CLASSES: [(Part, char, &str); 14] = [
     (("perforated", "perforated", "perforated"), 'p', "perforated"),
 ];
 
-/// The classes of 2MB blocks as series of a chart.
+/// Returns the classes of 2MB blocks as series of a chart.
 pub(crate) fn block_classes() -> Vec<Series> {
     BLOCK_CLASSES.iter().map(|(class, ..)| part(class)).collect()
 }
 
-/// Memory that a program has touched, and what is mapped or missing beyond it.
+/// Components of a program's memory: touched memory, and memory that is mapped in addition or no
+/// longer mapped.
 pub(crate) const MEMORY_PARTS: &[Part] = &[
     ("touched", "touched", "touched"),
     ("untouched", "mapped, not touched", "untouched"),
     ("gone", "touched, swapped out or unmapped", "mixed"),
 ];
 
-/// A part as a series of a chart.
+/// Returns the series of a chart for a component.
 pub(crate) fn part(&(key, label, colour): &Part) -> Series {
     Series { key: key.into(), label: label.into(), colour, ..Series::default() }
 }
 
-/// The registered parts of a whole as series of a chart, by their names among the parts.
+/// Returns the series for the registered components of a total, keyed by their names among the
+/// components.
 pub(crate) fn parts(vocabulary: &Vocabulary, whole: &str) -> Vec<Series> {
     series_of(vocabulary, whole, |_, part| part.key.to_string())
 }
 
-/// The registered parts of a whole as series of a chart, keyed by counter name.
+/// Returns the series for the registered components of a total, keyed by counter name.
 pub(crate) fn counter_parts(vocabulary: &Vocabulary, whole: &str) -> Vec<Series> {
     series_of(vocabulary, whole, |counter, _| counter.id.to_string())
 }
 
-/// Series of a whole: registered parts that are above 0 in any of these runs, then unregistered ones.
+/// Returns the series of a total: registered components that are above 0 in any of these runs, then
+/// unregistered ones.
 pub(crate) fn present_parts<'a>(
     vocabulary: &Vocabulary,
     whole: &str,
@@ -89,8 +92,8 @@ fn series_of(
     vocabulary.parts(whole).map(series).collect()
 }
 
-/// The known series that are present, then every other name in `present`, each with a label and a
-/// colour.
+/// Returns the known series that are present, and a series with a label and a colour for every
+/// other name.
 pub(crate) fn with_unknown(known: Vec<Series>, present: &BTreeSet<String>) -> Vec<Series> {
     let is_known = |name: &String| known.iter().any(|one| one.key == *name);
     let unknown: Vec<&String> = present.iter().filter(|name| !is_known(name)).collect();
@@ -104,7 +107,7 @@ pub(crate) fn with_unknown(known: Vec<Series>, present: &BTreeSet<String>) -> Ve
     known.into_iter().filter(|one| present.contains(&one.key)).chain(unknown).collect()
 }
 
-/// The report's words with their meanings, shown at its end.
+/// Returns the terms of the report with their definitions, for the glossary at its end.
 pub(crate) fn glossary() -> impl Iterator<Item = (&'static str, &'static str)> {
     include_str!("glossary.txt").lines().filter_map(|line| line.split_once(": "))
 }

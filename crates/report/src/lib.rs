@@ -1,9 +1,9 @@
-//! Report of results files: a terminal table and one HTML page that opens offline.
+//! Reports on results files: tables for the terminal, and a single HTML page that works offline.
 //!
-//! This crate takes records (`perforate_records`: runs, experiments, snapshots) and knows none of the
-//! simulator's types. The [`Vocabulary`](perforate_records::Vocabulary) that comes with the records has the
-//! labels, units and headings of registered counters. Other counters are shown under their names; missing
-//! counters are shown as “–”.
+//! This crate reads records (`perforate_records`: runs, experiments, snapshots) and depends on none
+//! of the simulator's types. Labels, units and headings of registered counters come from the
+//! [`Vocabulary`](perforate_records::Vocabulary). Unregistered counters appear under their plain
+//! names, missing ones as “–”.
 //!
 //! ```
 //! use perforate_records::{Vocabulary, read_results};

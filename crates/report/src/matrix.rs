@@ -1,4 +1,5 @@
-//! Pairs of guest and host as matrices: guests as rows, hosts as columns, one matrix per figure.
+//! Matrices over pairs of guest and host: a row for each guest, a column for each host, a matrix
+//! for each figure.
 
 use perforate_records::{Interval, RunResult, Vocabulary};
 use perforate_types::spaced;
@@ -12,20 +13,20 @@ use crate::metric::{self, Form, Metric, l2_tlb_mpki, per_kilo_instruction, refer
 /// Heading of the column of native runs.
 pub(crate) const NATIVE: &str = "native";
 
-/// Index in a comparison of each pair of guest and host.
+/// Positions in a comparison of all pairs of guest and host.
 pub(crate) struct Pairs<'a> {
-    /// Schemes of guests, in the comparison's order.
+    /// Schemes that were run as guests, in the comparison's order.
     pub guests: Vec<&'a str>,
-    /// Schemes of hosts, likewise.
+    /// Schemes that were run as hosts, in the comparison's order.
     pub hosts: Vec<&'a str>,
-    /// True if a column of native runs follows the hosts.
+    /// True if a column of native runs follows the columns of hosts.
     pub has_native: bool,
-    /// Place in the comparison by guest, then by column.
+    /// Indices of schemes by guest, then by column; `None` for pairs that were not run.
     cells: Vec<Vec<Option<usize>>>,
 }
 
 impl<'a> Pairs<'a> {
-    /// The pairs of a comparison; none where nothing is virtualized.
+    /// Returns the pairs of a comparison; `None` if it has no virtualized runs.
     pub fn of(comparison: &Comparison<'a>) -> Option<Self> {
         let pairs: Vec<Option<(&str, &str)>> =
             comparison.schemes.iter().map(|scheme| scheme.pair()).collect();
@@ -52,12 +53,12 @@ impl<'a> Pairs<'a> {
         self.hosts.iter().copied().chain(self.has_native.then_some(NATIVE))
     }
 
-    /// Index in the comparison of the scheme in a cell; `None` if the cell is empty.
+    /// Index of the scheme in a cell; `None` if the pair was not run.
     pub fn scheme(&self, guest: usize, column: usize) -> Option<usize> {
         self.cells[guest][column]
     }
 
-    /// Indices in the comparison of all schemes in the matrices.
+    /// Indices of all schemes in the matrices.
     pub fn schemes(&self) -> impl Iterator<Item = usize> {
         self.cells.iter().flatten().flatten().copied()
     }
@@ -67,7 +68,7 @@ impl<'a> Pairs<'a> {
         self.cells.iter().flat_map(|row| &row[..self.hosts.len()]).flatten().count()
     }
 
-    /// True if any guest was not run on one of the hosts, or not natively.
+    /// True if some guest was not run on one of the hosts, or not natively.
     fn is_missing_some(&self) -> bool {
         self.cells.iter().flatten().any(Option::is_none)
     }
@@ -80,7 +81,7 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// Every name once, in order.
+/// Returns every name once, in order of first occurrence.
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut found = Vec::new();
     for name in names {
@@ -91,13 +92,13 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     found
 }
 
-/// One figure of all pairs.
+/// One figure for all pairs.
 pub(crate) struct Matrix {
-    /// Name used in anchors.
+    /// Short name for anchors.
     pub key: &'static str,
-    /// Value of the figure for all schemes of the comparison.
+    /// Values of the figure for all schemes of the comparison.
     pub metric: Metric,
-    /// Explanation of the figure, for readers.
+    /// Definition of the figure, for readers.
     pub meaning: &'static str,
     /// True if larger values are better.
     pub is_more_better: bool,
@@ -134,13 +135,13 @@ impl Matrix {
         self.metric.intervals.get(scheme?).copied()?.filter(|one| one.half_width_95.is_some())
     }
 
-    /// Half of the 95 % interval, in the metric's own unit.
+    /// Half the width of the 95 % interval, in the metric's own unit; `None` if unknown.
     pub fn half_width(&self, scheme: Option<usize>) -> Option<f64> {
         self.interval(scheme)?.half_width_95
     }
 
-    /// Half of the 95 % interval, or the range over the seeds, as text; empty if neither is known or the
-    /// range has no width.
+    /// Writes half the width of the 95 % interval, otherwise the range over the seeds. Empty if
+    /// neither is known or the range has no width.
     pub fn uncertainty(&self, scheme: Option<usize>) -> String {
         if let Some(half) = self.half_width(scheme) {
             return match self.metric.form {
@@ -160,7 +161,7 @@ impl Matrix {
 /// Explanation of the translation overhead and its baseline.
 pub(crate) const OVERHEAD: &str = "Time more than without translation: (T − T ideal) ÷ T ideal, where T ideal is the cycles of the native ideal run less those of its page walks.";
 
-/// All matrices that say something.
+/// Returns all matrices that contain useful values.
 pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Matrix> {
     let all = 0..comparison.schemes.len();
     let mut found = Vec::new();
@@ -191,8 +192,8 @@ pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Ma
     found
 }
 
-/// Speed with the work of operating systems and the exits of the virtual machine, where there was
-/// any: shadow paging has its costs there and nowhere else.
+/// Speed that includes the work of operating systems and VM exits, if there was any. Shadow paging
+/// has all of its costs there.
 fn with_system(comparison: &Comparison<'_>, reference: Option<usize>) -> Option<Matrix> {
     let reference = reference?;
     let ipc = |run: &RunResult| run.counter(ids::WHOLE_RUN_IPC);
@@ -210,14 +211,15 @@ fn with_system(comparison: &Comparison<'_>, reference: Option<usize>) -> Option<
     Some(Matrix { is_more_better: true, ..matrix })
 }
 
-/// D §VIII: (T − T_2Mideal) ÷ T_2Mideal, where T_2Mideal is the time of the native run with 2MB
-/// pages (here `ideal`, which gets all of them) less the time it spends in page walks.
+/// Translation overhead of D §VIII: (T − T_2Mideal) ÷ T_2Mideal. T_2Mideal is the time of the
+/// native run with 2MB pages, without the time spent in page walks. Here the scheme `ideal` is that
+/// run, because it always gets 2MB pages.
 fn overhead(comparison: &Comparison<'_>, scheme: usize) -> Option<Spread> {
     let ideal = comparison.ideal.filter(|&ideal| comparison.schemes[ideal].pair().is_none())?;
     let without_walks = |run: &RunResult| {
         let rest = run.cycles()? - run.counter(ids::WALK_CYCLES)?;
-        // Walks overlap with other work and with each other. Where they take most of the run, what is
-        // left without them is no measure of anything.
+        // Walks overlap with other work and with each other. If they take most of the run, the
+        // difference is meaningless.
         (rest > run.cycles()? / 2.0).then_some(rest)
     };
     let times = comparison.quotient((scheme, RunResult::cycles), (ideal, without_walks))?;
@@ -225,14 +227,14 @@ fn overhead(comparison: &Comparison<'_>, scheme: usize) -> Option<Spread> {
     Some(Spread { median: median - 1.0, least: least - 1.0, most: most - 1.0, runs })
 }
 
-/// A native run has its own tables only.
+/// A native run has no nested page tables, so the guest's references are all references.
 fn guest_references_per_walk(vocabulary: &Vocabulary, run: &RunResult) -> Option<f64> {
     let is_native = run.guest.is_none() && run.host.is_none();
     let native = || references_per_walk(vocabulary, run).filter(|_| is_native);
     run.counter(ids::GUEST_REFERENCES_PER_WALK).or_else(native)
 }
 
-/// Key, label or the counter that has one, figure, what it says.
+/// Key, label (or the counter that provides it), figure, and definition for readers.
 type Figure = (&'static str, &'static str, metric::Figure, &'static str);
 
 const FIGURES: &[Figure] = &[
@@ -355,7 +357,7 @@ mod tests {
             labels(&[pair.clone(), virtualized, line("ideal", 1000, 50)]),
             ["IPC ÷ ideal+ideal", "IPC ÷ thp+thp", "translation overhead"]
         );
-        // Walkers occupied for longer than the run: no such figure.
+        // The walkers were occupied for longer than the run, so the overhead is undefined.
         assert_eq!(labels(&[pair, line("ideal", 1000, 1000)]), ["IPC ÷ ideal", "IPC ÷ thp+thp"]);
     }
 

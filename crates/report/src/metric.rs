@@ -1,4 +1,4 @@
-//! The figures shown in tables, computed the same way for the terminal and the page.
+//! Figures shown in tables, computed in the same way for terminal output and pages.
 
 use perforate_records::{Interval, RunResult, Vocabulary};
 use perforate_types::{Counter, CounterUnit, Prominence};
@@ -8,24 +8,24 @@ use crate::format;
 use crate::html::Heading;
 use crate::ids;
 
-/// One figure of a scheme.
+/// One figure for all schemes of a comparison.
 pub(crate) struct Metric {
     /// Name of the metric for readers.
     pub label: String,
-    /// Heading it belongs under.
+    /// Heading under which tables list the metric.
     pub group: &'static str,
     /// True if the page's main table shows the metric.
     pub is_main: bool,
     /// Notation of the values.
     pub form: Form,
-    /// Value per scheme, in the comparison's order.
+    /// Value of each scheme, in the comparison's order; `None` if unknown.
     pub values: Vec<Option<Spread>>,
-    /// Intervals per scheme, in the comparison's order; empty if the metric has none.
+    /// 95 % interval of each scheme, in the comparison's order; empty if the metric has none.
     pub intervals: Vec<Option<Interval>>,
 }
 
 impl Metric {
-    /// A metric without intervals.
+    /// Creates a metric without intervals.
     pub fn new(
         label: String,
         group: &'static str,
@@ -35,7 +35,7 @@ impl Metric {
         Self { label, group, is_main: false, form, values, intervals: Vec::new() }
     }
 
-    /// The value of a scheme as text, with its interval if it has one.
+    /// Writes a scheme's value, with its interval if known.
     pub fn text(&self, scheme: usize) -> String {
         let interval = self.intervals.get(scheme).copied().flatten();
         match (interval.filter(|one| one.half_width_95.is_some()), self.form) {
@@ -48,7 +48,7 @@ impl Metric {
         }
     }
 
-    /// Unit behind every value; empty for sizes and counts, whose text includes one.
+    /// Unit after every value; empty for ratios, sizes and counts.
     pub fn unit(&self) -> &'static str {
         match self.form {
             Form::Times => "×",
@@ -57,7 +57,7 @@ impl Metric {
         }
     }
 
-    /// The heading of a column of this metric's values.
+    /// Returns the heading of a column with this metric's values.
     pub fn heading(&self, name: &str) -> Heading {
         match self.form {
             Form::Times => Heading::with_unit(name, "×"),
@@ -67,7 +67,7 @@ impl Metric {
         }
     }
 
-    /// A value as text; quotients of one metric have the same number of decimals.
+    /// Writes a value. All ratios of one metric have the same number of decimals.
     pub fn write(&self, value: f64) -> String {
         match self.form {
             Form::Ratio => format::ratio_with(value, self.decimals()),
@@ -78,7 +78,8 @@ impl Metric {
         }
     }
 
-    /// Number of decimals that suits the largest value, and at least one for values under 10.
+    /// Number of decimals that suits the largest value. It is at least one if some value is below
+    /// 10, and two if some value is below 1.
     fn decimals(&self) -> usize {
         let medians = || self.values.iter().flatten().map(|spread| spread.median.abs());
         let least = medians().filter(|&median| median > 0.0).fold(f64::INFINITY, f64::min);
@@ -86,12 +87,12 @@ impl Metric {
         format::decimals(medians().fold(0.0, f64::max)).max(floor)
     }
 
-    /// True if any scheme has a value that is not written as 0.
+    /// True if any scheme has a value that is not displayed as 0.
     fn says_something(&self) -> bool {
         self.says_something_of(0..self.values.len())
     }
 
-    /// True if any of these schemes has a value that is not written as 0.
+    /// True if any of these schemes has a value that is not displayed as 0.
     pub fn says_something_of(&self, schemes: impl IntoIterator<Item = usize>) -> bool {
         let mut values = schemes.into_iter().filter_map(|scheme| self.values[scheme]);
         let least = if matches!(self.form, Form::Percent) { 0.0005 } else { f64::MIN_POSITIVE };
@@ -110,7 +111,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Notation of values of this unit.
+    /// Returns the notation for values of this unit.
     fn of(unit: CounterUnit) -> Self {
         match unit {
             CounterUnit::Count | CounterUnit::Cycles | CounterUnit::Nanojoules => Self::Count,
@@ -121,10 +122,11 @@ impl Form {
     }
 }
 
-/// A figure of a run, made of counters of which the vocabulary says what they are parts of.
+/// Function that computes a figure of a run. The vocabulary says which counters are components of
+/// which totals.
 pub(crate) type Figure = fn(&Vocabulary, &RunResult) -> Option<f64>;
 
-/// Counter per 1,000 instructions.
+/// Counter per 1,000 instructions; `None` if the run lacks either.
 pub(crate) fn per_kilo_instruction(run: &RunResult, counter: &str) -> Option<f64> {
     let instructions = run.instructions()?;
     Some(run.counter(counter)? / instructions * 1000.0)
@@ -140,7 +142,7 @@ pub(crate) fn references_per_walk(vocabulary: &Vocabulary, run: &RunResult) -> O
     shown_value(vocabulary, run, ids::REFERENCES_PER_WALK)
 }
 
-/// Quotients that a results file need not have, and what they are computed from instead.
+/// Ratios that a results file may lack, with functions that compute them from other counters.
 const QUOTIENTS: [(&str, Figure); 3] = [
     (ids::L1_TLB_MPKI, |_, run| per_kilo_instruction(run, ids::L1_TLB_MISSES)),
     (ids::L2_TLB_MPKI, |_, run| per_kilo_instruction(run, ids::L2_TLB_MISSES)),
@@ -150,21 +152,21 @@ const QUOTIENTS: [(&str, Figure); 3] = [
     }),
 ];
 
-/// The value of a counter, computed from others if need be.
+/// Value of a counter, or its computed value if the run lacks the counter.
 fn shown_value(vocabulary: &Vocabulary, run: &RunResult, id: &str) -> Option<f64> {
     let quotient = || QUOTIENTS.iter().find(|quotient| quotient.0 == id)?.1(vocabulary, run);
     run.counter(id).or_else(quotient)
 }
 
-/// Share of the last sample's second-level TLB entries that are of one kind.
+/// Share of entries of one kind in the last sample of the second-level TLB.
 fn share_at_end(run: &RunResult, kind: &str) -> Option<f64> {
     let entries = &run.series.l2_tlb_contents.last()?.entries;
     let (count, total) = (entries.get(kind)?, entries.total());
     (total > 0).then(|| count as f64 / total as f64)
 }
 
-/// All figures that say something about this comparison: both speeds, then group by group what is
-/// registered to be shown, and what the report computes of it.
+/// Returns all figures that have a value other than 0: first the speeds, then the registered
+/// counters and computed figures by heading.
 pub(crate) fn metrics(comparison: &Comparison<'_>) -> Vec<Metric> {
     let mut found = speed(comparison);
     for group in groups(comparison.vocabulary) {
@@ -174,7 +176,7 @@ pub(crate) fn metrics(comparison: &Comparison<'_>) -> Vec<Metric> {
     found
 }
 
-/// Headings in order: those that the report has of its own first.
+/// Returns all headings in order; those of computed figures on the whole run come first.
 fn groups(vocabulary: &Vocabulary) -> Vec<&'static str> {
     let own = COMPUTED.iter().map(|computed| computed.group);
     let mut found = Vec::new();
@@ -186,8 +188,8 @@ fn groups(vocabulary: &Vocabulary) -> Vec<&'static str> {
     found
 }
 
-/// The figures under one heading: each registered counter that is shown, and after it what is computed
-/// beside it.
+/// Returns the figures under one heading: each registered counter that is shown, followed by the
+/// figures computed from it.
 fn of_group(comparison: &Comparison<'_>, group: &'static str) -> Vec<Metric> {
     let is_shown =
         |counter: &&Counter| counter.group == group && counter.prominence != Prominence::Listed;
@@ -204,7 +206,7 @@ fn of_group(comparison: &Comparison<'_>, group: &'static str) -> Vec<Metric> {
             found.extend(beside.metrics(comparison));
         }
     }
-    // What stands beside a counter that the vocabulary has not, or does not show.
+    // Computed figures that follow a counter which is not registered or not shown.
     let is_left = |computed: &&Computed| {
         computed.beside.is_some_and(|id| shown.iter().all(|counter| counter.id != id))
     };
@@ -223,25 +225,25 @@ fn registered(comparison: &Comparison<'_>, counter: &Counter) -> Metric {
     Metric { is_main, ..Metric::new(counter.label.to_string(), counter.group, form, values) }
 }
 
-/// A figure that the report computes.
+/// A figure that the report computes from counters.
 struct Computed {
     group: &'static str,
-    /// The counter below which it stands.
+    /// Counter that the figure follows in tables; `None` if it comes first.
     beside: Option<&'static str>,
     what: What,
 }
 
 enum What {
-    /// One figure of a run.
+    /// One figure of a run, by a function.
     Figure { label: &'static str, is_main: bool, form: Form, figure: Figure },
-    /// Every part of the operating system's cycles as a share of all cycles.
+    /// Each component of the operating system's cycles, as a share of all cycles.
     PartsOfWork,
     /// Share of each kind of entry in the second-level TLB.
     KindsOfEntries,
 }
 
 impl Computed {
-    /// Metrics for this figure; several for parts and kinds.
+    /// Returns one metric for a plain figure, or several for components and kinds.
     fn metrics(&self, comparison: &Comparison<'_>) -> Vec<Metric> {
         let metric = |label: String, is_main, form, figure: &dyn Fn(&RunResult) -> Option<f64>| {
             let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
@@ -270,19 +272,20 @@ impl Computed {
     }
 }
 
-/// Instructions per cycle of the whole run with the operating system's work.
+/// Instructions per cycle of the whole run, the operating system's work included.
 pub(crate) fn ipc_of_whole_run(run: &RunResult) -> Option<f64> {
     run.counter(ids::WHOLE_RUN_IPC)
 }
 
-/// Share of the whole run's time that the operating system's work takes.
+/// Share of the whole run's time, 0–1, that the operating system's work takes.
 fn work_share(run: &RunResult) -> Option<f64> {
     let all = run.counter(ids::WHOLE_RUN_CYCLES).filter(|&cycles| cycles > 0.0)?;
     Some(run.counter(ids::WHOLE_RUN_OPERATING_SYSTEM_CYCLES)? / all)
 }
 
-/// Both speeds: in the steady state, and of the whole run with the operating system's work. The main
-/// figures are the speed in the steady state, and the share of it that is translation.
+/// Returns the figures on speed, both in the steady state and for the whole run with the operating
+/// system's work. The main figures are the speed in the steady state, and translation's share of
+/// it.
 fn speed(comparison: &Comparison<'_>) -> Vec<Metric> {
     let work = |scheme: usize| {
         comparison.schemes[scheme].spread(work_share).map_or(0.0, |share| share.median)
@@ -290,14 +293,14 @@ fn speed(comparison: &Comparison<'_>) -> Vec<Metric> {
     let mut found = speed_by(comparison, STEADY, |run| run.ipc, &|_| 1.0);
     found.extend(saving(comparison));
     found.push(waiting(comparison));
-    // The work is taken to be the same in every part of a run.
+    // The work's share is assumed to be the same in every batch of a run.
     let whole = |scheme: usize| 1.0 - work(scheme);
     let with_work = speed_by(comparison, WHOLE_RUN, ipc_of_whole_run, &whole);
     found.extend(with_work.into_iter().map(|metric| Metric { is_main: false, ..metric }));
     found
 }
 
-/// Shares of time that free translation would save; none without a run that shows it.
+/// Returns the shares of time that free translation would save; `None` without a run that shows it.
 fn saving(comparison: &Comparison<'_>) -> Option<Metric> {
     comparison.bound?;
     let schemes = 0..comparison.schemes.len();
@@ -308,7 +311,7 @@ fn saving(comparison: &Comparison<'_>) -> Option<Metric> {
     Some(Metric { is_main: true, intervals, ..metric })
 }
 
-/// Shares of time for which schemes wait for address translation.
+/// Returns the shares of time for which schemes wait for address translation.
 fn waiting(comparison: &Comparison<'_>) -> Metric {
     let share = |run: &RunResult| {
         let cycles = run.cycles().filter(|&cycles| cycles > 0.0)?;
@@ -321,7 +324,8 @@ fn waiting(comparison: &Comparison<'_>) -> Metric {
     Metric { is_main: true, intervals, ..metric }
 }
 
-/// Speed by a figure; intervals are those of the steady state, times a factor of the scheme.
+/// Returns the speed by `figure`. The intervals are those of the steady state, scaled by a factor
+/// for each scheme.
 fn speed_by(
     comparison: &Comparison<'_>,
     group: &'static str,
@@ -349,14 +353,14 @@ fn speed_by(
     ];
     if let Some(ideal) = comparison.ideal {
         let label = format!("IPC ÷ {}", comparison.ideal_name());
-        // The share that free translation saves says the same.
+        // The share that free translation saves gives the same information.
         let of_ideal = relative(label, Form::Percent, ideal);
         found.push(Metric { is_main: false, ..of_ideal });
     }
     found
 }
 
-/// Headings of the two speeds.
+/// Headings of the two kinds of speed.
 const STEADY: &str = "Speed, steady state";
 const WITH_WORK: &str = "Speed, including OS work";
 const WHOLE_RUN: &str = "Whole run, including OS work";
@@ -364,13 +368,13 @@ const WHOLE_RUN: &str = "Whole run, including OS work";
 const RUN: &str = "Run";
 const WALKS: &str = "Page walks";
 
-/// Counter that is one cause of the operating system's cycles, as a share of all cycles.
+/// Cycles of one cause of the operating system's work, as a share of all cycles.
 fn share_of_cycles(run: &RunResult, counter: &str) -> Option<f64> {
     let all = run.counter(ids::CYCLES_WITH_OPERATING_SYSTEM).filter(|&cycles| cycles > 0.0)?;
     Some(run.counter(counter)? / all)
 }
 
-/// Builds a computed figure.
+/// Creates a computed figure.
 const fn figure(
     group: &'static str,
     beside: Option<&'static str>,
@@ -383,7 +387,7 @@ const fn figure(
 const WORK_OF_RUN: Option<&str> = Some(ids::WHOLE_RUN_OPERATING_SYSTEM_CYCLES);
 const WORK: Option<&str> = Some(ids::OPERATING_SYSTEM_CYCLES);
 
-/// Computed figures; figures below the same counter are in the order of this list.
+/// All computed figures. Those that follow the same counter are in the order of this list.
 const COMPUTED: &[Computed] = &[
     figure(WHOLE_RUN, WORK_OF_RUN, ("OS work", false, Form::Percent), |_, run| work_share(run)),
     figure(WITH_WORK, WORK, ("OS work, share of cycles", false, Form::Percent), |_, run| {

@@ -1,8 +1,8 @@
-//! One colour for one meaning, on every chart, in light and in dark.
+//! Colours of all charts. Each has one meaning, and a variant for light and for dark mode.
 //!
-//! Hues are those of Okabe and Ito, which people with colour-vision deficiencies tell apart; the
-//! levels of a walk are one hue in four lightnesses. Charts never rely on colour alone: segments
-//! are separated by gaps, and every value stands in the table below its chart.
+//! The hues are those of Okabe and Ito, which people with colour-vision deficiencies can
+//! distinguish. The levels of a page walk are one hue in four lightnesses. Charts do not depend on
+//! colour alone: gaps separate segments, and the table below each chart has all values.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use perforate_records::Vocabulary;
 
 use crate::degrees::{Degree, degrees};
 
-/// Name of a colour, with its value on light and on dark ground.
+/// Name of a colour, with its values for light and dark mode.
 pub(crate) struct Colour {
     pub name: &'static str,
     pub light: &'static str,
@@ -27,12 +27,12 @@ static COLOURS: LazyLock<Vec<Colour>> = LazyLock::new(|| {
     lines.filter_map(colour).collect()
 });
 
-/// The colour as charts and styles name it; the page's style sheet says what it is on its ground.
+/// Returns the CSS variable of a colour, which the page's style sheet defines for each mode.
 pub(crate) fn css(name: &str) -> String {
     format!("var(--c-{name})")
 }
 
-/// All colours as style rules; dark ones apply on screens only, paper is white.
+/// Returns all colours as CSS rules. Dark mode applies to screens only, not to print.
 pub(crate) fn rules() -> String {
     let values = |value: fn(&Colour) -> &str| -> String {
         COLOURS.iter().map(|colour| format!("--c-{}:{};", colour.name, value(colour))).collect()
@@ -41,35 +41,37 @@ pub(crate) fn rules() -> String {
     format!(":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n")
 }
 
-/// A colour for the `index`-th series without a meaning of its own.
+/// Returns a colour for the `index`-th series that has no meaning of its own.
 pub(crate) fn extra(index: usize) -> &'static str {
     ["extra0", "extra1", "extra2", "extra3"][index % 4]
 }
 
-/// Shades of a matrix's cells, `heat0` for the best to `heat6`, and of the ink on them.
+/// Number of shades of heat maps, `heat0` (best) to `heat6`, each with a text colour.
 pub(crate) const SHADES: usize = 7;
 
-/// Colours for the curves of an experiment, each as different from those before as can be.
+/// Colours for curves without a meaning, each as different as possible from the ones before.
 const SERIES: [&str; 8] =
     ["series0", "series1", "series2", "series3", "series4", "series5", "series6", "series7"];
 
-/// Hues of degrees, from the least to the most.
+/// Shades for labels that differ in one number, from the smallest to the largest. There are two
+/// hues.
 const DEGREES: [[&str; 5]; 2] = [
     ["degree-a0", "degree-a1", "degree-a2", "degree-a3", "degree-a4"],
     ["degree-b0", "degree-b1", "degree-b2", "degree-b3", "degree-b4"],
 ];
 
-/// The colour of a degree; none where there are more orders or degrees than hues.
+/// Returns the shade of a degree; `None` if there are more groups than hues or more degrees than
+/// shades.
 fn of_degree(degree: Degree) -> Option<&'static str> {
     let hues = DEGREES.get(degree.order)?;
     let last = hues.len() - 1;
     (degree.count <= hues.len()).then(|| hues[degree.place * last / (degree.count - 1)])
 }
 
-/// The colours of an experiment's curves, each given as its name and its label, and how often it, or one
-/// like it, was given before: a shade for one of several degrees, else that of the scheme that a curve is
-/// named after, and the next of the others for curves without a meaning and for all but the first of a
-/// meaning.
+/// Returns a colour for each curve, given as name and label, with the number of earlier curves of a
+/// similar colour. A curve whose label differs from others in one number gets a shade. Otherwise it
+/// gets its scheme's colour, unless a similar one is taken. All others get the next free colour of
+/// the series.
 pub(crate) fn of_curves<'a>(
     vocabulary: &Vocabulary,
     curves: impl Iterator<Item = (&'a str, &'a str)>,
@@ -102,7 +104,7 @@ pub(crate) fn of_curves<'a>(
     given
 }
 
-/// True if two colours are hard to tell apart on light ground.
+/// True if two colours are hard to distinguish in light mode.
 fn are_alike(one: &str, other: &str) -> bool {
     let channels = |name: &str| {
         let colour = COLOURS.iter().find(|colour| colour.name == name);
@@ -114,20 +116,20 @@ fn are_alike(one: &str, other: &str) -> bool {
     pairs.map(|(a, b)| a.abs_diff(b).pow(2)).sum::<u32>() < 45 * 45
 }
 
-/// The colour of what is named after a scheme; of a pair, that of its guest.
+/// Returns the colour of a scheme; a pair has the colour of its guest.
 pub(crate) fn of_scheme(vocabulary: &Vocabulary, name: &str) -> &'static str {
     let guest = name.split('+').next().unwrap_or_default();
     vocabulary.named_after(guest).map_or("other", |scheme| known(&scheme.colour))
 }
 
-/// The value on light ground of the colour of this name.
+/// Returns the value in light mode of the colour of this name.
 pub(crate) fn light(name: &str) -> &'static str {
     let is_its = |colour: &&Colour| colour.name == name;
     let other = COLOURS.iter().find(|colour| colour.name == "other");
     COLOURS.iter().find(is_its).or(other).map_or("#6b7681", |colour| colour.light)
 }
 
-/// The colour of this name, if there is one.
+/// Returns the name of this colour from the palette, or `other` if the palette lacks it.
 pub(crate) fn known(name: &str) -> &'static str {
     COLOURS.iter().find(|colour| colour.name == name).map_or("other", |colour| colour.name)
 }
@@ -158,7 +160,8 @@ mod tests {
             SERIES.contains(&colour.name) || DEGREES.as_flattened().contains(&colour.name)
         };
         for colour in COLOURS.iter().filter(is_curve) {
-            // WCAG asks for 3:1 of graphics; cards are #fff and #191f26.
+            // WCAG requires a contrast of 3:1 for graphics. Backgrounds of charts are #fff and
+            // #191f26.
             assert!(contrast(colour.light, "#ffffff") >= 3.0, "{}", colour.name);
             assert!(contrast(colour.dark, "#191f26") >= 3.0, "{}", colour.name);
         }
@@ -171,7 +174,7 @@ mod tests {
             of_curves(&Vocabulary::default(), labels.map(|label| ("", label)).into_iter());
         let shades: Vec<&str> = colours.iter().map(|colour| colour.0).collect();
         assert_eq!(shades, ["degree-a0", "degree-a4", "degree-a2", "series1"]);
-        // One by one they grow darker on light ground, and lighter on dark ground.
+        // Each shade is darker than the one before in light mode, and lighter in dark mode.
         for hues in DEGREES {
             let found = hues.map(|name| COLOURS.iter().find(|colour| colour.name == name).unwrap());
             assert!(found.is_sorted_by(|a, b| luminance(a.light) > luminance(b.light)));
@@ -192,7 +195,8 @@ mod tests {
         let vocabulary = Vocabulary::new(Vec::new(), schemes);
         let names = ["4k", "perforated", "perforated-90", "x", "y"];
         let colours = of_curves(&vocabulary, names.into_iter().map(|name| (name, "")));
-        // Green as it is, the third of the series is too much like the colour of perforated pages.
+        // The third series colour is skipped, because it is green and too similar to the colour of
+        // perforated pages.
         let names = ["page-4k", "perforated", "series0", "series1", "series3"];
         assert_eq!(colours, names.map(|name| (name, 0)));
         let many: Vec<String> = (0..20).map(|index| format!("curve {index}")).collect();

@@ -1,17 +1,17 @@
-//! Figures of sampled traces and of sampled timing with their confidence intervals, the same for the
-//! terminal and the page. With several seeds they are those of the first.
+//! Estimates from sampled traces and sampled timing with their confidence intervals, for terminal
+//! output and pages. With several seeds, those of the first are shown.
 
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format;
 use perforate_records::{Interval, Sampled};
 use perforate_types::counted;
 
-/// One figure of every scheme.
+/// One figure for all schemes.
 pub(crate) struct SampledRow {
     pub label: &'static str,
-    /// In the comparison's order.
+    /// Estimate of each scheme, in the comparison's order; `None` if unknown.
     pub values: Vec<Option<Interval>>,
-    /// True if the figure is a count of the whole program.
+    /// True if the figure is a count that is extrapolated to the whole program.
     is_count: bool,
 }
 
@@ -36,14 +36,15 @@ const FIGURES: [(&str, &str); 4] = [
 ];
 const EXTRAPOLATED: [(&str, &str); 2] =
     [("cycles", "cycles, whole program"), ("walks", "walks, whole program")];
-/// With sampled timing, only cycles are extrapolated: all else is counted.
+/// Extrapolated counters of sampled timing: only cycles, because everything else is counted in
+/// full.
 const EXTRAPOLATED_TIMING: [(&str, &str); 1] = [("cycles", "cycles, measured part")];
 
 fn sampled<'a>(scheme: &SchemeRuns<'a>) -> Option<&'a Sampled> {
     scheme.first().sampled.as_ref()
 }
 
-/// All rows; none where no trace was sampled.
+/// Returns all rows; empty if no run is sampled.
 pub(crate) fn rows(comparison: &Comparison<'_>) -> Vec<SampledRow> {
     let row = |is_count: bool, name: &str, label: &'static str| {
         let figure = |scheme: &SchemeRuns<'_>| {
@@ -61,7 +62,7 @@ pub(crate) fn rows(comparison: &Comparison<'_>) -> Vec<SampledRow> {
     figures.chain(counts).filter(|row| row.values.iter().any(Option::is_some)).collect()
 }
 
-/// Caption of the rows, in one line.
+/// Returns a one-line caption of the rows.
 pub(crate) fn caption(comparison: &Comparison<'_>) -> Option<String> {
     let sampled = comparison.schemes.iter().find_map(sampled)?;
     let interval = match sampled.windows {
@@ -72,7 +73,8 @@ pub(crate) fn caption(comparison: &Comparison<'_>) -> Option<String> {
     Some(format!("{whole} {}, {interval}", windows(sampled)))
 }
 
-/// Part of the program that was simulated or timed; `None` unless the run is sampled.
+/// Describes the share of the program that was simulated or timed; `None` unless the run is
+/// sampled.
 pub(crate) fn seen(comparison: &Comparison<'_>) -> Option<String> {
     comparison.schemes.iter().find_map(sampled).map(|sampled| match sampled.only_timing {
         true => format!("timed in {}", windows(sampled)),

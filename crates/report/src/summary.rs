@@ -1,4 +1,4 @@
-//! Short summaries of comparisons, for notebooks and scripts that draw their own pages and figures.
+//! Short summaries of comparisons for notebooks and scripts, which present them in their own way.
 
 use maud::{Markup, html};
 use perforate_records::{Interval, RunResult, Vocabulary};
@@ -9,7 +9,7 @@ use crate::comparison::{Comparison, comparisons};
 use crate::metric::{Metric, metrics};
 use crate::palette;
 
-/// Summary of one comparison: its answer and its most important figures.
+/// Summary of one comparison: its answer and its main figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Workload with its parameters, or name of the trace.
@@ -37,14 +37,14 @@ pub struct SchemeSummary {
     pub colour: &'static str,
     /// Speed relative to the reference; 1 is equal speed.
     pub speed: Option<Interval>,
-    /// Share of the time that free translation would save, 0–1; none without a run that shows it, and
-    /// of that run itself.
+    /// Share of the time that free translation would save, 0–1. `None` without a run that shows it,
+    /// and for that run itself.
     pub saving: Option<Interval>,
-    /// Share of the time waiting for address translation, 0–1.
+    /// Share of the time that is spent waiting for address translation, 0–1.
     pub translation_share: Option<Interval>,
 }
 
-/// A summary of each comparison in these results.
+/// Returns a summary of each comparison in these results.
 pub fn summaries(results: &[RunResult], vocabulary: &Vocabulary) -> Vec<Summary> {
     let found = comparisons(results, vocabulary);
     found
@@ -60,9 +60,8 @@ fn places(comparison: &Comparison<'_>, results: &[RunResult]) -> Vec<usize> {
     (0..results.len()).filter(|&place| is_of_it(&results[place])).collect()
 }
 
-/// Speed of one scheme divided by the speed of another in the first comparison of these results, with an
-/// interval from the parts of their runs paired with each other. None if a scheme is not there, or not
-/// timed.
+/// Speed of one scheme divided by that of another, in the first comparison of these results. The
+/// interval is from paired batches of their runs. `None` if a scheme is missing or not timed.
 pub fn speed_over(
     results: &[RunResult],
     vocabulary: &Vocabulary,
@@ -97,8 +96,8 @@ fn summary(comparison: &Comparison<'_>) -> Summary {
     }
 }
 
-/// The answer and the table of main figures as a piece of HTML that stands in any page: no style sheet,
-/// no script, the page's own ink and ground. All text is escaped.
+/// Returns the answer and the main figures as HTML for use in any page. It has no style sheet and
+/// no script, and inherits the page's colours. All text is escaped.
 pub fn summary_html(results: &[RunResult], vocabulary: &Vocabulary) -> String {
     let found = comparisons(results, vocabulary);
     let several = found.len() > 1;
@@ -117,7 +116,7 @@ fn piece(comparison: &Comparison<'_>, is_named: bool) -> Markup {
     }
 }
 
-/// Schemes are columns while they fit beside each other, else rows.
+/// Most schemes for a table with a column for each scheme; for more, each scheme has a row.
 const MOST_COLUMNS: usize = 6;
 
 fn table(comparison: &Comparison<'_>) -> Markup {

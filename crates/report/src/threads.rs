@@ -1,4 +1,4 @@
-//! Table of hardware threads, one row for each.
+//! Table of hardware threads, a row for each.
 
 use maud::{Markup, html};
 use perforate_records::HardwareThread;
@@ -7,14 +7,15 @@ use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{MISSING, compact};
 use crate::html::{Cell, Grid, Heading};
 
-/// More threads of a scheme than these are not shown on a terminal unless all is asked for.
+/// Most hardware threads of a scheme that a terminal shows, unless the user asks for all figures.
 pub(crate) const MOST_ROWS: usize = 8;
 
-/// A figure of a hardware thread: heading, value, and notation of the value.
+/// A figure of a hardware thread: heading, function that computes it, and function that formats it.
 type Figure = (&'static str, fn(&HardwareThread) -> Option<f64>, fn(f64) -> String);
 
-/// Figures of each thread. Shares refer to the cycles in which the thread runs, except for the idle
-/// share. Shootdowns are those that it sends, with the wait for answers, and those that interrupt it.
+/// Figures of each thread. Shares are relative to the cycles in which the thread runs, except for
+/// the idle share. Shootdowns are those that the thread sends and waits for, and those that
+/// interrupt it.
 const FIGURES: [Figure; 7] = [
     ("IPC running", |thread| ratio(thread.instructions, thread.cycles), |ipc| format!("{ipc:.3}")),
     ("idle", |thread| ratio(thread.idle_cycles, thread.cycles + thread.idle_cycles), percent),
@@ -33,7 +34,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// The figures of all hardware threads of all schemes: those of each scheme's first run.
+/// Figures of all hardware threads in each scheme's first run.
 pub(crate) struct ThreadRows {
     /// Headings of the columns of figures.
     pub(crate) headings: Vec<&'static str>,
@@ -44,20 +45,20 @@ pub(crate) struct ThreadRows {
 pub(crate) struct ThreadRow {
     pub(crate) scheme: String,
     colour: &'static str,
-    /// Core of the thread and, if a core has several threads, the thread's number.
+    /// Number of the core and, if a core has several threads, of the thread.
     pub(crate) thread: String,
     values: Vec<Option<f64>>,
 }
 
 impl ThreadRows {
-    /// Of a comparison on several hardware threads.
+    /// Returns the rows; `None` unless the comparison has several hardware threads.
     pub(crate) fn of(comparison: &Comparison<'_>) -> Option<Self> {
         let rows: Vec<ThreadRow> = comparison.schemes.iter().flat_map(rows).collect();
         let headings = FIGURES.iter().map(|figure| figure.0).collect();
         (!rows.is_empty()).then_some(Self { headings, rows })
     }
 
-    /// Hardware threads of the scheme that has the most.
+    /// Largest number of hardware threads in a scheme.
     pub(crate) fn most(&self) -> usize {
         let of = |row: &ThreadRow| self.rows.iter().filter(|it| it.scheme == row.scheme).count();
         self.rows.iter().map(of).max().unwrap_or_default()
@@ -65,7 +66,7 @@ impl ThreadRows {
 }
 
 impl ThreadRow {
-    /// The text of a figure.
+    /// Writes one of the thread's figures, by its index.
     pub(crate) fn text(&self, figure: usize) -> String {
         self.values[figure].map_or(MISSING.into(), FIGURES[figure].2)
     }

@@ -82,7 +82,7 @@ impl Pattern for Popular {
 pub(super) struct Chase {
     nodes: u64,
     node_bytes: u64,
-    /// Number of lines of a node in which the link may lie.
+    /// Number of lines of a node that may contain the link.
     lines: u64,
     order: Permutation,
     next: u64,

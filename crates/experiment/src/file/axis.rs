@@ -49,7 +49,7 @@ pub struct NamedPlace {
     pub values: BTreeMap<String, Text>,
 }
 
-/// One point of the axis.
+/// Position on the axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Place {
@@ -131,7 +131,7 @@ impl Axis {
         self.places.iter().map(|place| Place::Name(place.name.clone())).collect()
     }
 
-    /// Restricts the axis to the `wanted` points.
+    /// Removes all points from the axis that are not in `wanted`.
     pub(crate) fn keep(&mut self, wanted: &[Place]) {
         if self.form() == AxisForm::Places {
             self.places.retain(|place| wanted.contains(&Place::Name(place.name.clone())));
@@ -155,7 +155,8 @@ impl Axis {
         self.places.iter().map(|place| (place.name.clone(), label(place))).collect()
     }
 
-    /// Adds the placeholder values of a place: `{x}`, `{x%}` for a number, and the keys of a named place.
+    /// Adds the placeholder values of a place: `{x}`, also `{x%}` for a number, and the keys of a
+    /// named place.
     pub fn add_values(&self, values: Values, place: &Place) -> Values {
         match place {
             Place::Number(number) => values
@@ -165,7 +166,7 @@ impl Axis {
                 let named = self.places.iter().find(|place| place.name == *name);
                 let own = named.iter().flat_map(|place| &place.values);
                 let values = values.with("x", name);
-                // Texts of a place may name choices.
+                // Texts of a place may contain placeholders for choices.
                 own.fold(values, |values, (key, text)| {
                     let text = values.fill(&text.0);
                     values.with(key, &text)

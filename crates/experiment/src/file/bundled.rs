@@ -1,4 +1,4 @@
-//! The experiments that come with the program.
+//! Experiment files that are compiled into the program.
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => {

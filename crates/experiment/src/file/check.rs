@@ -6,9 +6,10 @@ use super::{Axis, Claim, Experiment, Measure, Place};
 use crate::kind::check_key;
 use crate::plan::Formulas;
 
-/// Definitions may need each other, one within the other.
+/// Most definitions that may be nested within each other.
 const MOST_DEFINITIONS: usize = 200;
-/// Values of all curves and definitions at all places: files are read from anybody.
+/// Most values of all curves and definitions at all places. The limits protect against hostile
+/// files.
 const MOST_VALUES: usize = 200_000;
 
 impl Experiment {
@@ -37,7 +38,7 @@ impl Experiment {
         self.check_formulas()
     }
 
-    /// Texts are shown to people: nothing but plain text in one line.
+    /// Checks that texts for readers are single lines without control characters.
     fn check_texts(&self) -> Result<(), String> {
         let claims = self.claims.iter().flat_map(|claim| {
             let always = [&claim.id, &claim.statement, &claim.source];
@@ -56,7 +57,8 @@ impl Experiment {
         Ok(())
     }
 
-    /// Every choice has other values, and every other value is one of a choice.
+    /// Checks that every choice has alternative values, and that every alternative value belongs to
+    /// a choice.
     fn check_choices(&self) -> Result<(), String> {
         if let Some(name) = self.inputs.keys().find(|name| self.choices.contains_key(*name)) {
             return Err(format!("{name} is both an input and a choice"));
@@ -106,7 +108,7 @@ impl Experiment {
         }
     }
 
-    /// Reads all formulas at all places.
+    /// Parses all formulas at all places.
     fn check_formulas(&self) -> Result<(), String> {
         if self.definitions.len() > MOST_DEFINITIONS {
             return Err(format!("more than {MOST_DEFINITIONS} definitions"));
@@ -125,7 +127,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Points of the axis, plus the points that claims need between them.
+    /// Returns the points of the axis, and those between them that claims need.
     pub fn places(&self) -> Vec<Place> {
         let mut places = self.axis.points();
         let wanted = self.claims.iter().filter_map(Claim::point);

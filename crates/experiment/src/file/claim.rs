@@ -1,4 +1,4 @@
-//! Claims of a paper as data, and the verdict of our results on each claim.
+//! Claims of a paper as data, and the verdict of our results on them.
 
 use perforate_records::{ClaimKind, Show, Verdict};
 use serde::de::Error;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::Place;
 use super::axis::rounded;
 
-/// Kinds of claims, as files name them.
+/// Kinds of claims by their names in experiment files.
 const KINDS: &str =
     "closed-form, by-construction, input, sign, threshold, number, restated or test";
 
@@ -16,9 +16,9 @@ const KINDS: &str =
 pub enum Measure {
     /// Value at one place of the axis.
     At(Place),
-    /// Last place up to which all values are at least this threshold.
+    /// Last place up to which all values of the curve are at least this threshold.
     FallsTo(f64),
-    /// Smallest lead of the curve over the named curve.
+    /// Smallest difference between the curve and the named curve.
     LeadOver(String),
     /// Average over the named places; over all places if the list is empty.
     Over(Average, Vec<String>),
@@ -55,7 +55,7 @@ pub enum Average {
     Greatest,
 }
 
-/// Value or bound that the paper states for a measure.
+/// Value or bound that the paper gives for a measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Expectation {
     /// Exactly this number, within the tolerance.
@@ -69,7 +69,7 @@ pub enum Expectation {
 }
 
 impl Expectation {
-    /// Distance of a number from the expectation, on the wrong side.
+    /// Distance of a value from the expectation; 0 or less if the value meets it.
     pub fn distance(self, ours: f64) -> f64 {
         match self {
             Self::Value(value) => (ours - value).abs(),
@@ -79,7 +79,7 @@ impl Expectation {
         }
     }
 
-    /// True if a number from `least` to `greatest` can be the expected one.
+    /// True if some value from `least` to `greatest` meets the expectation.
     pub fn is_met_between(self, least: f64, greatest: f64) -> bool {
         match self {
             Self::Value(value) => (least..=greatest).contains(&value),
@@ -100,7 +100,7 @@ pub struct Claim {
     pub statement: String,
     /// Section or figure of the paper that makes the claim.
     pub source: String,
-    /// Strength of the claim; every claim has one.
+    /// Kind of evidence; every valid claim has one.
     pub kind: Option<ClaimKind>,
     /// Name of the curve that the claim is about.
     pub curve: String,
@@ -127,19 +127,21 @@ pub struct Claim {
     /// Greatest deviation that still counts as reproduced.
     #[serde(default)]
     pub tolerance: f64,
-    /// Reference value: our value and the paper's on the same side of it count as the same direction.
+    /// Reference value for the direction: our value and the paper's have the same direction if they
+    /// are on the same side of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction_from: Option<f64>,
     /// Note for readers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Explanation of a difference from the paper.
+    /// Explanation of a deviation from the paper.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
-    /// Test of the explanation: an experiment, or `--unstated`. An untested explanation is a guess.
+    /// Test of the explanation: the name of an experiment, or `--unstated`. An untested explanation
+    /// is a guess.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tested_by: Option<String>,
-    /// True if the short runs of `--quick` are too cold to judge the claim.
+    /// True if the short runs of `--quick` warm up too little to judge the claim.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub full_runs_only: bool,
 }
@@ -150,7 +152,7 @@ impl Serialize for Claim {
     }
 }
 
-/// Refuses a claim that states too much or too little.
+/// Rejects a claim that has none or several of the alternative keys.
 impl<'de> Deserialize<'de> for Claim {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let claim = Self::deserialize(deserializer)?;
@@ -211,24 +213,24 @@ impl Claim {
         found.into_iter().flatten()
     }
 
-    /// Property of the curve.
+    /// Returns the property of the curve.
     pub fn measure(&self) -> Measure {
         self.measures().next().expect("claims are checked when they are read")
     }
 
-    /// Value or bound of that property in the paper.
+    /// Returns the paper's value or bound for the property.
     pub fn expectation(&self) -> Expectation {
         self.expectations().next().expect("claims are checked when they are read")
     }
 
-    /// True if the claim is about the curve of this name, or compares another curve with it
+    /// True if the claim needs the curve of this name, as its subject or for comparison
     /// (`lead_over`).
     pub fn needs(&self, curve: &str) -> bool {
         self.curve == curve || self.lead_over.as_deref() == Some(curve)
     }
 
-    /// A place that must be measured for it: the one it is about, or the one where the paper has
-    /// the crossing, so that ours is looked for close to it.
+    /// Place that must be measured for the claim. It is the place that the claim is about, or the
+    /// paper's crossing, because our crossing is probably near.
     pub fn point(&self) -> Option<Place> {
         let crossing = self.value.filter(|_| self.falls_to.is_some());
         self.at.clone().or(crossing.map(|x| Place::Number(rounded(x))))
@@ -239,7 +241,7 @@ impl Claim {
         self.direction_from.or((show == Show::Gain).then_some(1.0))
     }
 
-    /// Worst verdict over all values. No value, or a missing value, is not reproduced.
+    /// Returns the worst verdict over all values. Missing values are not reproduced.
     pub fn judge(&self, ours: &[Option<f64>], show: Show) -> Verdict {
         let judge = |ours: &Option<f64>| self.judge_one(*ours, show);
         ours.iter().map(judge).max().unwrap_or(Verdict::NotReproduced)
@@ -292,7 +294,7 @@ mod tests {
         assert_eq!(judge(number, &[None]), NotReproduced);
         assert_eq!(judge(number, &[]), NotReproduced);
         assert_eq!(judge(number, &[Some(f64::NAN)]), NotReproduced);
-        // A speed-up: more than 1 is the same direction, however much; 1 and less is not.
+        // For a speedup, any value above 1 has the same direction; values up to 1 do not.
         let speedup = &format!("{number}\ndirection_from = 1.0");
         assert_eq!(judge(speedup, &[Some(1.2)]), Reproduced);
         assert_eq!(judge(speedup, &[Some(3.0)]), SameDirection);
@@ -300,7 +302,7 @@ mod tests {
         assert_eq!(judge(speedup, &[Some(0.9)]), NotReproduced);
         let gain = claim(number).unwrap();
         assert_eq!(gain.judge(&[Some(3.0)], Show::Gain), SameDirection);
-        // No change has no direction.
+        // A claim of no change has no direction.
         let none =
             "kind = \"number\"\nat = 0.5\nvalue = 1.0\ntolerance = 0.05\ndirection_from = 1.0";
         assert_eq!(judge(none, &[Some(0.8)]), NotReproduced);
@@ -343,7 +345,7 @@ mod tests {
         }
     }
 
-    /// As a file has it and back.
+    /// Claims are unchanged by writing and reading.
     #[test]
     fn claims_are_written_as_they_are_read() {
         for rest in [

@@ -37,7 +37,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// All formulas of the curve.
+    /// Returns all formulas of the curve.
     pub fn formulas(&self) -> impl Iterator<Item = &String> {
         let drawn = [&self.drawn, &self.drawn_half_width_95, &self.draws];
         std::iter::once(&self.value).chain(drawn.into_iter().flatten())

@@ -1,5 +1,5 @@
-//! Parameters: each state, definition, curve and chart that names one is there once for each of its
-//! values, and for each combination where it names several.
+//! Expansion of parameters. A state, definition, curve or chart that names a parameter is repeated
+//! for each of its values. If it names several, it is repeated for each combination.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use super::{Chart, Experiment};
 use crate::template::{Values, placeholders};
 
-/// Most of anything after expansion.
+/// Most states, definitions, curves or charts after expansion.
 const MOST: usize = 10_000;
 
-/// The experiment with its parameters put in.
+/// Returns the experiment with its parameters expanded.
 pub fn expand(file: Experiment) -> Result<Experiment, String> {
     let parameters: Parameters = file
         .parameters
@@ -47,7 +47,7 @@ pub fn expand(file: Experiment) -> Result<Experiment, String> {
 
 type Parameters = BTreeMap<String, Vec<String>>;
 
-/// Names that patterns stand for.
+/// Returns the names that match the patterns.
 fn matching(patterns: &[String], names: &[String]) -> Result<Vec<String>, String> {
     let mut found: Vec<String> = Vec::new();
     for pattern in patterns {
@@ -65,7 +65,7 @@ fn matching(patterns: &[String], names: &[String]) -> Result<Vec<String>, String
     Ok(found)
 }
 
-/// All of these, each for all values of the parameters that it names.
+/// Repeats each template for all combinations of the parameters that it names.
 fn all<T: Serialize + DeserializeOwned>(
     parameters: &Parameters,
     templates: &[T],
@@ -87,7 +87,7 @@ fn all<T: Serialize + DeserializeOwned>(
     Ok(expanded)
 }
 
-/// The last of the parameters changes first.
+/// Returns all combinations of values. The last parameter varies fastest.
 fn combinations(parameters: &Parameters, names: &[&String]) -> Result<Vec<Values>, String> {
     let mut combinations = vec![Values::default()];
     for name in names {
@@ -103,7 +103,7 @@ fn combinations(parameters: &Parameters, names: &[&String]) -> Result<Vec<Values
     Ok(combinations)
 }
 
-/// All texts of a tree with placeholders replaced.
+/// Replaces the placeholders in all texts of a JSON value.
 fn filled(values: &Values, tree: serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     match tree {

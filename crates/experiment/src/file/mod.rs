@@ -1,4 +1,4 @@
-//! Experiment files: settings, axis, curves, charts, and the claims of a paper about the results.
+//! Experiment files: settings, axis, curves, charts, and the claims of a paper.
 
 mod axis;
 mod bundled;
@@ -30,7 +30,7 @@ pub use curve::{Curve, State};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Name: folder of the paper, then the figure.
+    /// Name: the paper's folder, then the figure.
     pub name: String,
     /// Path of the loaded file; `None` for a bundled experiment.
     #[serde(skip)]
@@ -54,23 +54,25 @@ pub struct Experiment {
     /// Seed of the first run.
     #[serde(default = "one")]
     pub seed: u64,
-    /// Settings of all states.
+    /// Settings that all states share.
     #[serde(default, deserialize_with = "texts")]
     pub settings: Texts,
-    /// Overrides for a coarse run (`--quick`).
+    /// Overrides for a shorter, coarser run (`--quick`).
     #[serde(default)]
     pub quick: Quick,
-    /// Placeholders for what only the reader has, such as a folder of traces, with their defaults;
-    /// [`Experiment::with_inputs`] sets them.
+    /// Placeholders for inputs that only the user has, such as a folder of traces, with their
+    /// defaults. [`Experiment::with_inputs`] sets them.
     #[serde(default, skip_serializing_if = "Texts::is_empty")]
     pub inputs: Texts,
-    /// Placeholders whose values `--unstated` varies according to `plausible`.
+    /// Placeholders for our own choices. `--unstated` varies their values as `plausible` lists
+    /// them.
     #[serde(default)]
     pub choices: Texts,
-    /// Parameters that the source does not state, with plausible alternative values.
+    /// Parameters that the paper does not give, with plausible alternative values.
     #[serde(default)]
     pub plausible: Vec<Plausible>,
-    /// Values that placeholders in states, definitions, curves and charts take in turn.
+    /// Parameters with their values. States, definitions, curves and charts that name them are
+    /// repeated for each value.
     #[serde(default)]
     pub parameters: BTreeMap<String, Vec<Text>>,
     /// Points of measurement. Default: a single place.
@@ -101,7 +103,7 @@ fn one() -> u64 {
     1
 }
 
-/// A text, a number or a truth value, as its text.
+/// A string, number or boolean of the file, as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "toml::Value", into = "String")]
 pub struct Text(pub String);
@@ -134,9 +136,9 @@ pub type Texts = BTreeMap<String, Text>;
 pub struct Quick {
     /// Number of runs of each point.
     pub seeds: Option<u64>,
-    /// Distance of two points of the axis.
+    /// Distance between neighbouring points of the axis.
     pub step: Option<f64>,
-    /// Settings of all states.
+    /// Settings that all states share.
     #[serde(flatten, deserialize_with = "texts")]
     pub settings: Texts,
 }
@@ -158,10 +160,10 @@ impl Experiment {
     /// Maximum number of runs of each point.
     pub const MOST_SEEDS: u64 = 1000;
 
-    /// All experiments that come with the program.
+    /// Returns all experiments that come with the program.
     ///
     /// # Panics
-    /// If a bundled file is wrong, which a test excludes.
+    /// If a bundled file is invalid, which a test excludes.
     pub fn bundled() -> Vec<Self> {
         bundled::FILES.iter().map(|(name, text)| Self::read_bundled(name, text)).collect()
     }
@@ -171,10 +173,10 @@ impl Experiment {
         Self::read(name, text).expect("bundled experiments are right")
     }
 
-    /// The bundled experiment of this name, or the experiment in the file at this path.
+    /// Loads the bundled experiment of this name, or the experiment file at this path.
     ///
     /// # Errors
-    /// No such experiment, an unreadable file, anything in it that is wrong.
+    /// An unknown experiment, an unreadable file, or an invalid one.
     pub fn load(name: &str) -> Result<Self, ExperimentError> {
         if let Some((name, text)) = bundled::FILES.iter().find(|(bundled, _)| *bundled == name) {
             return Ok(Self::read_bundled(name, text));
@@ -188,10 +190,10 @@ impl Experiment {
         Ok(Self { file: Some(name.into()), ..Self::parse(name, &text)? })
     }
 
-    /// Reads the text of a file; `name` is for messages.
+    /// Parses and validates the text of a file; `name` is for error messages.
     ///
     /// # Errors
-    /// As [`Experiment::load`].
+    /// Errors of [`Experiment::load`].
     pub fn parse(name: &str, text: &str) -> Result<Self, ExperimentError> {
         let experiment = Self::read(name, text)?;
         experiment.check().map_err(|problem| wrong(name, problem))?;
@@ -224,7 +226,7 @@ impl Experiment {
         self
     }
 
-    /// Drops the claims that only full runs can judge, and the curves that only those claims need.
+    /// Removes claims that only full runs can judge, and curves that only these claims need.
     fn drop_claims_of_full_runs(&mut self) {
         let (dropped, kept): (Vec<Claim>, Vec<Claim>) =
             self.claims.drain(..).partition(|claim| claim.full_runs_only);
@@ -246,10 +248,10 @@ impl Experiment {
         ));
     }
 
-    /// The experiment with these values for placeholders of `[inputs]`.
+    /// Returns the experiment with these values for placeholders of `[inputs]`.
     ///
     /// # Errors
-    /// It has no such placeholder, or the value has a control character.
+    /// An unknown placeholder, or a value with a control character.
     pub fn with_inputs(mut self, values: &[(String, String)]) -> Result<Self, ExperimentError> {
         for (name, value) in values {
             let known: Vec<&str> = self.inputs.keys().map(String::as_str).collect();
@@ -268,21 +270,21 @@ impl Experiment {
         Ok(self)
     }
 
-    /// Kind of measurement.
+    /// Returns the kind of measurement.
     ///
     /// # Errors
-    /// There is no such kind.
+    /// An unknown kind.
     pub fn kind(&self) -> Result<&'static Kind, String> {
         Kind::find(&self.kind)
     }
 
-    /// True if the kind of measurement samples with a configurable number of draws.
+    /// True if the kind of measurement draws random samples, and their number is configurable.
     fn draws(&self) -> bool {
         let knows = |kind: &Kind| (kind.settings)().iter().any(|known| known.name == "samples");
         self.kind().is_ok_and(knows)
     }
 
-    /// Placeholder values at a place of the axis.
+    /// Returns the placeholder values at a place of the axis.
     pub(crate) fn values(&self, place: &Place) -> Values {
         let choices = self.inputs.iter().chain(&self.choices);
         let values =
@@ -290,10 +292,10 @@ impl Experiment {
         self.axis.add_values(values, place)
     }
 
-    /// The settings of a state at a place.
+    /// Returns the settings of a state at a place.
     ///
     /// # Errors
-    /// There is no such state, or a placeholder has no value.
+    /// An unknown state, or a placeholder without a value.
     pub fn settings(&self, state: Option<&str>, place: &Values) -> Result<Settings, String> {
         let mut texts: BTreeMap<&str, &str> =
             self.settings.iter().map(|(key, text)| (key.as_str(), text.0.as_str())).collect();
@@ -310,14 +312,14 @@ impl Experiment {
             texts.extend(state.settings.iter().map(|(key, text)| (key.as_str(), text.0.as_str())));
         }
         let mut settings = Settings::default();
-        // An empty text takes a setting away again.
+        // An empty text removes a setting that all states share.
         for (key, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
             settings.0.insert(key.into(), filled(place, text)?);
         }
         Ok(settings)
     }
 
-    /// The stated warm-up, for readers.
+    /// Returns the warm-up setting of the file for readers; `None` if it has none.
     pub fn warmup(&self) -> Option<String> {
         let warmup = self.settings.get("warmup").map(|text| match text.0.contains('{') {
             true => "another for each place".into(),
@@ -328,10 +330,10 @@ impl Experiment {
     }
 }
 
-/// A text with all placeholders replaced.
+/// Replaces all placeholders in a text.
 ///
 /// # Errors
-/// One has no value.
+/// A placeholder without a value.
 pub fn filled(place: &Values, text: &str) -> Result<String, String> {
     let text = place.fill(text);
     if let Some(name) = crate::template::placeholders(&text).next() {
@@ -340,7 +342,7 @@ pub fn filled(place: &Values, text: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Error text for an unknown experiment or group name.
+/// Describes an unknown experiment or group, with similar names.
 fn near(name: &str) -> String {
     let names = bundled::FILES.iter().map(|(name, _)| *name);
     let groups = names.clone().filter_map(|name| Some(name.split_once('/')?.0));
@@ -362,7 +364,7 @@ fn wrong(name: &str, problem: String) -> ExperimentError {
 mod tests {
     use super::*;
 
-    /// Nothing else looks through them.
+    /// No other test checks bundled files.
     #[test]
     fn bundled_files_are_right() {
         for (name, text) in bundled::FILES {

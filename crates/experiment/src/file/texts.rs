@@ -1,14 +1,15 @@
-//! Settings as files have them: keys with points in them, quoted or not.
+//! Settings of an experiment file: dotted keys, quoted or not.
 
 use serde::{Deserialize, Deserializer, de::Error};
 
 use super::{Text, Texts};
 
-/// The beginning of keys that may stand beside a key of the name before the point.
+/// Prefix of keys that change the machine, which may occur together with the key `machine`.
 const MACHINE: &str = "machine.";
 
-/// The text of a file in which keys such as `machine.walker.walkers` are quoted. To TOML they would
-/// say that `machine` is a table, where it is also the name of one. Lines stay where they are.
+/// Quotes keys such as `machine.walker.walkers` in the text of a file. In TOML, such a key would
+/// make `machine` a table, but `machine` is also a key with a name as its value. Line numbers do
+/// not change.
 pub(super) fn quoted(text: &str) -> String {
     let lines = text.split_inclusive('\n').map(|line| match machine_key(line) {
         Some((before, key, rest)) => format!("{before}\"{key}\" {rest}"),
@@ -17,7 +18,7 @@ pub(super) fn quoted(text: &str) -> String {
     lines.collect()
 }
 
-/// Blanks, such a key and the rest of a line that begins with one.
+/// Splits a line that begins with such a key into indentation, key and rest.
 fn machine_key(line: &str) -> Option<(&str, &str, &str)> {
     let start = line.len() - line.trim_start().len();
     let end = start + line[start..].find('=')?;
@@ -27,7 +28,7 @@ fn machine_key(line: &str) -> Option<(&str, &str, &str)> {
     is_key.then(|| (&line[..start], key, &line[end..]))
 }
 
-/// Texts by key; a table is keys with points in them.
+/// Reads a table of texts. Nested tables become dotted keys.
 pub(super) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Texts, D::Error> {
     let mut found = Texts::new();
     let table = toml::Table::deserialize(deserializer)?;

@@ -1,4 +1,5 @@
-//! Common parts of case studies: contents, operations on a system, its counters, and a closed form.
+//! Functions that case studies share: page contents, operations on a system, its counters, and a
+//! closed form.
 
 use perforate_config::{Count, Share};
 use perforate_os::{ContentDistribution, KhugepagedConfig, KsmConfig, KsmPass, Work};
@@ -7,15 +8,15 @@ use perforate_types::Counters;
 
 use super::Measurement;
 
-/// Bytes of a page, and pages of a 2MB region.
+/// Size of a page in bytes, and number of pages in a 2MB region.
 pub const PAGE_BYTES: u64 = 4096;
 pub const REGION_PAGES: u64 = 512;
 
-/// Memory of each program of P §III.A: two have 5.16 GB.
+/// Memory of each of the two programs of P §III.A, which together have 5.16 GB.
 pub const HEAP_BYTES: u64 = 2580 << 20;
 
-/// Default contents of the pages of two programs, but for the size of the pool: our choice, as
-/// neither paper says what pages held.
+/// Default contents of the two programs' pages, except for the number of distinct contents. This is
+/// our choice, because neither paper describes the contents.
 pub const CONTENTS: ContentDistribution = ContentDistribution {
     zero: Share::percent(2),
     duplicate: Share::percent(16),
@@ -25,7 +26,7 @@ pub const CONTENTS: ContentDistribution = ContentDistribution {
     seed: 0,
 };
 
-/// Lets khugepaged scan everything until a scan changes nothing.
+/// Runs khugepaged until a complete scan changes nothing.
 pub fn promote(system: &mut System, knobs: KhugepagedConfig) -> Result<(), SimError> {
     let knobs = KhugepagedConfig { pages_to_scan: Count::new(u64::MAX), ..knobs };
     system.change(|kernel| {
@@ -42,54 +43,54 @@ pub fn promote(system: &mut System, knobs: KhugepagedConfig) -> Result<(), SimEr
     }
 }
 
-/// A same-page scanner without a limit on pages per scan.
+/// Returns the configuration of a same-page scanner without a limit on pages per scan.
 pub fn unlimited_ksm() -> KsmConfig {
     KsmConfig { pages_to_scan: Count::new(u64::MAX), ..KsmConfig::default() }
 }
 
-/// Merges until a full scan after the first merges nothing.
+/// Scans until a full scan, after the first, merges nothing.
 pub fn merge(mut scan: impl FnMut() -> Result<KsmPass, SimError>) -> Result<(), SimError> {
     scan()?;
     while scan()?.pages_merged > 0 {}
     Ok(())
 }
 
-/// The scheme of this name.
+/// Returns the scheme of this name.
 ///
 /// # Errors
-/// There is none.
+/// An unknown scheme.
 pub fn scheme(name: &str) -> Result<&'static Scheme, String> {
     Scheme::find(name).map_err(|error| error.to_string())
 }
 
-/// Figures with these names.
+/// Returns a measurement with these figures.
 pub fn named<const N: usize>(figures: [(&str, f64); N]) -> Measurement {
     figures.map(|(name, value)| (name.into(), value)).into()
 }
 
-/// Cycles of the operating system's work since counts began.
+/// Cycles of the operating system's work since counters were reset.
 pub fn system_cycles(machine: &Machine, system: &System) -> u64 {
     cycles(machine, &system.work())
 }
 
-/// Cycles of the operating system's work.
+/// Cycles of some work of the operating system, by the machine's costs.
 pub fn cycles(machine: &Machine, work: &Work) -> u64 {
     machine.operating_system.cycles(work, machine.core.frequency_ghz).total()
 }
 
-/// All counters of a system.
+/// Returns all counters of a system.
 pub fn counters(system: &System) -> Counters {
     let mut counters = Counters::default();
     system.record(1, &mut counters);
     counters
 }
 
-/// The figure of this name.
+/// Value of the counter of this name.
 pub fn counter(counters: &Counters, name: &str) -> f64 {
     counters.get(name).unwrap_or_else(|| panic!("{name} is a counter"))
 }
 
-/// Mean number of different places that `throws` uniform throws on `places` places hit:
+/// Expected number of distinct places that `throws` uniformly random throws on `places` places hit:
 /// n·(1 − (1 − 1/n)^k).
 pub fn places_hit(places: f64, throws: f64) -> f64 {
     -places * ((-1.0 / places).ln_1p() * throws).exp_m1()
@@ -99,7 +100,7 @@ pub fn places_hit(places: f64, throws: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Two throws on two places: one place half of the time, else both.
+    /// Two throws on two places hit one place with probability ½, otherwise both.
     #[test]
     fn places_by_hand() {
         assert!((places_hit(2.0, 2.0) - 1.5).abs() < 1e-12);

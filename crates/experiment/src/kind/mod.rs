@@ -1,4 +1,4 @@
-//! Kinds of measurement: each has a name that experiment files use, settings, and figures with names.
+//! Kinds of measurement. Each has a name for experiment files, settings, and named figures.
 
 mod bloat;
 mod capacity;
@@ -21,46 +21,46 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 pub use settings::{Settings, check_key};
 
-/// Figures of one measurement by name, units in the names; shares are 0–1. A figure that does not
-/// exist for the subject is left out.
+/// Figures of one measurement by name, which includes the unit; shares are 0–1. Figures that do not
+/// apply to the subject are left out.
 pub type Measurement = BTreeMap<String, f64>;
 
-/// A measurement with its settings read, before it is made of some subjects.
+/// A kind of measurement with its settings; it can measure several subjects.
 ///
-/// The same settings, subjects and seed give the same figures, whatever was measured before.
+/// Equal settings, subjects and seeds give equal figures, independent of earlier measurements.
 trait Study: Sized {
-    /// Name that experiment files use.
+    /// Name of the kind in experiment files.
     const NAME: &'static str;
-    /// Settings, as a table of an experiment file.
+    /// Settings, which are a table of an experiment file.
     type Settings: DeserializeOwned + JsonSchema;
 
-    /// Keys of all settings.
+    /// Returns the keys of all settings.
     fn settings() -> Vec<Key> {
         keys::<Self::Settings>()
     }
 
-    /// Reads the settings.
+    /// Reads and validates the settings.
     ///
     /// # Errors
-    /// The setting that is wrong, and what would be right.
+    /// An invalid setting, with the valid values.
     fn read(settings: &Settings) -> Result<Self, String>;
 
     /// Checks a subject without measuring it.
     ///
     /// # Errors
-    /// The reason why the subject is wrong, and what would be right.
+    /// An invalid subject, with the valid ones.
     fn check(&self, subject: &str) -> Result<(), String>;
 
-    /// Everything that the figures of a subject depend on, except the build of the program.
+    /// Returns everything that the figures of a subject depend on, except the build of the program.
     ///
     /// # Errors
-    /// A file that cannot be read, or a wrong subject.
+    /// An unreadable file, or an invalid subject.
     fn identity(&self, settings: &Settings, subject: &str, seed: u64) -> Result<Value, String> {
         self.check(subject)?;
         Ok(json!([Self::NAME, settings, settings.inputs(&Self::settings())?, subject, seed]))
     }
 
-    /// Cost of one subject, in a unit that all kinds share; progress is measured in it.
+    /// Estimated cost of one subject, in a unit that all kinds share; used for progress.
     fn cost(&self) -> f64 {
         1e6
     }
@@ -68,7 +68,7 @@ trait Study: Sized {
     /// Measures one subject. A study implements either this method or [`Self::measure_all`].
     ///
     /// # Errors
-    /// Reason of the failure, in one line.
+    /// Reason for the failure, in one line.
     fn measure(&self, subject: &str, seed: u64) -> Result<Measurement, String> {
         Ok(self.measure_all(&[subject.to_owned()], seed, &mut |_| ())?.remove(0))
     }
@@ -77,7 +77,7 @@ trait Study: Sized {
     /// called with the finished share, 0–1.
     ///
     /// # Errors
-    /// As [`Self::measure`].
+    /// Errors of [`Self::measure`].
     fn measure_all(
         &self,
         subjects: &[String],
@@ -88,7 +88,7 @@ trait Study: Sized {
     }
 }
 
-/// A measurement of each subject.
+/// Measures the subjects one after another.
 fn each(
     subjects: &[String],
     progress: &mut dyn FnMut(f64),
@@ -107,7 +107,7 @@ fn each(
 
 /// A kind of measurement.
 pub struct Kind {
-    /// Name that experiment files use.
+    /// Name of the kind in experiment files.
     pub name: &'static str,
     /// Keys of all settings.
     pub settings: fn() -> Vec<Key>,
@@ -119,7 +119,8 @@ pub struct Kind {
     pub measure: Measure,
 }
 
-/// Settings, subjects, seed, and a function that is called with the finished share, 0–1.
+/// Function with the settings, the subjects, the seed, and a callback for the completed share
+/// (0–1).
 type Measure =
     fn(&Settings, &[String], u64, &mut dyn FnMut(f64)) -> Result<Vec<Measurement>, String>;
 
@@ -138,10 +139,10 @@ impl Kind {
         }
     }
 
-    /// The kind of this name.
+    /// Returns the kind of this name.
     ///
     /// # Errors
-    /// There is none.
+    /// An unknown kind.
     pub fn find(name: &str) -> Result<&'static Self, String> {
         ALL.iter().find(|kind| kind.name == name).ok_or_else(|| {
             let known: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
@@ -150,7 +151,7 @@ impl Kind {
     }
 }
 
-/// All kinds of measurement, in the order of lists.
+/// All kinds of measurement, in the order in which lists show them.
 const ALL: &[Kind] = &[
     Kind::of::<simulation::Simulation>(),
     Kind::of::<capacity::Contiguity>(),
@@ -170,7 +171,7 @@ const ALL: &[Kind] = &[
 mod tests {
     use super::*;
 
-    /// Settings of these texts by key.
+    /// Creates settings from keys and texts.
     pub fn settings(texts: &[(&str, &str)]) -> Settings {
         Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
     }

@@ -1,7 +1,7 @@
-//! Work of pairing the slices of a memory (G §3.6, Algorithm 1), and its outcome.
+//! Work and outcome of pairing all slices of a memory (G §3.6, Algorithm 1).
 //!
-//! Seconds are another matter, of the computer that measures them: `cargo bench -p perforate-os
-//! --bench pairing`.
+//! Wall-clock times depend on the computer and are measured separately: `cargo bench -p
+//! perforate-os --bench pairing`.
 
 use perforate_config::{Share, Size};
 use perforate_os::Random;
@@ -74,8 +74,9 @@ mod tests {
     use super::*;
     use crate::kind::tests::{check, measure, settings};
 
-    /// 1GB are 256 slices of 4MB. With 1 % of frames retired 85 % of B-blocks of 64KB are usable, and of
-    /// two slices 72 % of 64 together, so that all find a partner; with 10 % 18 %, and none does.
+    /// 1GB has 256 slices of 4MB. With 1 % of frames retired, 85 % of the B-blocks of 64KB are
+    /// usable. Two slices have 72 % of 64 usable in common, so all find a partner. With 10 %
+    /// retired it is 18 %, and no slice finds a partner.
     #[test]
     fn pairs_of_slices() {
         let figures = |retired: &str| {
@@ -83,8 +84,8 @@ mod tests {
             let measured = measure::<Pairing>(&settings(&texts), "p-gt-pde-4m", 1);
             (measured["entries"], measured["comparisons"])
         };
-        // The first that is looked at fits; where none does, each is compared with all others of
-        // its chunk: 32 of 8 chunks, but for those that have too few blocks themselves.
+        // With 1 %, the first candidate fits. Without a fit, each of the 32 slices is compared with
+        // all others of its chunk (8 chunks), except those that have too few blocks themselves.
         assert_eq!(figures("0.01"), (128.0, 128.0));
         let (entries, comparisons) = figures("0.1");
         assert!(entries == 0.0 && comparisons <= 8.0 * 496.0, "{comparisons}");

@@ -1,8 +1,8 @@
-//! Share of a request for memory that gets 2MB pages on a machine that has been up for a while
-//! (P §III.C): at once, after background compaction, and with perforated pages.
+//! Share of a request for memory that gets 2MB pages on a machine with a long uptime (P §III.C):
+//! immediately, after background compaction, and with perforated pages.
 //!
-//! The workload that ages memory (`crates/os/src/ageing.rs`) is ours, as the paper names only
-//! "compiling the Linux kernel until free memory was depleted"; nothing in it is fitted.
+//! The workload that ages memory (`crates/os/src/ageing.rs`) is our own and not fitted to results.
+//! The paper only mentions "compiling the Linux kernel until free memory was depleted".
 
 use perforate_config::{Changes, ConfigError, Size};
 use perforate_os::{
@@ -100,7 +100,7 @@ impl Study for LargePageRequest {
     }
 
     fn cost(&self) -> f64 {
-        // Ageing allocates and frees memory several times over.
+        // Ageing allocates and frees the whole memory several times.
         self.memory.kernel.memory_bytes as f64 / 400.0
     }
 
@@ -140,8 +140,9 @@ mod tests {
         ["large_page_share", "perforated_page_share", "base_page_share"].map(|name| measured[name])
     }
 
-    /// Memory has 128 blocks, and every second one has a faulty frame: of 96 regions asked for 64
-    /// can be large pages, less what tables take; the others are 4KB pages or perforated.
+    /// Memory has 128 blocks, and every second one has a faulty frame. Of 96 requested regions, at
+    /// most 64 (less the page tables) can be large pages. The others have 4KB pages or are
+    /// perforated.
     #[test]
     fn faulty_frames_take_large_pages_away() {
         let folder = tempfile::tempdir().unwrap();
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!(shares(&texts, "4k"), [0.0, 0.0, 1.0]);
     }
 
-    /// P §III.C: a machine that has just built a kernel has no large pages at once and some after
+    /// P §III.C: after building a kernel, a machine has no large pages immediately, and some after
     /// background compaction.
     #[test]
     fn compaction_brings_large_pages_back() {

@@ -1,4 +1,4 @@
-//! Settings of a measurement: texts by key, as an experiment file has them.
+//! Settings of a measurement: texts by key, as in an experiment file.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,36 +13,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::hash_of_file;
 
-/// The beginning of keys that change a key of the machine file: `machine.walker.walkers`.
+/// Prefix of keys that override a key of the machine file: `machine.walker.walkers`.
 const MACHINE_KEYS: &str = "machine.";
 
-/// Bundled machines that were asked for. An experiment has thousands of points, and few machines.
+/// Cache of bundled machines, because an experiment has thousands of points but few machines.
 static BUNDLED: Mutex<BTreeMap<MachineSettings, Machine>> = Mutex::new(BTreeMap::new());
 
-/// The name of a machine, and the keys of its file that were changed.
+/// Name of a machine, with overrides of keys of its file.
 type MachineSettings = (String, Vec<(String, String)>);
 
-/// Settings by key; numbers and truth values as their texts.
+/// Settings by key; numbers and booleans are texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Settings(pub BTreeMap<String, String>);
 
 impl Settings {
-    /// The text of a setting.
+    /// Returns the text of a setting; `None` if it is not set.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
 
-    /// The settings as a kind's struct has them.
+    /// Converts the settings to a kind's own struct.
     ///
     /// # Errors
-    /// The setting that is wrong, and what would be right.
+    /// An invalid setting, with the valid values.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, String> {
         self.given().read().map_err(wrong)
     }
 
-    /// All but those that change the machine file. Those of a workload are a group: `store.keys` is
-    /// `keys` of the group `store`.
+    /// Returns all settings except overrides of the machine file. Settings of a workload form a
+    /// group: `store.keys` is `keys` of the group `store`.
     pub fn given(&self) -> OptionTexts {
         let settings = self.0.iter().filter(|(key, _)| !key.starts_with(MACHINE_KEYS));
         let given =
@@ -50,15 +50,15 @@ impl Settings {
         self.groups().fold(given, OptionTexts::grouped)
     }
 
-    /// Names before the point of keys that have one.
+    /// Returns the prefixes of dotted keys.
     fn groups(&self) -> impl Iterator<Item = &str> {
         self.0.keys().filter_map(|key| Some(key.split_once('.')?.0))
     }
 
-    /// The machine of this name, with other values for some keys of its file.
+    /// Loads the machine of this name, with the overrides in these settings.
     ///
     /// # Errors
-    /// As [`Machine::load_with`].
+    /// Errors of [`Machine::load_with`].
     pub fn machine(&self, name: &str) -> Result<Machine, String> {
         check_machine(name)?;
         let changed = self.0.iter().filter_map(|(key, text)| {
@@ -76,10 +76,11 @@ impl Settings {
         })
     }
 
-    /// Contents of the files that these settings name, those of defaults included.
+    /// Returns the contents of machines and hashes of other files that these settings name,
+    /// including those of defaults.
     ///
     /// # Errors
-    /// One that cannot be read.
+    /// An unreadable file.
     pub fn inputs(&self, known: &[Key]) -> Result<Vec<String>, String> {
         let mut inputs = Vec::new();
         for Key { name, default, .. } in known {
@@ -101,8 +102,8 @@ impl Settings {
     }
 }
 
-/// Refuses what is a machine on the command line only: an experiment's numbers are kept and compared
-/// with those of other days, and what this machine says of itself may be another then.
+/// Rejects the machine `host`, which is for the command line only. Results of experiments are
+/// stored and compared later, when `host` may describe another machine.
 fn check_machine(name: &str) -> Result<(), String> {
     if !name.eq_ignore_ascii_case("host") {
         return Ok(());
@@ -113,10 +114,10 @@ fn check_machine(name: &str) -> Result<(), String> {
         .into())
 }
 
-/// Options with the changes of the setting `name`.
+/// Returns options with the changes in the setting `name`.
 ///
 /// # Errors
-/// As [`Changes::over`].
+/// Errors of [`Changes::over`].
 pub fn changed<T: Options>(
     changes: Option<Changes<T>>,
     options: T,
@@ -126,12 +127,12 @@ pub fn changed<T: Options>(
     changed.unwrap_or(Ok(options)).map_err(|error| wrong(error.under(name)))
 }
 
-/// An error as a setting's.
+/// Describes an invalid setting.
 pub fn wrong(error: ConfigError) -> String {
     format!("setting {error}")
 }
 
-/// An error of the simulation, as a setting's if a setting is wrong.
+/// Describes an error of the simulation, or an invalid setting if that is the cause.
 pub fn problem_of(error: SimError) -> String {
     match error {
         SimError::Config(error) => wrong(error),
@@ -139,13 +140,13 @@ pub fn problem_of(error: SimError) -> String {
     }
 }
 
-/// Checks that there is a setting of this name among those of a kind.
+/// Checks that a key is among the settings of a kind.
 ///
 /// # Errors
-/// There is not; with the nearest that there is.
+/// An unknown key, with a similar known one.
 pub fn check_key(key: &str, known: &[Key]) -> Result<(), ConfigError> {
     let names: Vec<&str> = known.iter().map(|known| known.name.as_str()).collect();
-    // The reader of the machine file checks what follows the point.
+    // The machine file's reader checks the text after the dot.
     let name = key.split_once('.').map_or(key, |(group, _)| group);
     if names.contains(&name) {
         return Ok(());

@@ -19,7 +19,7 @@ use crate::identity::identity;
 /// Simulated runs; figures are those of `perforate run --json`, with cycles and ipc. Subjects are schemes,
 /// or pairs GUEST+HOST.
 pub struct Simulation {
-    /// Run with seed 0 and without schemes.
+    /// Resolved run with seed 0 and without schemes.
     run: ResolvedRun,
     instructions: f64,
 }
@@ -35,7 +35,7 @@ impl Study for Simulation {
     type Settings = WorkloadSettings;
 
     fn settings() -> Vec<Key> {
-        // Seeds are the experiment's.
+        // The experiment sets the seed.
         let run = RunSpec::keys().into_iter().filter(|key| key.name != "seed");
         keys::<WorkloadSettings>().into_iter().chain(run).collect()
     }
@@ -90,7 +90,7 @@ impl Study for Simulation {
 }
 
 impl Simulation {
-    /// The run under these schemes with this seed.
+    /// Returns the run with these schemes and this seed.
     fn under(&self, subjects: &[String], seed: u64) -> Result<ResolvedRun, String> {
         let find =
             |name: &String| Composition::find(name).map_err(|error| problem_of(error.into()));
@@ -102,7 +102,7 @@ impl Simulation {
     }
 }
 
-/// All counters, and what stands beside them in a result.
+/// Returns all counters, and other numbers of a result.
 fn figures(result: &RunResult) -> Measurement {
     let mut figures: Measurement =
         result.counters.iter().map(|(name, value)| (name.to_owned(), value.as_f64())).collect();

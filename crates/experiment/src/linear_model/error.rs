@@ -13,25 +13,25 @@ pub enum ModelError {
         /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A line of a file is not right.
+    /// A line of a file is invalid.
     #[error("{}, line {line}: {problem}", path.display())]
     Line {
         /// Path of the file.
         path: PathBuf,
         /// Line number, counted from 1.
         line: usize,
-        /// Problem, and what would be right.
+        /// Problem, with the expected form.
         problem: String,
     },
-    /// A file lacks something.
+    /// A file lacks required events or runs.
     #[error("{}: {problem}", path.display())]
     Missing {
         /// Path of the file.
         path: PathBuf,
-        /// Missing events, what would be right, and the events found.
+        /// Missing events, the alternatives, and the events that were found.
         problem: String,
     },
-    /// Shares that cannot be.
+    /// Shares that are contradictory or outside 0 to 1.
     #[error("{0}")]
     Share(String),
 }

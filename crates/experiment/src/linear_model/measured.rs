@@ -1,44 +1,45 @@
-//! Measurements of a run that the models need.
+//! Measurements on which the models are based.
 
 use super::MissCosts;
 use crate::statistics::median;
 
-/// One run, or the medians of several.
+/// Measurements of one run, or medians of several runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Execution time, in cycles.
+    /// Execution time in cycles.
     pub cycles: f64,
-    /// TLB misses that caused a page walk.
+    /// Number of TLB misses that caused a page walk.
     pub misses: f64,
-    /// Cycles in page walks.
+    /// Cycles spent in page walks.
     pub walk_cycles: f64,
 }
 
 impl Measured {
-    /// C_n or C_v: walk cycles of one miss; 0 without misses.
+    /// Walk cycles per miss (C_n or C_v); 0 without misses.
     pub fn cycles_per_miss(&self) -> f64 {
         if self.misses > 0.0 { self.walk_cycles / self.misses } else { 0.0 }
     }
 
-    /// Execution time outside page walks, as if no walk overlapped with anything (D §VIII).
+    /// Execution time outside page walks, in cycles. It assumes that walks do not overlap with
+    /// other work (D §VIII).
     pub fn cycles_without_walks(&self) -> f64 {
         self.cycles - self.walk_cycles
     }
 }
 
-/// The runs a prediction is made from; all did the same work.
+/// Runs on which a prediction is based; all do the same work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Runs {
-    /// Without virtualization, 4KB pages.
+    /// Native run with 4KB pages.
     pub native: Measured,
-    /// In a virtual machine, 4KB pages in guest and host.
+    /// Virtualized run with 4KB pages in guest and host.
     pub virtualized: Measured,
-    /// Without virtualization, 2MB pages.
+    /// Native run with 2MB pages, if there is one.
     pub native_2m: Option<Measured>,
 }
 
 impl Runs {
-    /// Inputs of D Table IV.
+    /// Returns the inputs of D Table IV.
     pub fn costs(&self) -> MissCosts {
         MissCosts {
             native_cycles: self.native.cycles_per_miss(),
@@ -47,16 +48,16 @@ impl Runs {
         }
     }
 
-    /// T_2Mideal (D §VIII): the native run with 2MB pages without its walks, or, where there is
-    /// none, the native run without its walks. None where walks take all the time, as overlapping
-    /// walks can.
+    /// Cycles of the ideal run, T_2Mideal (D §VIII): the native run with 2MB pages, without its
+    /// walks. Without that run, it is the native run with 4KB pages, without its walks. `None` if
+    /// walks take all the time, which is possible when they overlap.
     pub fn ideal_cycles(&self) -> Option<f64> {
         let cycles = self.native_2m.unwrap_or(self.native).cycles_without_walks();
         (cycles > 0.0).then_some(cycles)
     }
 }
 
-/// The medians of several runs, figure by figure.
+/// Returns the medians of several runs, for each measurement separately.
 pub(crate) fn medians(runs: &[Measured]) -> Option<Measured> {
     let of = |figure: fn(&Measured) -> f64| median(&runs.iter().map(figure).collect::<Vec<_>>());
     Some(Measured {

@@ -1,9 +1,9 @@
-//! Linear models of the time in page walks (D §VII, Table IV): what direct segments would cost,
+//! Linear models of page-walk cycles (D §VII, Table IV). They predict the cost of direct segments
 //! from the misses and walk cycles of a native and a virtualized run.
 //!
-//! The runs are measured (`perf stat -x,` output, [`read_perf`]) or simulated (results files,
-//! [`read_results`]). The models are the paper's own way to its figures, so they are also a check of
-//! the simulated designs: a model sees no effect that is not linear in the misses.
+//! The runs are measured on hardware (`perf stat -x,` output, [`read_perf`]) or simulated (results
+//! files, [`read_results`]). The paper uses the same models for its results, so they also check the
+//! simulated designs. A model ignores every effect that is not linear in the number of misses.
 //!
 //! What Table IV leaves open, and how it is read here:
 //! - It multiplies every design by M_n, the misses of the *native* run, though nested entries that
@@ -27,20 +27,20 @@ pub use prediction::{Prediction, Row, predict};
 pub use results::{ResultSchemes, SimulatedRuns, read_results};
 pub use shares::Shares;
 
-/// Cycles of the base-bound checks of a VMM Direct walk: five, one for each level of the guest's
-/// tables and one for the page (D §VII).
+/// Cycles of the base-bound checks in a VMM Direct walk. There are five checks of a cycle each: one
+/// for each level of the guest's page table, and one for the page (D §VII).
 pub const VMM_DIRECT_CHECK_CYCLES: f64 = 5.0;
-/// Cycles of the one base-bound check of a Guest Direct walk (D §VII).
+/// Cycles of the single base-bound check in a Guest Direct walk (D §VII).
 pub const GUEST_DIRECT_CHECK_CYCLES: f64 = 1.0;
 
 /// Inputs of the models.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MissCosts {
-    /// C_n: walk cycles of one miss in the native run.
+    /// Walk cycles per miss in the native run (C_n).
     pub native_cycles: f64,
-    /// C_v: walk cycles of one miss in the virtualized run.
+    /// Walk cycles per miss in the virtualized run (C_v).
     pub virtualized_cycles: f64,
-    /// M_n: misses of the native run.
+    /// Number of misses in the native run (M_n).
     pub native_misses: f64,
 }
 
@@ -49,11 +49,11 @@ pub struct MissCosts {
 pub enum Design {
     /// A direct segment without virtualization.
     DirectSegment,
-    /// Segments in guest and host.
+    /// Direct segments in guest and host.
     DualDirect,
-    /// A segment in the host only.
+    /// A direct segment in the host only.
     VmmDirect,
-    /// A segment in the guest only.
+    /// A direct segment in the guest only.
     GuestDirect,
 }
 
@@ -62,7 +62,7 @@ impl Design {
     pub const ALL: [Self; 4] =
         [Self::DirectSegment, Self::DualDirect, Self::VmmDirect, Self::GuestDirect];
 
-    /// Name with the label of D Fig. 11.
+    /// Returns the name with its label in D Fig. 11.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DirectSegment => "Direct Segment (DS)",
@@ -72,7 +72,7 @@ impl Design {
         }
     }
 
-    /// Cycles in page walks (Table IV).
+    /// Predicted cycles in page walks (D Table IV).
     pub fn walk_cycles(self, costs: &MissCosts, shares: &Shares) -> f64 {
         let MissCosts { native_cycles, virtualized_cycles, native_misses } = *costs;
         let through_host_segment = native_cycles + VMM_DIRECT_CHECK_CYCLES;
@@ -128,7 +128,8 @@ mod tests {
         close(Design::DualDirect.walk_cycles(&COSTS, &shares), 13_400.0);
     }
 
-    /// Nothing in a segment: native is native, virtualized is the 2D walk of every native miss.
+    /// Without segments, the native prediction is the native run. Virtualized predictions have a 2D
+    /// walk for each native miss.
     #[test]
     fn no_share_gives_the_base() {
         let none = shares(0.0, 0.0, 0.0, 0.0);
@@ -147,7 +148,7 @@ mod tests {
         close(Design::GuestDirect.walk_cycles(&COSTS, &all), 41_000.0);
     }
 
-    /// With one segment empty, Dual Direct is the design of the other.
+    /// If one segment is empty, Dual Direct equals the design with only the other segment.
     #[test]
     fn dual_direct_contains_the_single_ones() {
         let host = shares(0.0, 0.7, 0.0, 0.0);
@@ -158,7 +159,7 @@ mod tests {
         close(Design::DualDirect.walk_cycles(&COSTS, &guest), guest_direct);
     }
 
-    /// D §VIII: graph500 at 28 % takes 1.28 times as long as without walks.
+    /// D §VIII: with an overhead of 28 %, graph500 takes 1.28 times as long as without walks.
     #[test]
     fn overhead_is_relative_to_the_ideal() {
         close(overhead(128.0, 100.0), 0.28);

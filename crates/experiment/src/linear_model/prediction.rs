@@ -1,4 +1,4 @@
-//! The measured runs and the designs of Table IV side by side.
+//! Comparison of the measured runs with the designs of D Table IV.
 
 use super::{Design, Measured, Runs, Shares, overhead};
 
@@ -9,24 +9,24 @@ pub struct Row {
     pub design: &'static str,
     /// True if the value comes from a run of the design, not from a model.
     pub is_measured: bool,
-    /// Cycles in page walks.
+    /// Cycles spent in page walks.
     pub walk_cycles: f64,
-    /// Cycles of walks as a share of the native run's time.
+    /// Walk cycles as a share of the native run's time.
     pub share_of_native: f64,
-    /// Address-translation overhead (D §VIII); none where the walks take all of the ideal's time.
+    /// Address-translation overhead (D §VIII); `None` if walks take all of the ideal run's time.
     pub overhead: Option<f64>,
 }
 
-/// All designs, and what a reader must know to judge them.
+/// Figures of all designs, with notes for readers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
-    /// Measured runs first, then Table IV.
+    /// Measured runs, followed by the designs of D Table IV.
     pub rows: Vec<Row>,
     /// Assumptions of the models, for readers.
     pub notes: Vec<String>,
 }
 
-/// Measured runs and models. The execution time of a modelled design is T_2Mideal and its walks.
+/// Predicts all designs. The execution time of a modelled design is T_2Mideal plus its walk cycles.
 pub fn predict(runs: &Runs, shares: &Shares) -> Prediction {
     let ideal = runs.ideal_cycles();
     let share_of_native = |walk_cycles: f64| walk_cycles / runs.native.cycles;
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(row("(4K+4K)"), (true, 1_000.0, Some(1_130.0)));
         assert_eq!(row("(DS)"), (false, 0.0, Some(0.0)));
         assert_eq!(row("(DD)"), (false, 0.0, Some(0.0)));
-        // 45 × 7 and 41 × 7 over 1000.
+        // 45 × 7 and 41 × 7, relative to 1000.
         assert_eq!(row("VD"), (false, 315.0, Some(315.0)));
         assert_eq!(row("GD"), (false, 287.0, Some(287.0)));
         assert_eq!(prediction.rows[0].share_of_native, 280.0 / 1_280.0);

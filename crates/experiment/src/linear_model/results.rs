@@ -1,4 +1,4 @@
-//! Runs from results files of this program.
+//! Input of the linear models from results files of this program.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use super::measured::{Measured, Runs, medians};
 use super::{ModelError, Shares};
 use crate::statistics::median;
 
-/// Schemes of a results file that are the runs of D §VII.
+/// Names of the schemes whose runs are the inputs of the models (D §VII).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultSchemes {
-    /// Native run with 4KB pages.
+    /// Scheme of the native run with 4KB pages.
     pub native: String,
-    /// Virtualized, 4KB pages in guest and host.
+    /// Scheme of the virtualized run with 4KB pages in guest and host.
     pub virtualized: String,
-    /// Native, 2MB pages; there need be none.
+    /// Scheme of the native run with 2MB pages, which is optional.
     pub native_2m: String,
 }
 
@@ -31,26 +31,26 @@ pub struct SimulatedRuns {
     pub workload: String,
     /// Name of the machine.
     pub machine: String,
-    /// The medians of their seeds.
+    /// Medians over the seeds of each run.
     pub runs: Runs,
-    /// Shares of misses in segments, if a run counted them. `misses_in_guest_segment_only` and
-    /// `misses_in_host_segment_only` are part of its `l2_tlb_misses`. `misses_in_both_segments` come
-    /// besides: both segments translate at the miss of the first level, and nobody looks whether
-    /// the second would have had the page.
+    /// Shares of misses in segments, if a run counted them; otherwise `None`. The counters
+    /// `misses_in_guest_segment_only` and `misses_in_host_segment_only` are part of
+    /// `l2_tlb_misses`. `misses_in_both_segments` is not: both segments together translate after a
+    /// first-level miss, without a look-up in the second level.
     pub shares: Option<Shares>,
 }
 
-/// A line of the file.
+/// A line of the file: one run.
 struct Line {
     number: usize,
     run: RunResult,
 }
 
-/// Reads a results file: one entry per workload and machine, in the order of the file.
+/// Reads a results file. Returns an entry for each workload and machine, in the order of the file.
 ///
 /// # Errors
-/// An unreadable file, a line that is no result, a workload without the native or the virtualized
-/// run, runs without cycles.
+/// An unreadable file, an invalid line, a workload without the native or the virtualized run, or
+/// runs without cycles.
 pub fn read_results(
     path: &Path,
     schemes: &ResultSchemes,
@@ -86,7 +86,7 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Line>, ModelError> {
 }
 
 impl Line {
-    /// Workload and machine.
+    /// Workload and machine of the run.
     fn place(&self) -> (&str, &str) {
         (&self.run.workload, &self.run.machine)
     }
@@ -155,7 +155,8 @@ impl ResultsFile {
         Ok(Measured { cycles, misses, walk_cycles })
     }
 
-    /// The medians over the runs with the most segments: those that saw misses in both, if any.
+    /// Returns the median shares over the runs with the most segments, which are those with both
+    /// segments if there are any.
     fn shares(&self, lines: &[&Line]) -> Result<Option<Shares>, ModelError> {
         const NAMES: [&str; 4] = [
             "l2_tlb_misses",
@@ -223,7 +224,7 @@ mod tests {
             + line("segment+segment", "80", 40, 8, segments).as_str();
         let [found] = &read(&text).unwrap()[..] else { panic!("one workload") };
         assert_eq!((found.workload.as_str(), found.machine.as_str()), ("w", "m"));
-        // Two seeds: the middle.
+        // Of two seeds, the mean is the median.
         assert_eq!(found.runs.native, Measured { cycles: 200.0, misses: 8.0, walk_cycles: 80.0 });
         assert_eq!(found.runs.virtualized.cycles_per_miss(), 50.0);
         assert_eq!(found.runs.ideal_cycles(), Some(72.0));

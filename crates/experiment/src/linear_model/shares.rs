@@ -1,8 +1,8 @@
-//! Shares of the TLB misses that lie in each direct segment.
+//! Shares of the TLB misses that each direct segment covers.
 
 use super::ModelError;
 
-/// Shares of the TLB misses, 0 to 1, by the segments they lie in (D §VII).
+/// Shares of the TLB misses, 0 to 1, by the direct segments that cover them (D §VII).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shares {
     segment: f64,
@@ -11,16 +11,16 @@ pub struct Shares {
     both: f64,
 }
 
-/// Rounding that shares of shares may show.
+/// Tolerance for rounding errors of shares.
 const TOLERANCE: f64 = 1e-9;
 
 impl Shares {
-    /// `segment` is F_DS. What is not given is taken as the paper lays segments out (D Fig. 6): the
-    /// guest segment maps what the native one does, the VMM segment holds all of it, and so both
-    /// hold what the smaller of them does.
+    /// Creates shares; `segment` is F_DS. Missing shares follow the paper's layout of segments (D
+    /// Fig. 6). The guest segment and the VMM segment cover the same misses as the native segment,
+    /// and `both` is the smaller of the two.
     ///
     /// # Errors
-    /// Shares outside 0 to 1, and shares that no overlap of two segments can have.
+    /// Shares outside 0 to 1, or a combination that is impossible for two overlapping segments.
     pub fn new(
         segment: f64,
         vmm: Option<f64>,
@@ -55,10 +55,10 @@ impl Shares {
         Ok(Self { segment, vmm, guest, both })
     }
 
-    /// From counted misses, by where they lie.
+    /// Computes shares from counts of misses.
     ///
     /// # Errors
-    /// More misses in segments than there are.
+    /// More misses in segments than misses in total.
     pub(crate) fn counted(
         misses: f64,
         both: f64,
@@ -75,37 +75,37 @@ impl Shares {
         Self::new(guest, Some((both + vmm_only) / misses), Some(guest), Some(both / misses))
     }
 
-    /// F_DS: in the direct segment of a native run.
+    /// Share in the direct segment of a native run (F_DS).
     pub fn segment(&self) -> f64 {
         self.segment
     }
 
-    /// F_VD of VMM Direct: in the VMM segment, whatever the guest segment does.
+    /// Share in the VMM segment, inside or outside the guest segment (F_VD of VMM Direct).
     pub fn vmm(&self) -> f64 {
         self.vmm
     }
 
-    /// F_GD of Guest Direct: in the guest segment, whatever the VMM segment does.
+    /// Share in the guest segment, inside or outside the VMM segment (F_GD of Guest Direct).
     pub fn guest(&self) -> f64 {
         self.guest
     }
 
-    /// F_DD: in both.
+    /// Share in both segments (F_DD).
     pub fn both(&self) -> f64 {
         self.both
     }
 
-    /// F_VD of Dual Direct.
+    /// Share in the VMM segment only (F_VD of Dual Direct).
     pub fn vmm_only(&self) -> f64 {
         (self.vmm - self.both).max(0.0)
     }
 
-    /// F_GD of Dual Direct.
+    /// Share in the guest segment only (F_GD of Dual Direct).
     pub fn guest_only(&self) -> f64 {
         (self.guest - self.both).max(0.0)
     }
 
-    /// In no segment of Dual Direct: a 2D walk.
+    /// Share in neither segment, which takes a 2D walk under Dual Direct.
     pub fn neither(&self) -> f64 {
         (1.0 - self.vmm - self.guest + self.both).max(0.0)
     }
@@ -124,7 +124,7 @@ mod tests {
         let shares = Shares::new(0.75, None, None, None).unwrap();
         assert_eq!((shares.vmm(), shares.guest(), shares.both()), (0.75, 0.75, 0.75));
         assert_eq!((shares.vmm_only(), shares.guest_only(), shares.neither()), (0.0, 0.0, 0.25));
-        // A VMM segment around everything holds the guest segment.
+        // A VMM segment that covers everything includes the guest segment.
         let shares = Shares::new(0.75, Some(1.0), None, None).unwrap();
         assert_eq!((shares.both(), shares.vmm_only(), shares.neither()), (0.75, 0.25, 0.0));
     }

@@ -7,8 +7,8 @@ use crate::benchmark::Paging;
 
 const LINE_BYTES: u64 = 64;
 
-/// Sizes expected before measuring, as the processor states or the base machine file has them. They
-/// decide which parts of the curves are read.
+/// Sizes that the processor reports, or else those of the base machine file. They decide which
+/// sections of the measured curves are evaluated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected {
     pub l1_bytes: u64,
@@ -85,8 +85,8 @@ impl Round {
         self.lines().level(3.0 * expected.l1_bytes as f64, expected.l2_bytes as f64 / 2.0)
     }
 
-    /// Latency of the last-level cache in cycles, at the first sizes at which the L2 hardly helps. At
-    /// larger sizes, neighbours leave less of the last level.
+    /// Latency of the last-level cache in cycles, at the smallest sizes at which the L2 hardly
+    /// helps. At larger sizes, other programs leave less of the last level.
     pub(super) fn llc_cycles(&self, expected: &Expected) -> Option<f64> {
         let l2 = expected.l2_bytes as f64;
         self.lines().level(3.0 * l2, 5.0 * l2)

@@ -1,12 +1,13 @@
 //! Calibration: measures this machine and writes a machine file for predictions.
 //!
-//! Pointer chases through increasing amounts of memory, in 4KB and in 2MB pages, show the latency and
-//! effective size of each cache, of memory and of the TLBs. The values hold for this moment and include
-//! the effect of neighbours. Parallel chases show how many misses and walks can be outstanding. Faults,
-//! fork and calls that change mappings show the costs of the kernel ([`kernel`]). Two values cannot be
-//! read off a curve: the latency of the memory controller and the work of the walker for each entry.
-//! These are fitted until the simulated chases take as long as the measured ones. No program but these
-//! chases is measured, and nothing is fitted to a program whose time is to be predicted.
+//! Pointer chases through increasing amounts of memory, in 4KB and in 2MB pages, show the latency
+//! and effective size of each cache, of memory and of the TLBs. The values are valid at the time of
+//! the calibration, and include the effect of other programs on the computer. Parallel chases show
+//! how many misses and walks can be outstanding. Page faults, fork and calls that change mappings
+//! show the costs of the kernel ([`kernel`]). Two values cannot be read off a curve: the latency of
+//! the memory controller and the work of the walker for each entry. These are fitted until the
+//! simulated chases take as long as the measured ones. Only these chases are measured, and nothing
+//! is fitted to a program whose time is to be predicted.
 
 mod check;
 mod curve;
@@ -165,7 +166,8 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
     Ok(Calibration { processor, base, quantities: found, checks, assumption, notes, file: text })
 }
 
-/// Sets keys that the base machine has equal to measured keys ([`kernel::FOLLOWING`]).
+/// Sets unmeasured keys that are equal to a measured key in the base machine
+/// ([`kernel::FOLLOWING`]).
 fn follow(
     file: &mut MachineFile,
     found: &[Quantity],

@@ -11,8 +11,8 @@ use crate::validate::Spread;
 const LINE_BYTES: f64 = 64.0;
 /// Noise ([`Quantity::noise`]) above which a quantity is noisy.
 const MAX_SPREAD: f64 = 0.3;
-/// Largest relative distance between the measured step and a stated size at which the stated size is
-/// used. Replacement other than LRU, and neighbours, move the step.
+/// Largest relative distance between a measured step and the size that the processor reports at
+/// which the reported size is used. Replacement other than LRU, and other programs, move the step.
 const AGREES_WITH_STATED: f64 = 0.35;
 
 /// Measurements of one quantity, and the resulting value in the machine file.
@@ -32,7 +32,7 @@ pub struct Quantity {
     pub before: Option<f64>,
     /// Value in the written machine file.
     pub value: Option<f64>,
-    /// Explanation if the value does not follow from the measurement alone.
+    /// Explanation for users, if the value does not follow from the measurement alone.
     pub remark: Option<String>,
 }
 
@@ -43,11 +43,13 @@ pub(super) enum Kind {
     Measured,
     /// The median rounded to a whole number, at least 1.
     Whole,
-    /// Like `Whole`, for quantities that depend on neighbours: the base machine's value is never kept.
+    /// Like `Whole`, for quantities that depend on other programs on the same computer. The base
+    /// machine's value is never kept.
     Now,
-    /// The size that the processor states if the measurement is near it.
+    /// The size that the processor reports, if the measurement is near it.
     Size { stated: u64 },
-    /// The base machine's value, because the quantity cannot be measured here; with the reason.
+    /// The base machine's value, because this machine does not allow measuring the quantity; with
+    /// the reason.
     Hidden(&'static str),
     /// Like `Whole`, but a higher value of the base machine is kept if another resource limits the
     /// measurement.
@@ -55,7 +57,7 @@ pub(super) enum Kind {
 }
 
 impl Quantity {
-    /// A quantity measured in all rounds, not yet bound to a key.
+    /// Creates a quantity from its values in all rounds, without a key.
     pub(super) fn of(name: &'static str, unit: &'static str, values: &[Option<f64>]) -> Self {
         let known: Vec<f64> = values.iter().flatten().copied().collect();
         let measured = Spread::of(&known).filter(|_| known.len() * 2 > values.len());
@@ -63,7 +65,7 @@ impl Quantity {
         Self { name, unit, measured, noise, key: None, before: None, value: None, remark: None }
     }
 
-    /// A quantity that is left when the other costs are subtracted.
+    /// Creates a quantity that remains after other costs are subtracted.
     pub(super) fn left(name: &'static str, unit: &'static str, values: Vec<f64>) -> Self {
         Self::of(name, unit, &values.into_iter().map(Some).collect::<Vec<_>>())
     }
@@ -82,8 +84,8 @@ impl Quantity {
         Ok(self)
     }
 
-    /// True if the base machine's value is kept: it lies within the spread, and the measurement is
-    /// noisy.
+    /// True if the base machine's value is kept, because it is within the spread of noisy
+    /// measurements.
     fn keeps(&self, before: f64) -> bool {
         let is_inside = |spread: Spread| (spread.min..=spread.max).contains(&before);
         self.is_noisy() && self.measured.is_some_and(is_inside)
@@ -151,7 +153,7 @@ fn noise(mut values: Vec<f64>) -> f64 {
 /// Numbers of the base machine file, by key.
 pub(super) type Before<'a> = dyn Fn(&str) -> Option<f64> + 'a;
 
-/// Expected sizes, as the processor states them or else the base machine has them.
+/// Returns the sizes that the processor reports, otherwise those of the base machine.
 pub(super) fn expected(processor: &Processor, before: &Before<'_>, bytes: u64) -> Expected {
     let known = |stated: Option<u64>, key: &str| {
         let number = before(key).map_or(1, |number| number as u64);

@@ -1,5 +1,5 @@
-//! The machine `host`: a bundled machine of the same maker, or the one that `calibrate` measured, with
-//! TLBs and caches as the processor states them.
+//! The machine `host`: a bundled machine of the same maker, or the one that `calibrate` measured.
+//! Its TLBs and caches are replaced by those that the processor reports.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ fn machine_of(processor: &Processor, kept: Option<&Path>) -> Result<MachineFile,
     Ok(file)
 }
 
-/// Machine file to which the processor's own data are added.
+/// Machine file that will be completed with what the processor reports.
 struct Base {
     file: MachineFile,
     /// Name of the machine in remarks.
@@ -48,7 +48,8 @@ struct Base {
     remarks: Vec<String>,
 }
 
-/// The calibrated machine if it was measured on this processor, else the nearest bundled machine.
+/// Returns the calibrated machine if it was measured on this processor, otherwise the nearest
+/// bundled machine.
 fn base(processor: &Processor, kept: Option<&Path>) -> Result<Base, HostError> {
     let mut remarks = Vec::new();
     match kept.filter(|path| path.exists()).map(|path| measured(path, processor)) {
@@ -84,7 +85,8 @@ fn measured(path: &Path, processor: &Processor) -> Result<MachineFile, String> {
     }
 }
 
-/// Writes the TLBs and caches that the processor states into the file. Returns remarks on missing data.
+/// Writes the TLBs and caches that the processor reports into the file. Returns remarks on missing
+/// data.
 fn state(
     file: &mut MachineFile,
     processor: &Processor,
@@ -265,7 +267,7 @@ mod tests {
             let error = machine_of(&nobody, None).unwrap_err().to_string();
             assert!(error.contains("no bundled machine is of the maker of"), "{error}");
         }
-        // A measured machine is used, whatever base it was measured with.
+        // A calibrated machine is used, regardless of the base machine of its calibration.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("calibrated.toml");
         let own = "processors = [{ vendor = \"CentaurHauls\", family = 0, models = [0] }]";

@@ -28,9 +28,9 @@ pub struct Processor {
     pub l2_cache_bytes: Option<u64>,
     /// Size of the L3 cache in bytes.
     pub l3_cache_bytes: Option<u64>,
-    /// TLBs and caches as the processor states them.
+    /// TLBs and caches that the processor reports.
     pub stated: Vec<Stated>,
-    /// Entries of the L2 TLB that can hold 2MB and 1GB pages, as the processor states them.
+    /// Entries of the L2 TLB that can hold 2MB and 1GB pages, as the processor reports them.
     pub l2_parts: Vec<StatedPart>,
     /// True if the processor supports 1GB pages; absent if it does not report this.
     pub has_1g_pages: Option<bool>,

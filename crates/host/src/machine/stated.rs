@@ -1,17 +1,17 @@
-//! TLBs and caches that the processor states, under the keys of machine files.
+//! TLBs and caches that the processor reports in CPUID, under the keys of machine files.
 
 use raw_cpuid::{Associativity, CacheType, CpuId, CpuIdReader, CpuIdResult, DatInfo, DatType};
 
-/// A TLB or a cache as the processor states it.
+/// A TLB or a cache as the processor reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stated {
     /// Section in machine files, such as `tlb.l2` or `cache.l1d`.
     pub section: &'static str,
-    /// Entries of a TLB, bytes of a cache.
+    /// Number of entries of a TLB, or bytes of a cache.
     pub size: u64,
-    /// Number of ways; absent if only a range is stated.
+    /// Number of ways; `None` if the processor reports only a range.
     pub ways: Option<u64>,
-    /// CPUID leaf that states the size.
+    /// CPUID leaf that reports the size.
     pub source: &'static str,
 }
 
@@ -29,11 +29,12 @@ pub struct StatedPart {
     pub key: &'static str,
     /// Value in machine files: ways of `tlb.l2`, or a separate array.
     pub value: String,
-    /// CPUID leaf that states the value.
+    /// CPUID leaf that reports the value.
     pub source: &'static str,
 }
 
-/// Entries of the L2 TLB for 2MB and for 1GB pages; empty if the processor does not state its TLBs.
+/// Returns the entries of the L2 TLB for 2MB and for 1GB pages; empty if the processor does not
+/// report its TLBs.
 pub(super) fn l2_parts<R: CpuIdReader>(reader: &R, stated: &[Stated]) -> Vec<StatedPart> {
     let Some(l2) = stated.iter().find(|one| one.section == "tlb.l2") else { return Vec::new() };
     let source = l2.source;
@@ -51,7 +52,7 @@ pub(super) fn l2_parts<R: CpuIdReader>(reader: &R, stated: &[Stated]) -> Vec<Sta
         .collect()
 }
 
-/// TLBs and caches that the processor states; empty if a hypervisor hides them.
+/// Returns the TLBs and caches that the processor reports; empty if a hypervisor hides them.
 pub(super) fn stated<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
     let cpuid = &CpuId::with_cpuid_reader(reader.clone());
     let tlbs = [tlbs_of_amd(cpuid), tlbs_of_leaf_18(cpuid), tlbs_of_leaf_2(reader)];
@@ -63,7 +64,8 @@ pub(super) fn stated<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
     found
 }
 
-/// AMD's leaves 8000_0005, 8000_0006 and 8000_0019. The L2 TLB's ways are stated as ranges.
+/// Decodes AMD's leaves 8000_0005, 8000_0006 and 8000_0019. They report the L2 TLB's ways as
+/// ranges.
 fn tlbs_of_amd<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let Some(first) = cpuid.get_l1_cache_and_tlb_info() else { return Vec::new() };
     let l1 = |section, entries: u8, ways| amd(section, entries.into(), ways, "8000_0005");
@@ -131,8 +133,8 @@ const fn kind(
     Kind { section, level, types, holds }
 }
 
-/// Intel's leaf 18H. Structures that hold the same pages are combined into one TLB, such as the halves
-/// of the L2 TLB for 4KB and 2MB pages and for 4KB and 1GB pages.
+/// Decodes Intel's leaf 18H. Structures for the same pages are combined into one TLB, such as the
+/// halves of the L2 TLB for 4KB and 2MB pages and for 4KB and 1GB pages.
 fn tlbs_of_leaf_18<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let tlb = |kind: &Kind| {
         let is_wanted = |info: &DatInfo| {
@@ -150,8 +152,8 @@ fn tlbs_of_leaf_18<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     KINDS.iter().filter_map(tlb).collect()
 }
 
-/// Entries for 2MB and 1GB pages by leaf 18H. Structures that also hold 4KB pages become ways of one
-/// array; a structure for large pages only becomes a separate array.
+/// Returns the entries for 2MB and 1GB pages in leaf 18H. Structures that also hold 4KB pages
+/// become ways of one array; a structure for large pages only becomes a separate array.
 fn parts_of_leaf_18<R: CpuIdReader>(cpuid: &CpuId<R>) -> [String; 2] {
     let infos = cpuid.get_deterministic_address_translation_info().into_iter().flatten();
     let is_l2 = |info: &DatInfo| info.cache_level() == 2 && DATA.contains(&info.cache_type());
@@ -242,8 +244,8 @@ fn caches_by_parameters<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     caches.filter_map(cache).collect()
 }
 
-/// AMD's leaves 8000_0005 and 8000_0006, for when leaf 8000_001D is hidden. The size of the last level
-/// is stated as a range and left out.
+/// Decodes AMD's leaves 8000_0005 and 8000_0006, if leaf 8000_001D is hidden. The size of the last
+/// level is reported as a range, so it is left out.
 fn caches_of_amd<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let Some(first) = cpuid.get_l1_cache_and_tlb_info() else { return Vec::new() };
     let l1 =

@@ -331,8 +331,9 @@ impl Outcome {
         self.notes.extend(notes);
     }
 
-    /// Chases in 2MB pages hardly need translation. If one that fits into the machine file's last-level
-    /// cache takes much longer than predicted, this machine shares that cache with other programs.
+    /// Remark on the last-level cache. Chases in 2MB pages hardly need translation. If one that
+    /// fits into the machine file's last-level cache takes much longer than predicted, other
+    /// programs use that cache.
     fn remark_on_caches(&self) -> Option<String> {
         let cache = &self.machine.cache;
         let largest_bytes = cache.llc.as_ref().unwrap_or(&cache.l2).size_bytes;
@@ -485,7 +486,7 @@ mod tests {
         assert!(summary.contains("predicted 3.8 times too short"), "3 ns of 4.5, 1.2: {summary}");
     }
 
-    /// A model that always predicts 1.00 passes no row and misses all of the effects.
+    /// A model that always predicts 1.00 gets no credit, because it misses all effects.
     #[test]
     fn a_model_that_says_nothing_scores_nothing() {
         let measured =

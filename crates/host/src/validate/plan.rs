@@ -116,7 +116,7 @@ pub(super) fn machine(
     Ok((machine, remarks))
 }
 
-/// Differences between the machine file and the sizes that the processor states.
+/// Returns the differences between the machine file and the sizes that the processor reports.
 fn differences(machine: &Machine, processor: &Processor) -> Vec<String> {
     let (tlb, cache) = (&machine.tlb, &machine.cache);
     let llc_bytes = cache.llc.as_ref().map(|cache| cache.size_bytes);

@@ -19,7 +19,8 @@ pub struct Decoded {
     pub instruction: Instruction,
     /// Size of the widest memory operand in bytes; 0 if none is known.
     pub widest_bytes: u16,
-    /// True if a memory operand is both read and written. One record may stand for both accesses then.
+    /// True if a memory operand is both read and written. A single record may then represent both
+    /// accesses.
     pub modifies_memory: bool,
     /// True for a string instruction with a repeat prefix.
     pub repeats: bool,

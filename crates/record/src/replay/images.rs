@@ -29,7 +29,7 @@ pub struct Image {
     pub is_mapped: bool,
     /// Process in whose memory the image runs until it executes another program (vfork).
     pub borrows: Option<ProcessId>,
-    /// Image of that process.
+    /// Image of the process in `borrows`.
     pub lender: Option<u64>,
     /// Number of live threads.
     pub threads: u32,

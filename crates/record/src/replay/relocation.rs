@@ -1,9 +1,9 @@
 //! Relocation of addresses from the emulator's placement to Linux's.
 //!
 //! QEMU 7.2 packs image, stack, libraries and mappings near 0x40_0000_0000. Natively, they are far
-//! apart, in different entries of the upper page-table levels. Without relocation, walk caches would
-//! look better than they are. Every shift is a multiple of 2MB, so addresses that share a 2MB page
-//! still do. Images linked to a fixed address are not moved.
+//! from each other, in different entries of the upper page-table levels. Without relocation, walk
+//! caches would look better than they are. Every shift is a multiple of 2MB, so addresses that
+//! share a 2MB page still do. Images linked to a fixed address are not moved.
 
 use std::ops::Range;
 

@@ -7,16 +7,17 @@ use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{percent, share};
 use crate::{ids, waiting};
 
-/// A part that is taken for this share of the time is what limits a run.
+/// Share of the time, 0–1, from which busy hardware is called the bottleneck of a run.
 const SATURATED: f64 = 0.9;
-/// A part of the cycle stack below this share of its whole is not named.
+/// Least share of translation stall cycles with which a component is named in the answer.
 const NAMED: f64 = 0.1;
-/// Difference of translation's share of the critical path from the share that its absence saves, above
-/// which the answer says what makes it.
+/// Least difference between translation's share of the critical path and the share of time that
+/// free translation saves. Above it, the answer explains the difference.
 const MARGIN: f64 = 0.05;
 
-/// Translation's share of the reference's critical path with its largest parts, hardware that is always
-/// busy, and the reason where the share is not what free translation would save.
+/// Returns the sentence on the bottleneck: translation's share of the reference's critical path
+/// with its largest components, saturated hardware, and the reason if free translation would save a
+/// different share. `None` if none of these can be said.
 pub(super) fn bottleneck(comparison: &Comparison<'_>) -> Option<Sentence> {
     let reference = &comparison.schemes[comparison.reference];
     let on_path = comparison.translation_share(comparison.reference)?;
@@ -31,7 +32,8 @@ pub(super) fn bottleneck(comparison: &Comparison<'_>) -> Option<Sentence> {
     (!clauses.is_empty()).then_some(sentence)
 }
 
-/// Translation's share of the critical path, and what it is made of.
+/// Returns the clause on translation's share of the critical path, with its largest components in
+/// parentheses.
 fn critical_path(
     comparison: &Comparison<'_>,
     reference: &SchemeRuns<'_>,
@@ -51,7 +53,7 @@ fn critical_path(
     Some(format!("translation is {on_path} of the critical path{of_it}"))
 }
 
-/// Hardware that is busy nearly all the time.
+/// Returns a clause for each hardware unit that is busy nearly all the time.
 fn saturated(reference: &SchemeRuns<'_>) -> impl Iterator<Item = String> {
     let busy = [
         (ids::PAGE_WALKERS_BUSY, "the page walkers are busy"),
@@ -64,8 +66,9 @@ fn saturated(reference: &SchemeRuns<'_>) -> impl Iterator<Item = String> {
     })
 }
 
-/// The reason why translation's absence saves another share than it has of the critical path: other
-/// waits overlap with it and remain, or are caused by it and go with it.
+/// Explains why free translation saves a different share of time than translation has of the
+/// critical path. Other waits either overlap with it and remain, or are caused by it and disappear
+/// with it.
 fn discrepancy(comparison: &Comparison<'_>, on_path: f64, saved: f64) -> Option<String> {
     if (on_path - saved).abs() <= MARGIN {
         return None;
@@ -73,7 +76,8 @@ fn discrepancy(comparison: &Comparison<'_>, on_path: f64, saved: f64) -> Option<
     let reference = &comparison.schemes[comparison.reference];
     let free = &comparison.schemes[comparison.bound?];
     let base = reference.spread(|run| run.cycles())?.median;
-    // Both in cycles of the reference: that run has the same instructions.
+    // Both figures are relative to the reference's cycles, because both runs execute the same
+    // instructions.
     let change = |counter: &Counter| {
         Some((free.counter(&counter.id)? - reference.counter(&counter.id)?) / base)
     };
@@ -100,7 +104,8 @@ fn discrepancy(comparison: &Comparison<'_>, on_path: f64, saved: f64) -> Option<
     })
 }
 
-/// Labels of parts of the cycle stack and a figure of each, the largest first.
+/// Returns labels of cycle-stack components with a figure for each, largest first. Components
+/// without a figure are left out.
 fn largest<'v>(
     parts: impl Iterator<Item = (&'v Counter, &'v Part)>,
     figure: &dyn Fn(&Counter) -> Option<f64>,

@@ -9,7 +9,7 @@ use crate::comparison::Comparison;
 use crate::format;
 use crate::ids;
 
-/// Below this share of the L2 TLB's misses, compulsory ones are not worth a warning.
+/// Share of L2 TLB misses that are compulsory from which the answer warns of cold misses.
 const MANY_COMPULSORY: f64 = 0.5;
 
 /// Share of a run's time that address translation costs.
@@ -19,15 +19,15 @@ pub(super) struct Cost {
     basis: Basis,
 }
 
-/// Source of a cost.
+/// Evidence for a cost.
 #[derive(Clone, Copy)]
 enum Basis {
-    /// A second simulation, in which translation is free.
+    /// A second simulation in which translation is free.
     Saved,
-    /// A second simulation that still waits for translation, as ideal large pages do. Free translation would
-    /// save more.
+    /// A second simulation that still waits for some translation, such as ideal large pages. The
+    /// true cost is therefore at least this.
     AtLeastSaved,
-    /// The cycle stack, where no such scheme was simulated.
+    /// Translation stalls in the cycle stack, if no second simulation is available.
     Charged,
 }
 
@@ -45,7 +45,7 @@ impl Cost {
         Some(Self { share, basis })
     }
 
-    /// True if translation may take a share of the time that is worth a user's while.
+    /// True if translation may take a share of the time that is large enough to matter to a user.
     pub(super) fn is_worth_a_look(self) -> bool {
         self.share.mean + self.share.half_width_95.unwrap_or(0.0) >= WORTH_A_LOOK
     }
@@ -56,7 +56,7 @@ impl Cost {
     }
 }
 
-/// The reference's pages in a sentence.
+/// Names the page sizes of the reference for use in a sentence.
 pub(super) fn pages(comparison: &Comparison<'_>) -> String {
     match comparison.reference_name() {
         "4KB" => "with 4KB pages".into(),
@@ -64,7 +64,7 @@ pub(super) fn pages(comparison: &Comparison<'_>) -> String {
     }
 }
 
-/// The reference's cost in a sentence, without its end.
+/// Returns the sentence on the reference's cost, without its end.
 pub(super) fn cost_sentence(comparison: &Comparison<'_>, cost: Cost) -> Sentence {
     let Cost { share, basis } = cost;
     let pages = pages(comparison);
@@ -94,14 +94,14 @@ pub(super) fn cost_sentence(comparison: &Comparison<'_>, cost: Cost) -> Sentence
     sentence.plain(format!(" nothing that this run can show{half}"))
 }
 
-/// The end of that sentence: with little to save there is little to gain, unless a scheme gained it
-/// otherwise.
+/// Returns the end of the cost sentence. If the cost is small and no scheme gains much, it says
+/// that there is little to gain.
 pub(super) fn cost_end(cost: Cost, gains: [Option<&Gain>; 2]) -> &'static str {
     let gains_much = gains.into_iter().flatten().any(|gain| gain.speed.mean >= 1.0 + WORTH_A_LOOK);
     if cost.is_worth_a_look() || gains_much { "." } else { ": no scheme can gain much." }
 }
 
-/// Free translation's saving beyond the best that can be had today.
+/// Returns the sentence on the time that free translation saves beyond the best available scheme.
 pub(super) fn left(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
     let today = today.filter(|gain| gain.is_faster())?;
     let cost = Cost::of(comparison, today.scheme)?;
@@ -117,8 +117,8 @@ pub(super) fn left(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<
     Some(sentence.plain(takes).strong(format::share(cost.share)).plain(" of its time."))
 }
 
-/// The best scheme, where it is faster than free translation: a part of its gain comes from the frames in
-/// which its data lie, or from the order in which misses are served.
+/// Returns the sentence on the best scheme if it is faster than free translation. Such a gain comes
+/// partly from the physical placement of data, or from the order in which misses are served.
 pub(super) fn beyond_free(
     comparison: &Comparison<'_>,
     gains: [Option<&Gain>; 2],
@@ -137,8 +137,8 @@ pub(super) fn beyond_free(
     })
 }
 
-/// A warning where most misses of the L2 TLB are first accesses to pages: the recording is too short to
-/// tell capacity from cold start. `cost` is the reference's.
+/// Warns if most misses of the L2 TLB are compulsory, because the recording is then too short to
+/// tell capacity misses from a cold start. `cost` is the reference's.
 pub(super) fn cold_misses(comparison: &Comparison<'_>, cost: Option<Cost>) -> Option<Sentence> {
     let reference = &comparison.schemes[comparison.reference];
     let misses = reference.counter(ids::L2_TLB_MISSES)?;
@@ -152,7 +152,7 @@ pub(super) fn cold_misses(comparison: &Comparison<'_>, cost: Option<Cost>) -> Op
     })
 }
 
-/// A warning where a sample has too few windows for its intervals.
+/// Warns if a sample has too few windows for confidence intervals.
 pub(super) fn few_windows(comparison: &Comparison<'_>) -> Option<Sentence> {
     let runs = comparison.schemes.iter().flat_map(|scheme| &scheme.runs);
     let few = runs.filter(|run| run.has_few_windows());
@@ -164,7 +164,8 @@ pub(super) fn few_windows(comparison: &Comparison<'_>) -> Option<Sentence> {
     ))
 }
 
-/// The part of a program that a recording has which was ended before its program.
+/// Names the executed section of a program whose recording was cut off; `None` for complete
+/// recordings.
 fn part_of_program(comparison: &Comparison<'_>) -> Option<String> {
     let run = comparison.schemes[comparison.reference].first();
     let recording = run.config.get("workload")?;
@@ -184,7 +185,7 @@ fn part_of_program(comparison: &Comparison<'_>) -> Option<String> {
     })
 }
 
-/// A count in short, without decimals that are 0.
+/// Abbreviates a count, without trailing zeros.
 fn rounded(instructions: u64) -> String {
     let text = format::compact(instructions as f64);
     let Some((whole, decimals)) = text.split_once('.') else { return text };

@@ -12,16 +12,16 @@ use crate::ids;
 pub(super) struct Gain {
     pub(super) scheme: usize,
     pub(super) speed: Interval,
-    /// Speed that includes the kernel's work.
+    /// Speed relative to the reference with the kernel's work included; `None` if unknown.
     pub(super) with_work: Option<f64>,
-    /// Other schemes that this run cannot distinguish from this one.
+    /// Indices of other schemes whose speed cannot be distinguished from this one's.
     pub(super) as_fast: Vec<usize>,
 }
 
-/// The kernel's work is mentioned where it changes a speed by more than this.
+/// Least difference that the kernel's work makes to a speed to be mentioned.
 const CHANGED_BY_WORK: f64 = 0.02;
 
-/// Wording for a speed without a significant difference.
+/// Wording for a speed that does not differ significantly from the reference's.
 const NO_DIFFERENCE: &str = "makes no difference that this run can show";
 const A_DIFFERENCE: &str = "makes a difference that this run can show";
 
@@ -30,8 +30,8 @@ impl Gain {
         difference(self.speed) == Difference::Faster
     }
 
-    /// True if the speedup is larger than that of `other`. Without significant speedups, the speed with the
-    /// kernel's work decides.
+    /// True if this speedup is larger than that of `other`. If neither speedup is significant,
+    /// compares speeds that include the kernel's work.
     pub(super) fn is_better_than(&self, other: &Self) -> bool {
         let gain = |one: &Self| match difference(one.speed) {
             Difference::None => 1.0,
@@ -41,14 +41,15 @@ impl Gain {
         key(self) > key(other)
     }
 
-    /// The speed with the kernel's work, where that is another.
+    /// Returns the speed with the kernel's work as a clause; empty if it hardly differs from the
+    /// speed without.
     fn in_all(&self) -> String {
         let differs = |speed: &f64| (speed - self.speed.mean).abs() > CHANGED_BY_WORK;
         let speed = self.with_work.filter(differs).map(format::times);
         speed.map_or(String::new(), |speed| format!(", {speed} with the kernel's work"))
     }
 
-    /// The best of what a user can have today.
+    /// Returns the sentence on the best scheme that users can have today.
     pub(super) fn today(&self, comparison: &Comparison<'_>) -> Sentence {
         let name = comparison.schemes[self.scheme].name;
         if difference(self.speed) == Difference::None && !self.as_fast.is_empty() {
@@ -81,7 +82,8 @@ impl Gain {
         sentence.plain(self.in_all()).plain(asked).plain(".")
     }
 
-    /// The best of the proposals, also against the best of today.
+    /// Returns the sentence on the best proposed scheme, compared with the best available one
+    /// (`today`) as well.
     pub(super) fn proposed(&self, comparison: &Comparison<'_>, today: Option<&Self>) -> Sentence {
         let name = comparison.schemes[self.scheme].name;
         let sentence = Sentence::default();
@@ -124,7 +126,7 @@ impl Gain {
         self.as_fast.iter().map(|&other| comparison.schemes[other].name)
     }
 
-    /// Clause naming the schemes that are as fast.
+    /// Returns the clause that names equally fast schemes; empty if there are none.
     fn others(&self, comparison: &Comparison<'_>) -> String {
         let names: Vec<&str> = self.names_as_fast(comparison).collect();
         if names.is_empty() {
@@ -134,12 +136,12 @@ impl Gain {
     }
 }
 
-/// The interval of a speed that may be none.
+/// Writes the interval of a speed that is not significantly different from 1.
 fn around(speed: Interval) -> String {
     speed.half_width_95.map_or(String::new(), |half| format!(" ({})", format::plus_minus(half, 2)))
 }
 
-/// Clause on MADV_NOHUGEPAGE for a program that calls it; else empty.
+/// Returns a clause on MADV_NOHUGEPAGE if the program calls it; otherwise an empty text.
 fn forbidden(comparison: &Comparison<'_>) -> String {
     let refusals = comparison.schemes[comparison.reference].counter(ids::HUGE_PAGE_REFUSALS);
     match refusals.filter(|&calls| calls > 0.0) {
@@ -152,7 +154,8 @@ fn forbidden(comparison: &Comparison<'_>) -> String {
     }
 }
 
-/// Clause that `enabled=madvise` would change nothing, for a program that never asks for large pages.
+/// Returns a clause that `enabled=madvise` would have no effect, if the program never calls
+/// MADV_HUGEPAGE.
 fn never_asked(comparison: &Comparison<'_>) -> &'static str {
     match comparison.schemes[comparison.reference].counter(ids::HUGE_PAGE_ADVICES) {
         Some(0.0) => {

@@ -6,7 +6,8 @@ use super::{Sentence, answer, proposed, today};
 use crate::comparison::Comparison;
 use crate::format;
 
-/// Sentence on the cost of translation, and the gains of the best available and the best proposed scheme.
+/// Returns a sentence on the cost of translation, the gain of the best available scheme, and the
+/// gain of the best proposed scheme.
 pub(crate) fn headline(comparison: &Comparison<'_>) -> Sentence {
     let gains = [today(comparison), proposed(comparison)];
     let has_others = gains.iter().any(Option::is_some);
@@ -53,7 +54,8 @@ pub(crate) fn headline(comparison: &Comparison<'_>) -> Sentence {
     gains.plain(".").capital()
 }
 
-/// The scheme that the answer is about: the fastest that is faster than the reference, else any other.
+/// Returns the index of the scheme that the answer is about: the fastest one that beats the
+/// reference, otherwise any other scheme.
 pub(crate) fn subject(comparison: &Comparison<'_>) -> Option<usize> {
     let gains = [proposed(comparison), today(comparison)].into_iter().flatten();
     let faster = gains.filter(Gain::is_faster);

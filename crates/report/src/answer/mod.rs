@@ -1,5 +1,5 @@
-//! The answer before all figures: what translation costs, what can be had today, what a proposal would
-//! gain, and why. The terminal and the page begin with it.
+//! Sentences that answer a comparison: the cost of translation, the gain of available and of
+//! proposed schemes, and the bottleneck. Terminal output and pages begin with them.
 
 mod bottleneck;
 mod cost;
@@ -39,7 +39,7 @@ impl Sentence {
         self
     }
 
-    /// The sentence with a capital at the beginning, unless it begins with a name.
+    /// Capitalises the first letter, unless the sentence begins with a name.
     fn capital(mut self) -> Self {
         if let Some(Piece::Plain(text)) = self.0.first_mut() {
             let rest = text.split_off(text.chars().next().map_or(0, char::len_utf8));
@@ -48,7 +48,7 @@ impl Sentence {
         self
     }
 
-    /// The sentence as plain text.
+    /// Returns the sentence as plain text.
     pub(crate) fn text(&self) -> String {
         let text = |piece: &Piece| match piece {
             Piece::Plain(text) | Piece::Strong(text) => text.clone(),
@@ -56,13 +56,13 @@ impl Sentence {
         self.0.iter().map(text).collect()
     }
 
-    /// The sentence as HTML.
+    /// Returns the sentence as HTML.
     pub(crate) fn markup(&self) -> Markup {
         html! {
             @for piece in &self.0 {
                 @match piece {
                     Piece::Plain(text) => (text),
-                    // A figure and its interval stay together.
+                    // Keeps a figure and its interval on one line.
                     Piece::Strong(text) => strong class=[text.contains('±').then_some("whole")] { (text) },
                 }
             }
@@ -70,10 +70,10 @@ impl Sentence {
     }
 }
 
-/// Below this share translation is not worth a user's time.
+/// Least share of time, 0–1, at which the cost of translation matters to a user.
 const WORTH_A_LOOK: f64 = 0.01;
 
-/// The answer: what a reader must know comes first.
+/// Returns the sentences of the answer, most important first.
 pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
     if !comparison.is_timed() {
         return counted(comparison).into_iter().collect();
@@ -96,17 +96,18 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
     if found.is_empty() { vec![speed_of_one(comparison)] } else { found }
 }
 
-/// The best of what a user can have today.
+/// Returns the gain of the best scheme that users can have today.
 fn today(comparison: &Comparison<'_>) -> Option<Gain> {
     best(comparison, &|index| comparison.is_available(index))
 }
 
-/// The best of the proposals.
+/// Returns the gain of the best proposed scheme.
 fn proposed(comparison: &Comparison<'_>) -> Option<Gain> {
     best(comparison, &|index| !comparison.is_available(index))
 }
 
-/// The fastest of some schemes, the reference and bounds apart, and those that are as fast.
+/// Returns the gain of the fastest scheme for which `is_one` is true, together with equally fast
+/// ones. The reference and bounds are not candidates.
 fn best(comparison: &Comparison<'_>, is_one: &dyn Fn(usize) -> bool) -> Option<Gain> {
     let candidates = || {
         (0..comparison.schemes.len()).filter(|&index| {
@@ -120,7 +121,7 @@ fn best(comparison: &Comparison<'_>, is_one: &dyn Fn(usize) -> bool) -> Option<G
         let with_work = with_work.map(|speed| speed.median);
         Some(Gain { scheme, speed, with_work, as_fast: Vec::new() })
     });
-    // The first of several that are as fast.
+    // Of equally fast schemes, the first one wins.
     let best = gains.reduce(|best, next| if next.is_better_than(&best) { next } else { best })?;
     let is_as_fast = |&other: &usize| {
         let speed = comparison.speed(best.scheme, other);
@@ -130,8 +131,8 @@ fn best(comparison: &Comparison<'_>, is_one: &dyn Fn(usize) -> bool) -> Option<G
     Some(Gain { as_fast, ..best })
 }
 
-/// The kernel's work in the whole run, where it is worth mentioning: of the reference, and of the best
-/// that can be had today.
+/// Returns the sentence on the kernel's work in the whole run, for the reference and the best
+/// available scheme. `None` if it is negligible.
 fn work(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
     let share = |index: usize| {
         let scheme = &comparison.schemes[index];
@@ -153,7 +154,7 @@ fn work(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
     })
 }
 
-/// A comparison of one scheme.
+/// Returns a sentence for a comparison that has one scheme only.
 fn speed_of_one(comparison: &Comparison<'_>) -> Sentence {
     let scheme = &comparison.schemes[comparison.reference];
     let start = Sentence::default().strong(scheme.name).plain(" runs ").strong(comparison.workload);
@@ -163,7 +164,7 @@ fn speed_of_one(comparison: &Comparison<'_>) -> Sentence {
     }
 }
 
-/// Sentence about TLB misses, for runs without timing.
+/// Returns a sentence on TLB misses, for runs without timing.
 fn counted(comparison: &Comparison<'_>) -> Option<Sentence> {
     let misses = |scheme: usize| {
         let figure = comparison.schemes[scheme].spread(|run| {
@@ -194,19 +195,19 @@ fn counted(comparison: &Comparison<'_>) -> Option<Sentence> {
     })
 }
 
-/// A change of speed below this is none, however sure.
+/// Least change of speed that counts as a difference, even if a smaller one is significant.
 const WORTH_THE_NAME: f64 = 0.005;
 
-/// Result of comparing a speed with 1.
+/// Outcome of comparing a speed with 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Difference {
     Faster,
     Slower,
-    /// None, or none that the run can show.
+    /// No difference, or none that is significant.
     None,
 }
 
-/// Compares a speed with 1, with regard to its interval.
+/// Compares a speed with 1, taking its confidence interval into account.
 pub(crate) fn difference(speed: Interval) -> Difference {
     match speed.mean - 1.0 {
         change if change.abs() < WORTH_THE_NAME || speed.holds(1.0) => Difference::None,

@@ -1,21 +1,21 @@
-//! Stacked areas over instructions.
+//! Stacked-area charts over executed instructions.
 
 use serde_json::{Value, json};
 
 use super::{Axis, Series, colour, filled, labels, legend};
 use crate::format::{compact, ratio};
 
-/// More samples than this cannot be told apart.
+/// Most samples that a reader can tell apart.
 const MOST_SAMPLES: usize = 200;
 
-/// A place on the horizontal axis and one value per series.
+/// Position on the horizontal axis, with one value per series.
 pub(crate) type Sample = (f64, Vec<f64>);
 
-/// A chart of stacked areas.
+/// A stacked-area chart.
 pub(crate) struct Areas<'a> {
     pub series: &'a [Series],
     pub samples: Vec<Sample>,
-    /// Largest values of both axes, so that charts beside each other can be compared.
+    /// Largest horizontal and vertical values. Charts that are shown side by side have the same.
     pub top: (f64, f64),
     pub value: Axis<'a>,
 }
@@ -24,13 +24,13 @@ impl Areas<'_> {
     pub fn spec(&self) -> Value {
         let samples = thinned(&self.samples);
         let end = self.top.0.max(1.0);
-        // A sample alone has the whole width.
+        // A single sample spans the whole width.
         let step = match samples.len() {
             1 => 2.0 * end,
             _ => samples.windows(2).map(|pair| pair[1].0 - pair[0].0).fold(0.0, f64::max),
         };
         let rows: Vec<Value> = samples.iter().map(|sample| self.row(sample)).collect();
-        // Strips around the samples are seen at the pointer only.
+        // The strips around samples are visible only under the pointer.
         filled(
             include_str!("spec/areas.json"),
             &[
@@ -49,7 +49,8 @@ impl Areas<'_> {
         )
     }
 
-    /// One sample, with all series as text from the top of the stack down.
+    /// Returns the chart's data for one sample; the tooltip lists the series from the top of the
+    /// stack down.
     fn row(&self, sample: &Sample) -> Value {
         let values: Vec<f64> = (0..self.series.len()).map(|index| value(sample, index)).collect();
         let line =
@@ -63,7 +64,7 @@ impl Areas<'_> {
     }
 }
 
-/// Furthest place and highest stack of all samples, from which charts beside each other have their axes.
+/// Returns the largest position and the highest stack of all samples, for charts with common axes.
 pub(crate) fn furthest<'s>(samples: impl IntoIterator<Item = &'s Sample>) -> (f64, f64) {
     let ends = samples.into_iter().map(|(place, values)| (*place, values.iter().sum::<f64>()));
     ends.fold((0.0, 0.0), |top, end| (f64::max(top.0, end.0), f64::max(top.1, end.1)))
@@ -87,7 +88,7 @@ fn value(sample: &Sample, index: usize) -> f64 {
     sample.1.get(index).copied().filter(|value| value.is_finite() && *value > 0.0).unwrap_or(0.0)
 }
 
-/// Averages of neighbouring samples; at most [`MOST_SAMPLES`] averages.
+/// Averages neighbouring samples until at most [`MOST_SAMPLES`] remain.
 fn thinned(samples: &[Sample]) -> Vec<Sample> {
     let group = samples.len().div_ceil(MOST_SAMPLES).max(1);
     let average = |group: &[Sample]| {

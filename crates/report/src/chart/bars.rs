@@ -1,18 +1,19 @@
-//! Horizontal bars: a group for each place, a bar for each series, with intervals.
+//! Horizontal bar charts with intervals: a group of bars for each place, a bar for each series.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Axis, Mark, NAMES, Series, claimed, colour, labels, legend, names, tooltip, visible};
 
-/// Expression for the end of a bar with its marks; missing values count as 0.
+/// Vega expression for the rightmost extent of a bar with its interval and markers. Missing values
+/// count as 0.
 const FURTHEST: &str =
     "max(0, datum.value || 0, datum.high || 0, datum.paper || 0, datum.open_high || 0)";
 
-/// Condition under which a chart only has room for values, without intervals and papers' numbers.
+/// Vega condition for charts that are too narrow to show intervals and published numbers.
 const IS_NARROW: &str = "room < 480";
 
-/// A chart of bars.
+/// A bar chart.
 #[derive(Default)]
 pub(crate) struct Bars<'a> {
     pub series: Vec<Series>,
@@ -21,17 +22,17 @@ pub(crate) struct Bars<'a> {
     /// True if each place has a bar for every series; false if each place has a single bar.
     pub is_grouped: bool,
     pub value: Axis<'a>,
-    /// Ends of the axis of values where other charts have the same.
+    /// Ends of the value axis, if it is shared with other charts.
     pub range: Option<(f64, f64)>,
-    /// Heading of the places.
+    /// Heading of the column of place names.
     pub place: &'a str,
-    /// A value worth a line across.
+    /// Value at which a reference line crosses all bars.
     pub reference: Option<f64>,
-    /// Ranges that values are compared with.
+    /// Published ranges and means, drawn over the bars.
     pub bands: Vec<Band>,
 }
 
-/// A range of values at a place, or a single value.
+/// A range of values at one place, or a single value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Band {
     pub place: String,
@@ -57,7 +58,7 @@ impl Bars<'_> {
             _ => 7,
         };
         let group = if self.is_grouped { pitch * self.series.len() } else { pitch };
-        // Bars below this height have no room for their values.
+        // Bars that are lower than this have no room for their values.
         let has_values = pitch >= 13;
         let longest = |text: fn(&Mark) -> &str| {
             let lengths = self.marks.iter().map(|mark| text(mark).chars().count());
@@ -103,7 +104,7 @@ impl Bars<'_> {
         if has_values {
             let size = if self.is_grouped { 10.5 } else { 12.5 };
             let shown = format!("{IS_NARROW} && datum.brief ? datum.brief : datum.text");
-            // What is drawn first keeps lines away from the value.
+            // The first layer is a background that keeps lines away from the text.
             layers.extend(["var(--card)", "transparent"].map(|ground| {
                 json!({
                     "transform": [{"calculate": FURTHEST, "as": "end"}, {"calculate": shown.clone(), "as": "shown"}],
@@ -122,8 +123,8 @@ impl Bars<'_> {
     }
 }
 
-/// Layers for ranges, and for single values. What all layers of the chart share has an offset for each
-/// series, which these do without.
+/// Returns the layers for ranges and for single values. They override the offset per series that
+/// all layers of the chart inherit.
 fn bands(bands: &[Band], value: impl Fn(&str) -> Value) -> Vec<Value> {
     let (lines, ranges): (Vec<&Band>, Vec<&Band>) = bands.iter().partition(|band| band.is_line());
     let mut layers = Vec::new();
@@ -144,7 +145,7 @@ fn bands(bands: &[Band], value: impl Fn(&str) -> Value) -> Vec<Value> {
     layers
 }
 
-/// Opacity of bars, which tells apart those of one colour.
+/// Opacity of bars; distinguishes series of the same colour.
 fn filling(series: &Series) -> f64 {
     [1.0, 0.45, 0.12][series.round % 3]
 }

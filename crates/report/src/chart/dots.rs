@@ -1,10 +1,11 @@
-//! A row for each number: ours as a dot, the paper's as a diamond, and how far ours may be off.
+//! Dot charts of published and simulated values: a row for each value, with our value as a dot, the
+//! paper's as a diamond, and the range of ours.
 
 use serde_json::{Value, json};
 
 use super::{Axis, Mark, NAMES, claimed, names};
 
-/// A chart of numbers that are stated and measured.
+/// A dot chart that compares published values with the simulator's.
 pub(crate) struct Dots<'a> {
     pub marks: Vec<Mark>,
     pub value: Axis<'a>,

@@ -1,4 +1,4 @@
-//! A matrix of cells in shades, with a number in each.
+//! Heat maps: matrices of shaded cells, each with a number.
 
 use serde_json::{Value, json};
 
@@ -6,26 +6,26 @@ use super::{filled, fit};
 use crate::format::MISSING;
 use crate::palette::{SHADES, css};
 
-/// Longest name of a row or column.
+/// Most characters of a row's or column's name.
 const LONGEST: usize = 18;
 
-/// One cell of a matrix.
+/// One cell of a heat map.
 pub(crate) struct HeatCell {
     pub value: Option<f64>,
     /// Text in the cell, without unit.
     pub text: String,
-    /// Value and range over the seeds, as the tooltip shows them.
+    /// Tooltip: the value with its range over the seeds.
     pub said: String,
     pub interval: String,
 }
 
-/// A matrix with rows and columns of names.
+/// A heat map with named rows and columns.
 pub(crate) struct Heat<'a> {
     pub rows: &'a [&'a str],
     pub columns: &'a [&'a str],
-    /// Name of the column that is drawn with a gap before it.
+    /// Name of a column that is separated from the others by a gap.
     pub apart: Option<&'a str>,
-    /// Cells by row, then column.
+    /// Cells by row and column.
     pub cells: Vec<Vec<HeatCell>>,
     /// True if larger values are better. The worst value has the strongest shade.
     pub is_more_better: bool,
@@ -50,7 +50,7 @@ impl Heat<'_> {
         let shades: Vec<String> = (0..SHADES).map(|shade| css(&format!("heat{shade}"))).collect();
         let widest =
             self.columns.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(LONGEST);
-        // Names of columns are upright where one is wider than its column.
+        // Column names are rotated if one of them is wider than its column.
         let template = include_str!("spec/heat.json")
             .replace("WIDTH", &(self.columns.len() * widest * 7).to_string())
             .replace("LONGEST", &text.unwrap_or(1).max(3).to_string());
@@ -87,7 +87,7 @@ impl Heat<'_> {
         }
     }
 
-    /// All shades from best to worst with the values at both ends.
+    /// Returns the legend: all shades from best to worst, with the values at both ends.
     fn legend(&self, range: &Range) -> Value {
         if range.least >= range.most {
             return Value::Null;
@@ -107,16 +107,16 @@ impl Heat<'_> {
     }
 }
 
-/// Least and most of all finite values.
+/// Smallest and largest finite value.
 struct Range {
     least: f64,
     most: f64,
 }
 
 impl Range {
-    /// Shade of a value, 0 for the best.
+    /// Returns the index of a value's shade; 0 is the best.
     fn shade(&self, value: f64, is_more_better: bool) -> usize {
-        // Halves, as the difference of two finite values need not be finite.
+        // Halves both, because the difference of two finite values may overflow.
         let span = self.most / 2.0 - self.least / 2.0;
         if span <= 0.0 {
             return 0;
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn the_worst_has_the_strongest_shade() {
         let range = Range { least: 10.0, most: 80.0 };
-        // Seven shades over a span of 70: one per ten.
+        // Seven shades over a range of 70: one shade per 10.
         assert_eq!(
             [10.0, 19.0, 20.0, 79.0, 80.0].map(|value| range.shade(value, false)),
             [0, 0, 1, 6, 6]
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!([f64::MIN, 0.0, f64::MAX].map(|value| wide.shade(value, false)), [0, 3, 6]);
     }
 
-    /// JSON has no such numbers, and a shade of one would stand for the best or the worst.
+    /// JSON has no such numbers, and a shade would present them as the best or the worst.
     #[test]
     fn values_that_are_missing_or_not_finite_have_no_shade() {
         let values = [None, Some(f64::NAN), Some(f64::INFINITY), Some(10.0), Some(80.0)];

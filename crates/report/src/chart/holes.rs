@@ -1,11 +1,12 @@
-//! The holes of one 2MB page as a grid: 32 × 16 sub-pages of 4KB, eight regions of 256KB.
+//! Grid of the holes in one 2MB page: 32 × 16 sub-pages of 4KB in eight regions of 256KB.
 
 use perforate_records::Region;
 use serde_json::{Value, json};
 
 use super::filled;
 
-/// Each region of the filter is two lines of the grid, with some space before the next.
+/// Returns the chart of a page. Each region of the filter takes two rows, with a gap before the
+/// next region.
 pub(crate) fn holes(region: &Region) -> Value {
     let letter = |index| match (region.is_hole(index), region.is_allocated_hole(index)) {
         (false, _) => 'i',

@@ -1,4 +1,4 @@
-//! Lines over numbers, powers or named places, with intervals.
+//! Line charts with intervals, over a linear axis, a logarithmic axis or named places.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{
     visible,
 };
 
-/// Dashes and shapes that tell curves apart without their colours.
+/// Dash patterns and point shapes that distinguish curves without colour.
 const DASHES: [&[u8]; 6] = [&[1, 0], &[7, 3], &[2, 3], &[9, 3, 2, 3], &[4, 2], &[1, 2]];
 const SHAPES: [(&str, &str); 7] = [
     ("circle", "●"),
@@ -18,31 +18,33 @@ const SHAPES: [(&str, &str); 7] = [
     ("cross", "✚"),
     ("triangle-right", "▶"),
 ];
-/// Points of a line beyond which shapes would hide it.
+/// Most points of a line that have shapes; on longer lines, shapes would hide the line.
 const MOST_SHAPES: usize = 30;
-/// Lines beyond which bands would hide each other; these have whiskers.
+/// Most lines with shaded intervals. More would hide each other, so they get whiskers instead.
 const MOST_BANDS: usize = 5;
-/// Largest value ÷ smallest from which a logarithmic axis tells points apart that a linear one
-/// would draw on top of each other.
+/// Least ratio of the largest to the smallest position for a logarithmic axis. On a linear axis,
+/// small positions would then coincide.
 const LOGARITHMIC: f64 = 30.0;
 
-/// Curves this close, as a share of the chart's height, lie on each other: it is a pixel.
+/// Distance, as a share of the chart's height, below which two curves coincide. It is about a
+/// pixel.
 const SAME_PLACE: f64 = 0.005;
-/// Length in pixels of a dash and a gap together, of curves that lie on each other.
+/// Length in pixels of a dash and the gap after it, for coinciding curves.
 const GAPS_PIXELS: f64 = 18.0;
 
 /// Horizontal axis of a line chart.
 pub(crate) enum Ground {
-    /// From 0, or from the smallest value where that is negative or far from 0.
+    /// Linear axis. It starts at 0, or at the smallest value if that is negative or far from 0.
     Numbers { least: f64, most: f64 },
-    /// All places of points.
+    /// Logarithmic axis with the positions of all points.
     Logarithm(Vec<f64>),
-    /// Named places, in order.
+    /// Named places in their order.
     Names(Vec<String>),
 }
 
 impl Ground {
-    /// The ground for points at these places: logarithmic where they span many powers.
+    /// Chooses the axis for points at these positions: logarithmic if they cover a wide range or
+    /// double.
     pub fn of_numbers(mut places: Vec<f64>) -> Self {
         places.retain(|place| place.is_finite());
         places.sort_by(f64::total_cmp);
@@ -57,7 +59,7 @@ impl Ground {
         }
     }
 
-    /// The encoding; `are_binary` are places that are written in units of 1024.
+    /// Returns the axis's encoding. If `are_binary`, positions are labelled in units of 1024.
     fn encoding(&self, axis: Axis<'_>, are_binary: bool) -> Value {
         let mut encoding = json!({"field": "x", "type": "quantitative", "title": axis.title(), "axis": axis.spec(60)});
         if are_binary {
@@ -90,8 +92,8 @@ impl Ground {
     }
 }
 
-/// True of powers of two in a row, or of three times such powers: each is twice the one before, or four
-/// times, and so on.
+/// True if the positions are powers of two, or three times powers of two. Each is a power of two
+/// times its predecessor.
 fn are_doublings(places: &[f64]) -> bool {
     let is_power = |ratio: f64| ratio.log2().fract() == 0.0;
     let is_start = |first: f64| is_power(first) || is_power(first / 3.0);
@@ -99,14 +101,14 @@ fn are_doublings(places: &[f64]) -> bool {
         && places.first().is_some_and(|&first| first >= 1.0 && is_start(first))
 }
 
-/// A chart of lines.
+/// A line chart.
 pub(crate) struct Lines<'a> {
     pub series: Vec<Series>,
     pub marks: Vec<Mark>,
     pub ground: Ground,
     pub axis: Axis<'a>,
     pub value: Axis<'a>,
-    /// Smallest and largest value of the vertical axis.
+    /// Smallest and largest value on the vertical axis.
     pub range: (f64, f64),
 }
 
@@ -127,7 +129,7 @@ impl Lines<'_> {
         let has_shapes = self.series.iter().all(|one| {
             self.marks.iter().filter(|mark| mark.series == one.label).count() <= MOST_SHAPES
         });
-        // Shapes tell curves apart, or dashes where no point has a shape.
+        // Curves are distinguished by shapes, or by dashes if no point has a shape.
         let (channel, range) = if has_shapes {
             ("shape", json!(self.series.iter().map(|one| shape(one).0).collect::<Vec<_>>()))
         } else {
@@ -153,7 +155,7 @@ impl Lines<'_> {
         };
         let point = json!({
             "type": "point", "filled": true, "size": 44,
-            // Seen at the pointer only, where they would hide the line.
+            // Shapes that would hide the line are visible only under the pointer.
             "opacity": if has_shapes { 1 } else { 0 },
         });
         let claims = claimed("y", value);
@@ -191,7 +193,7 @@ impl Lines<'_> {
         groups
     }
 
-    /// A sentence for each group of curves that lie on each other.
+    /// Returns a sentence for each group of curves that coincide; empty if none do.
     pub fn coincidence(&self) -> String {
         let sentence = |group: Vec<&str>| {
             let (last, others) = group.split_last().expect("a group has members");
@@ -200,7 +202,8 @@ impl Lines<'_> {
         self.coinciding().into_iter().map(sentence).collect()
     }
 
-    /// The dashes of a curve that is drawn over others in the same place: gaps that they are seen through.
+    /// Returns the dash pattern of a curve. Coinciding curves have gaps through which those drawn
+    /// earlier are visible.
     fn gaps(&self, series: &Series) -> Value {
         for group in self.coinciding() {
             if let Some(place) = group.iter().position(|label| *label == series.label)
@@ -214,7 +217,7 @@ impl Lines<'_> {
     }
 }
 
-/// True of two curves with values at the same places that differ by less than can be seen, of a chart of
+/// True if two curves have values at the same positions that are indistinguishable in a chart of
 /// this height.
 fn are_close(marks: &[Mark], one: &str, other: &str, height: f64) -> bool {
     let values = |label: &str| {
@@ -230,7 +233,7 @@ fn are_close(marks: &[Mark], one: &str, other: &str, height: f64) -> bool {
             .all(|(a, b)| (a.0, &a.1) == (b.0, &b.1) && (a.2 - b.2).abs() <= SAME_PLACE * height)
 }
 
-/// Name of a curve's shape, and the letter for it.
+/// Returns the name of a curve's point shape, and the character that shows it in text.
 fn shape(series: &Series) -> (&'static str, &'static str) {
     SHAPES[series.number % SHAPES.len()]
 }

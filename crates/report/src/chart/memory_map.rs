@@ -1,9 +1,10 @@
 //! Physical memory as a grid of cells, lowest addresses first.
 //!
-//! A cell is one 2MB block, or as many as it takes to draw every map of a comparison in a few rows
-//! (the same for all of them); its colour is that of the class most of its blocks have. A square
-//! inside the cell has the share of it that matters for its class: holes of perforated blocks,
-//! free frames, unmovable frames of mixed blocks. Long free stretches are named, not drawn.
+//! A cell is one 2MB block, or several blocks if the maps of a comparison would otherwise take too
+//! many rows; all maps use the same number. The cell's colour shows the class of most of its
+//! blocks. A square inside shows the share of frames that matters for the class: holes of
+//! perforated blocks, unmovable frames of mixed blocks, free frames of others. Long free ranges are
+//! replaced by a line of text.
 
 use serde_json::{Value, json};
 
@@ -14,29 +15,30 @@ use crate::palette::css;
 const COLUMNS: u64 = 48;
 /// Height of a row in pixels.
 const HEIGHT: f64 = 9.0;
-/// Rows of a scheme's maps together, as far as each has [`LEAST_ROWS`].
+/// Most rows of all maps of one scheme together, unless each map has only [`LEAST_ROWS`].
 const MOST_ROWS: u64 = 28;
 const LEAST_ROWS: u64 = 10;
-/// Free cells in a row that are left out.
+/// Least number of consecutive free cells that are replaced by a line of text.
 const LONG: u64 = 3 * COLUMNS;
 const BLOCK_FRAMES: f64 = 512.0;
-/// Bytes of a block.
+/// Size of a block in bytes.
 const BLOCK_BYTES: f64 = 2097152.0;
-/// Cells of a run and blocks of a cell, at most: more than any memory has. Their product and the
-/// largest scale stay below 2^64, and at that scale a run is one cell, whatever a file says.
+/// Most cells of a run and most blocks of a cell, larger than in any real memory. They prevent
+/// overflow for hostile files: their product and the largest scale are below 2^64. At the largest
+/// scale a run is a single cell.
 const MOST_CELLS: u64 = 1 << 36;
 const MOST_BLOCKS_PER_CELL: u64 = 1 << 26;
 const LARGEST_SCALE: u64 = 1 << 62;
-/// Shares below this are not drawn.
+/// Least share that is drawn as a square.
 const LEAST_SHARE: f64 = 0.02;
 
-/// Neighbouring cells that look alike.
+/// A run of neighbouring cells with equal contents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CellRun {
     pub cells: u64,
-    /// Place of the class among the series, which are in the order of what is worth showing.
+    /// Index of the class in the series, which are in order of importance.
     pub class: usize,
-    /// Frames of each cell that are free, holes, unmovable.
+    /// Numbers of frames in each cell that are free, holes, and unmovable.
     pub free: f64,
     pub holes: f64,
     pub kept: f64,
@@ -52,7 +54,7 @@ impl CellRun {
     }
 }
 
-/// One map with the blocks per cell it was stored with.
+/// A map in the resolution of its record.
 #[derive(Clone, Debug)]
 pub(crate) struct Picture {
     pub heading: String,
@@ -66,14 +68,14 @@ impl Picture {
     }
 }
 
-/// Maps of one scheme, one below the other.
+/// Maps of one scheme, drawn below each other.
 pub(crate) struct Maps<'a> {
-    /// Classes; the one called `free` may be left out where it is long.
+    /// Classes of blocks. Long ranges of the one called `free` may be left out.
     pub series: &'a [Series],
     pub maps: Vec<Picture>,
 }
 
-/// The least number of blocks per cell with which the maps of each scheme take few rows.
+/// Returns the smallest number of blocks per cell at which every scheme's maps fit into their rows.
 pub(crate) fn common_scale(schemes: &[Vec<Picture>], free_class: Option<usize>) -> u64 {
     let maps = || schemes.iter().flatten();
     let most_maps = schemes.iter().map(Vec::len).max().unwrap_or(1).max(1) as u64;
@@ -87,7 +89,7 @@ pub(crate) fn common_scale(schemes: &[Vec<Picture>], free_class: Option<usize>) 
     scale
 }
 
-/// The map with cells of `scale` blocks.
+/// Reduces the map to cells of `scale` blocks.
 pub(crate) fn coarse(map: &Picture, scale: u64) -> Picture {
     let ratio = scale.div_ceil(map.stored_scale()).max(1);
     let mut made: Vec<CellRun> = Vec::new();
@@ -122,11 +124,11 @@ fn push(runs: &mut Vec<CellRun>, run: CellRun) {
     }
 }
 
-/// A cell being collected from smaller ones.
+/// A coarse cell that is being filled from finer ones.
 #[derive(Default)]
 struct Open {
     cells: u64,
-    /// Number of cells by class.
+    /// Number of finer cells by class.
     classes: Vec<u64>,
     free: f64,
     holes: f64,
@@ -153,7 +155,7 @@ impl Open {
     }
 }
 
-/// Rows that a map takes.
+/// Returns the number of rows that a map takes.
 fn rows(runs: &[CellRun], free_class: Option<usize>) -> u64 {
     let mut rows = 0;
     let mut cells: u64 = 0;
@@ -185,7 +187,7 @@ impl Maps<'_> {
             y["scale"]["reverse"] = true.into();
             y
         };
-        // A run of like cells becomes its cells, each with a square inside for a share of it.
+        // The specification expands runs into cells, each with a square inside for its share.
         filled(
             include_str!("spec/memory_map.json"),
             &[
@@ -204,7 +206,7 @@ impl Maps<'_> {
     }
 }
 
-/// Maps being laid out in rows.
+/// Layout of maps in rows, as they are added.
 struct Drawing<'s> {
     series: &'s [Series],
     row: u64,
@@ -213,7 +215,7 @@ struct Drawing<'s> {
 }
 
 impl Drawing<'_> {
-    /// A line of text, which takes two rows.
+    /// Adds a line of text, which takes two rows.
     fn write(&mut self, align: &str, text: String) {
         let column = if align == "left" { 0 } else { COLUMNS / 2 };
         self.texts
@@ -221,7 +223,7 @@ impl Drawing<'_> {
         self.row += 2;
     }
 
-    /// Stretches of cells, and the names of long free ones between them.
+    /// Adds a map: runs of cells, and lines of text for long free ranges.
     fn draw(&mut self, map: &Picture) {
         let free = self.series.iter().position(|one| one.key == "free");
         let block_bytes = map.blocks_per_cell as f64 * BLOCK_BYTES;
@@ -245,7 +247,7 @@ impl Drawing<'_> {
         self.row += 1 + u64::from(column > 0);
     }
 
-    /// Like cells in one row.
+    /// Returns the chart's data for equal cells in one row.
     fn stripe(&self, map: &Picture, run: &CellRun, first: u64, cells: u64) -> Value {
         let series = &self.series[run.class];
         let (inner, meaning, share) = inner_square(&series.key);
@@ -282,8 +284,8 @@ pub(crate) fn inner_squares(
     all.into_iter().filter(|square| is_drawn(square.0)).collect()
 }
 
-/// The square inside a cell of this class: its colour, the name of what it shows, and for how many
-/// frames it stands.
+/// Returns the square inside cells of a class: its colour, the meaning of its area, and the number
+/// of frames that it represents.
 fn inner_square(class: &str) -> (&'static str, &'static str, fn(&CellRun) -> f64) {
     match class {
         "perforated" => ("hole", "holes", |run| run.holes),
@@ -307,7 +309,7 @@ mod tests {
 
     #[test]
     fn coarse_cells_are_what_most_of_their_parts_are() {
-        // aaab|bbcc|c: the tie goes to the later class.
+        // aaab|bbcc|c: a tie goes to the later class.
         let map = picture(vec![run(3, 0, 512.0, 0.0), run(3, 1, 0.0, 0.0), run(3, 2, 0.0, 100.0)]);
         let made = coarse(&map, 4);
         assert_eq!(
@@ -327,14 +329,15 @@ mod tests {
 
     #[test]
     fn the_scale_doubles_until_all_maps_fit() {
-        // 48 × 28 = 1344 cells fit; 2000 of them need cells of two, with 10000 cells of eight.
-        // Three maps have ten rows each: 480 cells, so 2000 cells take cells of eight, too.
+        // 48 × 28 = 1344 cells fit. A map of 2000 cells therefore takes cells of two blocks, and
+        // one of 10000 takes cells of eight. Three maps have ten rows each, 480 cells, so 2000
+        // cells also take cells of eight.
         let one = picture(vec![run(2000, 1, 0.0, 0.0)]);
         let two = picture(vec![run(10_000, 1, 0.0, 0.0)]);
         assert_eq!(common_scale(&[vec![one.clone()]], Some(0)), 2);
         assert_eq!(common_scale(&[vec![one.clone()], vec![two]], Some(0)), 8);
         assert_eq!(common_scale(&[vec![one.clone(), one.clone(), one]], Some(0)), 8);
-        // Whatever a file says, few cells are left to draw.
+        // For any values in a file, few cells are left to draw.
         for blocks_per_cell in [0, 1, 1 << 40, u64::MAX] {
             let endless =
                 Picture { blocks_per_cell, ..picture(vec![run(u64::MAX, 1, 0.0, 0.0); 3]) };

@@ -1,8 +1,9 @@
 //! Charts as Vega-Lite specifications with their data.
 //!
-//! Colours are the page's CSS variables, so that one picture serves light and dark ground and paper.
-//! The page's script sets `width`, at most `usermeta.widest`, makes switches of `usermeta.legend`, and
-//! adds two parameters: `room`, the width in pixels, and `hidden`, the series that are switched off.
+//! Colours are CSS variables of the page, so the same picture works in light mode, in dark mode and
+//! in print. The page's script sets `width` (at most `usermeta.widest`) and makes a legend with
+//! switches from `usermeta.legend`. It adds two parameters: `room`, the available width in pixels,
+//! and `hidden`, the series that are switched off.
 
 mod areas;
 mod bars;
@@ -31,12 +32,13 @@ pub(crate) use waterfall::{Side, Waterfall};
 
 use crate::palette;
 
-/// Vega-Lite configuration that all charts share: fonts, axes, legends.
+/// Returns the Vega-Lite configuration of all charts: fonts, axes, legends.
 pub(crate) fn config() -> Value {
     serde_json::from_str(include_str!("config.json")).expect("the file is JSON")
 }
 
-/// A specification from its template, in which the texts that `values` name stand for values.
+/// Builds a specification from a JSON template by replacing placeholder strings with the given
+/// values.
 fn filled(template: &str, values: &[(&str, Value)]) -> Value {
     fn fill(node: Value, values: &[(&str, Value)]) -> Value {
         let value = |text: &str| values.iter().find(|(name, _)| *name == text);
@@ -54,64 +56,66 @@ fn filled(template: &str, values: &[(&str, Value)]) -> Value {
     fill(serde_json::from_str(template).expect("templates are JSON"), values)
 }
 
-/// One series: a curve, a part of a stack, a class of memory.
+/// One series: a curve, a component of a stack, or a class of memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Series {
-    /// Name in the results.
+    /// Name of the series in the records.
     pub key: String,
     /// Label in legends and tooltips.
     pub label: String,
-    /// Palette name of the series' colour.
+    /// Name of the series' colour in the palette.
     pub colour: &'static str,
-    /// Number among the curves of an experiment, from which dashes and shapes follow.
+    /// Number of the curve in its experiment; determines its dashes and its shape.
     pub number: usize,
-    /// Number of earlier series with the same colour; the filling of bars depends on it.
+    /// Number of earlier series with the same colour; determines the opacity of bars.
     pub round: usize,
 }
 
-/// One value of a chart.
+/// One data point of a chart.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Mark {
-    /// Place on an axis of names, or on one of numbers.
+    /// Name of the place, on an axis of named places; `x` is the position on a numeric axis.
     pub place: String,
     pub x: Option<f64>,
-    /// Label of its series.
+    /// Label of the series that the point belongs to.
     pub series: String,
     pub value: Option<f64>,
-    /// Ends of the value's interval or range.
+    /// Ends of the value's interval or range, `None` if unknown.
     pub low: Option<f64>,
     pub high: Option<f64>,
-    /// Value and interval as a reader sees them.
+    /// Value and interval as text for readers.
     pub text: String,
     pub interval: String,
-    /// The value alone, where there is no room for more.
+    /// Value without interval, for narrow charts.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub brief: String,
-    /// Number of a paper for this value.
+    /// Published value for this point.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<Claimed>,
 }
 
 impl Mark {
-    /// The shortest text for the value.
+    /// Returns the shortest text for the value.
     fn briefly(&self) -> &str {
         if self.brief.is_empty() { &self.text } else { &self.brief }
     }
 }
 
-/// A paper's number beside a value, and how far the value depends on what the paper leaves open.
+/// A published value for a point, and the sensitivity of our value to parameters that the paper
+/// leaves open.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Claimed {
     pub paper: f64,
     pub open_low: Option<f64>,
     pub open_high: Option<f64>,
-    /// Paper's number and open range as a reader sees them.
+    /// Published value as text; `open_text` is the range over the open parameters.
     pub paper_text: String,
     pub open_text: String,
 }
 
-/// Layers that draw what papers have: a line over what they leave open, and a diamond. `value` makes
-/// the encoding of a field on the axis of values, which is `x` or `y`.
+/// Returns the layers for published values: a line over the range that open parameters cause, and a
+/// diamond for the value. `value` encodes a field on the value axis, which is `channel` (`x` or
+/// `y`).
 fn claimed(channel: &str, value: impl Fn(&str) -> Value) -> [Value; 2] {
     let ends =
         json!({(channel): value("open_low"), (format!("{channel}2")): {"field": "open_high"}});
@@ -127,7 +131,7 @@ fn claimed(channel: &str, value: impl Fn(&str) -> Value) -> [Value; 2] {
     line["color"] = ink.clone();
     diamond["stroke"] = ink;
     diamond["fill"] = json!({"value": "var(--card)"});
-    // What all layers of a chart share has a colour in some, which these two leave nothing to do.
+    // Removes the colour encoding that some charts share among their layers.
     diamond["color"] = Value::Null;
     [
         json!({
@@ -142,12 +146,12 @@ fn claimed(channel: &str, value: impl Fn(&str) -> Value) -> [Value; 2] {
     ]
 }
 
-/// Label and unit of an axis of numbers.
+/// Label and unit of a numeric axis.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Axis<'a> {
-    /// Title of the axis; empty for an axis without title.
+    /// Title of the axis; empty for none.
     pub label: &'a str,
-    /// Unit behind each number.
+    /// Unit that follows each number.
     pub suffix: &'static str,
 }
 
@@ -156,7 +160,8 @@ impl Axis<'_> {
         if self.label.is_empty() { Value::Null } else { json!(spoken(&fit(self.label, 60))) }
     }
 
-    /// Labels have 80 pixels each; `aside` are taken by other things.
+    /// Returns the axis's specification with one label per 80 pixels. `aside` is the width in
+    /// pixels that is not available for the axis.
     fn spec(&self, aside: usize) -> Value {
         let ticks = format!("clamp(floor((room - {aside}) / 80), 1, 6)");
         json!({
@@ -165,7 +170,7 @@ impl Axis<'_> {
         })
     }
 
-    /// Specification of the axis at the left of a chart.
+    /// Returns the specification of a vertical axis.
     fn upright(&self) -> Value {
         let mut axis = self.spec(0);
         axis["tickCount"] = 4.into();
@@ -173,16 +178,16 @@ impl Axis<'_> {
     }
 }
 
-/// A title without the letters that Vega-Lite cannot take in one: it makes each a part of an expression,
-/// in which it escapes quotes but neither backslashes nor line separators.
+/// Replaces characters that Vega-Lite cannot have in a title. It makes titles part of expressions,
+/// where it escapes quotes, but neither backslashes nor line separators.
 fn spoken(title: &str) -> String {
     title.replace('\\', "\u{2216}").replace(['\u{2028}', '\u{2029}'], " ")
 }
 
-/// Greatest odd factor of a number that is written with units of 1024.
+/// Greatest odd factor of a number that is labelled in units of 1024.
 const GREATEST_ODD: u64 = 15;
 
-/// True of numbers that a reader counts in powers of two, such as 64, 1,536 and 131,072.
+/// True if all numbers are small multiples of powers of two, such as 64, 1,536 and 131,072.
 fn are_binary(mut numbers: impl Iterator<Item = f64>) -> bool {
     let is_binary = |number: f64| {
         let whole = number as u64;
@@ -192,8 +197,8 @@ fn are_binary(mut numbers: impl Iterator<Item = f64>) -> bool {
     numbers.all(is_binary)
 }
 
-/// An expression that writes a number in units of 1024 if it is so many: 128k is 131,072, but 1536 stays.
-/// Only counts and sizes in MB are written so; others as [`number`] has them.
+/// Returns a Vega expression that labels multiples of 1024 with a unit: 131,072 is 128k, but 1500
+/// stays. It applies to counts and sizes in MB; other units are labelled by [`number`].
 fn binary(value: &str, suffix: &str) -> String {
     let units: &[&str] = match suffix {
         "" => &["", "k", "M", "G", "T"],
@@ -212,7 +217,8 @@ fn binary(value: &str, suffix: &str) -> String {
     steps.collect::<String>() + &write(0)
 }
 
-/// An expression that writes a number with up to four digits; large ones are shortened (20k, 1.5M).
+/// Returns a Vega expression that labels a number with up to four digits, abbreviated if large
+/// (20k, 1.5M).
 fn number(value: &str, suffix: &str) -> String {
     let size = format!("abs({value})");
     let form = format!(
@@ -221,7 +227,7 @@ fn number(value: &str, suffix: &str) -> String {
     format!("format({value}, {form}) + '{suffix}'")
 }
 
-/// Keeps the series that are not switched off.
+/// Returns the filter that removes series which are switched off.
 fn visible() -> Value {
     json!({"filter": "indexof(hidden, datum.series) < 0"})
 }
@@ -230,7 +236,7 @@ fn labels(series: &[Series]) -> Vec<&str> {
     series.iter().map(|one| one.label.as_str()).collect()
 }
 
-/// The colours of series.
+/// Returns the encoding of the series' colours.
 fn colour(series: &[Series]) -> Value {
     let colours: Vec<String> = series.iter().map(|one| palette::css(one.colour)).collect();
     json!({
@@ -239,15 +245,15 @@ fn colour(series: &[Series]) -> Value {
     })
 }
 
-/// Entries from which the page's script makes a legend, if there are several series: labels, colours
-/// and signs. A saved picture has Vega's legend.
+/// Returns the entries of the page's legend (label, colour and sign), if there are several series.
+/// A saved picture has Vega's own legend instead.
 fn legend<'s>(series: &'s [Series], sign: impl Fn(&'s Series) -> Value) -> Value {
     let item = |one: &'s Series| json!({"label": one.label, "colour": palette::css(one.colour), "sign": sign(one)});
     if series.len() < 2 { json!([]) } else { series.iter().map(item).collect() }
 }
 
-/// An axis of names in this order, which may be broken into two lines; `gap` is the share of its
-/// room that a name leaves free.
+/// Returns an axis of names in this order. A name may contain a line break. `gap` is the share of
+/// each step that stays empty.
 fn names(names: &[String], gap: f64) -> Value {
     json!({
         "field": "place", "type": "nominal", "title": null,
@@ -261,10 +267,10 @@ fn names(names: &[String], gap: f64) -> Value {
     })
 }
 
-/// Pixels that names of places and values beside bars take.
+/// Width in pixels of place names and of the values beside bars.
 const NAMES: usize = 210;
 
-/// A name in one line, or in two where it is long.
+/// Breaks a long name into two lines.
 pub(crate) fn broken(name: &str) -> String {
     const WIDTH: usize = 21;
     let options =
@@ -276,12 +282,12 @@ pub(crate) fn broken(name: &str) -> String {
     }
 }
 
-/// Pieces of a name, which may be broken after hyphens, plus signs and spaces.
+/// Splits a name at hyphens, plus signs and spaces, where it may be broken.
 pub(crate) fn pieces(line: &str) -> Box<dyn Iterator<Item = textwrap::core::Word<'_>> + '_> {
     Box::new(line.split_inclusive(['-', '+', ' ']).map(textwrap::core::Word::from))
 }
 
-/// A text of at most so many characters.
+/// Shortens a text to at most `most` characters.
 fn fit(text: &str, most: usize) -> String {
     match text.chars().count() > most {
         true => text.chars().take(most - 1).chain(['…']).collect(),
@@ -289,7 +295,8 @@ fn fit(text: &str, most: usize) -> String {
     }
 }
 
-/// Tooltip of a mark. Vega-Lite makes titles part of expressions, in which not every name is valid.
+/// Returns the tooltip of a mark. `place` is the title of its position, unless Vega-Lite could not
+/// have it in an expression.
 fn tooltip(place: &str, place_field: &str) -> Value {
     let field = |field: &str, title: &str| json!({"field": field, "title": title});
     let is_plain = |letter: char| letter.is_alphanumeric() || " ,()%÷/+-".contains(letter);
@@ -324,7 +331,7 @@ mod tests {
         assert!(long.ends_with('…'), "{long}");
     }
 
-    /// Numbers are shortened only if they are multiples of a unit: 64k for 65,536, but 65,537.
+    /// Numbers are shortened only if they are multiples of a unit: 65,536 is 64k, but 65,537 stays.
     #[test]
     fn units_of_1024_are_for_their_multiples() {
         assert_eq!(

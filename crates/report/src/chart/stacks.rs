@@ -1,4 +1,4 @@
-//! Horizontal stacked bars with their sums.
+//! Stacked horizontal bars, labelled with their totals.
 
 use serde_json::{Value, json};
 
@@ -8,16 +8,16 @@ use super::{Axis, Mark, NAMES, Series, colour, filled, labels, legend, names, nu
 pub(crate) struct Stacks<'a> {
     pub series: Vec<Series>,
     pub places: Vec<String>,
-    /// Values are in the unit of the axis.
+    /// Data points, in the unit of the axis.
     pub marks: Vec<Mark>,
     pub value: Axis<'a>,
-    /// Heading of the places.
+    /// Heading of the column of place names.
     pub place: &'a str,
 }
 
 impl Stacks<'_> {
     pub fn spec(&self) -> Value {
-        // Neighbours are told apart without their colours.
+        // Gaps separate neighbouring segments, so that they are distinguishable without colour.
         filled(
             include_str!("spec/stacks.json"),
             &[

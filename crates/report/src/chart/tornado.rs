@@ -1,28 +1,29 @@
-//! A bar from the least to the greatest for each of several causes, the widest on top.
+//! Tornado charts: for each parameter, a bar from the smallest to the largest result, the widest on
+//! top.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Axis, NAMES, names};
 
-/// Effect of one cause on a number.
+/// Effect of one parameter on a result.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Swing {
-    /// Name of the cause.
+    /// Name of the parameter.
     pub place: String,
     pub low: f64,
     pub high: f64,
-    /// The values that the cause takes, and the number with each.
+    /// Values of the parameter with the result for each, as text.
     pub values: String,
 }
 
-/// A tornado chart: one bar per cause, the widest on top.
+/// A tornado chart: one bar per parameter, the widest on top.
 pub(crate) struct Tornado<'a> {
     pub swings: Vec<Swing>,
     pub value: Axis<'a>,
-    /// The number without any of the causes: a line.
+    /// Result with all parameters at their defaults, drawn as a line.
     pub default: f64,
-    /// Number to compare with, drawn as a dashed line.
+    /// Published value, drawn as a dashed line.
     pub reference: Option<f64>,
 }
 

@@ -1,40 +1,40 @@
-//! A waterfall: from the sum of one scheme's parts to that of another, a bar for what each part adds
-//! or takes away. Which two they are is chosen on the page.
+//! Waterfall charts: from the total of one scheme to that of another, with a bar for each
+//! component's difference. The reader chooses the two schemes on the page.
 
 use serde_json::{Value, json};
 
 use super::{Axis, filled};
 
-/// Between bars below each other.
+/// Vertical distance between bars in pixels.
 const PITCH: usize = 26;
 
-/// A scheme with its parts.
+/// A scheme with its components.
 pub(crate) struct Side {
     pub name: String,
-    /// In the order of the waterfall's parts.
+    /// Values of the components, in the order of the waterfall.
     pub parts: Vec<f64>,
-    /// The whole that the parts belong to, as text.
+    /// Total of which the components are a share, as text.
     pub whole: String,
 }
 
-/// A chart of what parts add and take away.
+/// A waterfall chart of the differences between two schemes.
 pub(crate) struct Waterfall<'a> {
     pub parts: Vec<String>,
     pub sides: Vec<Side>,
-    /// Indices of the two sides that are shown first.
+    /// Indices of the two schemes that are shown at first.
     pub from: usize,
     pub to: usize,
     pub value: Axis<'a>,
-    /// Meaning of the wholes, and their unit.
+    /// Meaning and unit of the totals.
     pub whole: &'a str,
     pub unit: &'a str,
 }
 
-/// Kinds of the bars for the sums, at the beginning and at the end.
+/// Kinds of the bars for the totals, at the top and at the bottom.
 const ENDS: [&str; 2] = ["start", "end"];
 
 impl Waterfall<'_> {
-    /// A value for each part of each side, and the sums.
+    /// Returns the values of all components and totals, for each scheme.
     fn values(&self) -> Vec<Value> {
         let last = self.parts.len() + 1;
         let value = |side: &Side, number: usize, kind: &str, part: &str, value: f64| json!({"scheme": side.name, "number": number, "kind": kind, "part": part, "value": value});
@@ -52,7 +52,8 @@ impl Waterfall<'_> {
         self.sides.iter().flat_map(of_side).collect()
     }
 
-    /// Format of all numbers of the chart: the same for all, so that a reader can add them up.
+    /// Returns the number format of the chart. All numbers have the same decimals, so that a reader
+    /// can add them up.
     fn form(&self) -> &'static str {
         let sums = self.sides.iter().map(|side| side.parts.iter().sum::<f64>());
         match sums.fold(0.0, f64::max) {
@@ -71,7 +72,7 @@ impl Waterfall<'_> {
         let y = json!({
             "field": "number", "type": "ordinal", "title": null, "scale": {"paddingInner": 0.28, "paddingOuter": 0.14},
             "axis": {
-                // Numbers keep the order; their names are looked up.
+                // Positions are numbers, which keep the order; the axis shows their names.
                 "labelExpr": format!("datum.value === 0 ? from : datum.value === {} ? to : parts[datum.value - 1]", self.parts.len() + 1),
                 "labelColor": "var(--ink)", "labelFontSize": 12.5, "labelLimit": 180, "labelOverlap": false, "ticks": false, "domain": false,
             },

@@ -1,4 +1,4 @@
-//! Draws the charts of an experiment.
+//! Charts of an experiment.
 
 use std::collections::BTreeSet;
 
@@ -14,27 +14,28 @@ use crate::chart::{Axis, Band, Bars, Ground, Lines, Mark, Series, Stacks, broken
 use crate::html::Figure;
 use crate::palette;
 
-/// A curve of a chart and how it looks, which is the same on all charts of an experiment.
+/// A curve of a chart with its style, which is the same in all charts of an experiment.
 pub(super) struct Drawn<'r> {
     pub curve: &'r CurveRecord,
     look: Series,
 }
 
-/// A chart before it is drawn.
+/// A chart with everything needed to draw it.
 struct Canvas<'r> {
     result: &'r ExperimentRecord,
     chart: &'r ChartRecord,
     curves: Vec<Drawn<'r>>,
-    /// Notation of the first curve's values, which gives the axis its unit.
+    /// Notation of the first curve's values; determines the unit of the axis.
     show: Show,
-    /// Ranges of the other charts with the same axes.
+    /// Value ranges of the experiment's other charts with the same axes.
     alike: Vec<(f64, f64)>,
 }
 
-/// A chart that takes less than one part in so many of a shared axis has an axis of its own.
+/// Largest ratio of a shared axis to a chart's own range. Above it, the chart gets its own axis,
+/// because its curves would look flat.
 const FLAT: f64 = 4.0;
 
-/// The figures of an experiment whose curves have any value; `id` begins their anchors.
+/// Returns the charts of an experiment that have any value. `id` is the prefix of their anchors.
 pub(super) fn figures(result: &ExperimentRecord, vocabulary: &Vocabulary, id: &str) -> Vec<Figure> {
     let charts = charts(result);
     let canvases = charts.iter().enumerate();
@@ -75,8 +76,8 @@ fn canvas<'r>(
     Some(Canvas { result, chart, curves, show, alike: Vec::new() })
 }
 
-/// One curve for each label in the experiment's charts: what has one label looks the same in all of
-/// them.
+/// Returns one curve for each distinct label, because curves with equal labels have the same style
+/// in all charts.
 fn labels(result: &ExperimentRecord) -> Vec<&CurveRecord> {
     let mut found: Vec<&CurveRecord> = Vec::new();
     for name in charts(result).iter().flat_map(|chart| chart.curves.clone()) {
@@ -108,7 +109,8 @@ impl Canvas<'_> {
         }
     }
 
-    /// Form, label and notation of the axes. Charts with equal axes can be compared.
+    /// Returns form, label and notation of the chart. Charts that agree in these share a value
+    /// axis.
     fn axes(&self) -> (ChartForm, &str, Show) {
         (self.chart.form, &self.chart.value_label, self.show)
     }
@@ -118,7 +120,7 @@ impl Canvas<'_> {
     }
 
     fn caption(&self) -> String {
-        // What the values are, and what a line is drawn over, stand inside the picture.
+        // Line charts name the axis in the picture, so only bars mention it in the caption.
         let axis = match (self.chart.form, self.result.axis_label.as_str()) {
             (ChartForm::Bars | ChartForm::Stacked, axis) if !axis.is_empty() => {
                 format!("By {axis}.")
@@ -146,8 +148,8 @@ impl Canvas<'_> {
         format!("{axis}{intervals}{papers}{range}{mean}{open}{cut}").trim_start().to_owned()
     }
 
-    /// The range of this chart, or that of all charts of the experiment with the same axes, unless this
-    /// one would be flat in it.
+    /// Range of the value axis: that of all charts with the same axes, or the chart's own range if
+    /// it would look flat otherwise.
     fn range(&self) -> (f64, f64) {
         let own = self.own_range();
         let (least, most) = self
@@ -157,8 +159,8 @@ impl Canvas<'_> {
         if (own.1 - own.0) * FLAT < most - least { own } else { (least, most) }
     }
 
-    /// Smallest and largest value, intervals included, in shown units; 0 is among them unless all
-    /// lie close together far from it.
+    /// Smallest and largest value of this chart, intervals included, in displayed units. The range
+    /// includes 0, unless all values are close together and far from 0.
     fn own_range(&self) -> (f64, f64) {
         let ends = self.marks().into_iter().flat_map(|mark| {
             let claimed = mark.claimed.unwrap_or_default();
@@ -173,13 +175,13 @@ impl Canvas<'_> {
         if least > 0.0 && least > 0.6 * most {
             return (least, most);
         }
-        // A share that comes close to the whole has the whole on its axis.
+        // Percentages above 50 get an axis up to 100 %.
         let most =
             if self.show == Show::Percent && (50.0..100.0).contains(&most) { 100.0 } else { most };
         (least.min(0.0), most)
     }
 
-    /// The values of all curves.
+    /// Returns the data points of all curves.
     fn marks(&self) -> Vec<Mark> {
         let points = self.curves.iter().flat_map(|drawn| {
             let mut points: Vec<&PointRecord> = drawn.curve.points.iter().collect();
@@ -210,7 +212,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// Claims about one value of a curve of this chart.
+    /// Returns claims about a single value of a curve in this chart.
     fn claims(&self) -> impl Iterator<Item = &ClaimRecord> {
         self.result.claims.iter().filter(|claim| {
             self.curves.iter().any(|drawn| {
@@ -219,13 +221,15 @@ impl Canvas<'_> {
         })
     }
 
-    /// The claim about a value; of several the first that states a number.
+    /// Returns the claim about a value. If there are several, one that gives a number is preferred
+    /// to a bound.
     fn claim_at(&self, curve: &CurveRecord, point: &PointRecord) -> Option<&ClaimRecord> {
         let claims = || self.result.claims.iter().filter(|claim| claim.is_at(&curve.name, point));
         claims().find(|claim| claim.relation == "=").or_else(|| claims().next())
     }
 
-    /// The paper's ranges and means for curves of a chart of bars, at each place that they are about.
+    /// Returns the paper's ranges and means for a bar chart's curves, one for each place that they
+    /// cover.
     fn bands(&self) -> Vec<Band> {
         if self.chart.form != ChartForm::Bars || !has_places(self.result) {
             return Vec::new();
@@ -245,7 +249,7 @@ impl Canvas<'_> {
         bands
     }
 
-    /// The axis of values.
+    /// Returns the value axis.
     fn value(&self) -> Axis<'_> {
         Axis { label: &self.chart.value_label, suffix: self.show.notation().suffix }
     }
@@ -301,13 +305,14 @@ impl Canvas<'_> {
         chart.spec()
     }
 
-    /// Values at the places of the axis.
+    /// Returns the data points that are on the axis.
     fn on_axis(&self) -> Vec<Mark> {
         let places: BTreeSet<String> = self.places().into_iter().collect();
         self.marks().into_iter().filter(|mark| places.contains(&mark.place)).collect()
     }
 
-    /// Places on the axis that have points, in the order of the file; numbers in ascending order.
+    /// Returns the places on the axis that have points. Names are in the order of the file, numbers
+    /// ascend.
     fn places(&self) -> Vec<String> {
         if has_places(self.result) {
             let present: BTreeSet<&str> =

@@ -1,4 +1,4 @@
-//! Claims of the papers, our numbers and verdicts as text.
+//! Claims of the papers, our values and verdicts as text.
 
 use perforate_records::{ClaimRecord, Show, Verdict};
 
@@ -7,7 +7,8 @@ use super::unstated;
 use crate::chart::Claimed;
 use crate::format::MISSING;
 
-/// A verdict in words, a sign that says the same without the colour, and the name of its colour.
+/// Returns a verdict's name, its symbol (which works without colour), and its colour in the
+/// palette.
 pub(super) fn look(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
     match verdict {
         Verdict::Reproduced => ("reproduced", "✓", "perforated"),
@@ -16,8 +17,8 @@ pub(super) fn look(verdict: Verdict) -> (&'static str, &'static str, &'static st
     }
 }
 
-/// The paper's range for each of several places, or its number for their average, in shown units:
-/// lower and upper end, which are equal for a number.
+/// Returns the paper's range for every one of several places, or its number for their mean, in
+/// displayed units. Both ends are equal for a number. `None` for other claims.
 pub(super) fn band(claim: &ClaimRecord) -> Option<(f64, f64)> {
     let low = claim.paper?;
     let high = match (claim.relation.as_str(), claim.over.as_deref()?) {
@@ -28,8 +29,8 @@ pub(super) fn band(claim: &ClaimRecord) -> Option<(f64, f64)> {
     Some((claim.show.shown(low), claim.show.shown(high)))
 }
 
-/// Relative difference of our number from the paper's, or from the nearer end of its range. Gains are
-/// compared without their 1.
+/// Returns the relative difference between our value and the paper's, or the nearer end of its
+/// range. Gains are compared as gains, without the 1 (1.25 as 25 %). `None` if unknown or infinite.
 pub(super) fn miss(claim: &ClaimRecord) -> Option<f64> {
     let shown = |value: Option<f64>| value.map(|value| claim.show.shown(value));
     let (ours, low) = (shown(claim.ours)?, shown(claim.paper)?);
@@ -39,7 +40,8 @@ pub(super) fn miss(claim: &ClaimRecord) -> Option<f64> {
     miss.is_finite().then_some(miss)
 }
 
-/// The paper's number and open range for a chart, in shown units.
+/// Returns the paper's value and the range of ours over open parameters for a chart, in displayed
+/// units.
 pub(super) fn claimed(claim: &ClaimRecord) -> Option<Claimed> {
     let shown = |value| claim.show.shown(value);
     let open = claim.unstated.as_ref();
@@ -54,7 +56,7 @@ pub(super) fn claimed(claim: &ClaimRecord) -> Option<Claimed> {
     })
 }
 
-/// The paper's number with its relation, or its range.
+/// Writes the paper's value with its relation, or its range.
 pub(super) fn paper_text(claim: &ClaimRecord) -> String {
     let paper = claim.show.text_or_missing(claim.paper);
     match (claim.relation.as_str(), claim.paper_high) {
@@ -66,7 +68,7 @@ pub(super) fn paper_text(claim: &ClaimRecord) -> String {
     }
 }
 
-/// Our number: the median, or least and greatest for a range.
+/// Writes our value: the median, or the smallest and largest value if the paper gives a range.
 pub(super) fn ours_text(claim: &ClaimRecord) -> String {
     match (claim.ours_least, claim.ours_greatest) {
         (Some(least), Some(greatest)) => {
@@ -81,22 +83,23 @@ pub(super) fn interval_text(claim: &ClaimRecord) -> Option<String> {
     between(claim.show, claim.ours_low, claim.ours_high)
 }
 
-/// Range of our number over the values that the sources leave open, in words.
+/// Writes the range of our value over the parameters that the papers leave open; `None` if it was
+/// not measured.
 pub(super) fn range_text(claim: &ClaimRecord) -> Option<String> {
     claim.unstated.as_ref().map(|range| unstated::text(range, claim.show))
 }
 
-/// Key by which tables are sorted: our number, or the least of a range.
+/// Returns the sort key in tables: our value, or the smallest one if the paper gives a range.
 pub(super) fn ours_shown(claim: &ClaimRecord) -> Option<f64> {
     claim.ours_least.or(claim.ours).map(|value| claim.show.shown(value))
 }
 
-/// A remark on how the claim was read.
+/// Returns the note on the interpretation of the claim, if there is one.
 pub(super) fn note_text(claim: &ClaimRecord) -> Option<&str> {
     claim.note.as_deref().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// Explanation of a deviation from the experiment's file, with the test of the explanation.
+/// Returns the experiment file's explanation of a deviation, with the test of the explanation.
 pub(super) fn explanation_text(claim: &ClaimRecord) -> Option<String> {
     let text = claim.explanation.as_deref().map(str::trim).filter(|text| !text.is_empty())?;
     let tested = match &claim.tested_by {
@@ -106,7 +109,7 @@ pub(super) fn explanation_text(claim: &ClaimRecord) -> Option<String> {
     Some(format!("{text} {tested}"))
 }
 
-/// “least – greatest”, where these are known and look different.
+/// Writes “least – greatest”; `None` unless both are known and look different.
 pub(super) fn between(show: Show, low: Option<f64>, high: Option<f64>) -> Option<String> {
     let (low, high) = (show.text_or_missing(low), show.text_or_missing(high));
     (low != high && low != MISSING && high != MISSING).then(|| format!("{low} – {high}"))

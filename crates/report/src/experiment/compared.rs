@@ -1,4 +1,4 @@
-//! The papers' numbers and ours in one picture, a row for each claim.
+//! Charts that compare the papers' values with ours, a row for each claim.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,8 @@ const SHOWS: [(Show, &str); 4] = [
     (Show::Number, "numbers"),
 ];
 
-/// A figure for each way in which numbers and thresholds are written; `id` begins their anchors.
+/// Returns a figure for each notation that numbers and thresholds are written in. `id` is the
+/// prefix of their anchors.
 pub(super) fn figures(result: &ExperimentRecord, id: &str) -> Vec<Figure> {
     let figures = SHOWS.iter().filter_map(|(show, name)| figure(result, *show, name, id));
     figures.collect()

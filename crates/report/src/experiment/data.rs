@@ -1,4 +1,4 @@
-//! The data below an experiment's chart: a row for every point.
+//! Data table below an experiment's chart: a row for each point.
 
 use perforate_records::{CurveRecord, ExperimentRecord, PointRecord, Show};
 
@@ -7,19 +7,19 @@ use super::place_text;
 use super::show::{Written, of_axis};
 use crate::html::{Cell, Grid, Heading};
 
-/// A column after curve and place.
+/// A column of the table, to the right of curve and place.
 struct Column {
     name: &'static str,
     form: Form,
     value: fn(&PointRecord) -> Option<f64>,
 }
 
-/// Kind of numbers in a column.
+/// Kind of numbers in a column; determines their notation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// A value of the curve.
+    /// A value of the curve, in its notation.
     Value,
-    /// A difference of such values.
+    /// A difference of two values, such as an interval's width.
     Width,
     Share,
     Count,
@@ -40,7 +40,7 @@ impl Column {
     /// Notation of the column's values for a curve whose values have the notation `show`.
     fn show(&self, show: Show) -> Show {
         match self.form {
-            // A width has no 1 to start from.
+            // The width of a gain is a plain percentage, because a difference has no 1 to subtract.
             Form::Width if show == Show::Gain => Show::Percent,
             Form::Value | Form::Width => show,
             Form::Share => Show::Percent,
@@ -58,14 +58,14 @@ impl Column {
     }
 }
 
-/// All points of these curves; columns that are empty throughout are left out.
+/// Returns a table of all points of these curves, without columns that are empty in every row.
 pub(super) fn table(result: &ExperimentRecord, curves: &[Drawn<'_>], first: Show) -> Grid {
     let points = || curves.iter().flat_map(|drawn| &drawn.curve.points);
     let columns: Vec<&Column> = COLUMNS
         .iter()
         .filter(|column| points().any(|point| (column.value)(point).is_some()))
         .collect();
-    // How all curves are written; none where they differ.
+    // Notation of all curves; `None` if they differ.
     let unit = curves.iter().all(|drawn| drawn.curve.show == first).then_some(first);
     let has_verdicts = points().any(|point| agrees(point).is_some());
     let mut head = vec!["curve".into(), axis(result)];

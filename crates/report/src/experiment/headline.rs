@@ -1,4 +1,4 @@
-//! Sentence about the verdicts on all claims, which names the worst miss.
+//! Sentence that counts the verdicts on all claims and names the claim that is missed by most.
 
 use perforate_records::{ClaimRecord, Verdict};
 use perforate_types::counted;
@@ -6,7 +6,7 @@ use perforate_types::counted;
 use super::claim::{miss, ours_text, paper_text};
 use super::tally::Tally;
 
-/// The sentence; none without claims.
+/// Returns the sentence; `None` if there are no claims.
 pub(super) fn headline<'a>(claims: impl Iterator<Item = &'a ClaimRecord>) -> Option<String> {
     let claims: Vec<&ClaimRecord> = claims.collect();
     let tally = Tally::of(claims.iter().copied());
@@ -29,14 +29,15 @@ pub(super) fn headline<'a>(claims: impl Iterator<Item = &'a ClaimRecord>) -> Opt
     Some(text + ".")
 }
 
-/// The claim whose number is furthest from the paper's, among those that are not reproduced, else
-/// among those in the same direction only.
+/// Returns the claim whose value is furthest from the paper's. Claims that are not reproduced take
+/// precedence over those in the same direction only.
 fn worst<'a>(claims: &[&'a ClaimRecord]) -> Option<&'a ClaimRecord> {
     let of = |verdict| misses(claims.iter().copied(), verdict).into_iter().next();
     of(Verdict::NotReproduced).or_else(|| of(Verdict::SameDirection))
 }
 
-/// The claims with this verdict whose numbers can be compared, those furthest from the paper first.
+/// Returns the claims with this verdict whose values can be compared, furthest from the paper
+/// first.
 pub(super) fn misses<'a>(
     claims: impl Iterator<Item = &'a ClaimRecord>,
     verdict: Verdict,
@@ -66,7 +67,8 @@ mod tests {
 
     #[test]
     fn the_worst_miss_is_named() {
-        // Off by 10 of 50 % and by 5 of 10 %: the second is further off.
+        // The first misses 50 % by 10, the second 10 % by 5: the second is further off in relative
+        // terms.
         let found = of(&[
             ("A", "reproduced", 1.2, 1.2),
             ("B", "not_reproduced", 1.5, 1.4),

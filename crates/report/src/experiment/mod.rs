@@ -1,4 +1,4 @@
-//! Results of experiments: curves over an axis, and a paper's claims with a verdict each.
+//! Reports on experiments: curves over an axis, and verdicts on a paper's claims.
 
 mod chart;
 mod claim;
@@ -23,7 +23,7 @@ pub use page::{experiments_figures, experiments_html};
 pub use tally::Tally;
 pub use text::experiments_table;
 
-/// Charts of an experiment; one of all curves if it names none.
+/// Returns the charts of an experiment, or one chart of all curves if its file defines none.
 fn charts(result: &ExperimentRecord) -> Vec<ChartRecord> {
     let has_points = result.curves.iter().any(|curve| !curve.points.is_empty());
     if !result.charts.is_empty() || !has_points {
@@ -56,14 +56,15 @@ fn place_label<'a>(result: &'a ExperimentRecord, name: &'a str) -> &'a str {
     place.map_or(name, |place| &place.1)
 }
 
-/// Points where the closed form and the draws agree, and all points that have both.
+/// Returns the number of points where the closed form agrees with random draws, and the number of
+/// points that have both.
 fn agreement(result: &ExperimentRecord) -> (usize, usize) {
     let points = result.curves.iter().flat_map(|curve| &curve.points);
     let both: Vec<bool> = points.filter_map(|point| point.drawn?.agrees).collect();
     (both.iter().filter(|&&agrees| agrees).count(), both.len())
 }
 
-/// Sentence on the agreement of closed forms and draws.
+/// Returns a sentence on the agreement of closed forms with random draws.
 fn agreement_text(result: &ExperimentRecord) -> Option<String> {
     let (agreeing, all) = agreement(result);
     (all > 0).then(|| {
@@ -75,7 +76,8 @@ fn agreement_text(result: &ExperimentRecord) -> Option<String> {
     })
 }
 
-/// Sentence on the meaning of values and intervals; `None` if every point is a single run.
+/// Returns a sentence on the meaning of values and intervals; `None` if every point is a single
+/// run.
 fn statistics_text(result: &ExperimentRecord) -> Option<String> {
     let points = || result.curves.iter().flat_map(|curve| &curve.points);
     let most = points().filter_map(|point| point.runs).max().unwrap_or(0);
@@ -94,7 +96,7 @@ fn config_text(result: &ExperimentRecord) -> Option<String> {
     (!config.is_null()).then(|| serde_json::to_string_pretty(&config).ok())?
 }
 
-/// A confidence without more digits than it needs.
+/// Writes a confidence level in percent, rounded down to one decimal.
 fn percent(share: f64) -> String {
     let percent = (share * 1000.0).floor() / 10.0;
     format!("{percent} %")

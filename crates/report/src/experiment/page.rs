@@ -1,4 +1,5 @@
-//! Experiments as one HTML page: what all come to, then charts and claims of each.
+//! HTML page of experiments: a summary of all verdicts, then the charts and claims of each
+//! experiment.
 
 use maud::{Markup, html};
 use perforate_records::{ClaimRecord, ExperimentRecord, Vocabulary, word};
@@ -17,11 +18,10 @@ use crate::html::{
 use crate::svg::{self, SavedFigure};
 use crate::text::quoted;
 
-/// More experiments than these are too many to lay charts side by side a second time, and to have
-/// all on the page at first.
+/// Most experiments whose charts are repeated side by side, and whose sections are open at first.
 const MOST_BESIDE: usize = 6;
 
-/// The experiments as one self-contained HTML page.
+/// Returns the experiments as one self-contained HTML page.
 ///
 /// The same results and options give the same bytes. All text is escaped.
 pub fn experiments_html(results: &[ExperimentRecord], options: &ReportOptions) -> String {
@@ -30,7 +30,8 @@ pub fn experiments_html(results: &[ExperimentRecord], options: &ReportOptions) -
     page.write(options, &body)
 }
 
-/// The figures of the page that [`experiments_html`] makes, as pictures and data, in their order.
+/// Returns the figures of the page that [`experiments_html`] writes, as SVG pictures with their
+/// data, in order.
 ///
 /// # Errors
 /// If a figure cannot be drawn.
@@ -51,7 +52,7 @@ fn body(results: &[ExperimentRecord], options: &ReportOptions, page: &mut Page) 
     let sections = all(results.iter().map(|result| section(results, result, vocabulary, page)));
     html! {
         (top)
-        // One experiment begins with its charts, several with what they come to.
+        // A single experiment begins with its charts, several with their summary.
         @if results.len() == 1 { (sections) (summary) } @else {
             (summary)
             (beside)
@@ -65,7 +66,7 @@ fn top(results: &[ExperimentRecord], options: &ReportOptions, page: &mut Page) -
     let counted = || format!("{} without claims.", counted(results.len(), "experiment"));
     let headline = html! {
         p.headline { (headline(claims(results)).unwrap_or_else(counted)) }
-        // One experiment goes on with its own charts.
+        // A chart of verdicts is shown only for several experiments.
         @if let Some(figure) = verdicts::figure(results).filter(|_| results.len() > 1) {
             div.first { (figure.place(page)) }
         }
@@ -83,7 +84,7 @@ fn top(results: &[ExperimentRecord], options: &ReportOptions, page: &mut Page) -
     header("Experiments", options, &headline, &again, &links)
 }
 
-/// The experiment's anchor; experiments whose names differ in punctuation only have a number.
+/// Returns the experiment's anchor. A number is added if an earlier experiment has the same one.
 pub(super) fn anchor(results: &[ExperimentRecord], result: &ExperimentRecord) -> String {
     let name = |result: &ExperimentRecord| format!("e-{}", file_name(&result.experiment));
     let before = results.iter().take_while(|other| !std::ptr::eq(*other, result));
@@ -93,7 +94,7 @@ pub(super) fn anchor(results: &[ExperimentRecord], result: &ExperimentRecord) ->
     }
 }
 
-/// The charts of experiments that have their numeric axis in common, to be read together.
+/// Repeats, side by side, the charts of experiments whose numeric axes are equal.
 fn side_by_side(results: &[ExperimentRecord], vocabulary: &Vocabulary, page: &mut Page) -> Markup {
     let mut parts = Vec::new();
     for (place, first) in results.iter().enumerate().filter(|_| results.len() <= MOST_BESIDE) {
@@ -119,7 +120,8 @@ fn side_by_side(results: &[ExperimentRecord], vocabulary: &Vocabulary, page: &mu
     all(parts)
 }
 
-/// Label of a numeric axis, with its first and last place.
+/// Returns the label of a numeric axis with its smallest and largest position; `None` for named
+/// places.
 fn axis(result: &ExperimentRecord) -> Option<(&str, f64, f64)> {
     let points = result.curves.iter().flat_map(|curve| &curve.points);
     let places: Vec<f64> =
@@ -129,7 +131,7 @@ fn axis(result: &ExperimentRecord) -> Option<(&str, f64, f64)> {
     Some((&result.axis_label, least, most))
 }
 
-/// One experiment; of many, each is made when it is opened.
+/// Returns the section of one experiment. Among many, its content is built when it is opened.
 fn section(
     results: &[ExperimentRecord],
     result: &ExperimentRecord,
@@ -141,7 +143,7 @@ fn section(
     let title = &result.title;
     if results.len() <= MOST_BESIDE {
         return html! { section.comparison id=(id) {
-            // Alone, the page is called after it.
+            // The title of a single experiment is already the page's title.
             @if results.len() > 1 { h2 { (title) } }
             (content)
         } };
@@ -185,14 +187,14 @@ fn content(
     }
 }
 
-/// Charts of the same curves have one legend.
+/// Places charts next to each other. If they show the same curves, they share one legend.
 fn beside(charts: Vec<Figure>, page: &mut Page) -> Markup {
     let legend = |figure: &Figure| figure.chart["usermeta"]["legend"].clone();
     let is_same = charts.windows(2).all(|pair| legend(&pair[0]) == legend(&pair[1]));
     if charts.len() > 1 && is_same { linked(charts, page) } else { figures(charts, page) }
 }
 
-/// Name, source, seeds and warm-up.
+/// Returns the paragraph on the source, seeds and warm-up of an experiment.
 fn about(result: &ExperimentRecord) -> Markup {
     let warmup = result.warmup.as_deref().filter(|text| !text.trim().is_empty());
     html! {
@@ -237,7 +239,7 @@ fn remarks(result: &ExperimentRecord) -> Vec<Markup> {
     lines.iter().map(|line| html! { (line) }).collect()
 }
 
-/// The experiment's file, and the command that runs it again.
+/// Returns the experiment's file and the command that repeats it.
 fn again(result: &ExperimentRecord, page: &mut Page) -> Markup {
     let quick = if result.quick { " --quick" } else { "" };
     let has_ranges = result.claims.iter().any(|claim| claim.unstated.is_some());

@@ -7,21 +7,21 @@ use crate::html::{Cell, Heading};
 
 /// Scale, format and unit of values.
 pub(super) struct Notation {
-    /// The value as charts and CSV files have it: in percent where it is written in percent.
+    /// Converts a value to displayed units, such as percent. Charts and CSV files use them.
     pub scale: fn(f64) -> f64,
     /// Writes a scaled value.
     pub write: fn(f64) -> String,
-    /// Unit of a scaled value, behind a tick.
+    /// Unit after the numbers on an axis.
     pub suffix: &'static str,
-    /// Unit of a scaled value, for the heading of a column; empty for plain numbers.
+    /// Unit in the heading of a table's column; empty for plain numbers.
     pub unit: &'static str,
 }
 
-/// Writing values in the notation of a curve or claim.
+/// Formatting of values in the notation of a curve or claim.
 pub(super) trait Written: Copy {
     fn notation(self) -> Notation;
 
-    /// The value as charts and CSV files have it.
+    /// Converts a value to displayed units, which charts and CSV files use.
     fn shown(self, value: f64) -> f64 {
         (self.notation().scale)(value)
     }
@@ -30,7 +30,7 @@ pub(super) trait Written: Copy {
         (self.notation().write)(self.shown(value))
     }
 
-    /// The value as text; “–” without a value.
+    /// Writes the value; “–” if it is missing.
     fn text_or_missing(self, value: Option<f64>) -> String {
         let value = value.filter(|value| value.is_finite());
         value.map_or_else(|| MISSING.to_owned(), |value| self.text(value))
@@ -40,7 +40,7 @@ pub(super) trait Written: Copy {
         Cell::value(value.map(|value| self.shown(value)), self.notation().write)
     }
 
-    /// Heading of a column of such cells.
+    /// Returns the heading of a column of such values.
     fn heading(self, name: &str) -> Heading {
         match self.notation().unit {
             "" => name.into(),
@@ -61,7 +61,7 @@ impl Written for Show {
     }
 }
 
-/// Notation of values on an axis.
+/// Returns the notation of positions on an axis.
 pub(super) fn of_axis(form: AxisForm) -> Show {
     match form {
         AxisForm::Share => Show::Percent,
@@ -69,7 +69,7 @@ pub(super) fn of_axis(form: AxisForm) -> Show {
     }
 }
 
-/// Percent with the digits that papers print, and one more.
+/// Writes a percentage with one more digit than papers print.
 fn percent(percent: f64) -> String {
     match percent.abs() {
         size if size >= 99_999.5 => format!("{} %", compact(percent)),
@@ -88,7 +88,7 @@ fn gain(percent: f64) -> String {
     }
 }
 
-/// Whole numbers in groups of three, others with four digits.
+/// Writes a number: integers with thousands separators, others with four digits.
 fn number(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {

@@ -14,10 +14,10 @@ use super::show::Written;
 use super::tally::{KindTally, Tally, claims, count_ids, kinds, papers};
 use crate::html::{Cell, Grid, Heading, Page, all, headings};
 
-/// Most claims in the list of the worst misses.
+/// Most claims in the list of the largest deviations.
 const MOST_MISSES: usize = 8;
 
-/// Headings of the sections here, with their anchors, for the page's navigation.
+/// Returns headings and anchors of the summary's sections, for the page's navigation.
 pub(super) fn sections(results: &[ExperimentRecord]) -> Vec<(&'static str, &'static str)> {
     let has = |verdict| claims(results).any(|claim| claim.verdict == verdict);
     let has_stand_ins = results.iter().any(|result| !result.stand_ins.is_empty());
@@ -32,7 +32,7 @@ pub(super) fn sections(results: &[ExperimentRecord]) -> Vec<(&'static str, &'sta
     all.into_iter().filter(|one| one.0).map(|(_, anchor, name)| (anchor, name)).collect()
 }
 
-/// The summary of these experiments.
+/// Returns the summary of several experiments.
 pub(super) fn summary(results: &[ExperimentRecord], page: &mut Page) -> Markup {
     let mut part = |anchor, name| {
         let explained = |verdict| explanations(results, verdict);
@@ -58,7 +58,7 @@ fn claims_section(results: &[ExperimentRecord]) -> Markup {
     html! {
         (tallies(results).scrolling("Claims by paper", "main"))
         (kind_tallies(results).scrolling("Claims by what they test", "main"))
-        // One experiment has its claims beside its charts.
+        // A single experiment shows its claims next to its charts instead.
         @if results.len() > 1 && !furthest.rows.is_empty() {
             h3 { "Furthest from the papers" }
             (furthest.scrolling("Furthest from the papers", "main claims"))
@@ -66,7 +66,7 @@ fn claims_section(results: &[ExperimentRecord]) -> Markup {
     }
 }
 
-/// The claims that are missed by most, each with the experiment that it belongs to.
+/// Returns a table of the claims that are missed by most, each with its experiment.
 fn furthest(results: &[ExperimentRecord]) -> Grid {
     let missed = misses(claims(results), Verdict::NotReproduced);
     let owner = |claim: &ClaimRecord| {
@@ -83,7 +83,7 @@ fn furthest(results: &[ExperimentRecord]) -> Grid {
     Grid { head: headings(head), rows: missed.into_iter().take(MOST_MISSES).map(row).collect() }
 }
 
-/// Link to the experiment, with its name.
+/// Returns a link to the experiment.
 fn link(results: &[ExperimentRecord], result: &ExperimentRecord) -> Cell {
     Cell::link(&result.experiment, &page::anchor(results, result))
 }
@@ -133,7 +133,7 @@ fn kind_tallies(results: &[ExperimentRecord]) -> Grid {
     Grid { head, rows: kinds.iter().map(row).collect() }
 }
 
-/// Every claim with the experiment it belongs to.
+/// Returns all claims, each with its experiment.
 fn owned(results: &[ExperimentRecord]) -> impl Iterator<Item = (&ExperimentRecord, &ClaimRecord)> {
     results.iter().flat_map(|result| result.claims.iter().map(move |claim| (result, claim)))
 }
@@ -148,7 +148,8 @@ fn all_claims(results: &[ExperimentRecord]) -> Grid {
     Grid { head: headings(head), rows: owned(results).map(row).collect() }
 }
 
-/// Id, statement with a remark, the paper's number, ours with its interval, and the verdict.
+/// Returns the cells of a claim: id, statement with `remark`, the paper's value, ours with its
+/// interval, and the verdict.
 pub(super) fn claim_cells(claim: &ClaimRecord, remark: &str) -> Vec<Cell> {
     let paper = claim.paper.map(|paper| claim.show.shown(paper));
     let (verdict, sign, colour) = look(claim.verdict);
@@ -162,7 +163,7 @@ pub(super) fn claim_cells(claim: &ClaimRecord, remark: &str) -> Vec<Cell> {
     ]
 }
 
-/// Every claim with this verdict and what its file says about it.
+/// Lists every claim with this verdict, with its explanation from the experiment file.
 fn explanations(results: &[ExperimentRecord], verdict: Verdict) -> Markup {
     let item = |(result, claim): (&ExperimentRecord, &ClaimRecord)| {
         html! {
@@ -175,7 +176,8 @@ fn explanations(results: &[ExperimentRecord], verdict: Verdict) -> Markup {
                     }
                 }
                 @if let Some(text) = explanation_text(claim).or(note_text(claim).map(str::to_owned)) { p { (text) } }
-                // The file explains nothing where its full run has nothing to explain.
+                // A `--quick` run may deviate where the full run does not, so the file has no
+                // explanation.
                 @else if result.quick {
                     p { em { "Not explained in its file: this run is a coarse one, too short for this number." } }
                 }

@@ -1,10 +1,10 @@
-//! Counting verdicts, in all and paper by paper.
+//! Counts of verdicts, in total, by paper and by kind of claim.
 
 use std::collections::BTreeMap;
 
 use perforate_records::{ClaimKind, ClaimRecord, ExperimentRecord, Reading, Verdict};
 
-/// Number of claims by verdict.
+/// Numbers of claims by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of claims reproduced within the tolerance.
@@ -29,7 +29,7 @@ impl Tally {
         tally
     }
 
-    /// Number of all claims.
+    /// Total number of claims.
     pub fn total(&self) -> usize {
         self.reproduced + self.same_direction + self.not_reproduced
     }
@@ -42,20 +42,20 @@ impl Tally {
     }
 }
 
-/// The claims of one paper.
+/// Counts of the claims from one paper.
 pub(super) struct PaperTally {
-    /// Subject of the paper.
+    /// Short name of the paper.
     pub name: String,
     pub tally: Tally,
-    /// Distinct ids, and those of which every claim is reproduced. Claims that name nothing but a section
-    /// of their paper have no id.
+    /// Number of distinct claim ids, and number of ids all of whose claims are reproduced. Claims
+    /// that refer only to a section of their paper have no id.
     pub ids: usize,
     pub whole_ids: usize,
 }
 
-/// One line for each paper that has claims, in the order of their letters.
+/// Returns the counts for each paper that has claims, in alphabetical order of their letters.
 pub(super) fn papers(results: &[ExperimentRecord]) -> Vec<PaperTally> {
-    // What is of no paper comes last.
+    // Claims that belong to no paper come last.
     let mut found: BTreeMap<(bool, String), Vec<&ClaimRecord>> = BTreeMap::new();
     for claim in claims(results) {
         let name = paper_name(prefix(&claim.id));
@@ -71,16 +71,17 @@ pub(super) fn papers(results: &[ExperimentRecord]) -> Vec<PaperTally> {
         .collect()
 }
 
-/// The claims of one kind.
+/// Counts of the claims of one kind.
 pub(super) struct KindTally {
     /// Name of the kind of claims.
     pub name: &'static str,
     pub tally: Tally,
-    /// Claims that hold in some plausible reading of the sources; `None` if that was not measured.
+    /// Number of claims that hold in some plausible reading of the sources; `None` if the readings
+    /// were not simulated.
     pub in_some_reading: Option<usize>,
 }
 
-/// Kinds with what they test, those first that simulation may or may not bear out.
+/// Kinds of claims with their names. Kinds that simulation can contradict come first.
 const KINDS: [(ClaimKind, &str); 8] = [
     (ClaimKind::Number, "numbers"),
     (ClaimKind::Threshold, "thresholds"),
@@ -92,7 +93,7 @@ const KINDS: [(ClaimKind, &str); 8] = [
     (ClaimKind::Test, "tests of explanations"),
 ];
 
-/// One line for each kind that claims have.
+/// Returns the counts for each kind that has claims.
 pub(super) fn kinds(results: &[ExperimentRecord]) -> Vec<KindTally> {
     let of_kind = |&(kind, name): &(ClaimKind, &'static str)| {
         let of_kind = || claims(results).filter(move |claim| claim.kind == Some(kind));
@@ -107,7 +108,7 @@ pub(super) fn kinds(results: &[ExperimentRecord]) -> Vec<KindTally> {
     KINDS.iter().map(of_kind).filter(|kind| kind.tally.total() > 0).collect()
 }
 
-/// Verdicts on those that simulation may or may not bear out: numbers and thresholds.
+/// Counts the verdicts on claims that simulation can contradict: numbers and thresholds.
 pub(super) fn tested(results: &[ExperimentRecord]) -> Tally {
     Tally::of(claims(results).filter(|claim| claim.is_tested()))
 }
@@ -117,7 +118,8 @@ pub(super) fn claims(results: &[ExperimentRecord]) -> impl Iterator<Item = &Clai
     results.iter().flat_map(|result| &result.claims)
 }
 
-/// Distinct ids, and those of which every claim is reproduced.
+/// Returns the number of distinct claim ids, and the number of ids all of whose claims are
+/// reproduced.
 pub(super) fn count_ids<'a>(claims: impl IntoIterator<Item = &'a ClaimRecord>) -> (usize, usize) {
     let mut whole: BTreeMap<&str, bool> = BTreeMap::new();
     for claim in claims.into_iter().filter(|claim| claim.id.contains("-C")) {
@@ -126,12 +128,12 @@ pub(super) fn count_ids<'a>(claims: impl IntoIterator<Item = &'a ClaimRecord>) -
     (whole.len(), whole.values().filter(|&&is_whole| is_whole).count())
 }
 
-/// Prefix of a claim's id, which names the paper.
+/// Returns the prefix of a claim's id, which identifies the paper.
 fn prefix(id: &str) -> &str {
     id.split_once(['-', ' ']).map_or("", |(prefix, _)| prefix)
 }
 
-/// Name of the group for claims of no paper.
+/// Name of the group for claims that belong to no paper.
 const OTHERS: &str = "others";
 
 fn paper_name(prefix: &str) -> String {

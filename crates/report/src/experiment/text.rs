@@ -1,4 +1,4 @@
-//! Experiments for the terminal.
+//! Terminal output for experiments.
 
 use perforate_records::{ClaimRecord, CurveRecord, ExperimentRecord, PointRecord, Verdict};
 
@@ -12,17 +12,17 @@ use super::{agreement_text, place_text, statistics_text};
 use crate::format::MISSING;
 use crate::text::{Column, ColumnOf, blocks, cut, rows, wrapped};
 
-/// Columns before what belongs to a claim.
+/// Indentation, in columns, of lines that belong to a claim.
 const INDENT: usize = 10;
-/// Most rows of a block; of more points every second, third, … is shown.
+/// Most rows of a table. Of more points, every second, third, … is printed.
 const ROWS: usize = 24;
-/// More experiments than these are shown by their claims alone.
+/// Most experiments whose curves are printed. Of more, only the claims are printed.
 const MOST_IN_FULL: usize = 3;
 /// Widest label of a curve or of a place.
 const LABEL: usize = 24;
 
-/// Claims with their verdicts as text, at most `columns` (100 or more) characters wide; values of
-/// the curves, too, where there are a few experiments only.
+/// Returns the claims with their verdicts as text, at most `columns` (at least 100) characters
+/// wide. If there are only a few experiments, tables of their curves are included.
 pub fn experiments_table(results: &[ExperimentRecord], columns: usize) -> String {
     let in_full = results.len() <= MOST_IN_FULL;
     let one = |result| one(result, columns, in_full);
@@ -58,7 +58,7 @@ fn tallies(papers: &[PaperTally], columns: usize) -> String {
     rows(papers, &all, columns)
 }
 
-/// Verdicts by what claims test.
+/// Table of verdicts by kind of claim.
 fn kind_tallies(kinds: &[KindTally], columns: usize) -> String {
     let all: [ColumnOf<'_, KindTally>; 6] = [
         ("", &|kind| kind.name.to_owned()),
@@ -74,7 +74,7 @@ fn kind_tallies(kinds: &[KindTally], columns: usize) -> String {
     rows(kinds, &all[..5 + usize::from(has_readings)], columns)
 }
 
-/// Says so where a full run differs from a paper and its file has no explanation.
+/// Returns a remark if a full run differs from a paper and the experiment file does not explain it.
 fn unexplained(results: &[ExperimentRecord]) -> Option<String> {
     let full = results.iter().filter(|result| !result.quick);
     let claims = full.flat_map(|result| &result.claims);
@@ -107,7 +107,7 @@ fn one(result: &ExperimentRecord, columns: usize, in_full: bool) -> String {
     text
 }
 
-/// A table for the curves of each chart, and one for those that no chart shows.
+/// Returns a table for the curves of each chart, and one for curves that are in no chart.
 fn values(result: &ExperimentRecord, columns: usize) -> String {
     if result.curves.iter().all(|curve| curve.points.iter().all(|point| !point.on_axis)) {
         return "\nNo points were measured.\n".to_owned();
@@ -116,7 +116,7 @@ fn values(result: &ExperimentRecord, columns: usize) -> String {
     for chart in &result.charts {
         let named = |name: &String| result.curves.iter().find(|curve| curve.name == *name);
         let curves: Vec<&CurveRecord> = chart.curves.iter().filter_map(named).collect();
-        // The same curves drawn in another way are the same values.
+        // Charts with the same curves have the same values, which are printed once.
         if groups.iter().all(|(_, other)| !is_same(other, &curves)) {
             groups.push((&chart.title, curves));
         }
@@ -140,8 +140,8 @@ fn is_same(one: &[&CurveRecord], other: &[&CurveRecord]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(a, b)| std::ptr::eq(*a, *b))
 }
 
-/// Curves over the axis, in as many blocks as their widths need. Where there are more curves than
-/// places each has a row.
+/// Returns a table of curves, split into blocks that fit the width. If there are more curves than
+/// places, each curve has a row.
 fn curves_table(
     result: &ExperimentRecord,
     title: &str,
@@ -185,7 +185,7 @@ fn is_same_place(one: &PointRecord, other: &PointRecord) -> bool {
     one.x == other.x && one.place == other.place
 }
 
-/// Value and interval of a curve where `row` is.
+/// Returns value and interval of a curve at the place of `row`.
 fn cell(curve: &CurveRecord, row: &PointRecord) -> String {
     let Some(point) = curve.points.iter().find(|point| is_same_place(point, row)) else {
         return MISSING.to_owned();

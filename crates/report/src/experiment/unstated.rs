@@ -1,4 +1,4 @@
-//! Sensitivity of our numbers to values that the papers leave open.
+//! Sensitivity of our values to parameters that the papers leave open.
 
 use perforate_records::{ClaimRecord, ExperimentRecord, PartRange, Reading, Show, UnstatedRange};
 use perforate_types::counted;
@@ -8,7 +8,7 @@ use super::show::Written;
 use crate::chart::{Axis, Swing, Tornado, broken};
 use crate::html::{Cell, Figure, Grid};
 
-/// A reading in words.
+/// Returns the words for a reading.
 fn reading_text(reading: Reading) -> &'static str {
     match reading {
         Reading::AtTheDefault => "at the default",
@@ -17,10 +17,10 @@ fn reading_text(reading: Reading) -> &'static str {
     }
 }
 
-/// Most bars of a chart; what has less effect is in the data below it.
+/// Most bars of a chart. Parameters with less effect appear only in the data table.
 const MOST_BARS: usize = 8;
 
-/// The least and the greatest number, the default among them.
+/// Returns the smallest and largest value over this parameter, including the default.
 fn ends(part: &PartRange, default: f64) -> (f64, f64) {
     let values = part.values.iter().filter_map(|(_, value)| *value);
     values.fold((default, default), |(low, high), value| (low.min(value), high.max(value)))
@@ -31,8 +31,8 @@ fn has_effect(part: &PartRange, default: f64, show: Show) -> bool {
     show.text(low) != show.text(high)
 }
 
-/// “+32.0 % to +74.0 % over 43 readings of what the paper leaves open: inside the range; decided by
-/// MSHRs of the L1D (+32.0 % to +64.0 %), …”
+/// Summarises the sensitivity, as in “+32.0 % to +74.0 % over 43 readings of what is left open:
+/// inside the range; decided by MSHRs of the L1D (+32.0 % to +64.0 %), …”.
 pub(super) fn text(range: &UnstatedRange, show: Show) -> String {
     let (least, greatest) = (show.text(range.least), show.text(range.greatest));
     let mut text = format!(
@@ -55,7 +55,8 @@ pub(super) fn text(range: &UnstatedRange, show: Show) -> String {
     text
 }
 
-/// A chart for each claim whose number depends on what is left open; `id` begins their anchors.
+/// Returns a chart for each claim whose value depends on open parameters. `id` is the prefix of
+/// their anchors.
 pub(super) fn figures(result: &ExperimentRecord, id: &str) -> Vec<Figure> {
     let claims = result.claims.iter().enumerate();
     let figures = claims.filter_map(|(number, claim)| {
@@ -111,7 +112,7 @@ fn figure(
     })
 }
 
-/// Every value of everything that is left open.
+/// Returns a table of every value of every open parameter.
 fn data(range: &UnstatedRange, show: Show) -> Grid {
     let values = range.parts.iter().flat_map(|part| part.values.iter().map(move |one| (part, one)));
     Grid::of(

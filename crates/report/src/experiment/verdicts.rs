@@ -1,4 +1,4 @@
-//! The first chart of several experiments: what became of the papers' claims.
+//! Chart of verdicts by paper, the first chart on a page of several experiments.
 
 use perforate_records::ExperimentRecord;
 
@@ -6,7 +6,7 @@ use super::tally::{PaperTally, Tally, papers};
 use crate::chart::{Axis, Mark, Series, Stacks, broken};
 use crate::html::{Cell, Figure, Grid, headings};
 
-/// A verdict: what it is called, its colour, and how many claims have it.
+/// A verdict: its name, its colour in the palette, and its count in a tally.
 type Kind = (&'static str, &'static str, fn(&Tally) -> usize);
 
 const KINDS: [Kind; 3] = [
@@ -15,7 +15,7 @@ const KINDS: [Kind; 3] = [
     ("not reproduced", "hole", |tally| tally.not_reproduced),
 ];
 
-/// Verdicts by paper; none without claims.
+/// Returns the chart; `None` if there are no claims.
 pub(super) fn figure(results: &[ExperimentRecord]) -> Option<Figure> {
     let papers = papers(results);
     let series =

@@ -1,4 +1,5 @@
-//! Instructions for making the same page again: the command, the machine, and the results themselves.
+//! Box that explains how to reproduce a page: the command, the machine file, and the results
+//! themselves.
 
 use maud::{Markup, html};
 use perforate_records::RunResult;
@@ -9,16 +10,16 @@ use super::{Page, ReportOptions, command};
 /// File name under which the machine is saved.
 const MACHINE: &str = "machine.toml";
 
-/// Program versions and machine that a page was made from, as far as known.
+/// Program versions and the machine that a page was made from; unknown parts are empty.
 #[derive(Default)]
 pub(crate) struct Origin {
     versions: Vec<String>,
-    /// The machine as a file.
+    /// Contents of a machine file; `None` unless all runs had the same machine.
     machine: Option<String>,
 }
 
 impl Origin {
-    /// Results of these versions of the program.
+    /// Origin with these program versions, without a machine.
     pub fn of_versions<'a>(versions: impl IntoIterator<Item = &'a str>) -> Self {
         let mut versions: Vec<String> = versions.into_iter().map(str::to_owned).collect();
         versions.retain(|version| !version.is_empty());
@@ -27,13 +28,13 @@ impl Origin {
         Self { versions, ..Self::default() }
     }
 
-    /// Runs, and the machine as it was resolved if all had the same.
+    /// Origin of runs, with their resolved machine if all had the same.
     pub fn of_runs(runs: &[RunResult]) -> Self {
         let versions = Self::of_versions(runs.iter().map(|run| run.version.as_str()));
         Self { machine: machine_of(runs), ..versions }
     }
 
-    /// The box at the top of the page.
+    /// Returns the box at the top of the page.
     pub fn section(self, options: &ReportOptions, page: &mut Page) -> Markup {
         let written = match self.versions.as_slice() {
             [] => String::new(),
@@ -68,7 +69,7 @@ fn names_machine(command: &str) -> bool {
     command.split(' ').any(|word| word.starts_with("--machine") || word.starts_with("--set"))
 }
 
-/// The one machine of all these runs, as a machine file.
+/// Returns a machine file for the machine of these runs; `None` if they had different machines.
 fn machine_of(runs: &[RunResult]) -> Option<String> {
     let mut machines = runs.iter().map(|run| run.config.get("machine"));
     let first = machines.next()??;
@@ -78,7 +79,8 @@ fn machine_of(runs: &[RunResult]) -> Option<String> {
     (is_one && first.is_object()).then(|| format!("{note}{text}"))
 }
 
-/// A machine file leaves out what a machine lacks, and how its values came about.
+/// Removes nulls, which a machine file cannot express, and the key `set`, which records how values
+/// were set.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields

@@ -1,4 +1,4 @@
-//! Figures: a chart with a caption and the data it was drawn from.
+//! Figures: a chart with its caption and the data that it shows.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -6,27 +6,28 @@ use serde_json::Value;
 use super::page::Page;
 use super::table::{Grid, all};
 
-/// More pictures of one kind than this are folded away.
+/// Most pictures of one kind that are visible at first. If there are more, all are in a section.
 const MOST_OPEN: usize = 12;
 
-/// A chart with a caption and the data it was drawn from.
+/// A chart with its caption and the data that it shows.
 pub(crate) struct Figure {
-    /// Anchor on the page.
+    /// Anchor of the figure on the page.
     pub id: String,
-    /// Name of the files it is saved as, made into a plain file name.
+    /// Name for saved files; it is converted to a valid file name.
     pub name: String,
     pub title: String,
     pub caption: String,
-    /// Chart as a Vega-Lite specification.
+    /// Vega-Lite specification of the chart.
     pub chart: Value,
     pub data: Grid,
 }
 
 impl Figure {
-    /// The figure's place; chart and data go with what the page's script draws.
+    /// Returns the figure's HTML. The chart and the data are added to `page`, whose script draws
+    /// them.
     pub fn place(&self, page: &mut Page) -> Markup {
         page.add_figure(self);
-        // Room that is kept until the chart is drawn.
+        // Reserves the chart's height until it is drawn.
         let height = self.chart["height"].as_f64().unwrap_or(200.0);
         html! {
             figure id=(self.id) data-name=(file_name(&self.name)) {
@@ -42,12 +43,13 @@ impl Figure {
     }
 }
 
-/// Figures beside each other.
+/// Places figures next to each other.
 pub(crate) fn figures(figures: impl IntoIterator<Item = Figure>, page: &mut Page) -> Markup {
     html! { div.figures { (places(figures, page)) } }
 }
 
-/// Figures of one kind, whose series are switched together; many are folded away.
+/// Places figures whose legends switch series in all of them. If there are many, they are in a
+/// section to open.
 pub(crate) fn linked(figures: Vec<Figure>, page: &mut Page) -> Markup {
     let count = figures.len();
     let all = html! { div.figures.linked { (places(figures, page)) } };
@@ -62,7 +64,7 @@ pub(crate) fn places(figures: impl IntoIterator<Item = Figure>, page: &mut Page)
     all(figures.into_iter().map(|figure| figure.place(page)).collect::<Vec<_>>())
 }
 
-/// A file name of letters, digits and hyphens.
+/// Converts a text to a file name of letters, digits and hyphens.
 pub(crate) fn file_name(text: &str) -> String {
     let words = text.split(|character: char| !character.is_ascii_alphanumeric());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Parts of HTML pages: tables, figures, sections that all pages have, and the page around them.
+//! Building blocks of HTML pages: tables, figures, common sections, and the page itself.
 
 mod again;
 mod figure;
@@ -21,16 +21,16 @@ use perforate_records::{Vocabulary, clean};
 pub struct ReportOptions {
     /// Title of the page.
     pub title: String,
-    /// Command that makes the same results again; not shown if empty.
+    /// Command that produces the same results; empty if unknown.
     pub command: String,
-    /// The results as written, which the page offers for saving; not offered if empty.
+    /// The results file, which readers can save from the page; empty for no such button.
     pub results: String,
     /// Registered counters and schemes for the results.
     pub vocabulary: Vocabulary,
 }
 
-/// The top of a page: what it says first, and how it is made again. Below it, `sections` are anchors and
-/// names for its navigation.
+/// Returns the top of a page: its title, its answer, and how to reproduce it. `sections` are
+/// anchors and names for the navigation.
 pub(crate) fn header(
     kicker: &str,
     options: &ReportOptions,
@@ -52,7 +52,7 @@ pub(crate) fn header(
     }
 }
 
-/// A command that can be copied.
+/// Returns a command with a button to copy it.
 pub(crate) fn command(text: &str) -> Markup {
     html! { div.command { pre tabindex="0" { (clean(text)) } } }
 }

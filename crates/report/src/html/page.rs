@@ -1,8 +1,8 @@
-//! A whole page: one file without requests.
+//! A complete page in one file, which loads nothing from the network.
 //!
-//! Tables and texts stand in the markup. Charts, the data below them, and long texts and sections that
-//! are folded away go into one compressed block, from which the page's script takes what is opened.
-//! Records may hold any character: those that reorder text or control a terminal are replaced here.
+//! Tables and texts are in the HTML. Charts, data tables, and the content of closed sections are in
+//! one compressed block, which the page's script unpacks on demand. Text from records may contain
+//! control characters or characters that reorder text; this module replaces them.
 
 use std::io::Write as _;
 
@@ -18,7 +18,7 @@ use crate::palette;
 
 pub(crate) const STYLE: &str = concat!(include_str!("style.css"), include_str!("print.css"));
 
-/// The parts of the script, which share one scope.
+/// Source files of the page's script, which share one scope.
 const SCRIPT: &str = concat!(
     include_str!("script/start.js"),
     include_str!("script/tips.js"),
@@ -42,7 +42,7 @@ pub(crate) const LIBRARY: &str = concat!(
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:";
 
-/// A figure of a page that can be saved.
+/// A figure of a page, kept so that it can be saved as files.
 pub(crate) struct Kept {
     pub id: String,
     pub title: String,
@@ -50,7 +50,7 @@ pub(crate) struct Kept {
     pub csv: String,
 }
 
-/// A page in the making: what its script shows on demand.
+/// A page under construction, with the content that its script shows on demand.
 #[derive(Default)]
 pub(crate) struct Page {
     figures: Map<String, Value>,
@@ -61,7 +61,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Keeps the chart of a figure and the table below it.
+    /// Adds a figure's chart and its data table to the content shown on demand.
     pub fn add_figure(&mut self, figure: &Figure) {
         let table = harmless(&figure.data.table("").into_string());
         let chart = harmless_json(figure.chart.clone());
@@ -74,12 +74,12 @@ impl Page {
         });
     }
 
-    /// The figures, in the order of the page.
+    /// Returns the figures, in the order of the page.
     pub fn kept(self) -> Vec<Kept> {
         self.kept
     }
 
-    /// A button that saves a file which the page carries.
+    /// Returns a button that saves a file, and adds the file to the page.
     pub fn file(&mut self, name: &str, text: String) -> Markup {
         self.files.push(json!({"name": name, "text": text}));
         html! {
@@ -87,7 +87,7 @@ impl Page {
         }
     }
 
-    /// A long text that is folded away.
+    /// Returns a closed section for a long text, and adds the text to the content shown on demand.
     pub fn folded(&mut self, summary: Markup, text: String) -> Markup {
         self.texts.push(harmless(&text));
         html! {
@@ -109,7 +109,7 @@ impl Page {
         }
     }
 
-    /// The page with this title and body.
+    /// Returns the complete page with this body.
     pub fn write(self, options: &ReportOptions, body: &Markup) -> String {
         let library = if self.figures.is_empty() { String::new() } else { packed(LIBRARY) };
         let data = json!({"config": chart::config(), "figures": self.figures, "texts": self.texts, "parts": self.parts, "files": self.files});
@@ -141,14 +141,14 @@ impl Page {
     }
 }
 
-/// The text compressed, as letters that can stand in a page.
+/// Compresses the text and encodes it in base64.
 fn packed(text: &str) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
     base64(&written.expect("memory takes all that is written"))
 }
 
-/// Bytes in base64 (RFC 4648).
+/// Encodes bytes in base64 (RFC 4648).
 fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

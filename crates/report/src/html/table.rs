@@ -1,4 +1,4 @@
-//! Tables of the page: cells say what is shown, and the full value for sorting and for CSV.
+//! HTML tables. Each cell has the displayed text, and the full value for sorting and for CSV files.
 
 use maud::{Markup, PreEscaped, html};
 use serde_json::Number;
@@ -10,9 +10,10 @@ use crate::palette;
 /// One cell of a table.
 pub(crate) struct Cell {
     shown: Markup,
-    /// Full value where it is not what is shown (digits without their commas).
+    /// Full value for sorting, if the displayed text differs from it (by thousands separators, for
+    /// example).
     full: Option<String>,
-    /// The value as it is saved.
+    /// Value in saved CSV files.
     saved: String,
     is_number: bool,
 }
@@ -22,7 +23,8 @@ fn plain(text: &str) -> Markup {
 }
 
 impl Cell {
-    /// A text; one that begins with spaces belongs to the row above and is indented.
+    /// Creates a text cell. Text with leading spaces is indented, because it is a detail of the row
+    /// before it.
     pub fn text(text: &str) -> Self {
         let inner = text.trim_start_matches(' ');
         let is_part = inner.len() < text.len();
@@ -30,7 +32,8 @@ impl Cell {
         Self { shown, full: is_part.then(|| text.to_owned()), saved: text.into(), is_number: false }
     }
 
-    /// A text of one sentence or more, which may be broken, and a remark below it unless empty.
+    /// Creates a cell of one or more sentences, which may wrap, with `remark` on a new line unless
+    /// it is empty.
     pub fn prose(text: &str, remark: &str) -> Self {
         let shown = html! { div.prose { (text) @if !remark.is_empty() { p.remark { (remark) } } } };
         let full = (!remark.is_empty()).then(|| format!("{text} ({remark})"));
@@ -38,35 +41,35 @@ impl Cell {
         Self { shown, full, saved, is_number: false }
     }
 
-    /// A text that leads to another place of the page, which may be broken after slashes.
+    /// Creates a link to an anchor of the page; its text may wrap after slashes.
     pub fn link(text: &str, anchor: &str) -> Self {
         let shown = html! { a href={ "#" (anchor) } { (breakable(text, '/')) } };
         Self { shown, full: None, saved: text.into(), is_number: false }
     }
 
-    /// A counter's name, which may be broken after underscores.
+    /// Creates a cell for a counter's name, which may wrap after underscores.
     pub fn counter_name(name: &str) -> Self {
         Self { shown: breakable(name, '_'), full: None, saved: name.into(), is_number: false }
     }
 
-    /// A scheme's name with its colour; that of a pair may be broken.
+    /// Creates a cell for a scheme's name with its colour. Names of pairs may wrap.
     pub fn scheme(name: &str, colour: &str) -> Self {
         let shown = html! { (dot(colour)) (breakable(name, '+')) };
         Self { shown, full: None, saved: name.into(), is_number: false }
     }
 
-    /// A word with a sign on a ground of this colour.
+    /// Creates a cell with a word and a symbol on a background of this colour.
     pub fn verdict(text: &str, sign: &str, colour: &str) -> Self {
         let shown = html! { span class={ "verdict v-" (colour) } { (sign) " " (text) } };
         Self { shown, full: Some(text.to_owned()), saved: text.into(), is_number: false }
     }
 
-    /// A cell without a value.
+    /// Creates a cell for a missing value.
     pub fn missing() -> Self {
         Self::number_as(MISSING, None)
     }
 
-    /// A number written as `shown`, which is sorted and saved as `value`.
+    /// Creates a number that is displayed as `shown`, but sorted and saved as `value`.
     pub fn number_as(shown: &str, value: Option<f64>) -> Self {
         let full = value.filter(|value| value.is_finite()).map(|value| value.to_string());
         let full = full.unwrap_or_default();
@@ -75,18 +78,18 @@ impl Cell {
         Self { shown: plain(shown), full: differs.then_some(full), saved, is_number: true }
     }
 
-    /// A value written by `format`.
+    /// Creates a number that is displayed as `format` writes it.
     pub fn value(value: Option<f64>, format: impl Fn(f64) -> String) -> Self {
         let value = value.filter(|value| value.is_finite());
         Self::number_as(&value.map_or_else(|| MISSING.to_owned(), format), value)
     }
 
-    /// A whole number, with digits in groups of three.
+    /// Creates an integer with thousands separators.
     pub fn count(count: u64) -> Self {
         Self::number(&count.into())
     }
 
-    /// A counter as it stands in the results.
+    /// Creates a number with a counter's exact value.
     pub fn number(number: &Number) -> Self {
         let (text, full) = (exact(number), number.to_string());
         let differs = text.replace(',', "") != full;
@@ -97,7 +100,7 @@ impl Cell {
         Self { shown, saved: full.clone(), full: differs.then_some(full), is_number: true }
     }
 
-    /// A median, with the range where there are several runs.
+    /// Creates a cell for a median, with the range if there are several runs.
     pub fn spread(spread: Option<Spread>, format: impl Fn(f64) -> String) -> Self {
         let mut cell = Self::value(spread.map(|spread| spread.median), &format);
         let range = spread.map(|spread| (format(spread.least), format(spread.most)));
@@ -121,32 +124,32 @@ impl Cell {
     }
 }
 
-/// A sign in one of the palette's colours.
+/// Returns a coloured dot.
 pub(crate) fn dot(colour: &str) -> Markup {
     html! { i.dot style={ "background:" (palette::css(colour)) } {} }
 }
 
-/// A name that may be broken after this character.
+/// Returns a name that may wrap after this character.
 fn breakable(name: &str, after: char) -> Markup {
     html! { @for part in name.split_inclusive(after) { (part) @if part.ends_with(after) { wbr; } } }
 }
 
-/// The name above a column.
+/// Heading of a column.
 pub(crate) struct Heading {
     shown: String,
-    /// Of what the column is about.
+    /// Colour of the scheme that the column is about.
     colour: Option<&'static str>,
-    /// Heading with unit in a saved file, if it differs from what is shown.
+    /// Heading with its unit for saved files, if it differs from the displayed text.
     full: Option<String>,
 }
 
 impl Heading {
-    /// A name, and the unit of what [`Cell`]s of this column save.
+    /// Creates a heading, with the unit of the values that [`Cell`]s of this column save.
     pub fn with_unit(name: &str, unit: &str) -> Self {
         Self { shown: name.to_owned(), colour: None, full: Some(format!("{name} ({unit})")) }
     }
 
-    /// A scheme's name with its colour.
+    /// Creates a heading with a scheme's name and colour.
     pub fn scheme(name: &str, colour: &'static str) -> Self {
         Self { shown: name.to_owned(), colour: Some(colour), full: None }
     }
@@ -158,7 +161,7 @@ impl<T: Into<String>> From<T> for Heading {
     }
 }
 
-/// Headings that have no units.
+/// Creates headings without units.
 pub(crate) fn headings<const N: usize>(names: [&str; N]) -> Vec<Heading> {
     names.map(Heading::from).into()
 }
@@ -183,7 +186,7 @@ impl Grid {
         Self { head: columns.map(|(heading, _)| heading).into(), rows }
     }
 
-    /// The table inside a box that scrolls by itself.
+    /// Returns the table in a box with its own scroll bar.
     pub fn scrolling(&self, label: &str, class: &str) -> Markup {
         html! {
             div.scroll role="region" tabindex="0" aria-label=(label) { (self.table(class)) }
@@ -215,7 +218,7 @@ impl Grid {
         }
     }
 
-    /// The table as it is saved: with full values, and units in the headings.
+    /// Returns the table as CSV, with full values, and with units in the headings.
     pub fn csv(&self) -> String {
         let line = |fields: Vec<&str>| {
             let fields: Vec<String> = fields.into_iter().map(field).collect();
@@ -226,7 +229,7 @@ impl Grid {
         std::iter::once(head.map(String::as_str).collect()).chain(rows).map(line).collect()
     }
 
-    /// The table with a box above it in which the page's script looks for words.
+    /// Returns the table below a search box, with which a reader can filter its rows.
     pub fn filtered(&self, name: &str, what: &str, label: &str, class: &str) -> Markup {
         html! {
             div.filtered data-name=(name) data-what=(what) { (self.scrolling(label, class)) }
@@ -234,9 +237,9 @@ impl Grid {
     }
 }
 
-/// A field of a CSV file, as the page's script writes it.
+/// Escapes a field of a CSV file, in the same way as the page's script.
 fn field(text: &str) -> String {
-    // A text that starts like a formula must not become one in a spreadsheet.
+    // Escapes text that a spreadsheet would take for a formula.
     let is_formula = text.starts_with(['=', '+', '@', '-']) && text.parse::<f64>().is_err();
     let safe = format!("{}{text}", if is_formula { "'" } else { "" });
     match safe.contains(['"', ',', '\n', '\r']) {
@@ -245,7 +248,7 @@ fn field(text: &str) -> String {
     }
 }
 
-/// Several pieces of markup one after the other.
+/// Concatenates pieces of HTML.
 pub(crate) fn all(parts: impl IntoIterator<Item = Markup>) -> Markup {
     PreEscaped(parts.into_iter().map(PreEscaped::into_string).collect())
 }

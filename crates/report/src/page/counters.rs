@@ -1,4 +1,4 @@
-//! Every counter, and the configuration behind the figures.
+//! Table of all counters, and the configuration of the runs.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::html::{Cell, Grid, Heading, Page, all};
 
-/// The table of all counters, schemes as columns.
+/// Returns the table of all counters, with a column for each scheme.
 pub(super) fn counters(comparison: &Comparison<'_>, id: &str) -> Markup {
     let runs = comparison.schemes.iter().flat_map(|scheme| &scheme.runs);
     let names: BTreeSet<&str> =
@@ -30,7 +30,7 @@ pub(super) fn counters(comparison: &Comparison<'_>, id: &str) -> Markup {
     }
 }
 
-/// The number as it is in the results; with several seeds their median.
+/// Returns the exact value of a counter; with several seeds, the median.
 fn cell(scheme: &SchemeRuns<'_>, name: &str) -> Cell {
     if let [only] = scheme.runs.as_slice() {
         let found = only.counters.iter().find(|(known, _)| *known == name);
@@ -52,7 +52,7 @@ fn exact(value: CounterValue) -> Cell {
     }
 }
 
-/// The resolved configuration of each scheme, folded away.
+/// Returns the resolved configuration of each scheme, in sections to open.
 pub(super) fn configuration(comparison: &Comparison<'_>, page: &mut Page) -> Markup {
     let mut one = |scheme: &SchemeRuns<'_>| {
         let seeds: Vec<String> = scheme.runs.iter().map(|run| run.seed.to_string()).collect();

@@ -1,4 +1,5 @@
-//! Pairs of guest and host: one picture per figure, guests as rows, hosts as columns.
+//! Heat maps over pairs of guest and host: one for each figure, with a row for each guest and a
+//! column for each host.
 
 use maud::{Markup, html};
 
@@ -8,7 +9,7 @@ use crate::format::MISSING;
 use crate::html::{Cell, Figure, Grid, Page, figures};
 use crate::matrix::{Matrix, NATIVE, Pairs, matrices as all_matrices};
 
-/// All matrices; nothing for results without pairs.
+/// Returns all heat maps; empty for results without pairs.
 pub(super) fn matrices(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let Some(pairs) = Pairs::of(comparison) else { return html! {} };
     let matrices = all_matrices(comparison, &pairs);
@@ -67,7 +68,7 @@ fn capital(text: &str) -> String {
     format!("{}{}", first.unwrap_or_default(), characters.as_str())
 }
 
-/// One row per cell, so that a saved file needs no further work.
+/// Returns a table with a row for each cell, so that saved files can be used directly.
 fn data(matrix: &Matrix, pairs: &Pairs<'_>, columns: &[&str]) -> Grid {
     let row = |guest: usize, column: usize| {
         let scheme = pairs.scheme(guest, column);

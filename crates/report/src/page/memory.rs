@@ -1,4 +1,4 @@
-//! Physical memory: maps at some moments.
+//! Maps of physical memory at some points of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,24 +11,24 @@ use crate::format::{bytes, compact};
 use crate::html::{Cell, Figure, Grid, Heading, Page, dot, linked};
 use crate::labels::{block_classes, with_unknown};
 
-/// Maps drawn per scheme.
+/// Most maps that are drawn for a scheme.
 const MOST_MAPS: usize = 4;
-/// Bytes of a frame.
+/// Size of a frame in bytes.
 const FRAME_BYTES: f64 = 4096.0;
 
 pub(super) fn seeds_note(comparison: &Comparison<'_>) -> &'static str {
     if comparison.seeds() > 1 { " The first seed of each scheme." } else { "" }
 }
 
-/// Maps of one memory of one scheme's first run.
+/// Maps of one memory (the machine's, the guest's or the host's) in one scheme's first run.
 struct MapSet<'a> {
     workload: &'a str,
-    /// The scheme, and whose memory it is where there are several.
+    /// Name of the scheme, with the owner of the memory if there are several.
     title: String,
     maps: Vec<&'a MemoryMap>,
 }
 
-/// A scheme's maps, those of guest and host apart.
+/// Returns a scheme's maps, in separate sets for guest and host.
 fn map_sets<'a>(scheme: &SchemeRuns<'a>) -> Vec<MapSet<'a>> {
     let run = scheme.first();
     let mut owners: Vec<Option<&str>> = Vec::new();
@@ -51,13 +51,13 @@ fn map_sets<'a>(scheme: &SchemeRuns<'a>) -> Vec<MapSet<'a>> {
     owners.into_iter().map(set).collect()
 }
 
-/// The maps of every scheme that has some.
+/// Returns the maps of every scheme that has some.
 pub(super) fn maps(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let sets: Vec<MapSet<'_>> = comparison.schemes.iter().flat_map(map_sets).collect();
     drawn(&sets, id, seeds_note(comparison), page)
 }
 
-/// One map by itself.
+/// Returns a single map, without a comparison.
 pub(crate) fn single_map(map: &MemoryMap, id: &str, page: &mut Page) -> Markup {
     let set = MapSet { workload: "", title: "all of it".into(), maps: vec![map] };
     drawn(&[set], id, "", page)
@@ -75,7 +75,7 @@ fn drawn(sets: &[MapSet<'_>], id: &str, note: &str, page: &mut Page) -> Markup {
     let scale = common_scale(&pictures, free_class);
     let pictures: Vec<Vec<Picture>> =
         pictures.iter().map(|maps| maps.iter().map(|map| coarse(map, scale)).collect()).collect();
-    // What no cell shows at this scale is not in the legend.
+    // The legend omits classes that no cell has at this scale.
     let shown: BTreeSet<usize> =
         pictures.iter().flatten().flat_map(|map| map.runs.iter().map(|run| run.class)).collect();
     let (series, pictures) = only_shown(&series, pictures, &shown);
@@ -140,7 +140,7 @@ fn pictures(set: &MapSet<'_>, series: &[Series]) -> Vec<Picture> {
     set.maps.iter().map(picture).collect()
 }
 
-/// Heading of a map: the instructions after which memory looked like this.
+/// Returns the heading of a map: the number of instructions after which it was recorded.
 fn heading(map: &MemoryMap) -> String {
     match map.instructions.as_slice() {
         [] => String::new(),
@@ -155,7 +155,7 @@ fn heading(map: &MemoryMap) -> String {
     }
 }
 
-/// The classes that cells have, and the maps with their new places.
+/// Returns the classes that some cell has, and the maps with indices into these classes.
 fn only_shown(
     series: &[Series],
     mut pictures: Vec<Vec<Picture>>,

@@ -1,4 +1,4 @@
-//! The page of a comparison.
+//! HTML page of comparisons.
 
 mod counters;
 mod matrices;
@@ -27,7 +27,7 @@ use crate::metric::{Metric, metrics};
 use crate::svg::{self, SavedFigure};
 use crate::{sampled, threads, varied};
 
-/// The results as one self-contained HTML page.
+/// Returns the results as one self-contained HTML page.
 ///
 /// The same results and options give the same bytes. All text is escaped.
 pub fn html(results: &[RunResult], options: &ReportOptions) -> String {
@@ -36,7 +36,8 @@ pub fn html(results: &[RunResult], options: &ReportOptions) -> String {
     page.write(options, &body)
 }
 
-/// The figures of the page that [`html()`] makes, as pictures and data, in their order.
+/// Returns the figures of the page that [`html()`] writes, as SVG pictures with their data, in
+/// order.
 ///
 /// # Errors
 /// If a figure cannot be drawn.
@@ -49,10 +50,11 @@ pub fn figures(
     svg::save(page.kept())
 }
 
-/// Most values of which a page shows all figures one by one: each has charts of its own.
+/// Most values of a varied option for which a page shows every comparison in full, with charts.
 const MOST_VALUES: usize = 32;
 
-/// False for more values of an option than a reader looks through, and than a browser draws at ease.
+/// False if an option has more values than a reader can look through, or a browser can draw
+/// quickly.
 fn is_shown_one_by_one(found: &[Comparison<'_>]) -> bool {
     found.len() <= MOST_VALUES || !varied::is_varied(found)
 }
@@ -69,7 +71,8 @@ fn body(results: &[RunResult], options: &ReportOptions, page: &mut Page) -> Mark
     html! { (top) (varied) (sections) (words()) }
 }
 
-/// The part of the page that is visible without scrolling: the answer in a sentence, and one chart.
+/// Returns the top of the page, visible without scrolling: the answer in one sentence, and one
+/// chart.
 fn top(
     found: &[Comparison<'_>],
     results: &[RunResult],
@@ -106,7 +109,7 @@ fn top(
     }
 }
 
-/// List of the answers of several comparisons.
+/// Returns a list of the answers of several comparisons.
 fn headlines(found: &[Comparison<'_>]) -> Markup {
     html! {
         ul.headlines {
@@ -120,12 +123,12 @@ fn headlines(found: &[Comparison<'_>]) -> Markup {
     }
 }
 
-/// The answer in one sentence, as a paragraph.
+/// Returns the answer in one sentence, as a paragraph.
 fn short_answer(comparison: &Comparison<'_>) -> Markup {
     html! { p.headline { (headline(comparison).markup()) } }
 }
 
-/// The full answer; empty if one sentence says it all.
+/// Returns the full answer; empty if it has only one sentence.
 fn full_answer(comparison: &Comparison<'_>) -> Markup {
     let (sentences, short) = (answer(comparison), headline(comparison).text());
     let more = sentences.iter().any(|sentence| sentence.text() != short);
@@ -134,7 +137,7 @@ fn full_answer(comparison: &Comparison<'_>) -> Markup {
     }
 }
 
-/// The chart that the answer is read from: speeds, or where the time of a single scheme goes.
+/// Returns the first chart: speeds of the schemes, or the cycle stack of a single scheme.
 fn first_chart(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let alone = || stacks::first(comparison, id).filter(|_| comparison.schemes.len() == 1);
     let figure = relative::figure(comparison, id).or_else(alone);
@@ -147,7 +150,7 @@ fn name(comparison: &Comparison<'_>) -> String {
     parts.join(" · ")
 }
 
-/// Heading of the part below the first chart. Runs without timing have no causes to show.
+/// Heading of the section after the first chart. Runs without timing have no causes to explain.
 fn heading(comparison: &Comparison<'_>) -> &'static str {
     if comparison.is_timed() { "Why" } else { "Summary" }
 }
@@ -184,12 +187,12 @@ fn section(comparison: &Comparison<'_>, id: &str, is_only: bool, page: &mut Page
     }
 }
 
-/// A section that is folded behind a line.
+/// Returns a section that opens when its heading is clicked.
 fn folded(id: &str, line: &str, content: &Markup) -> Markup {
     html! { details.more id=(id) { summary { (line) } (content) } }
 }
 
-/// The notes behind a line with their number.
+/// Returns the notes in a section to open, whose heading has their number.
 fn folded_notes(comparison: &Comparison<'_>, id: &str) -> Markup {
     let lines = remarks(comparison);
     let count = lines.len();
@@ -197,7 +200,7 @@ fn folded_notes(comparison: &Comparison<'_>, id: &str) -> Markup {
     html! { @if count > 0 { (folded(&format!("{id}-notes"), &line, &notes(&lines))) } }
 }
 
-/// Workload, machine, length and seeds in one line.
+/// Returns a line with workload, machine, length and seeds.
 fn about(comparison: &Comparison<'_>) -> Markup {
     let first = comparison.schemes[comparison.reference].first();
     let seeds = comparison.seeds();
@@ -214,10 +217,10 @@ fn about(comparison: &Comparison<'_>) -> Markup {
     }
 }
 
-/// Most schemes that have a column each; more have a row each.
+/// Most schemes for a table with a column for each scheme; for more, each scheme has a row.
 const MOST_COLUMNS: usize = 6;
 
-/// The main figures: schemes as columns, or where they are many as rows that take little room.
+/// Returns the table of main figures. Schemes are columns, or compact rows if there are many.
 fn main_table(comparison: &Comparison<'_>) -> Markup {
     let class = if comparison.schemes.len() <= MOST_COLUMNS { "main" } else { "main dense" };
     main_grid(comparison).scrolling("Main figures by scheme", class)
@@ -249,7 +252,7 @@ fn main_grid(comparison: &Comparison<'_>) -> Grid {
     }
 }
 
-/// A figure of a scheme with its interval, or with its range over the seeds.
+/// Returns a scheme's value with its interval, or with its range over the seeds.
 fn main_cell(metric: &Metric, scheme: usize) -> Cell {
     match metric.intervals.get(scheme) {
         Some(Some(one)) if one.half_width_95.is_some() => {
@@ -259,7 +262,8 @@ fn main_cell(metric: &Metric, scheme: usize) -> Cell {
     }
 }
 
-/// Estimates for the whole program from the windows of a sampled trace, with confidence intervals.
+/// Returns the table of estimates for the whole program from a sampled trace, with confidence
+/// intervals.
 fn sampled_table(comparison: &Comparison<'_>, id: &str) -> Markup {
     let rows = sampled::rows(comparison);
     let mut head = vec![Heading::from("scheme")];
@@ -284,7 +288,8 @@ fn sampled_table(comparison: &Comparison<'_>, id: &str) -> Markup {
     }
 }
 
-/// Every note once, with the schemes it belongs to unless it belongs to all.
+/// Returns every note once. A note that does not apply to all schemes names those to which it
+/// applies.
 fn remarks(comparison: &Comparison<'_>) -> Vec<Markup> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for scheme in &comparison.schemes {

@@ -1,4 +1,4 @@
-//! Memory over time: how fragmented what is free is, and bloat.
+//! Charts of memory over time: fragmentation of free memory, and memory bloat.
 
 use maud::{Markup, html};
 use perforate_records::MemoryPoint;
@@ -11,7 +11,8 @@ use crate::format::{self, MISSING, bytes, compact};
 use crate::html::{Cell, Figure, Grid, Heading, Page, figures, linked};
 use crate::labels::{MEMORY_PARTS, part};
 
-/// Indices of all schemes in one chart each, and bloat scheme by scheme.
+/// Returns a chart of each fragmentation index for all schemes, and charts of bloat for each
+/// scheme.
 pub(super) fn over_time(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let schemes = comparison.schemes.iter();
     let schemes: Vec<&SchemeRuns<'_>> =
@@ -57,7 +58,7 @@ fn samples<'s>(schemes: &'s [&'s SchemeRuns<'s>]) -> impl Iterator<Item = &'s Me
     schemes.iter().flat_map(|scheme| &scheme.first().series.memory)
 }
 
-/// An index of free memory.
+/// A fragmentation index of free memory.
 struct Index {
     key: &'static str,
     title: &'static str,
@@ -66,12 +67,12 @@ struct Index {
 }
 
 impl Index {
-    /// An index is a share; anything else is not drawn.
+    /// Value of the index in a sample; `None` unless it is a share from 0 to 1.
     fn of(&self, sample: &MemoryPoint) -> Option<f64> {
         (self.value)(sample).filter(|value| value.abs() <= 1.0)
     }
 
-    /// Value of the index, if it is constant within 0.01.
+    /// Value of the index if it is constant within 0.01, otherwise `None`.
     fn steady(&self, schemes: &[&SchemeRuns<'_>]) -> Option<f64> {
         let values = || samples(schemes).map(|sample| self.of(sample));
         let least = values().try_fold(f64::INFINITY, |least, value| Some(least.min(value?)))?;
@@ -79,7 +80,7 @@ impl Index {
         (most - least < 0.01).then_some(most)
     }
 
-    /// The chart of the index; none where no scheme ever has it, or it does not change.
+    /// Returns the chart of the index; `None` if no scheme has the index, or if it is constant.
     fn figure(&self, schemes: &[&SchemeRuns<'_>], id: &str) -> Option<Figure> {
         if self.steady(schemes).is_some() {
             return None;
@@ -111,7 +112,7 @@ impl Index {
             series: schemes.iter().enumerate().map(series).collect(),
             marks: all().map(mark).collect(),
             ground: Ground::Numbers { least: 0.0, most: last },
-            // A scale that makes something of a thousandth would mislead.
+            // Starts at 0 and spans at least 10 %, so that tiny changes do not look large.
             range: (0.0, most.clamp(0.1, 1.0) * 100.0),
             axis: Axis { label: "instructions", suffix: "" },
             value: Axis { label: "", suffix: " %" },
@@ -141,7 +142,8 @@ fn instruction(sample: &MemoryPoint) -> Cell {
     Cell::value(Some(sample.instruction as f64), compact)
 }
 
-/// Touched and resident, mapped beyond it, and touched but in memory no more.
+/// Splits memory into touched and mapped bytes, mapped but untouched bytes, and touched bytes that
+/// are no longer mapped.
 fn parts(sample: &MemoryPoint) -> [f64; 3] {
     let [touched, mapped] =
         [sample.touched_bytes, sample.mapped_bytes].map(|size| size.unwrap_or(0) as f64);
@@ -149,7 +151,7 @@ fn parts(sample: &MemoryPoint) -> [f64; 3] {
     [resident, mapped - resident, touched - resident]
 }
 
-/// Touched memory and what is mapped beyond it, one chart per scheme with the same axes.
+/// Returns a chart of touched and of additionally mapped memory for each scheme, with common axes.
 fn bloat(
     comparison: &Comparison<'_>,
     schemes: &[&SchemeRuns<'_>],
@@ -160,11 +162,11 @@ fn bloat(
     if most <= 0.0 {
         return html! {};
     }
-    // Below ten of a unit its axis would have fractions.
+    // Uses the largest unit of which there are at least ten, so that the axis has no fractions.
     let units = [(4, "TB"), (3, "GB"), (2, "MB")].map(|(power, name)| (1024f64.powi(power), name));
     let (unit, name) =
         units.into_iter().find(|unit| most >= 10.0 * unit.0).unwrap_or((1024.0, "KB"));
-    // What is swapped out or unmapped is worth a colour only where there is any.
+    // Swapped-out or unmapped memory has a series only if there is any.
     let is_gone = samples(schemes).any(|sample| parts(sample)[2] > 0.0);
     let series: Vec<Series> = MEMORY_PARTS[..2 + usize::from(is_gone)].iter().map(part).collect();
     let size = |size: Option<u64>| Cell::value(size.map(|size| size as f64), bytes);

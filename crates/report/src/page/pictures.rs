@@ -1,4 +1,4 @@
-//! Second-level TLB contents over time, and the holes of perforated pages.
+//! Charts of second-level TLB contents over time, and pictures of holes in perforated pages.
 
 use maud::{Markup, html};
 use perforate_records::Region;
@@ -10,23 +10,23 @@ use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::compact;
 use crate::html::{Cell, Figure, Grid, Heading, Page, dot, linked, places};
 
-/// Pages drawn per comparison; more than these look alike.
+/// Most pages that are drawn in a comparison, because more would look alike.
 const MOST_PAGES: usize = 12;
 
-/// A quantity over time, with one chart of areas per scheme; all share their axes.
+/// A quantity over time, with a stacked-area chart for each scheme. All charts share their axes.
 pub(super) struct OverTime<'a> {
     pub key: &'a str,
     pub name: &'a str,
     pub series: &'a [Series],
     pub unit: &'a str,
-    /// Samples of a scheme.
+    /// Returns the samples of a scheme.
     pub samples: &'a dyn Fn(&SchemeRuns<'_>) -> Vec<Sample>,
-    /// Data below the chart of a scheme.
+    /// Returns the data table below a scheme's chart.
     pub data: &'a dyn Fn(&SchemeRuns<'_>) -> Grid,
 }
 
 impl OverTime<'_> {
-    /// The charts of the schemes whose samples change while they run.
+    /// Returns charts for the schemes whose samples change during the run.
     pub fn figures(&self, schemes: &[&SchemeRuns<'_>], id: &str) -> Vec<Figure> {
         let samples: Vec<Vec<Sample>> =
             schemes.iter().map(|scheme| (self.samples)(scheme)).collect();
@@ -48,7 +48,7 @@ impl OverTime<'_> {
     }
 }
 
-/// One chart per scheme whose TLB contents change while it runs.
+/// Returns a chart for each scheme whose TLB contents change during the run.
 pub(super) fn contents(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let series = kinds_of_entries(comparison);
     let head = |one: &Series| Heading::with_unit(&one.label, "entries");
@@ -92,7 +92,7 @@ pub(super) fn contents(comparison: &Comparison<'_>, id: &str, page: &mut Page) -
     }
 }
 
-/// Pictures of the perforated pages of every scheme that has some.
+/// Returns pictures of perforated pages for every scheme that has some.
 pub(super) fn holes(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let regions = comparison
         .schemes

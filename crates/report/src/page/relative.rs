@@ -1,4 +1,4 @@
-//! The first chart of a comparison: a bar for each scheme, with its uncertainty.
+//! First chart of a comparison: a bar for each scheme, with its confidence interval.
 
 use perforate_records::Interval;
 
@@ -8,9 +8,9 @@ use crate::format::{self, MISSING, ratio, times};
 use crate::html::{Cell, Figure, Grid, Heading};
 use crate::metric::l2_tlb_mpki;
 
-/// Most schemes that have a bar each; matrices show more pairs better.
+/// Most schemes in the chart. Matrices show larger numbers of pairs better.
 const MOST_BARS: usize = 36;
-/// Pixels that all bars together may be high, and one at least and at most.
+/// Height in pixels of all bars together, and bounds on the height of one bar.
 const ROOM: usize = 400;
 const PITCH: (usize, usize) = (16, 44);
 
@@ -19,13 +19,13 @@ struct Bar<'a> {
     scheme: &'a SchemeRuns<'a>,
     /// Median and range over the seeds.
     value: Option<Spread>,
-    /// Half of the 95 % interval.
+    /// Half the width of the 95 % interval, `None` if unknown.
     half: Option<f64>,
     write: fn(Interval) -> String,
 }
 
 impl Bar<'_> {
-    /// Ends of the interval, or of the range over the seeds.
+    /// Ends of the confidence interval, otherwise of the range over the seeds.
     fn ends(&self) -> Option<(f64, f64)> {
         let value = self.value?;
         match self.half {
@@ -60,13 +60,13 @@ impl Bar<'_> {
         Cell::value(value, |value| self.written(value))
     }
 
-    /// A figure over the seeds.
+    /// Returns a table cell with one component of the range over the seeds.
     fn part(&self, pick: fn(Spread) -> f64) -> Cell {
         self.number(self.value.map(pick))
     }
 }
 
-/// Quantity that the bars show.
+/// Quantity that the bars represent.
 struct Quantity {
     key: &'static str,
     title: String,
@@ -76,8 +76,8 @@ struct Quantity {
     reference: Option<f64>,
 }
 
-/// Speeds relative to the reference, or where there is no clock, misses of the L2 TLB; none where
-/// there is nothing to compare.
+/// Returns the chart of speeds relative to the reference, or of L2 TLB misses for runs without
+/// timing. `None` if there is nothing to compare.
 pub(super) fn figure(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     if !(2..=MOST_BARS).contains(&comparison.schemes.len()) {
         return None;
@@ -142,7 +142,7 @@ impl Quantity {
             ""
         };
         let pitch = (ROOM / bars.len()).clamp(PITCH.0, PITCH.1);
-        // A name in two lines needs room for both.
+        // Bars with two-line names need room for both lines.
         let place = |bar: &Bar<'_>| match pitch < 28 {
             true => bar.scheme.name.to_owned(),
             false => broken(bar.scheme.name),

@@ -1,5 +1,5 @@
-//! Stacked bars: where the time goes, the operating system's work, references per walk, contents of the
-//! L2 TLB, memory.
+//! Stacked bar charts: cycles, the operating system's work, references per walk, contents of the L2
+//! TLB, and memory.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +14,12 @@ use crate::ids;
 use crate::labels::{MEMORY_PARTS, counter_parts, part, parts, present_parts, with_unknown};
 use crate::palette;
 
-/// Cycle stack, the first figure of a comparison.
+/// Returns the cycle stack, which is the first chart if there is nothing to compare.
 pub(super) fn first(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     cycles(comparison).figure(comparison, id)
 }
 
-/// Stacked charts of a comparison below the first figure, without empty ones.
+/// Returns the other stacked charts of a comparison, without empty ones.
 pub(super) fn figures(comparison: &Comparison<'_>, id: &str) -> Vec<Figure> {
     let found = [
         operating_system(comparison),
@@ -31,7 +31,7 @@ pub(super) fn figures(comparison: &Comparison<'_>, id: &str) -> Vec<Figure> {
     found.into_iter().filter_map(|stack| stack.figure(comparison, id)).collect()
 }
 
-/// One stack: a value per series.
+/// One stacked bar, with a value for each series.
 struct Row {
     label: String,
     colour: &'static str,
@@ -39,13 +39,13 @@ struct Row {
 }
 
 impl Row {
-    /// Sum of the values; none where all are missing.
+    /// Sum of the values; `None` if all are missing.
     fn total(&self) -> Option<f64> {
         self.values.iter().flatten().copied().reduce(|sum, value| sum + value)
     }
 }
 
-/// A stacked chart before it is drawn.
+/// A stacked chart with everything needed to draw it.
 struct Stack {
     key: &'static str,
     title: &'static str,
@@ -55,11 +55,12 @@ struct Stack {
     format: fn(f64) -> String,
     /// Unit of the values.
     unit: &'static str,
-    /// Series that are less than this share of the longest bar in every row are drawn as one.
+    /// Share of the longest bar below which series are too small to be visible. They are joined
+    /// into one.
     least_share: f64,
 }
 
-/// Unit an axis of bytes counts in, and its name.
+/// Size of an axis's unit in bytes, and its name.
 fn unit_of_bytes(most: f64) -> (f64, &'static str) {
     let units = [" KB", " MB", " GB", " TB"].into_iter().zip(1..);
     let units = units.map(|(name, power)| (1024f64.powi(power), name));
@@ -67,7 +68,7 @@ fn unit_of_bytes(most: f64) -> (f64, &'static str) {
 }
 
 impl Stack {
-    /// Leaves out series that are 0 or missing in every row.
+    /// Removes series that are 0 or missing in every bar.
     fn drop_empty_series(&mut self) {
         let rows = &self.rows;
         let says = |index: &usize| {
@@ -80,7 +81,7 @@ impl Stack {
         }
     }
 
-    /// Joins series that are too small to be seen into one series at the end.
+    /// Joins series that are too small to be visible into one series at the end.
     fn join_small_series(&mut self, most: f64) {
         let least = self.least_share * most;
         let is_small = |index: &usize| {
@@ -104,7 +105,7 @@ impl Stack {
         self.series = kept.chain([others]).collect();
     }
 
-    /// True if all bars look the same.
+    /// True if all bars look equal.
     fn is_flat(&self, most: f64) -> bool {
         let [first, rest @ ..] = self.rows.as_slice() else { return true };
         let differ = |row: &Row| {
@@ -117,7 +118,7 @@ impl Stack {
         !rest.is_empty() && !rest.iter().any(differ)
     }
 
-    /// The figure; none where there is nothing to draw, or the same for all.
+    /// Returns the chart; `None` if it would be empty, or if all bars would be equal.
     fn figure(mut self, comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
         self.drop_empty_series();
         let most = self.rows.iter().filter_map(Row::total).fold(0.0, f64::max);
@@ -172,14 +173,14 @@ impl Stack {
     }
 }
 
-/// Series for the parts of a whole that any run of the comparison has.
+/// Returns the series for the components of a total that any run of the comparison has.
 fn series(comparison: &Comparison<'_>, whole: &str) -> Vec<Series> {
     let runs = comparison.schemes.iter().flat_map(|scheme| scheme.runs.iter().copied());
     present_parts(comparison.vocabulary, whole, runs)
 }
 
-/// Rows of counters divided by another figure of the same run. With several seeds a row is the
-/// run whose total is in the middle: medians of the parts would not add up.
+/// Returns a bar for each scheme: counters divided by another figure of the same run. With several
+/// seeds, the run with the median total is used, because medians of components would not add up.
 fn rows(
     comparison: &Comparison<'_>,
     series: &[Series],
@@ -204,7 +205,7 @@ fn kilo_instructions(run: &RunResult) -> Option<f64> {
     run.instructions().map(|count| count / 1000.0)
 }
 
-/// Cycle stack of a run, with the operating system's work on top.
+/// Returns the cycle stack, with the operating system's work as its last component.
 fn cycles(comparison: &Comparison<'_>) -> Stack {
     let mut series = series(comparison, ids::STACK_CYCLES);
     let mut rows = rows(comparison, &series, RunResult::instructions);
@@ -229,7 +230,8 @@ fn cycles(comparison: &Comparison<'_>) -> Stack {
     }
 }
 
-/// The operating system's work stands for all that a sampled trace represents.
+/// Cycles of the operating system's work per instruction. In a sampled trace, they cover all
+/// instructions that the trace represents.
 fn work_per_instruction(run: &RunResult) -> Option<f64> {
     let instructions = match run.instructions_represented {
         Some(represented) => Some(represented as f64),
@@ -238,7 +240,7 @@ fn work_per_instruction(run: &RunResult) -> Option<f64> {
     Some(run.counter(ids::OPERATING_SYSTEM_CYCLES)? / instructions.filter(|&count| count > 0.0)?)
 }
 
-/// Cycles of the operating system's work in the measured instructions, by cause.
+/// Returns the cycles of the operating system's work, by cause.
 fn operating_system(comparison: &Comparison<'_>) -> Stack {
     let series = series(comparison, ids::PARTS_OF_WORK);
     Stack {
@@ -281,7 +283,7 @@ fn references(comparison: &Comparison<'_>) -> Stack {
     }
 }
 
-/// Entries of the L2 TLB by kind, on average over the first run of each scheme.
+/// Returns the entries of the L2 TLB by kind, averaged over the first run of each scheme.
 fn contents(comparison: &Comparison<'_>) -> Stack {
     let series = kinds_of_entries(comparison);
     let row = |scheme: &SchemeRuns<'_>| {
@@ -307,7 +309,7 @@ fn contents(comparison: &Comparison<'_>) -> Stack {
     }
 }
 
-/// The kinds of entries that the L2 TLB of any scheme held.
+/// Returns the kinds of entries that were in the L2 TLB of any scheme.
 pub(super) fn kinds_of_entries(comparison: &Comparison<'_>) -> Vec<Series> {
     let runs = comparison.schemes.iter().map(SchemeRuns::first);
     let samples = runs.flat_map(|run| &run.series.l2_tlb_contents);
@@ -319,13 +321,13 @@ pub(super) fn kinds_of_entries(comparison: &Comparison<'_>) -> Vec<Series> {
     with_unknown(parts(comparison.vocabulary, ids::L2_TLB_CONTENTS), &held)
 }
 
-/// Entries of a kind in a sample.
+/// Number of entries of a kind in a sample.
 pub(super) fn entries(sample: &ContentsPoint, kind: &str) -> f64 {
     sample.entries.get(kind).unwrap_or(0) as f64
 }
 
-/// Touched memory as far as it is mapped, what is mapped beyond it, and what was touched and is in
-/// memory no more: swapped out or unmapped.
+/// Returns a program's memory: touched and mapped bytes, mapped but untouched bytes, and touched
+/// bytes that are no longer mapped (swapped out or unmapped).
 fn memory(comparison: &Comparison<'_>) -> Stack {
     let row = |scheme: &SchemeRuns<'_>| {
         let touched = scheme.counter(ids::TOUCHED_BYTES);
@@ -349,7 +351,7 @@ fn memory(comparison: &Comparison<'_>) -> Stack {
     }
 }
 
-/// Page tables and hole bitmap.
+/// Returns the memory taken by page tables and hole bitmaps.
 fn tables(comparison: &Comparison<'_>) -> Stack {
     let series = counter_parts(comparison.vocabulary, ids::TRANSLATION_MEMORY);
     let row = |scheme: &SchemeRuns<'_>| Row {

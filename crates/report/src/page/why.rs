@@ -1,4 +1,4 @@
-//! Comparison of two schemes: the cycles of each part of the wait for translation.
+//! Waterfall chart of two schemes: the difference in each component of the wait for translation.
 
 use perforate_records::RunResult;
 use perforate_types::counted;
@@ -10,15 +10,16 @@ use crate::format::{MISSING, ratio};
 use crate::html::{Cell, Figure, Grid, Heading};
 use crate::waiting;
 
-/// Parts that are less than this share of the longest wait under every scheme are drawn as one.
+/// Least share of the longest wait. Components that are smaller under every scheme are joined into
+/// one.
 const LEAST_SHARE: f64 = 0.01;
 
-/// Average wait of a memory access under one scheme, in cycles.
+/// Average cycles that a memory access waits under one scheme.
 struct Wait<'a> {
     scheme: &'a SchemeRuns<'a>,
-    /// Cycles of waiting for translation, by part.
+    /// Cycles of waiting for translation, by component.
     parts: Vec<f64>,
-    /// All cycles per access, translation included.
+    /// All cycles of the run per memory access; `None` if unknown.
     all: Option<f64>,
 }
 
@@ -32,7 +33,8 @@ impl<'a> Wait<'a> {
             let all = run.cycles().map(|cycles| cycles / accesses);
             Some(Self { scheme, parts, all })
         };
-        // Of several seeds the one in the middle: medians of the parts would not add up.
+        // With several seeds, the run with the median total is used, because medians of components
+        // would not add up.
         let mut runs: Vec<Self> = scheme.runs.iter().filter_map(one_run).collect();
         runs.sort_by(|one, other| one.sum().total_cmp(&other.sum()));
         let middle = runs.len().checked_sub(1)? / 2;
@@ -43,7 +45,7 @@ impl<'a> Wait<'a> {
         self.parts.iter().sum()
     }
 
-    /// The parts at these places, and the sum of the small ones.
+    /// Returns the components at indices `large`, and the sum of those at `small`.
     fn side(&self, large: &[usize], small: &[usize]) -> Side {
         let part = |&place: &usize| self.parts[place];
         let mut parts: Vec<f64> = large.iter().map(part).collect();
@@ -64,8 +66,8 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// The waterfall from the reference to the scheme that the answer is about, and to any other that is
-/// chosen; none where there is no other, or no clock.
+/// Returns the waterfall from the reference to the scheme that the answer is about; a reader can
+/// choose others. `None` if there is no other scheme, or for runs without timing.
 pub(super) fn figure(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     let named: Vec<(&str, &str)> = waiting::parts(comparison.vocabulary)
         .map(|(counter, part)| (&*counter.id, &*part.label))
@@ -108,7 +110,7 @@ pub(super) fn figure(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     })
 }
 
-/// Removes parts that are 0 under all schemes, and returns the labels of the remaining parts.
+/// Removes components that are 0 under all schemes, and returns the labels of the others.
 fn drop_empty<'a>(waits: &mut [Wait<'_>], named: &[(&str, &'a str)]) -> Vec<&'a str> {
     let says = |place: &usize| waits.iter().any(|wait| wait.parts[*place] > 0.0);
     let kept: Vec<usize> = (0..named.len()).filter(says).collect();

@@ -1,4 +1,4 @@
-//! The tables of a snapshot of a machine.
+//! Tables of a machine's snapshot.
 
 use perforate_records::{BlockReach, HostRecord};
 
@@ -7,7 +7,7 @@ use crate::format::{bytes, percent};
 
 const FRAME_BYTES: f64 = 4096.0;
 
-/// States of frames and what they are called.
+/// States of frames with their labels.
 const STATES: [(&str, &str); 12] = [
     ("free", "free"),
     ("per_cpu", "free, in lists of processors"),
@@ -160,7 +160,7 @@ fn blocks(record: &HostRecord) -> Option<Section> {
     Some(section)
 }
 
-/// Free blocks of 2MB, as the kernel counts them.
+/// Number of free 2MB blocks in the kernel's own count.
 pub(super) fn free_whole_blocks(record: &HostRecord) -> Option<f64> {
     let count_of = |order: u32| {
         record.orders.iter().find(|known| known.order == order).map(|known| known.counted as f64)
@@ -168,7 +168,8 @@ pub(super) fn free_whole_blocks(record: &HostRecord) -> Option<f64> {
     Some(count_of(9)? + 2.0 * count_of(10)?)
 }
 
-/// Table of the free 2MB blocks in the kernel's count, for records without states of frames.
+/// Returns a table of free 2MB blocks in the kernel's count, for snapshots without the states of
+/// frames.
 fn whole_blocks(record: &HostRecord) -> Option<Section> {
     let whole = free_whole_blocks(record)?;
     let mut section = Section::new("2MB blocks", "", &["what they can be", "blocks", "share"]);

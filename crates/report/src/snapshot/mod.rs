@@ -1,6 +1,6 @@
-//! Snapshots of real memory: tables and a picture for the terminal, and one HTML page.
+//! Snapshots of real memory: tables and a map for the terminal, and an HTML page.
 //!
-//! Tables are made once, as sections, for both.
+//! Tables are first made as [`Section`]s, which both outputs share.
 
 mod host;
 mod page;
@@ -15,7 +15,7 @@ use crate::format::{bytes, percent};
 pub use page::snapshot_html;
 pub use text::snapshot_table;
 
-/// A table with a heading and what must be known to read it.
+/// A table with a heading, and an explanation of its figures.
 struct Section {
     title: String,
     lead: String,
@@ -29,7 +29,7 @@ impl Section {
         Self { title: title.into(), lead: lead.into(), head, rows: Vec::new() }
     }
 
-    /// Adds a row of a label, a number with its notation, and a share.
+    /// Adds a row with a label, a number, the function that formats it, and a share of the total.
     fn add(&mut self, label: &str, number: f64, write: fn(f64) -> String, share: Option<f64>) {
         let numbers = [Value::Number(Some(number), write), Value::Number(share, percent)];
         self.rows.push(std::iter::once(Value::text(label)).chain(numbers).collect());
@@ -40,7 +40,7 @@ impl Section {
 #[derive(Clone)]
 enum Value {
     Text(String),
-    /// A number and how it is written.
+    /// A number and the function that formats it.
     Number(Option<f64>, fn(f64) -> String),
 }
 
@@ -54,15 +54,15 @@ impl Value {
     }
 }
 
-/// Content of the report of a snapshot, for terminal and page.
+/// Content of a snapshot's report, which terminal output and page share.
 struct Shown<'a> {
     title: String,
-    /// Sentences about large pages.
+    /// Sentences on large pages.
     verdict: Vec<String>,
     sections: Vec<Section>,
-    /// A picture of the memory; a process has none.
+    /// Map of physical memory; `None` for a process.
     memory_map: Option<&'a MemoryMap>,
-    /// Missing data and assumptions, a line each.
+    /// Notes on missing data and assumptions.
     notes: Vec<String>,
     version: &'a str,
 }

@@ -1,4 +1,4 @@
-//! A snapshot as one HTML page.
+//! HTML page of a snapshot.
 
 use maud::{Markup, html};
 use perforate_records::Snapshot;
@@ -7,7 +7,7 @@ use super::{Section, Shown, Value};
 use crate::html::{Cell, Grid, Origin, Page, ReportOptions, file_name, header, notes};
 use crate::page::single_map;
 
-/// The snapshot as one self-contained HTML page that opens offline.
+/// Returns the snapshot as one self-contained HTML page that works offline.
 ///
 /// The same record and options give the same bytes. All text is escaped.
 pub fn snapshot_html(snapshot: &Snapshot, options: &ReportOptions) -> String {

@@ -1,4 +1,4 @@
-//! A snapshot for the terminal.
+//! Terminal output for a snapshot.
 
 use super::{Section, Shown, Value};
 use crate::format::{MISSING, bytes};
@@ -6,12 +6,12 @@ use crate::labels::BLOCK_CLASSES;
 use crate::text::{Column, wrapped};
 use perforate_records::{MemoryMap, Snapshot};
 
-/// Cells of a row of the picture, and rows at most.
+/// Columns of the map, and the most rows that it may have.
 const PICTURE_COLUMNS: f64 = 80.0;
 const PICTURE_ROWS: f64 = 20.0;
-/// Bytes of a block.
+/// Size of a block in bytes.
 const BLOCK_BYTES: f64 = 2_097_152.0;
-/// The snapshot as text, at most `columns` characters wide (100 or more).
+/// Returns the snapshot as text, at most `columns` (at least 100) characters wide.
 pub fn snapshot_table(snapshot: &Snapshot, columns: usize) -> String {
     let shown = Shown::of(snapshot);
     let mut text = format!("{}\n", shown.title);
@@ -50,7 +50,7 @@ fn table(section: &Section, columns: usize) -> String {
     crate::text::columns(&all, columns)
 }
 
-/// The memory as letters, lowest addresses first.
+/// Draws the memory map with a letter for each cell, lowest addresses first.
 fn picture(map: &MemoryMap) -> String {
     let per_cell = map.blocks_per_cell.max(1) as f64;
     let runs = map.cells.iter().filter_map(|run| Some((run.cells as f64, run.class?)));
@@ -75,7 +75,7 @@ fn picture(map: &MemoryMap) -> String {
     let mut gap = false;
     for (row, cells) in letters.chunks(PICTURE_COLUMNS as usize).enumerate() {
         let line: String = cells.iter().collect();
-        // Rows without memory are left out but for the first.
+        // Only the first of consecutive rows without memory is shown.
         let is_empty = line.trim().is_empty();
         if !(is_empty && gap) {
             text += &format!("{:>9} |{line}|\n", bytes(row as f64 * row_bytes));
@@ -88,7 +88,7 @@ fn picture(map: &MemoryMap) -> String {
     text + &wrapped("          ", &key.join(", "), 100)
 }
 
-/// Letters being collected from cells.
+/// Letters of the map under construction. Each letter represents several cells.
 struct Letters<'a> {
     map: &'a MemoryMap,
     letters: String,
@@ -101,7 +101,7 @@ struct Letters<'a> {
 impl Letters<'_> {
     fn add(&mut self, cells: f64, class: usize) {
         let mut left = cells;
-        // Places of classes that there are not are drawn as unknown.
+        // Invalid indices of classes are drawn as unknown.
         let class = class.min(self.map.classes.len());
         while left > 0.0 && self.letters.len() < 1 << 16 {
             let part = left.min(self.per_letter - self.filled);
@@ -132,7 +132,7 @@ impl Letters<'_> {
 mod tests {
     use super::*;
 
-    /// Texts stand at the left of their column, and numbers at the right, whatever else it holds.
+    /// Columns of text are left-aligned; a column with any number is right-aligned.
     #[test]
     fn a_column_with_a_number_is_aligned_to_the_right() {
         let number = |value| Value::Number(Some(value), |value| format!("{value:.0}"));

@@ -5,17 +5,18 @@ use perforate_records::{BlockReach, HostRecord, ProcessRecord};
 use super::host::free_whole_blocks;
 use crate::format::{bytes, percent};
 
-/// Bytes of a large page.
+/// Size of a large page in bytes.
 const LARGE: f64 = 2_097_152.0;
-/// Shares that differ by less are called the same.
+/// Difference of shares below which they are called equal.
 const SAME: f64 = 0.005;
 
-/// Sentences on the memory that can become 2MB pages, the large pages a program gets, and the gain by holes.
+/// Returns sentences on memory that can become 2MB pages, on large pages that a program can get,
+/// and on the gain from holes.
 pub(super) fn of_host(record: &HostRecord) -> Vec<String> {
     [whole(record), program(record), holes(record)].into_iter().flatten().collect()
 }
 
-/// Share of the memory's blocks that can become this.
+/// Share of the memory, 0–1, whose 2MB blocks have one of these possible uses.
 fn share(record: &HostRecord, reaches: &[BlockReach]) -> Option<f64> {
     let blocks = record.blocks.as_ref()?;
     let found: f64 = reaches.iter().map(|&reach| blocks.count(reach) as f64).sum();
@@ -43,7 +44,8 @@ fn whole(record: &HostRecord) -> Option<String> {
     ))
 }
 
-/// Sentence on the large pages that a program gets at once, and after waiting.
+/// Returns a sentence on the share of its memory that a program gets in 2MB pages. It names the
+/// first case that was measured, and a later one with a larger share.
 fn program(record: &HostRecord) -> Option<String> {
     let conventional = record.requests.iter().filter(|request| !request.perforates);
     let shares: Vec<(&str, f64)> = conventional
@@ -72,7 +74,7 @@ fn holes(record: &HostRecord) -> Option<String> {
     ))
 }
 
-/// Sentences on the memory that is in 2MB pages, and the memory that could be.
+/// Returns sentences on a process's memory in 2MB pages, and on memory that could be.
 pub(super) fn of_process(record: &ProcessRecord) -> Vec<String> {
     let resident = record.totals.resident_bytes as f64;
     if resident <= 0.0 {

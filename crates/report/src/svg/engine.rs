@@ -1,4 +1,4 @@
-//! The page's chart library in a JavaScript engine (QuickJS).
+//! JavaScript engine (QuickJS) that runs the page's chart library.
 
 use rquickjs::{CatchResultExt, Context, Function, Promise, Runtime};
 

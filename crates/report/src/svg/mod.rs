@@ -1,6 +1,6 @@
-//! Figures as files: the charts of a page as SVG, drawn without a browser by the library that draws
-//! them on the page, and the data below them as CSV. The library needs a JavaScript engine, which is a
-//! part of the program with the feature `figures` only.
+//! Figures as files: charts as SVG, and their data as CSV. Charts are drawn without a browser, by
+//! the same library as on the page. The library needs a JavaScript engine, which the program
+//! contains only with the feature `figures`.
 
 #[cfg_attr(not(feature = "figures"), path = "no_engine.rs")]
 mod engine;
@@ -11,14 +11,14 @@ use crate::{ReportError, palette};
 
 use engine::Engine;
 
-/// True if this program can draw figures without a browser: the feature `figures` is on.
+/// True if this program can draw figures without a browser, with the feature `figures`.
 pub const CAN_DRAW_FIGURES: bool = cfg!(feature = "figures");
 
-/// Advice for users of a program that cannot draw figures.
+/// Advice for users if the program cannot draw figures.
 pub const HOW_TO_GET_FIGURES: &str = "this program was built without figures; build it with `cargo build --release --features figures`, \
      or save figures from report.html in a browser";
 
-/// Pixels that a picture is wide, as those that the page saves.
+/// Width of a picture in pixels, the same as of those that the page saves.
 const WIDTH: u32 = 560;
 
 /// A figure of a page, as files.
@@ -34,7 +34,7 @@ pub struct SavedFigure {
     pub csv: String,
 }
 
-/// Draws figures that a page has kept.
+/// Draws the figures of a page, and returns them with their data.
 pub(crate) fn save(kept: Vec<Kept>) -> Result<Vec<SavedFigure>, ReportError> {
     if kept.is_empty() {
         return Ok(Vec::new());
@@ -52,7 +52,7 @@ fn saved(engine: &Engine, figure: Kept) -> Result<SavedFigure, ReportError> {
     }
 }
 
-/// The picture with the page's colours on light ground instead of their names.
+/// Replaces names of the page's colours by their values in light mode.
 fn on_white(svg: &str) -> String {
     let mut pieces = svg.split("var(--");
     let mut text = pieces.next().unwrap_or_default().to_owned();
@@ -64,7 +64,7 @@ fn on_white(svg: &str) -> String {
     text.replacen("<svg ", "<svg style=\"background:#fff\" ", 1)
 }
 
-/// A colour of the page on light ground.
+/// Returns the value in light mode of one of the page's colours.
 fn light(name: &str) -> &'static str {
     if let Some(colour) = name.strip_prefix("c-") {
         return palette::light(colour);

@@ -1,4 +1,4 @@
-//! The comparison as a table for the terminal.
+//! Terminal output for comparisons.
 
 use perforate_records::{RunResult, Vocabulary};
 
@@ -11,10 +11,10 @@ use crate::metric::{Metric, metrics};
 use crate::sampled::{self, SampledRow};
 use crate::threads::{MOST_ROWS, ThreadRows};
 
-/// Below this width lines are not broken any further.
+/// Least width in columns; narrower terminals are treated as this wide.
 const LEAST_COLUMNS: usize = 40;
 
-/// Selection of the figures that are printed.
+/// Selection of printed figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// The most important figures.
@@ -23,15 +23,16 @@ pub enum Rows {
     All,
 }
 
-/// With more schemes, the table of main figures has a row for each scheme.
+/// Most schemes for a table with a column for each scheme; for more, each scheme has a row.
 const MOST_COLUMNS: usize = 6;
 
-/// The results as a text at most `columns` characters wide: the answer, then a table with figures as
-/// rows and schemes as columns. With more than six schemes the table of main figures is turned round.
+/// Returns the results as text, at most `columns` characters wide: the answer, then a table with a
+/// row for each figure and a column for each scheme. With more than six schemes, the table of main
+/// figures has a row for each scheme instead.
 ///
-/// Schemes that do not fit beside each other continue below. With several seeds the table shows
-/// medians. Pairs of guest and host follow as matrices, and stand there alone where they do not fit
-/// beside each other. Widths under 40 are taken as 40.
+/// Schemes that do not fit into the width are in further tables. With several seeds, tables show
+/// medians. Matrices over pairs of guest and host follow; if the pairs do not fit into the first
+/// table, only the matrices show them. Widths below 40 are treated as 40.
 pub fn table(results: &[RunResult], vocabulary: &Vocabulary, columns: usize, rows: Rows) -> String {
     let columns = columns.max(LEAST_COLUMNS);
     let comparisons = comparisons(results, vocabulary);
@@ -53,7 +54,7 @@ fn one_table(comparison: &Comparison<'_>, columns: usize, rows: Rows) -> String 
     }
 }
 
-/// Table of hardware threads; empty if a scheme has more than `most` threads.
+/// Returns the table of hardware threads; empty if a scheme has more than `most` threads.
 fn threads(comparison: &Comparison<'_>, columns: usize, most: usize) -> String {
     let Some(threads) = ThreadRows::of(comparison) else { return String::new() };
     if threads.most() > most {
@@ -68,7 +69,7 @@ fn threads(comparison: &Comparison<'_>, columns: usize, most: usize) -> String {
     format!("\n{}", blocks(&Column::texts("", names.collect()), &figures, columns).join("\n"))
 }
 
-/// The answer, a sentence in a paragraph.
+/// Returns the answer, with a paragraph for each sentence.
 fn answers(comparison: &Comparison<'_>, columns: usize) -> String {
     let sentences = answer(comparison);
     let lines: Vec<String> =
@@ -76,7 +77,7 @@ fn answers(comparison: &Comparison<'_>, columns: usize) -> String {
     if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
 }
 
-/// The main figures of all schemes.
+/// Returns the main figures of all schemes.
 fn main_figures(comparison: &Comparison<'_>, columns: usize) -> String {
     if let Some(pairs) = Pairs::of(comparison)
         && comparison.schemes.len() > MOST_COLUMNS
@@ -113,7 +114,7 @@ fn schemes_as_columns(comparison: &Comparison<'_>, metrics: &[Metric], columns: 
     blocks(&Column::texts("", labels), &schemes, columns).join("\n")
 }
 
-/// As many figures as fit beside each other, the first ones.
+/// Returns a table with a row for each scheme, and as many figures as fit into the width.
 fn schemes_as_rows(comparison: &Comparison<'_>, metrics: &[Metric], columns: usize) -> String {
     let names = comparison.schemes.iter().map(|scheme| scheme.name.to_owned()).collect();
     let column = |metric: &Metric| {
@@ -150,11 +151,11 @@ fn figures(comparison: &Comparison<'_>, columns: usize) -> String {
     above.concat() + &matrices::matrices(comparison, &pairs, columns, is_all_above)
 }
 
-/// All figures of some schemes, in as many tables as their widths need.
+/// Returns all figures of some schemes, in as many tables as the width requires.
 fn tables(comparison: &Comparison<'_>, schemes: &[usize], columns: usize) -> Vec<String> {
     let mut metrics = metrics(comparison);
     metrics.retain(|metric| metric.says_something_of(schemes.iter().copied()));
-    // A line without values begins each group.
+    // A line without values is the heading of each group.
     let mut rows: Vec<(String, Option<&Metric>)> = Vec::new();
     let mut group = "";
     for metric in &metrics {
@@ -174,7 +175,7 @@ fn tables(comparison: &Comparison<'_>, schemes: &[usize], columns: usize) -> Vec
     blocks(&labels, &schemes, columns).iter().map(|block| format!("\n{block}")).collect()
 }
 
-/// Estimates for the whole program from the windows of a sampled trace.
+/// Returns the estimates for the whole program from a sampled trace.
 fn sampled(comparison: &Comparison<'_>, columns: usize) -> String {
     let Some(caption) = sampled::caption(comparison) else {
         return String::new();

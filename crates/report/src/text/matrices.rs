@@ -1,4 +1,4 @@
-//! Pairs of guest and host: one matrix per figure, side by side where there is room.
+//! Matrices over pairs of guest and host: one for each figure, side by side if they fit.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -7,14 +7,15 @@ use crate::comparison::Comparison;
 use crate::format::MISSING;
 use crate::matrix::{Matrix, OVERHEAD, Pairs, matrices as all_matrices};
 
-/// Above the names of the guests.
+/// Heading of the column of guests.
 const CORNER: &str = "guest \\ host";
-/// Headings are broken at one of these widths, the first with which a matrix fits.
+/// Widths at which headings are broken. The first that makes the matrix fit is used.
 const HEADINGS: [usize; 3] = [HEADING, 10, 8];
-/// Distance between matrices side by side.
+/// Distance in columns between matrices that are side by side.
 const BETWEEN: usize = 5;
 
-/// All matrices with what their reader must know; `is_all_above` if the table above has the pairs.
+/// Returns all matrices with an explanation. `is_all_above` is true if the table above shows all
+/// pairs.
 pub(super) fn matrices(
     comparison: &Comparison<'_>,
     pairs: &Pairs<'_>,
@@ -52,7 +53,7 @@ fn legend(pairs: &Pairs<'_>, matrices: &[Matrix], is_all_above: bool) -> Vec<Str
     lines
 }
 
-/// A matrix, in several pieces where it is too wide for the terminal.
+/// Draws a matrix, in several pieces if it is wider than the terminal.
 fn draw(matrix: &Matrix, pairs: &Pairs<'_>, columns: usize) -> Vec<String> {
     let tables = |(with_ranges, heading)| {
         let label = columns / 4;
@@ -80,7 +81,7 @@ fn draw(matrix: &Matrix, pairs: &Pairs<'_>, columns: usize) -> Vec<String> {
     pieces.iter().map(|piece| format!("{title}\n{piece}")).collect()
 }
 
-/// As many beside each other as fit, the rest below.
+/// Places as many matrices side by side as fit into the width, and the rest below them.
 fn side_by_side(drawn: &[String], columns: usize) -> String {
     let width = |one: &String| one.lines().map(UnicodeWidthStr::width).max().unwrap_or(0);
     let mut text = String::new();

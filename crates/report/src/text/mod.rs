@@ -1,4 +1,4 @@
-//! Tables and paragraphs for the terminal.
+//! Tables and paragraphs for terminals.
 
 mod comparison;
 mod matrices;
@@ -16,16 +16,16 @@ pub use words::{printable, quoted};
 use crate::chart::pieces;
 pub use crate::format::compact;
 
-/// Distance of neighbouring columns.
+/// Distance in columns between neighbouring columns of a table.
 const GAP: usize = 2;
-/// Headings wider than this, and than what stands below them, are broken.
+/// Width from which headings are broken, if their cells are narrower.
 const HEADING: usize = 12;
-/// More lines than this are cut off.
+/// Most lines of a heading; further lines are cut off.
 const HEADING_LINES: usize = 6;
 
 /// A column of a table.
 pub struct Column {
-    /// Lines above the cells.
+    /// Lines of the heading.
     heading: Vec<String>,
     cells: Vec<String>,
     width: usize,
@@ -34,12 +34,13 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column set from the right; a long heading is broken after hyphens, or anywhere.
+    /// Creates a right-aligned column. A long heading is broken after hyphens, or anywhere.
     pub fn numbers(heading: &str, cells: Vec<String>) -> Self {
         Self::broken_at(HEADING, heading, cells)
     }
 
-    /// Like `numbers`, with a heading broken at `width`, or at the width of the cells if that is larger.
+    /// Creates a right-aligned column whose heading is broken at `width`, or at the width of the
+    /// cells if larger.
     pub(crate) fn broken_at(width: usize, heading: &str, cells: Vec<String>) -> Self {
         let widest = cells.iter().map(|cell| cell.width()).max().unwrap_or(0);
         let options = Options::new(widest.max(width)).word_separator(WordSeparator::Custom(pieces));
@@ -48,12 +49,12 @@ impl Column {
         Self::new(lines, cells, false)
     }
 
-    /// A column set from the left, whose cells may be broken.
+    /// Creates a left-aligned column, whose cells may wrap.
     pub fn texts(heading: &str, cells: Vec<String>) -> Self {
         Self::new(vec![heading.to_owned()], cells, true)
     }
 
-    /// A column of texts whose heading is broken at this width.
+    /// Creates a left-aligned column whose heading is broken at `width`.
     pub(crate) fn texts_under(width: usize, heading: &str, cells: Vec<String>) -> Self {
         Self { is_text: true, ..Self::broken_at(width, heading, cells) }
     }
@@ -64,8 +65,8 @@ impl Column {
     }
 }
 
-/// A table of these columns, at most `width` characters wide; it has no head where no column has a
-/// heading.
+/// Draws a table with these columns, at most `width` characters wide. It has no header if all
+/// headings are empty.
 pub fn columns<'c>(all: impl IntoIterator<Item = &'c Column>, width: usize) -> String {
     let all: Vec<&Column> = all.into_iter().collect();
     let height = all.iter().map(|column| column.heading.len()).max().unwrap_or(0);
@@ -76,7 +77,7 @@ pub fn columns<'c>(all: impl IntoIterator<Item = &'c Column>, width: usize) -> S
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width.try_into().unwrap_or(u16::MAX));
     if all.iter().any(|column| column.heading.iter().any(|line| !line.is_empty())) {
-        // Headings stand on the same ground line.
+        // Headings of different heights are aligned at the bottom.
         table.set_header(
             all.iter().map(|column| {
                 "\n".repeat(height - column.heading.len()) + &column.heading.join("\n")
@@ -110,8 +111,8 @@ pub fn rows<T>(items: &[T], all: &[ColumnOf<'_, T>], width: usize) -> String {
     columns(&all.iter().enumerate().map(column).collect::<Vec<_>>(), width)
 }
 
-/// Columns beside their labels, in as many tables, one below the other, as their widths need; at
-/// least one column each.
+/// Draws columns, each table beginning with the labels, in as many tables as the width requires.
+/// Each table has at least one column.
 pub(crate) fn blocks(labels: &Column, all: &[Column], width: usize) -> Vec<String> {
     let room = width - labels.width.min(width / 2);
     let mut found = Vec::new();
@@ -129,8 +130,8 @@ pub(crate) fn blocks(labels: &Column, all: &[Column], width: usize) -> Vec<Strin
     found
 }
 
-/// Text in lines of at most `width` characters, with `lead` before the first and as much room
-/// before the others; nothing for no text.
+/// Wraps text at `width` characters. The first line begins with `lead`, the others are indented
+/// equally. Empty for an empty text.
 pub fn wrapped(lead: &str, text: &str, width: usize) -> String {
     if text.is_empty() {
         return String::new();
@@ -147,7 +148,7 @@ pub fn wrapped(lead: &str, text: &str, width: usize) -> String {
     textwrap::fill(&words.join(" "), options) + "\n"
 }
 
-/// Text in lines of at most `width` characters; longer words, such as names of files, are broken.
+/// Wraps text at `width` characters, and breaks longer words such as file names.
 pub(crate) fn folded(text: &str, width: usize) -> String {
     let options = Options::new(width).word_separator(WordSeparator::AsciiSpace);
     let words: Vec<&str> = text.split_whitespace().collect();

@@ -1,11 +1,11 @@
-//! Texts that contain names chosen by others, made safe for terminals and shells.
+//! Escaping of texts that contain file names or other foreign input, for terminals and shells.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
 
-/// A text that may quote files and names, without what steers a terminal: control characters but line
-/// ends and tabs, and characters that reorder what is read, are written as JSON writes them (`\u001b`).
-/// JSON itself keeps its meaning so.
+/// Escapes characters with which a text could control a terminal: control characters except line
+/// feeds and tabs, and characters that reorder text. They are written as in JSON (`\u001b`), so
+/// JSON keeps its meaning.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_harmful = |c: char| is_steering(c) && !matches!(c, '\n' | '\t');
     if !text.contains(is_harmful) {
@@ -21,13 +21,13 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     harmless.into()
 }
 
-/// True of characters that change how a terminal shows others.
+/// True for characters that change how a terminal displays other characters.
 fn is_steering(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A word as a shell takes it, in one line. Only a word with control characters, or with bytes that are no
-/// UTF-8, needs a shell that knows `$'…'`, as bash and zsh do.
+/// Quotes a word for a shell, on one line. Only words with control characters or invalid UTF-8 need
+/// a shell that supports `$'…'`, such as bash or zsh.
 pub fn quoted(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:%+@".contains(c);
@@ -38,7 +38,7 @@ pub fn quoted(word: impl AsRef<OsStr>) -> String {
     }
 }
 
-/// A word with its special bytes escaped, as bash reads it between the quotes of `$'…'`.
+/// Escapes the special bytes of a word for use in `$'…'`.
 fn escaped(word: &OsStr) -> String {
     let octal = |bytes: &[u8]| bytes.iter().map(|byte| format!("\\{byte:03o}")).collect::<String>();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Results for several values of one option, or of two: what the values do to each scheme.
+//! Results for several values of one or two options: the effect of the options on each scheme.
 
 mod sentence;
 mod setting;
@@ -22,10 +22,11 @@ pub(crate) use setting::Varied;
 /// Anchor of the section.
 pub(crate) const ANCHOR: &str = "values";
 
-/// Characters of a value that a heading has room for.
+/// Most characters of a value in a heading.
 const MOST_IN_HEADING: usize = 12;
 
-/// Keys of the options that were varied in all of these comparisons, if any were.
+/// Returns the keys of the options that were varied in all of these comparisons; `None` if none
+/// were.
 fn varied_keys<'a>(found: &[Comparison<'a>]) -> Option<(&'a str, Option<&'a str>)> {
     let mut keys = found.iter().map(|one| Some(Varied::of(one.schemes[0].first())?.keys()));
     let first = keys.next()??;
@@ -37,7 +38,7 @@ pub(crate) fn is_varied(found: &[Comparison<'_>]) -> bool {
     varied_keys(found).is_some()
 }
 
-/// The compared figure: instructions per cycle, or walks for runs without a clock.
+/// Figure that is compared: instructions per cycle, or walks for runs without timing.
 #[derive(Clone, Copy)]
 struct Quantity {
     label: &'static str,
@@ -56,13 +57,14 @@ impl Quantity {
     }
 }
 
-/// One scheme with one value.
+/// One scheme with one value of the option, or with one of each.
 struct Row<'a> {
     varied: Varied<'a>,
     scheme: &'a str,
     colour: &'static str,
     spread: Option<Spread>,
-    /// With the work of the operating system, which some options move to where it is not seen.
+    /// Quantity with the operating system's work included, because some options move costs into
+    /// that work.
     with_work: Option<f64>,
     over_first_value: Option<Interval>,
     over_first_scheme: Option<Interval>,
@@ -80,7 +82,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// All values of one option, or of two.
+/// Rows for all values of one or two options.
 struct Table<'a> {
     key: &'a str,
     /// Second option of a grid.
@@ -101,7 +103,8 @@ impl<'a> Table<'a> {
         let mut rows = Vec::new();
         for comparison in found {
             let varied = Varied::of(comparison.schemes[0].first())?;
-            // The comparison with the first value of the first option, and the same of the second.
+            // Baseline: the comparison with the first value of the first option, and an equal value
+            // of the second.
             let of_first = found.iter().find(|other| {
                 let other = Varied::of(other.schemes[0].first());
                 other.is_some_and(|other| other.second == varied.second)
@@ -131,7 +134,7 @@ impl<'a> Table<'a> {
         Some(Self { key, second_key, quantity, rows })
     }
 
-    /// The columns behind value and scheme.
+    /// Returns the columns that follow value and scheme.
     fn columns(&self) -> Vec<Figures> {
         let first = &self.rows[0];
         let of = |label: String, figure, is_change| Figures { label, figure, is_change };
@@ -155,7 +158,8 @@ impl<'a> Table<'a> {
         all
     }
 
-    /// Values of the first option as numbers, and their unit, if all of them are numbers of one unit.
+    /// Values of the first option as numbers with their unit; `None` unless all are numbers of one
+    /// unit.
     fn numbers(&self) -> Option<(Vec<f64>, &'static str)> {
         let numbers: Option<Vec<f64>> =
             self.rows.iter().map(|row| row.varied.first.number).collect();
@@ -165,12 +169,12 @@ impl<'a> Table<'a> {
         Some((numbers.filter(|_| is_one_unit)?, suffix))
     }
 
-    /// The schemes in order.
+    /// Returns the schemes, in order of first occurrence.
     fn schemes(&self) -> Vec<&'a str> {
         distinct(self.rows.iter().map(|row| row.scheme))
     }
 
-    /// Label of the curve that a row is a point of: its scheme, or in a grid the second value.
+    /// Label of the curve to which a row belongs: its scheme, or its second value in a grid.
     fn curve(&self, row: &Row<'a>) -> String {
         match row.varied.second {
             Some(second) => format!("{} {}", second.key, second.value),
@@ -212,7 +216,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Lines over numbers, bars beside names.
+    /// Draws lines if the values are numbers, otherwise bars.
     fn chart(&self, rows: &[&Row<'a>], vocabulary: &Vocabulary) -> serde_json::Value {
         let series = self.series(rows, vocabulary);
         let marks: Vec<Mark> = rows.iter().map(|row| self.mark(row)).collect();
@@ -227,7 +231,7 @@ impl<'a> Table<'a> {
         lines.spec()
     }
 
-    /// Lines over the values, if these are numbers.
+    /// Returns lines over the values; `None` unless these are numbers.
     fn lines(&self, rows: &[&Row<'a>], vocabulary: &Vocabulary) -> Option<Lines<'a>> {
         let (numbers, suffix) = self.numbers()?;
         let mut marks: Vec<Mark> = rows.iter().map(|row| self.mark(row)).collect();
@@ -268,8 +272,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The charts: one of all schemes, or for a grid one of each scheme with a curve for each value of
-    /// the second option.
+    /// Returns one chart for all schemes. For two options, returns a chart for each scheme, with a
+    /// curve for each value of the second option.
     fn figures(&self, vocabulary: &Vocabulary) -> Vec<Figure> {
         let of = |name: Option<&str>, place: usize| {
             let is_of = |row: &&Row<'a>| name.is_none_or(|name| row.scheme == name);
@@ -309,7 +313,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Meaning of the signs in the table, if it has any.
+    /// Explains the symbols of the table; empty if it has none.
     fn about_intervals(&self) -> &'static str {
         let is_unsure =
             |row: &Row<'_>| row.over_first_value.is_some_and(|one| one.half_width_95.is_some());
@@ -319,12 +323,12 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Every row of the table, in order.
+    /// Returns all rows of the table.
     fn all(&self) -> Vec<&Row<'a>> {
         self.rows.iter().collect()
     }
 
-    /// The rows as a table with a row for each value and scheme.
+    /// Draws the table with a row for each value and scheme.
     fn listed(&self, width: usize) -> String {
         let texts = |text: fn(&Row<'_>) -> String| self.rows.iter().map(text).collect();
         let mut all = vec![
@@ -338,7 +342,8 @@ impl<'a> Table<'a> {
         columns(&all, width)
     }
 
-    /// A grid for each scheme: values of the first option below each other, those of the second beside.
+    /// Draws a grid for each scheme: a row for each value of the first option, a column for each
+    /// value of the second.
     fn grids(&self, second_key: &str, width: usize) -> String {
         let label = self.quantity.label;
         let grid = |scheme: &str| {
@@ -368,7 +373,7 @@ impl<'a> Table<'a> {
 /// Width at which the heading of a column of values is broken.
 const KEY_WIDTH: usize = 20;
 
-/// The different ones, in their order.
+/// Returns the distinct items, in order of first occurrence.
 fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for one in all {
@@ -379,7 +384,7 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     found
 }
 
-/// A figure without an interval.
+/// Creates an interval without a width.
 fn sure(mean: f64) -> Interval {
     Interval { mean, half_width_95: None }
 }
@@ -388,7 +393,7 @@ fn sure(mean: f64) -> Interval {
 struct Figures {
     label: String,
     figure: fn(&Row<'_>) -> Option<Interval>,
-    /// True for a quotient, which is shown as a gain.
+    /// True for a speed ratio, which is displayed as a gain.
     is_change: bool,
 }
 
@@ -403,7 +408,7 @@ impl Figures {
             (true, Some(half)) => {
                 format!("{change:+.1} {} %", format::plus_minus(half * 100.0, 1))
             }
-            // A change that is shown as none has no sign.
+            // A change that is rounded to 0 has no sign.
             (true, None) if (change * 10.0).round() == 0.0 => "0 %".into(),
             (true, None) => format!("{change:+.1} %"),
         }
@@ -414,7 +419,7 @@ impl Figures {
     }
 }
 
-/// Ends of the axis of values: from 0, unless all values lie close together far from 0.
+/// Ends of the value axis. It starts at 0, unless all values are close together and far from 0.
 fn range(marks: &[Mark]) -> (f64, f64) {
     let ends = marks.iter().flat_map(|mark| [mark.value, mark.low, mark.high]).flatten();
     let (least, most) =
@@ -422,8 +427,9 @@ fn range(marks: &[Mark]) -> (f64, f64) {
     if least > 0.6 * most && least.is_finite() { (least, most) } else { (0.0, most) }
 }
 
-/// The results of several values as text: the answer in sentences, then a table with a row for each value
-/// and scheme, or for two options a grid for each scheme. None if nothing was varied.
+/// Returns the results for several values as text: sentences, then a table with a row for each
+/// value and scheme. For two options there is a grid for each scheme instead. `None` if no option
+/// was varied.
 pub fn varied_table(
     results: &[RunResult],
     vocabulary: &Vocabulary,
@@ -447,7 +453,7 @@ pub fn varied_table(
     Some(format!("{}\n\n{answer}{body}{about}", crate::text::cut(&title, width)))
 }
 
-/// The top of a page on which options were varied: sentences, and a chart over the values.
+/// Returns the top of a page for varied options: sentences, and a chart over the values.
 pub(crate) fn first(found: &[Comparison<'_>], page: &mut Page) -> Markup {
     let Some(table) = Table::of(found) else { return html! {} };
     html! {
@@ -458,7 +464,7 @@ pub(crate) fn first(found: &[Comparison<'_>], page: &mut Page) -> Markup {
     }
 }
 
-/// Section with the values of all comparisons as a table; empty if no option was varied.
+/// Returns the section with a table of all values; empty if no option was varied.
 pub(crate) fn section(found: &[Comparison<'_>]) -> Markup {
     let table = Table::of(found);
     html! {

@@ -1,17 +1,18 @@
-//! The answer of a comparison over values of an option: by how much the option changes the first scheme,
-//! and from which value on it no longer matters.
+//! Sentences on the effect of a varied option: by how much it changes the first scheme, and from
+//! which value on it no longer matters.
 
 use super::{Quantity, Row, Table};
 use crate::answer::{Difference, difference};
 use crate::format;
 
-/// A change by less than this share of the largest value does not matter.
+/// Least change that matters, as a share of the largest value.
 const MATTERS: f64 = 0.01;
 
-/// Most schemes that are named beside the first.
+/// Most other schemes that a sentence names.
 const MOST_NAMED: usize = 4;
 
-/// The sentences: of a grid, one for the first value of its second option and one for the last.
+/// Returns the sentences. For two options, there is one for the first value of the second option
+/// and one for the last.
 pub(super) fn sentences(table: &Table<'_>) -> Vec<String> {
     let Some(first) = table.rows.first() else { return Vec::new() };
     let last = table.rows.last().unwrap_or(first);
@@ -30,7 +31,7 @@ pub(super) fn sentences(table: &Table<'_>) -> Vec<String> {
     ends.into_iter().filter_map(of_end).collect()
 }
 
-/// A sentence with a capital at the beginning, unless it begins with the key.
+/// Capitalises the first letter, unless the sentence begins with the key.
 fn capital(text: &str, key: &str) -> String {
     match text.chars().next() {
         Some(first) if !text.starts_with(key) => {
@@ -40,11 +41,11 @@ fn capital(text: &str, key: &str) -> String {
     }
 }
 
-/// One scheme over the values of the first option, those that are numbers in their order.
+/// Values of one scheme over the first option. Numeric values of the option are sorted.
 struct Course<'t, 'a> {
     key: &'a str,
     quantity: Quantity,
-    /// Rows, each with what was measured.
+    /// Rows, each with its measured quantity.
     points: Vec<(&'t Row<'a>, f64)>,
     are_numbers: bool,
 }
@@ -63,7 +64,7 @@ impl<'t, 'a> Course<'t, 'a> {
         Self { key: table.key, quantity: table.quantity, points, are_numbers }
     }
 
-    /// Smallest and largest value.
+    /// Returns the rows with the smallest and the largest quantity.
     fn ends(&self) -> Option<[&(&'t Row<'a>, f64); 2]> {
         let by_value = |one: &&(&Row<'a>, f64), other: &&(&Row<'a>, f64)| one.1.total_cmp(&other.1);
         Some([self.points.iter().min_by(by_value)?, self.points.iter().max_by(by_value)?])
@@ -99,7 +100,8 @@ impl<'t, 'a> Course<'t, 'a> {
         Some(format!("from {from} to {to}, {key} {change} ({range}){rest}."))
     }
 
-    /// Of values without an order, or without a direction: the best and the worst.
+    /// Describes the best and the worst value, for options without an order or effects without a
+    /// direction.
     fn of_best_and_worst(&self, least: &(&Row<'_>, f64), most: &(&Row<'_>, f64)) -> String {
         let what = self.quantity.of_scheme(least.0.scheme);
         let [low, high] = [least, most].map(|one| (format::ratio(one.1), one.0.value()));
@@ -113,7 +115,7 @@ impl<'t, 'a> Course<'t, 'a> {
         )
     }
 
-    /// From which value on the option no longer matters, or what its last step still does.
+    /// Describes from which value on the option no longer matters, or the change at its last step.
     fn end_of_effect(&self, margin: f64) -> String {
         let Some((last, before)) = self.points.split_last() else { return String::new() };
         let differs = |point: &(&Row<'_>, f64)| (point.1 - last.1).abs() >= margin;
@@ -149,7 +151,7 @@ impl Quantity {
         }
     }
 
-    /// Predicate of a sentence on a scheme whose value changes so.
+    /// Returns the predicate of a sentence on a scheme whose quantity changes from `from` to `to`.
     fn change(self, scheme: &str, from: f64, to: f64) -> String {
         let Some(change) = percent(from, to) else {
             return format!("changes {}", self.of_scheme(scheme));
@@ -162,14 +164,14 @@ impl Quantity {
     }
 }
 
-/// A change, with its sign, as a share of what it was; none if that was nothing.
+/// Writes a change in percent with its sign; `None` if `from` is 0.
 fn percent(from: f64, to: f64) -> Option<String> {
     let change = (to / from - 1.0) * 100.0;
     let sign = if change < 0.0 { "−" } else { "+" };
     (from != 0.0).then(|| format!("{sign}{:.1} %", change.abs()))
 }
 
-/// By how much the last value changes the other schemes.
+/// Describes the change of the other schemes at the last value.
 fn others(table: &Table<'_>) -> Option<String> {
     let (first, last) = (table.rows.first()?, table.rows.last()?);
     if first.value() == last.value() {

@@ -1,12 +1,12 @@
-//! Options that were varied, as a result names them.
+//! Options that were varied, as results record them.
 
 use perforate_records::RunResult;
 use serde_json::Value;
 
-/// One option, or key of the machine, and its value in a result.
+/// One option or machine parameter, with its value in a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Setting<'a> {
-    /// The option, or the key of the machine.
+    /// Name of the option, or key of the machine parameter.
     pub key: &'a str,
     /// Value of the option in the result.
     pub value: &'a str,
@@ -25,17 +25,17 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// The options that were varied: one, or the two of a grid.
+/// Options that were varied: one, or two for a grid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Varied<'a> {
     /// First option, or the only one.
     pub first: Setting<'a>,
-    /// The second option of a grid.
+    /// Second option of a grid; `None` if only one was varied.
     pub second: Option<Setting<'a>>,
 }
 
 impl<'a> Varied<'a> {
-    /// The options of a run; none where nothing was varied.
+    /// Returns the options of a run; `None` if none were varied.
     pub fn of(run: &'a RunResult) -> Option<Self> {
         let varied = run.config.get("varied")?;
         let second = varied.get("second").and_then(Setting::of);
@@ -47,7 +47,7 @@ impl<'a> Varied<'a> {
         (self.first.key, self.second.map(|second| second.key))
     }
 
-    /// Keys and values in words.
+    /// Writes keys and values.
     pub fn text(&self) -> String {
         let text = |one: &Setting<'_>| format!("{} {}", one.key, one.value);
         let second = self.second.as_ref().map(|second| format!(", {}", text(second)));

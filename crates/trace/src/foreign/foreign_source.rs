@@ -1,4 +1,4 @@
-//! Shared parts of foreign formats: the input stream, and the [`Source`] that wraps a format.
+//! Common code of foreign formats: the input stream, and the [`Source`] that wraps a format.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

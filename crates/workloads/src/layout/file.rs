@@ -37,7 +37,7 @@ struct Problem {
 /// Lines of one pool.
 #[derive(Default)]
 struct Lines {
-    /// Size of the pool in bytes, and number of the line that states it.
+    /// Size of the pool in bytes, and number of the line that gives it.
     size: Option<(u64, usize)>,
     /// Intervals, with the numbers of their lines.
     intervals: Vec<(Interval, usize)>,

@@ -1,6 +1,6 @@
-//! A program whose memory lies in the pools of a layout, as with Mosalloc's library. Each pool is
-//! mapped once as a whole; the program's mappings and unmappings only change which parts of the pool
-//! are in use.
+//! Source wrapper that moves a program's memory into the pools of a layout, as Mosalloc's library
+//! does. Each pool is mapped once as a whole. The program's mappings and unmappings only change
+//! which parts of the pool are in use.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,7 +20,8 @@ use perforate_trace::{Source, SourceMetadata, TraceError};
 const PAGE_BYTES: u64 = 4096;
 /// Maximum size of a pool in bytes; the distance between the addresses of pools.
 const MOST_BYTES: u64 = 8 << 40;
-/// Start of the region in which Linux maps libraries and mmap memory. Programs themselves lie below.
+/// Start of the region in which Linux maps libraries and mmap memory. Programs themselves have
+/// lower addresses.
 const LIBRARIES: u64 = 0x7000_0000_0000;
 /// Linux's advice MADV_POPULATE_READ and MADV_POPULATE_WRITE.
 const POPULATE: [i32; 2] = [22, 23];
@@ -184,8 +185,8 @@ impl Processes {
 }
 
 impl Memory {
-    /// Translates accesses to their addresses in pools. An access that crosses the end of a range is
-    /// cut there, because the next range may lie elsewhere.
+    /// Translates accesses to their addresses in pools. An access that crosses the end of a range
+    /// is cut there, because the next range may have a different offset.
     fn translate(&mut self, accesses: &mut [MemoryAccess]) {
         for access in accesses {
             let address = access.address.value();

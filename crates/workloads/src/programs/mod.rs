@@ -1,9 +1,10 @@
 //! Workloads that are programs.
 //!
-//! Nine of them run an algorithm and stand for the programs of paper G, §4.2: GUPS, canneal, and seven
-//! benchmarks on dictionaries, graphs and matrices. Their data are generated at the first request for
-//! instructions, which takes some seconds per gigabyte of a graph. The recorded part starts with memory
-//! that is mapped in full and filled. An algorithm that is finished starts again.
+//! Nine of them run an algorithm and represent the programs of paper G, §4.2: GUPS, canneal, and
+//! seven benchmarks on dictionaries, graphs and matrices. Their data are generated at the first
+//! request for instructions, which takes some seconds per gigabyte of a graph. The recorded part
+//! starts with memory that is mapped in full and filled. An algorithm that is finished starts
+//! again.
 //!
 //! The remaining programs are those of paper P's case studies. Their operations on memory mappings
 //! matter as much as their reads. They announce phases, and experiments report figures per phase.
@@ -71,7 +72,7 @@ pub(super) use sparse_matrix::SparseMatrix;
 pub(super) use store::KeyValueStore;
 pub use store::StoreOptions;
 
-/// Bytes that sizes leave unused, so that each array can start on a page of its own.
+/// Bytes that sizes leave unused, so that each array can start on a separate page.
 const SLACK_BYTES: u64 = 64 << 10;
 
 /// Bytes of an algorithm's data. The maximum of 64GB keeps the number of elements below 2³².

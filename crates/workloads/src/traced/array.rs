@@ -13,7 +13,7 @@ use crate::source::PAGE_BYTES;
 /// Bytes per store of the loop that fills an array: an SSE register.
 const VECTOR_BYTES: u64 = 16;
 
-/// Memory of the traced program, allocated array by array. Each array starts on a page of its own.
+/// Memory of the traced program, allocated array by array. Each array starts on a separate page.
 pub(crate) struct Space {
     start: u64,
     end: u64,

@@ -1,8 +1,8 @@
 //! Memory that large pages waste in a key-value store, and that perforated pages save (P Table I,
 //! §III.B; P-C2 and P-C3).
 //!
-//! The program is the workload `store`; nothing in it is fitted to the paper's figures, which says
-//! no more of it than Redis, 4 million keys, objects of 16KB, a million random reads.
+//! The program is the workload `store`. Its parameters are not fitted to the paper's results. The
+//! paper only describes Redis with 4 million keys, objects of 16KB and a million random reads.
 
 #[cfg(test)]
 mod tests;
@@ -37,8 +37,7 @@ impl Default for BloatSettings {
     }
 }
 
-/// Memory that a key-value store touches and memory that it is given, TLB misses, and the time of a
-/// read. Subjects are native schemes.
+/// Memory bloat, TLB misses and read latency of a key-value store. Subjects are native schemes.
 pub struct Bloat {
     machine: Machine,
     store: StoreOptions,
@@ -81,7 +80,7 @@ impl Study for Bloat {
 }
 
 impl Bloat {
-    /// One store under one scheme: filled, thinned out, read at random.
+    /// Runs one store under one scheme: fills it, deletes objects, and reads at random.
     fn run(&self, scheme: &'static Scheme, seed: u64) -> Result<Measurement, SimError> {
         let memory = MemoryState::of(self.store.memory_bytes());
         let options = (self.store.reads.get() > 0, self.check);

@@ -1,31 +1,31 @@
-//! Words of 64 independent random bits that are set with a given probability.
+//! Random 64-bit words whose bits are independently set with a given probability.
 
 use perforate_os::Random;
 
-/// Independent bits with one probability, drawn 64 at a time.
+/// Generator of independent random bits with equal probability, 64 at a time.
 ///
-/// A bit is set where a random number is below the probability. All 64 numbers are drawn a binary
-/// digit at a time, and only until each of them differs from the probability: about eight words
+/// A bit is set if a random number is below the probability. The 64 numbers are generated digit by
+/// digit, in binary, until each differs from the probability. This takes about eight random words
 /// instead of 64.
 #[derive(Clone, Copy, Debug)]
 pub struct Bernoulli {
-    /// Binary digits of the probability after the point; empty for a probability of 1.
+    /// Binary digits of the probability after the point; `None` for a probability of 1.
     digits: Option<u64>,
 }
 
 impl Bernoulli {
-    /// Bits that are set with this probability, exact to 2⁻⁵³.
+    /// Creates a generator for this probability, exact to 2⁻⁵³.
     pub fn new(probability: f64) -> Self {
         let digits = (probability < 1.0).then_some((probability.max(0.0) * 2_f64.powi(64)) as u64);
         Self { digits }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     #[inline]
     pub fn word(self, random: &mut Random) -> u64 {
         let Some(mut digits) = self.digits else { return u64::MAX };
         let (mut below, mut equal) = (0, u64::MAX);
-        // What equals all digits that are left, zeros, is not below them.
+        // Numbers that are equal to all remaining nonzero digits are not below the probability.
         while equal != 0 && digits != 0 {
             let drawn = random.next();
             if digits >> 63 != 0 {
@@ -51,14 +51,14 @@ mod tests {
         assert_eq!(Bernoulli::new(1.0).word(&mut random), u64::MAX);
     }
 
-    /// One half is one digit: the complement of the next random word.
+    /// One half has one digit, so the word is the complement of one random word.
     #[test]
     fn a_half_is_one_draw() {
         let expected = !Random::new(7, 0, 0).next();
         assert_eq!(Bernoulli::new(0.5).word(&mut Random::new(7, 0, 0)), expected);
     }
 
-    /// 0.11₂: below where the first digit is 0, or the first is 1 and the second 0.
+    /// 0.11₂: a number is below it if its first digit is 0, or if its digits are 10.
     #[test]
     fn two_digits_by_hand() {
         let mut random = Random::new(7, 0, 0);
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(drawn, !first | (first & !second));
     }
 
-    /// Frequencies of single bits and of pairs, within five standard deviations.
+    /// Frequencies of single bits and of pairs are within five standard deviations.
     #[test]
     fn bits_have_their_probability_and_are_independent() {
         const WORDS: u64 = 20_000;
@@ -83,7 +83,7 @@ mod tests {
             let total = (WORDS * 64) as f64;
             let near = |count: u64, expected: f64| {
                 let deviation = (expected * (1.0 - expected) / total).sqrt();
-                // Pairs overlap, so that their deviation is up to √3 times as large.
+                // Overlapping pairs are correlated, which increases the deviation by up to √3.
                 (count as f64 / total - expected).abs() < 5.0 * 3_f64.sqrt() * deviation
             };
             assert!(near(ones, probability) && near(pairs, probability * probability));

@@ -1,6 +1,6 @@
-//! The binomial distribution for as many trials as a B-block map or a region has bits.
+//! Binomial distribution for up to 64 trials, the number of bits of a B-block map or a region.
 
-/// Number of successes of up to 64 independent trials.
+/// Distribution of the number of successes in independent trials.
 #[derive(Clone, Copy, Debug)]
 pub struct Binomial {
     trials: u32,
@@ -8,7 +8,7 @@ pub struct Binomial {
 }
 
 impl Binomial {
-    /// Successes of `trials` trials with this probability each.
+    /// Creates the distribution for `trials` trials with this probability of success.
     ///
     /// # Panics
     /// With more than 64 trials.
@@ -17,12 +17,12 @@ impl Binomial {
         Self { trials, probability }
     }
 
-    /// Probability of exactly `successes`.
+    /// Probability of exactly `successes` successes.
     pub fn exactly(self, successes: u32) -> f64 {
         if successes > self.trials {
             return 0.0;
         }
-        // Each quotient is a whole number: a coefficient of fewer trials.
+        // Each division has no remainder, because its result is a smaller binomial coefficient.
         let ways = (0..successes).fold(1_u128, |ways, index| {
             ways * u128::from(self.trials - index) / u128::from(index + 1)
         });
@@ -32,7 +32,7 @@ impl Binomial {
             * (1.0 - self.probability).powi(failures)
     }
 
-    /// Probability of `successes` or more; the small terms are summed first.
+    /// Probability of at least `successes` successes. Small terms are summed first, for accuracy.
     pub fn at_least(self, successes: u32) -> f64 {
         let mut terms: Vec<f64> =
             (successes..=self.trials).map(|successes| self.exactly(successes)).collect();
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(Binomial::new(64, 0.0).at_least(1), 0.0);
     }
 
-    /// C(64, 32) = 1 832 624 140 942 590 534; symmetric around a half.
+    /// C(64, 32) = 1 832 624 140 942 590 534; the distribution is symmetric for probability ½.
     #[test]
     fn sixty_four_fair_trials() {
         let middle = Binomial::new(64, 0.5).exactly(32);

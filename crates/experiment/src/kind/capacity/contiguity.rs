@@ -1,4 +1,4 @@
-//! Blocks of memory without a retired frame (G §2.3, Fig. 3).
+//! Share of memory blocks without a retired frame (G §2.3, Fig. 3).
 
 use perforate_config::{Share, Size};
 use perforate_os::Random;
@@ -44,14 +44,14 @@ impl Study for Contiguity {
     }
 }
 
-/// An aligned block of so many frames.
+/// An aligned block of `frames` frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     frames: u32,
 }
 
 impl Block {
-    /// Blocks of a 2MB page: 512 frames.
+    /// Block of a 2MB page: 512 frames.
     pub const LARGE_PAGE: Self = Self { frames: 512 };
 
     fn parse(subject: &str) -> Result<Self, String> {
@@ -68,7 +68,7 @@ impl Block {
         (1.0 - retired).powi(self.frames as i32)
     }
 
-    /// Share of the drawn blocks in which no frame is retired.
+    /// Estimates this probability from random blocks.
     pub fn estimate(self, retired: f64, sampling: Sampling) -> Estimate {
         let frames = Bernoulli::new(retired);
         if self.frames >= 64 {
@@ -77,7 +77,7 @@ impl Block {
                 |random: &mut Random| u64::from((0..words).all(|_| frames.word(random) == 0));
             return sampling.average(sampling.samples, 1, || whole);
         }
-        // A word holds several blocks; its blocks are independent, but a draw is a word.
+        // A random word contains several independent blocks, but counts as one draw.
         let blocks = 64 / self.frames;
         let mask = u64::MAX >> (64 - self.frames);
         let whole = |random: &mut Random| {
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(Block { frames: 2 }.closed_form(0.25), 0.5625);
     }
 
-    /// Frames drawn one by one give the power that the closed form says.
+    /// Random frames confirm the closed form.
     #[test]
     fn drawn_frames_agree_with_the_power() {
         for frames in [1, 8, 16, 32, 64, 512] {
@@ -115,7 +115,8 @@ mod tests {
         }
     }
 
-    /// G-C2: the thresholds at which 60 % of the blocks are contiguous, as printed, and 2MB.
+    /// G-C2: the shares of retired frames at which 60 % of the blocks are contiguous, as printed,
+    /// and for 2MB.
     #[test]
     fn figure_3() {
         for (frames, threshold) in [(32, 0.016), (16, 0.031), (8, 0.061)] {

@@ -1,28 +1,28 @@
-//! Ways to map memory in large pieces.
+//! Designs for large mappings.
 
 use perforate_config::{ConfigError, read};
 use perforate_schemes::perforated::Perforated;
 use perforate_types::GapTolerance;
 
-/// A way to map memory in large pieces.
+/// A design for large mappings.
 pub enum Design {
-    /// 2MB pages on whole blocks.
+    /// 2MB pages in blocks without retired frames.
     Conventional,
-    /// Gap-tolerant superpages, single or paired.
+    /// Gap-tolerant superpages, with single or paired entries.
     GapTolerant(GapTolerance),
-    /// 2MB pages with holes, by the rule of a policy.
+    /// 2MB pages with holes, as far as a policy allows.
     Perforated(Perforated),
 }
 
 impl Design {
-    /// Form of the names that [`Design::parse`] reads.
+    /// Names that [`Design::parse`] accepts.
     pub const FORMS: &'static str = "2m, gt-pde-1m, gt-pde-2m, gt-pde-4m, p-gt-pde-2m, \
                                      p-gt-pde-4m, perforated or perforated:max-hole-share=…";
 
-    /// Reads a name, as schemes have them.
+    /// Parses the name of a design, which is that of its scheme.
     ///
     /// # Errors
-    /// What is wrong, and what would be right.
+    /// An unknown name; the message lists the known ones.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text == "2m" {
             return Ok(Self::Conventional);
@@ -39,13 +39,13 @@ impl Design {
         read(options).and_then(Perforated::new).map(Self::Perforated).map_err(wrong)
     }
 
-    /// The mode of gap-tolerant superpages of this name.
+    /// Returns the mode of gap-tolerant superpages with this name.
     pub fn mode(name: &str) -> Option<GapTolerance> {
         GapTolerance::ALL.into_iter().find(|&mode| mode_name(mode) == name)
     }
 }
 
-/// The scheme's name of a mode: `gt-pde-4m`.
+/// Returns the scheme's name of a mode, such as `gt-pde-4m`.
 fn mode_name(mode: GapTolerance) -> String {
     mode.label().to_lowercase().trim_end_matches('b').to_owned()
 }

@@ -1,4 +1,4 @@
-//! Averages over random draws, and how far off they may be.
+//! Monte Carlo estimates with confidence intervals.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -9,39 +9,40 @@ use perforate_os::Random;
 use crate::kind::Measurement;
 use crate::kind::case_study::named;
 
-/// Random draws for each point; G drew 16PB, which are 4300M slices.
+/// Number of random draws for each point. G draws 16PB, which are 4300M slices.
 pub type Samples = Count<1, 1_000_000_000_000>;
 
 /// Default number of draws.
 pub const SAMPLES: Samples = Count::new(1_000_000);
 
-/// Draws made in one go by one thread, from a random stream of their own.
+/// Number of consecutive draws that a thread makes from one random stream.
 const BATCH: u64 = 1 << 14;
 
-/// The 97.5 % point of the normal distribution.
+/// 97.5 % quantile of the normal distribution.
 const DEVIATIONS_95: f64 = 1.959_964;
 
-/// An average of values between 0 and 1.
+/// Estimated mean of a value from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Average of the draws.
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval around it.
+    /// Half the width of the 95 % confidence interval around the mean.
     pub half_width_95: f64,
-    /// Number of independent values.
+    /// Number of independent draws.
     pub draws: u64,
 }
 
 #[cfg(test)]
 impl Estimate {
-    /// True if `exact` lies within twice the interval, that is within four standard deviations:
-    /// of the many points of a figure, one in twenty lies outside the interval itself.
+    /// True if `exact` is within twice the interval, which is four standard deviations. The
+    /// interval itself would be too strict, because 5 % of a figure's points are outside it.
     pub fn agrees_with(&self, exact: f64) -> bool {
         (self.mean - exact).abs() <= 2.0 * self.half_width_95
     }
 }
 
-/// The closed form, where there is one, and what was drawn. `share` is the first of both.
+/// Returns the figures of a point: the closed form, if there is one, and the estimate. `share` is
+/// the closed form if it exists, otherwise the estimate.
 pub fn figures(closed_form: Option<f64>, drawn: Estimate) -> Measurement {
     let mut figures = named([
         ("share", closed_form.unwrap_or(drawn.mean)),
@@ -53,30 +54,31 @@ pub fn figures(closed_form: Option<f64>, drawn: Estimate) -> Measurement {
     figures
 }
 
-/// Number of draws, and their seed.
+/// Number of draws, and the seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
-    /// Slices or blocks drawn for each point.
+    /// Number of slices or blocks that are drawn for each point.
     pub samples: u64,
-    /// The seed; different points have different streams all the same.
+    /// Seed of the draws; each point derives its own stream from it.
     pub seed: u64,
 }
 
 impl Sampling {
-    /// Draws of a point; every subject and place has a stream of its own.
+    /// Returns the sampling of a point, with a separate random stream for each subject and place.
     pub fn for_point(samples: Samples, seed: u64, subject: &str, x: f64) -> Self {
         let stream = xxhash_rust::xxh3::xxh3_64(subject.as_bytes());
         Self { samples: samples.get(), seed }.of(stream, x)
     }
 
-    /// Draws from a random stream that belongs to one point of one curve.
+    /// Derives the sampling for one point of one curve, with a separate random stream.
     pub fn of(self, curve: u64, x: f64) -> Self {
         let seed = Random::new(self.seed, curve, x.to_bits()).next();
         Self { seed, ..self }
     }
 
-    /// The average of `draws` values, which `make()` counts in parts of `whole`. All processors
-    /// draw; the sums are whole numbers, so that nobody's turn shows in the result.
+    /// Estimates the mean of `draws` values. `make()` returns a function that draws an integer from
+    /// 0 to `whole`. All processors draw, and integer sums make the result independent of the order
+    /// of threads.
     pub(super) fn average<D: FnMut(&mut Random) -> u64>(
         self,
         draws: u64,
@@ -108,7 +110,7 @@ impl Sampling {
         let (sum, squares) = thread::scope(|scope| {
             let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
             let workers: Vec<_> = (0..threads.min(batches)).filter_map(start).collect();
-            // Where no thread can be started, this one does the work.
+            // If no thread can be started, this thread does the work.
             let own = if workers.is_empty() { work() } else { (0, 0) };
             workers.into_iter().fold(own, |(sum, squares), worker| {
                 let part = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -123,7 +125,8 @@ fn estimate(sum: u64, squares: u128, draws: u64, whole: u64) -> Estimate {
     let (count, scale) = (draws as f64, whole as f64);
     let mean = sum as f64 / count;
     let variance = (squares as f64 / count - mean * mean).max(0.0);
-    // 3/n, the rule of three, is for draws that are all alike and yet not certain.
+    // The term 3/n (rule of three) gives identical draws an interval, because they do not prove
+    // certainty.
     let half_width = DEVIATIONS_95 * (variance / count).sqrt() / scale + 3.0 / count;
     Estimate { mean: mean / scale, half_width_95: half_width.min(1.0), draws }
 }
@@ -132,7 +135,7 @@ fn estimate(sum: u64, squares: u128, draws: u64, whole: u64) -> Estimate {
 mod tests {
     use super::*;
 
-    /// Values 0, 1, 1, 2 of 2, a hundred times: their variance is ½.
+    /// Values 0, 1, 1, 2 out of 2, a hundred times: variance ½.
     #[test]
     fn values_by_hand() {
         let drawn = estimate(400, 600, 400, 2);
@@ -144,8 +147,8 @@ mod tests {
         assert!(alike.agrees_with(0.006) && !alike.agrees_with(0.007));
     }
 
-    /// A share of draws is what it should be, and the same however many threads there are: three
-    /// batches and a bit, each drawn from its own stream.
+    /// The mean is as expected, and independent of the number of threads. The draws fill three
+    /// batches and begin a fourth.
     #[test]
     fn batches_do_not_depend_on_threads() {
         let sampling = Sampling { samples: 0, seed: 5 };

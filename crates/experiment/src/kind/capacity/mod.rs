@@ -1,8 +1,8 @@
-//! Share of memory that large mappings can use if frames are retired (G §2.3, §3.3, §5.3).
+//! Share of memory that large mappings can use if some frames are retired (G §2.3, §3.3, §5.3).
 //!
-//! The model is G's: each frame is retired with the same probability, independently of the others.
-//! What has a closed form is computed; all of it is also estimated by drawing memory at random
-//! (Monte Carlo), which needs no memory of its own, however large the sample is:
+//! The model is G's: each frame is retired independently with the same probability. Results with a
+//! closed form are computed. All results are also estimated by Monte Carlo simulation, whose memory
+//! use does not depend on the number of samples:
 //!
 //! - contiguity, 2MB pages and perforated pages draw frames, 64 to a word;
 //! - gap-tolerant superpages draw availability vectors, whose bits are as independent as frames

@@ -1,4 +1,4 @@
-//! Storage of tables and registers (G Table 1, §3.7, §3.8).
+//! Storage needs of page tables and registers (G Table 1, §3.7, §3.8).
 
 use perforate_config::{Count, Size};
 use perforate_types::{GapTolerance, PageSize};
@@ -59,25 +59,25 @@ impl Study for Storage {
     }
 }
 
-/// Bytes of an ordinary page-table entry.
+/// Size of an ordinary page-table entry in bytes.
 const ENTRY_BYTES: u64 = 8;
 /// Size of the register GTPTCR in bytes.
 const REGISTER_BYTES: u64 = 8;
-/// Bytes by which a PDE-cache entry grows: a bitmap of 64 bits and seven prefix sums of a byte.
+/// Growth of a PDE-cache entry in bytes: a bitmap of 64 bits, and seven prefix sums of a byte each.
 const SELECTION_BYTES: u64 = 8 + 7;
 
-/// Bytes of the entries that map so much memory with pages of one size, upper levels apart
-/// (G Table 1).
+/// Size in bytes of the leaf entries that map `footprint_bytes` with pages of one size. Upper
+/// levels of the page table are excluded (G Table 1).
 fn leaf_table_bytes(footprint_bytes: u64, page: PageSize) -> u64 {
     footprint_bytes.div_ceil(page.bytes()) * ENTRY_BYTES
 }
 
-/// Bytes of the availability vectors of all slices (G §3.8).
+/// Size in bytes of the availability vectors of all slices (G §3.8).
 fn availability_bytes(memory_bytes: u64, mode: GapTolerance) -> u64 {
     memory_bytes.div_ceil(mode.slice_frames() * PageSize::Size4K.bytes()) * ENTRY_BYTES
 }
 
-/// Bytes that hardware needs besides: GTPTCR, and the growth of the PDE cache (G §3.7).
+/// Size in bytes of additional hardware: GTPTCR, and the growth of the PDE cache (G §3.7).
 fn translation_hardware_bytes(pde_cache_entries: u64) -> u64 {
     REGISTER_BYTES + pde_cache_entries * SELECTION_BYTES
 }
@@ -90,7 +90,7 @@ mod tests {
     const M: u64 = 1 << 20;
     const G: u64 = 1 << 30;
 
-    /// G-C1.
+    /// Claim G-C1.
     #[test]
     fn table_1() {
         let table = |page| [G, 16 * G].map(|footprint| leaf_table_bytes(footprint, page));
@@ -99,7 +99,8 @@ mod tests {
         assert_eq!(table(PageSize::Size1G), [8, 128]);
     }
 
-    /// G-C6: 128KB for 128GB with B-blocks of 128KB, twice that where they are half as large.
+    /// Claim G-C6: 128KB for 128GB with B-blocks of 128KB, twice that for B-blocks of half the
+    /// size.
     #[test]
     fn availability_and_hardware() {
         let sizes = [GapTolerance::SINGLE_4M, GapTolerance::SINGLE_2M, GapTolerance::SINGLE_1M]

@@ -1,8 +1,8 @@
-//! Share of memory in large mappings (G §5.3, Fig. 14).
+//! Share of memory that large mappings can use (G §5.3, Fig. 14).
 //!
-//! Of a slice with enough usable B-blocks, half is a superpage; of a whole slice, all of it is, as
-//! two superpages. So Fig. 14 starts at 100 % and settles at 50 % (G §5.3). Of a perforated page it
-//! is what is translated in place.
+//! Half of a slice with enough usable B-blocks is a superpage. A slice without retired frames is
+//! used completely, as two superpages. So Fig. 14 starts at 100 % and settles at 50 % (G §5.3). For
+//! perforated pages, the share is the memory that is translated in place.
 
 use perforate_config::{Count, Share};
 use perforate_os::{BlockUse, Policy, Random};
@@ -56,16 +56,16 @@ impl Study for UsableMemory {
     }
 }
 
-/// Frames of a region, which has one filter bit.
+/// Frames of a region, to which one filter bit applies.
 const REGION_FRAMES: u32 = 64;
 /// Regions of a 2MB block.
 const REGIONS: u32 = 8;
 
 impl Design {
-    /// The expected share of memory in large mappings where this share of frames is retired.
-    /// There is none for paired entries: who is paired with whom is the outcome of a search.
+    /// Expected share of memory in large mappings if the share `retired` of frames is retired.
+    /// `None` for paired entries, because pairs are found by a search.
     ///
-    /// `threshold` is the number of usable B-blocks that a slice with retired frames must have.
+    /// `threshold` is the number of usable B-blocks that a slice with retired frames needs.
     pub fn closed_form(&self, retired: f64, threshold: u32) -> Option<f64> {
         match self {
             Self::Conventional => Some(Block::LARGE_PAGE.closed_form(retired)),
@@ -78,8 +78,8 @@ impl Design {
         }
     }
 
-    /// Estimates that share by drawing memory: blocks of 2MB, slices, or chunks with as many slices as asked
-    /// for.
+    /// Estimates the same share from random memory: 2MB blocks, slices, or chunks of slices for
+    /// paired entries.
     pub fn estimate(&self, retired: f64, threshold: u32, sampling: Sampling) -> Estimate {
         match self {
             Self::Conventional => Block::LARGE_PAGE.estimate(retired, sampling),
@@ -110,7 +110,8 @@ fn single(blocks: Bernoulli, threshold: u32, sampling: Sampling) -> Estimate {
     sampling.average(sampling.samples, 2, || superpages)
 }
 
-/// An entry maps as much memory as one slice has. Two slices need 32 B-blocks in common (Algorithm 1).
+/// Estimates the share for paired entries. Each entry maps as much memory as one slice has. Two
+/// slices are paired if they have 32 usable B-blocks in common (Algorithm 1).
 fn paired(blocks: Bernoulli, slices: usize, sampling: Sampling) -> Estimate {
     let whole = slices as u64;
     let make = || {
@@ -123,7 +124,7 @@ fn paired(blocks: Bernoulli, slices: usize, sampling: Sampling) -> Estimate {
     sampling.average(sampling.samples.div_ceil(whole), whole, make)
 }
 
-/// Draws holes, and asks the policy itself.
+/// Estimates the share for perforated pages: draws holes, and asks the policy for its decision.
 fn perforated(policy: &Perforated, retired: f64, sampling: Sampling) -> Estimate {
     let frames = Bernoulli::new(retired);
     let in_place = |random: &mut Random| {
@@ -136,8 +137,8 @@ fn perforated(policy: &Perforated, retired: f64, sampling: Sampling) -> Estimate
     sampling.average(sampling.samples, HoleSet::SUBPAGES as u64, || in_place)
 }
 
-/// Expected share of frames that a perforated page translates in place: over the number of regions
-/// with holes, and the number of holes in these.
+/// Expected share of frames that a perforated page translates in place. The expectation is over the
+/// number of regions with holes, and the number of holes in them.
 fn in_place(policy: &Perforated, retired: f64) -> f64 {
     let total = HoleSet::SUBPAGES;
     let most = policy.options().max_hole_share.value();
@@ -164,12 +165,12 @@ fn in_place(policy: &Perforated, retired: f64) -> f64 {
     expected
 }
 
-/// Ways to choose some of the regions.
+/// Number of ways to choose `some` out of `all` regions.
 fn choose(all: u32, some: u32) -> f64 {
     (0..some).fold(1.0, |ways, index| ways * f64::from(all - index) / f64::from(index + 1))
 }
 
-/// Distribution of a sum of two independent numbers.
+/// Distribution of the sum of two independent integers.
 fn convolve(a: &[f64], b: &[f64]) -> Vec<f64> {
     let mut sum = vec![0.0; a.len() + b.len() - 1];
     for (i, p) in a.iter().enumerate() {
@@ -208,13 +209,13 @@ mod tests {
         }
     }
 
-    /// Without thresholds every frame that is left is translated in place.
+    /// Without thresholds, every frame that is not retired is translated in place.
     #[test]
     fn perforated_pages_keep_all_frames() {
         for retired in [0.001, 0.01, 0.055, 0.1, 0.5] {
             assert!((closed_form("perforated", retired) - (1.0 - retired)).abs() < 1e-12);
         }
-        // One region may have holes: none of the other seven has any.
+        // If only one region may have holes, none of the other seven has any.
         let retired: f64 = 0.002;
         let clean = (1.0 - retired).powi(64);
         let one = 8.0 * clean.powi(7) * ((1.0 - clean) - (64.0 * retired) / 512.0);
@@ -223,7 +224,7 @@ mod tests {
         assert!((closed_form(name, retired) - expected).abs() < 1e-12);
     }
 
-    /// Drawn memory agrees with the closed forms; seeds are fixed.
+    /// Estimates from random memory agree with the closed forms; seeds are fixed.
     #[test]
     fn drawn_memory_agrees() {
         let names = ["2m", "gt-pde-1m", "gt-pde-2m", "gt-pde-4m", "perforated", SELECTIVE];
@@ -240,13 +241,13 @@ mod tests {
         }
     }
 
-    /// Availability vectors made from drawn frames are no other than vectors drawn at once.
+    /// Availability vectors from random frames have the same distribution as random vectors.
     #[test]
     fn vectors_made_of_frames() {
         for retired in [0.001, 0.028] {
             let frames = Bernoulli::new(retired);
             let superpages = |random: &mut Random| {
-                // Four B-blocks of 16 frames to a word.
+                // A word contains four B-blocks of 16 frames.
                 let usable: usize = (0..16)
                     .map(|_| frames.word(random))
                     .map(|word| (0..4).filter(|i| word >> (16 * i) & 0xffff == 0).count())
@@ -259,7 +260,7 @@ mod tests {
         }
     }
 
-    /// G §5.3: P-GT-PDE-2MB lies between GT-PDE-2MB and GT-PDE-1MB, likewise one size up.
+    /// G §5.3: P-GT-PDE-2MB is between GT-PDE-2MB and GT-PDE-1MB. The same holds for the next size.
     #[test]
     fn paired_entries_lie_between_two_single_ones() {
         for (name, below, above) in
@@ -274,7 +275,7 @@ mod tests {
                 assert!(drawn.mean >= low - room, "{name} {retired}: {drawn:?} < {low}");
                 assert!(drawn.mean <= high + room, "{name} {retired}: {drawn:?} > {high}");
             }
-            // Somewhere in the middle it is far above the one and far below the other.
+            // In the middle of the range it is far above one of them and far below the other.
             let middle = if name == "p-gt-pde-2m" { 0.05 } else { 0.025 };
             let sampling = Sampling { samples: 40_000, seed: 2 };
             let drawn = design(name).estimate(middle, 32, sampling).mean;
@@ -283,7 +284,7 @@ mod tests {
         }
     }
 
-    /// G-C4: half of memory in superpages up to these shares of retired frames.
+    /// G-C4: at least half of memory is in superpages up to these shares of retired frames.
     #[test]
     fn figure_14() {
         for (name, retired) in [("gt-pde-4m", 0.014), ("gt-pde-2m", 0.028), ("gt-pde-1m", 0.055)] {

@@ -1,4 +1,4 @@
-//! Slices that can hold a superpage (G §3.3, Fig. 7).
+//! Share of slices that can contain a superpage (G §3.3, Fig. 7).
 
 use perforate_config::Share;
 use perforate_os::Random;
@@ -26,10 +26,10 @@ impl Default for Validity {
     }
 }
 
-/// The B-blocks that a slice must have.
+/// Parses the number of usable B-blocks that a slice needs.
 ///
-/// A superpage takes 32. G's text says "at least half", and its numbers (93.3 % at 60 % usable)
-/// are those of 33 or more; with 32 it is 96.0 %.
+/// A superpage takes 32. G's text says "at least half", but its numbers (93.3 % at 60 % usable)
+/// correspond to 33 or more; for 32 it would be 96.0 %.
 fn threshold(subject: &str) -> Result<u32, String> {
     let number = subject.parse().ok().filter(|number| (32..=64).contains(number));
     number
@@ -55,12 +55,12 @@ impl Study for Validity {
     }
 }
 
-/// Probability that a slice is valid where this share of B-blocks is usable.
+/// Probability that a slice is valid if the share `usable` of B-blocks is usable.
 fn closed_form(threshold: u32, usable: f64) -> f64 {
     Binomial::new(SLICE_BLOCKS, usable).at_least(threshold)
 }
 
-/// Share of valid slices among drawn ones.
+/// Estimates this probability from random slices.
 fn estimate(threshold: u32, usable: f64, sampling: Sampling) -> Estimate {
     let blocks = Bernoulli::new(usable);
     let is_valid = |random: &mut Random| u64::from(blocks.word(random).count_ones() >= threshold);
@@ -71,7 +71,7 @@ fn estimate(threshold: u32, usable: f64, sampling: Sampling) -> Estimate {
 mod tests {
     use super::*;
 
-    /// G-C3, with both readings of "at least half".
+    /// G-C3, for both interpretations of "at least half".
     #[test]
     fn figure_7_at_60_percent() {
         let printed = closed_form(33, 0.6);

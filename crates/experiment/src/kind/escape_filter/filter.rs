@@ -1,9 +1,11 @@
-//! False positives: counted, by looking up every page of the segment, and in closed form.
+//! False-positive rates of an escape filter: counted over every page of the segment, and in closed
+//! form.
 
 use perforate_schemes::segment::{EscapeFilter, SegmentState};
 use perforate_types::VirtualPage;
 
-/// Share of the segment's pages that did not escape and pass for it, if those at these frames do.
+/// Share of the segment's unescaped pages that the filter takes for escaped ones, if the pages at
+/// `faulty` frames escaped.
 pub fn false_positive_share(
     (bits, functions): (usize, usize),
     segment: &SegmentState,
@@ -19,8 +21,8 @@ pub fn false_positive_share(
     (passing - faulty.len()) as f64 / (segment.pages - faulty.len() as u64) as f64
 }
 
-/// Probability of a false positive in a filter of `bits` bits, divided among `functions` hash functions,
-/// after `escaped` pages: (1 − (1 − k/m)ⁿ)ᵏ.
+/// Probability of a false positive, (1 − (1 − k/m)ⁿ)ᵏ. The filter has m = `bits` bits, divided
+/// among k = `functions` hash functions, and contains n = `escaped` pages.
 pub fn expected_false_positive_share((bits, functions): (usize, usize), escaped: usize) -> f64 {
     let kept = 1.0 - functions as f64 / bits as f64;
     (1.0 - kept.powi(escaped as i32)).powi(functions as i32)
@@ -30,8 +32,8 @@ pub fn expected_false_positive_share((bits, functions): (usize, usize), escaped:
 mod tests {
     use super::*;
 
-    /// One page in 256 bits and 4 functions: another one meets its bit in each bank of 64 with the
-    /// probability 1/64.
+    /// One page in a filter of 256 bits with 4 functions. Another page hits the set bit in each
+    /// bank of 64 bits with probability 1/64.
     #[test]
     fn one_page_by_hand() {
         let expected = expected_false_positive_share;

@@ -1,9 +1,8 @@
 //! Cost of faulty pages in a direct segment (D §V, §IX.C, Fig. 13; D-C6).
 //!
-//! The host's segment is made over the faulty frames, whose pages escape it, and so do the false
-//! positives of its filter. A seed is one random set of faulty frames; program and memory are the
-//! same for all of them, as in the paper, so that runs with `bad-pages` 0 are what all others are
-//! held against.
+//! The host's segment covers the faulty frames. Pages at these frames escape the segment, and so do
+//! the filter's false positives. Each seed is a different random set of faulty frames, for the same
+//! program and memory, as in the paper. Runs with `bad-pages` 0 are the baseline.
 
 mod filter;
 mod program;
@@ -60,8 +59,8 @@ impl Default for EscapeSettings {
     }
 }
 
-/// Time and walks of a program over a host's segment with faulty frames in it. Subjects are pairs of
-/// schemes whose host has direct segments.
+/// Run time and page walks of a virtualized program whose host has a direct segment with faulty
+/// frames. Subjects are pairs of schemes whose host has direct segments.
 pub struct EscapeFilter {
     machine: Machine,
     workload: String,
@@ -96,7 +95,7 @@ impl Study for EscapeFilter {
     }
 
     fn cost(&self) -> f64 {
-        // All pages are touched before.
+        // All pages are touched before the measured instructions.
         self.instructions as f64 + self.guest.kernel.memory_bytes as f64 / 1000.0
     }
 
@@ -115,8 +114,8 @@ impl Study for EscapeFilter {
 }
 
 impl EscapeFilter {
-    /// One set of faulty frames. Without a segment over all of them there is nothing to say but
-    /// that.
+    /// Measures one set of faulty frames. If the segment does not cover all of them, the only
+    /// figure is `has_segment`, which is 0.
     fn measure_program(
         &self,
         program: &Program<'_>,

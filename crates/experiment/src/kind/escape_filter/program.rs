@@ -1,4 +1,4 @@
-//! One program over one set of faulty frames.
+//! Runs of one program over a set of faulty frames.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,27 +15,27 @@ use perforate_types::{
 
 use super::EscapeFilter;
 
-/// Seed of workload and memory, whatever the seed of the faulty frames is.
+/// Seed of workload and memory for all sets of faulty frames.
 const SEED: u64 = 1;
-/// Memory of the host besides the guest's, for the host's tables and for pages that escaped. So
-/// little that the guest's segment fits only where faulty frames are.
+/// Memory of the host in addition to the guest's, for page tables and escaped pages. It is so small
+/// that the guest's segment cannot avoid the faulty frames.
 const HOST_EXTRA_MB: u64 = 64;
 
-/// The instructions of a program, decoded once for all runs. Before them every page is touched that
-/// they touch, and one of each area that was mapped: the paper's programs ran for minutes, so that
-/// next to no page was touched the first time.
+/// Instructions of a program, decoded once for all runs. They begin with accesses to every page
+/// that the program accesses, and to one page of each mapped area. The paper's programs ran for
+/// minutes, so first touches were negligible.
 pub struct Tape {
     chunks: Vec<Chunk>,
     has_events: bool,
-    /// Instructions before measuring starts.
+    /// Number of instructions before measuring starts.
     warmup: u64,
 }
 
 impl Tape {
-    /// Reads the program's first instructions.
+    /// Decodes the program's first instructions.
     ///
     /// # Errors
-    /// No such workload, or a trace that is damaged.
+    /// An unknown workload, or a damaged trace.
     pub fn read(study: &EscapeFilter) -> Result<Self, SimError> {
         let workload = Workload::named(study.workload.as_str());
         let workload = Workload { instructions: Some(study.instructions), ..workload };
@@ -52,7 +52,8 @@ impl Tape {
     }
 }
 
-/// Events at the start of the program, and one read of each page that the program accesses.
+/// Returns the events at the start of the program, followed by a read of each page that it
+/// accesses.
 fn touches(chunks: &mut [Chunk]) -> Chunk {
     let accesses = chunks.iter().flat_map(|chunk| &chunk.accesses);
     let mut pages: BTreeSet<_> = accesses.map(|access| access.address.page()).collect();
@@ -81,17 +82,17 @@ pub struct Outcome {
     /// Instructions and cycles of the measured half.
     pub instructions: u64,
     pub cycles: u64,
-    /// The host's segment at the end.
+    /// State of the host's segment at the end.
     pub segment: SegmentState,
-    /// First-level TLB misses, instruction fetches not counted.
+    /// Number of first-level TLB misses, without instruction fetches.
     pub misses: f64,
-    /// Pages that were in no TLB and that the segments of the mode translated, and those of which
-    /// the host's segment alone did not, as they escaped or pass for it.
+    /// Number of TLB misses that the mode's segments translated. `walked` counts misses that the
+    /// host's segment did not translate, because the page had escaped or was a false positive.
     pub by_segments: f64,
     pub walked: f64,
 }
 
-/// A program under a pair of schemes.
+/// A program and the pair of schemes under which it runs.
 pub struct Program<'a> {
     pub study: &'a EscapeFilter,
     pub composition: Composition,
@@ -99,7 +100,8 @@ pub struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Place of the host's segment without faulty frames, if the host has a segment.
+    /// Returns the location of the host's segment without faulty frames; `None` if the host makes
+    /// no segment.
     ///
     /// # Errors
     /// Out of memory, or a disagreement with the oracle.
@@ -109,7 +111,7 @@ impl Program<'_> {
         Ok(host_segment(&run))
     }
 
-    /// Runs the program over a host with these faulty frames; `None` if the host has no segment at
+    /// Runs the program on a host with these faulty frames. `None` if the host has no segment at
     /// the end.
     ///
     /// # Errors
@@ -161,11 +163,11 @@ impl Program<'_> {
     }
 }
 
-/// The frames that the host's segment has wherever it begins: a run as long as the guest's memory may
-/// begin `HOST_EXTRA_MB` earlier or later, if that avoids faulty frames.
+/// Returns the frames that are in the host's segment for every possible start. To avoid faulty
+/// frames, the segment may start up to `HOST_EXTRA_MB` earlier or later.
 ///
 /// # Errors
-/// There are none, as the segment is too small.
+/// A segment that is too small to have such frames.
 pub fn frames(segment: &SegmentState) -> Result<Range<u64>, String> {
     let margin = HOST_EXTRA_MB << 20 >> 12;
     let first = segment.frame.number();
@@ -177,16 +179,16 @@ pub fn frames(segment: &SegmentState) -> Result<Range<u64>, String> {
     Ok(frames)
 }
 
-/// The host's segment now.
+/// Returns the current state of the host's segment, if there is one.
 fn host_segment(run: &Simulation) -> Option<SegmentState> {
     let hypervisor = run.system().hypervisor().expect("the program runs in a virtual machine");
     hypervisor.kernel().segment(hypervisor.space())
 }
 
-/// The set of so many different frames with this seed, evenly.
+/// Draws a set of `count` distinct frames from this seed, uniformly.
 ///
 /// # Errors
-/// There are fewer frames.
+/// Fewer frames than `count`.
 pub fn faulty_frames(frames: &Range<u64>, count: usize, seed: u64) -> Result<Vec<u64>, String> {
     let all = frames.end - frames.start;
     if all < count as u64 {
@@ -200,11 +202,11 @@ pub fn faulty_frames(frames: &Range<u64>, count: usize, seed: u64) -> Result<Vec
     Ok(chosen.into_iter().collect())
 }
 
-/// Evenly distributed numbers from a seed (splitmix64).
+/// Uniformly distributed numbers from a seed (splitmix64).
 struct Random(u64);
 
 impl Random {
-    /// A whole number below `bound`.
+    /// Returns an integer from 0 to `bound` − 1.
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;

@@ -1,9 +1,9 @@
-//! Closed forms to hold the figures against: the paper gives no numbers for its Fig. 1.
+//! Closed forms to compare results with, because the paper gives no numbers for its Fig. 1.
 
 use crate::kind::case_study::{REGION_PAGES, places_hit};
 
-/// Mean number of `regions` of which more than `most` pages are hit: pages are hit
-/// nearly independently, so their number in a region is binomial.
+/// Expected number of 2MB regions in which more than `most` pages are hit. Hits are nearly
+/// independent, so their number in a region is binomial.
 pub fn regions_above(regions: u64, throws: u64, most: u64) -> f64 {
     let pages = regions * REGION_PAGES;
     let hit = places_hit(pages as f64, throws as f64) / pages as f64;
@@ -23,9 +23,9 @@ pub fn regions_above(regions: u64, throws: u64, most: u64) -> f64 {
     regions as f64 * (1.0 - at_most).max(0.0)
 }
 
-/// Walks per 1000 even reads of a heap of which `split` regions are mapped by 4KB pages and the
-/// rest by 2MB pages, on a TLB of `entries`: every 2MB page stays in it, as each is read 512 times
-/// as often as a 4KB page, and 4KB pages have the rest.
+/// Expected page walks per 1000 uniform reads of a heap, of which `split` regions have 4KB pages
+/// and the others 2MB pages. Every 2MB page stays in the TLB of `entries` entries, because it is
+/// read 512 times as often as a 4KB page. 4KB pages share the remaining entries.
 pub fn walks_per_1000(regions: u64, split: f64, entries: u64) -> f64 {
     if split == 0.0 {
         return 0.0;

@@ -1,11 +1,12 @@
-//! Effects of sharing on large pages (P Fig. 1, §III, §VI): a server with a big heap forks, as redis
-//! does to save; then the server writes, or its child, or the child changes permissions; the child
-//! ends; khugepaged mends what it can.
+//! Effects of fork and copy-on-write on large pages (P Fig. 1, §III, §VI). A server with a big heap
+//! forks, as Redis does to save its data. Then the server writes, or its child writes, or the child
+//! changes permissions. The child exits, and khugepaged restores large pages as far as possible.
 //!
-//! The paper draws the situation and gives no numbers for it, so closed forms are figures as well.
-//! The program is the workload `fork`. Choices of ours besides its own: the rest of memory is free
-//! and nothing else runs; each change is an operation of its own, so that its shootdowns are not
-//! joined with those of others; reads and changes take no time of their own; khugepaged has all the
+//! The paper illustrates this without numbers, so closed forms are figures as well. The program is
+//! the workload `fork`. Further choices of ours: The rest of memory is free, and nothing else runs.
+//! Each change is a separate operation, so shootdowns are not batched with those of others. Reads
+//! and changes take no time themselves. khugepaged runs only after the child's exit, with Linux's
+//! limits, until it finds nothing to do.
 //! time it wants, after the child's end only, with Linux's limits.
 
 mod expected;
@@ -48,8 +49,8 @@ impl Default for ForkSettings {
     }
 }
 
-/// Work, memory and walks of a server with a big heap that forks, after which sub-pages are changed.
-/// Subjects are schemes.
+/// Kernel work, memory use and page walks of a server with a big heap that forks, after which
+/// sub-pages are changed. Subjects are schemes.
 pub struct ForkSharing {
     machine: Machine,
     fork: ForkOptions,
@@ -73,7 +74,7 @@ impl Study for ForkSharing {
     }
 
     fn cost(&self) -> f64 {
-        // Six rounds of reads with their warm-ups; a change takes the kernel longer than a read.
+        // Six rounds of reads with their warm-ups. A change takes longer to simulate than a read.
         self.fork.reads.get() as f64 * 6.0 + self.fork.changes() as f64 * 20.0
     }
 
@@ -86,16 +87,17 @@ impl Study for ForkSharing {
 }
 
 impl ForkSharing {
-    /// Expected values in closed form.
+    /// Returns the expected values in closed form.
     fn expected(&self) -> Measurement {
         let (regions, changes) = (self.fork.regions(), self.fork.changes());
         let entries = self.machine.tlb.l2.entries as u64;
         let split = places_hit(regions as f64, changes as f64);
         let walks = |split| expected::walks_per_1000(regions, split, entries);
         named([
-            // Also the frames copied by each scheme, and the holes of perforated pages.
+            // Also the expected number of frames that each scheme copies, and of holes in
+            // perforated pages.
             ("pages_changed_expected", places_hit(self.fork.pages() as f64, changes as f64)),
-            // Also the 2MB pages that are split where there are no holes.
+            // Also the expected number of 2MB pages that are split by schemes without holes.
             ("regions_changed_expected", split),
             (
                 "regions_over_quarter_changed_expected",

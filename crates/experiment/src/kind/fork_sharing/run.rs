@@ -1,5 +1,5 @@
-//! One run: what the operating system does in each phase of the fork, what is mapped at three
-//! moments, and how the processes read then.
+//! One run of the study: the kernel's work in each phase of the fork, the mappings at three points,
+//! and the page walks of reads at these points.
 
 use perforate_os::{KhugepagedConfig, Work};
 use perforate_sim::{MemoryState, PhasedRun, PolicyOptions, Scheme, SimError, System};
@@ -8,7 +8,8 @@ use super::ForkSharing;
 use crate::kind::Measurement;
 use crate::kind::case_study::{PAGE_BYTES, counter, counters, cycles, promote};
 
-/// Memory with room for the heap, a copy of the whole heap, a second copy by khugepaged, and page tables.
+/// Memory with enough room for the heap, a complete copy, another copy by khugepaged, and page
+/// tables.
 fn memory(setup: &ForkSharing) -> MemoryState {
     let perforation = setup.perforation.clone();
     let policies = PolicyOptions { perforation, ..PolicyOptions::default() };
@@ -18,7 +19,7 @@ fn memory(setup: &ForkSharing) -> MemoryState {
 /// Runs the study once.
 ///
 /// # Errors
-/// As [`System`]'s.
+/// Errors of [`System`].
 pub fn run(
     setup: &ForkSharing,
     scheme: &'static Scheme,
@@ -44,7 +45,7 @@ pub fn run(
     Ok(study.figures)
 }
 
-/// A run on its way through its phases.
+/// State of the study between phases.
 struct Study<'a> {
     setup: &'a ForkSharing,
     run: PhasedRun,
@@ -61,18 +62,18 @@ impl Study<'_> {
         self.figures.insert(name.into(), value);
     }
 
-    /// Runs the phase that begins here.
+    /// Runs the next phase, and records the kernel's work in it.
     fn phase(&mut self, name: &str) -> Result<(), SimError> {
         let before = self.system().kernel().work();
         if let Some(next) = self.run.next_phase()? {
-            // What the program can tell, of pages changed, is the same after each later phase.
+            // The program's own count of changed pages is the same after each later phase.
             next.figures.iter().for_each(|(name, &value)| self.note(name, value as f64));
         }
         self.note_work(name, &(self.system().kernel().work() - before));
         Ok(())
     }
 
-    /// khugepaged, unhurried, until a pass changes nothing.
+    /// Runs khugepaged until a pass changes nothing, and records its work.
     fn mend(&mut self) -> Result<(), SimError> {
         let before = self.system().kernel().work();
         promote(self.run.simulation.system_mut(), KhugepagedConfig::default())?;
@@ -80,7 +81,7 @@ impl Study<'_> {
         Ok(())
     }
 
-    /// Records the work of the kernel in a phase, and its cycles at the costs of the machine file.
+    /// Records the kernel's work in a phase, with its cycles according to the machine file.
     fn note_work(&mut self, phase: &str, work: &Work) {
         for (what, count) in [
             ("entries_added_and_protected", work.pages_mapped + work.pages_protected),
@@ -100,7 +101,7 @@ impl Study<'_> {
         }
     }
 
-    /// Records the pages that both processes together have mapped.
+    /// Records the mappings of both processes together.
     fn moment(&mut self, moment: &str) {
         let counters = counters(self.system());
         for (what, name) in [
@@ -108,20 +109,20 @@ impl Study<'_> {
             ("perforated_pages", "perforated_pages"),
             ("base_pages", "base_pages"),
             ("holes", "holes_allocated"),
-            // Nodes, shadow nodes included.
+            // Page-table nodes, including shadow nodes.
             ("page_table_bytes", "page_table_bytes"),
         ] {
             self.note(&format!("{moment}_{what}"), counter(&counters, name));
         }
-        // Memory taken since boot, heap apart: tables and copies.
+        // Memory allocated since boot, without the heap: page tables and copies.
         let heap_bytes = (self.setup.fork.pages() * PAGE_BYTES) as f64;
         let beyond = self.free_at_boot - counter(&counters, "free_bytes") - heap_bytes;
         self.note(&format!("{moment}_beyond_heap_bytes"), beyond);
     }
 
-    /// Runs the reads that begin here, of these processes in turns: look-ups of the second-level TLB
-    /// that found neither the page nor a perforated page around it, and translations that read page
-    /// tables, walks to holes included.
+    /// Runs the next reads, with the processes taking turns. Records second-level TLB misses in
+    /// which neither the page nor a perforated page around it was found, and page walks (including
+    /// those for holes).
     fn reads(&mut self, state: &str, readers: &[&str]) -> Result<(), SimError> {
         let mut counts = vec![(0, 0); readers.len()];
         let mut part = format!("{state}-warm-up");

@@ -1,10 +1,10 @@
-//! Savings and costs of same-page merging (P §III.A, P-C4), under conventional large pages and
-//! under perforated ones: two heaps are read, merged and read again.
+//! Savings and costs of same-page merging (P §III.A, P-C4) under conventional and perforated large
+//! pages. Two heaps are read, merged, and read again.
 //!
-//! The paper ran mcf in two virtual machines on real hardware. It does not say what their pages
-//! held, so contents are a choice of ours, and with them what merging finds; what follows from the
-//! model is what becomes of large pages, TLB misses and time. The two machines are two processes
-//! here: their memory is not translated twice.
+//! The paper runs mcf in two virtual machines on real hardware, and does not describe the contents
+//! of pages. The contents are our choice, and so are the possible savings. The effects on large
+//! pages, TLB misses and time follow from the model. Here the two machines are two processes, so
+//! there is no nested translation.
 
 #[cfg(test)]
 mod tests;
@@ -154,8 +154,8 @@ impl SamePageMerging {
         Ok(figures)
     }
 
-    /// Runs the round that begins here: both patterns, each with empty caches at first. The operating
-    /// system, which only runs one process after the other, takes none of the cycles.
+    /// Runs the next round with both access patterns, each with cold caches. Cycles exclude the
+    /// operating system, which only switches between the processes.
     fn count_round(
         &self,
         run: &mut PhasedRun,
@@ -194,7 +194,8 @@ fn note_memory(system: &System, when: &str, figures: &mut Measurement) {
     }
 }
 
-/// The distribution with a pool of contents, each of which has so many takers among the pages of all heaps.
+/// Returns the distribution of contents, with as many distinct contents as give each of them the
+/// requested average number of pages.
 fn contents(
     draft: ContentDistribution,
     pages: u64,

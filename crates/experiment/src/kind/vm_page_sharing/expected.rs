@@ -1,12 +1,13 @@
-//! The closed form of what merging saves.
+//! Closed form of the frames that merging saves.
 
 use perforate_os::{ContentDistribution, KsmConfig};
 
 use crate::kind::case_study::places_hit;
 
-/// Frames that become free when equal pages of `pages` are merged. Of the zero pages one in every
-/// `max_page_sharing` stays. Runs of r pages begin at any content of the pool, so that each of D
-/// contents is hit by a run with the probability r/D: D·(1 − (1 − r/D)^runs) of them stay.
+/// Expected number of frames that become free when equal pages among `pages` are merged. One in
+/// every `max_page_sharing` zero pages stays. Runs of r pages begin at a random content of the
+/// pool, so a run covers each of the D contents with probability r/D. D·(1 − (1 − r/D)^runs) of
+/// them stay.
 pub fn saved_pages(contents: &ContentDistribution, pages: u64) -> f64 {
     let limit = KsmConfig::default().max_page_sharing.get() as f64;
     let zero = contents.zero.value() * pages as f64;
@@ -25,14 +26,14 @@ mod tests {
         perforate_config::read(text).unwrap()
     }
 
-    /// Of 1024 pages 512 are zero: two of them stay. 4 draws out of 2 contents leave
-    /// 2·(1 − 1/16) = 1.875.
+    /// 512 of 1024 pages are zero, of which two stay. Four draws from two contents leave 2·(1 −
+    /// 1/16) = 1.875.
     #[test]
     fn savings_by_hand() {
         assert_eq!(saved_pages(&contents("zero=50%"), 1024), 510.0);
         let saved = saved_pages(&contents("duplicate=50%,distinct=2"), 8);
         assert!((saved - (4.0 - 1.875)).abs() < 1e-9, "{saved}");
-        // In runs of 2 of 4 contents: 2 runs, each content is missed with the probability 1/4.
+        // Two runs of 2 out of 4 contents miss each content with probability 1/4.
         let saved = saved_pages(&contents("duplicate=50%,distinct=4,run=2"), 8);
         assert!((saved - (4.0 - 3.0)).abs() < 1e-9, "{saved}");
     }

@@ -1,8 +1,8 @@
 //! Page sharing between virtual machines (D §IX.E, D-C8; P §III.A, P-C4).
 //!
-//! Two guests' kernels over one host's kernel, whose scanner merges pages of equal content across
-//! the machines. Neither paper says what the pages held: contents are a choice of ours, and with
-//! them what can be saved; what becomes of large pages and TLB misses follows from the model.
+//! Two guest kernels run on one host kernel, whose scanner merges pages with equal contents across
+//! the machines. Neither paper describes the contents of pages. The contents are our choice, and so
+//! are the possible savings. The effects on large pages and TLB misses follow from the model.
 
 mod expected;
 #[cfg(test)]
@@ -26,11 +26,13 @@ use super::settings::{changed, wrong};
 use super::{Measurement, Settings, Study};
 use expected::saved_pages;
 
-/// Pages of 64M: segments are not made for less.
+/// Fewest pages of a heap (64MB), because segments are not made for less.
 const LEAST_PAGES: u64 = 64 << 20 >> 12;
-/// Guest memory besides the heap: tables, and what is left over. Whole large pages.
+/// Memory of a guest in MB in addition to the heap, for page tables and spare memory; a multiple of
+/// 2MB.
 const GUEST_EXTRA_MB: u64 = 64;
-/// Host memory besides that of both virtual machines, in MB: tables, and what is left over.
+/// Memory of the host in MB in addition to that of both virtual machines, for page tables and spare
+/// memory.
 const HOST_EXTRA_MB: u64 = 512;
 
 #[derive(Deserialize, JsonSchema)]
@@ -66,9 +68,9 @@ impl Default for SharingSettings {
 /// schemes of the host.
 pub struct VmPageSharing {
     machine: Machine,
-    /// Scheme of both guests.
+    /// Scheme that both guests use.
     guest: String,
-    /// The program of each machine.
+    /// Program that both machines run.
     readers: ReadersOptions,
     contents: ContentDistribution,
     check: bool,
@@ -101,8 +103,8 @@ impl Study for VmPageSharing {
         })
     }
 
-    /// Shadow tables merge nothing of their own, so that such a host says nothing here; the second
-    /// machine has no hardware, so that guests have ordinary page tables.
+    /// Rejects hosts with shadow tables, because they merge nothing themselves. The second machine
+    /// has no simulated hardware, so guests must have ordinary page tables.
     fn check(&self, host: &str) -> Result<(), String> {
         let pair = self.pair(host).map_err(|error| error.to_string())?;
         if pair.host.is_some_and(|scheme| scheme.shadow_paging) {
@@ -117,7 +119,8 @@ impl Study for VmPageSharing {
     }
 
     fn cost(&self) -> f64 {
-        // Two patterns, before and after, each with a warm-up; pages are written and scanned.
+        // Two patterns, before and after merging, each with a warm-up. Pages are also written and
+        // scanned.
         self.readers.reads.get() as f64 * 8.0 + self.readers.pages() as f64 * 10.0
     }
 
@@ -127,7 +130,7 @@ impl Study for VmPageSharing {
 }
 
 impl VmPageSharing {
-    /// The scheme of both guests over the host's.
+    /// Returns the composition of the guests' scheme with the host's.
     fn pair(&self, host: &str) -> Result<Composition, SimError> {
         Ok(Composition::find(&format!("{}+{host}", self.guest))?)
     }
@@ -145,7 +148,7 @@ impl VmPageSharing {
         let tables = change("page_table_bytes") / PAGE_BYTES as f64;
         let saved = change("free_bytes") / PAGE_BYTES as f64 + tables;
         let large = counter(&before, "large_pages");
-        // Where all memory is in segments, the scanner finds no page and counts nothing.
+        // If all memory is in segments, the scanner finds no pages and registers no counters.
         let split = after.get("ksm_large_pages_split").unwrap_or(0.0);
         Ok(named([
             ("backed_pages", pages),
@@ -153,7 +156,7 @@ impl VmPageSharing {
             ("table_frames_added", tables),
             ("frames_saved_share", saved / pages),
             ("frames_saved_net_share", (saved - tables) / pages),
-            // For pages outside segments.
+            // Applies to pages outside segments.
             ("frames_saved_expected_share", saved_pages(&self.contents, backed) / pages),
             ("host_large_pages", large),
             ("large_pages_split_share", split / large.max(1.0)),
@@ -165,7 +168,8 @@ impl VmPageSharing {
         ]))
     }
 
-    /// Both machines with their heaps filled, before the first machine's program reads.
+    /// Starts both machines and fills their heaps, until the first machine's program begins to
+    /// read.
     fn start(&self, host: &str, seed: u64) -> Result<PhasedRun, SimError> {
         let guest_mb = ((self.readers.pages() * PAGE_BYTES) >> 20) + GUEST_EXTRA_MB;
         let host_memory = MemoryState::of((2 * guest_mb + HOST_EXTRA_MB) << 20);
@@ -191,7 +195,7 @@ impl VmPageSharing {
         Ok(run)
     }
 
-    /// System calls of the program before it reads.
+    /// Returns the program's system calls before its reads.
     fn maps(&self, seed: u64) -> Result<Vec<ProgramEvent>, SimError> {
         let mut source = self.readers.workload().source(seed, None);
         let (mut maps, mut chunk) = (Vec::new(), Chunk::default());
@@ -201,8 +205,8 @@ impl VmPageSharing {
         Ok(maps)
     }
 
-    /// Walks per 1000 of the counted reads of the round that begins here: reads of any page evenly, and
-    /// skewed as 1/rank.
+    /// Runs the next round and returns page walks per 1000 measured reads: for uniform reads, and
+    /// for reads with a 1/rank distribution.
     fn walks_per_1000(&self, run: &mut PhasedRun) -> Result<[f64; 2], SimError> {
         let mut walks = [0.0; 2];
         for (walks, pattern) in walks.iter_mut().zip(["uniform", "skewed"]) {
@@ -230,8 +234,8 @@ fn merge_on_host(system: &mut System) -> Result<(), SimError> {
     merge(|| system.change_host(|hypervisor| Ok(hypervisor.kernel_mut().ksm_pass())))
 }
 
-/// Another virtual machine, whose guest's kernel maps what its program asks for and touches what it
-/// got for it. No hardware translates for it here.
+/// Adds a second virtual machine. Its guest kernel maps what the program requests, and touches
+/// every frame that it allocates. No hardware is simulated for it.
 fn second_machine(
     hypervisor: &mut Hypervisor,
     mut guest: Kernel,
@@ -253,7 +257,7 @@ fn second_machine(
     Ok(())
 }
 
-/// A write of the guest to a page of its memory that may not be backed yet.
+/// Writes to a guest page, which the host backs if necessary.
 fn touch(kernel: &mut Kernel, space: SpaceId, page: VirtualPage) -> Result<(), OsError> {
     if kernel.content(space, page).is_none() {
         kernel.fault(space, page, AccessKind::Write)?;
@@ -261,7 +265,7 @@ fn touch(kernel: &mut Kernel, space: SpaceId, page: VirtualPage) -> Result<(), O
     Ok(())
 }
 
-/// Contents of the pages, for heaps of so many pages in each machine.
+/// Returns the contents of pages for machines with heaps of `heap_pages` pages each.
 fn contents(given: ContentDistribution, heap_pages: u64) -> Result<ContentDistribution, String> {
     let pages = (2 * heap_pages) as f64;
     let distinct = match given.duplicate {

@@ -1,6 +1,7 @@
-//! One line of `perf stat -x,`, and the events that count here.
+//! Parser for a line of `perf stat -x,`, and the events that the models use.
 
-/// A figure and the names of its events, of which the first that was counted is taken.
+/// An input of the models, with alternative events for it. The first event that was counted is
+/// used.
 pub(super) struct Figure {
     pub(super) meaning: &'static str,
     pub(super) events: &'static [&'static str],
@@ -10,8 +11,9 @@ pub(super) const CYCLES: Figure = Figure {
     meaning: "cycles",
     events: &["cycles", "cpu-cycles", "cpu_clk_unhalted.thread", "cpu_clk_unhalted.core"],
 };
-/// `walk_duration`: Sandy Bridge to Broadwell. `walk_active`: cycles with at least one walk, from
-/// Skylake. `walk_pending`: the same with every walk counted, where walks overlap more than time.
+/// Walk cycles by processor generation. `walk_duration` exists from Sandy Bridge to Broadwell.
+/// `walk_active` (from Skylake) counts cycles with at least one walk. `walk_pending` counts each of
+/// several overlapping walks.
 pub(super) const LOAD_WALK_CYCLES: Figure = Figure {
     meaning: "walk cycles of loads",
     events: &[
@@ -28,7 +30,7 @@ pub(super) const STORE_WALK_CYCLES: Figure = Figure {
         "dtlb_store_misses.walk_pending",
     ],
 };
-/// On Intel's processors the generic event is the first.
+/// The first event is what the generic event means on Intel processors.
 pub(super) const LOAD_MISSES: Figure = Figure {
     meaning: "walks of loads",
     events: &[
@@ -57,10 +59,10 @@ cycles           cycles, cpu-cycles, cpu_clk_unhalted.thread, cpu_clk_unhalted.c
   and if all files have both, the walk cycles and misses of dtlb_store_misses, dTLB-store-misses
   (Intel's names; AMD's processors have no event for the cycles of walks)";
 
-/// One line about an event that counts here.
+/// One line about an event that the models use.
 pub(super) struct Entry {
     pub(super) event: String,
-    /// None: perf could not count it.
+    /// Count of the event; `None` if perf could not count it.
     pub(super) value: Option<f64>,
     pub(super) is_scaled: bool,
 }
@@ -68,7 +70,7 @@ pub(super) struct Entry {
 const SEPARATORS: [char; 4] = [',', ';', '|', '\t'];
 
 impl Entry {
-    /// None for a line about another event.
+    /// Parses a line; `None` for lines about other events.
     pub(super) fn parse(line: &str) -> Result<Option<Self>, String> {
         let split = |separator: char| line.split(separator).map(str::trim).collect::<Vec<_>>();
         let known = |fields: &[&str]| fields.iter().position(|field| event_name(field).is_some());
@@ -93,7 +95,7 @@ impl Entry {
                 format!("{text:?} is no count of {}; expected a number", fields[place])
             })?),
         };
-        // A deviation (with -r) may come before the counter's run time and its share.
+        // With -r, a standard deviation may precede the counter's run time and share.
         let after = fields[place + 1..].iter().filter(|field| !field.ends_with('%')).nth(1);
         let share = after.and_then(|share| number(share)).filter(|_| value.is_some());
         let is_scaled = share.is_some_and(|share| share < 99.5);
@@ -106,17 +108,17 @@ fn unreadable(line: &str) -> String {
     format!("{start:?} is no line of `perf stat -x,`; expected value,unit,event,…")
 }
 
-/// A count; a decimal comma can occur where the separator is another.
+/// Parses a count. It may have a decimal comma if the separator is another character.
 fn number(text: &str) -> Option<f64> {
     let value: f64 = text.replace(',', ".").parse().ok()?;
     (value.is_finite() && value >= 0.0).then_some(value)
 }
 
-/// The name of an event that counts here, without its unit and modifiers, in lower case.
+/// Returns the name of an event that the models use, without unit and modifiers, in lower case.
 fn event_name(field: &str) -> Option<String> {
     let lower = field.to_ascii_lowercase();
     let mut name = lower.as_str();
-    // cpu_core/cycles/u and cpu/cycles/
+    // For example cpu_core/cycles/u and cpu/cycles/.
     if let Some((unit, rest)) = name.split_once('/')
         && unit.starts_with("cpu")
     {

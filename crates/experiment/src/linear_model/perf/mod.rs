@@ -1,10 +1,10 @@
-//! Output of `perf stat -x,`: which events count, and reading them.
+//! Reader for the output of `perf stat -x,`.
 //!
-//! A line is `value,unit,event,…`, with a time stamp or processors before it where perf was asked
-//! for them; perf quotes nothing, so a line is understood from the event it names. What perf was run
-//! with may differ: any of the separators `,` `;` `|` and tab, event modifiers (`:u`, `:k`; both are
-//! added), hybrid processors (`cpu_core/…/`), several intervals or processors (added up), several
-//! runs in one file (`perf stat --append`; medians), runs repeated by perf (`-r`).
+//! A line is `value,unit,event,…`, possibly after a time stamp or processor. perf does not quote
+//! fields, so the reader looks for a known event name. It supports the separators `,` `;` `|` and
+//! tab, event modifiers (`:u` and `:k`, which are added), and hybrid processors (`cpu_core/…/`).
+//! Intervals and processors are added up. Of several runs in a file (`perf stat --append`), medians
+//! are used, and runs may be repeated by perf (`-r`).
 
 mod line;
 
@@ -19,15 +19,15 @@ use line::{
 use super::ModelError;
 use super::measured::{Measured, medians};
 
-/// Events read from a group of files.
+/// Measurements from a group of files.
 pub struct PerfFiles {
-    /// Medians over all runs in them.
+    /// Medians over all runs in the files.
     pub measured: Measured,
-    /// Notes on the events that were taken.
+    /// Notes on the selected events.
     pub notes: Vec<String>,
 }
 
-/// A count, or the reason why the count is missing.
+/// Count of an event and its line number; the value is `None` if perf could not count the event.
 #[derive(Clone, Copy)]
 struct Count {
     value: Option<f64>,
@@ -43,11 +43,11 @@ struct File {
     is_scaled: bool,
 }
 
-/// Reads groups of files (native runs, virtualized runs, …), each with at least one file. The same
-/// events are taken everywhere: loads, and stores where all files have them.
+/// Reads groups of files (native runs, virtualized runs, …), each with at least one file. All
+/// groups use the same events: those of loads, and those of stores if all files have them.
 ///
 /// # Errors
-/// An unreadable file, a line that cannot be understood, an event that is missing or was not counted.
+/// An unreadable file, an invalid line, or an event that is missing or was not counted.
 pub fn read_perf(groups: &[&[PathBuf]]) -> Result<Vec<PerfFiles>, ModelError> {
     let read = |group: &&[PathBuf]| group.iter().map(|path| File::read(path)).collect();
     let groups: Vec<Vec<File>> = groups.iter().map(read).collect::<Result<_, ModelError>>()?;
@@ -143,7 +143,7 @@ impl File {
         ModelError::Missing { path: self.path.clone(), problem }
     }
 
-    /// The event of a figure that all runs counted, else the first that is there.
+    /// Returns the first event for a figure that all runs counted.
     fn event(&self, figure: &Figure) -> Result<&'static str, ModelError> {
         let counted =
             |event: &&str, run: &Run| run.get(*event).is_some_and(|count| count.value.is_some());
@@ -271,7 +271,7 @@ mod tests {
         assert!(message("", &CYCLES).contains("no event that counts here"));
     }
 
-    /// Three runs appended to one file and one in a second: the medians of four.
+    /// Three runs in one file and one in another: the medians of four runs are used.
     #[test]
     fn appended_runs_and_several_files_become_medians() {
         let run = |cycles: u32, misses: u32| {
@@ -311,7 +311,7 @@ mod tests {
                 .any(|group| group.notes.iter().any(|note| note.starts_with("only loads count")))
         };
         assert!(tells(&groups));
-        // Misses of stores without their walks are no stores.
+        // If a file has the misses of stores but not their walks, stores are ignored.
         std::fs::write(&paths[1], [loads, "2,,dTLB-store-misses\n"].concat()).unwrap();
         let groups = read_perf(&[&paths[..1], &paths[1..]]).unwrap();
         assert_eq!((groups[1].measured.misses, tells(&groups)), (4.0, true));

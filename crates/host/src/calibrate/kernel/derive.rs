@@ -49,35 +49,36 @@ pub(crate) struct KernelRound {
 }
 
 impl KernelRound {
-    /// Clearing a 4KB page in a fault: at most the time of the fault.
+    /// Time of clearing a 4KB page in a page fault, at most the time of the fault.
     pub fn zero_4k_ns(&self) -> f64 {
         self.clear_4k_ns.min(self.fault_4k_ns)
     }
 
-    /// A 4KB fault without clearing and mapping the page: 1 ns at least.
+    /// Time of a 4KB page fault without clearing and mapping the page, at least 1 ns.
     pub fn rest_4k_ns(&self) -> f64 {
         (self.fault_4k_ns - self.zero_4k_ns() - self.map_ns()).max(1.0)
     }
 
-    /// Clearing a 2MB page in a fault: the fault without `rest_2m_ns` and mapping.
+    /// Time of clearing a 2MB page in a page fault: the fault without `rest_2m_ns` and mapping.
     pub fn zero_2m_ns(&self) -> Option<f64> {
         Some((self.fault_2m_ns? - self.rest_2m_ns()? - self.map_ns()).max(0.0))
     }
 
-    /// A 2MB fault without clearing and mapping the page. At least the rest of a 4KB fault, even if the
-    /// kernel clears faster than user mode does.
+    /// Time of a 2MB page fault without clearing and mapping the page. It is at least that of a 4KB
+    /// page fault, even if the kernel clears faster than user mode does.
     pub fn rest_2m_ns(&self) -> Option<f64> {
         let fault_ns = self.fault_2m_ns?;
         let left = fault_ns - self.clear_2m_ns - self.map_ns();
         Some(left.max(self.rest_4k_ns()).min(fault_ns))
     }
 
-    /// Mapping a page: fork maps each page in the child and write-protects it in the parent.
+    /// Time of mapping a page. fork maps each page in the child and write-protects it in the
+    /// parent, so the time of mprotect is subtracted.
     pub fn map_ns(&self) -> f64 {
         (self.fork.page_ns() - self.protect_ns()).max(0.0)
     }
 
-    /// Changing the permissions of a page (mprotect).
+    /// Time of changing the permissions of a page (mprotect).
     pub fn protect_ns(&self) -> f64 {
         self.protect.page_ns().max(0.0)
     }

@@ -1,12 +1,12 @@
-//! The kernel's costs as quantities of a calibration.
+//! Quantities of a calibration that are costs of the kernel.
 
 use super::super::quantity::{Before, Kind, Quantity};
 use super::KernelRound;
 
 const PAGE_BYTES: f64 = 4096.0;
 
-/// Machine-file keys without a measurement of their own that machine files set equal to a measured key:
-/// the key, the measured key, and the factor between them.
+/// Unmeasured keys of machine files that usually follow a measured key: the key, the measured key,
+/// and the factor between them.
 pub(in super::super) const FOLLOWING: [(&str, &str, f64); 4] = [
     ("operating_system.zero_1g_ns", "operating_system.zero_2m_ns", 512.0),
     ("operating_system.fault_1g_ns", "operating_system.fault_2m_ns", 1.0),
@@ -14,7 +14,7 @@ pub(in super::super) const FOLLOWING: [(&str, &str, f64); 4] = [
     ("operating_system.migrate_frame_ns", "operating_system.fault_4k_ns", 1.0),
 ];
 
-/// Name, unit, key of the machine file (if any), and function that takes the value from a round.
+/// Name, unit, key of the machine file (if any), and function that returns the value of a round.
 type Line = (&'static str, &'static str, Option<&'static str>, fn(&KernelRound) -> Option<f64>);
 
 const LINES: [Line; 18] = [

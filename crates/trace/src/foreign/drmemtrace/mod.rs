@@ -70,7 +70,7 @@ type Open = fn(&Path, usize) -> Result<Input, TraceError>;
 
 /// A file of a trace, usually with one thread.
 enum File {
-    /// A file that is not open yet, because its first time stamp lies in the future.
+    /// A file that is not open yet, because its first time stamp is in the future.
     Ahead(PathBuf, Open),
     Begun(Box<Thread>),
     Ended,

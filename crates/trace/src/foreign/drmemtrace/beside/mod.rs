@@ -18,7 +18,7 @@ fn find(trace: &Path, names: &[&str]) -> Option<PathBuf> {
     if is_standard_input(trace) {
         return None;
     }
-    // A bare file name has an empty parent, which stands for the current folder.
+    // A bare file name has an empty parent, which means the current folder.
     let folder = if trace.is_dir() { trace } else { trace.parent()? };
     let mut folders = vec![folder.to_owned(), folder.join("trace")];
     if folder.file_name().is_some_and(|name| name == "trace") {

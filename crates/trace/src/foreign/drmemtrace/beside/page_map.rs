@@ -48,7 +48,7 @@ pub struct PageMap {
     remarks: Vec<String>,
 }
 
-/// Totals that an `information` message states for a group or for the file.
+/// Totals in an `information` message, for a group or for the file.
 #[derive(Clone, Copy, Default)]
 struct StatedTotals {
     pages: Option<u64>,
@@ -277,7 +277,7 @@ impl StatedTotals {
         }
     }
 
-    /// Compares the stated totals with the pages. Returns the differences as remarks.
+    /// Compares these totals with the pages. Returns the differences as remarks.
     fn check(self, of: &str, pages: &[LocatedPage]) -> Vec<String> {
         let count = pages.len() as u64;
         let bytes = pages.iter().fold(0, |sum: u64, (page, _)| sum.saturating_add(page.bytes));
