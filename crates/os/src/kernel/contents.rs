@@ -114,7 +114,6 @@ impl Kernel {
     /// # Errors
     /// If nothing is mapped at `page`, or its frame is shared and the content differs: only a write
     /// can then change it.
-    /// can then change it.
     pub fn set_content(
         &mut self,
         space: SpaceId,
