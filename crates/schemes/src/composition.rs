@@ -1,16 +1,16 @@
-//! The schemes of one run: a single scheme, or a guest's scheme over a host's.
+//! Schemes of one run: a single scheme, or a guest's scheme over a host's (nested translation).
 
 use perforate_mmu::Coalescing;
 
 use crate::{Scheme, SchemeError, all, hosts_only};
 
-/// The scheme of a native run, or the two of a virtualized run. All pairs are possible except those
-/// with an [`Self::obstacle`].
+/// Scheme of a native run, or guest's and host's scheme of a virtualized run. All pairs are
+/// possible except those for which [`Self::obstacle`] gives a reason.
 #[derive(Clone, Copy)]
 pub struct Composition {
     /// The scheme of the system that runs the program: the guest's if virtualized.
     pub own: &'static Scheme,
-    /// The host's scheme, if virtualized.
+    /// Scheme of the host; `None` in a native run.
     pub host: Option<&'static Scheme>,
 }
 
@@ -55,8 +55,8 @@ impl Composition {
         Ok(found)
     }
 
-    /// All pairs of the given guests and hosts, and a message for each reason why pairs are left
-    /// out.
+    /// All pairs of the given guests and hosts. Pairs that are impossible are left out; the second
+    /// part has one message for each reason.
     ///
     /// # Errors
     /// If a scheme does not exist, or if the first guest cannot run over the only host.
@@ -84,12 +84,13 @@ impl Composition {
         Ok((pairs, left_out.into_iter().map(line).collect()))
     }
 
-    /// The reason why a pair of schemes is impossible, if it is.
+    /// Reason why a pair of schemes is impossible; `None` if it is possible.
     pub fn obstacle(guest: &Scheme, host: &Scheme) -> Option<&'static str> {
         if host.free_translation {
             return Some("translation is free as a whole: name free as the guest");
         }
-        // With shadow paging, the hypervisor emulates the guest's hardware, whatever it is.
+        // With shadow paging, the hypervisor emulates the guest's hardware, so any guest scheme
+        // will do.
         let guests_own = guest.native_only.filter(|_| !host.shadow_paging);
         if let Some(why) = guests_own.or(host.native_only) {
             return Some(why);
@@ -125,7 +126,7 @@ impl Composition {
         self.host.is_some_and(|host| host.shadow_paging)
     }
 
-    /// The schemes whose entries are in TLBs and units of the hardware.
+    /// The schemes whose entries the hardware's TLBs and other units hold.
     pub fn in_hardware(&self) -> impl Iterator<Item = &'static Scheme> + use<> {
         let own = (!self.is_shadowed()).then_some(self.own);
         own.into_iter().chain(self.host)
@@ -136,7 +137,7 @@ impl Composition {
         self.own.free_translation
     }
 
-    /// Coalescing of the second-level TLB, if either scheme configures it.
+    /// Coalescing of the second-level TLB; `None` if neither scheme configures it.
     pub fn coalescing(&self) -> Option<Coalescing> {
         self.own.coalescing.or_else(|| self.host?.coalescing)
     }
@@ -151,8 +152,8 @@ fn native(name: &str) -> Result<&'static Scheme, SchemeError> {
     Scheme::find(name)
 }
 
-/// Finds schemes by name. `all` means all schemes that a program can have; for hosts, it excludes
-/// `free` and adds the schemes for hosts only.
+/// Finds schemes by name. `all` means all schemes that can run a program. For hosts, it excludes
+/// `free` and adds the schemes that only hosts can have.
 fn schemes(
     names: &str,
     for_hosts: bool,

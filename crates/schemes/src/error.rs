@@ -19,7 +19,7 @@ pub enum SchemeError {
         /// Reason, and what would be right.
         why: &'static str,
     },
-    /// The bits of an escape filter cannot be divided among its functions.
+    /// The bits of an escape filter cannot be divided evenly among its hash functions.
     #[error(
         "virtualization.escape_filter_bits: {bits} bits in {functions} functions are no filter; \
          each function needs a power of two bits of its own"

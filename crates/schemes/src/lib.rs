@@ -1,9 +1,10 @@
 //! The schemes. Each folder is one mechanism: its operating-system half, its hardware half, and the
 //! schemes that use both.
 //!
-//! A scheme is an operating-system policy with a dimension behind the shared TLB pipeline. To add
-//! one, write a folder and add its list to `GROUPS`. The command line, `perforate list`, the
-//! oracle tests and the reports then include it.
+//! A scheme combines an operating-system policy with a dimension (address translation from one
+//! address space to the next), which the shared TLB pipeline asks after a miss. To add a scheme,
+//! write a folder and add its list to `GROUPS`. The command line, `perforate list`, the oracle
+//! tests and the reports then include it.
 
 mod coalescing;
 mod composition;
@@ -48,8 +49,8 @@ const GROUPS: &[&[&Scheme]] = &[
     flat::SCHEMES,
 ];
 
-/// Sets the counters of mechanisms that the run does not have to 0, so that all results have the
-/// same counters.
+/// Adds the missing counters of other mechanisms with value 0, so that all results have equal sets
+/// of counters.
 pub fn complete(out: &mut Counters) {
     for counter in counters() {
         if out.get(&counter.id).is_none() {
@@ -63,7 +64,7 @@ pub fn all() -> impl Iterator<Item = &'static Scheme> + Clone {
     registered().filter(|scheme| !scheme.is_for_hosts())
 }
 
-/// Schemes for hosts only, under a guest with one of [`all`].
+/// Every scheme that only hosts can have, under a guest with one of [`all`].
 pub fn hosts_only() -> impl Iterator<Item = &'static Scheme> + Clone {
     registered().filter(|scheme| scheme.is_for_hosts())
 }
@@ -72,10 +73,10 @@ fn registered() -> impl Iterator<Item = &'static Scheme> + Clone {
     GROUPS.iter().copied().flatten().copied()
 }
 
-/// The schemes that are compared by default.
+/// Names of the schemes that are compared by default.
 pub const DEFAULT: &str = "4k,thp,perforated,ideal";
 
-/// The schemes that are compared by default, given a layout of page sizes or a script.
+/// Names of the schemes that are compared by default, given a layout of page sizes or a script.
 pub const fn default_schemes(has_layout: bool, has_script: bool) -> &'static str {
     match (has_layout, has_script) {
         (false, false) => DEFAULT,
@@ -85,8 +86,8 @@ pub const fn default_schemes(has_layout: bool, has_script: bool) -> &'static str
     }
 }
 
-/// The pairs that are compared by default in a virtual machine: the guest's schemes over a host
-/// with 4KB pages, and over a host with 2MB pages.
+/// Names of the pairs that are compared by default in a virtual machine: the guest's schemes over a
+/// host with 4KB pages, and over a host with 2MB pages.
 pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
     match (has_layout, has_script) {
         (false, false) => "4k+4k,thp+4k,4k+thp,thp+thp",
@@ -96,13 +97,13 @@ pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
     }
 }
 
-/// Inputs for page tables and units beside the second-level TLB.
+/// Inputs for building page tables and units that are looked up in parallel with a TLB.
 pub struct Hardware<'a> {
-    /// The scheme that is built.
+    /// The scheme to build.
     pub scheme: &'a Scheme,
     /// The kernel that writes the tables.
     pub kernel: &'a Kernel,
-    /// TLB configuration of the machine.
+    /// Configuration of the machine's TLBs.
     pub tlb: &'a TlbConfig,
     /// Escape filters of the machine's direct segments.
     pub escape_filter: EscapeFilterConfig,
@@ -177,8 +178,8 @@ fn script<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Script>, 
 }
 
 impl PolicyOptions {
-    /// Checks that the options of each mechanism make sense by themselves; those of the schemes that
-    /// they are put over come later.
+    /// Checks the options of each mechanism without those of the schemes. The result of overriding
+    /// a scheme's options is checked when its policy is built.
     ///
     /// # Errors
     /// The first option that is wrong.
@@ -208,10 +209,11 @@ pub fn counters() -> Vec<Counter> {
     found
 }
 
-/// Builds page tables and the units beside the TLBs.
+/// Function that builds page tables and units that are looked up in parallel with the TLBs.
 pub type MakeDimension = fn(&Hardware<'_>) -> Box<dyn Dimension>;
 
-/// Builds an operating-system policy from a scheme's options, overridden by the given options.
+/// Function that builds an operating-system policy from a scheme's options, overridden by the given
+/// options.
 pub type MakePolicy = fn(&PolicyOptions) -> Result<Box<dyn Policy>, ConfigError>;
 
 /// One scheme: an operating-system policy and the translation hardware.
@@ -220,31 +222,31 @@ pub struct Scheme {
     pub name: &'static str,
     /// Description in one line.
     pub summary: &'static str,
-    /// Paper and section of its origin, or the system that it models.
+    /// Paper and section that proposes the scheme, or the system that it models.
     pub source: &'static str,
-    /// Alternative names, as in curves of experiments.
+    /// Alternative names, as used for curves of experiments.
     pub other_names: &'static [&'static str],
     /// Colour in reports, named by its meaning: one of those in `report/src/palette.rs`.
     pub colour: &'static str,
-    /// Counters of its own hardware and operating system, in addition to those of every scheme.
+    /// Counters of the scheme's mechanism, in addition to those of every scheme.
     pub counters: fn() -> Vec<Counter>,
-    /// True if it always runs on unfragmented memory, whatever the options.
+    /// True if the scheme always runs on unfragmented memory, whatever the options.
     pub ideal_memory: bool,
     /// True if translation takes no time, including that of a guest over any host.
     pub free_translation: bool,
-    /// True for a hypervisor that keeps shadow tables (D §II.A), so that the hardware does not walk
-    /// two dimensions. The hardware does not see the guest's scheme.
+    /// True for a hypervisor that keeps shadow tables (D §II.A), so that the hardware walks one set
+    /// of tables, without nested translation. The hardware does not see the guest's scheme.
     pub shadow_paging: bool,
     /// True for a hypervisor with a flat table instead of a nested page table (D §X).
     pub flat_table: bool,
-    /// Reason why it cannot be a guest's or host's scheme, if so. Under shadow tables, which hide
-    /// the guest's scheme from the hardware, a guest may have it.
+    /// Reason why the scheme cannot be a guest's or host's scheme; `None` if it can. The reason does
+    /// not apply to guests under shadow tables, which hide the guest's scheme from the hardware.
     pub native_only: Option<&'static str>,
-    /// True if page directories are order-1 pairs with shadow entries (P §IV.B).
+    /// True if level-2 nodes are pairs of frames, node and shadow node (P §IV.B).
     pub shadow_directories: bool,
-    /// Mode of gap-tolerant page-directory entries, if it has these (G §3.7).
+    /// Mode of gap-tolerant page-directory entries (G §3.7); `None` without such entries.
     pub gap_tolerance: Option<GapTolerance>,
-    /// Loading policy for the bitmaps of pages with holes, if it has such pages.
+    /// Loading policy for the bitmaps of pages with holes; `None` without such pages.
     pub bitmap_loading: Option<BitmapLoading>,
     /// Coalescing of 4KB pages in the second-level TLB; `None` for the machine file's setting.
     pub coalescing: Option<Coalescing>,
@@ -255,12 +257,12 @@ pub struct Scheme {
 }
 
 impl Scheme {
-    /// True if only a host can have it.
+    /// True if only hosts can have the scheme.
     fn is_for_hosts(&self) -> bool {
         self.shadow_paging || self.flat_table
     }
 
-    /// The native scheme called `name`.
+    /// Finds a scheme that can run a program by its name.
     ///
     /// # Errors
     /// [`SchemeError::Unknown`], with similar or all names.
@@ -268,7 +270,7 @@ impl Scheme {
         Self::find_among(all(), name)
     }
 
-    /// The scheme called `name`, including schemes for hosts only.
+    /// Finds a scheme for a host by its name, including schemes that only hosts can have.
     ///
     /// # Errors
     /// [`SchemeError::Unknown`], with similar or all names.

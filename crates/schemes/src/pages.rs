@@ -1,5 +1,5 @@
 //! Ordinary page tables: 4KB pages, large pages where available, and two bounds (the papers' ideal
-//! large pages, and translation in no time).
+//! large pages, and translation that takes no time).
 
 use perforate_mmu::{Dimension, Radix};
 use perforate_os::{BasePages, Huge1G, Thp, layout_counters};
@@ -11,7 +11,7 @@ pub(crate) const BASE: &[&Scheme] = &[&BASE_PAGES];
 /// The schemes with large pages.
 pub(crate) const LARGE: &[&Scheme] =
     &[&TRANSPARENT_LARGE_PAGES, &ADVISED_LARGE_PAGES, &HUGE_PAGES, &LAID_OUT];
-/// The bounds that limit the other schemes.
+/// Bounds on the results of other schemes.
 pub(crate) const BOUNDS: &[&Scheme] = &[&IDEAL, &FREE_TRANSLATION];
 
 /// x86-64 with 4KB pages for all memory: the baseline of every comparison.
@@ -35,7 +35,7 @@ pub const BASE_PAGES: Scheme = Scheme {
     dimension: radix,
 };
 
-/// 2MB pages at first touch wherever a whole block is free.
+/// 2MB pages at first touch wherever a whole 2MB block is free.
 pub const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     name: "thp",
     summary: "2MB pages where the block is whole, 4KB pages elsewhere (conventional)",
@@ -56,7 +56,7 @@ pub(crate) const ADVISED_LARGE_PAGES: Scheme = Scheme {
     ..TRANSPARENT_LARGE_PAGES
 };
 
-/// 1GB pages where contiguous memory is available, otherwise as `thp`.
+/// 1GB pages where contiguous memory is available, otherwise pages as in `thp`.
 pub(crate) const HUGE_PAGES: Scheme = Scheme {
     name: "1g",
     summary: "1GB pages where 1GB is contiguous, else as thp",
@@ -91,9 +91,9 @@ pub(crate) const IDEAL: Scheme = Scheme {
     ..TRANSPARENT_LARGE_PAGES
 };
 
-/// 4KB pages with translation in no time: a bound that shows the cost of translation. In all other
-/// respects it equals `4k`. The program has the same frames, so that its data use the same cache
-/// sets and DRAM rows, and TLBs have the same misses. `ideal` differs in both.
+/// 4KB pages with translation that takes no time: a bound that shows the cost of translation. In
+/// all other respects it equals `4k`. The program has the same frames, so its data use the same
+/// cache sets and DRAM rows, and TLBs have the same misses. `ideal` differs from `4k` in both.
 pub const FREE_TRANSLATION: Scheme = Scheme {
     name: "free",
     summary: "4KB pages whose translation takes no time: shows what translation costs",
@@ -104,7 +104,7 @@ pub const FREE_TRANSLATION: Scheme = Scheme {
     ..BASE_PAGES
 };
 
-/// Linux settings that give these schemes on current systems.
+/// Linux settings that produce the page sizes of these schemes on current systems.
 const SETTINGS: [(&Scheme, &str); 5] = [
     (&BASE_PAGES, "transparent_hugepage/enabled=never"),
     (&TRANSPARENT_LARGE_PAGES, "transparent_hugepage/enabled=always"),

@@ -23,7 +23,7 @@ pub(super) fn page_range(start: VirtualAddress, length_bytes: u64) -> Result<Ran
     if in_one_half { Ok(pages) } else { Err(invalid) }
 }
 
-/// Maps an area and unmaps whatever was in its place.
+/// Maps an area. Earlier mappings in the range are unmapped first.
 pub(super) fn map(
     core: &mut Core,
     id: SpaceId,
@@ -38,7 +38,7 @@ pub(super) fn map(
     Ok(())
 }
 
-/// Unmaps areas, or their parts, within these pages.
+/// Unmaps `pages` and removes them from all areas.
 pub(super) fn unmap(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
     range::unmap(core, id, pages.clone())?;
     core.space_mut(id)?.areas.remove(pages);
@@ -67,7 +67,7 @@ pub(super) fn brk(
     let length = end.value().saturating_sub(start.value());
     let pages = page_range(start, length)?;
     let space = &mut core.space_mut(id)?;
-    // The last page of the program's data, where the heap begins, may be mapped already.
+    // The heap may begin in the last page of the program's data, which is mapped already.
     let first = match space.areas.find(pages.start) {
         Some(area) if area.attributes.backing != Backing::Heap => pages.start + 1,
         _ => pages.start,
@@ -82,7 +82,8 @@ pub(super) fn brk(
     map(core, id, old_end..new_end, attributes)
 }
 
-/// Makes an area for a page outside all areas: a stack grows, or an implicit area is made.
+/// Makes an area for a page outside all areas: extends a stack, or creates an implicit area. `None`
+/// if neither applies.
 #[cold]
 pub(super) fn make(core: &mut Core, id: SpaceId, page: u64) -> Result<Option<Area>, OsError> {
     let implicit_maps = core.config.implicit_maps;

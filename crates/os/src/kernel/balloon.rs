@@ -31,8 +31,8 @@ impl Default for SelfBalloonConfig {
 
 /// Operations on a guest by its hypervisor: taking memory away and adding it.
 impl Kernel {
-    /// Moves up to `frames` more frames into the balloon and returns them. Inflating reclaims
-    /// memory as programs do, and stops when no memory is left.
+    /// Moves up to `frames` frames from the guest's free memory into the balloon and returns them.
+    /// Inflating reclaims memory if necessary, and stops when no memory is left.
     pub fn inflate_balloon(&mut self, frames: u64) -> Vec<Frame> {
         self.core.note_peak();
         let mut taken = Vec::new();
@@ -46,7 +46,7 @@ impl Kernel {
     }
 
     /// Returns up to `frames` frames from the balloon to the guest, oldest first. The result lists
-    /// these frames.
+    /// the returned frames.
     pub fn deflate_balloon(&mut self, frames: u64) -> Vec<Frame> {
         let memory = &mut self.core.memory;
         (0..frames).map_while(|_| memory.remove_oldest_frame(OtherUse::Balloon)).collect()
@@ -66,13 +66,13 @@ impl Kernel {
         Ok(Frame::new(added.start)..Frame::new(added.end))
     }
 
-    /// Self-ballooning (D §IV): the balloon takes `frames` frames at any place, and as many are
-    /// added in one run at the end of memory. No data move. Returns the frames in the balloon,
-    /// which now belong to the hypervisor.
+    /// Self-ballooning (D §IV): the balloon takes `frames` scattered frames, and the hypervisor
+    /// hot-adds as many at the end of memory, in one run. No data move. Returns the frames in the
+    /// balloon, which now belong to the hypervisor.
     ///
     /// # Errors
-    /// If there is no room to add `frames` frames, or not enough free memory. Nothing has changed
-    /// then, except that memory may have been reclaimed.
+    /// If there is no room to add `frames` frames, or not enough free memory. In both cases nothing
+    /// changes, except that memory may have been reclaimed.
     pub fn self_balloon(&mut self, frames: u64) -> Result<Vec<Frame>, OsError> {
         let left_bytes = self.core.memory.addable_frames() * FRAME_BYTES;
         if frames * FRAME_BYTES > left_bytes {

@@ -1,4 +1,4 @@
-//! Public operations of a kernel that have no file of their own: setup, background threads, calls of
+//! Public operations of a kernel that have no separate file: setup, background threads, calls of
 //! the hypervisor, and counters.
 
 use std::ops::Range;
@@ -29,20 +29,21 @@ impl Kernel {
         self.core.config.tables
     }
 
-    /// First byte of the hole bitmap at the top of memory (P-2): one bit per frame of the
-    /// machine. Only with shadow directories.
+    /// Address of the hole bitmap at the top of memory: one bit per frame of the machine. `None`
+    /// unless level-2 tables have shadow nodes for holes.
     pub fn hole_bitmap(&self) -> Option<PhysicalAddress> {
         let bitmap = self.core.memory.top_table(TopTable::is_hole_bitmap);
         bitmap.map(Frame::address)
     }
 
-    /// The first entry of the flat table at the top of memory ([`TableFormat::flat_pages`]).
+    /// Address of the flat table at the top of memory ([`TableFormat::flat_pages`]); `None` without
+    /// one.
     pub fn flat_table(&self) -> Option<PhysicalAddress> {
         self.core.memory.top_table(TopTable::is_flat).map(Frame::address)
     }
 
-    /// The first frame number beyond all memory, including memory that can be added. Beyond the
-    /// memory's size if there is an I/O gap or room for added memory.
+    /// End of physical memory: the first frame number above all present and hot-addable memory.
+    /// Exceeds the memory size if there is an I/O gap or room for hot-added memory.
     pub fn end_frame(&self) -> Frame {
         Frame::new(self.core.memory.end_frame())
     }
@@ -72,13 +73,14 @@ impl Kernel {
 
 /// Processes and address spaces of the kernel.
 impl Kernel {
-    /// Changes and shootdowns of all operations since the caller last took them out of this list, in
-    /// order. An operation that failed may have caused some.
+    /// Changes and shootdowns, in order, since the caller last drained this list. An operation that
+    /// failed may have caused some.
     pub fn updates(&mut self) -> &mut Vec<Update> {
         &mut self.core.updates
     }
 
-    /// Parts of `pages` that the running process may read, which are those that populating touches.
+    /// Ranges within `pages` that the running process may read. Populating a range touches exactly
+    /// these.
     pub fn readable_within(&self, pages: Range<u64>) -> Vec<Range<u64>> {
         let Ok(space) = self.core.space(self.current()) else { return Vec::new() };
         let areas = space.areas_within(pages);
@@ -121,7 +123,7 @@ impl Kernel {
         self.core.compaction.counts
     }
 
-    /// Free frames of each zone.
+    /// Memory zones of the machine with their free frames.
     pub fn zones(&self) -> &Zones {
         self.core.memory.zones()
     }
@@ -132,22 +134,21 @@ impl Kernel {
     }
 }
 
-/// Kernel threads in the background, and their parameters.
+/// Background kernel threads and their parameters.
 impl Kernel {
-    /// Background compaction of the whole memory, if a fault has woken kcompactd since its last
-    /// pass. After passes that emptied no block, kcompactd skips some of its calls, as faults skip
-    /// their searches.
+    /// Runs one kcompactd pass over all memory, if a fault has woken kcompactd since its last pass.
+    /// After passes that emptied no block, some calls do nothing (exponential backoff).
     pub fn kcompactd_pass(&mut self) -> CompactionCounts {
         self.core.kcompactd_pass()
     }
 
-    /// Background compaction (Linux: kcompactd): one pass over all blocks, lowest address first.
-    /// Empties every block without unmovable frames into free frames of other blocks, while enough
-    /// free frames remain outside wholly free 2MB blocks. Patches holes of perforated pages on the
-    /// way.
+    /// Runs one pass of background compaction (Linux: kcompactd) over all blocks, lowest address
+    /// first. Empties every block without unmovable frames into free frames of other blocks, while
+    /// enough free frames remain outside wholly free 2MB blocks. Also patches holes of perforated
+    /// pages.
     ///
     /// Linux stops where its two scanners meet. Linux also moves single pages out of blocks that
-    /// cannot be emptied; that frees no 2MB block and is left out here.
+    /// cannot be emptied. This model does not, because it frees no 2MB block.
     pub fn compact(&mut self) -> CompactionCounts {
         self.core.compact()
     }
@@ -157,8 +158,8 @@ impl Kernel {
         self.ksm.config = config;
     }
 
-    /// One pass of the merging scanner over the next `pages_to_scan` pages, or up to the end of all
-    /// address spaces. If memory for a table node is short, a page stays unmerged.
+    /// Runs one pass of the merging scanner: over the next `pages_to_scan` pages, or up to the end
+    /// of all address spaces. If memory for a page-table node is short, a page stays unmerged.
     pub fn ksm_pass(&mut self) -> KsmPass {
         self.ksm.pass(&mut self.core)
     }
@@ -168,8 +169,8 @@ impl Kernel {
         self.khugepaged.config = config;
     }
 
-    /// One pass of background promotion over the next `pages_to_scan` pages, or up to the end of
-    /// all address spaces. If memory is short, a region stays as it is.
+    /// Runs one pass of background promotion: over the next `pages_to_scan` pages, or up to the end
+    /// of all address spaces. If memory is short, a region stays as it is.
     pub fn khugepaged_pass(&mut self) -> KhugepagedPass {
         let Self { core, khugepaged, .. } = self;
         khugepaged.pass(core)
@@ -183,7 +184,7 @@ impl Kernel {
         self.core.space(space)
     }
 
-    /// The index of free memory that a mechanism maintains, if it has type `T`.
+    /// Index of free memory that the policy's mechanism maintains; `None` if it is not of type `T`.
     pub fn free_index<T: FreeIndex>(&self) -> Option<&T> {
         self.core.memory.free_index()
     }
@@ -200,8 +201,8 @@ impl Kernel {
         self.operation(|kernel| act(&mut kernel.core.space_mut(space)?))
     }
 
-    /// Runs `act` on the backer of type `B` without a touch, as one operation. If the policy has no
-    /// backer of this type, `make` adds one.
+    /// Runs `act` on the backer of type `B` as one operation, outside of any page fault. If the
+    /// policy has no backer of this type, `make` creates one.
     ///
     /// # Errors
     /// If `act` fails.
@@ -220,12 +221,13 @@ impl Kernel {
 
 /// Operations on single pages and frames, for policies, event storms and experiments.
 impl Kernel {
-    /// Punches sub-page `page` of an ordinary or perforated 2MB page out as a hole.
+    /// Makes sub-page `page` of an ordinary or perforated 2MB page a hole. `hole` says what happens
+    /// to its data.
     ///
     /// # Errors
-    /// - If the tables have no shadow directories, or memory runs out.
+    /// - If the tables have no shadow nodes for holes, or memory runs out.
     /// - If the page is not part of a 2MB page, or is a hole already.
-    /// - If data of shared memory would move for one address space only.
+    /// - If the page is shared memory and its data would move in one address space only.
     pub fn punch(
         &mut self,
         space: SpaceId,
@@ -260,8 +262,8 @@ impl Kernel {
 
 /// Operations for the hypervisor in this crate.
 impl Kernel {
-    /// Allocates a frame for a table that belongs to no address space: a shadow table. It counts as
-    /// a page table and is unmovable.
+    /// Allocates a frame for a shadow page table, which belongs to no address space. The frame
+    /// counts as a page table and is unmovable.
     ///
     /// # Errors
     /// If there is no free frame.
@@ -282,7 +284,7 @@ impl Kernel {
         self.core.memory.free(frame, 0);
     }
 
-    /// Counts an operation on shadow tables as work done.
+    /// Counts an operation on shadow page tables in the account of the kernel's work.
     pub(crate) fn note_operation(&mut self, operation: &TableOperation) {
         self.core.ledger.table(operation);
     }

@@ -1,6 +1,6 @@
-//! Makes 2MB pages from blocks that others use in part: movable frames are migrated, fixed frames
-//! become holes if the policy accepts them (P §III.A, §VI). A block without fixed frames is what
-//! direct compaction would produce.
+//! Makes 2MB pages from partly used blocks: movable frames are migrated, and fixed frames become
+//! holes if the policy accepts them (P §III.A, §VI). A block without fixed frames is the result of
+//! ordinary direct compaction.
 
 use perforate_types::{Frame, HoleSet};
 
@@ -9,17 +9,17 @@ use super::deferral::Deferral;
 use crate::BlockUse;
 use crate::memory::BLOCK_ORDER;
 
-/// Lower bounds of the usable frames of a block, tried in this order, so that blocks with fewer
-/// holes are taken first. The first is P §III.C's 25 % of holes.
+/// Lower bounds of the usable frames of a block, tried in this order so that blocks with fewer
+/// holes are taken first. The first bound allows the 25 % of holes of P §III.C.
 const LEAST_USABLE: [u64; 4] = [384, 256, 128, 1];
 
-/// Position of a search for blocks, so that no block is visited again too soon.
+/// Position of a search for blocks, so that consecutive searches visit different blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
-    /// Deferral after searches of all blocks in vain.
+    /// Backoff after searches of all blocks that found none.
     deferral: Deferral,
     next_block: u64,
-    /// Index into [`LEAST_USABLE`] of the bound that was met last.
+    /// Index into [`LEAST_USABLE`] of the bound that the last block met.
     bound: usize,
     /// Blocks visited since the search last began at the first bound.
     visited: u64,
@@ -30,7 +30,7 @@ struct Search {
 pub(super) struct ClaimCursor {
     /// Search for blocks whose movable contents are migrated.
     direct: Search,
-    /// Search for blocks in which everything stays.
+    /// Search for blocks in which no content is moved.
     in_place: Search,
 }
 
@@ -47,8 +47,8 @@ impl ClaimCursor {
 }
 
 impl Search {
-    /// Index of the bound to begin with. After a round over all `blocks`, better blocks may exist
-    /// again.
+    /// Index of the first bound to try. Restarts with the strictest bound after a round over all
+    /// `blocks`, because better blocks may exist again.
     fn first_bound(&mut self, blocks: u64) -> usize {
         if self.visited >= blocks {
             (self.visited, self.bound) = (0, 0);
@@ -64,7 +64,7 @@ impl Search {
     }
 }
 
-/// A block taken for a program, which owns all its frames except the holes.
+/// A block taken for a program. The program owns all its frames except the holes.
 pub(super) struct ClaimedBlock {
     pub block: Frame,
     pub holes: HoleSet,

@@ -1,5 +1,5 @@
-//! Compaction: migrates the movable frames of a block elsewhere, so that the block becomes free or
-//! has holes only at fixed frames.
+//! Compaction: migrates the movable frames of a block to other blocks, so that the block becomes
+//! free, or can be a 2MB page with holes only at fixed frames.
 
 use perforate_types::{Frame, HoleSet};
 
@@ -14,7 +14,8 @@ crate::fieldwise! {
     pub struct CompactionCounts {
         /// Number of blocks visited.
         pub blocks_scanned: u64,
-        /// Number of frames examined one by one, in blocks whose counters did not suffice.
+        /// Number of frames examined one by one, in blocks whose per-block counts did not rule the
+        /// block out.
         pub frames_scanned: u64,
         /// Number of frames whose contents were migrated.
         pub frames_migrated: u64,
@@ -25,7 +26,7 @@ crate::fieldwise! {
     }
 }
 
-/// Compaction, and the claiming of blocks and runs that it empties.
+/// State and counts of compaction, and of searches for blocks and runs that it can empty.
 #[derive(Default)]
 pub(super) struct Compaction {
     pub(super) counts: CompactionCounts,
@@ -38,7 +39,7 @@ pub(super) struct Compaction {
 pub(super) struct Kcompactd {
     /// True if kcompactd was woken since it last ran.
     is_awake: bool,
-    /// Deferral after passes that emptied nothing.
+    /// Backoff after passes that emptied no block.
     fruitless: Deferral,
 }
 
@@ -50,8 +51,8 @@ impl Kcompactd {
 }
 
 impl Core {
-    /// Compacts the whole memory if a fault has woken kcompactd since its last pass. Wake-ups after
-    /// passes that emptied nothing are deferred.
+    /// Compacts the whole memory if a fault has woken kcompactd since its last pass. After passes
+    /// that emptied no block, some wake-ups are ignored.
     pub(super) fn kcompactd_pass(&mut self) -> CompactionCounts {
         if !std::mem::take(&mut self.compaction.kcompactd.is_awake) {
             return CompactionCounts::default();
@@ -94,14 +95,14 @@ impl Core {
         self.compaction.counts - before
     }
 
-    /// Counts the frames of one block as examined one by one.
+    /// Counts all frames of one block as examined one by one.
     pub(super) fn note_frames_scanned(&mut self) {
         let frames = HoleSet::SUBPAGES as u64;
         self.compaction.counts.frames_scanned += frames;
         self.ledger.scanned(frames);
     }
 
-    /// Counts a partly used block that was taken except for `holes`.
+    /// Counts a partly used block that was taken, except for its frames in `holes`.
     pub(super) fn note_block_taken(&mut self, holes: &HoleSet) {
         if holes.is_empty() {
             self.compaction.counts.blocks_emptied += 1;
@@ -110,10 +111,11 @@ impl Core {
         }
     }
 
-    /// Migrates all movable frames out of the block and takes its free and emptied frames. On
-    /// failure, frees what was taken and returns false.
+    /// Migrates all movable frames out of the block, and takes its free and emptied frames. On
+    /// failure, frees the frames it took and returns false.
     pub(super) fn evacuate(&mut self, block: Frame, contents: &BlockContents) -> bool {
-        // Whole free blocks are not split for this: that would only move the problem.
+        // Whole free blocks are not split to receive the contents: that would lose a 2MB block to
+        // gain one.
         let needed = contents.movable.count() as u64;
         if self.memory.small_free_frames() < needed + contents.free.count() as u64 {
             return false;

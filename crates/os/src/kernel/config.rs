@@ -11,30 +11,30 @@ use super::{Daemon, Defrag, KhugepagedConfig, KsmConfig, SelfBalloonConfig, Sett
 use crate::memory::{FrameLayout, IoGap, TopTable};
 use crate::{Ageing, ContentDistribution, FaultMap, Fragmentation, HostSnapshot, ZoneLayout};
 
-/// Largest swap space: as much as the largest memory.
+/// Largest swap space, equal to the largest memory.
 const MOST_SWAP_BYTES: u64 = 1 << 46;
-/// Largest memory that can be added. Booting with free room takes time for each 4MB of it.
+/// Largest amount of hot-added memory. Booting takes time for each 4MB of room for it.
 const MOST_ADDED_BYTES: u64 = 4 << 40;
-/// Added memory comes in whole blocks of the buddy allocator's largest order.
+/// Hot-added memory comes in whole blocks of the buddy allocator's largest order.
 const ADDED_BLOCK_BYTES: u64 = 4 << 20;
 
-/// The format of the page tables, as far as frames are concerned.
+/// Properties of the page-table format that determine which frames the tables take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct TableFormat {
-    /// Level-2 nodes are order-1 pairs, node and shadow node, and memory has a hole bitmap (P-1,
-    /// P-2).
+    /// True if level-2 nodes are pairs of frames, node and shadow node, and memory has a hole
+    /// bitmap (P §IV, §VI).
     pub shadow_directories: bool,
-    /// Level-2 nodes hold gap-tolerant entries of this mode beside entries of level-1 nodes, and no
-    /// 2MB pages (G §3.7).
+    /// Mode of gap-tolerant entries. If set, level-2 nodes hold these entries besides pointers to
+    /// level-1 nodes, and no 2MB pages (G §3.7).
     pub gap_tolerance: Option<GapTolerance>,
-    /// Pages from 0 on that a flat table maps, which lies at the top of memory; 0: there is none. A
-    /// hypervisor has it in place of its guest's nested page table (D §X); its ordinary tables are its
-    /// own kernel's then, and no hardware walks them.
+    /// Number of guest pages that a flat table at the top of memory maps; 0 without a flat table. A
+    /// hypervisor uses the flat table instead of nested page tables (D §X). The address space's
+    /// ordinary tables are then only the hypervisor kernel's records, and no hardware walks them.
     pub flat_pages: u64,
 }
 
 impl TableFormat {
-    /// What the top of memory is reserved for.
+    /// Table for which the top of memory is reserved.
     pub(crate) fn top_table(self) -> TopTable {
         match (self.shadow_directories, self.flat_pages) {
             (true, _) => TopTable::HoleBitmap,
@@ -43,8 +43,8 @@ impl TableFormat {
         }
     }
 
-    /// log2 of the frames of a level-2 node: two where it has a shadow (P §VI), up to four where
-    /// it holds gap-tolerant entries (G Table 2).
+    /// log2 of the frames of a level-2 node: 1 with a shadow node (P §VI), up to 2 with
+    /// gap-tolerant entries (G Table 2).
     pub fn directory_order(self) -> u32 {
         match self.gap_tolerance {
             Some(mode) => mode.directory_order(),
@@ -218,18 +218,18 @@ options! {
 }
 
 impl KernelConfig {
-    /// A memory of this size without a past, ordinary page tables.
+    /// Configures a fresh memory of this size, with ordinary page tables.
     pub fn new(memory_bytes: u64) -> Self {
         Self { memory_bytes, ..Self::default() }
     }
 
-    /// Room for memory that is added at run time, at the end of the physical address space. In a guest,
-    /// the balloon holds it from the start (D §VI.C). Whole blocks, so that it can be one run of them.
+    /// Room for hot-added memory at the end of the physical address space, rounded up to whole
+    /// blocks so that it can be one run. In a guest, the balloon holds it from the start (D §VI.C).
     pub fn hot_add_bytes(&self) -> u64 {
         self.hot_add.bytes().next_multiple_of(ADDED_BLOCK_BYTES)
     }
 
-    /// Place of memory in the physical address space.
+    /// Physical address ranges of the memory.
     pub(super) fn layout(&self) -> FrameLayout {
         FrameLayout { io_gap: self.io_gap, hot_add_bytes: self.hot_add_bytes() }
     }
@@ -273,7 +273,8 @@ impl KernelConfig {
     }
 }
 
-/// Injected fragmentation; `None` if no region is fragmented, as at the start of an axis.
+/// Injected fragmentation; `None` if the configured fragmentation affects no region, as at the zero
+/// point of a sweep.
 fn some_fragmentation<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Fragmentation>, D::Error> {
@@ -291,7 +292,8 @@ fn lacks_large_pages(setting: &Setting) -> Option<String> {
     setting.lacks("2MB pages", |policy| policy.maps_large())
 }
 
-/// Natively, the I/O gap matters only to schemes that need contiguous memory.
+/// Reason for which an I/O gap has no effect. Without virtualization, it matters only to schemes
+/// that need contiguous memory.
 fn idle_gap(gap: IoGap, memory_bytes: u64, setting: &Setting) -> Option<String> {
     if memory_bytes <= gap.kept_bytes.unwrap_or(gap.start_bytes) {
         return Some("memory ends below the gap".into());

@@ -1,10 +1,10 @@
 //! Contents of pages, as 64-bit identities.
 //!
-//! The contents are those that programs give their pages, independent of frames: merging and
-//! copying frames changes nothing here. A content that is not known is drawn from the distribution;
-//! without a distribution it is unique. A child draws the same contents as its parent, as both
-//! begin with the same pages. So pages that both touch at the same address only after the fork
-//! count as equal too.
+//! A content belongs to a page of a program, not to a frame: merging and copying frames changes
+//! nothing here. Contents that no trace or write set are drawn from the configured distribution;
+//! without a distribution they are unique. A forked child draws the same contents as its parent,
+//! because both begin with the same pages. So pages that both first touch after the fork, at one
+//! address, count as equal too.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,18 +15,18 @@ use super::{Core, Kernel, sharing};
 use crate::OsError;
 use crate::content::{ContentDistribution, unique, written};
 
-/// Content identities by address space and page.
+/// Content identity of each page, by address space and page number.
 #[derive(Default)]
 pub(super) struct PageContents {
     distribution: Option<ContentDistribution>,
-    /// True once contents were asked for; none are stored before.
+    /// True once a distribution or a content was set. Before that, no contents are stored.
     are_kept: bool,
-    /// Stream from which each address space draws.
+    /// Random stream from which each address space draws its contents.
     streams: BTreeMap<SpaceId, u64>,
     next_stream: u64,
-    /// Contents that were set and are not drawn.
+    /// Contents that a trace or a write set, by address space and page. All others are drawn.
     explicit: BTreeMap<(SpaceId, u64), u64>,
-    /// Number of writes that made a new content.
+    /// Number of writes that created a new content.
     written: u64,
 }
 
@@ -43,7 +43,7 @@ impl PageContents {
         }
     }
 
-    /// Assigns a stream of its own to a new address space.
+    /// Assigns a separate random stream to a new address space.
     pub(super) fn add_space(&mut self, space: SpaceId) {
         self.streams.insert(space, self.next_stream);
         self.next_stream += 1;
@@ -58,7 +58,8 @@ impl PageContents {
         }
     }
 
-    /// Forgets the contents of pages that were unmapped; their next contents are drawn again.
+    /// Forgets the contents of unmapped pages. If a page is mapped again, its content is drawn
+    /// anew.
     pub(super) fn forget(&mut self, space: SpaceId, pages: &Range<u64>) {
         if !self.explicit.is_empty() {
             for (page, _) in self.explicit_in(space, pages) {
@@ -67,7 +68,7 @@ impl PageContents {
         }
     }
 
-    /// Copies the contents of `pages` of `from` to the pages of `to` from `first` on.
+    /// Copies the contents of `pages` in `from` to the pages of `to` that begin at page `first`.
     pub(super) fn copy(&mut self, from: SpaceId, pages: Range<u64>, to: SpaceId, first: u64) {
         if self.are_kept {
             for page in pages.clone() {
@@ -77,7 +78,7 @@ impl PageContents {
         }
     }
 
-    /// Gives a written page a content that no other page has.
+    /// Gives a page that was written a content that no other page has.
     pub(super) fn write(&mut self, space: SpaceId, page: u64) {
         if self.are_kept {
             self.written += 1;
@@ -92,8 +93,8 @@ impl PageContents {
 }
 
 impl Kernel {
-    /// Draws the contents of all pages without an explicit content from `distribution` from now on.
-    /// Call it before programs write: earlier writes are not remembered.
+    /// Sets the distribution from which the contents of pages are drawn. Call it before programs
+    /// write: earlier writes are not remembered.
     ///
     /// # Errors
     /// If the distribution contradicts itself.
@@ -107,8 +108,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Sets the content of a page, as a trace or snapshot with hashes knows it. Equal identities
-    /// are equal contents; 0 ([`crate::ZERO_PAGE`]) is a page of zeros.
+    /// Sets the content of a page, for example from a trace or snapshot with page hashes. Equal
+    /// identities are equal contents; 0 ([`crate::ZERO_PAGE`]) is a page of zeros.
     ///
     /// # Errors
     /// If nothing is mapped at `page`, or its frame is shared and the content differs: only a write
@@ -143,7 +144,7 @@ impl Kernel {
     }
 }
 
-/// mremap: copies the contents of the present pages among `pages` to the pages from `to` on.
+/// mremap: copies the contents of the mapped pages in `pages` to the pages that begin at `to`.
 pub(super) fn move_range(
     core: &mut Core,
     space: SpaceId,
@@ -165,7 +166,7 @@ pub(super) fn move_range(
     Ok(())
 }
 
-/// Copies the content of a page of shared memory to all other pages that map the same memory.
+/// Copies the content of a page of shared memory to all other virtual pages that map the same page.
 pub(super) fn spread(core: &mut Core, space: SpaceId, page: u64) {
     if core.contents.are_kept {
         for (other, other_page) in sharing::mapped_elsewhere(core, space, page) {
@@ -174,7 +175,7 @@ pub(super) fn spread(core: &mut Core, space: SpaceId, page: u64) {
     }
 }
 
-/// Copies to a page of shared memory the content that other pages have for the same memory.
+/// Copies the content of a shared page to `page`, from another virtual page that maps it.
 pub(super) fn receive(core: &mut Core, space: SpaceId, page: u64) {
     if core.contents.are_kept
         && let Some(&(other, other_page)) = sharing::mapped_elsewhere(core, space, page).first()

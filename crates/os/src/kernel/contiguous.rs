@@ -11,13 +11,13 @@ use crate::memory::{BLOCK_ORDER, FRAME_BYTES, Owner, Run, WantedRun};
 use crate::space::{Departure, RegionPlace, index_of, pages_of, regions_of};
 use crate::{OsError, OtherUse};
 
-/// Frames of a 2MB block.
+/// Number of frames in a 2MB block.
 const BLOCK_FRAMES: u64 = 1 << BLOCK_ORDER;
 
 /// Movable 2MB pages, by the number of their block.
 type LargePages = BTreeMap<u64, RegionPlace>;
 
-/// Frames taken so far, by block.
+/// Frames of a run taken so far, by block.
 type Taken = BTreeMap<u64, HoleSet>;
 
 /// Result of one step of slow compaction towards a free run.
@@ -25,7 +25,7 @@ type Taken = BTreeMap<u64, HoleSet>;
 pub enum Approach {
     /// A run of the requested length is free.
     Free,
-    /// Frames were moved, and more must be moved.
+    /// Frames were migrated, and more must follow.
     Nearer,
     /// No migration can free such a run.
     Impossible,
@@ -45,18 +45,18 @@ pub(super) struct RunRequest {
 }
 
 impl RunRequest {
-    /// A request for a run of free blocks at any place.
+    /// Requests a run of free blocks at any address, without compaction.
     pub(super) const fn free(blocks: u64) -> Self {
         Self { blocks, faulty_frames: 0, compacts: false, within: None }
     }
 }
 
 impl Core {
-    /// Takes a free run of 2MB blocks. Leaves as much memory free as reclaim would.
+    /// Takes a free run of 2MB blocks, but leaves free memory at the high watermark.
     pub(super) fn take_run(&mut self, request: &RunRequest) -> Result<Run, OsError> {
         let (blocks, most_blocks) = (request.blocks, most_run_blocks(self));
         let longest = if blocks > most_blocks {
-            // No run can be that long: find the length of the longest one.
+            // No run can be that long: search for the longest one, to report it.
             self.try_run(&RunRequest { blocks: u64::MAX, ..request.clone() })
         } else {
             self.try_run(request)
@@ -67,7 +67,7 @@ impl Core {
         })
     }
 
-    /// Like [`Self::take_run`]; the error is the length of the longest run, in frames.
+    /// Like [`Self::take_run`], but an error contains the length of the longest run in frames.
     fn try_run(&mut self, request: &RunRequest) -> Result<Run, u64> {
         let &RunRequest { blocks, faulty_frames, compacts, ref within } = request;
         let (none, within) = (LargePages::new(), within.clone());
@@ -91,8 +91,8 @@ impl Core {
         }
     }
 
-    /// Moves up to `frames` frames out of the cheapest run. The emptied frames are freed; if
-    /// nothing else takes them, the next step continues from there.
+    /// Moves up to `frames` frames out of the run that is cheapest to empty. The emptied frames are
+    /// freed. If nothing else allocates them, the next step continues with the same run.
     pub(super) fn approach_run(&mut self, request: &RunRequest, frames: u64) -> Approach {
         let (blocks, within) = (request.blocks, request.within.clone());
         let large_pages = movable_large_pages(self, true);
@@ -115,8 +115,8 @@ impl Core {
         }
     }
 
-    /// Empties blocks of a run until `frames` frames were moved. The free frames of the run are
-    /// held meanwhile, so that no frame is moved within the run. Returns true if any frame was
+    /// Empties blocks of a run until `frames` frames were moved. The run's free frames are
+    /// allocated meanwhile, so that no frame moves within the run. Returns true if any frame was
     /// moved.
     fn empty_part(&mut self, run: &Run, frames: u64, large_pages: &LargePages) -> bool {
         let numbered = |number| Frame::new(number << BLOCK_ORDER);
@@ -143,8 +143,8 @@ impl Core {
         self.compaction.counts.frames_migrated > before
     }
 
-    /// Takes a run that others use in part and migrates its contents. On failure, frees what was
-    /// taken and returns false.
+    /// Takes a run that is partly in use, and migrates its contents. On failure, frees the frames
+    /// it took and returns false.
     fn empty_run(&mut self, run: &Run, large_pages: &LargePages) -> bool {
         let numbered = |number| Frame::new(number << BLOCK_ORDER);
         let mut taken = Taken::new();
@@ -198,8 +198,7 @@ impl Core {
             if taken.contains(index) || self.memory.owner(frame) == Some(Owner::Retired) {
                 continue;
             }
-            // Content of this frame may have been dropped for lack of memory while other frames
-            // were moved.
+            // Memory pressure may have dropped this frame's content while other frames were moved.
             if !self.memory.take(frame) {
                 if !migration::migrate(self, frame) || !self.memory.take(frame) {
                     return false;
@@ -212,8 +211,8 @@ impl Core {
         true
     }
 
-    /// Copies a 2MB page to another whole block, which frees its old block. Without a block, splits
-    /// it into 4KB pages and returns false.
+    /// Copies a 2MB page to another whole block, which frees its old block. If no block is free,
+    /// splits the page into 4KB pages and returns false.
     fn move_large_page(&mut self, (id, number): RegionPlace) -> bool {
         let to = self.memory.allocate_block();
         let Ok(space) = &mut self.space_mut(id) else { return false };
@@ -236,12 +235,12 @@ impl Core {
 }
 
 impl Core {
-    /// Takes contiguous frames for `pages`, congruent with the pages modulo 2MB, with at most
-    /// `faulty_frames` faulty frames among them. With `compacts`, movable frames are migrated if
-    /// there is no free run.
+    /// Takes contiguous frames for `pages`. The first frame has the same offset in its 2MB block as
+    /// the first page in its region. At most `faulty_frames` of them are faulty. With `compacts`,
+    /// movable frames are migrated if no run is free.
     ///
     /// # Errors
-    /// If there is no such run.
+    /// If no such run can be found.
     pub fn take_run_for(
         &mut self,
         pages: &Range<u64>,
@@ -249,8 +248,7 @@ impl Core {
         compacts: bool,
     ) -> Result<Range<u64>, OsError> {
         let blocks = regions_of(pages);
-        // Memory present at boot has no whole block for a region that injected fragmentation
-        // covers.
+        // In memory present at boot, a region with injected fragmentation has no whole block.
         let fits = pages.end - pages.start <= self.config.memory_bytes / FRAME_BYTES;
         let is_fragmented = fits && self.is_any_fragmented(blocks.clone());
         let wanted = RunRequest {
@@ -275,8 +273,8 @@ impl Core {
 }
 
 impl Kernel {
-    /// Length in bytes of the longest contiguous run that is free. With `compacts`, also counts
-    /// runs that can be emptied, if there is room for their data.
+    /// Length in bytes of the longest free run. With `compacts`, also considers runs that
+    /// compaction can empty, if there is room for their data.
     pub fn longest_run_bytes(&mut self, compacts: bool) -> u64 {
         let core = &mut self.core;
         let large_pages = movable_large_pages(core, compacts);
@@ -287,8 +285,8 @@ impl Kernel {
         core.memory.find_run(&wanted).map_or_else(|frames| frames * FRAME_BYTES, |_| 0)
     }
 
-    /// Slow compaction (D §IV): moves up to `frames` frames out of the cheapest run of whole 2MB
-    /// blocks, until a run of `run_frames` frames is free.
+    /// Slow compaction (D §IV): moves up to `frames` frames out of the run of 2MB blocks that is
+    /// cheapest to empty. Repeated calls end with a free run of `run_frames` frames.
     pub fn approach_run(&mut self, run_frames: u64, frames: u64) -> Approach {
         let request = RunRequest::free(run_frames.div_ceil(BLOCK_FRAMES));
         let approach = self.core.approach_run(&request, frames);
@@ -297,8 +295,8 @@ impl Kernel {
     }
 }
 
-/// The frames of a run for `pages`, congruent with the pages modulo 2MB. Frees the frames of the
-/// run around them.
+/// Selects the frames of a run for `pages`. The first frame has the same offset in its 2MB block as
+/// the first page in its region. Frees the frames of the run before and after.
 pub(super) fn keep_for(core: &mut Core, run: &Run, pages: &Range<u64>) -> Range<u64> {
     let first = run.first().number() + index_of(pages.start) as u64;
     let frames = first..first + (pages.end - pages.start);
@@ -307,15 +305,15 @@ pub(super) fn keep_for(core: &mut Core, run: &Run, pages: &Range<u64>) -> Range<
     frames
 }
 
-/// Length in blocks of the longest run that can be taken without going below the high watermark, if
-/// page cache is dropped for it.
+/// Length in 2MB blocks of the longest run that can be taken without going below the high
+/// watermark, counting page cache as free.
 fn most_run_blocks(core: &Core) -> u64 {
     let page_cache = core.memory.other_frames(OtherUse::PageCache);
     let frames = core.free_frames() + page_cache;
     frames.saturating_sub(core.memory.high_watermark()) / BLOCK_FRAMES
 }
 
-/// Movable 2MB pages with a single mapping; none if `moves` is false.
+/// Movable 2MB pages that one page-table entry maps; empty if `moves` is false.
 fn movable_large_pages(core: &mut Core, moves: bool) -> LargePages {
     if !moves {
         return LargePages::new();

@@ -1,6 +1,6 @@
-//! Backs memory with contiguous frames before its first touch. Either all of the memory is
-//! contiguous, so that a register can hold its location (P §V: a guest's hole bitmaps), or as much
-//! as one free run allows.
+//! Backs memory with contiguous frames before its first touch. Either all of it becomes contiguous,
+//! so that a register can hold its base (P §V: a guest's hole bitmaps), or as much as the longest
+//! free run holds.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,8 +14,8 @@ use crate::memory::{BLOCK_ORDER, FRAME_BYTES};
 use crate::space::{Large, first_of, pages_of, region_of, regions_of};
 
 impl Kernel {
-    /// Maps pages to a run of contiguous frames by 4KB pages, and moves their present contents
-    /// there. Like all program memory, the pages may be moved later. Returns the first frame.
+    /// Maps `pages` to a run of contiguous frames as 4KB pages, and moves their present contents to
+    /// the run. The pages may be migrated later, like all program memory. Returns the first frame.
     ///
     /// # Errors
     /// If there is no such run (nothing is mapped), or memory for tables runs out (some of the
@@ -51,9 +51,9 @@ impl Kernel {
 }
 
 impl Core {
-    /// Maps unmapped pages from the start of `pages` on, as many as contiguous frames exist for,
-    /// and returns their number. With `large`, uses 2MB pages if possible. Maps none if memory is
-    /// short or injected fragmentation covers the first page.
+    /// Maps unmapped pages from the start of `pages` on, as many as contiguous frames are
+    /// available, and returns their number. With `large`, uses 2MB pages if possible. Maps none if
+    /// memory is short or injected fragmentation covers the first page.
     ///
     /// # Errors
     /// If memory for tables runs out, or there is no such address space.
@@ -101,8 +101,8 @@ impl Core {
     }
 }
 
-/// Takes frames for `pages` and shortens `pages` to the frames that were found. `None` if memory is
-/// short.
+/// Takes contiguous frames for as many of `pages` as possible, and shortens `pages` accordingly.
+/// `None` if memory is short.
 fn take_longest(core: &mut Core, pages: &mut Range<u64>) -> Option<Range<u64>> {
     if pages.is_empty() || core.is_memory_short() {
         return None;
@@ -125,7 +125,8 @@ fn take_longest(core: &mut Core, pages: &mut Range<u64>) -> Option<Range<u64>> {
     Some(keep_for(core, &run, pages))
 }
 
-/// Takes the largest useful part of a 2MB block that is free.
+/// Takes the largest free aligned run, at most 2MB, that `pages` can use. Shortens `pages` to the
+/// frames taken.
 fn take_part_of_block(core: &mut Core, pages: &mut Range<u64>) -> Option<Range<u64>> {
     let wanted = pages.end - pages.start;
     let enough = wanted.next_power_of_two().trailing_zeros().min(BLOCK_ORDER);

@@ -8,7 +8,7 @@ use crate::OsError;
 use crate::space::{Attributes, Departure, SpaceMut};
 
 /// Serves a write to a read-only page of a writable area. Copies the frame if other pages map it;
-/// else only restores the permissions.
+/// otherwise only restores write permission.
 pub(super) fn make_writable(
     core: &mut Core,
     id: SpaceId,
@@ -46,7 +46,7 @@ pub(super) fn make_writable(
 }
 
 impl SpaceMut<'_> {
-    /// Copies a page that has an entry of its own to a new frame.
+    /// Copies a page that has a separate 4KB entry to a new frame.
     fn copy_page(&mut self, page: u64, permissions: Permissions) -> Result<(), OsError> {
         let new = self.memory.allocate_page()?;
         let old = self.remap(page, new, permissions);

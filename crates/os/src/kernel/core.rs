@@ -2,8 +2,8 @@
 //! pages, and the account of all work.
 //!
 //! Operations without state between calls are free functions on the core, in modules named after
-//! the operation. Parts with state (compaction, reclaim, same-page merging, …) are components
-//! beside the core that own their state.
+//! the operation. Parts with state (compaction, reclaim, same-page merging, …) are separate
+//! components that own their state.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -34,7 +34,7 @@ pub struct Core {
     pub(super) policy: Box<dyn Policy>,
     /// Physical memory of the machine.
     pub memory: PhysicalMemory,
-    /// Changes and shootdowns since they were last taken out, in order.
+    /// Changes and shootdowns, in order, since the caller last drained the list.
     pub(super) updates: Vec<Update>,
     /// Address spaces, indexed by their number; `None` for a number that is free.
     pub(super) spaces: Vec<Option<Box<AddressSpace>>>,
@@ -50,16 +50,17 @@ pub struct Core {
     pub(super) faults: FaultCounts,
     /// Memory use at the maximum of mapped memory.
     pub(super) peak: Peak,
-    /// Maxima of memory uses that rise and fall; `None` before the first sample.
+    /// Maximum of each level of memory use over the run; `None` before the first sample.
     pub(super) most: Option<Levels>,
-    /// Frames of tables that belong to no address space.
+    /// Frames of shadow page tables, which belong to no address space.
     pub(super) own_tables: BTreeSet<Frame>,
-    /// Number of sub-pages that were punched up to the end of the last operation.
+    /// Number of punched sub-pages that demotion has already considered: those up to the end of the
+    /// last operation.
     pub(super) concluded_punches: u64,
 }
 
 impl Core {
-    /// A core without address spaces.
+    /// Creates a core without address spaces.
     pub(super) fn new(
         config: KernelConfig,
         policy: Box<dyn Policy>,
@@ -90,11 +91,11 @@ impl Core {
         self.create_space_with(format)
     }
 
-    /// Creates an empty address space with tables of the format.
+    /// Creates an empty address space with page tables of `format`.
     pub(super) fn create_space_with(&mut self, format: TableFormat) -> Result<SpaceId, OsError> {
         let free = self.spaces.iter().position(Option::is_none).unwrap_or(self.spaces.len());
         let id = SpaceId(u16::try_from(free).map_err(|_| OsError::TooManySpaces)?);
-        // Without the rule, 2MB pages of which a part changes are split.
+        // Without a hole rule, a 2MB page is split when a part of it changes.
         let holes = self.policy.hole_rule().map(|rule| rule.pages());
         let space = AddressSpace::new(id, format, holes);
         if free == self.spaces.len() {
@@ -118,7 +119,8 @@ impl Core {
         self.spaces.iter().flatten().map(|space| &**space)
     }
 
-    /// An address space to be changed, with the state that changes with it.
+    /// Mutable access to an address space, together with the memory, updates and account that
+    /// change with it.
     pub fn space_mut(&mut self, id: SpaceId) -> Result<SpaceMut<'_>, OsError> {
         let Self { spaces, memory, updates, ledger, .. } = self;
         match spaces.get_mut(usize::from(id.0)) {
@@ -127,8 +129,8 @@ impl Core {
         }
     }
 
-    /// The first mapped 2MB region from the given one on, in the order in which scanners visit
-    /// address spaces.
+    /// First mapped 2MB region from the given one on. Scanners visit regions in this order: by
+    /// address space, then by address.
     pub(super) fn next_region(&self, (id, number): SpaceRegion) -> Option<SpaceRegion> {
         let first = usize::from(id.0);
         (first..self.spaces.len()).find_map(|slot| {
@@ -138,12 +140,14 @@ impl Core {
         })
     }
 
-    /// True if a switch to or from the address space loads or saves registers of its overlay.
+    /// True if a context switch to or from the address space loads or saves registers of its
+    /// overlay.
     pub(super) fn has_registers(&self, space: SpaceId) -> bool {
         self.space(space).ok().and_then(AddressSpace::overlay).is_some_and(Overlay::is_in_registers)
     }
 
-    /// The address space and page whose overlay maps this frame without a table entry.
+    /// Address space and page of a frame that an overlay, and no page-table entry, maps. `None` if
+    /// there is none.
     pub(super) fn kept_page(&self, frame: Frame) -> Option<SpacePage> {
         (0..self.spaces.len()).find_map(|slot| {
             let id = SpaceId(slot as u16);
@@ -152,12 +156,12 @@ impl Core {
         })
     }
 
-    /// Free memory, in frames.
+    /// Number of free frames.
     pub(super) fn free_frames(&self) -> u64 {
         self.memory.zones().free_frames()
     }
 
-    /// Counts a page as touched, once.
+    /// Counts a page as touched, unless it was counted before.
     pub(super) fn touch(&mut self, space: SpaceId, page: u64) {
         if let Some(Some(space)) = self.spaces.get_mut(usize::from(space.0)) {
             let set = space.touched.get_or_default(region_of(page));
@@ -165,7 +169,7 @@ impl Core {
         }
     }
 
-    /// Counts sub-pages of a region as touched, each once.
+    /// Counts sub-pages of a region as touched, except those counted before.
     pub(super) fn touch_subpages(&mut self, space: SpaceId, number: u64, subpages: &HoleSet) {
         if let Some(Some(space)) = self.spaces.get_mut(usize::from(space.0)) {
             let set = space.touched.get_or_default(number);
@@ -180,8 +184,8 @@ impl Core {
         attributes.eligible() && self.policy.wants_large(attributes)
     }
 
-    /// The orders that may back the first touch of a page: allowed by its area, by the mappings
-    /// around it and by the policy.
+    /// Page sizes (orders) that may back the first touch of a page: those that its area, the
+    /// mappings around it and the policy allow.
     pub(super) fn orders_at_touch(
         &self,
         id: SpaceId,
@@ -214,7 +218,7 @@ impl Core {
         policy.rule::<HugePageRule>().is_some() || policy.rule::<PageLayout>().is_some()
     }
 
-    /// The orders that the policy chooses among those offered to an area.
+    /// Orders that the policy selects for an area from those in `offered`.
     pub(super) fn orders(
         &self,
         area: &Area,
@@ -229,7 +233,7 @@ impl Core {
         self.policy.orders_for(&OrderRequest { area, page, purpose, offered, memory })
     }
 
-    /// True if the policy makes a 2MB page with these holes.
+    /// True if the policy accepts a 2MB page with these holes.
     pub(super) fn accepts(&self, holes: &HoleSet) -> bool {
         match self.policy.use_block(holes) {
             BlockUse::Pages => false,
@@ -249,9 +253,9 @@ impl Core {
             && regions.any(|region| self.injected_holes(region).is_some())
     }
 
-    /// Completes an out-of-memory error with a sufficient memory size. The estimate is the current
-    /// use plus, for every unmapped page of an area, its frame and its share of foreign frames and
-    /// tables.
+    /// Adds a sufficient memory size to an out-of-memory error. The estimate is the current use
+    /// plus, for every unmapped page of an area, its frame and its share of tables and of the rest
+    /// of the system's frames.
     pub(super) fn with_estimate(&self, error: OsError) -> OsError {
         let OsError::OutOfMemory { asked_bytes, free_bytes, memory_bytes, .. } = error else {
             return error;
@@ -263,8 +267,7 @@ impl Core {
         let foreign = self.config.fragmentation.map_or(0.0, share);
         let used_bytes = memory_bytes - free_bytes;
         let more_bytes = (untouched_pages * FRAME_BYTES) as f64 * (1.0 + foreign) * 1.02;
-        // The numbers of faulty frames and of frames of the rest of the system grow with the
-        // memory.
+        // Faulty frames and frames of the rest of the system grow in number with the memory.
         let others = OtherUse::ALL.into_iter().map(|usage| self.memory.other_frames(usage));
         let lost_bytes = (self.memory.retired_frames() + others.sum::<u64>()) * FRAME_BYTES;
         let usable_share = 1.0 - (lost_bytes as f64 / memory_bytes as f64).min(0.999);

@@ -13,7 +13,8 @@ use crate::space::Usage;
 pub(super) struct FaultCounts {
     /// First touches of a page or region.
     pub page: u64,
-    /// Touches of shared memory, by a fault or in advance, for which another mapping had the frame.
+    /// First touches of shared memory, by a fault or in advance, that used the frame of another
+    /// mapping.
     pub shared_memory: u64,
     /// First touches of a lazily allocated hole.
     pub hole: u64,
@@ -177,7 +178,7 @@ impl Kernel {
         mechanisms.iter().for_each(|(name, value)| out.set(name, value));
     }
 
-    /// Counters of merging and of backers, such as segments: totals, and levels at this moment.
+    /// Counters of merging and of backers such as segments: totals, and levels at this moment.
     fn mechanisms_now(&self) -> Counters {
         let mut now = Counters::default();
         self.ksm.counters(&self.core, &mut now);
@@ -185,8 +186,8 @@ impl Kernel {
         now
     }
 
-    /// Updates the maxima of mechanisms' counters. Slower than [`Core::note_peak`]; called before
-    /// events that may remove all mappings of a mechanism.
+    /// Updates the maxima of mechanisms' counters. Call it before events that may remove all
+    /// mappings of a mechanism; it is slower than [`Core::note_peak`].
     pub(super) fn note_mechanisms(&mut self) {
         let now = self.mechanisms_now();
         self.mechanisms_maxima.raise(&now);
@@ -226,7 +227,7 @@ impl Core {
         Peak { mapped_pages: usage.mapped_pages(), large_mapped_pages: usage.large_mapped_pages() }
     }
 
-    /// Number of frames of page tables, including tables that belong to no address space.
+    /// Number of frames of page tables, including shadow page tables.
     pub(super) fn table_frames(&self) -> u64 {
         let flat = self.memory.top_table_frames(TopTable::is_flat);
         let own = self.own_tables.len() as u64 + flat;

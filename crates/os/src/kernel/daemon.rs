@@ -7,9 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// A kernel thread with its settings `C`: `every=N` and the keys of `C`.
 ///
-/// Linux wakes its threads by the clock. Here they wake after so many instructions of the program, so
-/// that runs without a clock have them too. A run simulates milliseconds, in which Linux's khugepaged
-/// would never wake from its sleep of ten seconds. So the default period is short.
+/// Linux wakes its kernel threads by the clock. Here a thread wakes after a number of instructions
+/// of the program, so that runs without a clock have kernel threads too. A run simulates
+/// milliseconds, and khugepaged of Linux sleeps ten seconds, so the default period is short.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Daemon<C> {
     /// Instructions of the program between two passes.
@@ -23,7 +23,7 @@ impl<C> Daemon<C> {
     /// Default number of instructions between two passes. Our choice.
     pub const PERIOD: u64 = 1_000_000;
 
-    /// Phrase for headings about the thread called `name`.
+    /// Phrase for headings in the output about the kernel thread called `name`.
     pub(super) fn phrase(&self, name: &str) -> String
     where
         C: Options,

@@ -1,27 +1,27 @@
 //! Deferral of repeated searches that found nothing.
 
-/// After the n-th fruitless search in a row, 2ⁿ − 1 searches are skipped, at most 63 (Linux:
-/// `defer_compaction`, COMPACT_MAX_DEFER_SHIFT).
+/// Limit of the exponent: after n failed searches in a row, 2ⁿ − 1 searches are skipped, at most 63
+/// (Linux: `defer_compaction`, COMPACT_MAX_DEFER_SHIFT).
 const MOST_DEFERRED_SHIFT: u32 = 6;
 
 /// Exponential backoff of searches: after each failure, more searches are skipped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deferral {
-    /// Fruitless searches in a row, at most [`MOST_DEFERRED_SHIFT`].
+    /// Failed searches in a row, at most [`MOST_DEFERRED_SHIFT`].
     failures: u32,
-    /// Number of searches that are still to be skipped.
+    /// Number of searches still to skip.
     deferred: u32,
 }
 
 impl Deferral {
-    /// True if the search is to be made now; else counts one skipped search.
+    /// Returns true if the search should run now; otherwise counts it as skipped.
     pub fn is_due(&mut self) -> bool {
         let due = self.deferred == 0;
         self.deferred = self.deferred.saturating_sub(1);
         due
     }
 
-    /// Notes that a search found nothing.
+    /// Records that a search found nothing.
     pub fn failed(&mut self) {
         self.failures = (self.failures + 1).min(MOST_DEFERRED_SHIFT);
         self.deferred = (1 << self.failures) - 1;

@@ -1,4 +1,4 @@
-//! Effort of page faults for 2MB pages when memory is fragmented.
+//! Effort that page faults spend on 2MB pages when memory is fragmented.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Defrag {
-    /// Nothing is moved; a block is perforated only if its frames are free or stay.
+    /// Never migrates. A block may still become a perforated page, with holes at all frames in use.
     #[default]
     Never,
     /// Direct compaction only in areas that the program advised (MADV_HUGEPAGE).
@@ -19,9 +19,9 @@ pub enum Defrag {
     /// Direct compaction in advised areas; elsewhere kcompactd is woken.
     #[serde(rename = "defer+madvise")]
     DeferMadvise,
-    /// kcompactd is woken, and the fault goes without.
+    /// kcompactd is woken, and the fault maps smaller pages.
     Defer,
-    /// Direct compaction: movable contents of a suitable block are copied elsewhere.
+    /// Direct compaction: movable contents of a suitable block are copied to other blocks.
     Always,
 }
 

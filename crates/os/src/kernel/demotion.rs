@@ -6,7 +6,7 @@ use perforate_types::SpaceId;
 use super::Core;
 use crate::space::first_of;
 
-/// Ends an operation that may have punched holes.
+/// Finishes an operation that may have punched holes: demotes 2MB pages and sends shootdowns.
 #[inline]
 pub(super) fn conclude(core: &mut Core) {
     if core.ledger.done.subpages_punched != core.concluded_punches {
@@ -34,7 +34,7 @@ fn demote_punched(core: &mut Core) {
 fn demote_if_policy_demands(core: &mut Core, id: SpaceId, number: u64) {
     let Ok(space) = core.space(id) else { return };
     let Some(holed) = space.holed(number) else { return };
-    // Reserved frames count as in place, so their holes do not count.
+    // Holes with a reserved frame do not count, because their data will be in place.
     let permanent_holes =
         holed.holes.iter().filter(|&index| !holed.reserved.contains(index)).collect();
     if !core.policy.hole_rule().is_some_and(|rule| rule.demotes(&permanent_holes)) {
@@ -42,7 +42,7 @@ fn demote_if_policy_demands(core: &mut Core, id: SpaceId, number: u64) {
     }
     if let Ok(space) = &mut core.space_mut(id) {
         let first = first_of(number);
-        // If memory for the tables runs out, the page stays as it is.
+        // If memory for the page-table node runs out, the 2MB page stays.
         let _ = space.mechanism(first).break_up(space, first);
     }
 }

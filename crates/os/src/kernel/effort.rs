@@ -7,7 +7,7 @@ use super::populate::{POPULATE_READ, POPULATE_WRITE};
 use super::{Core, Kernel, areas};
 use crate::memory::FRAME_BYTES;
 
-/// Cost of a record in an ordered map (an area, an address space), in pages.
+/// Cost of one map entry (an area, an address space), in pages.
 const PAGES_PER_RECORD: u64 = 16;
 
 impl Kernel {
@@ -36,7 +36,7 @@ impl Kernel {
             }
             ProgramEvent::Brk { start, end } => heap_cost(core, id, start, end),
             ProgramEvent::Exec => space_cost(core, id),
-            // The child's number may belong to a living process, which then ends.
+            // The child's process number may be in use; that process then ends.
             ProgramEvent::Fork { child } => 2 * space_cost(core, id) + of_process(child),
             ProgramEvent::Exit { process } => of_process(process),
             ProgramEvent::Switch { .. } | ProgramEvent::Gap { .. } | ProgramEvent::Phase { .. } => {
@@ -68,15 +68,15 @@ fn pages_cost(core: &Core, id: SpaceId, pages: u64) -> u64 {
     pages.min(space.usage().mapped_pages()) + records * PAGES_PER_RECORD
 }
 
-/// Cost of the pages that a heap gains or loses.
+/// Cost of moving the end of the heap: the pages gained or lost.
 fn heap_cost(core: &Core, id: SpaceId, start: VirtualAddress, end: VirtualAddress) -> u64 {
     let before = core.space(id).ok().and_then(|space| space.heap_end);
     let before = before.map_or(start.value(), |page| page * FRAME_BYTES);
     pages_cost(core, id, end.value().abs_diff(before).div_ceil(FRAME_BYTES))
 }
 
-/// Upper bound of the pages touched in a range of `length` bytes: memory and swap are exhausted
-/// after that.
+/// Upper bound of the pages touched in a range of `length` bytes: more would exhaust memory and
+/// swap.
 fn populate_cost(core: &Core, length: u64) -> u64 {
     let memory = (core.config.memory_bytes + core.config.swap.0) / FRAME_BYTES;
     pages(length).min(memory)

@@ -67,7 +67,7 @@ pub(super) fn serve(
             core.ledger.done.faults_copy_on_write += 1;
         }
         Some(present) if !present.permissions().allow(kind) => {
-            // A hole punched with permissions of its own allows less than its area (P Fig. 1).
+            // The permissions of the hole itself can be stricter than those of its area (P Fig. 1).
             return Ok(refuse(core));
         }
         Some(_) => {
@@ -78,8 +78,8 @@ pub(super) fn serve(
     Ok(FaultOutcome::Mapped)
 }
 
-/// Lets the overlay serve the touch of a page; true if it translates the page without a table
-/// entry.
+/// Lets the overlay handle the touch of a page that page tables do not map. Returns true if the
+/// overlay translates the page now.
 fn touch_overlay(core: &mut Core, id: SpaceId, page: u64) -> Result<bool, OsError> {
     let space = &mut core.space_mut(id)?;
     space.touch_overlay(page)

@@ -5,7 +5,7 @@ use crate::OsError;
 use crate::space::{ALL_PAGES, AddressSpace, SpaceMut, first_of, page_at};
 
 impl SpaceMut<'_> {
-    /// Maps everything that this space maps in `child` too, which is empty.
+    /// Maps all mappings of this address space in `child` too, which must be empty.
     pub(super) fn copy_to(&mut self, child: &mut AddressSpace) -> Result<(), OsError> {
         child.areas = self.areas.clone();
         child.heap_end = self.heap_end;

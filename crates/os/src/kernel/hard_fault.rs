@@ -1,5 +1,5 @@
-//! Hard faults: a frame fails while it is in use (P §VI names hard faults among the reasons for a
-//! hole). Its data are copied to another frame, and the frame is never used again.
+//! Hard faults: a frame fails while it is in use (P §VI gives hard faults as one reason for holes).
+//! Its data are copied to another frame, and the frame is never used again.
 
 use perforate_types::{Frame, SpaceId};
 
@@ -14,11 +14,11 @@ pub enum HardFault {
     WasFree,
     /// The data of the frame were copied to another frame.
     Moved,
-    /// The frame was part of an extent, which has a hole there now.
+    /// The frame was part of an extent, which now has a hole at this sub-page.
     Punched,
     /// The frame was part of a direct segment; its page escapes the segment (D §V).
     Escaped,
-    /// The frame was part of an extent that was moved, as a gap-tolerant superpage can be.
+    /// The frame was part of an extent that was moved as a whole, such as a gap-tolerant superpage.
     Relocated,
     /// The frame was part of an extent that was split into 4KB pages.
     Split,
@@ -54,7 +54,8 @@ fn move_away(core: &mut Core, frame: Frame) -> HardFault {
     if migration::migrate(core, frame) {
         return HardFault::Moved;
     }
-    // A recorded owner may have unmapped the frame while it is a part of a 2MB page.
+    // The recorded owner may no longer map the frame by a 4KB entry, if the frame is now part of a
+    // 2MB page.
     if core.memory.is_shared(frame) {
         return HardFault::Uncorrected;
     }
@@ -67,15 +68,15 @@ fn move_away(core: &mut Core, frame: Frame) -> HardFault {
     }
 }
 
-/// Gives a page that an overlay keeps another frame.
+/// Moves a page that an overlay keeps to another frame.
 fn replace_kept_frame(core: &mut Core, id: SpaceId, page: u64) -> Result<(), OsError> {
     let space = &mut core.space_mut(id)?;
     let mechanism = space.overlay().expect("it keeps the page").mechanism();
     mechanism.replace_frame(space, page)
 }
 
-/// The page of an extent whose in-place frame is `frame`. Visits all mappings, as frames fail
-/// seldom.
+/// The page that an extent maps in place to `frame`. Visits all mappings, which is affordable
+/// because frames fail rarely.
 fn extent_around(core: &Core, frame: Frame) -> Option<(SpaceId, u64)> {
     core.live_spaces().find_map(|space| {
         let page = space.page_of_frame(frame)?;

@@ -1,20 +1,21 @@
-//! Consistency check of the kernel's records, for tests and for changes of the kernel.
+//! Consistency check of the kernel's records, for tests and for developers of the kernel.
 
 use super::Kernel;
 use crate::memory::{Recount, expect};
 
 impl Kernel {
     /// Recounts everything and compares the result with the kernel's records:
-    /// - every frame is used once;
-    /// - its reference count equals its number of mappings;
-    /// - a page that alone maps a frame by its own entry is recorded as the frame's owner;
-    /// - counts of use, reservations, blocks with perforated pages and swap slots are right;
+    /// - every frame has one use;
+    /// - a frame's reference count equals its number of mappings;
+    /// - a page whose 4KB entry is the only mapping of a frame is recorded as the frame's owner;
+    /// - counts of frames by use, reservations, blocks with perforated pages and swap slots are
+    ///   right;
     /// - all shootdowns are sent.
     ///
     /// The time is proportional to the memory. Call it between operations only.
     ///
     /// # Errors
-    /// A description of what is wrong.
+    /// A description of the first disagreement.
     pub fn check_invariants(&self) -> Result<(), String> {
         let core = &self.core;
         let mut recount = Recount::default();

@@ -6,13 +6,14 @@ use perforate_types::figures;
 use super::Core;
 use crate::memory::FRAME_BYTES;
 
-/// Time to which counters of levels refer.
+/// Moment or period that a reported level refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// The levels at this moment.
     Moment,
-    /// The maximum of each level over the run (of free memory: the minimum), each by itself. At the
-    /// end of a run the programs have ended and use no memory any more.
+    /// The maximum of each level over the run (for free memory, the minimum). Each level has its
+    /// maximum at a different time. The final levels would say little, because the programs have
+    /// exited by then.
     Run,
 }
 
@@ -51,7 +52,7 @@ impl Levels {
         }
     }
 
-    /// The maximum of both for each level; for free memory, the minimum.
+    /// Larger value of each level in `self` and `other`; for free memory, the smaller.
     pub(super) fn max(self, other: Self) -> Self {
         Self {
             mapped_pages: self.mapped_pages.max(other.mapped_pages),
@@ -115,7 +116,7 @@ figures! {
 mod tests {
     use super::*;
 
-    /// Levels that are all `value`.
+    /// Levels that all have the same value.
     fn all(value: u64) -> Levels {
         Levels {
             mapped_pages: value,

@@ -1,8 +1,8 @@
 //! Map of this kernel's physical memory.
 //!
-//! Made on demand from the kernel's records: the allocator has the free frames, address spaces have
-//! their mappings. The cost grows with the mapped memory and the number of free blocks, not with
-//! the size of the memory.
+//! The map is computed on demand from the kernel's records: the allocator has the free frames,
+//! address spaces have their mappings. The cost grows with the mapped memory and the number of free
+//! blocks, not with the size of the memory.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::{
     BlockFrames, FrameClass, FrameState, MemoryMap, Occupancy, OccupancyBuilder, OsError, OtherUse,
 };
 
-/// Use of the frames of one block.
+/// Classes of the frames of one 2MB block.
 enum BlockUse {
     /// All frames have this class.
     Whole(FrameClass),
@@ -48,8 +48,8 @@ impl Kernel {
     }
 }
 
-/// Records the use of all frames. Frames that are not recorded here are unmovable: page tables, the
-/// hole bitmap, injected frames of others.
+/// Records the use of all frames. Frames that no record covers are unmovable: page tables, the hole
+/// bitmap, injected frames of others.
 fn record_uses(core: &Core, uses: &mut FrameUses) {
     for zone in core.memory.zones().iter() {
         for (first, frames) in zone.buddy.free_runs() {
@@ -71,7 +71,7 @@ fn record_uses(core: &Core, uses: &mut FrameUses) {
     }
 }
 
-/// Records the frames whose owners are known, block by block.
+/// Records the frames with an owner in the reverse map, block by block.
 fn record_owned(core: &Core, uses: &mut FrameUses) {
     for (block, records) in core.memory.recorded() {
         if let Some(pages) = records.pages_alone() {
@@ -108,7 +108,7 @@ fn class_of_use(usage: OtherUse) -> FrameClass {
 
 impl FrameVisitor for FrameUses {
     fn frames(&mut self, block: Frame, frames: &HoleSet, class: FrameClass) {
-        // The block of a perforated page without any in-place sub-page may be free.
+        // The block of a perforated page without any in-place sub-page may be free already.
         if frames.is_empty() {
             return;
         }
@@ -144,12 +144,12 @@ impl FrameVisitor for FrameUses {
 }
 
 impl FrameUses {
-    /// Records a free run of frames that consists of whole 2MB blocks.
+    /// Records a free run that consists of whole 2MB blocks.
     fn add_free(&mut self, start: Frame, frames: u64) {
         self.free.insert(start.number() >> BLOCK_ORDER, frames >> BLOCK_ORDER);
     }
 
-    /// The state of each of the first `frames` frames.
+    /// Converts the records to the state of each of the first `frames` frames.
     fn into_occupancy(mut self, frames: u64) -> Result<Occupancy, OsError> {
         for (first, blocks) in std::mem::take(&mut self.free) {
             self.blocks(Frame::new(first << BLOCK_ORDER), blocks, FrameClass::Free);
@@ -173,7 +173,7 @@ impl FrameUses {
         occupancy.finish()
     }
 
-    /// The map of a memory of `frames` frames.
+    /// Converts the records to a map of a memory of `frames` frames.
     fn into_map(self, frames: u64) -> MemoryMap {
         let mut map = MemoryMap::default();
         let uniform = |class| BlockFrames::uniform(class, 512);
@@ -195,7 +195,7 @@ impl FrameUses {
     }
 }
 
-/// State that a snapshot of a real machine has for frames of this class.
+/// State of frames of this class in the format of snapshots of real machines.
 fn state_of(class: FrameClass) -> FrameState {
     match class {
         FrameClass::Free => FrameState::Free,
@@ -213,7 +213,7 @@ fn state_of(class: FrameClass) -> FrameState {
     }
 }
 
-/// Adds unmovable blocks up to `end` for blocks without a record.
+/// Fills the map up to block `end`: blocks without a record are unmovable.
 fn fill_gap(map: &mut MemoryMap, end: u64, frames: u64) {
     let whole = end.min(frames >> BLOCK_ORDER).saturating_sub(map.blocks());
     if whole > 0 {

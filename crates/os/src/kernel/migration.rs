@@ -1,4 +1,4 @@
-//! Migration: moves the content of a frame to another frame, under the same page.
+//! Migration: moves the content of a page to another frame and remaps the page.
 
 use perforate_types::{Frame, SpaceId};
 
@@ -6,8 +6,8 @@ use super::Core;
 use crate::memory::Owner;
 use crate::space::Departure;
 
-/// Records the owners of frames again, if a frame may have lost its recorded mapping (mostly after
-/// a fork). Too slow for page faults, since it visits all mappings.
+/// Rebuilds the reverse map from frames to pages, if a removed mapping may have left stale entries
+/// (mostly after a fork). Too slow for page faults, because it visits all mappings.
 pub(super) fn refresh_owners(core: &mut Core) {
     if core.memory.take_owners_stale() {
         for space in core.spaces.iter().flatten() {
@@ -16,8 +16,8 @@ pub(super) fn refresh_owners(core: &mut Core) {
     }
 }
 
-/// Copies the content of a frame to another frame and frees it. Returns false if that is
-/// impossible.
+/// Copies the content of `frame` to another frame, remaps its owner and frees `frame`. Returns
+/// false if that is impossible.
 pub(super) fn migrate(core: &mut Core, frame: Frame) -> bool {
     let is_moved = match core.memory.owner(frame) {
         Some(Owner::Other(usage, number)) => core.memory.move_other(usage, number, frame),
@@ -30,7 +30,7 @@ pub(super) fn migrate(core: &mut Core, frame: Frame) -> bool {
     is_moved
 }
 
-/// Copies the content of `page` to a new frame, if the page has an entry of its own that still maps
+/// Copies the content of `page` to a new frame, if a separate 4KB entry still maps the page to
 /// `from`.
 fn migrate_page(core: &mut Core, id: SpaceId, page: u64, from: Frame) -> bool {
     let Ok(space) = &mut core.space_mut(id) else { return false };

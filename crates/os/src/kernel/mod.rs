@@ -1,10 +1,10 @@
 //! One simulated operating system with its own memory.
 //!
-//! `space` maintains the mappings of one address space; the files here decide what is mapped, and
-//! when. [`Kernel`] owns a [`Core`], on which all parts act, and components, each with the state of
-//! one subsystem. Operations without state of their own are free functions on the core. This file
-//! has the operations that a running program causes; `calls` has public operations without a file of
-//! their own.
+//! `space` maintains the mappings of one address space. The files of this module decide what is
+//! mapped, and when. [`Kernel`] owns a [`Core`], on which all parts act, and components, each with
+//! the state of one subsystem. Operations without state between calls are free functions on the
+//! core. This file has the operations that a running program causes; `calls` has public operations
+//! without a separate file.
 //!
 //! System calls:
 //! - `event`: dispatches each call to the part of the kernel that serves it.
@@ -134,9 +134,9 @@ type SpaceRegion = (SpaceId, u64);
 
 /// One simulated operating system with its own memory. Two kernels share no state.
 ///
-/// Updates are in order. A node is added before anything is mapped below it, and removed after the
-/// last mapping below it. Every update that removes or changes a translation is followed directly
-/// by its shootdowns, before its frames are used again.
+/// Updates are in order. A page-table node is added before anything is mapped below it, and removed
+/// after the last mapping below it. A shootdown directly follows every update that removes or
+/// changes a translation, before the frames are used again.
 pub struct Kernel {
     core: Core,
     processes: Processes,
@@ -144,7 +144,7 @@ pub struct Kernel {
     shared_objects: SharedObjects,
     ksm: Ksm,
     khugepaged: Khugepaged,
-    /// Maximum of each mechanism's counters, as sampled before events that can lower them.
+    /// Maximum of each mechanism's counters, sampled before events that can reduce them.
     mechanisms_maxima: Counters,
     aged: Option<AgeingOutcome>,
 }
@@ -232,7 +232,7 @@ impl Kernel {
         result.map_err(|error| self.core.with_estimate(error))
     }
 
-    /// Checks that the policy has answered all questions so far.
+    /// Checks that the policy has not failed so far.
     ///
     /// # Errors
     /// The policy's error, if it failed.
@@ -245,9 +245,9 @@ impl Kernel {
         self.backers.have_work()
     }
 
-    /// Does a part of the work that mechanisms have in advance of touches. Call it after events and
-    /// faults while [`Self::has_work_in_advance`]: this bounds the number of updates that are held
-    /// at once for large mappings.
+    /// Maps a bounded amount of memory in advance of touches. Call it after events and faults while
+    /// [`Self::has_work_in_advance`]. Small steps bound the number of updates held at once for
+    /// large mappings.
     ///
     /// # Errors
     /// As [`Self::event`].
@@ -255,7 +255,7 @@ impl Kernel {
         self.operation(|kernel| kernel.backers.proceed(&mut kernel.core))
     }
 
-    /// Does one operation; its shootdowns are sent together at its end.
+    /// Runs one operation, and sends its shootdowns together at its end.
     fn operation<T>(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, OsError>,
@@ -274,7 +274,7 @@ fn removes_mappings(event: &ProgramEvent) -> bool {
     matches!(event, Exec | Exit { .. } | Remap { .. } | Unmap { .. })
 }
 
-/// Physical memory before the first process starts, and the outcome of ageing.
+/// Creates the physical memory as it is before the first process starts, and the outcome of ageing.
 fn boot_memory(
     config: &KernelConfig,
     policy: &dyn Policy,

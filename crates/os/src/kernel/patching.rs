@@ -7,10 +7,10 @@ use super::{Core, migration, subpage};
 use crate::memory::complement;
 use crate::space::{Departure, Present, first_of, page_at, pages_of, region_of};
 
-/// Patches the allocated holes of a 2MB page whose in-place frames are free or, with `moves`, can
-/// be emptied by migration. Returns the number of patched holes. Two kinds of hole stay. Patching
-/// an unallocated hole would use memory that was never touched. A hole with permissions or a shared
-/// frame of its own cannot be patched.
+/// Patches the allocated holes of the 2MB page at region `number`, and returns how many. The
+/// in-place frame of a hole must be free; with `moves`, migration may empty it. Holes without a
+/// frame stay, because patching one would use memory that was never touched. Holes with permissions
+/// that differ from the page or with a shared frame stay too.
 pub(super) fn patch_holes(core: &mut Core, id: SpaceId, number: u64, moves: bool) -> u64 {
     let mut patched = patch_equal_permissions(core, id, number, moves);
     if end_copy_on_write(core, id, number) {
@@ -19,9 +19,9 @@ pub(super) fn patch_holes(core: &mut Core, id: SpaceId, number: u64, moves: bool
     patched
 }
 
-/// Ends copy-on-write of a 2MB page with holes that no other space maps any more: makes it
-/// writable. Does so only if a hole that was written differs in permissions for this reason alone.
-/// Returns true if the page was made writable.
+/// Makes a 2MB page with holes writable again after copy-on-write, when no other address space maps
+/// it. Does so only if a written hole differs in permissions for this reason alone. Returns true if
+/// the page was made writable.
 fn end_copy_on_write(core: &mut Core, id: SpaceId, number: u64) -> bool {
     let Some(permissions) = permissions_after_copies(core, id, number) else { return false };
     let space = &mut core.space_mut(id).expect("it was just looked at");
@@ -71,7 +71,8 @@ fn patch_equal_permissions(core: &mut Core, id: SpaceId, number: u64, moves: boo
     patched
 }
 
-/// Patches holes of the page that is mapped to a block, if exactly one page with holes is.
+/// Patches the 2MB page with holes that is mapped to `block`. Does nothing and returns 0 if no such
+/// page or several map the block. Returns the number of patched holes.
 pub(super) fn patch_block(core: &mut Core, block: Frame) -> u64 {
     match *core.memory.holed_pages_of(block) {
         [(id, page)] => patch_holes(core, id, region_of(page.number()), true),
@@ -79,7 +80,8 @@ pub(super) fn patch_block(core: &mut Core, block: Frame) -> u64 {
     }
 }
 
-/// Pages of holes that may be patched, with their in-place frames.
+/// Holes of the 2MB page at region `number` that may be patched: (page number, in-place frame).
+/// Their permissions equal those of the page, and neither the page nor the hole is shared.
 fn patchable(core: &Core, id: SpaceId, number: u64) -> Vec<(u64, Frame)> {
     let Ok(space) = core.space(id) else { return Vec::new() };
     let Some(holed) = space.holed(number) else { return Vec::new() };

@@ -11,11 +11,12 @@ use crate::space::{Area, Extent, Present, page_at, pages_of, regions_of, subpage
 
 /// Linux's MADV_POPULATE_READ: faults the pages in now.
 pub(super) const POPULATE_READ: i32 = 22;
-/// Linux's MADV_POPULATE_WRITE. Recorded traces use it at their start for pages that exist already.
+/// Linux's MADV_POPULATE_WRITE. Recorded traces begin with it, for pages that existed when
+/// recording began.
 pub(crate) const POPULATE_WRITE: i32 = 23;
 
-/// Touches all pages now, except unallocated holes of injected fragmentation, where the program has
-/// no data.
+/// Touches all pages now. Unallocated holes of injected fragmentation are left out, because the
+/// program has no data there.
 pub(super) fn populate(
     core: &mut Core,
     backers: &mut Backers,
@@ -46,7 +47,7 @@ pub(super) fn populate(
     Ok(())
 }
 
-/// True if memory is not short and an extent translates all these sub-pages of a region.
+/// True if memory is not short and one extent translates all these sub-pages of a region.
 fn is_mapped_whole(core: &Core, id: SpaceId, number: u64, subpages: &HoleSet) -> bool {
     let region = core.space(id).ok().and_then(|space| space.region(number));
     let extent = region.and_then(|region| region.mapping.extent());
@@ -56,7 +57,7 @@ fn is_mapped_whole(core: &Core, id: SpaceId, number: u64, subpages: &HoleSet) ->
     !core.memory.is_short() && extent.is_some_and(is_whole)
 }
 
-/// Unallocated holes of a region: sub-pages without data of the program.
+/// Unallocated holes of injected fragmentation in a region: sub-pages without data of the program.
 fn unallocated_holes(core: &Core, area: Area, number: u64) -> HoleSet {
     match core.config.fragmentation {
         Some(fragmentation)

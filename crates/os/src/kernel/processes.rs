@@ -1,4 +1,4 @@
-//! Living processes: creation, exit, and which process each CPU runs.
+//! Living processes: creation, exit, and the process that each processor runs.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use crate::space::{ALL_PAGES, Departure};
 pub(super) struct Processes {
     spaces: BTreeMap<ProcessId, SpaceId>,
     current: SpaceId,
-    /// Number of the processor that runs `current`.
+    /// Index of the processor that runs `current`.
     processor: usize,
     /// Address space that each processor runs; `None` if it has run nothing.
     running: Vec<Option<SpaceId>>,
 }
 
 impl Processes {
-    /// Starts with process 0, which runs in this address space.
+    /// Starts with process 0, which runs in address space `space`.
     pub(super) fn new(space: SpaceId) -> Self {
         let running = vec![Some(space)];
         Self { spaces: [(ProcessId(0), space)].into(), current: space, processor: 0, running }
     }
 
-    /// Address space of a living process.
+    /// Address space of a living process; `None` if no such process lives.
     pub(super) fn space(&self, process: ProcessId) -> Option<SpaceId> {
         self.spaces.get(&process).copied()
     }
@@ -38,7 +38,7 @@ impl Kernel {
         self.processes.current
     }
 
-    /// Makes `processor` the one that following calls act on, with the process that it runs. If the
+    /// Selects the processor that the following calls act on, with the process that it runs. If the
     /// processor has run nothing, a [`ProgramEvent::Switch`](perforate_types::ProgramEvent::Switch)
     /// must follow.
     pub fn run_on(&mut self, processor: usize) {
@@ -60,7 +60,7 @@ impl Kernel {
         self.processes.spaces.iter().map(|(&process, &space)| (process, space))
     }
 
-    /// Switches to a process; a process that was not forked starts empty.
+    /// Switches to a process. A process that was not forked is created with an empty address space.
     pub(super) fn switch(&mut self, process: ProcessId) -> Result<(), OsError> {
         let Self { core, processes, .. } = self;
         let before = processes.running[processes.processor];
@@ -82,7 +82,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// fork: the child starts with a copy of its parent's memory. Frames are shared; private pages
+    /// fork: creates a child with a copy of its parent's memory. Both share frames; private pages
     /// are read-only until a write copies them. If memory runs out, no child is created.
     pub(super) fn fork(&mut self, parent: SpaceId, child: ProcessId) -> Result<(), OsError> {
         let core = &mut self.core;
@@ -94,8 +94,8 @@ impl Kernel {
         space.leave_overlay(&ALL_PAGES, Departure::Forked)?;
         self.exit(child)?;
         let core = &mut self.core;
-        // The child's tables are as large as the parent's, and a fork cannot be interrupted by
-        // reclaim.
+        // The child's tables need as many frames as the parent's. Memory is reclaimed before,
+        // because reclaim cannot interrupt a fork.
         let tables = core.space(parent)?.table_frames();
         core.make_room(core.memory.high_watermark() + tables, None);
         let format = core.space(parent)?.tables();

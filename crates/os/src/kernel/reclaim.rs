@@ -2,18 +2,20 @@
 //!
 //! An allocation that finds memory short drops page cache and slab by itself
 //! (`memory/pressure.rs`). If that does not suffice, the kernel takes memory from programs before
-//! it serves a fault or an event, up to the high watermark. The order is: reserved frames, pages
-//! that were advised free (MADV_FREE), private anonymous memory. The last goes to swap (`swap`), if
-//! there is any.
+//! it serves a fault or an event, until free memory reaches the high watermark. The order is:
+//! reserved frames, pages that were advised free (MADV_FREE), private anonymous memory. Private
+//! anonymous memory goes to swap (`swap`), if a swap space is configured.
 //!
-//! Own choices:
+//! Choices of this model:
 //! - The kernel sees no TLB and so no accessed bits. A clock chooses victims without them, 2MB
-//!   region after region, address space after address space. A region is taken as a whole, and
-//!   comes back page by page, as 4KB pages.
+//!   region after region, address space after address space. A region is swapped out as a whole,
+//!   and read back page by page, as 4KB pages.
 //! - There are no dirty bits either. A page that was advised free is dropped even if it was written
 //!   since, where Linux would keep it. Only a write that faults revokes the advice.
-//! - Pages that several page-table entries map stay, as do 1GB pages, shared and file memory.
-//! - Two processes that swap the same page in after a fork get a frame each, without a swap cache.
+//! - Pages that several page-table entries map stay in memory, as do 1GB pages, shared and file
+//!   memory.
+//! - Two processes that swap the same page in after a fork get separate frames, because there is no
+//!   swap cache.
 
 use std::ops::Range;
 
@@ -29,15 +31,15 @@ use crate::space::{AddressSpace, Departure, Mapping, Present, page_at, pages_of,
 pub(super) struct Reclaim {
     /// Region from which the next victim is searched.
     pub(super) hand: SpaceRegion,
-    /// Defers searches after rounds of the clock without a victim.
+    /// Backoff of the clock: rounds without a victim defer the next searches.
     rounds: Deferral,
     /// Number of pages dropped that had been advised free.
     pub(super) advised_pages: u64,
 }
 
 impl Core {
-    /// Takes memory from programs if it is short. `avoid` is the region of a page that is about to
-    /// be touched; it is taken last.
+    /// Takes memory from programs if free memory is short. `avoid` is the region of a page that is
+    /// about to be touched; it is taken last.
     #[inline]
     pub(super) fn relieve(&mut self, avoid: Option<SpaceRegion>) {
         if self.memory.is_short() {
@@ -66,8 +68,9 @@ impl Core {
         while self.free_frames() < free_frames && self.reclaim_region(avoid) {}
     }
 
-    /// Does `act` for a page of `place`, with memory taken from programs if it is short, and again
-    /// while `act` fails for lack of memory and any can be taken.
+    /// Runs `act`, an operation on a page of `place`. If memory is short, takes memory from
+    /// programs first. Repeats `act` while it fails with out-of-memory and programs still have
+    /// memory to take.
     pub(super) fn with_reclaim<T>(
         &mut self,
         place: SpaceRegion,
@@ -82,7 +85,7 @@ impl Core {
     }
 
     /// Takes memory from programs after an operation on a page of `place` failed for lack of
-    /// memory. Returns true if any was taken, so that the operation can be retried. Retries end, as
+    /// memory. Returns true if any was taken, so that the caller can retry. Retries end, because
     /// every call frees memory for good or fills the swap space.
     fn relieve_failure(&mut self, place: SpaceRegion) -> bool {
         // Free memory may lie in pieces that are too small, so more is requested.
@@ -97,14 +100,15 @@ impl Core {
         self.reclaim_region(Some(place))
     }
 
-    /// Takes the pages of one region; returns true if frames were freed.
+    /// Drops advised pages of one region or swaps one region out; returns true if frames were
+    /// freed.
     fn reclaim_region(&mut self, avoid: Option<SpaceRegion>) -> bool {
         if self.drop_advised() || self.swap_out_next(avoid) {
             self.reclaim.rounds.reset();
             return true;
         }
-        // If nothing else is left, the region of the fault itself: its page is not mapped yet, or
-        // will be read back from swap.
+        // The region of the fault itself comes last: its page is not mapped yet, or will be read
+        // back from swap.
         if avoid.is_some_and(|place| swap::write_out(self, place)) {
             return true;
         }
@@ -137,20 +141,20 @@ impl Core {
     }
 }
 
-/// True if there may be memory to take (a cheap test).
+/// True if programs may have memory that can be taken (a cheap test).
 fn may_reclaim(core: &Core) -> bool {
     core.memory.swap.free_slots() > 0 || core.live_spaces().any(AddressSpace::is_advised_free)
 }
 
-/// Unmaps these pages and frees their frames. Returns false if there are none or unmapping failed.
-/// A 2MB page that loses a part is split or punched, for which a frame may be missing.
+/// Unmaps the sub-pages `pages` of a region and frees their frames. Returns false if there are
+/// none, or if unmapping failed: splitting or punching a 2MB page may need a frame.
 pub(super) fn take_out(core: &mut Core, id: SpaceId, number: u64, pages: &HoleSet) -> bool {
     if pages.is_empty() {
         return false;
     }
     let Ok(space) = &mut core.space_mut(id) else { return false };
     // A larger extent that was not broken up keeps all its pages: some are shared, or no frame was
-    // left for a node.
+    // left for a page-table node.
     if space.region(number).is_none() {
         return false;
     }
@@ -163,8 +167,8 @@ pub(super) fn take_out(core: &mut Core, id: SpaceId, number: u64, pages: &HoleSe
 }
 
 /// Mapped pages of a region that can be reclaimed: private anonymous memory that is not shared.
-/// Pages with permissions of their own stay, as swap would not store them. The in-place part of a
-/// 2MB page stays together. Pages that an overlay keeps stay.
+/// Pages whose permissions differ from their area stay, because swap would not store them. The
+/// in-place sub-pages of a 2MB page are taken all or none. Pages that an overlay keeps stay.
 pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
     let Ok(space) = core.space(id) else { return HoleSet::EMPTY };
     let in_place_stays = match space.region(number).map(|region| &region.mapping) {
@@ -196,9 +200,9 @@ pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
     pages
 }
 
-/// Breaks up an extent of another size than 2MB in a region of which single pages are to be taken.
-/// A shared extent stays, since nothing of it can be taken. Without memory for a node the extent
-/// stays too.
+/// Breaks up an extent larger than 2MB, because single pages of one of its regions are to be taken.
+/// A shared extent stays, because none of its pages can be taken. Without memory for a page-table
+/// node the extent stays too.
 pub(super) fn break_up(core: &mut Core, (id, number): SpaceRegion) {
     let Ok(space) = &mut core.space_mut(id) else { return };
     let Some(&first) = space.wide_within(&pages_of(number)).first() else { return };
@@ -233,7 +237,7 @@ pub(super) fn advise_free(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Re
     Ok(())
 }
 
-/// True if an extent of another size than 2MB maps a part of the region and may be broken up.
+/// True if an extent of another size than 2MB maps pages of the region and may be broken up.
 fn has_breakable_extent(space: &AddressSpace, number: u64) -> bool {
     let extents = space.wide_within(&pages_of(number));
     extents.into_iter().any(|first| !space.extent(first).stays_whole())

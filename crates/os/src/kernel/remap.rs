@@ -61,7 +61,7 @@ pub(super) fn remap(
 }
 
 impl SpaceMut<'_> {
-    /// Moves the mappings of `pages` so that the first lies at `to`, where nothing is mapped.
+    /// Moves the mappings of `pages` to the unmapped pages that begin at `to`.
     fn move_range(&mut self, pages: &Range<u64>, to: u64) -> Result<(), OsError> {
         for first in self.wide_within(pages) {
             if self.has_wide(first) {
@@ -99,8 +99,8 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Moves an extent in one piece if the range covers the extent and its mechanism supports the
-    /// move. Else breaks the extent up and leaves its pages to the caller.
+    /// Moves an extent in one piece if the range covers it and its mechanism supports the move.
+    /// Otherwise breaks the extent up, so that the caller moves its pages.
     fn move_wide(&mut self, first: u64, pages: &Range<u64>, to: u64) -> Result<(), OsError> {
         let extent = self.extent(first);
         let (mechanism, own) = (extent.mechanism(), first..first + extent.pages());
@@ -111,7 +111,8 @@ impl SpaceMut<'_> {
         mechanism.break_up(self, first)
     }
 
-    /// Unmaps one page and keeps its frame.
+    /// Unmaps one page without freeing its frame. Returns the frame and permissions, or `None` if
+    /// the page was not mapped.
     fn take_page(&mut self, page: u64) -> Result<Option<(Frame, Permissions)>, OsError> {
         Ok(match self.find(page) {
             None | Some(Present::Vacant) => None,

@@ -1,12 +1,12 @@
-//! Release of frames that are reserved for a 2MB page and not touched yet: as many as are needed if
+//! Releases frames that are reserved for a 2MB page and not touched yet: as many as are needed if
 //! memory is short, or a single frame that fails.
 
 use perforate_types::{Frame, HoleSet, PageSize, SpaceId};
 
 use super::Core;
 
-/// Frees reserved frames that were not touched, from the lowest address of the first address space
-/// on, until `free_frames` are free. Returns true if any was freed.
+/// Frees reserved, untouched frames until `free_frames` frames are free. Starts at the lowest
+/// address of the first address space. Returns true if any was freed.
 pub(super) fn release(core: &mut Core, free_frames: u64) -> bool {
     let mut released = 0;
     for slot in 0..core.spaces.len() {

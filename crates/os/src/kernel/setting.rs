@@ -1,8 +1,8 @@
-//! What decides whether an option of the kernel has an effect.
+//! Context of a comparison that decides if an option of the kernel has an effect.
 
 use crate::Policy;
 
-/// The schemes that run on one memory, as far as options depend on them.
+/// Schemes that run on one memory, and their properties that options depend on.
 pub struct Setting {
     /// Policies of these schemes.
     pub policies: Vec<Box<dyn Policy>>,
@@ -18,7 +18,8 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Reason for an option that only policies with a certain property heed: no policy `has` it.
+    /// Reason for which an option has no effect: it needs a policy with a property, and no policy
+    /// `has` it. `None` if a policy has it.
     pub fn lacks(&self, property: &str, has: impl Fn(&dyn Policy) -> bool) -> Option<String> {
         let none = !self.policies.iter().any(|policy| has(policy.as_ref()));
         none.then(|| format!("no {}scheme here has {property}", self.side))

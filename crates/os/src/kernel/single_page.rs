@@ -6,7 +6,7 @@ use super::{Core, FirstTouch, sharing};
 use crate::OsError;
 use crate::space::Present;
 
-/// Maps a 4KB page that is not mapped.
+/// Maps an unmapped page as a 4KB page with a newly allocated frame.
 pub(super) fn map(
     core: &mut Core,
     id: SpaceId,

@@ -6,7 +6,7 @@ use super::{Core, contents, sharing, swap};
 use crate::OsError;
 use crate::space::{Departure, Present};
 
-/// Treatment of the data of a sub-page that is punched out.
+/// Fate of the data of a sub-page that becomes a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoleContent {
     /// The data are lost; the sub-page faults on its next touch.
@@ -57,7 +57,7 @@ pub(super) fn punch(
             space.detach_with(detacher, page, true, permissions)
         }
         HoleContent::Permissions(permissions) => {
-            // Private data whose frame is shared are copied before the hole becomes writable.
+            // Private data in a shared frame are copied before the hole becomes writable.
             let copies = permissions.write && private && others_map_it;
             space.detach_with(detacher, page, copies, permissions)
         }
@@ -86,7 +86,7 @@ pub(super) fn patch(core: &mut Core, space: SpaceId, page: VirtualPage) -> Resul
     if let Some(Present::Detached(frame, permissions)) = present
         && frame == in_place
     {
-        // A copy-on-write page must not become writable.
+        // A copy-on-write page must not become writable by patching.
         let waits = holed.permissions.write && !permissions.write;
         if waits && found.memory.is_shared(frame) {
             return Err(occupied);

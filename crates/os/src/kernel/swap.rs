@@ -11,8 +11,8 @@ use crate::space::{
 use crate::{OsError, Victim};
 
 impl Core {
-    /// Swaps out the next region of the clock that has pages to swap and that the policy does not
-    /// spare. If the policy spares all regions, takes one of them. Returns false if nothing was
+    /// Swaps out the next 2MB region, in clock order, that has pages to swap. Regions that the
+    /// policy wants to keep are taken only if there is no other. Returns false if nothing was
     /// swapped out.
     pub(super) fn swap_out_next(&mut self, avoid: Option<SpaceRegion>) -> bool {
         let mut spares = false;
@@ -24,7 +24,7 @@ impl Core {
         self.swap_out_round(avoid, takes) || (spares && self.swap_out_round(avoid, |_, _| true))
     }
 
-    /// Swaps out the first region of one round for which `takes` is true.
+    /// Swaps out the first region of one round of the clock for which `takes` is true.
     fn swap_out_round(
         &mut self,
         avoid: Option<SpaceRegion>,
@@ -68,7 +68,8 @@ fn reclaims(core: &Core, (id, number): SpaceRegion) -> bool {
     core.policy.reclaims(&victim)
 }
 
-/// Writes the reclaimable pages of a region to swap, as many as there are free slots.
+/// Writes the reclaimable pages of a region to swap, up to the number of free slots. Returns true
+/// if any page was written.
 pub(super) fn write_out(core: &mut Core, (id, number): SpaceRegion) -> bool {
     if write_extents_out(core, (id, number)) {
         return true;
@@ -84,8 +85,8 @@ pub(super) fn write_out(core: &mut Core, (id, number): SpaceRegion) -> bool {
 }
 
 /// Swaps out extents of other sizes than 2MB that overlap the region, if all their pages can be
-/// taken. Returns true if there were any. Taking an extent as a whole needs no frame for a node:
-/// memory may have none left.
+/// taken. Returns true if there were any. Extents are taken whole, because breaking one up needs a
+/// frame for a page-table node, and memory may have none left.
 fn write_extents_out(core: &mut Core, (id, number): SpaceRegion) -> bool {
     let Ok(space) = core.space(id) else { return false };
     let mut is_any = false;
@@ -152,7 +153,7 @@ fn read(
         None => single_page::map(core, id, page, permissions)?,
     }
     let is_shared = end(core, id, page)?;
-    // A write to a slot that is shared would have been a copy on write if the page had stayed in
+    // A write to a page in a shared slot counts as copy on write, as it would if the page were in
     // memory.
     if is_shared && kind == AccessKind::Write {
         core.contents.write(id, page);
@@ -160,8 +161,8 @@ fn read(
     Ok(())
 }
 
-/// Ends the swapping of a page whose content is in memory again. Returns true if another address
-/// space still uses its slot.
+/// Removes the swap record of a page whose content is in memory again. Returns true if another
+/// address space still uses its slot.
 pub(super) fn end(core: &mut Core, id: SpaceId, page: u64) -> Result<bool, OsError> {
     let space = &mut core.space_mut(id)?;
     let slot = space.take_swapped(page);

@@ -9,7 +9,7 @@ use perforate_types::{
     TableOperation, VirtualPage,
 };
 
-/// 4KB pages of a 2MB block.
+/// Number of 4KB pages in a 2MB block.
 const BLOCK_PAGES: u64 = 512;
 /// Single invalidations after which a whole address space is flushed instead: Linux's
 /// `tlb_single_page_flush_ceiling`.
@@ -32,7 +32,7 @@ macro_rules! fieldwise {
         impl ::std::ops::Sub for $name {
             type Output = Self;
 
-            /// The difference between this moment and an earlier one.
+            /// Work between an earlier moment and this one.
             fn sub(self, earlier: Self) -> Self {
                 Self { $($field: self.$field - earlier.$field,)* }
             }
@@ -242,7 +242,7 @@ pub(crate) struct Ledger {
     last_mapped: FirstTouch,
     entries_waiting: u64,
     flush_waiting: bool,
-    /// The address that was invalidated last in this batch.
+    /// Last address whose invalidation this batch counted.
     last_invalidated: Option<(SpaceId, VirtualPage)>,
 }
 
@@ -253,7 +253,7 @@ impl Ledger {
         let done = &mut self.done;
         match operation {
             TableOperation::SetControl { .. } => {}
-            // Code that makes a larger node counts its other frames.
+            // The code that allocates a larger node counts its other frames.
             TableOperation::AddNode { .. } => done.frames_zeroed_tables += 1,
             TableOperation::RemoveNode { .. } => {}
             TableOperation::Map { .. } => done.pages_mapped += 1,
@@ -300,8 +300,8 @@ impl Ledger {
                 done.shootdowns_large += 1;
                 (space, page)
             }
-            // Its translations are in as many 4KB entries as it has pages, too many to invalidate
-            // one by one.
+            // The superpage's translations are in as many 4KB entries as it has pages, too many to
+            // invalidate one by one.
             Shootdown::Superpage { .. } => {
                 done.shootdowns_superpage += 1;
                 self.flush_waiting = true;
@@ -318,7 +318,7 @@ impl Ledger {
         }
     }
 
-    /// True if shootdowns were counted and not sent yet.
+    /// True if shootdowns of the present operation are counted and not sent yet.
     pub(crate) fn is_waiting(&self) -> bool {
         self.entries_waiting > 0 || self.flush_waiting
     }
@@ -339,7 +339,7 @@ impl Ledger {
         self.last_invalidated = None;
     }
 
-    /// Counts new memory that was mapped for the first time.
+    /// Counts memory that was mapped for the first time.
     #[inline]
     pub(crate) fn bring_in(&mut self, what: FirstTouch) {
         let cleared = u64::from(self.clears);
@@ -358,20 +358,20 @@ impl Ledger {
                 self.done.frames_zeroed_4k += cleared * in_place;
             }
         }
-        // A hole that is filled together with its perforated page is not the mapping that the touch
-        // made.
+        // A hole filled when its perforated page is mapped is not the mapping that the fault counts
+        // as.
         if what != FirstTouch::Hole {
             self.last_mapped = what;
         }
     }
 
-    /// Counts a mapping of frames that other pages map already: nothing is cleared.
+    /// Counts a mapping to frames that other pages already map, for which nothing is cleared.
     #[inline]
     pub(crate) fn join(&mut self, what: FirstTouch) {
         self.last_mapped = what;
     }
 
-    /// Counts a fault as served by the last mapping made.
+    /// Counts a fault by the kind of the last mapping made.
     #[inline]
     pub(crate) fn first_touch(&mut self) {
         match self.last_mapped {

@@ -1,4 +1,4 @@
-//! Contents of one 2MB block, and taking it frame by frame.
+//! Contents of one 2MB block, and allocation of its single frames.
 
 use perforate_types::{Frame, HoleSet};
 
@@ -13,7 +13,8 @@ pub(crate) struct BlockContents {
     pub free: HoleSet,
     /// Indices of used frames whose contents can be migrated.
     pub movable: HoleSet,
-    /// Indices of used frames that stay: the holes of a perforated page in this block.
+    /// Indices of used frames that cannot be moved. They are the holes if the block becomes a
+    /// perforated page.
     pub fixed: HoleSet,
 }
 
@@ -24,7 +25,7 @@ impl PhysicalMemory {
     }
 
     /// Classifies the frames of a block. A page of a program counts as movable if its frame is not
-    /// shared. The recorded mapping may be gone; migration checks that.
+    /// shared. The recorded owner may be stale; migration checks that.
     pub(crate) fn contents(&self, block: Frame) -> BlockContents {
         let free = self.zones.free_in_pageblock(block);
         let mut movable = HoleSet::EMPTY;
@@ -45,27 +46,27 @@ impl PhysicalMemory {
         BlockContents { free, movable, fixed }
     }
 
-    /// Blocks with recorded owners, in ascending order: the first frame, and the index and owner of
-    /// each frame. Excludes frames of a snapshot ([`Self::residents`]).
+    /// 2MB blocks with recorded owners, in ascending order: the first frame of the block, and index
+    /// and owner of each recorded frame. Excludes frames of a snapshot ([`Self::residents`]).
     pub(crate) fn recorded(&self) -> impl Iterator<Item = (Frame, RecordsOfBlock<'_>)> {
         self.owners.blocks()
     }
 
-    /// Upper bound of the frames of the block that can be obtained: free ones and those with a
-    /// known owner.
+    /// Upper bound of the frames of the block that a 2MB page can get: free frames, and those that
+    /// have a recorded owner and so may be movable.
     pub(crate) fn at_most_usable(&self, block: Frame) -> u64 {
         let residents = self.residents.as_ref().map_or(0, |known| known.recorded(block));
         self.zones.free_in_pageblock(block).count() as u64 + self.owners.recorded(block) + residents
     }
 
-    /// Takes these frames of the block, which must be free.
+    /// Allocates these frames of the block, all of which must be free.
     pub(crate) fn take_frames(&mut self, block: Frame, frames: &HoleSet) {
         for index in frames.iter() {
             assert!(self.zones.take(block.add(index as u64)), "frame was free");
         }
     }
 
-    /// Frees these frames of the block, which must have a single owner.
+    /// Frees these frames of the block, each of which has a single mapping or owner.
     pub fn free_frames_of(&mut self, block: Frame, frames: &HoleSet) {
         for (index, order) in aligned_runs(frames) {
             self.free(block.add(index as u64), order);
@@ -73,8 +74,8 @@ impl PhysicalMemory {
     }
 }
 
-/// Splits a set into aligned runs of 2^order frames, each as long as possible: index of the first
-/// frame, and order.
+/// Splits a set into aligned runs of 2^order frames, each as long as possible. Yields (index of the
+/// first frame, order).
 pub(super) fn aligned_runs(frames: &HoleSet) -> impl Iterator<Item = (usize, u32)> {
     let mut left = *frames;
     std::iter::from_fn(move || {

@@ -1,21 +1,22 @@
-//! Buddy allocator with orders 0–10 and Linux's grouping by mobility. Its own memory grows with the
-//! touched memory, not with the size of the simulated memory.
+//! Buddy allocator with orders 0–10 and Linux's grouping by mobility. The host memory that it takes
+//! grows with the touched memory, not with the size of the simulated memory.
 //!
 //! Pairs of pageblocks (4MB, order 10) that are wholly free are stored as runs. Pageblocks without
-//! a free frame are not stored. Only partly free ones have bitmaps. The smallest sufficient order
-//! is split first. Single frames and pairs come from the highest pageblock and larger blocks from
-//! the lowest, so that they meet only when memory is short. Inside a pageblock the lower half of a
-//! block is used first, as in Linux (`expand()`): pages touched in sequence get ascending frames.
+//! a free frame are not stored. Only partly free ones have bitmaps. An allocation splits a block of
+//! the smallest sufficient order. Orders 0 and 1 are taken from the highest pageblock and larger
+//! orders from the lowest, so that they meet only when memory is short. Inside a pageblock, the
+//! lower half of a split block is used first, as in Linux (`expand()`), so pages touched in
+//! sequence get ascending frames.
 //!
-//! Every pageblock has a [`MigrateType`], initially movable. An allocation takes free blocks of its
-//! own type. If there are none, it opens a wholly free pair, or else steals from pageblocks of
-//! another type, largest block first. It claims the pageblock if at least half of it is free. Two
-//! simplifications of Linux: the rest of a block that was stolen without a claim keeps its
-//! pageblock's type, and a pair that becomes wholly free counts as movable again.
+//! Every pageblock has a [`MigrateType`], initially movable. An allocation takes free blocks in
+//! pageblocks of its type. If there are none, it opens a wholly free pair. Otherwise it steals from
+//! pageblocks of another type, largest block first, and claims the pageblock if at least half of it
+//! is free. Two simplifications of Linux: after stealing without a claim, the rest of the block
+//! keeps its pageblock's type; and a pair that becomes wholly free counts as movable again.
 //!
-//! Pageblocks that are mapped as pages with holes are *set aside*: their free frames are the places
-//! of holes, and a hole whose place is taken cannot be patched (P §VI). They are used only if
-//! nothing else is free.
+//! Pageblocks mapped as pages with holes are *set aside*: their free frames are the in-place frames
+//! of holes, and a hole cannot be patched while other data occupy its frame (P §VI). They are used
+//! only if nothing else is free.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -28,13 +29,13 @@ use super::runs::Runs;
 
 /// Largest order: 1024 frames, 4MB.
 const MAX_ORDER: u32 = 10;
-/// Frames of a block of the largest order.
+/// Number of frames in a block of the largest order.
 const PAIR_FRAMES: u64 = 1 << MAX_ORDER;
 /// Number of pageblocks in a group.
 const GROUP: usize = 1024;
-/// Number of free frames from which a stealing allocation claims the whole pageblock.
+/// Smallest number of free frames with which a stealing allocation claims the whole pageblock.
 const CLAIM_FRAMES: u64 = PAGEBLOCK_FRAMES / 2;
-/// Number of lists of pageblocks with free frames.
+/// Number of lists of partly free pageblocks: two for each migrate type.
 const LISTS: usize = 2 * MigrateType::COUNT;
 
 /// Free frames of one range of memory, in power-of-two blocks.
@@ -45,8 +46,8 @@ pub struct Buddy {
     /// Wholly free pairs of pageblocks, by frame number ÷ 1024.
     whole: Runs,
     groups: Vec<Option<Box<Group>>>,
-    /// Pageblocks with a free block of an order below the largest: one list for each type, then one
-    /// for each type that is set aside.
+    /// Pageblocks with a free block, by list and order of the block. The first lists are for the
+    /// migrate types, the others for pageblocks of each type that are set aside.
     lists: [[NumberSet; PAGEBLOCK_ORDER as usize + 1]; LISTS],
     /// Number of free blocks of each list and order.
     counts: [[u64; PAGEBLOCK_ORDER as usize + 1]; LISTS],
@@ -80,12 +81,12 @@ impl Buddy {
     /// Largest order: 1024 frames, 4MB.
     pub const MAX_ORDER: u32 = MAX_ORDER;
 
-    /// A memory of `frames` frames, all free.
+    /// Creates a memory of `frames` frames, all free.
     pub fn new(frames: u64) -> Self {
         Self::over(0..frames)
     }
 
-    /// A range of frames, all free. It starts at a multiple of 1024.
+    /// Creates an allocator for a range of frames, all free.
     ///
     /// # Panics
     /// If the start is not a multiple of 1024.
@@ -108,7 +109,7 @@ impl Buddy {
             buddy.free_frames = (pairs.end - pairs.start) * PAIR_FRAMES;
             buddy.whole.insert(pairs.start, pairs.end);
         }
-        // The rest of a memory that is not a multiple of 4MB: one block for each binary digit,
+        // The end of a memory that is not a multiple of 4MB: one block for each binary digit,
         // largest first.
         let mut start = pairs.end * PAIR_FRAMES;
         for order in (0..MAX_ORDER).rev().filter(|order| range.end >> order & 1 != 0) {
@@ -164,7 +165,7 @@ impl Buddy {
         (self.steals, self.claims)
     }
 
-    /// Sets the pageblock around a frame aside, or ends that if `aside` is false.
+    /// Sets the pageblock around `frame` aside, or returns it to normal use if `aside` is false.
     pub(crate) fn set_aside(&mut self, frame: Frame, aside: bool) {
         let (number, _) = split(frame);
         let block = self.remove(number);
@@ -198,7 +199,7 @@ impl Buddy {
         self.kind(frame.number() / PAGEBLOCK_FRAMES)
     }
 
-    /// Allocates an aligned block of 2^order frames for contents of this type.
+    /// Allocates an aligned block of 2^order frames for content of migrate type `kind`.
     pub fn allocate(&mut self, order: u32, kind: MigrateType) -> Option<Frame> {
         let end = if order <= 1 { End::Highest } else { End::Lowest };
         if order == MAX_ORDER {
@@ -220,7 +221,7 @@ impl Buddy {
         Some(Frame::new(number * PAGEBLOCK_FRAMES + ((index as u64) << order)))
     }
 
-    /// The smallest sufficient free block in a pageblock of this list: pageblock and order.
+    /// Smallest sufficient free block in a pageblock of this list: (pageblock, order of the block).
     fn block_in(&self, list: usize, order: u32, end: End) -> Option<(u64, u32)> {
         let counts = &self.counts[list];
         let from = (order..PAGEBLOCK_ORDER + 1).find(|&from| counts[from as usize] > 0)?;
@@ -229,8 +230,8 @@ impl Buddy {
         number.map(|number| (number, from))
     }
 
-    /// Opens a wholly free pair of pageblocks for this type. Returns the pageblock to use, and its
-    /// order.
+    /// Opens a wholly free pair of pageblocks for this type. Returns the pageblock to use, and the
+    /// order of its free block.
     fn open(&mut self, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let pair = match end {
             End::Lowest => self.whole.lowest(),
@@ -248,7 +249,8 @@ impl Buddy {
         }
     }
 
-    /// Finds the largest free block of another type. Claims its pageblock if half of it is free.
+    /// Finds the largest free block in pageblocks of another type. Claims its pageblock if at least
+    /// half of it is free.
     fn steal(&mut self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let found = (order..=PAGEBLOCK_ORDER).rev().find_map(|from| {
             kind.fallbacks().iter().find_map(|other| {
@@ -269,8 +271,8 @@ impl Buddy {
         found
     }
 
-    /// The smallest sufficient free block in a pageblock that is set aside, of this type or
-    /// another.
+    /// Smallest sufficient free block in a pageblock that is set aside. Prefers pageblocks of the
+    /// given type.
     fn take_from_aside(&mut self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let kinds = std::iter::once(kind).chain(kind.fallbacks());
         let found =
@@ -302,7 +304,8 @@ impl Buddy {
         self.free_frames += frames;
     }
 
-    /// Takes all free frames of these pageblocks, by number. The pageblocks are movable afterwards.
+    /// Allocates all free frames of these pageblocks, by number. The pageblocks are movable
+    /// afterwards.
     pub(crate) fn take_pageblocks(&mut self, numbers: Range<u64>) {
         let mut number = numbers.start;
         while number < numbers.end {
@@ -365,7 +368,7 @@ impl Buddy {
         })
     }
 
-    /// Takes exactly this frame; returns false if it was not free.
+    /// Allocates exactly this frame. Returns false if it is not free.
     pub fn take(&mut self, frame: Frame) -> bool {
         if !self.is_free(frame) {
             return false;
@@ -414,8 +417,8 @@ impl Buddy {
         }
     }
 
-    /// Changes a pageblock and updates lists and counts. `act` also returns the orders whose free
-    /// blocks it may have changed.
+    /// Changes a pageblock with `act`, and updates lists and counts. `act` also returns the range
+    /// of orders whose free blocks it may have changed.
     #[inline]
     fn change<T>(
         &mut self,
@@ -428,7 +431,7 @@ impl Buddy {
         let block = group.pageblocks[index].as_mut().expect("pageblock with state");
         let before = block.counts();
         let (result, orders) = act(block);
-        // Counts are read one by one, as they were just written one by one.
+        // The loop reads the counts one by one, because they were just written one by one.
         for order in *orders.start() as usize..*orders.end() as usize + 1 {
             let (before, after) = (before[order], block.count(order));
             let count = &mut self.counts[list][order];
@@ -446,7 +449,7 @@ impl Buddy {
         result
     }
 
-    /// Stores the state of a pageblock, which has none.
+    /// Stores the state of a pageblock that had none.
     fn put(&mut self, number: u64, block: Box<Pageblock>) {
         let list = self.group(number).list(number);
         for (order, count) in block.counts().into_iter().enumerate().filter(|(_, count)| *count > 0)
@@ -503,7 +506,7 @@ impl Buddy {
     }
 }
 
-/// Index of the list for a type, set aside or not.
+/// Index of the list for pageblocks of a type, set aside or not.
 const fn list_of(kind: MigrateType, aside: bool) -> usize {
     kind as usize + if aside { MigrateType::COUNT } else { 0 }
 }

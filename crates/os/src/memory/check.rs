@@ -10,14 +10,14 @@ use super::{BLOCK_ORDER, Owner, PhysicalMemory};
 /// A page of an address space.
 type Place = (SpaceId, VirtualPage);
 
-/// Recounted use of a frame.
+/// Uses of a frame, as recounted.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FrameUse {
     /// Number of pages that map the frame.
     mappings: u32,
-    /// A page that maps the frame by an entry of its own.
+    /// Page that maps the frame by a separate 4KB entry, if any.
     entry: Option<Place>,
-    /// True if something other than a page has the frame: a node, a reservation, the rest of the
+    /// True if the frame has a user other than a page: a table node, a reservation, the rest of the
     /// system.
     held: bool,
 }
@@ -26,7 +26,7 @@ pub(crate) struct FrameUse {
 #[derive(Default)]
 pub struct Recount {
     blocks: BTreeMap<u64, Vec<FrameUse>>,
-    /// Pages with holes that are mapped to each block.
+    /// 2MB pages with holes that map each block.
     holed: HashMap<u64, Vec<Place>>,
     /// Number of pages that refer to each swap slot.
     pub(crate) slots: BTreeMap<u64, u64>,
@@ -40,7 +40,8 @@ impl Recount {
         &mut frames[frame.number() as usize % size]
     }
 
-    /// Counts a mapping of the frame, by a page's own entry or in place in a larger page.
+    /// Counts a mapping of the frame: by a separate 4KB entry of page `entry`, or in place in a
+    /// larger page if `None`.
     pub fn map(&mut self, frame: Frame, entry: Option<Place>) {
         let known = self.of(frame);
         known.mappings += 1;
@@ -52,15 +53,15 @@ impl Recount {
         subpages.iter().for_each(|index| self.map(block.add(index as u64), None));
     }
 
-    /// Counts a mapping of the block as a 2MB page with holes.
+    /// Counts the 2MB page with holes at `page` as a mapping of the block.
     pub fn map_holed(&mut self, block: Frame, space: SpaceId, page: VirtualPage) {
         self.holed.entry(block.number()).or_default().push((space, page));
     }
 
-    /// Counts a frame that something other than a page has alone.
+    /// Counts a frame that is used exclusively by something other than a page.
     ///
     /// # Errors
-    /// If the frame was counted so before.
+    /// If the frame was already counted this way.
     pub fn hold(&mut self, frame: Frame) -> Result<(), String> {
         match std::mem::replace(&mut self.of(frame).held, true) {
             true => Err(format!("{frame:?} is held twice")),
@@ -81,7 +82,8 @@ impl Recount {
 }
 
 impl PhysicalMemory {
-    /// Compares the records with `recount`, which has everything except the rest of the system.
+    /// Compares the records with `recount`, which contains everything except the rest of the
+    /// system.
     pub(crate) fn check(&self, mut recount: Recount) -> Result<(), String> {
         let others = self.others.all_frames().map(|(_, _, frame)| frame);
         let retired = self.owners.iter().filter(|(_, owner)| *owner == Owner::Retired);

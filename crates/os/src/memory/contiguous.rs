@@ -1,9 +1,9 @@
 //! Search for runs of memory far longer than the buddy allocator's largest block, which direct
-//! segments need (D §VI.A). Linux's `alloc_contig_range` takes a given range: it isolates the free
+//! segments need (D §VI.A). Linux's `alloc_contig_range` is given a range: it isolates the free
 //! frames and migrates the movable ones. Here the range is searched for as well.
 //!
-//! A run consists of 2MB blocks and lies in one zone. Wholly free memory is scanned run by run; the
-//! frames of other blocks are examined one by one.
+//! A run consists of 2MB blocks in one zone. Wholly free memory is scanned run by run; the frames
+//! of other blocks are examined one by one.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -48,18 +48,20 @@ impl Run {
     }
 }
 
-/// Cost of taking a block that is not wholly free, in frames.
+/// Cost of taking a block that is not wholly free: numbers of frames to migrate and of faulty
+/// frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cost {
     movable: u64,
     faulty: u64,
 }
 
-/// Neighbouring blocks that can be taken, with their costs.
+/// Maximal sequence of neighbouring blocks that can be taken, with their costs.
 #[derive(Clone, Debug, Default)]
 struct Stretch {
     blocks: Range<u64>,
-    /// Number of each block with a cost, and the total cost up to and including the block.
+    /// Prefix sums: number of each block with a nonzero cost, and total cost up to and including
+    /// the block.
     sums: Vec<(u64, Cost)>,
 }
 
@@ -87,9 +89,9 @@ impl Stretch {
         Cost { movable: all.movable - below.movable, faulty: all.faulty - below.faulty }
     }
 
-    /// The part of `length` blocks with the fewest movable frames; of equal ones the part with the
-    /// fewest faulty frames, then the lowest. The best part begins after a block with a cost, ends
-    /// before one, or lies at an end of the stretch.
+    /// Cheapest sequence of `length` blocks: fewest movable frames, then fewest faulty frames, then
+    /// lowest address. It is enough to try sequences that begin after a block with a cost, end
+    /// before one, or touch an end of the stretch.
     fn cheapest(&self, length: u64, most_faulty: u64) -> Option<(Cost, Range<u64>)> {
         let last = self.blocks.end.checked_sub(length).filter(|last| *last >= self.blocks.start)?;
         let beside = self.sums.iter().flat_map(|&(block, _)| {
@@ -106,7 +108,7 @@ impl Stretch {
             .min_by_key(|(cost, blocks)| (cost.movable, cost.faulty, blocks.start))
     }
 
-    /// Length of the longest part with at most `most_faulty` faulty frames, in blocks.
+    /// Length in blocks of the longest sequence with at most `most_faulty` faulty frames.
     fn longest(&self, most_faulty: u64) -> u64 {
         let after = self.sums.iter().map(|&(block, _)| block + 1);
         let starts = std::iter::once(self.blocks.start).chain(after);
@@ -125,7 +127,7 @@ impl PhysicalMemory {
     /// Finds the cheapest run that meets the requirements.
     ///
     /// # Errors
-    /// The length of the longest run in frames, if no run meets them.
+    /// The length in frames of the longest run, if none meets the requirements.
     pub(crate) fn find_run(&self, wanted: &WantedRun<'_>) -> Result<Run, u64> {
         let mut best: Option<(Cost, Range<u64>)> = None;
         let mut longest = 0;
@@ -148,7 +150,7 @@ impl PhysicalMemory {
         }
     }
 
-    /// All blocks of a zone that can be taken, grouped into stretches of neighbours.
+    /// Stretches of neighbouring blocks in a zone that can be taken.
     fn stretches(&self, zone: &Zone, wanted: &WantedRun<'_>) -> Vec<Stretch> {
         let range = zone.buddy.range();
         let within = wanted.within.clone().unwrap_or(0..u64::MAX);
@@ -181,7 +183,7 @@ impl PhysicalMemory {
         stretches
     }
 
-    /// Cost of a block outside wholly free runs; `None` if it cannot be taken.
+    /// Cost of taking a block outside the wholly free runs; `None` if it cannot be taken.
     fn cost_of_block(&self, number: u64, wanted: &WantedRun<'_>) -> Option<Cost> {
         let block = Frame::new(number << BLOCK_ORDER);
         if wanted.moves && wanted.large_pages.contains_key(&number) {
@@ -206,12 +208,12 @@ impl PhysicalMemory {
         self.owners.get(frame) == Some(Owner::Retired)
     }
 
-    /// Takes the free frames of these 2MB blocks.
+    /// Allocates the free frames of these 2MB blocks.
     pub(crate) fn take_free_frames(&mut self, blocks: Range<u64>) {
         self.zones.take_blocks(blocks);
     }
 
-    /// The faulty frames in this range.
+    /// Retired faulty frames in this range.
     pub fn retired_within(&self, frames: &Range<u64>) -> Vec<Frame> {
         let blocks = frames.start >> BLOCK_ORDER..frames.end.div_ceil(1 << BLOCK_ORDER);
         let blocks = blocks.map(|number| Frame::new(number << BLOCK_ORDER));
@@ -223,7 +225,7 @@ impl PhysicalMemory {
             .collect()
     }
 
-    /// Frees a range of frames that had a single owner and have no record.
+    /// Frees a range of frames that have a single owner and no record in the reverse map.
     pub fn free_range(&mut self, frames: Range<u64>) {
         let mut start = frames.start;
         while start < frames.end {

@@ -1,4 +1,4 @@
-//! Physical addresses that have memory: the I/O gap of x86-64, and memory added at run time.
+//! Layout of the physical address space: the I/O gap of x86-64, and hot-added memory.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{FRAME_BYTES, PhysicalMemory};
 use crate::OsError;
 
-/// Alignment of added memory in frames: a free block of the largest order.
+/// Alignment of hot-added memory in frames: a free block of the largest order.
 const HOT_ADD_ALIGNMENT: u64 = 1024;
 
 /// The part of the physical address space below 4GB that x86-64 reserves for devices (D §IV).
@@ -20,18 +20,19 @@ pub struct IoGap {
     pub start_bytes: u64,
     /// First address after the gap, a multiple of 4MB.
     pub end_bytes: u64,
-    /// Memory that stays below the gap, a multiple of 4096; the rest is unplugged there and added
-    /// at the end (D §IV, §VI.C). `None`: everything that fits stays.
+    /// Amount of memory that stays below the gap in bytes, a multiple of 4096. The rest is
+    /// unplugged and added again at the end of memory (D §IV, §VI.C). `None`: everything that fits
+    /// below the gap stays.
     pub kept_bytes: Option<u64>,
 }
 
-/// I/O gaps that options can name.
+/// Names of I/O gaps in options.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum IoGapPreset {
-    /// As a PC has it: 3GB to 4GB.
+    /// Gap of a PC: 3GB to 4GB.
     Pc,
-    /// The same, after most of the memory below it was moved above: 256MB stay.
+    /// Gap of a PC with most of the memory below it moved to the end of memory: 256MB stay.
     Reclaimed,
 }
 
@@ -48,8 +49,8 @@ impl IoGap {
     /// The gap of a PC: 3GB to 4GB.
     pub const PC: Self = Self { start_bytes: 3 << 30, end_bytes: 4 << 30, kept_bytes: None };
 
-    /// The gap of a PC after most of the memory below it was moved: 256MB remain, enough to boot
-    /// Linux (D §VI.C).
+    /// Gap of a PC with most of the memory below it moved: 256MB remain, enough to boot Linux (D
+    /// §VI.C).
     pub const RECLAIMED: Self = Self { kept_bytes: Some(256 << 20), ..Self::PC };
 
     fn check(&self) -> Result<(), &'static str> {
@@ -73,13 +74,13 @@ impl IoGap {
 pub(crate) struct FrameLayout {
     /// I/O gap; `None` if memory has no gap.
     pub io_gap: Option<IoGap>,
-    /// Room for memory that is added at run time, above all other memory, in bytes.
+    /// Room for hot-added memory, above all other memory, in bytes.
     pub hot_add_bytes: u64,
 }
 
 impl FrameLayout {
-    /// Computes the runs of frames that a memory of `frames` frames has at boot, and the frames
-    /// that can be added.
+    /// Computes the runs of frames that have memory at boot, for a memory of `frames` frames, and
+    /// the range of frames that can be hot-added. An error says why the layout is impossible.
     pub(crate) fn place(&self, frames: u64) -> Result<(Vec<Range<u64>>, Range<u64>), &'static str> {
         let mut present: Vec<Range<u64>> = std::iter::once(0..frames).collect();
         if let Some(gap) = &self.io_gap {
@@ -99,7 +100,7 @@ impl FrameLayout {
     }
 }
 
-/// The parts of `0..end` outside all `ranges`, which are in ascending order.
+/// Subranges of `0..end` outside all `ranges`, which must be in ascending order.
 pub(super) fn gaps(ranges: &[Range<u64>], end: u64) -> Vec<Range<u64>> {
     let starts = std::iter::once(0).chain(ranges.iter().map(|range| range.end));
     let ends = ranges.iter().map(|range| range.start).chain([end]);
@@ -107,7 +108,7 @@ pub(super) fn gaps(ranges: &[Range<u64>], end: u64) -> Vec<Range<u64>> {
 }
 
 impl PhysicalMemory {
-    /// Runs of frames without memory at present, below [`Self::end_frame`].
+    /// Runs of frames below [`Self::end_frame`] that have no memory at present.
     pub(crate) fn absent(&self) -> Vec<Range<u64>> {
         gaps(&self.present, self.end_frame)
     }
@@ -117,23 +118,23 @@ impl PhysicalMemory {
         &self.present
     }
 
-    /// The first frame number beyond all present and addable memory.
+    /// First frame number above all present and hot-addable memory.
     pub(crate) fn end_frame(&self) -> u64 {
         self.end_frame
     }
 
-    /// Number of frames that can still be added.
+    /// Number of frames that can still be hot-added.
     pub(crate) fn addable_frames(&self) -> u64 {
         self.addable.end - self.addable.start
     }
 
-    /// Frames that were added so far.
+    /// Frames that were hot-added so far.
     pub(crate) fn hot_added(&self) -> Range<u64> {
         self.added_from..self.addable.start
     }
 
-    /// Adds free frames at the end of memory (Linux: memory hotplug, in sections of 128MB; here in
-    /// any number).
+    /// Hot-adds free frames at the end of memory. Linux hot-adds sections of 128MB; this model
+    /// accepts any number of frames.
     ///
     /// # Errors
     /// If there is no room for `frames` frames.

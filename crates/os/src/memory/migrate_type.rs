@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Frames of one pageblock: 2MB, the unit by which Linux groups frames by mobility.
+/// Number of frames in a pageblock: 2MB, the unit by which Linux groups frames by mobility.
 pub(crate) const PAGEBLOCK_FRAMES: u64 = 512;
 
 /// Mobility of allocated frames.
@@ -22,14 +22,14 @@ pub enum MigrateType {
 }
 
 impl MigrateType {
-    /// Number of types, for arrays indexed by `migrate_type as usize`.
+    /// Number of variants, for arrays indexed by `kind as usize`.
     pub const COUNT: usize = 3;
 
-    /// All types, in the order of their numbers.
+    /// All variants, in the order of their values.
     pub const ALL: [Self; Self::COUNT] = [Self::Unmovable, Self::Movable, Self::Reclaimable];
 
-    /// Types from which free blocks are stolen if none of this type is free, best first (Linux:
-    /// `fallbacks` in mm/page_alloc.c).
+    /// Types to steal from if no block of this type is free, best first (Linux: `fallbacks` in
+    /// mm/page_alloc.c).
     pub(crate) const fn fallbacks(self) -> [Self; Self::COUNT - 1] {
         match self {
             Self::Unmovable => [Self::Reclaimable, Self::Movable],
@@ -43,7 +43,7 @@ impl MigrateType {
 mod tests {
     use super::MigrateType::{Movable, Reclaimable, Unmovable};
 
-    /// Linux 6.8, `fallbacks` in mm/page_alloc.c.
+    /// Compares with `fallbacks` in mm/page_alloc.c of Linux 6.8.
     #[test]
     fn types_fall_back_as_in_linux() {
         assert_eq!(Unmovable.fallbacks(), [Reclaimable, Movable]);

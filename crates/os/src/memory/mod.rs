@@ -1,5 +1,5 @@
-//! Physical memory of the machine: free frames, reference counts of frames, and frames of other
-//! owners.
+//! Physical memory of the machine: free frames, reference counts, and frames that the rest of the
+//! system uses.
 
 mod block;
 mod buddy;
@@ -50,7 +50,8 @@ pub(crate) const FRAME_BYTES: u64 = 4096;
 /// Order of a 2MB block.
 pub(crate) const BLOCK_ORDER: u32 = 9;
 
-/// A 2MB block whose hole frames belong to others, injected for one virtual region.
+/// A 2MB block for one virtual region with injected fragmentation. Others use the frames of its
+/// holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
     /// Virtual 2MB region for which the holes were drawn.
@@ -62,52 +63,53 @@ pub(crate) struct Fragment {
 /// Physical memory with its allocator and reference counts.
 pub struct PhysicalMemory {
     memory_bytes: u64,
-    /// Frames with memory, in ascending order.
+    /// Ranges of frames that have memory, in ascending order.
     present: Vec<Range<u64>>,
-    /// Frames that can be added.
+    /// Frames that can be hot-added.
     addable: Range<u64>,
-    /// First frame of memory added at run time.
+    /// First frame of hot-added memory.
     added_from: u64,
     end_frame: u64,
     zones: Zones,
     references: References,
     owners: Owners,
-    /// True if a mapping of a shared frame was removed, which may have been the recorded one.
+    /// True if a shared frame lost a mapping, so that its recorded owner may be stale.
     owners_stale: bool,
     others: Others,
-    /// Memory that the rest of the system has held since a snapshot was taken.
+    /// Snapshot frames that the rest of the system still holds; `None` without a snapshot.
     residents: Option<Residents>,
     watermarks: Watermarks,
     pressure: Pressure,
-    /// Swap space for pages without a frame.
+    /// Swap space for pages that have no frame.
     pub(crate) swap: Swap,
     retired_frames: u64,
     top_table: TopTable,
-    /// Frames of the top table.
+    /// Frames of the table that is reserved at the top of memory.
     top_frames: Range<u64>,
     foreign_frames: u64,
-    /// Injected holes of physical blocks.
+    /// Injected holes of physical blocks: first frame of the block, and indices of the holes.
     drawn_holes: Vec<(Frame, HoleSet)>,
-    /// Fragmented blocks that no address space uses at present, by the region for which they were
-    /// drawn.
+    /// Fragmented blocks that no address space uses at present, by virtual region. The next mapping
+    /// of the region reuses them.
     parked: HashMap<u64, Vec<Frame>>,
-    /// Pages with holes that are mapped to each block.
+    /// 2MB pages with holes that map each block.
     holed: HashMap<u64, Vec<(SpaceId, VirtualPage)>>,
 }
 
-/// A table that hardware reads at a fixed place; the kernel reserves the top of memory for it.
+/// Kind of table that hardware reads at a fixed address; the kernel reserves the top of memory for
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TopTable {
     #[default]
     None,
-    /// One bit for each possible frame (P-2).
+    /// Hole bitmap: one bit for each possible frame (P §IV).
     HoleBitmap,
-    /// An entry of 8 bytes for each page of a guest (D §X).
+    /// Flat table with an 8-byte entry for each page of a guest (D §X).
     Flat { pages: u64 },
 }
 
 impl TopTable {
-    /// Number of frames of the table in a memory that ends at `end_frame`.
+    /// Number of frames that the table takes in a memory that ends at `end_frame`.
     fn frames(self, end_frame: u64) -> u64 {
         match self {
             Self::None => 0,
@@ -126,13 +128,13 @@ impl TopTable {
 }
 
 impl PhysicalMemory {
-    /// Memory of `memory_bytes` without gaps; see [`Self::with_layout`].
+    /// Creates a memory of `memory_bytes` bytes without gaps; see [`Self::with_layout`].
     #[cfg(test)]
     pub(crate) fn new(memory_bytes: u64, zones: ZoneLayout) -> Result<Self, OsError> {
         Self::with_layout(memory_bytes, TopTable::None, zones, FrameLayout::default())
     }
 
-    /// Memory of `memory_bytes`, with frames for a table reserved at its top.
+    /// Creates a memory of `memory_bytes` bytes, with frames reserved for a table at its top.
     pub(crate) fn with_layout(
         memory_bytes: u64,
         top_table: TopTable,
@@ -153,7 +155,7 @@ impl PhysicalMemory {
         let end_frame = if addable.is_empty() { boot_end } else { addable.end };
         let top_frames = top_table.frames(end_frame);
         let last_frames = present.last().map_or(0, |range| range.end - range.start);
-        // A first page needs four table nodes (one of them a pair) and its frame.
+        // The first page needs four table nodes (one of them a pair of frames) and a frame.
         if last_frames < top_frames || frames < top_frames + 8 {
             return Err(invalid(match top_table {
                 TopTable::Flat { .. } => "too small for the flat table of the guest's memory",
@@ -170,7 +172,7 @@ impl PhysicalMemory {
         Ok(Self::over(zones, present, addable, end_frame, top_table, top_frames))
     }
 
-    /// Memory with the given zones and top table.
+    /// Creates a memory with the given zones and top table.
     fn over(
         zones: Zones,
         present: Vec<Range<u64>>,
@@ -215,7 +217,7 @@ impl PhysicalMemory {
         self.memory_bytes
     }
 
-    /// First frame of the table at the top of memory, if `is_wanted` accepts its kind.
+    /// First frame of the table at the top of memory; `None` unless `is_wanted` accepts its kind.
     pub(crate) fn top_table(&self, is_wanted: fn(TopTable) -> bool) -> Option<Frame> {
         is_wanted(self.top_table).then(|| Frame::new(self.top_frames.start))
     }
@@ -226,12 +228,12 @@ impl PhysicalMemory {
         if is_wanted(self.top_table) { frames } else { 0 }
     }
 
-    /// Number of frames with unmovable data of others.
+    /// Number of frames with injected, unmovable data of others.
     pub(crate) fn foreign_frames(&self) -> u64 {
         self.foreign_frames
     }
 
-    /// Free frames, by zone.
+    /// Memory zones with their free frames.
     pub fn zones(&self) -> &Zones {
         &self.zones
     }
@@ -286,13 +288,13 @@ impl PhysicalMemory {
         self.zones.iter().rev().map(|zone| zone.buddy.range())
     }
 
-    /// Takes these frames, all of which must be free.
+    /// Allocates these frames, all of which must be free.
     pub fn take_range(&mut self, frames: Range<u64>) {
         self.zones.take_range(frames);
     }
 
-    /// Gives those holes of physical 2MB blocks that are free to others for good (injected
-    /// fragmentation). `blocks` and the argument of `holes` are block numbers.
+    /// Injects fragmentation: allocates the holes of physical 2MB blocks to others permanently, as
+    /// far as they are free. `blocks` and the argument of `holes` are block numbers.
     pub(crate) fn inject_holes(
         &mut self,
         blocks: Range<u64>,
@@ -311,7 +313,8 @@ impl PhysicalMemory {
         }
     }
 
-    /// Holes of physical blocks that [`Self::inject_holes`] took.
+    /// Holes that [`Self::inject_holes`] allocated: first frame of the block, and indices of the
+    /// holes.
     pub(crate) fn drawn_holes(&self) -> &[(Frame, HoleSet)] {
         &self.drawn_holes
     }
@@ -321,7 +324,7 @@ impl PhysicalMemory {
         self.zones.allocate(BLOCK_ORDER, MigrateType::Movable)
     }
 
-    /// Retires a faulty frame for ever; returns false if the frame was not free.
+    /// Retires a faulty frame permanently. Returns false if the frame is not free.
     pub(crate) fn retire(&mut self, frame: Frame) -> bool {
         let taken = self.zones.take(frame);
         if taken {
@@ -331,13 +334,13 @@ impl PhysicalMemory {
         taken
     }
 
-    /// The first frame number beyond the usable memory.
+    /// Number of the first frame above the usable memory.
     pub(crate) fn usable_frames(&self) -> u64 {
         self.zones.iter().next_back().map_or(0, |zone| zone.buddy.range().end)
     }
 
-    /// Retires faulty frames before memory is used. Frames of the hole bitmap count as good:
-    /// firmware that knows its faults would place the bitmap elsewhere.
+    /// Retires faulty frames before memory is used. Frames of the hole bitmap count as good,
+    /// because firmware that knows the faults would place the bitmap elsewhere.
     pub(crate) fn retire_all(&mut self, faulty: &[u64]) {
         let usable = self.usable_frames();
         for &frame in faulty.iter().filter(|&&frame| frame < usable) {
@@ -355,7 +358,7 @@ impl PhysicalMemory {
         self.zones.allocate_run(PageSize::Size1G.pages())
     }
 
-    /// Frees a run of 2^order frames with a single owner, such as a table node.
+    /// Frees a run of 2^order frames that has a single owner, such as a table node.
     pub fn free(&mut self, frame: Frame, order: u32) {
         self.owners.clear(frame, 1 << order);
         self.zones.free(frame, order);
@@ -369,24 +372,24 @@ impl PhysicalMemory {
         self.zones.free_run(frame, PageSize::Size1G.pages());
     }
 
-    /// Takes `frame`; returns false if it was not free.
+    /// Allocates exactly `frame`. Returns false if it is not free.
     pub fn take(&mut self, frame: Frame) -> bool {
         self.zones.take(frame)
     }
 
-    /// Adds a mapping of `frame`.
+    /// Adds a reference to `frame`, for a further mapping.
     pub fn share(&mut self, frame: Frame) {
         self.references.add(frame);
     }
 
-    /// Adds a mapping of each frame of the block that is in `subpages`.
+    /// Adds a reference to each frame of the block in `subpages`.
     pub fn share_block(&mut self, block: Frame, subpages: &HoleSet) {
         for index in subpages.iter() {
             self.references.add(block.add(index as u64));
         }
     }
 
-    /// Adds a mapping of each frame of a 1GB run.
+    /// Adds a reference to each frame of a 1GB run.
     pub(crate) fn share_huge(&mut self, run: Frame) {
         for block in blocks_of_huge(run) {
             self.share_block(block, &HoleSet::FULL);
@@ -404,7 +407,7 @@ impl PhysicalMemory {
             && subpages.iter().any(|index| self.is_shared(block.add(index as u64)))
     }
 
-    /// Removes a mapping of `frame`; removing the last one frees the frame.
+    /// Drops a reference to `frame`. Dropping the last one frees the frame.
     pub fn release(&mut self, frame: Frame) {
         if self.references.remove(frame) {
             self.free(frame, 0);
@@ -413,7 +416,7 @@ impl PhysicalMemory {
         }
     }
 
-    /// Removes a mapping of each frame of the block that is in `subpages`.
+    /// Drops a reference to each frame of the block in `subpages`.
     pub fn release_block(&mut self, block: Frame, subpages: &HoleSet) {
         if !self.references.has_shared(block) {
             self.free_frames_of(block, subpages);
@@ -440,7 +443,7 @@ impl PhysicalMemory {
         blocks_of_huge(run).any(|block| self.references.has_shared(block))
     }
 
-    /// Removes a mapping of each frame of a 1GB run.
+    /// Drops a reference to each frame of a 1GB run.
     pub(crate) fn release_huge(&mut self, run: Frame) {
         if !self.any_shared_huge(run) {
             self.free_huge(run);
@@ -451,12 +454,13 @@ impl PhysicalMemory {
         }
     }
 
-    /// Allocates a block for the fragmented virtual region `region`. Unmovable data of others
-    /// occupy its `holes`; the other frames are the caller's.
+    /// Allocates a block for virtual region `region` with injected fragmentation. Unmovable data of
+    /// others occupy its `holes`. The other frames belong to the caller. `None` if no block is
+    /// free.
     ///
-    /// Reuses a block of an earlier mapping of the region if all its other frames are free.
-    /// Otherwise the data of others count as moved to the new block: mapping and unmapping a region
-    /// must not use up memory.
+    /// If a block of an earlier mapping of the region has all its other frames free, it is reused.
+    /// Otherwise the data of others count as moved to the new block, so that mapping and unmapping
+    /// a region repeatedly does not use up memory.
     pub(crate) fn allocate_fragment(&mut self, region: u64, holes: &HoleSet) -> Option<Fragment> {
         let parked = self.parked.get(&region).cloned().unwrap_or_default();
         for (place, &block) in parked.iter().enumerate() {
@@ -475,7 +479,7 @@ impl PhysicalMemory {
         Some(Fragment { region, block })
     }
 
-    /// Allocates the holes of a fragmented block only; its other frames are free for general use.
+    /// Like [`Self::allocate_fragment`], but frees all frames of the block except the holes.
     pub(crate) fn occupy_fragment(&mut self, region: u64, holes: &HoleSet) -> Option<Fragment> {
         if let Some(&block) = self.parked.get(&region).and_then(|blocks| blocks.first()) {
             self.unpark(region, 0);
@@ -486,8 +490,8 @@ impl PhysicalMemory {
         Some(fragment)
     }
 
-    /// Keeps a fragmented block for the next mapping of its region; its foreign frames stay
-    /// allocated.
+    /// Stores a fragmented block for the next mapping of its region. Others keep the frames of its
+    /// holes.
     pub(crate) fn park(&mut self, fragment: Fragment) {
         self.parked.entry(fragment.region).or_default().push(fragment.block);
     }
@@ -516,7 +520,7 @@ impl PhysicalMemory {
     }
 
     /// Records that `page` of `space` maps `block` as a 2MB page with holes. Free frames of the
-    /// block are places of holes, and are allocated last.
+    /// block are the in-place frames of holes, so they are allocated last.
     pub fn add_holed(&mut self, block: Frame, space: SpaceId, page: VirtualPage) {
         let users = self.holed.entry(block.number()).or_default();
         users.push((space, page));
@@ -535,7 +539,8 @@ impl PhysicalMemory {
         }
     }
 
-    /// Number of frames in places of holes that were allocated because nothing else was free.
+    /// Number of in-place frames of holes that were allocated for other data because nothing else
+    /// was free.
     pub(crate) fn hole_places_taken(&self) -> u64 {
         self.zones.taken_from_aside()
     }
@@ -555,12 +560,12 @@ impl PhysicalMemory {
     }
 }
 
-/// The 2MB blocks of a 1GB run.
+/// First frames of the 2MB blocks of a 1GB run.
 pub(crate) fn blocks_of_huge(run: Frame) -> impl Iterator<Item = Frame> {
     (0..512).map(move |index| run.add(index * PageSize::Size2M.pages()))
 }
 
-/// The complement of `holes` in a 2MB block.
+/// Indices of a 2MB block that are not in `holes`.
 pub fn complement(holes: &HoleSet) -> HoleSet {
     HoleSet::from_words(holes.words().map(|word| !word))
 }

@@ -3,9 +3,9 @@
 /// Largest number of tree levels: numbers below 64⁵ fit.
 const MOST_LEVELS: usize = 5;
 
-/// Level 0 has a bit for each member. Each higher level has a bit for each nonzero word of the
-/// level below. There are as many levels as the greatest number ever inserted needs, so that the
-/// top level is a single word.
+/// Set as a tree of bitmaps. Level 0 has a bit for each member. Each higher level has a bit for
+/// each nonzero word of the level below. The number of levels suits the greatest number ever
+/// inserted, so that the top level is a single word.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NumberSet {
     /// Words of each level, lowest level first.
@@ -31,7 +31,7 @@ impl NumberSet {
         }
     }
 
-    /// Extends the tree so that a number fits: words on every level, and levels.
+    /// Extends the tree to hold `number`: adds words on every level, and levels.
     #[cold]
     fn grow(&mut self, number: usize) {
         let mut words = (number / 64 + 1).next_power_of_two();
@@ -39,7 +39,7 @@ impl NumberSet {
             self.levels[level].resize(words, 0);
             if level == self.height {
                 self.height += 1;
-                // A new level above the former top: a single word, whose bit 0 stands for that top.
+                // A new top level is a single word, whose bit 0 represents the former top word.
                 if level > 0 && self.levels[level - 1][0] != 0 {
                     self.levels[level][0] = 1;
                 }

@@ -27,16 +27,16 @@ pub enum OtherUse {
 }
 
 impl OtherUse {
-    /// Number of uses, for arrays indexed by `use as usize`.
+    /// Number of variants, for arrays indexed by `usage as usize`.
     pub const COUNT: usize = 6;
 
-    /// All uses, in the order of their numbers.
+    /// All variants, in the order of their values.
     pub const ALL: [Self; Self::COUNT] =
         [Self::Anonymous, Self::PageCache, Self::Slab, Self::Kernel, Self::Balloon, Self::Pinned];
 
-    /// Migrate type of the pageblocks that hold memory of this use. Balloon pages are allocated as
-    /// movable ones, as in Linux since it can compact balloons (3.8), though here they stay in
-    /// place (D §IV pins them). Otherwise they would break whole blocks up.
+    /// Migrate type of the pageblocks that hold memory of this kind. Balloon pages are allocated as
+    /// movable ones, as in Linux since 3.8, which can compact balloons. Otherwise they would break
+    /// up whole blocks. In this model they still stay in place, because D §IV pins them.
     pub const fn migrate_type(self) -> MigrateType {
         match self {
             Self::Anonymous | Self::PageCache | Self::Pinned | Self::Balloon => {
@@ -47,18 +47,19 @@ impl OtherUse {
         }
     }
 
-    /// True if compaction can move memory of this use.
+    /// True if compaction can move memory of this kind.
     pub const fn is_movable(self) -> bool {
         matches!(self, Self::Anonymous | Self::PageCache)
     }
 
-    /// True if memory of this use can be freed under pressure.
+    /// True if memory of this kind can be freed under memory pressure.
     pub const fn is_reclaimable(self) -> bool {
         matches!(self, Self::PageCache | Self::Slab)
     }
 }
 
-/// An allocation of the rest of the system: a file's cached pages, a slab, a program's heap.
+/// An allocation of the rest of the system, such as a file's cached pages, a slab or a program's
+/// heap.
 #[derive(Clone, Debug)]
 pub(super) struct Other {
     pub(super) usage: OtherUse,
@@ -71,7 +72,7 @@ pub(super) struct Other {
 #[derive(Default)]
 pub(super) struct Others {
     all: BTreeMap<u64, Other>,
-    /// Numbers of allocations of each use, oldest first.
+    /// Numbers of the allocations of each kind of usage, oldest first.
     by_use: [BTreeSet<u64>; OtherUse::COUNT],
     frames: [u64; OtherUse::COUNT],
     next: u64,
@@ -106,33 +107,34 @@ impl Others {
         self.all.get(&number)?.frames.first().copied()
     }
 
-    /// Number of the oldest allocation of a use.
+    /// Number of the oldest allocation for `usage`; `None` if there is none.
     pub(super) fn oldest(&self, usage: OtherUse) -> Option<u64> {
         self.by_use[usage as usize].first().copied()
     }
 
-    /// Number of the oldest allocation of a use, counting only those from `number` on if any exist.
+    /// Number of the oldest allocation for `usage` from `number` on. If none of these exist, the
+    /// oldest one of all; `None` if there is none.
     pub(super) fn from(&self, usage: OtherUse, number: u64) -> Option<u64> {
         let later = self.by_use[usage as usize].range(number..).next();
         later.copied().or_else(|| self.oldest(usage))
     }
 
-    /// Every frame, with the number and use of its allocation.
+    /// All frames: (number of the allocation, usage, frame).
     pub(super) fn all_frames(&self) -> impl Iterator<Item = (u64, OtherUse, Frame)> + '_ {
         self.all.iter().flat_map(|(&number, other)| {
             other.frames.iter().map(move |&frame| (number, other.usage, frame))
         })
     }
 
-    /// Number of frames of a use.
+    /// Number of frames allocated for `usage`.
     pub(super) fn frames(&self, usage: OtherUse) -> u64 {
         self.frames[usage as usize]
     }
 
-    /// Replaces a frame of an allocation that was migrated.
+    /// Replaces frame `from` of an allocation by `to`, after a migration.
     ///
     /// # Panics
-    /// If the allocation does not have the frame.
+    /// If `from` does not belong to the allocation.
     pub(super) fn replace(&mut self, number: u64, from: Frame, to: Frame) {
         let other = self.all.get_mut(&number).expect("what owns a frame exists");
         let place = other.frames.iter_mut().find(|frame| **frame == from);

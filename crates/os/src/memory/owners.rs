@@ -1,6 +1,6 @@
-//! Owners of allocated frames that can be moved or freed: the reverse map.
+//! Reverse map: owners of allocated frames whose content can be moved or freed.
 //!
-//! A frame without a record is free, or holds data that cannot be moved: nodes of page tables,
+//! A frame without a record is free, or holds content that cannot be moved: nodes of page tables,
 //! injected data of others, parts of a large page.
 
 mod records;
@@ -17,18 +17,18 @@ pub(crate) use records::RecordsOfBlock;
 const GROUP: usize = 1024;
 const FRAMES: usize = PAGEBLOCK_FRAMES as usize;
 
-/// Number of the allocation that stands for everything in a snapshot: a snapshot does not say which
-/// frames belong together.
+/// Number of the allocation to which all snapshot frames belong, because a snapshot does not record
+/// which frames were allocated together.
 pub(super) const RESIDENT: u64 = (1 << (u64::BITS - NUMBER_SHIFT)) - 1;
 
 /// Owner of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A 4KB page or a hole of a program: the page that mapped the frame last. For a frame with
-    /// several mappings, this page may be gone while another remains; see
+    /// A 4KB page or a hole of a program: the page that was mapped to the frame last. For a frame
+    /// with several mappings, this page may be unmapped while another remains; see
     /// [`PhysicalMemory::take_owners_stale`].
     Page(SpaceId, VirtualPage),
-    /// An allocation of the rest of the system: its use and its number.
+    /// An allocation of the rest of the system: its usage and its number.
     Other(OtherUse, u64),
     /// No owner: the frame is faulty and never used again.
     Retired,
@@ -39,16 +39,17 @@ const PAGE: u64 = 1;
 const OTHER: u64 = 2;
 const RETIRED: u64 = 3;
 const SPACE_SHIFT: u32 = 48;
-/// Bits above the kind that hold the use.
+/// Number of bits above the kind that encode the usage.
 const USE_BITS: u32 = 3;
 const NUMBER_SHIFT: u32 = KIND_BITS + USE_BITS;
-/// Bits of a page number that are stored; the highest one tells the half of the address space.
+/// Number of stored bits of a page number. The highest stored bit distinguishes the halves of the
+/// address space.
 const PAGE_BITS: u32 = 36;
 const PAGE_MASK: u64 = (1 << PAGE_BITS) - 1;
-/// Bits of a page number.
+/// Number of bits of a full page number.
 const ALL_PAGE_BITS: u32 = 52;
 
-/// Encodes an [`Owner`] in one word; 0 stands for no owner.
+/// Encodes an [`Owner`] in one nonzero word; 0 means no owner.
 fn encode(owner: Owner) -> u64 {
     match owner {
         Owner::Page(space, page) => {
@@ -107,7 +108,7 @@ impl Owners {
         self.groups.get(group)?.as_ref()?[block].as_ref()
     }
 
-    /// Records of a pageblock: index of each frame, and its owner.
+    /// Records of a pageblock: index and owner of each recorded frame.
     pub(super) fn of_pageblock(&self, block: Frame) -> impl Iterator<Item = (usize, Owner)> + '_ {
         self.pageblock(block).into_iter().flat_map(Records::iter)
     }
@@ -137,7 +138,7 @@ impl Owners {
         }
     }
 
-    /// All records by pageblock: its first frame, and the index and owner of each frame.
+    /// All pageblocks with records: first frame, and index and owner of each recorded frame.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (Frame, RecordsOfBlock<'_>)> {
         let groups = self.groups.iter().enumerate();
         groups.filter_map(|(number, group)| Some((number, group.as_ref()?))).flat_map(
@@ -150,7 +151,7 @@ impl Owners {
         )
     }
 
-    /// All records: frame and owner.
+    /// All recorded frames and their owners.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Frame, Owner)> {
         self.blocks().flat_map(|(block, records)| {
             records.map(move |(place, owner)| (block.add(place as u64), owner))
@@ -177,18 +178,19 @@ impl PhysicalMemory {
         })
     }
 
-    /// Records that `page` of `space` maps this frame by an entry of its own.
+    /// Records that `page` of `space` maps this frame by a separate 4KB entry.
     pub fn set_owner(&mut self, frame: Frame, space: SpaceId, page: VirtualPage) {
         self.owners.set(frame, Owner::Page(space, page));
     }
 
-    /// Records that no page maps this frame by an entry of its own; the frame is in place in a
+    /// Clears the owner of a frame that no separate 4KB entry maps, because it is in place in a
     /// larger page.
     pub fn forget_owner(&mut self, frame: Frame) {
         self.owners.clear(frame, 1);
     }
 
-    /// Like [`Self::forget_owner`], for those of the given frames that have one mapping.
+    /// Like [`Self::forget_owner`], for each frame in `subpages` of the block that has a single
+    /// mapping.
     pub fn forget_owners(&mut self, block: Frame, subpages: &HoleSet) {
         if self.owners.recorded(block) > 0 {
             for index in subpages.iter() {
@@ -200,7 +202,8 @@ impl PhysicalMemory {
         }
     }
 
-    /// True if records of owners may have become stale since the last call.
+    /// Returns true if owner records may have become stale since the last call, and resets the
+    /// flag.
     pub(crate) fn take_owners_stale(&mut self) -> bool {
         std::mem::take(&mut self.owners_stale)
     }

@@ -7,7 +7,7 @@ use super::migrate_type::PAGEBLOCK_FRAMES;
 /// Order of a whole pageblock.
 pub(super) const PAGEBLOCK_ORDER: u32 = 9;
 
-/// End of the memory from which the pageblock of an allocation is taken.
+/// End of memory, lowest or highest address, from which an allocation takes its pageblock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Lowest,
@@ -115,8 +115,8 @@ impl Pageblock {
         (0..=PAGEBLOCK_ORDER).find(|&order| self.get(order, index >> order))
     }
 
-    /// Takes frame `index`, which must be free. Returns the order of the free block that contained
-    /// it.
+    /// Allocates frame `index`, which must be free. Returns the order of the free block that
+    /// contained it.
     pub(super) fn take(&mut self, index: usize) -> u32 {
         let found = self.free_order(index).expect("a free frame");
         self.clear(found, index >> found);
@@ -126,8 +126,8 @@ impl Pageblock {
         found
     }
 
-    /// Frees block `index` of `order` and merges it with its free buddies. Returns the order of the
-    /// resulting block.
+    /// Frees block `index` of `order` and merges it with free buddies. Returns the order of the
+    /// merged block.
     pub(super) fn free(&mut self, order: u32, index: usize) -> u32 {
         assert_eq!(self.free_order(index << order), None, "freed twice");
         let (mut order, mut index) = (order, index);

@@ -1,4 +1,4 @@
-//! Memory pressure: watermarks, and reclaim of the rest of the system's memory.
+//! Memory pressure: watermarks, and reclaim of memory that the rest of the system uses.
 
 use perforate_types::Frame;
 
@@ -7,8 +7,8 @@ use super::owners::{Owner, RESIDENT};
 use super::{FRAME_BYTES, MigrateType, PhysicalMemory};
 use crate::OsError;
 
-/// Numbers of free frames at which reclaim starts and ends (Linux has watermarks for each zone;
-/// here they hold for all memory).
+/// Numbers of free frames at which reclaim starts and ends. Linux has watermarks for each zone;
+/// here one pair applies to all memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Watermarks {
     /// Number of free frames below which an allocation reclaims memory first.
@@ -28,10 +28,10 @@ impl Watermarks {
     }
 }
 
-/// Effects of memory shortage so far.
+/// Totals of reclaim under memory pressure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
-    /// Number of times that reclaim freed memory because less than the low watermark was free.
+    /// Number of times that memory was freed because fewer frames than the low watermark were free.
     pub reclaims: u64,
     /// Number of page-cache frames dropped.
     pub page_cache_frames: u64,
@@ -40,8 +40,8 @@ pub struct Pressure {
 }
 
 impl PhysicalMemory {
-    /// Allocates an aligned run of 2^order frames. Drops page cache and slab if memory is short, or
-    /// if no free run is large enough.
+    /// Allocates an aligned run of 2^order frames. Drops page cache and slab first if memory is
+    /// short, or if no free run is large enough.
     pub(super) fn allocate(&mut self, order: u32, kind: MigrateType) -> Result<Frame, OsError> {
         if self.is_short() {
             self.reclaim();
@@ -106,14 +106,14 @@ impl PhysicalMemory {
         }
     }
 
-    /// Number of frames of a use that can be dropped.
+    /// Number of frames allocated for `usage` that can be dropped.
     fn droppable_frames(&self, usage: OtherUse) -> u64 {
         let residents = self.residents.as_ref().map_or(0, |known| known.recorded_frames(usage));
         self.others.frames(usage) + residents
     }
 
-    /// Frees the oldest allocation of a use; returns its number of frames. Memory of a snapshot is
-    /// older than everything else.
+    /// Frees the oldest allocation for `usage`; returns its number of frames. Memory of a snapshot
+    /// counts as oldest.
     fn drop_oldest(&mut self, usage: OtherUse) -> u64 {
         match self.drop_resident(usage) {
             0 => self.others.oldest(usage).map_or(0, |oldest| self.remove_other(oldest)),
@@ -121,7 +121,7 @@ impl PhysicalMemory {
         }
     }
 
-    /// Effects of memory shortage so far.
+    /// Totals of reclaim under memory pressure.
     pub(crate) fn pressure(&self) -> Pressure {
         self.pressure
     }
@@ -168,7 +168,8 @@ impl PhysicalMemory {
         other.frames.len() as u64
     }
 
-    /// Frees the oldest allocation of a use, which has a single frame, and returns the frame.
+    /// Frees the oldest allocation for `usage`, which must have a single frame, and returns the
+    /// frame. `None` if there is no allocation.
     pub(crate) fn remove_oldest_frame(&mut self, usage: OtherUse) -> Option<Frame> {
         let oldest = self.others.oldest(usage)?;
         let frame = self.others.first_frame(oldest);
@@ -181,7 +182,8 @@ impl PhysicalMemory {
         self.others.first_frame(number)
     }
 
-    /// Number of the oldest allocation of a use, counting only those from `number` on if any exist.
+    /// Number of the oldest allocation for `usage` from `number` on. If none of these exist, the
+    /// oldest one of all; `None` if there is none.
     pub(crate) fn other_from(&self, usage: OtherUse, number: u64) -> Option<u64> {
         self.others.from(usage, number)
     }
@@ -191,7 +193,7 @@ impl PhysicalMemory {
         self.others.next()
     }
 
-    /// Number of frames that the rest of the system has for a use.
+    /// Number of frames that the rest of the system has allocated for `usage`.
     pub(crate) fn other_frames(&self, usage: OtherUse) -> u64 {
         let residents = self.residents.as_ref().map_or(0, |known| known.frames(usage));
         self.others.frames(usage) + residents

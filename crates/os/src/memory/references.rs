@@ -1,5 +1,5 @@
-//! Reference counts of frames. A frame in use has one mapping unless more are recorded here, so
-//! only shared memory costs anything: 2KB per 2MB block with shared frames.
+//! Reference counts of frames. A frame in use has one mapping unless this table records more, so
+//! only shared memory takes space here: 2KB per 2MB block with shared frames.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,9 @@
 //! Residents: memory that the rest of the system held when a snapshot of a real machine was taken.
 //!
-//! All memories that begin with a snapshot share it, and it never changes. Each memory records only
-//! which frames were moved or dropped since. So a memory of a terabyte needs no record for each
-//! frame. The snapshot does not say which frames belong to one file or program: all of them count
-//! as one allocation ([`super::owners::RESIDENT`]), and the order in which they are dropped is random.
+//! All memories that begin with one snapshot share it, and it never changes. Each memory records
+//! only which frames were moved or dropped since. So a memory of a terabyte needs no record for
+//! each frame. The snapshot does not record which frames belong to one file or program: all of them
+//! count as one allocation ([`super::owners::RESIDENT`]), and are dropped in random order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use super::{BLOCK_ORDER, MigrateType, OtherUse, PhysicalMemory, TopTable, Zones,
 use crate::random::Random;
 use crate::{FrameClass, FrameState, HostSnapshot, Occupancy, OsError};
 
-/// Purpose of the random stream of drop orders.
+/// Stream number for the random order in which snapshot memory is dropped.
 const ORDER_OF_RECLAIM: u64 = 0x736e_6170;
 /// Page cache and slab are dropped in aligned runs of this many frames: 128KB, Linux's default
 /// read-ahead.
 const SLICE_FRAMES: u64 = 32;
 const SLICES_PER_BLOCK: u64 = (1 << BLOCK_ORDER) / SLICE_FRAMES;
-/// Bits of the hole bitmap in one frame.
+/// Number of bits of the hole bitmap in one frame.
 const BITS_PER_FRAME: u64 = 8 * super::FRAME_BYTES;
 
 /// Frames of a snapshot that still hold their content.
 pub(super) struct Residents {
     snapshot: Arc<HostSnapshot>,
-    /// Frames that were moved or dropped, by block number.
+    /// Frames that were moved or dropped since the snapshot, by block number.
     left: HashMap<u64, HoleSet>,
-    /// Number of resident frames of each use.
+    /// Number of resident frames for each usage.
     frames: [u64; OtherUse::COUNT],
     recorded: [u64; OtherUse::COUNT],
-    /// Order in which slices are dropped, for each use.
+    /// Random order in which slices are dropped, for each usage.
     order: [SliceOrder; OtherUse::COUNT],
 }
 
@@ -82,8 +82,7 @@ impl Residents {
         left.is_some_and(|left| left.contains(frame.number() as usize % HoleSet::SUBPAGES))
     }
 
-    /// Use under which the frame can be moved or dropped; `None` if it cannot, or was moved or
-    /// dropped already.
+    /// Usage of a frame that can still be moved or dropped; `None` for all other frames.
     pub(super) fn record(&self, frame: Frame) -> Option<OtherUse> {
         let usage = self.occupancy().state(frame.number()).record()?;
         (!self.has_left(frame)).then_some(usage)
@@ -109,12 +108,12 @@ impl Residents {
             as u64
     }
 
-    /// Number of resident frames of a use.
+    /// Number of resident frames allocated for `usage`.
     pub(super) fn frames(&self, usage: OtherUse) -> u64 {
         self.frames[usage as usize]
     }
 
-    /// Number of resident frames of a use that can be moved or dropped.
+    /// Number of resident frames allocated for `usage` that can be moved or dropped.
     pub(super) fn recorded_frames(&self, usage: OtherUse) -> u64 {
         self.recorded[usage as usize]
     }
@@ -122,7 +121,7 @@ impl Residents {
     /// Records that the content of a frame was moved or dropped.
     ///
     /// # Panics
-    /// If the content can be neither moved nor dropped, or is gone.
+    /// If the content cannot be moved or dropped, or already was.
     pub(super) fn leave(&mut self, frame: Frame) {
         let usage = self.record(frame).expect("it is there");
         let left = self.left.entry(frame.number() >> BLOCK_ORDER).or_default();
@@ -131,7 +130,7 @@ impl Residents {
         self.recorded[usage as usize] -= 1;
     }
 
-    /// The next frames of a use to be dropped, all in one slice.
+    /// Next frames to drop for `usage`, all in one slice: first frame of the block, and indices.
     fn next_to_drop(&mut self, usage: OtherUse) -> Option<(Frame, HoleSet)> {
         if self.recorded_frames(usage) == 0 {
             return None;
@@ -149,16 +148,16 @@ impl Residents {
         None
     }
 
-    /// Every frame that is still in use: neither free, absent nor moved. Excludes retired frames,
-    /// whose owner is recorded.
+    /// All frames that are still in use: not free, absent or moved. Excludes retired frames, which
+    /// have a record in the reverse map.
     pub(super) fn all_frames(&self) -> impl Iterator<Item = Frame> + '_ {
         self.blocks(|state| state.usage().is_some()).flat_map(|(block, frames)| {
             frames.iter().map(|i| block.add(i as u64)).collect::<Vec<_>>()
         })
     }
 
-    /// Frames that still hold their content and whose state satisfies `wanted`, by block, in
-    /// ascending order.
+    /// Frames that still hold their content and whose state satisfies `wanted`, in ascending order
+    /// of blocks: first frame of the block, and indices.
     pub(super) fn blocks<'a>(
         &'a self,
         wanted: impl Fn(FrameState) -> bool + Copy + 'a,
@@ -172,8 +171,8 @@ impl Residents {
 }
 
 impl PhysicalMemory {
-    /// Memory in the state and zones of a snapshot. The table at the top lies beyond the snapshot's
-    /// memory, so that the same frames are free with and without a table.
+    /// Creates a memory with the contents and zones of a snapshot. The table at the top is added
+    /// above the snapshot's memory, so that the same frames are free with and without a table.
     pub(crate) fn from_snapshot(
         snapshot: &Arc<HostSnapshot>,
         top_table: TopTable,
@@ -251,7 +250,7 @@ impl PhysicalMemory {
     }
 }
 
-/// Removes all frames that the snapshot uses from the free frames of the zones.
+/// Allocates all frames that the snapshot has in use from the zones.
 fn place(occupancy: &Occupancy, zones: &mut Zones) {
     let starts: Vec<u64> =
         zones.iter().map(|zone| zone.buddy.range().start >> BLOCK_ORDER).collect();
@@ -283,7 +282,8 @@ fn place(occupancy: &Occupancy, zones: &mut Zones) {
     }
 }
 
-/// Migrate type of a pageblock, which Linux does not report: the type of most of its frames.
+/// Migrate type of a pageblock of a snapshot: the type of most of its frames, because Linux does
+/// not report it.
 fn migrate_type_of(count: impl Fn(fn(FrameState) -> bool) -> usize) -> MigrateType {
     let movable = count(FrameState::is_movable) + count(|state| state == FrameState::Large);
     let reclaimable = count(|state| state == FrameState::Reclaimable);

@@ -1,11 +1,12 @@
-//! Runs of wholly free 4MB chunks, so that untouched memory needs no record.
+//! Runs of wholly free 4MB chunks. Memory never touched is one long run, so it needs no record per
+//! chunk.
 
 use std::collections::BTreeMap;
 
 /// A set of chunk numbers, stored as disjoint, non-adjacent runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Runs {
-    /// First chunk of a run → first chunk after the run.
+    /// First chunk of each run → first chunk after the run.
     ends: BTreeMap<u64, u64>,
     count: u64,
 }
@@ -16,7 +17,7 @@ impl Runs {
         self.count
     }
 
-    /// Number of runs in the set.
+    /// Number of separate runs in the set.
     pub(super) fn pieces(&self) -> usize {
         self.ends.len()
     }

@@ -1,4 +1,4 @@
-//! Swap space: slots of 4KB, each with the content of a page that has no frame.
+//! Swap space in slots of 4KB, each with the content of one page that has no frame.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use super::{FRAME_BYTES, expect};
 pub(crate) struct Swap {
     slots: u64,
     used: u64,
-    /// Number of the slot taken last. Numbers are not reused: only the number of used slots
-    /// matters, not their place on the device.
+    /// Number of the slot that was allocated last. Numbers are not reused, because positions on the
+    /// device do not matter here, only the number of used slots.
     next: u64,
-    /// Slots to which several pages refer (after a fork), with the number of pages.
+    /// Slots that several pages refer to (after a fork) → number of these pages.
     shared: BTreeMap<u64, u64>,
 }
 
 impl Swap {
-    /// Swap space of `bytes` bytes; a rest below 4KB is not used.
+    /// Creates a swap space of `bytes` bytes, rounded down to whole slots.
     pub(super) fn new(bytes: u64) -> Self {
         Self { slots: bytes / FRAME_BYTES, ..Self::default() }
     }
@@ -32,7 +32,7 @@ impl Swap {
         self.used
     }
 
-    /// Takes a slot for one page; `None` if swap is full.
+    /// Allocates a slot for one page; `None` if swap is full.
     pub(crate) fn take(&mut self) -> Option<u64> {
         if self.free_slots() == 0 {
             return None;
@@ -47,7 +47,7 @@ impl Swap {
         *self.shared.entry(slot).or_insert(1) += 1;
     }
 
-    /// Removes a reference to the slot; removing the last one frees it. Returns true if other pages
+    /// Drops a reference to the slot. Dropping the last one frees it. Returns true if other pages
     /// still refer to the slot.
     pub(crate) fn release(&mut self, slot: u64) -> bool {
         let Some(pages) = self.shared.get_mut(&slot) else {

@@ -1,4 +1,4 @@
-//! Zones: ranges of physical memory with free lists of their own, as in Linux.
+//! Zones: ranges of physical memory with separate free lists, as in Linux.
 
 use perforate_config::Size;
 use perforate_types::{Frame, HoleSet};
@@ -11,7 +11,7 @@ use super::migrate_type::MigrateType;
 use super::{BLOCK_ORDER, FRAME_BYTES};
 use crate::ZoneRange;
 
-/// How memory is divided into zones.
+/// Division of memory into zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", try_from = "ZoneOptions")]
 pub enum ZoneLayout {
@@ -120,12 +120,12 @@ pub struct Zones {
     zones: Vec<Zone>,
     /// Index of free memory that a mechanism maintains.
     index: Option<Box<dyn FreeIndex>>,
-    /// Number of frees so far.
+    /// Number of free operations so far.
     releases: u64,
 }
 
 impl Zones {
-    /// A memory of `frames` frames, all free, divided by `layout`.
+    /// Creates a memory of `frames` frames, all free, divided according to `layout`.
     pub(crate) fn new(frames: u64, layout: ZoneLayout) -> Self {
         let mut zones = Vec::new();
         let mut start = 0;
@@ -142,7 +142,7 @@ impl Zones {
         Self { zones, index: None, releases: 0 }
     }
 
-    /// Zones with these frames, all free.
+    /// Creates zones with these ranges of frames, all free.
     pub(crate) fn over(ranges: &[ZoneRange]) -> Self {
         let zone = |zone: &ZoneRange| {
             let buddy = Buddy::over(zone.frames.clone());
@@ -166,7 +166,7 @@ impl Zones {
         self.iter().map(|zone| zone.buddy.free_frames()).sum()
     }
 
-    /// Number of frees so far. While it does not change, no further frames become free.
+    /// Number of free operations so far. While it stays constant, no frame has become free.
     pub fn releases(&self) -> u64 {
         self.releases
     }
@@ -195,7 +195,7 @@ impl Zones {
         self.of(frame).free_in_pageblock(frame)
     }
 
-    /// Allocates an aligned block of 2^order frames for contents of this type.
+    /// Allocates an aligned block of 2^order frames for content of migrate type `kind`.
     pub(crate) fn allocate(&mut self, order: u32, kind: MigrateType) -> Option<Frame> {
         let found =
             self.zones.iter_mut().rev().find_map(|zone| zone.buddy.allocate(order, kind))?;
@@ -203,8 +203,8 @@ impl Zones {
         Some(found)
     }
 
-    /// Sets the 2MB block around a frame aside, so that it is allocated last, or ends that if
-    /// `aside` is false.
+    /// Sets the 2MB block around a frame aside, so that its frames are allocated last, or returns
+    /// it to normal use if `aside` is false.
     pub(crate) fn set_aside(&mut self, block: Frame, aside: bool) {
         self.of_mut(block).set_aside(block, aside);
     }
@@ -233,14 +233,14 @@ impl Zones {
         self.freed(frame, frames);
     }
 
-    /// Takes all free frames of these 2MB blocks, by number. The blocks must lie in one zone.
+    /// Allocates all free frames of these 2MB blocks, by number. The blocks must be in one zone.
     pub(crate) fn take_blocks(&mut self, numbers: std::ops::Range<u64>) {
         let first = Frame::new(numbers.start << BLOCK_ORDER);
         self.of_mut(first).take_pageblocks(numbers.clone());
         self.taken(first, (numbers.end - numbers.start) << BLOCK_ORDER);
     }
 
-    /// Takes these frames, all of which must be free.
+    /// Allocates these frames, all of which must be free.
     pub(crate) fn take_range(&mut self, frames: std::ops::Range<u64>) {
         let block = 1 << BLOCK_ORDER;
         self.taken(Frame::new(frames.start), frames.end - frames.start);
@@ -260,7 +260,7 @@ impl Zones {
         }
     }
 
-    /// Takes exactly this frame; returns false if it was not free.
+    /// Allocates exactly this frame. Returns false if it is not free.
     pub(crate) fn take(&mut self, frame: Frame) -> bool {
         let was_free = self.of_mut(frame).take(frame);
         if was_free {
@@ -313,7 +313,7 @@ impl Zones {
         }
     }
 
-    /// Counts a free and notifies the index of blocks that are now wholly free.
+    /// Counts a free operation and notifies the index of blocks that are now wholly free.
     #[inline]
     fn freed(&mut self, first: Frame, frames: u64) {
         self.releases += 1;
@@ -345,8 +345,8 @@ impl Zones {
     }
 }
 
-/// True if all frames of the block at frame `first` are in `free`, the free frames of its 2MB
-/// block.
+/// True if all frames of the block of `order` at frame `first` are in `free`, the set of free
+/// frames in its 2MB block.
 fn is_block_in(free: &HoleSet, first: u64, order: u32) -> bool {
     let index = first as usize % HoleSet::SUBPAGES;
     let frames = !0_u64 >> (64 - (1 << order)) << (index % 64);

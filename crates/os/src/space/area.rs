@@ -1,11 +1,11 @@
-//! Areas: ranges that a process may touch (Linux: vm_area_struct), in an ordered map.
+//! Areas: address ranges that a process may touch (Linux: vm_area_struct), in an ordered map.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use perforate_types::{Backing, Permissions};
 
-/// Permissions of a mapping that user mode cannot access.
+/// Page-table permissions of PROT_NONE memory, which user mode cannot access.
 const INACCESSIBLE: Permissions = Permissions { write: false, execute: false, user: false };
 
 /// Attributes of every page of an area.
@@ -17,29 +17,30 @@ pub struct Attributes {
     pub accessible: bool,
     /// Kind of memory that backs the area.
     pub backing: Backing,
-    /// Object of a MAP_SHARED mapping; `None` if private. All mappings of an object's page have the
-    /// same frame.
+    /// Shared object that a MAP_SHARED area maps; `None` if private. All mappings of one page of an
+    /// object use one frame.
     pub object: Option<SharedObject>,
     /// The program's advice on large pages.
     pub large_pages: LargePageAdvice,
 }
 
-/// Memory of one shared mapping (MAP_SHARED), as an area maps it.
+/// Memory of one shared mapping (MAP_SHARED), as an area refers to it.
 ///
-/// Every mmap makes an object of its own: traces name no files, so two mappings of one file are two
-/// objects. An object owns no frames: its frames live while a page maps them. Linux keeps the
-/// frames of a file or of shared anonymous memory in the page cache.
+/// Every mmap creates a separate object: traces name no files, so two mappings of one file are two
+/// objects. An object owns no frames: a frame of it lives while a page maps it. In Linux, by
+/// contrast, the page cache keeps the frames of a file or of shared anonymous memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedObject {
     /// Number of the object, unique in a kernel.
     pub id: u64,
-    /// Virtual page of the object's page 0. An area may hold only a later part, so the page may be
-    /// outside the area. Modulo 2⁶⁴, as a stack or a moved part may reach below page 0.
+    /// Virtual page that corresponds to page 0 of the object. It may be outside the area, if the
+    /// area maps only a later part. Modulo 2⁶⁴, because a stack or a moved part may begin before
+    /// page 0.
     pub base: u64,
 }
 
 impl SharedObject {
-    /// The page of the object that virtual page `page` maps.
+    /// Page of the object that virtual page `page` maps.
     pub(crate) fn page_at(self, page: u64) -> u64 {
         page.wrapping_sub(self.base)
     }
@@ -57,7 +58,7 @@ pub enum LargePageAdvice {
     Refused,
 }
 
-/// Permissions in the form of a page-table entry.
+/// Page-table permissions of an area: `permissions`, or none for user mode unless `accessible`.
 pub(crate) fn effective(permissions: Permissions, accessible: bool) -> Permissions {
     if accessible { permissions } else { INACCESSIBLE }
 }
@@ -84,7 +85,7 @@ impl Attributes {
         self.large_pages == LargePageAdvice::Wanted
     }
 
-    /// True if the memory is shared (MAP_SHARED): fork shares it for good, and writes never copy.
+    /// True if the memory is shared (MAP_SHARED): writes are visible after fork and never copy.
     pub fn is_shared(&self) -> bool {
         self.object.is_some()
     }
@@ -98,12 +99,12 @@ impl Attributes {
         Self { object: self.object.map(moved), ..self }
     }
 
-    /// Permissions in the form of a page-table entry.
+    /// Page-table permissions of the area.
     pub fn effective(&self) -> Permissions {
         effective(self.permissions, self.accessible)
     }
 
-    /// True if a mapping with these permissions allows no more than the program may do.
+    /// True if a mapping with these permissions allows no more than the area does.
     pub(crate) fn permit(&self, mapping: Permissions) -> bool {
         let own = self.effective();
         (own.write || !mapping.write)
@@ -169,7 +170,7 @@ impl Areas {
         (page < end).then_some(Area { start, end, attributes })
     }
 
-    /// The first area that starts above `page`.
+    /// First area that starts above `page`.
     pub(crate) fn next_above(&self, page: u64) -> Option<Area> {
         let (&start, &(end, attributes)) = self.map.range(page + 1..).next()?;
         Some(Area { start, end, attributes })
@@ -205,7 +206,7 @@ impl Areas {
         })
     }
 
-    /// The parts of `pages` outside all areas.
+    /// Subranges of `pages` that no area covers.
     pub(crate) fn gaps(&self, pages: Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut next = pages.start;
@@ -221,7 +222,8 @@ impl Areas {
         gaps
     }
 
-    /// Inserts an area and replaces the areas in its place. An empty range changes nothing.
+    /// Inserts an area; overlapping parts of other areas are removed. An empty range changes
+    /// nothing.
     pub(crate) fn insert(&mut self, pages: Range<u64>, attributes: Attributes) {
         if pages.is_empty() {
             return;
@@ -243,7 +245,7 @@ impl Areas {
         self.put(start, end, attributes);
     }
 
-    /// Writes the record of an area, over a record with the same start and attributes.
+    /// Writes the record of an area; replaces a record with the same start and attributes.
     fn put(&mut self, start: u64, end: u64, attributes: Attributes) {
         self.map.insert(start, (end, attributes));
         if let Some(object) = attributes.object {

@@ -6,7 +6,7 @@ use super::{AddressSpace, Mapping, Present, Region, Usage, first_page, pages_of}
 use crate::memory::{Recount, expect};
 
 impl AddressSpace {
-    /// Adds all frames and slots that the address space uses to `recount`.
+    /// Checks the address space, and adds its frames and swap slots to `recount`.
     pub(crate) fn check(&self, recount: &mut Recount) -> Result<(), String> {
         let mut usage = Usage::default();
         for (&first, extent) in &self.wide {

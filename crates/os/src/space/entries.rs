@@ -1,15 +1,15 @@
-//! 4KB entries of a 2MB region, stored in proportion to their number.
+//! 4KB entries of a 2MB region, stored compactly if there are few.
 
 use std::ops::Index;
 
 use perforate_types::PageTableEntry;
 
-/// Largest number of entries that are stored one by one; with more, all 512 are stored.
+/// Largest number of entries stored one by one; beyond it, all 512 are stored.
 const MOST_FEW: usize = 16;
 
-/// The 4KB entries of a level-1 node, by index. An absent entry reads as
-/// [`PageTableEntry::ABSENT`]. An entry takes 16 bytes of the host's memory, and a region at most
-/// 4KB: programs that touch one page of each region are not rare.
+/// 4KB entries of a level-1 node, by index. An absent entry reads as [`PageTableEntry::ABSENT`]. An
+/// entry takes 16 bytes of the host's memory, and a full node 4KB. The compact form pays off
+/// because many programs touch only one page of some regions.
 #[derive(Clone, Default)]
 pub struct Entries {
     /// Present entries in order of their indices; empty if `all` is in use.

@@ -5,8 +5,8 @@
 //! page, a gap-tolerant entry. [`Extent`] is the state of one extent and answers questions;
 //! [`Mechanism`] acts on the extents of an address space. Every mechanism has the same operations:
 //! map, unmap, protect and move a whole extent, change a part of it, detach single pages, or break
-//! it up into 4KB pages. The kernel's operations (copy on write, mprotect, merging, reclaim, fork,
-//! …) are written once, in these terms.
+//! it up into 4KB pages. So the kernel's operations (copy on write, mprotect, merging, reclaim,
+//! fork, …) are written once, for all mechanisms.
 
 use std::any::Any;
 use std::ops::Range;
@@ -17,14 +17,14 @@ use super::{AddressSpace, Attributes, Entries, FrameVisitor, Holed, SpaceMut, Us
 use crate::OsError;
 use crate::memory::{PhysicalMemory, Recount};
 
-/// The present translation of one page.
+/// Present translation of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Present {
     /// Mapped by a 4KB page.
     Page(Frame, Permissions),
     /// Mapped as a part of an extent.
     InPlace(Frame, Permissions),
-    /// Inside an extent, mapped by a 4KB entry of its own.
+    /// Inside an extent, but mapped by a separate 4KB entry.
     Detached(Frame, Permissions),
     /// Inside an extent, detached and not mapped.
     Vacant,
@@ -51,19 +51,19 @@ impl Present {
         }
     }
 
-    /// True if the page is mapped by a 4KB entry of its own.
+    /// True if a separate 4KB entry maps the page.
     pub fn has_own_entry(self) -> bool {
         matches!(self, Self::Page(..) | Self::Detached(..))
     }
 }
 
-/// The part of a 2MB block that a second mapping of the same shared memory can map in one piece.
+/// Part of a 2MB block that a second mapping of the same shared memory can map in one piece.
 pub struct SharedBlock {
     /// First frame of the block.
     pub block: Frame,
     /// Sub-pages that are not in place, by index.
     pub holes: HoleSet,
-    /// Holes that are mapped, by index, and their frames.
+    /// Holes that are mapped: index and frame.
     pub moved: Vec<(usize, Frame)>,
 }
 
@@ -78,10 +78,10 @@ pub trait Extent: Any + Send {
     /// Permissions of the in-place pages.
     fn permissions(&self) -> Permissions;
 
-    /// Translation of page number `offset` of the extent.
+    /// Present translation of page number `offset` of the extent.
     fn find(&self, offset: u64) -> Present;
 
-    /// 4KB entries of detached pages, by offset; `None` if the extent has none.
+    /// Separate 4KB entries of detached pages, by offset; `None` if the extent has none.
     fn entries(&self) -> Option<&Entries> {
         None
     }
@@ -96,8 +96,8 @@ pub trait Extent: Any + Send {
         None
     }
 
-    /// True if [`HoledPages`](super::HoledPages) can detach single pages of the extent, in an address
-    /// space with such a mechanism.
+    /// True if [`HoledPages`](super::HoledPages) may detach single pages of the extent, provided
+    /// that the address space has such a mechanism.
     fn may_have_holes(&self) -> bool {
         false
     }
@@ -107,15 +107,16 @@ pub trait Extent: Any + Send {
         false
     }
 
-    /// True if merging, reclaim and similar operations must not change the extent.
+    /// True if merging, reclaim and similar operations must leave the extent unchanged.
     fn stays_whole(&self) -> bool {
         false
     }
 
-    /// True if an in-place frame has further mappings.
+    /// True if further mappings share an in-place frame.
     fn is_shared(&self, memory: &PhysicalMemory) -> bool;
 
-    /// Offset of the page whose in-place frame is `frame`.
+    /// Offset of the page that the extent maps in place to `frame`; `None` if the frame is not in
+    /// the extent.
     fn offset_of(&self, frame: Frame) -> Option<u64>;
 
     /// Adds a reference to each in-place frame, for a further mapping.
@@ -127,8 +128,8 @@ pub trait Extent: Any + Send {
     /// A new extent that maps the same in-place frames with these permissions.
     fn with_permissions(&self, permissions: Permissions) -> Box<dyn Extent>;
 
-    /// The sub-pages `wanted` of 2MB region number `region` of the extent. `None` unless one of
-    /// them is in place and all in-place ones lie in one block.
+    /// Sub-pages `wanted` of the extent's 2MB region number `region`, for a second mapping. `None`
+    /// unless at least one is in place and all in-place ones are in one block.
     fn shared_block(&self, _region: u64, _wanted: &HoleSet) -> Option<SharedBlock> {
         None
     }
@@ -136,13 +137,14 @@ pub trait Extent: Any + Send {
     /// Visits every frame that the extent maps or reserves.
     fn visit_frames(&self, visitor: &mut dyn FrameVisitor);
 
-    /// Records that no 4KB entry maps the in-place frames.
+    /// Clears the reverse-map records of the in-place frames, because no separate 4KB entry maps
+    /// them.
     fn forget_owners(&self, memory: &mut PhysicalMemory);
 
-    /// Adds everything that the extent uses to `usage` and `recount`.
+    /// Adds the extent's pages to `usage` and its frames to `recount`.
     ///
     /// # Errors
-    /// Describes the first disagreement.
+    /// A description of the first disagreement.
     fn check(
         &self,
         first: VirtualPage,
@@ -153,31 +155,31 @@ pub trait Extent: Any + Send {
 }
 
 impl dyn Extent {
-    /// The extent as type `T`, for the mechanism that made it.
+    /// Casts to type `T`, for the mechanism that created the extent.
     pub fn downcast_ref<T: Extent>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// The extent as type `T`, mutably, for the mechanism that made it.
+    /// Casts to type `T`, mutably, for the mechanism that created the extent.
     pub fn downcast_mut<T: Extent>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }
 
-    /// Converts the extent to type `T`, for the mechanism that made it.
+    /// Converts the extent to type `T`, for the mechanism that created it.
     ///
     /// # Panics
-    /// If another mechanism made the extent.
+    /// If another mechanism created the extent.
     pub fn downcast<T: Extent>(self: Box<Self>) -> Box<T> {
         (self as Box<dyn Any>).downcast().expect("an extent of the mechanism that made it")
     }
 }
 
-/// Extent of a partial change that a mechanism has carried out.
+/// Result of a mechanism's attempt to change a part of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The whole change is done.
+    /// The change is complete.
     Done,
-    /// Nothing is done: the extent was broken up, and the caller must change the smaller pages.
+    /// The extent was broken up and nothing else changed. The caller must change the smaller pages.
     BrokenUp,
 }
 
@@ -195,7 +197,8 @@ pub trait Mechanism: Sync {
         extent: Box<dyn Extent>,
     ) -> Result<(), OsError>;
 
-    /// Unmaps an extent with its detached pages; all references pass to the caller.
+    /// Unmaps an extent with its detached pages. Returns the extent, whose frames the caller must
+    /// release.
     fn unmap(&self, space: &mut SpaceMut<'_>, first: u64) -> Box<dyn Extent>;
 
     /// Changes the permissions of all in-place pages.
@@ -208,8 +211,8 @@ pub trait Mechanism: Sync {
     /// If memory for tables runs out.
     fn break_up(&self, space: &mut SpaceMut<'_>, first: u64) -> Result<(), OsError>;
 
-    /// Unmaps some pages of an extent of 2MB and releases their frames. After a failure, nothing
-    /// has changed. The caller breaks up extents of other sizes first.
+    /// Unmaps some pages of a 2MB extent and releases their frames. After a failure, nothing has
+    /// changed. The caller breaks up extents of other sizes first.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -222,7 +225,7 @@ pub trait Mechanism: Sync {
         self.break_up(space, first).map(|()| Part::BrokenUp)
     }
 
-    /// Gives the pages of an extent that lie in `pages` the permissions of their area.
+    /// Gives the part of an extent inside `pages` the permissions of its area.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -272,8 +275,8 @@ pub trait Mechanism: Sync {
         moved
     }
 
-    /// Moves an extent to other frames of the same kind because one of its frames fails. Returns
-    /// false if that is impossible. The old frames are free then.
+    /// Moves an extent to other frames of the same kind because one of its frames fails. Frees the
+    /// old frames. Returns false if that is impossible.
     fn relocate(&self, _space: &mut SpaceMut<'_>, _first: u64) -> bool {
         false
     }

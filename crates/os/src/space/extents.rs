@@ -1,4 +1,4 @@
-//! Extents of an address space, of all mechanisms, and operations on single pages inside or outside
+//! Extents of all mechanisms in an address space, and operations on single pages inside or outside
 //! extents.
 
 use std::ops::Range;
@@ -17,8 +17,8 @@ pub fn covers(pages: &Range<u64>, part: &Range<u64>) -> bool {
     pages.start <= part.start && part.end <= pages.end
 }
 
-/// Permissions of a page of an area: a private page with a shared frame is read-only until a write
-/// copies it.
+/// Permissions that a mapping of a page may have. A private page with a shared frame is read-only
+/// until a write copies it.
 pub fn allowed(attributes: &Attributes, is_shared: bool) -> Permissions {
     let permissions = attributes.effective();
     let write = permissions.write && (attributes.is_shared() || !is_shared);
@@ -48,7 +48,7 @@ impl AddressSpace {
         }
     }
 
-    /// The pages that change together with this one: those of its extent, or the page alone.
+    /// Pages that can only be changed together with `page`: those of its extent, or the page alone.
     pub(crate) fn unit_of(&self, page: u64) -> Range<u64> {
         match self.extent_at(page) {
             Some((first, extent)) => first..first + extent.pages(),
@@ -64,26 +64,25 @@ impl AddressSpace {
         self.extent(first).mechanism()
     }
 
-    /// Detaches single pages of the extent that contains `page`. `None` if that extent must be
-    /// broken up instead, or there is no extent.
+    /// The mechanism that can detach single pages of the extent around `page`. `None` if that
+    /// extent must be broken up instead, or there is no extent.
     pub(crate) fn detacher(&self, page: u64) -> Option<&'static dyn HoledPages> {
         let (_, extent) = self.extent_at(page)?;
         self.holes.filter(|_| extent.may_have_holes())
     }
 
-    /// The extent that maps a region, if it has type `T`.
+    /// The 2MB extent that maps a region, if it has type `T`.
     pub fn region_extent<T: Extent>(&self, number: u64) -> Option<&T> {
         self.regions.get(&number)?.mapping.extent()?.downcast_ref()
     }
 
-    /// Replaces the mapping of a region by this extent of 2MB. The caller has released the old
-    /// mapping.
+    /// Sets a 2MB extent as the mapping of a region. The caller has released the old mapping.
     pub fn set_region_extent(&mut self, number: u64, extent: Box<dyn Extent>) {
         let fragment = self.regions.remove(&number).and_then(|region| region.fragment);
         self.regions.insert(number, Region { mapping: Mapping::Extent(extent), fragment });
     }
 
-    /// Removes the extent of a region. The caller must close or refill the region at once.
+    /// Removes the extent of a region. The caller must close the region or map it again at once.
     ///
     /// # Panics
     /// If the region has no extent.
@@ -95,7 +94,7 @@ impl AddressSpace {
         }
     }
 
-    /// The extent that maps a region, mutably, if it has type `T`.
+    /// The 2MB extent that maps a region, mutably, if it has type `T`.
     pub fn region_extent_mut<T: Extent>(&mut self, number: u64) -> Option<&mut T> {
         match &mut self.regions.get_mut(&number)?.mapping {
             super::Mapping::Extent(extent) => extent.downcast_mut(),
@@ -130,7 +129,8 @@ impl AddressSpace {
         self.wide.range(first..pages.end).map(|(&page, _)| page).collect()
     }
 
-    /// First page, from `page` on, of an extent that merging and reclaim may change.
+    /// First page of the next extent of another size than 2MB, from `page` on, that merging and
+    /// reclaim may change.
     pub(super) fn first_wide_from(&self, page: u64) -> Option<u64> {
         if self.wide.is_empty() {
             return None;
@@ -141,8 +141,8 @@ impl AddressSpace {
         changeable.map(|(&first, _)| first.max(page))
     }
 
-    /// Removes an extent that [`Self::insert_extent`] inserted. Keeps the nodes above it for the
-    /// next mapping or for [`Self::prune`].
+    /// Removes an extent that [`Self::insert_extent`] inserted. Keeps the table nodes above it, for
+    /// the next mapping or for [`Self::prune`].
     pub fn take_extent(&mut self, first: u64) -> Box<dyn Extent> {
         let extent = self.take_wide(first);
         self.usage.wide_pages -= extent.pages();
@@ -155,7 +155,7 @@ impl AddressSpace {
         self.wide_mut(first)
     }
 
-    /// True if nothing is mapped, swapped or set aside for an overlay in any 2MB region of `pages`.
+    /// True if nothing is mapped, swapped or reserved for an overlay in any 2MB region of `pages`.
     pub fn is_clear(&self, pages: &Range<u64>) -> bool {
         let regions = regions_of(pages);
         let whole = first_of(regions.start)..first_of(regions.end);
@@ -182,7 +182,7 @@ impl AddressSpace {
         self.wide.values().filter(|extent| extent.pages() < super::GIGABYTE_PAGES).count()
     }
 
-    /// The page whose in-place frame in an extent is `frame`.
+    /// Page that an extent maps in place to `frame`; `None` if no extent does.
     pub(crate) fn page_of_frame(&self, frame: Frame) -> Option<u64> {
         let wide =
             self.wide.iter().find_map(|(first, extent)| Some(first + extent.offset_of(frame)?));
@@ -193,14 +193,15 @@ impl AddressSpace {
         })
     }
 
-    /// Permissions of a page in parent and child after a fork; `permissions` are those before.
+    /// Permissions of a page in both parent and child after a fork. `permissions` are those before
+    /// the fork.
     pub fn shared_permissions(&self, page: u64, permissions: Permissions) -> Permissions {
         let shared = self.areas.find(page).is_some_and(|area| area.attributes.is_shared());
         Permissions { write: permissions.write && shared, ..permissions }
     }
 
-    /// The part of the 2MB block of a region that another mapping can map as one piece, limited to
-    /// the sub-pages in `wanted`. `None` if none of them is in place.
+    /// Part of a region's 2MB block that another mapping of the memory can map in one piece,
+    /// limited to the sub-pages in `wanted`. `None` if no such sub-page is in place.
     pub(crate) fn shared_block(
         &self,
         number: u64,
@@ -212,8 +213,8 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Inserts an extent that level-2 entries of a special format map, where nothing is mapped. The
-    /// mechanism reports the truth and the format operations.
+    /// Inserts an extent where nothing is mapped, and counts the level-2 entries that it uses. The
+    /// mechanism reports the new mappings and its own table operations.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -234,8 +235,8 @@ impl SpaceMut<'_> {
         extent.mechanism().break_up(self, first)
     }
 
-    /// Detaches an in-place page so that it can have its own permissions. With `copies`, it gets a
-    /// copy in a new frame; else it keeps its frame.
+    /// Detaches an in-place page so that it can have separate permissions. With `copies`, its data
+    /// are copied to a new frame; otherwise it keeps its frame.
     ///
     /// # Errors
     /// If memory runs out; nothing has changed then.
@@ -266,8 +267,8 @@ impl SpaceMut<'_> {
         }
     }
 
-    /// Maps a page that has an entry of its own to another frame or with other permissions. Returns
-    /// its old frame, whose reference passes to the caller.
+    /// Maps a page that has a separate 4KB entry to another frame or with other permissions.
+    /// Returns its old frame, which the caller must release.
     pub(crate) fn remap(&mut self, page: u64, frame: Frame, permissions: Permissions) -> Frame {
         match self.detacher(page) {
             Some(detacher) => detacher.refill(self, page, frame, permissions),
@@ -275,7 +276,7 @@ impl SpaceMut<'_> {
         }
     }
 
-    /// Changes the permissions of a page that has an entry of its own.
+    /// Changes the permissions of a page that has a separate 4KB entry.
     pub(crate) fn protect_own(&mut self, page: u64, permissions: Permissions) {
         let Some(detacher) = self.detacher(page) else {
             return self.protect_page(page, permissions);
@@ -284,7 +285,7 @@ impl SpaceMut<'_> {
         detacher.refill(self, page, frame, permissions);
     }
 
-    /// Maps a frame to a page that is not mapped: a vacant page of an extent, or a 4KB page.
+    /// Maps a frame to an unmapped page: a vacant page of an extent, or a 4KB page.
     ///
     /// # Errors
     /// If memory for tables runs out.

@@ -1,4 +1,4 @@
-//! Visits and records of the frames that an address space maps.
+//! Visits of the frames that an address space maps, and records of their owners.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::{AddressSpace, Entries, Mapping, REGION_PAGES};
 use crate::FrameClass;
 use crate::memory::PhysicalMemory;
 
-/// Receives mapped frames with their class.
+/// Visitor of mapped frames and their classes.
 pub trait FrameVisitor {
     /// Visits some frames of a 2MB block, by index; `block` is its first frame.
     fn frames(&mut self, block: Frame, frames: &HoleSet, class: FrameClass);
@@ -33,7 +33,7 @@ impl AddressSpace {
     }
 }
 
-/// Visits a run of frames, whole blocks together.
+/// Visits a run of frames; whole blocks are visited together.
 pub fn visit_run(frames: Range<u64>, class: FrameClass, visitor: &mut dyn FrameVisitor) {
     let mut next = frames.start;
     while next < frames.end {

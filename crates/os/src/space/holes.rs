@@ -1,35 +1,36 @@
 //! Contract between the kernel and a mechanism whose 2MB pages may have holes. A hole is a sub-page
-//! that is mapped elsewhere by a 4KB entry of its own, or is not mapped (P §III).
+//! that the 2MB page does not translate: a separate 4KB entry maps it to another frame, or nothing
+//! does (P §III).
 
 use perforate_types::{Frame, HoleSet, Permissions};
 
 use super::{AddressSpace, Entries, Large, Mapping, Mechanism, SpaceMut, region_of};
 use crate::OsError;
 
-/// Present state of a 2MB page with holes.
+/// State of a 2MB page with holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holed {
-    /// First frame of the block.
+    /// First frame of the 2MB block that the page maps.
     pub block: Frame,
     /// Permissions of the in-place sub-pages.
     pub permissions: Permissions,
-    /// Sub-pages that are not in place, by index.
+    /// Indices of the sub-pages that are not in place.
     pub holes: HoleSet,
-    /// Vacant holes with a reserved in-place frame, by index.
+    /// Indices of the unmapped holes whose in-place frame is reserved.
     pub reserved: HoleSet,
 }
 
 impl Holed {
-    /// The in-place frame of a sub-page.
+    /// Frame to which the 2MB page maps sub-page `index` unless it is a hole.
     pub fn in_place(&self, index: usize) -> Frame {
         self.block.add(index as u64)
     }
 }
 
-/// Makes and changes 2MB pages with holes. A sub-page that is detached is a hole: vacant, or mapped
-/// by a 4KB entry of its own.
+/// Operations on 2MB pages with holes. A detached sub-page is a hole. It is vacant (not mapped), or
+/// mapped by a separate 4KB entry.
 pub trait HoledPages: Mechanism {
-    /// Maps a block to a region that is not mapped. Sub-pages in `holes` stay vacant.
+    /// Maps a block to an unmapped region. Sub-pages in `holes` are vacant.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -41,7 +42,7 @@ pub trait HoledPages: Mechanism {
         holes: HoleSet,
     ) -> Result<(), OsError>;
 
-    /// Reserves frames of a block for their sub-pages and maps nothing yet (P §VI). The caller has
+    /// Reserves frames of a block for their sub-pages without mapping any (P §VI). The caller has
     /// allocated the frames.
     ///
     /// # Errors
@@ -54,9 +55,9 @@ pub trait HoledPages: Mechanism {
         reserved: HoleSet,
     ) -> Result<(), OsError>;
 
-    /// Replaces the 4KB pages of a region by a block with vacant `holes`. Returns the old entries;
-    /// the references to their frames pass to the caller. `node` is a frame from
-    /// [`AddressSpace::allocate_node`].
+    /// Replaces the 4KB pages of a region by a block with vacant `holes`. Returns the old entries,
+    /// whose frames the caller must release or map again. `node`, for the entries of holes, is a
+    /// frame from [`AddressSpace::allocate_node`].
     fn replace_pages(
         &self,
         space: &mut SpaceMut<'_>,
@@ -66,30 +67,30 @@ pub trait HoledPages: Mechanism {
         node: Frame,
     ) -> Entries;
 
-    /// Detaches an in-place page, which is then vacant. The reference to its frame passes to the
-    /// caller.
+    /// Detaches an in-place page, which is then vacant. Returns its frame, which the caller must
+    /// release or map again.
     ///
     /// # Errors
     /// If memory for tables runs out.
     fn detach(&self, space: &mut SpaceMut<'_>, page: u64) -> Result<Frame, OsError>;
 
-    /// Attaches a page again; the caller provides the reference to the in-place frame. If the page
-    /// was mapped, returns its old frame, whose reference passes to the caller.
+    /// Attaches a page again: maps it in place. The caller provides the reference to the in-place
+    /// frame. Returns the frame that the page was mapped to, which the caller must release, or
+    /// `None` if the page was vacant.
     fn attach(&self, space: &mut SpaceMut<'_>, page: u64) -> Option<Frame>;
 
     /// Maps a vacant page by a 4KB entry.
     fn fill(&self, space: &mut SpaceMut<'_>, page: u64, frame: Frame, permissions: Permissions);
 
-    /// Maps a vacant page to its in-place frame if that frame is available. Returns false if it is
-    /// not.
+    /// Maps a vacant page to its in-place frame. Returns false if that frame is in use.
     fn fill_in_place(&self, space: &mut SpaceMut<'_>, page: u64, permissions: Permissions) -> bool;
 
-    /// Unmaps a detached page, which is then vacant. The reference to its frame passes to the
-    /// caller.
+    /// Unmaps a detached page, which is then vacant. Returns its frame, which the caller must
+    /// release or map again.
     fn vacate(&self, space: &mut SpaceMut<'_>, page: u64) -> Frame;
 
     /// Maps a detached page to another frame or with other permissions. Returns its old frame,
-    /// whose reference passes to the caller.
+    /// which the caller must release.
     fn refill(
         &self,
         space: &mut SpaceMut<'_>,
@@ -98,16 +99,16 @@ pub trait HoledPages: Mechanism {
         permissions: Permissions,
     ) -> Frame;
 
-    /// Takes the in-place frame of a hole for the hole: a frame reserved for it, or a free one.
-    /// Returns false if the frame is neither.
+    /// Allocates the in-place frame of a hole, which may be reserved for the hole or free. Returns
+    /// false if the frame is in use.
     fn take_place(&self, space: &mut SpaceMut<'_>, page: u64) -> bool;
 
-    /// Frees the frames that are reserved for these sub-pages; returns their number.
+    /// Frees the frames reserved for these sub-pages; returns the number of frames.
     fn release_reserved(&self, space: &mut SpaceMut<'_>, number: u64, subpages: &HoleSet) -> u64;
 }
 
 impl AddressSpace {
-    /// The mechanism of 2MB pages with holes, and the one of these pages that a hole belongs to.
+    /// The 2MB page with holes that contains `page`, and its mechanism.
     ///
     /// # Panics
     /// If no such page maps the region of `page`.
@@ -116,12 +117,13 @@ impl AddressSpace {
         (self.holes.expect("a mechanism of such pages"), holed)
     }
 
-    /// The 2MB page with holes that maps a region; `None` if another mapping does.
+    /// The 2MB page with holes that maps a region; `None` if the region is mapped otherwise or not
+    /// at all.
     pub fn holed(&self, number: u64) -> Option<Holed> {
         self.regions.get(&number)?.mapping.extent()?.holed()
     }
 
-    /// The region whose 2MB page with holes reserves frame `index` of `block`.
+    /// Region whose 2MB page with holes reserves frame `index` of `block`.
     pub(crate) fn reserving_region(&self, block: Frame, index: usize) -> Option<u64> {
         let mut holed = self.regions.iter().filter_map(|(number, region)| match &region.mapping {
             Mapping::Extent(extent) => Some((number, extent.holed()?)),

@@ -93,7 +93,7 @@ impl Extent for Huge {
     }
 }
 
-/// Acts on 1GB pages. A 1GB page of which a part changes is split into 2MB pages.
+/// Mechanism of 1GB pages. A 1GB page is split into 2MB pages when a part of it changes.
 pub(crate) struct HugePages;
 
 impl Mechanism for HugePages {
@@ -163,7 +163,7 @@ impl Mechanism for HugePages {
 }
 
 impl AddressSpace {
-    /// True if nothing is mapped in the 1GB around `page`, and none of its pages is in swap.
+    /// True if no page in the 1GB around `page` is mapped or swapped.
     pub(crate) fn is_gigabyte_empty(&self, page: u64) -> bool {
         let pages = super::pages_of_gigabyte(gigabyte_of(page));
         !self.tables.has_directory(page)
@@ -173,7 +173,8 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Clears the entry of a 1GB page. The caller reports the fate of its pages.
+    /// Clears the entry of a 1GB page. The caller reports if its pages are unmapped or mapped
+    /// otherwise.
     fn take_huge(&mut self, first: u64) -> Huge {
         let huge = self.take_wide(first).downcast::<Huge>();
         self.clear_entry(first, SIZE);

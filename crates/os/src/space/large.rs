@@ -92,8 +92,8 @@ impl Extent for Large {
     }
 }
 
-/// Acts on ordinary 2MB pages. If a page is to be detached, the 2MB page gets holes if the address
-/// space has a mechanism for holes; else it is split.
+/// Mechanism of ordinary 2MB pages. To detach a sub-page, it gives the 2MB page a hole if the
+/// address space has a mechanism for holes; otherwise it splits the page.
 pub(crate) struct LargePages;
 
 impl Mechanism for LargePages {
@@ -169,7 +169,7 @@ impl Mechanism for LargePages {
 }
 
 impl AddressSpace {
-    /// Ordinary 2MB pages that may be moved: their blocks and places.
+    /// Ordinary 2MB pages that may be migrated: block, and region of the address space.
     pub(crate) fn movable_large_pages(&self) -> impl Iterator<Item = (Frame, RegionPlace)> + '_ {
         self.regions.iter().filter_map(|(number, region)| {
             let large = region.mapping.extent()?.downcast_ref::<Large>()?;
@@ -184,22 +184,22 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Maps a 2MB page to a region that is not mapped.
+    /// Maps a 2MB page to an unmapped region.
     pub fn map_large(&mut self, number: u64, large: Large) -> Result<(), OsError> {
         self.write_large(number, large)?;
         self.report_mapped(first_of(number), REGION_PAGES, large.block, large.permissions);
         Ok(())
     }
 
-    /// Writes the entry of a 2MB page without reporting a mapping, because the region was mapped by
-    /// other means before.
+    /// Writes the entry of a 2MB page without reporting new mappings, because smaller or larger
+    /// entries mapped the region before.
     pub fn write_large(&mut self, number: u64, large: Large) -> Result<(), OsError> {
         self.extend_tables(first_of(number), 2)?;
         self.insert_large(number, large);
         Ok(())
     }
 
-    /// Like [`Self::write_large`], but the level-2 node must exist.
+    /// Like [`Self::write_large`], but the level-2 node must exist already.
     pub(super) fn insert_large(&mut self, number: u64, large: Large) {
         self.tables.attach_region(first_of(number));
         let region = Region { mapping: Mapping::Extent(Box::new(large)), fragment: None };
@@ -208,8 +208,8 @@ impl SpaceMut<'_> {
         self.write_entry(first_of(number), SIZE, large.block, large.permissions);
     }
 
-    /// Replaces the 4KB pages of a region by a 2MB page. Returns the old entries; the references to
-    /// their frames pass to the caller.
+    /// Replaces the 4KB pages of a region by a 2MB page. Returns the old entries, whose frames the
+    /// caller must release.
     pub(crate) fn replace_by_large(&mut self, number: u64, large: Large) -> Entries {
         let entries = self.take_pages(number, Box::new(large));
         self.usage.large_pages += 1;
@@ -219,8 +219,8 @@ impl SpaceMut<'_> {
         entries
     }
 
-    /// Splits a 2MB page into 4KB pages. Sub-pages outside `keep` are unmapped; the references to
-    /// their frames pass to the caller.
+    /// Splits a 2MB page into 4KB pages. Sub-pages outside `keep` are unmapped, and the caller must
+    /// release their frames.
     pub fn split_large(&mut self, number: u64, keep: &HoleSet) -> Result<Large, OsError> {
         let node = self.allocate_node()?;
         self.report_subpages_unmapped(number, &complement(keep));
@@ -242,8 +242,7 @@ impl SpaceMut<'_> {
         Ok(large)
     }
 
-    /// Maps a 2MB page to another block; returns its old block, whose references pass to the
-    /// caller.
+    /// Maps a 2MB page to another block. Returns its old block, which the caller must release.
     pub(crate) fn move_large(&mut self, number: u64, to: Frame) -> Frame {
         self.report_unmapped(first_of(number), REGION_PAGES);
         let Large { block, permissions } = self.take_large(number);
@@ -256,8 +255,8 @@ impl SpaceMut<'_> {
         block
     }
 
-    /// Clears the entry of a 2MB page but keeps the record of its region. The caller reports the
-    /// fate of the sub-pages.
+    /// Clears the entry of a 2MB page but keeps the record of its region. The caller reports if its
+    /// sub-pages are unmapped or mapped otherwise.
     fn take_large(&mut self, number: u64) -> Large {
         let large = *self.large_mut(number);
         let region = self.regions.get_mut(&number).expect("mapped region");

@@ -1,7 +1,7 @@
-//! One address space: the areas that it may touch, its mappings, and their table nodes.
+//! One address space: its areas, its mappings, and their page-table nodes.
 //!
-//! The operations here are primitive: each keeps mappings, nodes and reference counts consistent
-//! and reports what changed. The kernel decides which operation to use when.
+//! The operations of this module are primitive: each keeps mappings, nodes and reference counts
+//! consistent and reports its changes. The kernel decides which operation to use when.
 
 mod area;
 mod check;
@@ -58,16 +58,16 @@ use reclaimed::Reclaimed;
 pub(crate) use region::{Mapping, Pages, Region};
 use tables::Tables;
 
-/// An address space to be changed, with the state that changes with it. It dereferences to the
-/// address space.
+/// Mutable access to an address space, together with the memory, updates and account that change
+/// with it. It dereferences to the address space.
 pub struct SpaceMut<'a> {
-    /// The address space alone, where another field is in use at the same time.
+    /// The address space, for code that borrows another field at the same time.
     pub space: &'a mut AddressSpace,
     /// Physical memory of the machine.
     pub memory: &'a mut PhysicalMemory,
-    /// Changes and shootdowns, in order.
+    /// Changes and shootdowns, in order, that the kernel will send to the hardware.
     pub(crate) updates: &'a mut Vec<Update>,
-    /// Account of the work.
+    /// Account of the kernel's work.
     pub(crate) ledger: &'a mut Ledger,
 }
 
@@ -92,7 +92,7 @@ impl SpaceMut<'_> {
         SpaceMut { space, memory, updates, ledger }
     }
 
-    /// Reports which pages are mapped where from now on.
+    /// Reports a change of the mapping of pages, independent of the table format.
     pub(crate) fn truth(&mut self, truth: Truth) {
         self.updates.push(Update::Truth(truth));
     }
@@ -103,12 +103,12 @@ impl SpaceMut<'_> {
         self.updates.push(Update::Table(operation));
     }
 
-    /// Reports a format operation of a mechanism. The mechanism counts the work itself.
+    /// Reports a table operation in a mechanism's own format. The mechanism counts the work itself.
     pub fn format(&mut self, operation: impl Into<Update>) {
         self.updates.push(operation.into());
     }
 
-    /// Allocates a frame for a mechanism's own table.
+    /// Allocates a frame for a private table of a mechanism.
     ///
     /// # Errors
     /// If memory is out.
@@ -121,7 +121,7 @@ impl SpaceMut<'_> {
         self.memory.free(frame, 0);
     }
 
-    /// Counts of the work, for operations of a mechanism besides table writes.
+    /// Counters of the kernel's work, for operations of a mechanism other than table writes.
     pub fn work(&mut self) -> &mut Work {
         &mut self.ledger.done
     }
@@ -132,12 +132,12 @@ impl SpaceMut<'_> {
         self.ledger.subpages_mapped += 1;
     }
 
-    /// Counts new memory that was mapped for the first time.
+    /// Counts memory that was mapped for the first time.
     pub fn bring_in(&mut self, what: FirstTouch) {
         self.ledger.bring_in(what);
     }
 
-    /// Counts a first mapping of existing frames: nothing is cleared.
+    /// Counts the mapping of frames that other pages already map: nothing is cleared.
     pub fn join(&mut self, what: FirstTouch) {
         self.ledger.join(what);
     }
@@ -147,7 +147,7 @@ impl SpaceMut<'_> {
         self.ledger.migrated(frames);
     }
 
-    /// Reports and counts cached translations that are invalid now.
+    /// Reports and counts a shootdown: cached translations that are invalid now.
     pub fn shootdown(&mut self, shootdown: Shootdown) {
         self.ledger.shootdown(shootdown);
         self.updates.push(Update::Shootdown(shootdown));
@@ -166,17 +166,18 @@ crate::fieldwise! {
         pub huge_pages: u64,
         /// Number of perforated pages.
         pub perforated_pages: u64,
-        /// Holes that have a frame.
+        /// Number of holes that have a frame.
         pub holes_allocated: u64,
-        /// Holes without a frame.
+        /// Number of holes without a frame.
         pub holes_unallocated: u64,
-        /// Unallocated holes whose in-place frames are reserved.
+        /// Number of unallocated holes whose in-place frames are reserved.
         pub reserved: u64,
-        /// Frames of all level-1 nodes, including nodes of holes.
+        /// Number of level-1 nodes, including nodes for the entries of holes.
         pub leaf_nodes: u64,
-        /// 4KB pages of other extents that level-2 entries map, such as gap-tolerant superpages.
+        /// Number of 4KB pages in other extents that level-2 entries map, such as gap-tolerant
+        /// superpages.
         pub wide_pages: u64,
-        /// 4KB pages that an overlay translates and no table entry does.
+        /// Number of 4KB pages that only an overlay translates, without a page-table entry.
         pub overlay_pages: u64,
     }
 }
@@ -201,14 +202,14 @@ impl Usage {
 /// A 2MB region of an address space: space and region number.
 pub(crate) type RegionPlace = (SpaceId, u64);
 
-/// One address space with its areas, mappings and table nodes.
+/// One address space with its areas, mappings and page-table nodes.
 pub struct AddressSpace {
     id: SpaceId,
-    /// Ranges that may be touched.
+    /// Address ranges that the process may touch.
     pub(crate) areas: Areas,
-    /// Page after the end of the heap, once there is a heap.
+    /// First page after the heap; `None` before the first brk.
     pub(crate) heap_end: Option<u64>,
-    /// Pages touched by a fault, by address ÷ 2MB.
+    /// Pages touched by a fault or populated, by region number.
     pub(crate) touched: NumberMap<HoleSet>,
     /// Regions in which sub-pages were punched since the last check for demotion.
     pub(crate) punched: Vec<u64>,
@@ -217,16 +218,16 @@ pub struct AddressSpace {
     regions: NumberMap<Region>,
     /// Extents of other sizes than 2MB, by first page.
     wide: BTreeMap<u64, Box<dyn Extent>>,
-    /// Mechanism of 2MB pages with holes; without it 2MB pages are split when a part changes.
+    /// Mechanism of 2MB pages with holes. If `None`, a 2MB page is split when a part of it changes.
     pub(crate) holes: Option<&'static dyn HoledPages>,
     usage: Usage,
     reclaimed: Reclaimed,
-    /// Mechanism that translates pages beside the page tables.
+    /// Mechanism that translates pages in parallel with the page tables.
     overlay: Option<Box<dyn Overlay>>,
 }
 
 impl AddressSpace {
-    /// An address space without areas and mappings.
+    /// Creates an address space without areas and mappings.
     pub(crate) fn new(
         id: SpaceId,
         format: TableFormat,
@@ -263,13 +264,13 @@ impl AddressSpace {
         self.areas.parts(pages)
     }
 
-    /// Counts of mapped pages, for a mechanism that maintains its own kinds.
+    /// Counts of mapped pages, for mechanisms that map pages of new kinds.
     pub fn usage_mut(&mut self) -> &mut Usage {
         &mut self.usage
     }
 
-    /// Notes that a sub-page was punched out of the 2MB page of a region, which may have too many
-    /// holes now.
+    /// Records that a sub-page of region `number` became a hole, so that demotion checks the
+    /// region.
     pub fn note_punched(&mut self, number: u64) {
         self.punched.push(number);
     }
@@ -279,7 +280,7 @@ impl AddressSpace {
         Usage { overlay_pages: self.overlay_pages(), ..self.usage }
     }
 
-    /// Upper bound of the pages of areas that have no frame yet.
+    /// Upper bound of the number of pages in areas that have no frame yet.
     pub(crate) fn untouched_pages(&self) -> u64 {
         let present = self.usage().mapped_pages() + self.idle_pages();
         self.areas.pages().saturating_sub(present)
@@ -301,7 +302,7 @@ impl AddressSpace {
         self.find(page).and_then(Present::frame).or_else(|| self.overlay_frame(page))
     }
 
-    /// Translation of `page` by page tables, and true if entries of 4KB or 2MB map any part of its
+    /// Translation of `page` by page tables, and true if any 4KB or 2MB entry maps a part of its
     /// 2MB region.
     pub(crate) fn look_up(&self, page: u64) -> (Option<Present>, bool) {
         if let Some(region) = self.regions.get(&region_of(page)) {
@@ -330,7 +331,7 @@ impl AddressSpace {
         self.regions.range(regions_of(pages)).map(|(number, _)| number).collect()
     }
 
-    /// First 2MB region from `number` on that has mappings by entries of less than 1GB.
+    /// First 2MB region from `number` on that is mapped by entries smaller than 1GB.
     pub fn next_region(&self, number: u64) -> Option<u64> {
         let region = self.regions.range(number..u64::MAX).next().map(|(number, _)| number);
         let Some(first) = self.first_wide_from(first_of(number)) else { return region };
@@ -358,7 +359,7 @@ impl AddressSpace {
         mapped
     }
 
-    /// Pages of `pages` that 4KB entries translate, with their frames.
+    /// Pages in `pages` that separate 4KB entries translate, and their frames.
     pub fn own_entries(&self, pages: &Range<u64>) -> Vec<(VirtualPage, Frame)> {
         let mut found = Vec::new();
         for number in self.regions_within(pages) {
@@ -369,7 +370,7 @@ impl AddressSpace {
         found
     }
 
-    /// Numbers of the 2MB regions overlapping `pages` that [`Self::next_region`] finds.
+    /// Numbers of the 2MB regions in `pages` that [`Self::next_region`] would find.
     pub(crate) fn mapped_regions(&self, pages: &Range<u64>) -> Vec<u64> {
         let regions = regions_of(pages);
         let first = self.next_region(regions.start);
@@ -378,7 +379,7 @@ impl AddressSpace {
             .collect()
     }
 
-    /// Records the fragmented block that the first touch of a region took.
+    /// Records the fragmented block that the first touch of a region was given.
     pub(crate) fn set_fragment(&mut self, number: u64, fragment: Fragment) {
         self.regions.get_mut(&number).expect("mapped region").fragment = Some(fragment);
     }
@@ -390,7 +391,7 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Allocates a frame for a level-1 node, before anything else changes.
+    /// Allocates a frame for a level-1 node. Callers do this first, because it can fail.
     ///
     /// # Errors
     /// If memory is out.
@@ -406,7 +407,7 @@ impl SpaceMut<'_> {
         self.usage.leaf_nodes -= 1;
     }
 
-    /// Makes a level-1 node where nothing is mapped, and the nodes above it.
+    /// Creates a level-1 node where nothing is mapped, and the nodes above it.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -439,8 +440,8 @@ impl SpaceMut<'_> {
         self.usage.leaf_nodes -= 1;
     }
 
-    /// Unmaps the rest of a region without any translation: a level-1 node without entries, or a
-    /// 2MB page of which all sub-pages are unallocated holes.
+    /// Removes a region without any translation: an empty level-1 node, or a 2MB page all of whose
+    /// sub-pages are unallocated holes.
     pub(crate) fn close_if_empty(&mut self, number: u64) {
         self.close_pages_if_empty(number);
         let extent = self.regions.get(&number).and_then(|region| region.mapping.extent());
@@ -450,7 +451,7 @@ impl SpaceMut<'_> {
         }
     }
 
-    /// Removes the record of a region without mappings, and empty nodes above it.
+    /// Removes the record of a region without mappings, and table nodes above it that became empty.
     pub fn close_region(&mut self, number: u64) {
         let region = self.regions.remove(&number).expect("mapped region");
         if let Some(fragment) = region.fragment {
@@ -461,18 +462,18 @@ impl SpaceMut<'_> {
         self.prune(page);
     }
 
-    /// Reports that all cached 4KB translations of a page are invalid.
+    /// Reports a shootdown of all cached 4KB translations of a page.
     pub fn shootdown_page(&mut self, page: u64) {
         self.shootdown(Shootdown::Page { space: self.id, page: VirtualPage::new(page) });
     }
 
-    /// Reports that all cached entries of this size around a page are invalid.
+    /// Reports a shootdown of all cached entries of this size around a page.
     pub fn shootdown_large(&mut self, page: u64, size: PageSize) {
         self.shootdown(Shootdown::Large { space: self.id, page: VirtualPage::new(page), size });
     }
 }
 
-/// Branch number of the level-1 nodes of 4KB pages.
+/// `branch` number of the level-1 nodes for ordinary 4KB pages.
 const PAGES: u8 = 0;
 
 /// The page-table entry of a 4KB page.

@@ -1,13 +1,13 @@
-//! An ordered map by 2MB region, for the look-ups that every fault makes. Neighbouring values are
-//! stored together, so a look-up takes a short search for the gigabyte and an index.
+//! An ordered map from 2MB region numbers to values, for the look-ups of every fault. Values of one
+//! gigabyte are stored together, so a look-up is a short search for the gigabyte and an index.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Size of a group of numbers: the 2MB regions of 1GB.
+/// Number of keys in a group: the 2MB regions of 1GB.
 const GROUP: u64 = 512;
 
-/// Values by number, in ascending order. An isolated number costs 4KB.
+/// Values by region number, in ascending order. A number without neighbours costs about 4KB.
 pub(crate) struct NumberMap<V> {
     /// Groups by number ÷ 512; none is empty.
     groups: BTreeMap<u64, Box<Group<V>>>,
@@ -35,7 +35,7 @@ fn split(number: u64) -> (u64, usize) {
 }
 
 impl<V> NumberMap<V> {
-    /// The value of a number.
+    /// Value of a number; `None` if it has none.
     #[inline]
     pub(crate) fn get(&self, number: &u64) -> Option<&V> {
         let (group, index) = split(*number);
@@ -90,7 +90,7 @@ impl<V> NumberMap<V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// Numbers in this range that have a value, with the values, in ascending order.
+    /// Numbers in this range that have a value, and the values, in ascending order.
     pub(crate) fn range(&self, numbers: Range<u64>) -> impl Iterator<Item = (u64, &V)> {
         let groups = self.groups.range(numbers.start / GROUP..numbers.end.div_ceil(GROUP));
         groups.flat_map(move |(&key, group)| {

@@ -1,11 +1,12 @@
-//! Contract between an address space and a mechanism that translates pages beside its page tables.
+//! Contract between an address space and a mechanism that translates pages in parallel with the
+//! page tables.
 //!
 //! [`Overlay`] is the state of one overlay and answers questions; [`OverlayMechanism`] acts on it.
-//! There are two kinds. The first *keeps* pages: these need no table entry, the overlay owns their
-//! frames, and nothing else moves, merges or reclaims them (direct segments). The second only
-//! repeats what page tables say, for faster translation, and keeps nothing (range translations).
-//! Before code changes how page tables map a page, it calls [`AddressSpace::leave_overlay`], which
-//! tells either kind.
+//! There are two kinds. The first *keeps* pages: no page-table entry maps them, the overlay owns
+//! their frames, and the rest of the kernel does not move, merge or reclaim them (direct segments).
+//! The second repeats mappings of the page tables for faster translation, and keeps nothing (range
+//! translations). Before code changes how page tables map a page, it must call
+//! [`AddressSpace::leave_overlay`], which notifies an overlay of either kind.
 
 use std::any::Any;
 use std::ops::Range;
@@ -16,7 +17,7 @@ use super::{AddressSpace, FrameVisitor, SpaceMut};
 use crate::OsError;
 use crate::memory::{PhysicalMemory, Recount};
 
-/// The operation for which pages leave an overlay.
+/// Operation that makes pages leave an overlay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
     /// The pages are unmapped, and their contents dropped.
@@ -27,86 +28,85 @@ pub enum Departure {
     Forked,
     /// The pages get these permissions (mprotect).
     Protected(Permissions),
-    /// Page tables will map the pages to other frames or with other permissions, or not at all for
-    /// a while. Never used for pages that the overlay keeps.
+    /// Page tables will map the pages to other frames or with other permissions, or unmap them
+    /// temporarily. Never used for pages that the overlay keeps.
     Remapped,
 }
 
-/// State of the overlay of an address space. The defaults are the answers of an overlay that keeps
-/// nothing.
+/// State of the overlay of an address space. The default methods suit an overlay that keeps no
+/// pages.
 pub trait Overlay: Any + Send {
     /// The mechanism that acts on this overlay.
     fn mechanism(&self) -> &'static dyn OverlayMechanism;
 
-    /// True if the overlay keeps the page.
+    /// True if the overlay keeps the page: owns its frame, without a page-table entry.
     fn keeps(&self, _page: u64) -> bool {
         false
     }
 
-    /// True if any of these pages is set aside for the overlay, so that page tables make no large
-    /// page there.
+    /// True if any of these pages is reserved for the overlay. Page tables then map no large page
+    /// over them.
     fn claims(&self, _pages: &Range<u64>) -> bool {
         false
     }
 
-    /// The frame to which the overlay translates a page without a table entry.
+    /// Frame to which the overlay translates a page that has no page-table entry.
     fn frame_of(&self, _page: u64) -> Option<Frame> {
         None
     }
 
-    /// The page that the overlay keeps in this frame.
+    /// Page that the overlay keeps in this frame; `None` if the overlay does not own the frame.
     fn page_of(&self, _frame: Frame) -> Option<u64> {
         None
     }
 
-    /// Number of pages that the overlay translates and no table entry does.
+    /// Number of pages that only the overlay translates, without a page-table entry.
     fn translated_pages(&self) -> u64 {
         0
     }
 
-    /// Number of pages whose frames the overlay keeps although nothing translates them.
+    /// Number of pages whose frames the overlay owns although nothing translates them at present.
     fn idle_pages(&self) -> u64 {
         0
     }
 
-    /// Number of frames of the overlay's own tables, which count as page tables.
+    /// Number of frames of the overlay's private tables, which count as page tables.
     fn table_frames(&self) -> u64 {
         0
     }
 
-    /// True if the processor holds the overlay in registers, which a context switch saves and
-    /// loads.
+    /// True if processor registers hold the overlay. A context switch then saves and loads them.
     fn is_in_registers(&self) -> bool {
         false
     }
 
-    /// Visits every frame that the overlay keeps and no table entry maps.
+    /// Visits every frame that the overlay owns and no page-table entry maps.
     fn visit_frames(&self, _space: &AddressSpace, _visitor: &mut dyn FrameVisitor) {}
 
-    /// Adds the frames that the overlay keeps to `recount`, and checks that it agrees with page
-    /// tables and areas.
+    /// Adds the frames that the overlay owns to `recount`, and checks that the overlay agrees with
+    /// page tables and areas.
     ///
     /// # Errors
-    /// Describes the first disagreement.
+    /// A description of the first disagreement.
     fn check(&self, space: &AddressSpace, recount: &mut Recount) -> Result<(), String>;
 }
 
 impl dyn Overlay {
-    /// The overlay as type `T`, for the mechanism that made it.
+    /// Casts to type `T`, for the mechanism that created the overlay.
     pub fn downcast_ref<T: Overlay>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// The overlay as type `T`, mutably, for the mechanism that made it.
+    /// Casts to type `T`, mutably, for the mechanism that created the overlay.
     pub fn downcast_mut<T: Overlay>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }
 }
 
-/// Acts on the overlay of an address space. The overlay must belong to this mechanism.
+/// Operations on the overlay of an address space. The overlay must belong to this mechanism.
 pub trait OverlayMechanism: Sync {
-    /// Ensures that page tables alone translate those of `pages` for which `departure` requires it.
-    /// After a failure, all pages are still translated as before.
+    /// Makes page tables alone translate `pages`, as far as `departure` requires it. After a
+    /// failure, all pages are still translated as before.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -117,8 +117,8 @@ pub trait OverlayMechanism: Sync {
         departure: Departure,
     ) -> Result<(), OsError>;
 
-    /// Serves the touch of a page without a table entry. Returns false if the overlay does not
-    /// translate the page.
+    /// Handles the touch of a page that has no page-table entry. Returns false if the overlay does
+    /// not translate the page.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -126,8 +126,8 @@ pub trait OverlayMechanism: Sync {
         Ok(false)
     }
 
-    /// Moves the data of a page that the overlay keeps to a new frame, because its frame fails. The
-    /// failing frame is free then.
+    /// Moves the data of a page that the overlay keeps to a new frame, because its frame fails.
+    /// Frees the failing frame.
     ///
     /// # Errors
     /// If memory runs out.
@@ -142,7 +142,7 @@ impl AddressSpace {
         self.overlay.as_deref()
     }
 
-    /// The overlay for its mechanism, mutably.
+    /// The overlay of the address space, mutably, for the mechanism that created it.
     pub fn overlay_mut(&mut self) -> Option<&mut (dyn Overlay + 'static)> {
         self.overlay.as_deref_mut()
     }
@@ -156,12 +156,12 @@ impl AddressSpace {
         self.overlay = Some(overlay);
     }
 
-    /// Removes the overlay. The caller becomes responsible for pages that it kept.
+    /// Removes the overlay. The caller takes over the frames of the pages that it kept.
     pub fn take_overlay(&mut self) -> Option<Box<dyn Overlay>> {
         self.overlay.take()
     }
 
-    /// Records the owner of a frame, unless the overlay keeps the page.
+    /// Records `page` as the owner of a frame, unless the overlay keeps the page.
     pub(super) fn record_owner(
         &self,
         frame: Frame,
@@ -173,34 +173,34 @@ impl AddressSpace {
         }
     }
 
-    /// True if the overlay keeps the page.
+    /// True if the overlay keeps the page: owns its frame, without a page-table entry.
     pub fn is_kept(&self, page: u64) -> bool {
         self.overlay().is_some_and(|overlay| overlay.keeps(page))
     }
 
-    /// True if any of these pages is set aside for the overlay.
+    /// True if any of these pages is reserved for the overlay.
     pub(crate) fn is_claimed(&self, pages: &Range<u64>) -> bool {
         self.overlay().is_some_and(|overlay| overlay.claims(pages))
     }
 
-    /// The frame to which the overlay translates a page without a table entry.
+    /// Frame to which the overlay translates a page that has no page-table entry.
     pub(crate) fn overlay_frame(&self, page: u64) -> Option<Frame> {
         self.overlay()?.frame_of(page)
     }
 
-    /// Number of pages that the overlay translates and no table entry does.
+    /// Number of pages that only the overlay translates, without a page-table entry.
     pub(super) fn overlay_pages(&self) -> u64 {
         self.overlay().map_or(0, Overlay::translated_pages)
     }
 
-    /// Number of pages whose frames the overlay keeps although nothing translates them.
+    /// Number of pages whose frames the overlay owns although nothing translates them at present.
     pub fn idle_pages(&self) -> u64 {
         self.overlay().map_or(0, Overlay::idle_pages)
     }
 }
 
 impl SpaceMut<'_> {
-    /// Tells the overlay about a change of pages that it may translate. Call it before the change.
+    /// Notifies the overlay that pages are about to change. Call it before the change.
     ///
     /// # Errors
     /// If memory for tables runs out; all pages are still translated as before.
@@ -215,8 +215,8 @@ impl SpaceMut<'_> {
         }
     }
 
-    /// Serves the touch of a page without a table entry. Returns false if the overlay does not
-    /// translate the page.
+    /// Lets the overlay handle the touch of a page that has no page-table entry. Returns false if
+    /// the overlay does not translate the page.
     ///
     /// # Errors
     /// If memory for tables runs out.

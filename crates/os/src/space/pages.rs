@@ -9,7 +9,7 @@ use super::{
 use crate::OsError;
 
 impl AddressSpace {
-    /// Writes the entry of an unmapped page; false if the region has no node.
+    /// Writes the entry of an unmapped page. Returns false if the region has no level-1 node.
     fn set_page(&mut self, page: u64, frame: Frame, permissions: Permissions) -> bool {
         let Some(region) = self.regions.get_mut(&region_of(page)) else { return false };
         let Mapping::Pages(pages) = &mut region.mapping else {
@@ -41,7 +41,7 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Ensures that `page` has a level-1 node. No 2MB page may map its region; wider extents are
+    /// Ensures that `page` has a level-1 node. No 2MB page may map its region; larger extents are
     /// broken up.
     pub fn open_pages(&mut self, page: u64) -> Result<(), OsError> {
         let number = region_of(page);
@@ -58,7 +58,8 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Opens a region with 4KB pages that were mapped by other means before. `node` is a frame from
+    /// Creates the node of a region with 4KB entries for `pages`, without reporting new mappings,
+    /// because other entries mapped the pages before. `node` is a frame from
     /// [`SpaceMut::allocate_table`].
     pub fn open_region(
         &mut self,
@@ -112,8 +113,8 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Writes the entry of a 4KB page without reporting a mapping, because the page was mapped by
-    /// other means before.
+    /// Writes the entry of a 4KB page without reporting a new mapping, because other entries mapped
+    /// the page before.
     pub fn write_page(
         &mut self,
         page: u64,
@@ -131,8 +132,7 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Maps a 4KB page to another frame. Returns its old frame, whose reference passes to the
-    /// caller.
+    /// Maps a 4KB page to another frame. Returns its old frame, which the caller must release.
     pub fn remap_page(&mut self, page: u64, frame: Frame, permissions: Permissions) -> Frame {
         let old = self.unmap_page(page);
         let mapped = self.map_page(page, frame, permissions);
@@ -140,8 +140,8 @@ impl SpaceMut<'_> {
         old
     }
 
-    /// Unmaps a 4KB page. Returns its frame, whose reference passes to the caller. The node stays
-    /// until [`Self::close_pages_if_empty`].
+    /// Unmaps a 4KB page. Returns its frame, which the caller must release. The node stays until
+    /// [`Self::close_pages_if_empty`].
     pub(crate) fn unmap_page(&mut self, page: u64) -> Frame {
         let pages = self.pages_mut(page);
         let entry = pages.entries.take(index_of(page));
@@ -165,7 +165,7 @@ impl SpaceMut<'_> {
     }
 
     /// Unmaps the 4KB pages of a region, removes their node and sets `extent` as the mapping of the
-    /// region. Returns the old entries. The directory above keeps its entry.
+    /// region. Returns the old entries. The node above keeps its entry for the region.
     pub fn take_pages(&mut self, number: u64, extent: Box<dyn Extent>) -> Entries {
         let mapping = Mapping::Extent(extent);
         self.report_subpages_unmapped(number, &self.mapped_pages(number));

@@ -8,13 +8,13 @@ use perforate_types::HoleSet;
 
 use super::{AddressSpace, SpaceMut, index_of, page_at, pages_of, region_of, regions_of};
 
-/// Pages that reclaim has written to swap, or may drop without writing.
+/// Pages of which reclaim has swapped out the content, or may drop it.
 #[derive(Default)]
 pub(crate) struct Reclaimed {
     /// Slot of every page whose content is in swap. Such a page is not mapped, or is an unallocated
     /// hole.
     swapped: BTreeMap<u64, u64>,
-    /// Mapped pages that the program advised free, by address ÷ 2MB; no set is empty.
+    /// Mapped pages that the program advised free, by region number; no set is empty.
     advised: BTreeMap<u64, HoleSet>,
 }
 
@@ -61,13 +61,13 @@ impl AddressSpace {
         assert!(self.reclaimed.swapped.insert(page, slot).is_none(), "swapped twice");
     }
 
-    /// Removes the record of a page whose content is in memory again; the reference to its slot
-    /// passes to the caller.
+    /// Removes the record of a page whose content is in memory again. Returns its slot, a reference
+    /// to which the caller must release.
     pub(crate) fn take_swapped(&mut self, page: u64) -> u64 {
         self.reclaimed.swapped.remove(&page).expect("swapped page")
     }
 
-    /// mremap: moves the records of `pages` to the pages from `to` on, which have no records.
+    /// mremap: moves the records of `pages` to the pages that begin at `to`, which have no records.
     pub(crate) fn move_reclaimed(&mut self, pages: &Range<u64>, to: u64) {
         let target = |page: u64| page - pages.start + to;
         while let Some((&page, &slot)) = self.reclaimed.swapped.range(pages.clone()).next() {
@@ -138,8 +138,8 @@ impl SpaceMut<'_> {
         dropped
     }
 
-    /// fork: lets the empty child refer to the same slots. Its pages are not advised free, since
-    /// their frames are shared and stay.
+    /// fork: lets the empty child refer to the same slots. The child's pages are not advised free,
+    /// because their frames are shared.
     pub(crate) fn share_swapped(&mut self, child: &mut AddressSpace) {
         for &slot in self.space.reclaimed.swapped.values() {
             self.memory.swap.share(slot);

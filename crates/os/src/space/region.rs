@@ -11,7 +11,7 @@ use crate::memory::Fragment;
 pub(crate) struct Region {
     /// Mapping of the region.
     pub mapping: Mapping,
-    /// Fragmented block that injected fragmentation gave to the region.
+    /// Fragmented block that injected fragmentation assigned to the region.
     pub fragment: Option<Fragment>,
 }
 
@@ -21,12 +21,12 @@ pub(crate) enum Mapping {
     Pages(Pages),
     /// The region is mapped by an extent of 2MB.
     Extent(Box<dyn Extent>),
-    /// Temporarily not mapped: another mapping is about to replace the old one.
+    /// Temporary state without a mapping, while one mapping replaces another.
     Changing,
 }
 
 impl Mapping {
-    /// Present 4KB entries, with the pages of region `number` that they translate.
+    /// Page number and entry of each present 4KB entry. `number` is the number of this region.
     pub(crate) fn entries(
         &self,
         number: u64,

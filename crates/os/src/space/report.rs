@@ -1,5 +1,5 @@
-//! Reports of changes: what is mapped where, independent of the tables that implement it, and the
-//! entries of ordinary page tables.
+//! Reports of changes: of mappings, independent of the table format, and of entries in ordinary
+//! page tables.
 
 use perforate_types::{
     Frame, HoleSet, PageRun, PageSize, Permissions, TableOperation, Truth, VirtualPage,
@@ -62,7 +62,7 @@ impl SpaceMut<'_> {
         }
     }
 
-    /// Reports that an entry for a page of `size` was written where none was.
+    /// Writes an entry for a page of `size` where none was present, and reports that.
     pub(super) fn write_entry(
         &mut self,
         page: u64,
@@ -74,14 +74,14 @@ impl SpaceMut<'_> {
         self.table(TableOperation::Map { space: self.id, page, size, frame, permissions });
     }
 
-    /// Reports that the entry of a page was cleared, and its shootdown.
+    /// Clears the entry of a page; reports that and the shootdown.
     pub(super) fn clear_entry(&mut self, page: u64, size: PageSize) {
         let (space, first) = (self.id, VirtualPage::new(page));
         self.table(TableOperation::Unmap { space, page: first, size });
         self.shootdown_entry(page, size);
     }
 
-    /// Reports that a page and its entry have new permissions, and the shootdown.
+    /// Changes the permissions of a page and its entry; reports that and the shootdown.
     pub(super) fn protect_entry(&mut self, page: u64, size: PageSize, permissions: Permissions) {
         self.report_protected(page, size.pages(), permissions);
         let (space, first) = (self.id, VirtualPage::new(page));
@@ -97,7 +97,7 @@ impl SpaceMut<'_> {
     }
 }
 
-/// Index of the first sub-page, and length, of each run.
+/// Runs of consecutive sub-pages: index of the first, and length.
 fn runs(subpages: &HoleSet) -> impl Iterator<Item = (u64, u64)> + '_ {
     subpages.runs().map(|run| (run.start as u64, run.len() as u64))
 }

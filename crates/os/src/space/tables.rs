@@ -1,5 +1,5 @@
-//! Page-table nodes of levels 4 to 2 of an address space, and their frames. Level-1 nodes belong to
-//! their region.
+//! Page-table nodes of levels 4 to 2 of an address space, and their frames. Level-1 nodes are
+//! stored with their region.
 //!
 //! A node exists exactly while it has an entry.
 
@@ -28,7 +28,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Tables without any node.
+    /// Creates tables without any node.
     pub(crate) fn new(format: TableFormat) -> Self {
         Self {
             format,
@@ -44,7 +44,7 @@ impl Tables {
         self.format
     }
 
-    /// Number of frames of all nodes, shadow nodes included.
+    /// Number of frames of all nodes, including shadow nodes for holes.
     pub(crate) fn frames(&self) -> u64 {
         let pair = 1 << self.directory_order;
         u64::from(self.root.is_some()) + self.level3.len() as u64 + self.level2.len() as u64 * pair
@@ -95,7 +95,7 @@ impl SpaceMut<'_> {
     pub(super) fn extend_tables(&mut self, page: u64, level: u8) -> Result<(), OsError> {
         let result = self.extend_nodes(page, level);
         if result.is_err() {
-            // Nodes added on the way have no entry yet.
+            // Nodes added so far have no entry yet.
             self.prune(page);
         }
         result
@@ -126,15 +126,15 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Reports a new level-2 node and counts its further frames, which must be cleared.
+    /// Reports a new level-2 node, and counts all frames after its first as cleared.
     fn report_directory(&mut self, page: u64, frame: Frame) {
         self.report_node(2, page, frame);
         let further = (1 << self.tables.directory_order) - 1;
         self.work().frames_zeroed_tables += further;
     }
 
-    /// Replaces the 1GB page at `page` by a level-2 node. Its frame was allocated before, so
-    /// nothing can fail half-way.
+    /// Replaces the 1GB page at `page` by a level-2 node. The caller has allocated `frame`, so this
+    /// cannot fail.
     pub(super) fn replace_huge(&mut self, page: u64, frame: Frame) {
         self.tables.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
         self.report_directory(page, frame);

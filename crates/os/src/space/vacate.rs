@@ -1,4 +1,4 @@
-//! Replacing mapped pages by a run of contiguous frames, into which their data move.
+//! Replacement of mapped pages by a run of contiguous frames, to which their data move.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -7,9 +7,9 @@ use super::{SpaceMut, first_of, page_at, pages_of};
 use crate::OsError;
 
 impl SpaceMut<'_> {
-    /// Prepares `pages` for a run: breaks up extents that reach out of `pages` or contain a page in
-    /// `left_out`, which the run will not map. Only this step can fail, and then everything is
-    /// translated as before.
+    /// Prepares `pages` for a run: breaks up extents that extend beyond `pages`, or that contain a
+    /// page in `left_out`, which the run will not map. Of the whole replacement, only this step can
+    /// fail. After a failure, everything is translated as before.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -36,8 +36,9 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Unmaps the pages that [`Self::prepare_run`] prepared, except those in `left_out`, whose data
-    /// lie in the run from now on. Returns the number of pages with data in memory, and in swap.
+    /// Unmaps the pages that [`Self::prepare_run`] prepared, except those in `left_out`. The data
+    /// of the unmapped pages are in the run from now on. Returns the numbers of pages whose data
+    /// were in memory and in swap.
     pub fn vacate_for_run(&mut self, pages: &Range<u64>, left_out: &BTreeSet<u64>) -> (u64, u64) {
         let before = self.usage().mapped_pages();
         for first in self.wide_within(pages) {

@@ -13,15 +13,15 @@ use perforate_types::{
 
 use crate::Hardware;
 
-/// The flat table at the memory that the host's kernel has reserved.
+/// Builds the flat table at the address that the host's kernel has reserved.
 pub(super) fn flat(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let kernel = hardware.kernel;
     let first = kernel.flat_table().expect("the host's kernel reserved memory for the table");
     Box::new(Flat::new(first, kernel.tables().flat_pages, kernel.current()))
 }
 
-/// One array of entries for one address space, which is a guest's memory. Other processes of the
-/// host have ordinary page tables.
+/// A flat table for one address space: the host's address space whose memory is a guest's. Other
+/// processes of the host have ordinary page tables.
 pub struct Flat {
     first: PhysicalAddress,
     pages: u64,
@@ -31,7 +31,7 @@ pub struct Flat {
 }
 
 impl Flat {
-    /// An empty table for pages 0 to `pages` − 1, whose first entry is at `first`.
+    /// Creates an empty table for pages 0 to `pages` − 1, whose first entry is at address `first`.
     pub fn new(first: PhysicalAddress, pages: u64, space: SpaceId) -> Self {
         Self { first, pages, space, memory: TableMemory::new(), others: Radix::new() }
     }
@@ -74,7 +74,8 @@ impl Flat {
         (0..PageSize::Size2M.pages()).any(|index| entry(index).is_some_and(|(_, of)| of.is_dirty()))
     }
 
-    /// Applies an operation. Nodes of ordinary tables have no effect: no hardware walks these.
+    /// Applies an operation. Adding or removing nodes of ordinary tables changes nothing, because
+    /// no hardware walks them.
     fn write(&mut self, operation: &TableOperation) {
         match *operation {
             TableOperation::SetControl { .. }
@@ -136,8 +137,8 @@ impl Dimension for Flat {
         Ok(reach(self.mark_entry(found, dirtied)))
     }
 
-    /// A 2MB page is dirty if any of its 512 entries is: after one entry is dirty, stores through
-    /// the TLB set no other dirty bit.
+    /// A 2MB page counts as dirty if any of its 512 entries is: after one entry is dirty, stores
+    /// that hit in the TLB set no further dirty bits.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         if space != self.space {
             return self.others.look_at(space, page);

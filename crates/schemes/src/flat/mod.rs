@@ -5,8 +5,8 @@
 //! four-level guest reads 9 entries instead of 24. `dimension` implements the array; the kernel
 //! reserves the top of memory for it ([`TableFormat::flat_pages`]).
 //!
-//! The paper's array has an entry for each 4KB page. Here, a 2MB page of the host marks all of its
-//! 512 entries as large, and TLBs get a 2MB entry.
+//! The paper's array has an entry for each 4KB page. In this model, a 2MB page of the host has 512
+//! entries, all marked as large, and a TLB gets one 2MB entry.
 //!
 //! [`TableFormat::flat_pages`]: perforate_os::TableFormat::flat_pages
 

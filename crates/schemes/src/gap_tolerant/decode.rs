@@ -1,8 +1,8 @@
-//! Location of a virtual block's B-block in a selection bitmap, by the prefix sums in an entry of
-//! the walk cache (G §3.7, Fig. 10(b)).
+//! Location of a virtual block's B-block in a selection bitmap, with the prefix sums that a
+//! walk-cache entry stores (G §3.7, Fig. 10(b)).
 
-/// Number of selected B-blocks in the first *i* + 1 bytes of a selection bitmap: S₀ to S₆. The
-/// hardware does not need S₇.
+/// Prefix sums S₀ to S₆ of a selection bitmap: Sᵢ is the number of selected B-blocks in its first
+/// *i* + 1 bytes. The hardware does not need S₇.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PrefixSums([u8; 7]);
 
@@ -16,9 +16,9 @@ impl PrefixSums {
         }))
     }
 
-    /// Position of set bit `index` (0 for the lowest) in `selection`, whose sums these are. The
-    /// sums select the byte, and the bit sums of that byte select the bit. Each step compares all
-    /// sums at once, as hardware does.
+    /// Position of set bit `index` (0 for the lowest) in `selection`, the bitmap that the sums were
+    /// computed from. The sums select the byte, and the bit sums of that byte select the bit. Each
+    /// step compares all sums at once, as hardware does.
     #[inline]
     pub(super) fn select(&self, selection: u64, index: u32) -> u32 {
         let [s0, s1, s2, s3, s4, s5, s6] = self.0;
@@ -29,21 +29,21 @@ impl PrefixSums {
     }
 }
 
-/// A sum that is above any index.
+/// Sum that is greater than any index.
 const NEVER: u8 = 127;
-/// 1 in each byte of the word.
+/// A word with value 1 in each byte.
 const ONES: u64 = u64::MAX / 255;
-/// The top bit of each byte of the word.
+/// A word with the top bit of each byte set.
 const TOP: u64 = ONES << 7;
 
-/// Number of the eight sums that are not above `index`. Sums are at most 127.
+/// Number of the eight sums that are at most `index`. Sums are at most 127.
 #[inline]
 fn not_above(sums: [u8; 8], index: u32) -> u32 {
     let above = (u64::from_le_bytes(sums) + ONES * u64::from(127 - index)) & TOP;
     8 - above.count_ones()
 }
 
-/// Number of set bits in the first *i* + 1 bits of a byte.
+/// Numbers of set bits in the first *i* + 1 bits of a byte, for *i* from 0 to 7.
 #[inline]
 fn bit_sums(bits: u8) -> [u8; 8] {
     // Byte i keeps only bit i, normalized to 1; the multiplication adds up the lower bytes.

@@ -19,21 +19,21 @@ use super::native::NativeTlb;
 use crate::gap_tolerant::SuperpageOperation;
 
 /// Page tables with 4KB pages and gap-tolerant superpages, but no 2MB pages (G Table 3). Each
-/// address space has one mode of GTPTCR.
+/// address space has one mode, set in its control register GTPTCR.
 pub struct GapTolerantRadix {
     /// Mode of address spaces whose control register is not set.
     mode: GapTolerance,
     /// Mode by address space, if its control register is set.
     modes: Vec<Option<GapTolerance>>,
     pub(super) radix: Radix,
-    /// State of the running core.
+    /// State that each core has separately; this is that of the running core.
     pub(super) own: CoreState,
     parked: Parked<CoreState>,
     /// Number of entries filled into native TLBs.
     pub(super) native_fills: u64,
 }
 
-/// Copies of entries that exist once per core.
+/// Hardware state that exists once per core.
 #[derive(Clone, Default)]
 pub(super) struct CoreState {
     /// Entries in the walk cache of level-2 entries, by slot. An element is valid while the walk
@@ -52,16 +52,16 @@ pub(super) struct CachedEntry {
     pub(super) loaded: LoadedEntry,
 }
 
-/// Mode for a value of the control register that the operating system has written.
+/// Mode for a value that the operating system has written to the control register.
 fn mode_of(control: u64) -> GapTolerance {
     let mode = GapTolerance::from_control(control).expect("the register has a mode of G Table 3");
     mode.expect("address spaces here have gap-tolerant entries")
 }
 
-/// A gap-tolerant entry, and the location of one of its 4KB pages.
+/// A gap-tolerant entry as it translates one of its 4KB pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superpage {
-    /// Address of the entry in the dimension's output space.
+    /// Address of the entry in the address space in which the tables are stored.
     pub entry: PhysicalAddress,
     /// First frame of the slice that contains the page.
     pub slice: Frame,
@@ -74,7 +74,8 @@ pub struct Superpage {
 }
 
 impl GapTolerantRadix {
-    /// Tables without address spaces. `mode` applies unless a control register is set.
+    /// Creates tables without address spaces. `mode` applies to address spaces whose control
+    /// register is not set.
     pub fn new(mode: GapTolerance) -> Self {
         let find_entry = move |memory: &TableMemory, control: Option<u64>, node, page| {
             layout::table_entry(memory, control.map_or(mode, mode_of), node, page)
@@ -89,7 +90,8 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Like [`Self::new`], with a TLB of gap-tolerant entries beside the second-level TLB.
+    /// Like [`Self::new`], with a TLB of gap-tolerant entries looked up in parallel with the
+    /// second-level TLB.
     pub fn with_native_tlb(mode: GapTolerance, geometry: TlbGeometry) -> Self {
         let native = Some(NativeTlb::new(geometry));
         Self { own: CoreState { native, ..CoreState::default() }, ..Self::new(mode) }
@@ -100,8 +102,8 @@ impl GapTolerantRadix {
         1 << self.mode(space).directory_order()
     }
 
-    /// Address of the gap-tolerant entry for `page`, present or not; `None` without a page
-    /// directory.
+    /// Address of the gap-tolerant entry for `page`, present or not; `None` if no page directory
+    /// covers `page`.
     fn place(&self, space: SpaceId, page: VirtualPage) -> Option<PhysicalAddress> {
         let above = self.radix.entry_address(space, page, 3)?;
         let entry = self.radix.memory().entry(above);
@@ -110,7 +112,7 @@ impl GapTolerantRadix {
         is_node.then(|| entry.frame().address().add(offset))
     }
 
-    /// Address and value of the gap-tolerant entry that covers `page`.
+    /// Address and value of the gap-tolerant entry that maps `page`; `None` if it is not present.
     fn superpage(
         &self,
         space: SpaceId,
@@ -159,7 +161,7 @@ impl GapTolerantRadix {
         GapTolerantEntry { first, ..entry }.write(self.radix.memory_mut(), address);
     }
 
-    /// Carries out an operation on a gap-tolerant entry.
+    /// Applies an operation on a gap-tolerant entry.
     fn write_superpage(&mut self, operation: &SuperpageOperation) {
         match *operation {
             SuperpageOperation::Map {
@@ -211,7 +213,7 @@ impl GapTolerantRadix {
         self.modes.get(usize::from(space.0)).copied().flatten().unwrap_or(self.mode)
     }
 
-    /// Sets GTPTCR of an address space without tables.
+    /// Sets the control register GTPTCR of an address space that has no tables yet.
     fn set_control(&mut self, operation: &TableOperation, space: SpaceId, control: u64) {
         let index = usize::from(space.0);
         if self.modes.len() <= index {
@@ -234,7 +236,8 @@ impl GapTolerantRadix {
         })
     }
 
-    /// Reach of one 4KB page of a loaded entry: TLBs hold 4KB entries only (G §3.7).
+    /// Reach of one 4KB page of a loaded entry. It is 4KB because TLBs hold 4KB entries only (G
+    /// §3.7).
     pub(super) fn reach_of(
         &self,
         (space, page): (SpaceId, VirtualPage),
@@ -250,7 +253,7 @@ impl GapTolerantRadix {
         page.number() / self.mode(space).entry_pages()
     }
 
-    /// Stores the entry that the walk cache has filled into `slot`.
+    /// Stores the gap-tolerant entry that the walk cache has just filled into `slot`.
     pub(super) fn store_cached(&mut self, slot: u32, request: &WalkRequest, loaded: LoadedEntry) {
         let slot = slot as usize;
         if self.own.cached.len() <= slot {
@@ -326,7 +329,7 @@ impl Dimension for GapTolerantRadix {
         match (self.superpage(space, page), mark) {
             (Some(found), Mark::Dirty) => self.mark_dirty((space, page), found),
             (Some((address, entry)), Mark::Accessed) => {
-                // Marks the entries above level 2.
+                // Marks the entries of levels 4 and 3.
                 self.radix.mark(space, page, mark);
                 self.radix.mark_entry(address, entry.first, false);
             }

@@ -23,7 +23,7 @@ pub struct GapTolerantEntry {
     pub selection: u64,
 }
 
-/// Location of one 4KB page.
+/// Location of one 4KB page that an entry maps.
 pub(super) struct Selected {
     pub(super) slice: Frame,
     pub(super) block: u32,
@@ -39,7 +39,7 @@ struct Place {
 }
 
 impl GapTolerantEntry {
-    /// An entry of `mode` for these slices, which are equal in a single entry.
+    /// Creates an entry of `mode` for two slices, which are equal in a single entry.
     ///
     /// # Panics
     /// If a slice is not aligned, or the two slices are not in one chunk of 128MB.
@@ -90,7 +90,7 @@ impl GapTolerantEntry {
         Frame::new(slice - slice % CHUNK_FRAMES + offset * SLICE_UNIT)
     }
 
-    /// True if both superpages are in one whole slice, one half each.
+    /// True if both superpages of a paired entry are in one slice, each in one half.
     pub fn is_self_paired(self, mode: GapTolerance) -> bool {
         mode.is_paired() && self.selection == u64::MAX
     }
@@ -127,7 +127,7 @@ impl LoadedEntry {
         self.entry.first = self.entry.first.with_accessed(true);
     }
 
-    /// Location of a page of the entry.
+    /// Finds the frame of a page of the entry.
     #[inline]
     pub(super) fn select(&self, mode: GapTolerance, page: VirtualPage) -> Selected {
         let entry = self.entry;

@@ -1,11 +1,12 @@
 //! Gap-tolerant superpages (G), in the modes of G Table 3.
 //!
-//! - `kernel`: allocation of slices, and the life of superpages.
-//! - `operation`: operations from the operating-system half to the hardware half.
+//! - `kernel`: allocation of slices, and changes of superpages.
+//! - `operation`: operations that the operating-system half sends to the hardware half.
 //! - `policy`, `options`: conditions on slices.
-//! - `dimension`: page tables with gap-tolerant entries: operations, and look-ups without hardware.
+//! - `dimension`: page tables with gap-tolerant entries: operations, and look-ups without hardware
+//!   effects.
 //! - `walk`: the page walk.
-//! - `layout`: places of entries in a page directory.
+//! - `layout`: positions of entries in a page directory.
 //! - `entry`: the 16 bytes of an entry.
 //! - `native`: a TLB of gap-tolerant entries.
 //! - `decode`: location of a B-block by prefix sums.
@@ -37,17 +38,18 @@ pub use operation::SuperpageOperation;
 pub use options::SuperpageOptions;
 pub use policy::{GapTolerant, SuperpageRule};
 
-/// The schemes, single entries first.
+/// The schemes of this mechanism, those with single entries first.
 pub(crate) const SCHEMES: &[&Scheme] =
     &[&SINGLE_4M, &SINGLE_2M, &SINGLE_1M, &PAIRED_4M, &PAIRED_2M, &NATIVE_4M, &PER_PROCESS];
 
-/// Page tables with gap-tolerant entries and 4KB pages.
+/// Builds page tables with gap-tolerant entries and 4KB pages.
 fn gap_tolerant_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let mode = hardware.kernel.tables().gap_tolerance.expect("the scheme has gap-tolerant entries");
     Box::new(GapTolerantRadix::new(mode))
 }
 
-/// Page tables with a TLB of gap-tolerant entries beside the second-level TLB.
+/// Builds page tables with a TLB of gap-tolerant entries looked up in parallel with the
+/// second-level TLB.
 fn with_native_tlb(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let mode = hardware.kernel.tables().gap_tolerance.expect("the scheme has gap-tolerant entries");
     let geometry = hardware.tlb.gap_tolerant.unwrap_or(hardware.tlb.l2);
@@ -61,7 +63,7 @@ fn gap_tolerant(
     with_changes("superpages", options.superpages.as_ref(), own, GapTolerant::new)
 }
 
-/// Superpages of 4MB in B-blocks of 128KB; page directories keep their size of 4KB.
+/// Superpages of 4MB in B-blocks of 128KB. A page directory takes 4KB, as without superpages.
 const SINGLE_4M: Scheme = Scheme {
     name: "gt-pde-4m",
     summary: "gap-tolerant superpages of 4MB in B-blocks of 128KB, 4KB pages elsewhere",
@@ -75,7 +77,7 @@ const SINGLE_4M: Scheme = Scheme {
     ..BASE_PAGES
 };
 
-/// Superpages of 2MB in B-blocks of 64KB; page directories have 8KB.
+/// Superpages of 2MB in B-blocks of 64KB. A page directory takes 8KB.
 const SINGLE_2M: Scheme = Scheme {
     name: "gt-pde-2m",
     summary: "gap-tolerant superpages of 2MB in B-blocks of 64KB, 4KB pages elsewhere",
@@ -86,7 +88,7 @@ const SINGLE_2M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Superpages of 1MB in B-blocks of 32KB; page directories have 16KB.
+/// Superpages of 1MB in B-blocks of 32KB. A page directory takes 16KB.
 const SINGLE_1M: Scheme = Scheme {
     name: "gt-pde-1m",
     summary: "gap-tolerant superpages of 1MB in B-blocks of 32KB, 4KB pages elsewhere",
@@ -97,7 +99,7 @@ const SINGLE_1M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Pairs of 2MB superpages in one entry; page directories keep their size of 4KB.
+/// Pairs of 2MB superpages in one entry. A page directory takes 4KB, as without superpages.
 const PAIRED_4M: Scheme = Scheme {
     name: "p-gt-pde-4m",
     summary: "two gap-tolerant superpages of 2MB in one entry, B-blocks of 64KB",
@@ -108,7 +110,7 @@ const PAIRED_4M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Pairs of 1MB superpages in one entry; page directories have 8KB.
+/// Pairs of 1MB superpages in one entry. A page directory takes 8KB.
 const PAIRED_2M: Scheme = Scheme {
     name: "p-gt-pde-2m",
     summary: "two gap-tolerant superpages of 1MB in one entry, B-blocks of 32KB",
@@ -131,7 +133,7 @@ const NATIVE_4M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Single entries whose size is chosen for each process.
+/// Single entries; the operating system chooses the superpage size for each process.
 const PER_PROCESS: Scheme = Scheme {
     name: "gt-pde-process",
     summary: "gap-tolerant superpages; each process has the largest B-blocks that memory suits",

@@ -1,8 +1,8 @@
-//! Native TLB support (G §3.7): a TLB of gap-tolerant entries beside the second-level TLB, which
-//! the paper names as an alternative to 4KB entries.
+//! Native TLB support (G §3.7): a TLB of gap-tolerant entries looked up in parallel with the
+//! second-level TLB. The paper names it as an alternative to 4KB entries.
 //!
-//! Its entries have the content of a walk-cache entry, including prefix sums, and translate a whole
-//! superpage. The first level keeps 4KB entries, since locating a B-block takes longer than a
+//! An entry has the content of a walk-cache entry, including prefix sums, and translates a whole
+//! superpage. The first-level TLB keeps 4KB entries, because locating a B-block takes longer than a
 //! first-level look-up. Pages of superpages have no entries in the second-level TLB.
 
 use perforate_mmu::{
@@ -15,7 +15,7 @@ use perforate_types::{
 use super::GapTolerantRadix;
 use super::entry::LoadedEntry;
 
-/// Counts of the TLB's uses.
+/// Numbers of hits and fills of the TLB.
 pub(super) struct Uses {
     translations: u64,
     fills: u64,
@@ -38,7 +38,7 @@ pub(super) struct NativeTlb {
     walked: Option<LoadedEntry>,
 }
 
-/// Key of an entry: its address space and its index there.
+/// Key of an entry: its address space and its index in that address space.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) space: SpaceId,
@@ -52,29 +52,30 @@ impl Place {
 }
 
 impl NativeTlb {
-    /// An empty TLB of this geometry.
+    /// Creates an empty TLB of this geometry.
     pub(super) fn new(geometry: TlbGeometry) -> Self {
         Self { entries: SetAssociative::new(geometry), walked: None }
     }
 
-    /// Records the entry that a walk used; `None` at the start of a walk.
+    /// Records the entry that a walk used; `None` resets the record at the start of a walk.
     pub(super) fn set_walked(&mut self, through: Option<LoadedEntry>) {
         self.walked = through;
     }
 
-    /// The entry that covers a page, and its slot. Marks the entry most recently used.
+    /// Looks up the entry that covers a page: its slot and content. Marks the entry most recently
+    /// used.
     pub(super) fn look_up(&mut self, place: Place) -> Option<(u32, LoadedEntry)> {
         let slot = self.entries.look_up(place.number, place.key())?;
         Some((slot as u32, self.entries.value(slot)))
     }
 
-    /// The entry that covers a page, without side effects.
+    /// Finds the entry that covers a page, without side effects.
     fn find(&self, place: Place) -> Option<LoadedEntry> {
         let slot = self.entries.find_key(place.number, place.key())?;
         Some(self.entries.value(slot))
     }
 
-    /// Fills the entry that the last walk used, if any.
+    /// Fills the entry that the last walk used. Returns its slot, or `None` if the walk used none.
     fn fill(&mut self, place: Place) -> Option<u32> {
         let loaded = self.walked.take()?;
         Some(self.entries.insert(place.number, place.key(), loaded) as u32)
@@ -87,8 +88,8 @@ impl NativeTlb {
         }
     }
 
-    /// Invalidates every entry with a page in the shootdown's range. Entries have `entry_pages`
-    /// pages.
+    /// Invalidates every entry that maps a page in the shootdown's range. An entry maps
+    /// `entry_pages` pages.
     fn invalidate(&mut self, shootdown: Shootdown, entry_pages: u64) {
         let Some(pages) = shootdown.pages() else { return };
         let space = shootdown.space();
@@ -102,7 +103,7 @@ impl NativeTlb {
     }
 }
 
-/// Panic message: these methods are called only if the scheme has a native TLB.
+/// Panic message of methods that the pipeline calls only if the scheme has a native TLB.
 const IS_NATIVE: &str = "the scheme has a TLB of gap-tolerant entries";
 
 impl GapTolerantRadix {

@@ -14,14 +14,14 @@ use super::{SuperpageError, SuperpageOptions};
 /// Conditions on the slices of superpages, from [`SuperpageOptions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuperpageRule {
-    /// Usable B-blocks required of a slice that has retired or used pages; `None` for the default
-    /// of [`Self::least_blocks_of`].
+    /// Number of usable B-blocks required of a slice that has faulty or used pages; `None` for the
+    /// default of [`Self::least_blocks_of`].
     pub least_blocks: Option<u32>,
-    /// Frames that slices must lie in; `None` for the whole memory.
+    /// Range of frames that slices must be in; `None` for the whole memory.
     pub within: Option<Range<u64>>,
-    /// Field BS of GTPTCR, if it differs from that of the page tables.
+    /// Field BS of GTPTCR (size of B-blocks); `None` for that of the scheme's page tables.
     pub block_order: Option<u64>,
-    /// Field P of GTPTCR, if it differs from that of the page tables.
+    /// Field P of GTPTCR (paired entries); `None` for that of the scheme's page tables.
     pub paired: Option<bool>,
     /// If set, each process gets the largest B-blocks for which the allocatable superpages reach
     /// this share of what the smallest B-blocks allow. If `None`, all processes have the same
@@ -29,11 +29,12 @@ pub struct SuperpageRule {
     pub enough: Option<Share>,
 }
 
-/// Modes from which each process gets one, largest B-blocks first.
+/// Modes to choose from for each process, largest B-blocks first.
 const BY_PROCESS: [GapTolerance; 3] =
     [GapTolerance::SINGLE_4M, GapTolerance::SINGLE_2M, GapTolerance::SINGLE_1M];
 
-/// The mode with the largest B-blocks for which memory provides enough superpages.
+/// The mode with the largest B-blocks for which memory provides the share `enough` of superpages.
+/// `bytes` returns the bytes of superpages that a mode can allocate.
 fn largest_sufficient(enough: Share, bytes: impl Fn(GapTolerance) -> u64) -> GapTolerance {
     let smallest = BY_PROCESS[BY_PROCESS.len() - 1];
     let wanted = enough.value() * bytes(smallest) as f64;
@@ -42,14 +43,14 @@ fn largest_sufficient(enough: Share, bytes: impl Fn(GapTolerance) -> u64) -> Gap
 }
 
 impl SuperpageRule {
-    /// Usable B-blocks required of a slice that has retired or used pages: more than half (G §3.8),
-    /// or 32 common B-blocks in a paired mode (Algorithm 1, G §3.6).
+    /// Number of usable B-blocks required of a slice that has faulty or used pages: more than half
+    /// (G §3.8), or 32 common B-blocks in a paired mode (Algorithm 1, G §3.6).
     pub fn least_blocks_of(&self, mode: GapTolerance) -> u32 {
         let least = if mode.is_paired() { SUPERPAGE_BLOCKS } else { SUPERPAGE_BLOCKS + 1 };
         self.least_blocks.unwrap_or(least)
     }
 
-    /// The configured mode, given the scheme's `mode`.
+    /// Mode that results from the rule and the scheme's `mode`.
     ///
     /// # Errors
     /// If G Table 3 does not list this combination of fields.
@@ -87,8 +88,8 @@ impl Default for SuperpageRule {
     }
 }
 
-/// Gap-tolerant superpages, with 4KB pages where no slice is available. The page tables determine
-/// the mode ([`TableFormat::gap_tolerance`]).
+/// Policy that maps gap-tolerant superpages, and 4KB pages where no slice is available. The page
+/// tables determine the mode ([`TableFormat::gap_tolerance`]).
 #[derive(Clone, Debug, PartialEq)]
 pub struct GapTolerant {
     options: SuperpageOptions,
@@ -96,7 +97,7 @@ pub struct GapTolerant {
 }
 
 impl GapTolerant {
-    /// A policy with these options.
+    /// Creates a policy with these options.
     ///
     /// # Errors
     /// If options contradict each other.

@@ -10,23 +10,23 @@ use super::GapTolerantRadix;
 use super::entry::{GapTolerantEntry, LoadedEntry};
 use super::layout::{superpage_offset, table_offset};
 
-/// Result of a walk above level 2: a page of the page-directory node, or a leaf.
+/// Result of a walk down to level 2: the page of the directory node to read, or a leaf.
 enum Above {
     Directory(Node),
     /// Reach of a 1GB page.
     Leaf(Reach),
 }
 
-/// Content of the aligned 16 bytes of a page directory.
+/// Meaning of the aligned 16 bytes that a walk reads from a page directory.
 enum Found {
     Superpage(PhysicalAddress, GapTolerantEntry),
-    /// The entry of a level-1 node.
+    /// Pointer to a level-1 node: its address and value.
     Table(PhysicalAddress, PageTableEntry),
 }
 
 impl GapTolerantRadix {
-    /// Walks the tables. A gap-tolerant entry in the walk cache ends the walk without a read;
-    /// otherwise it starts at the deepest cached node.
+    /// Walks the tables. A hit of the walk cache on a gap-tolerant entry ends the walk without a
+    /// read; otherwise the walk starts at the deepest cached node.
     pub(super) fn walk_tables(
         &mut self,
         request: &WalkRequest,
@@ -59,7 +59,7 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Translates by an entry in the walk cache, without a read.
+    /// Translates with a gap-tolerant entry of the walk cache, without a read.
     fn translate_by_cached_entry(
         &mut self,
         request: &WalkRequest,
@@ -73,8 +73,9 @@ impl GapTolerantRadix {
         self.reach_of((request.space, request.page), &loaded)
     }
 
-    /// Looks up the TLB of gap-tolerant entries at the start of a walk by a guest or a host.
-    /// Natively, the pipeline has looked it up before.
+    /// Looks up the TLB of gap-tolerant entries at the start of a walk of a guest's or host's
+    /// dimension. Natively it returns `None`, because the pipeline has looked up this TLB before
+    /// the walk.
     fn translate_by_native_tlb(
         &mut self,
         request: &WalkRequest,
@@ -91,7 +92,7 @@ impl GapTolerantRadix {
         Some(self.reach_of((request.space, request.page), &loaded))
     }
 
-    /// Sets the dirty bit for a store through a cached entry that is not marked dirty.
+    /// Sets the dirty bit if the request is a store and the cached entry is not marked dirty.
     fn mark_dirty_if_store(&mut self, request: &WalkRequest, loaded: &mut LoadedEntry) {
         let first = loaded.entry.first;
         if is_permitted_store(request, first) && !first.is_dirty() {
@@ -106,7 +107,7 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Fills an entry just read into the walk cache, and translates by it.
+    /// Fills an entry that was just read into the walk cache, and translates with it.
     fn translate_by_read_entry(
         &mut self,
         request: &WalkRequest,
@@ -125,8 +126,8 @@ impl GapTolerantRadix {
     }
 
     /// Locates the page of the page-directory node that contains the 16 bytes for the request, from
-    /// a cached or root node. The pages of a guest's node may be scattered in the machine, so the
-    /// walk cache stores the page that was located.
+    /// a cached node or the root. The pages of a guest's node may be scattered in host memory, so
+    /// the walk cache stores the located page.
     fn directory(
         &mut self,
         request: &WalkRequest,
@@ -160,8 +161,8 @@ impl GapTolerantRadix {
         Ok(Above::Directory(node))
     }
 
-    /// Reads the aligned 16 bytes for the request. If these are padding behind the entry of a
-    /// level-1 node, also reads the 16 bytes of that entry.
+    /// Reads the aligned 16 bytes for the request. If these are padding after the pointer to a
+    /// level-1 node, also reads the 16 bytes that contain the pointer.
     fn read_directory(
         &mut self,
         request: &WalkRequest,

@@ -1,5 +1,5 @@
-//! Hardware half: 2MB mappings with 4KB holes, a filter in the page-directory entry, shadow entries
-//! that lead to the holes, and a bitmap per physical block (P §IV).
+//! Hardware half: 2MB mappings with 4KB holes. The page-directory entry has a hole filter, shadow
+//! entries lead to the holes, and each physical block has a bitmap (P §IV).
 
 use std::any::TypeId;
 use std::collections::btree_map::Entry;
@@ -17,10 +17,10 @@ use perforate_types::{
 
 use crate::perforated::{HOLE_BRANCH, PerforatedOperation};
 
-/// Number of sub-pages per filter bit.
+/// Number of sub-pages that one filter bit covers.
 pub(super) const REGION: usize = 64;
 
-/// The holes of one address space in one 2MB page.
+/// Holes of one 2MB page in one address space.
 #[derive(Clone, Copy, Default)]
 struct OwnHoles {
     holes: HoleSet,
@@ -45,11 +45,11 @@ pub struct PerforatedPage {
 /// Page tables with perforated pages.
 ///
 /// The bitmap belongs to the physical block and is the union of the holes of every address space
-/// that maps it. The filter belongs to the page-directory entry (SPEC P-2). A sharer may therefore
-/// find a bit that another sharer punched. So in every region for which the hardware reads the
-/// bitmap (with the filter: where its bit is set; without: all regions), the hole node maps *all*
-/// sub-pages. Allocated holes of this address space map to their frames, unallocated holes map
-/// nothing, and all other sub-pages map in place.
+/// that maps it. The filter belongs to the page-directory entry of one address space. So an address
+/// space may find a bitmap bit for a sub-page that only another one has punched. The hole node
+/// therefore maps *all* sub-pages of every region for which the hardware reads the bitmap (with the
+/// filter: where its bit is set; without: all regions). Allocated holes of this address space map
+/// to their frames, unallocated holes map nothing, and all other sub-pages map in place.
 pub struct PerforatedRadix {
     pub(super) radix: Radix,
     bitmaps: PhysicalAddress,
@@ -60,20 +60,21 @@ pub struct PerforatedRadix {
 }
 
 impl PerforatedRadix {
-    /// Tables whose hole bitmaps start at physical address `bitmaps`, for hardware with this
-    /// loading policy.
+    /// Creates tables whose hole bitmaps start at physical address `bitmaps`, for hardware that
+    /// loads bitmap entries according to `loading`.
     pub fn new(bitmaps: PhysicalAddress, loading: BitmapLoading) -> Self {
         let (pages, sharers) = (BTreeMap::new(), HashMap::new());
         let shadow_reads = ShadowReads::WhenNeeded;
         Self { radix: Radix::new(), bitmaps, loading, shadow_reads, pages, sharers }
     }
 
-    /// Sets the time at which walks read shadow entries.
+    /// Sets the point of a walk at which the hardware reads shadow entries.
     pub fn with_shadow_reads(self, shadow_reads: ShadowReads) -> Self {
         Self { shadow_reads, ..self }
     }
 
-    /// Regions for which the hardware needs the bitmap of a page with this filter, one bit each.
+    /// 256KB regions of a page with this filter for which the hardware needs the bitmap, one bit
+    /// each.
     pub(super) fn regions_needing_bitmap(&self, filter: u8) -> u8 {
         match (self.loading, filter) {
             (BitmapLoading::Filtered, _) | (_, 0) => filter,
@@ -93,12 +94,12 @@ impl PerforatedRadix {
         self.radix.existing_entry(space, page, 2).add(PageSize::Size4K.bytes())
     }
 
-    /// Address of a block's bitmap, 64 bytes per block: base + block address ÷ 4096 ÷ 8 (SPEC P-2).
+    /// Address of a block's 64-byte bitmap: base + block address ÷ 4096 ÷ 8.
     pub(super) fn bitmap_line(&self, block: Frame) -> PhysicalAddress {
         self.bitmaps.add(block.number() / 8)
     }
 
-    /// The holes of the 2MB page around `page`, if it is perforated.
+    /// Holes of the 2MB page around `page` in this address space; `None` if it is not perforated.
     fn own_holes(&self, space: SpaceId, page: VirtualPage) -> Option<&OwnHoles> {
         self.pages.get(&(space, page.align_down(PageSize::Size2M)))
     }
@@ -118,7 +119,7 @@ impl PerforatedRadix {
         self.radix.memory_mut().set_word(address, word);
     }
 
-    /// Maps in place all sub-pages of `region` that are not holes of this address space.
+    /// Maps all sub-pages of `region` in place, except for holes of this address space.
     fn map_in_place(&mut self, space: SpaceId, page: VirtualPage, region: usize) {
         let first = page.align_down(PageSize::Size2M);
         let (_, entry) = self.large_entry(space, first);
@@ -144,8 +145,8 @@ impl PerforatedRadix {
         (address, self.radix.memory().entry(address))
     }
 
-    /// [`allow::DIRTY`] if a sub-page that is not a hole was written through its entry in the hole
-    /// node, to which another sharer's bitmap bit can lead.
+    /// [`allow::DIRTY`] if an in-place sub-page was written through its entry in the hole node;
+    /// otherwise 0. Walks reach such an entry if another sharer of the block has a hole there.
     fn dirty_in_place(&self, space: SpaceId, page: VirtualPage) -> u8 {
         let (_, entry) = self.hole_entry(space, page);
         if entry.is_present() && entry.is_dirty() { allow::DIRTY } else { 0 }
@@ -156,7 +157,8 @@ impl PerforatedRadix {
         self.radix.memory_mut().set_entry(address, entry);
     }
 
-    /// Writes the filter of `page`, and completes the hole node for regions that the filter adds.
+    /// Writes the filter of `page`. If it adds regions, completes the entries of the hole node for
+    /// them.
     fn write_filter(&mut self, space: SpaceId, page: VirtualPage, filter: u8) {
         let (address, entry) = self.large_entry(space, page);
         self.radix.memory_mut().set_entry(address, entry.with_filter(filter));
@@ -173,7 +175,7 @@ impl PerforatedRadix {
             .unwrap_or_else(|| panic!("{page:?} is not inside a perforated page"))
     }
 
-    /// Carries out an operation on the parts of the tables that ordinary pages also use.
+    /// Applies an operation on the parts of the tables that ordinary pages also use.
     fn write_table(&mut self, operation: &TableOperation) {
         match *operation {
             TableOperation::AddNode { space, page, frame, branch: HOLE_BRANCH, .. } => {
@@ -202,7 +204,7 @@ impl PerforatedRadix {
         }
     }
 
-    /// Carries out an operation on a perforated page.
+    /// Applies an operation on a perforated page.
     fn write_perforated(&mut self, operation: &PerforatedOperation) {
         match *operation {
             PerforatedOperation::Perforate { space, page, block, permissions, holes } => {
@@ -269,8 +271,8 @@ impl PerforatedRadix {
         assert!(own.holes.remove(index), "{page:?} is not a hole");
         own.allocated.remove(index);
         let holes = own.holes;
-        // A cached filter or bitmap entry may still mark this sub-page as a hole, so its entry must
-        // translate in place from now on.
+        // A cached filter or bitmap entry may still mark this sub-page as a hole, so its entry in
+        // the hole node must translate in place from now on.
         let in_place =
             PageTableEntry::leaf(block.add(index as u64), PageSize::Size4K, large.permissions());
         self.set_hole_entry(space, page, in_place);
@@ -282,7 +284,7 @@ impl PerforatedRadix {
         }
     }
 
-    /// Removes a page from its block's sharers, and its holes from the bitmap.
+    /// Removes a page from the sharers of its block, and the page's holes from the bitmap.
     fn forget(&mut self, space: SpaceId, page: VirtualPage, block: Frame) {
         self.pages.remove(&(space, page));
         let sharers = self.sharers.get_mut(&block).expect("the block has sharers");
@@ -344,8 +346,8 @@ impl Dimension for PerforatedRadix {
         self.radix.walk(request, walker)
     }
 
-    /// For a page with holes, the reach is 4KB: a hole of this address space, or a sub-page in
-    /// place.
+    /// For a page with holes, the reach is 4KB: either a hole of this address space or an in-place
+    /// sub-page.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let Some(own) = self.own_holes(space, page) else {
             return self.radix.look_at(space, page);

@@ -10,9 +10,9 @@ use super::PerforatedRadix;
 use super::dimension::REGION;
 
 impl PerforatedRadix {
-    /// Walks with a read of the shadow entry in parallel with the page-directory entry
-    /// ([`ShadowReads::WithDirectoryEntry`](perforate_mmu::ShadowReads)). If the filter says that
-    /// the page may be a hole, the walk cache keeps the shadow entry, and the walk to the hole
+    /// Walks the tables and reads the shadow entry in parallel with the page-directory entry
+    /// ([`ShadowReads::WithDirectoryEntry`](perforate_mmu::ShadowReads)). If the filter shows that
+    /// the page may be a hole, the walk cache keeps the shadow entry, so that the walk to the hole
     /// starts there.
     pub(super) fn walk_with_shadow_reads(
         &mut self,
@@ -44,14 +44,13 @@ impl PerforatedRadix {
         Ok(self.radix.descend(request, (1, node), 1, walker)?.reach())
     }
 
-    /// The bitmap of `block` in simulated memory.
+    /// Reads the hole bitmap of `block` from simulated memory.
     fn bitmap(&self, block: Frame) -> [u64; 8] {
         let line = self.bitmap_line(block);
         std::array::from_fn(|region| self.radix.memory().word(line.add(region as u64 * 8)))
     }
 
-    /// Fills a shadow entry just read into the walk cache, if the filter says that the page may be
-    /// a hole.
+    /// Fills a shadow entry into the walk cache, if the filter shows that the page may be a hole.
     fn cache_shadow_entry(
         &mut self,
         request: &WalkRequest,

@@ -1,7 +1,7 @@
 //! Perforated pages (P), in the three TLB variants of §IV.C and with other policies.
 //!
 //! - `kernel`: punching, patching, and other changes of a page.
-//! - `operation`: operations from the operating-system half to the hardware half.
+//! - `operation`: operations that the operating-system half sends to the hardware half.
 //! - `policy`, `options`: selection of blocks, and allocation of frames for holes.
 //! - `dimension`: page tables with perforated pages.
 //! - `holes`: walks to holes, and reads of bitmaps.
@@ -29,16 +29,16 @@ pub use policy::Perforated;
 pub(crate) const SCHEMES: &[&Scheme] =
     &[&NAIVE, &ON_DEMAND, &SELECTIVE, &LAZY, &RESERVE, &PERFORATED];
 
-/// Page tables with shadow directories and hole bitmaps.
+/// Builds page tables with shadow directories and hole bitmaps.
 fn perforated_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let bitmaps = hardware.kernel.hole_bitmap().expect("the kernel reserved hole bitmaps");
     let loading = hardware.scheme.bitmap_loading.expect("the scheme says how bitmaps are loaded");
     Box::new(PerforatedRadix::new(bitmaps, loading).with_shadow_reads(hardware.tlb.shadow_reads))
 }
 
-/// Builds the policy. On aged memory only blocks that P §III.C selects are perforated, whatever the
-/// scheme does with injected holes: a page that is mostly holes costs more TLB entries than it
-/// saves.
+/// Builds the policy from the scheme's options `own`, overridden by `options`. On aged memory, only
+/// blocks that P §III.C selects are perforated, because a page that is mostly holes costs more TLB
+/// entries than it saves.
 fn perforated(
     options: &PolicyOptions,
     own: PerforationOptions,
@@ -47,8 +47,9 @@ fn perforated(
     with_changes("perforation", options.perforation.as_ref(), own, Perforated::new)
 }
 
-/// The paper's proposal: bitmap entries on demand, after the filter. With injected fragmentation,
-/// every fragmented block becomes a perforated page, as in the paper's evaluation (§VII.B).
+/// The paper's proposal: bitmap entries are loaded on demand, if the filter requires them. With
+/// injected fragmentation, every fragmented block becomes a perforated page, as in the paper's
+/// evaluation (P §VII.B).
 pub(crate) const PERFORATED: Scheme = Scheme {
     name: "perforated",
     summary: "perforated 2MB pages: filter and bitmap entries on demand (the proposal)",
@@ -62,7 +63,7 @@ pub(crate) const PERFORATED: Scheme = Scheme {
     ..BASE_PAGES
 };
 
-/// All 16 bitmap entries are loaded with the page.
+/// Variant that loads all 16 bitmap entries together with the page.
 const NAIVE: Scheme = Scheme {
     name: "perforated-naive",
     summary: "perforated pages, all 16 bitmap entries loaded with the page, no filter",
@@ -71,7 +72,7 @@ const NAIVE: Scheme = Scheme {
     ..PERFORATED
 };
 
-/// Bitmap entries on demand, without the filter.
+/// Variant that loads bitmap entries on demand, without the filter.
 const ON_DEMAND: Scheme = Scheme {
     name: "perforated-on-demand",
     summary: "perforated pages, bitmap entries on demand, no filter",
@@ -80,7 +81,8 @@ const ON_DEMAND: Scheme = Scheme {
     ..PERFORATED
 };
 
-/// Only blocks with less than 25 % holes in at most 4 of 8 regions are perforated (P §III.C).
+/// Variant that perforates only blocks with less than 25 % holes in at most 4 of 8 regions (P
+/// §III.C).
 const SELECTIVE: Scheme = Scheme {
     name: "perforated-selective",
     summary: "perforated pages where < 25 % are holes in at most 4 of 8 regions",
@@ -89,7 +91,7 @@ const SELECTIVE: Scheme = Scheme {
     ..PERFORATED
 };
 
-/// Holes get a frame at their first touch (P §VI).
+/// Variant that allocates the frame of a hole at its first touch (P §VI).
 const LAZY: Scheme = Scheme {
     name: "perforated-lazy",
     summary: "perforated pages whose holes get a frame at the first touch",
@@ -101,8 +103,8 @@ const LAZY: Scheme = Scheme {
     ..PERFORATED
 };
 
-/// Blocks are reserved whole and sub-pages mapped at their first touch: no bloat, but more
-/// shootdowns (P §VI).
+/// Variant that reserves blocks whole and maps sub-pages at their first touch. It avoids bloat but
+/// needs more shootdowns (P §VI).
 const RESERVE: Scheme = Scheme {
     name: "perforated-reserve",
     summary: "perforated pages that reserve a block and map what is touched (no bloat)",

@@ -9,7 +9,8 @@ use perforate_types::{
     Written,
 };
 
-/// Branch of the level-1 nodes that hang off shadow entries and so map holes (P §IV.B).
+/// Branch number of the level-1 nodes that shadow entries point to, whose entries map holes (P
+/// §IV.B).
 pub const HOLE_BRANCH: u8 = 1;
 
 /// An operation on a perforated page.
@@ -35,7 +36,7 @@ pub enum PerforatedOperation {
         /// The 4KB sub-page to punch.
         page: VirtualPage,
     },
-    /// Ends the hole at sub-page `page`: the 2MB mapping translates it again.
+    /// Removes the hole at sub-page `page`: the 2MB mapping translates it again.
     Patch {
         /// Address space of the page.
         space: SpaceId,
@@ -76,9 +77,10 @@ impl FormatOperation for PerforatedOperation {
         }
     }
 
-    /// A hypervisor sees punches and patches in the page-directory entry with its filter, and
-    /// allocated holes in their own entries. It ignores the bitmap: wherever the filter requires
-    /// the bitmap, the hole node has the same information for every sub-page.
+    /// Tells a hypervisor with shadow tables which entries change. It sees punches and patches in
+    /// the page-directory entry with its filter, and allocated holes in their own entries. It can
+    /// ignore the bitmap: wherever the filter requires the bitmap, the hole node has an entry with
+    /// that information for every sub-page.
     fn written(&self) -> Written {
         match self {
             Self::Perforate { .. } | Self::Punch { .. } | Self::Patch { .. } => Written::Entry(2),

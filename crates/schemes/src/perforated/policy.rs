@@ -1,4 +1,4 @@
-//! The policy "perforated" (P §III.C, §VI; SPEC P-7).
+//! The policy "perforated" (P §III.C, §VI).
 
 use perforate_config::{ConfigError, Share};
 use perforate_os::mechanism::HoledPages;
@@ -10,14 +10,15 @@ use perforate_types::HoleSet;
 use super::kernel::PerforatedPages;
 use super::{BlockCreation, PerforationOptions};
 
-/// 2MB pages with holes where a block is fragmented. Holes are punched instead of splitting pages.
+/// Policy that maps fragmented blocks as 2MB pages with holes, and punches holes instead of
+/// splitting 2MB pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Perforated {
     options: PerforationOptions,
 }
 
 impl Perforated {
-    /// A policy with these options.
+    /// Creates a policy with these options.
     ///
     /// # Errors
     /// If options contradict each other.

@@ -1,4 +1,5 @@
-//! Hardware half: page tables with a range table and a range TLB beside them.
+//! Hardware half: page tables, a range table, and a range TLB looked up in parallel with the
+//! second-level TLB.
 
 use perforate_mmu::{
     Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Mark,
@@ -19,7 +20,7 @@ pub(super) fn ranged(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(Ranged::new(Box::new(Radix::new()), hardware.tlb.beside_entries))
 }
 
-/// Counts of the range TLB's uses.
+/// Numbers of hits, fills and searches.
 pub(super) struct Uses {
     translations: u64,
     fills: u64,
@@ -40,9 +41,10 @@ figures! {
 /// Page tables with a range table for each address space, and the range TLB.
 pub(super) struct Ranged {
     paging: Box<dyn Dimension>,
-    /// Contents of the range tables. `paging` has the memory of the page tables.
+    /// Simulated memory with the range tables. The page tables in `paging` have separate memory.
     memory: TableMemory,
-    /// Roots of the range tables by address space, which the operating system saves and restores.
+    /// Root of the range table of each address space, which the operating system saves and
+    /// restores.
     roots: Vec<Option<Frame>>,
     /// Range TLB of the running core.
     tlb: RangeTlb,
@@ -52,7 +54,7 @@ pub(super) struct Ranged {
 }
 
 impl Ranged {
-    /// An empty range TLB with this number of entries, without range tables, over `paging`.
+    /// Adds a range TLB with this number of entries, and no range tables yet, to `paging`.
     pub(super) fn new(paging: Box<dyn Dimension>, entries: usize) -> Self {
         let (memory, tlb) = (TableMemory::new(), RangeTlb::new(entries));
         let (roots, parked) = (Vec::new(), Parked::default());
@@ -78,8 +80,8 @@ impl Ranged {
     }
 }
 
-/// Reach of one 4KB page of a range. It is not dirty: the first store sets the dirty bit in the
-/// page tables.
+/// Reach of one 4KB page of a range. It is not marked dirty, so that the first store sets the dirty
+/// bit in the page tables.
 fn reach(range: &RangeEntry, page: VirtualPage) -> Reach {
     let frame = range.frame.add(page.number() - range.start);
     Reach::of_page(frame, allow::of_leaf(range.permissions, false))
@@ -99,8 +101,8 @@ impl Around for Ranged {
         own.map(|operation| self.write(operation)).is_some()
     }
 
-    /// A hit in the range TLB saves the walk of a guest or host alone. Natively, the pipeline has
-    /// looked it up before.
+    /// Looks the range TLB up at the start of a walk of a guest's or host's dimension; a hit saves
+    /// that walk. Natively, the pipeline has looked up the range TLB before the walk.
     fn walk_around(
         &mut self,
         request: WalkRequest,
@@ -185,7 +187,8 @@ impl BesideL2 for Ranged {
         self.tlb.slots()
     }
 
-    /// Searches the range table. A guest's table that the host has not backed yet is skipped.
+    /// Searches the range table and fills the range found. A guest's table that the host has not
+    /// backed yet is skipped.
     fn fill(&mut self, request: WalkRequest, _: &Reach, walker: &mut Walker<'_>) {
         let WalkRequest { space, page, .. } = request;
         let Some(root) = self.roots.get(usize::from(space.0)).copied().flatten() else { return };

@@ -13,17 +13,17 @@ use perforate_types::{AccessKind, Counters, Frame, HoleSet, SpaceId, figures};
 
 use super::table::{RangeEntry, RangeOperation, nodes};
 
-/// Pages backed in one step, 1GB. This bounds the number of updates held in memory.
+/// Number of pages backed in one step: 1GB. This bounds the number of updates held in memory.
 const PIECE_PAGES: u64 = 1 << 18;
-/// Factor on the size of memory after which the attempts to back an area in advance end. An area
-/// may be vast, and the free memory may not suit it.
+/// Limit of the attempts to back an area in advance, as a multiple of the memory size. An area may
+/// be far larger than memory, and free memory may not suit it.
 const MOST_TRIED: u64 = 8;
 /// Number of 4KB pages in a 2MB region.
 const REGION_PAGES: u64 = 512;
 /// Minimum number of pages in a range.
 const LEAST_PAGES: u64 = 2;
 
-/// The policy: 4KB pages, backed when they are mapped.
+/// Policy that backs memory with 4KB pages when it is mapped.
 pub(super) struct EagerPaging;
 
 impl Policy for EagerPaging {
@@ -40,23 +40,23 @@ impl Policy for EagerPaging {
     }
 }
 
-/// Backs areas when they are mapped, and adds their ranges.
+/// Backer that maps areas when they are created, and adds ranges for them.
 #[derive(Default)]
 struct EagerBacker {
     waiting: VecDeque<Waiting>,
     pages_backed: u64,
 }
 
-/// Changed pages that have not been processed yet.
+/// Changed part of an address space that has not been processed yet.
 struct Waiting {
     space: SpaceId,
     pages: Range<u64>,
-    /// Number of preceding pages already processed.
+    /// Number of pages already processed before these.
     tried: u64,
 }
 
 impl Backer for EagerBacker {
-    /// Pages that could not be backed in advance are backed at first touch, as in other policies.
+    /// Leaves the touch to the next backer. Only pages that could not be backed in advance get here.
     fn back(&mut self, _: &mut Core, _: &Touch) -> Result<Backed, OsError> {
         Ok(Backed::No)
     }
@@ -112,7 +112,7 @@ impl Backer for EagerBacker {
     }
 }
 
-/// Values of the range counters: present state, and pages backed since the start.
+/// Values of the range counters: state at one moment, and pages backed since the start.
 pub(super) struct State {
     ranges: u64,
     pages: u64,
@@ -168,12 +168,12 @@ impl EagerBacker {
     }
 }
 
-/// The ranges of an address space, and the nodes that hold these in memory.
+/// Ranges of an address space, and the range-table nodes that store them.
 #[derive(Default)]
 pub(super) struct Ranges {
     /// Ranges by first page.
     entries: BTreeMap<u64, RangeEntry>,
-    /// Frames and words of the nodes, root first.
+    /// Frame and content of each node, root first.
     nodes: Vec<(Frame, Box<[u64]>)>,
 }
 
@@ -181,8 +181,8 @@ fn ranges_of(space: &AddressSpace) -> Option<&Ranges> {
     space.overlay()?.downcast_ref()
 }
 
-/// The parts of `pages` in each 2MB region with any mapping. Unmapped regions are skipped, as areas
-/// may be vast.
+/// Splits `pages` into parts by 2MB region, without regions that have no mapping. Skipping them
+/// matters because areas may be vast.
 fn mapped_parts(space: &AddressSpace, pages: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
     let regions = pages.start / REGION_PAGES..pages.end.div_ceil(REGION_PAGES);
     let first = space.next_region(regions.start);
@@ -198,7 +198,7 @@ fn next_mapped(space: &AddressSpace, pages: Range<u64>) -> Option<u64> {
     mapped_parts(space, pages).flatten().find(|&page| space.find(page).is_some())
 }
 
-/// Adds the ranges of contiguous mappings in `pages`.
+/// Adds ranges for the contiguous mappings in `pages`.
 fn add_ranges(space: &mut SpaceMut<'_>, pages: Range<u64>) {
     let found = find_ranges(space, pages);
     if found.is_empty() {
@@ -213,8 +213,8 @@ fn add_ranges(space: &mut SpaceMut<'_>, pages: Range<u64>) {
     });
 }
 
-/// Changes the ranges of an address space, if it has any, and writes their nodes if `change` returns
-/// true.
+/// Changes the ranges of an address space, if it has any. If `change` returns true, writes their
+/// nodes.
 fn change_ranges(space: &mut SpaceMut<'_>, change: impl FnOnce(&mut Ranges) -> bool) {
     let Some(mut overlay) = space.take_overlay() else { return };
     if let Some(ranges) = overlay.downcast_mut::<Ranges>()
@@ -225,7 +225,7 @@ fn change_ranges(space: &mut SpaceMut<'_>, change: impl FnOnce(&mut Ranges) -> b
     space.set_overlay(overlay);
 }
 
-/// The ranges of contiguous mappings in `pages`, of at least [`LEAST_PAGES`] pages.
+/// Finds the contiguous mappings in `pages` with at least [`LEAST_PAGES`] pages.
 fn find_ranges(space: &AddressSpace, pages: Range<u64>) -> Vec<RangeEntry> {
     let mut found: Vec<RangeEntry> = Vec::new();
     for page in mapped_parts(space, pages).flatten() {
@@ -247,8 +247,8 @@ impl Ranges {
         self.entries.values().map(|range| range.end - range.start).sum()
     }
 
-    /// Adds a range, replacing older ranges of its pages. Merges the range with contiguous
-    /// neighbours.
+    /// Adds a range, which replaces older ranges of its pages. Merges it with neighbours that it
+    /// continues.
     fn add(&mut self, mut range: RangeEntry) {
         self.remove(&range.pages());
         if let Some((&start, before)) = self.entries.range(..range.start).next_back()
@@ -266,7 +266,7 @@ impl Ranges {
         self.entries.insert(range.start, range);
     }
 
-    /// Removes pages from their ranges. Returns true if any page was in a range.
+    /// Removes pages from the ranges that contain them. Returns true if there were any.
     fn remove(&mut self, pages: &Range<u64>) -> bool {
         let before = self.entries.range(..pages.start).next_back().map(|(&start, _)| start);
         let inside = self.entries.range(pages.clone()).map(|(&start, _)| start);
@@ -289,8 +289,8 @@ impl Ranges {
         is_changed
     }
 
-    /// Writes the nodes that changed. If no memory is available for a node, all ranges are dropped;
-    /// page tables still map their pages.
+    /// Writes the nodes that changed. If no memory is available for a node, drops all ranges; page
+    /// tables still map the pages.
     fn write(&mut self, space: &mut SpaceMut<'_>) {
         let id = space.id();
         let entries: Vec<RangeEntry> = self.entries.values().copied().collect();
@@ -324,7 +324,7 @@ impl Ranges {
     }
 }
 
-/// Mechanism of range tables as an overlay.
+/// Overlay mechanism of ranges.
 struct RangeMechanism;
 
 impl OverlayMechanism for RangeMechanism {

@@ -3,22 +3,23 @@
 //! A *range* is a run of pages of any length, contiguous in virtual and physical memory, with equal
 //! permissions. The kernel backs memory when it is mapped, in as few contiguous pieces as possible
 //! (eager paging, §5). It keeps the ranges of an address space in a *range table*, a B-tree in
-//! memory (§4.2). Page tables map the same pages, so any page may leave its range at any time. The
-//! hardware has a small fully associative *range TLB* beside the second-level TLB (§4.1). It is
-//! filled from the range table in the background, after the page walk for a miss (§4.3).
+//! memory (§4.2). Page tables map these pages as well, so any page may leave its range at any time.
+//! The hardware has a small fully associative *range TLB*, looked up in parallel with the
+//! second-level TLB (§4.1). It is filled from the range table in the background, after the page
+//! walk for a miss (§4.3).
 //!
 //! - `kernel`: eager paging, and the ranges of an address space as an overlay of its page tables.
 //! - `table`: layout of the range table in memory, and its search by hardware.
 //! - `tlb`: the range TLB.
 //! - `dimension`: page tables with range table and range TLB.
 //!
-//! Where the paper leaves a choice:
+//! Choices of this model where the paper leaves one:
 //! - The walker searches a node of the range table by bisection.
 //! - Memory with MADV_HUGEPAGE has 2MB pages in the page tables.
 //! - Page-table entries have no bit for pages in ranges, so the range table is read after every
 //!   page walk.
 //! - Ranges have at least two pages.
-//! - The child of a fork gets its own ranges over the pages that it shares.
+//! - The child of a fork gets separate ranges over the pages that it shares with its parent.
 
 mod dimension;
 mod kernel;

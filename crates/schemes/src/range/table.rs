@@ -1,8 +1,8 @@
 //! The range table: a B-tree of ranges in simulated memory (RMM §4.2).
 //!
 //! A node is one frame. It holds at most 124 sorted ranges of three words each: first page, page
-//! after the last, and a page-table entry for the first page. The frames of up to 125 child nodes
-//! follow. Word 0 is the number of ranges, and a flag for child nodes.
+//! after the last, and a page-table entry for the first page. After the ranges, it holds the frames
+//! of up to 125 child nodes. Word 0 has the number of ranges, and a flag for child nodes.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use perforate_types::{
 
 /// Maximum number of ranges in a node.
 const MOST_RANGES: usize = 124;
-/// Index of the first word with a child's frame.
+/// Index of the first word that holds the frame of a child node.
 const BELOW: usize = 1 + 3 * MOST_RANGES;
 /// Flag in word 0: the node has children.
 const HAS_BELOW: u64 = 1 << 16;
@@ -41,13 +41,13 @@ impl RangeEntry {
         self.start..self.end
     }
 
-    /// The part of the range inside `pages`, which must overlap it.
+    /// Part of the range inside `pages`, which must overlap it.
     pub(super) fn part(&self, pages: Range<u64>) -> Self {
         let (start, end) = (self.start.max(pages.start), self.end.min(pages.end));
         Self { start, end, frame: self.frame.add(start - self.start), ..*self }
     }
 
-    /// True if `next` continues this range: pages, frames and permissions.
+    /// True if `next` continues this range: in pages, frames and permissions.
     pub(super) fn is_continued_by(&self, next: &Self) -> bool {
         let frame = self.frame.add(self.end - self.start);
         (self.end, frame, self.permissions) == (next.start, next.frame, next.permissions)
@@ -75,7 +75,7 @@ pub(super) enum RangeOperation {
         space: SpaceId,
         /// Frame of the node.
         frame: Frame,
-        /// Words of the node from word 0 on. The rest of the frame is unused.
+        /// New content of the node, from word 0 on. The rest of the frame is unused.
         words: Box<[u64]>,
     },
     /// Clears the frame of a removed node.
@@ -88,7 +88,7 @@ pub(super) enum RangeOperation {
 }
 
 impl FormatOperation for RangeOperation {
-    /// Empty: ranges only repeat mappings of the page tables.
+    /// Returns an empty run, because ranges only repeat mappings of the page tables.
     fn pages(&self) -> PageRun {
         let (Self::Root { space, .. } | Self::Node { space, .. } | Self::Clear { space, .. }) =
             self;
@@ -113,7 +113,7 @@ impl From<RangeOperation> for Update {
     }
 }
 
-/// A node without a frame: its ranges, and the indices of its children.
+/// A node before it has a frame: its ranges, and the indices of its children.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Node {
     ranges: Vec<RangeEntry>,
@@ -121,7 +121,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Words of the node, if node *n* has frame `frames[n]`.
+    /// Encodes the node in words. `frames[n]` is the frame of node *n*.
     pub(super) fn words(&self, frames: &[Frame]) -> Box<[u64]> {
         let has_below = if self.below.is_empty() { 0 } else { HAS_BELOW };
         let mut words = vec![self.ranges.len() as u64 | has_below];
@@ -149,7 +149,7 @@ fn capacity(levels: u32) -> usize {
     (0..levels).fold(MOST_RANGES, |below, _| MOST_RANGES + (MOST_RANGES + 1) * below)
 }
 
-/// Appends a subtree and returns the index of its root.
+/// Appends a subtree for `ranges` to `nodes` and returns the index of its root.
 fn add(ranges: &[RangeEntry], levels: u32, nodes: &mut Vec<Node>) -> usize {
     let number = nodes.len();
     nodes.push(Node { ranges: Vec::new(), below: Vec::new() });
@@ -157,7 +157,8 @@ fn add(ranges: &[RangeEntry], levels: u32, nodes: &mut Vec<Node>) -> usize {
         nodes[number].ranges = ranges.to_vec();
         return number;
     }
-    // One range separates two adjacent subtrees; the subtrees share the others evenly.
+    // One range separates two adjacent subtrees. The other ranges are divided evenly among the
+    // subtrees.
     let trees = (ranges.len() + 1).div_ceil(capacity(levels - 1) + 1).max(2);
     let mut rest = ranges;
     for tree in 0..trees {
@@ -173,7 +174,7 @@ fn add(ranges: &[RangeEntry], levels: u32, nodes: &mut Vec<Node>) -> usize {
 }
 
 /// Finds the range that contains `page` as the hardware does: by bisection in each node, reading
-/// cache lines.
+/// cache lines. `None` if no range contains it.
 ///
 /// # Errors
 /// [`WalkFault`] if the host does not back a guest's node.
@@ -204,7 +205,8 @@ pub(super) fn search(
     }
 }
 
-/// Reads words of one node. The walker reads a line only if it differs from the previous one.
+/// Reader of words of one node. The walker reads a cache line only if it differs from the previous
+/// one.
 struct Reader<'a, 'b> {
     memory: &'a TableMemory,
     frame: Frame,
@@ -224,7 +226,8 @@ impl Reader<'_, '_> {
         self.memory.word(self.frame.address().add(offset))
     }
 
-    /// Position of the page: before range `index`, in the range, or after it.
+    /// Compares the page with range `index`: less if the page is before it, equal if inside,
+    /// greater if after it.
     fn compare(&mut self, index: usize, page: VirtualPage) -> Ordering {
         if page.number() < self.word(1 + 3 * index) {
             Ordering::Less

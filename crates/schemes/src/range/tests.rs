@@ -83,7 +83,7 @@ impl System {
         self.kernel.check_invariants().expect("ranges say what page tables say");
     }
 
-    /// Case of a load's translation, and whether it needed a walk; `None` if the page is not
+    /// Case of a load's translation, and true if it needed a walk; `None` if the page is not
     /// mapped.
     fn load(&mut self, page: u64) -> Option<(Case, bool)> {
         let address = VirtualPage::new(page).address();

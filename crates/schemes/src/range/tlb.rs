@@ -4,7 +4,7 @@ use perforate_types::{Shootdown, SpaceId, VirtualPage};
 
 use super::table::RangeEntry;
 
-/// An entry, with the time of its last use.
+/// An entry, with the time of its last use for LRU replacement.
 #[derive(Clone, Copy)]
 struct TlbEntry {
     space: SpaceId,
@@ -20,7 +20,7 @@ pub(super) struct RangeTlb {
 }
 
 impl RangeTlb {
-    /// An empty TLB with this number of entries.
+    /// Creates an empty TLB with this number of entries.
     pub(super) fn new(entries: usize) -> Self {
         Self { slots: vec![None; entries], now: 0 }
     }
@@ -47,8 +47,8 @@ impl RangeTlb {
         }
     }
 
-    /// Fills a range in place of the least recently used entry, and invalidates older parts of the
-    /// range. Returns the slot.
+    /// Fills a range into the slot of the least recently used entry, and invalidates older entries
+    /// for parts of the range. Returns the slot.
     pub(super) fn fill(&mut self, space: SpaceId, range: RangeEntry) -> Option<u32> {
         self.forget(space, range.start, range.end);
         let oldest = |slot: &usize| self.slots[*slot].map_or(0, |held| held.used + 1);
@@ -58,7 +58,7 @@ impl RangeTlb {
         Some(slot as u32)
     }
 
-    /// Invalidates every range with a page that the shootdown covers.
+    /// Invalidates every entry whose range has a page that the shootdown covers.
     pub(super) fn invalidate(&mut self, shootdown: Shootdown) {
         if let Some(pages) = shootdown.pages() {
             self.forget(shootdown.space(), pages.start, pages.end);

@@ -1,4 +1,4 @@
-//! The script policies that come with the program.
+//! Bundled script policies, which are part of the program.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub fn bundled() -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-/// The bundled policy called `name`.
+/// Finds the bundled policy called `name`; `None` if there is none.
 pub(super) fn find(name: &str) -> Option<Script> {
     let place = BUNDLED.iter().position(|(known, _)| *known == name)?;
     let compile = || Script::compile(name, BUNDLED[place].1).expect("bundled policies are right");

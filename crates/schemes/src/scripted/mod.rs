@@ -1,8 +1,8 @@
 //! Policies as scripts. A script (`--policy`) chooses the operating system's page sizes, on
-//! ordinary page tables or on those with perforated pages.
+//! ordinary page tables or on page tables with perforated pages.
 //!
 //! - `policy`: passes the kernel's questions to the script.
-//! - `bundled`: scripts that come with the program.
+//! - `bundled`: scripts that are part of the program.
 
 mod bundled;
 mod policy;
@@ -41,7 +41,7 @@ const PERFORATED_SCRIPTED: Scheme = Scheme {
     ..perforated::PERFORATED
 };
 
-/// The policy of the given script, or else of the bundled script `default`.
+/// Makes the policy of the script in the options; without one, of the bundled script `default`.
 fn scripted(options: &PolicyOptions, default: &str, tables: Tables) -> Box<dyn Policy> {
     let script = options.script.clone();
     let script = script.unwrap_or_else(|| bundled::find(default).expect("it is bundled"));
@@ -52,7 +52,7 @@ fn scripted(options: &PolicyOptions, default: &str, tables: Tables) -> Box<dyn P
 mod tests {
     use super::*;
 
-    /// Reports and traces tell the two policies apart by these names.
+    /// Reports and traces distinguish the two policies by these names.
     #[test]
     fn a_policy_is_named_after_its_scheme_and_its_script() {
         let policies = [SCRIPTED, PERFORATED_SCRIPTED]

@@ -28,7 +28,7 @@ pub(super) enum Tables {
     Perforated,
 }
 
-/// Rule of scripted policies: the name of the script.
+/// Property of scripted policies, which [`Policy`] hands out as a rule: the name of the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptRule(pub String);
 
@@ -39,7 +39,7 @@ pub(super) struct Scripted {
     script: Script,
     rule: ScriptRule,
     tables: Tables,
-    /// True if the holes come from memory that has been in use.
+    /// True if blocks come from aged memory, not from injected fragmentation.
     aged: bool,
     state: RefCell<ScriptState>,
 }
@@ -49,8 +49,8 @@ pub(super) struct Scripted {
 struct ScriptState {
     counts: Counts,
     failure: Option<OsError>,
-    /// Last question of each kind with its answer, since several parts of the kernel ask the same
-    /// question in a row.
+    /// Last question of each kind with its answer. Several parts of the kernel ask one question in
+    /// succession, so the script runs once.
     orders: Option<(AreaFacts, Purpose, Orders, Orders)>,
     block: Option<(BlockFacts, BlockUse)>,
 }
@@ -78,8 +78,8 @@ impl Scripted {
         Self { script, rule, tables, aged, state: RefCell::default() }
     }
 
-    /// The script's answer, or `default` if the script does not define the function. After a
-    /// failure, the script is not called again.
+    /// Returns the script's answer, or `default` if the script does not define the function. After
+    /// a failure, the script is not called again.
     fn ask<T>(
         &self,
         default: T,

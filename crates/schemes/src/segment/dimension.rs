@@ -31,21 +31,21 @@ figures! {
     }
 }
 
-/// BASE, LIMIT and OFFSET of one address space, and its escape filter.
+/// BASE, LIMIT and OFFSET of one address space, and the escape filter of its segment.
 struct Registers {
     first: VirtualPage,
     pages: u64,
     frame: Frame,
     allows: u8,
     filter: EscapeFilter,
-    /// True for 2MB blocks of virtual memory with a page in the filter, from the segment's first
-    /// block on. Computed at the first access to a block.
+    /// For each 2MB block of virtual memory from the segment's first block on: true if the filter
+    /// contains a page of the block. Computed at the first access to a block.
     escapes: Vec<OnceCell<bool>>,
 }
 
 impl Registers {
-    /// True if the whole page of `size` around `page` is in the segment, with frames of the same
-    /// alignment.
+    /// True if the whole page of `size` around `page` is in the segment, and its frames are aligned
+    /// to `size`.
     fn covers(&self, page: VirtualPage, size: PageSize) -> bool {
         let start = page.align_down(size).number();
         let Some(index) = start.checked_sub(self.first.number()) else { return false };
@@ -58,8 +58,8 @@ impl Registers {
         (page / pages - self.first.number() / pages) as usize
     }
 
-    /// True if the filter contains any page in the page of `size` around `page`, which is in the
-    /// segment: an escaped page or a false positive.
+    /// True if the filter contains any page within the page of `size` around `page`, which must be
+    /// in the segment. Such a page escaped or is a false positive.
     fn has_escape(&self, page: VirtualPage, size: PageSize) -> bool {
         if size == PageSize::Size4K || self.filter.is_empty() {
             return false;
@@ -81,9 +81,9 @@ impl Registers {
         self.escapes.fill(OnceCell::new());
     }
 
-    /// The reach around `page`, which is in the segment and not in the filter. It is the largest
-    /// aligned range without a page in the filter (D §V). D does not say how hardware learns about
-    /// the other pages of the range.
+    /// Reach around `page`, which must be in the segment and not in the filter: the largest aligned
+    /// range without a page in the filter (D §V). D does not say how hardware could know about the
+    /// other pages of the range.
     fn reach(&self, page: VirtualPage) -> Reach {
         let is_covered = |size: PageSize| self.covers(page, size) && !self.has_escape(page, size);
         let covered = PageSize::ALL.into_iter().rev().find(|&size| is_covered(size));
@@ -93,24 +93,26 @@ impl Registers {
     }
 }
 
-/// Page tables with a direct segment per address space. The registers of all address spaces are
-/// kept here; an operating system would save and restore them.
+/// Page tables with a direct segment per address space. The model stores the registers of all
+/// address spaces, which an operating system would save and restore at context switches.
 pub struct Segmented {
     paging: Box<dyn Dimension>,
     registers: Vec<Option<Registers>>,
     empty: EscapeFilter,
-    /// True if the registers are beside the first-level TLB rather than the second.
+    /// True if the registers are looked up in parallel with the first-level TLB instead of the
+    /// second-level TLB.
     beside_l1: bool,
 }
 
 impl Segmented {
-    /// Page tables `paging` without segments yet.
+    /// Adds registers without any segment to the page tables `paging`.
     pub fn new(paging: Box<dyn Dimension>, filter: EscapeFilterConfig) -> Self {
         let empty = EscapeFilter::new(filter.bits, filter.functions);
         Self { paging, registers: Vec::new(), empty, beside_l1: false }
     }
 
-    /// Moves the registers beside the first-level TLB, as in the original proposal (D §II.B).
+    /// Looks the registers up in parallel with the first-level TLB, as in the original proposal (D
+    /// §II.B).
     pub fn beside_l1(self) -> Self {
         Self { beside_l1: true, ..self }
     }
@@ -127,7 +129,8 @@ impl Segmented {
         &mut self.registers[index]
     }
 
-    /// The reach around a page that the segment translates.
+    /// Reach around a page that the segment translates; `None` if the segment does not translate
+    /// it.
     #[inline(always)]
     fn translate(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let registers = self.registers(space)?;
@@ -136,7 +139,7 @@ impl Segmented {
         translates.then(|| registers.reach(page))
     }
 
-    /// Carries out an operation on the registers.
+    /// Applies an operation on the registers.
     fn write(&mut self, operation: &SegmentOperation) {
         match *operation {
             SegmentOperation::Set { space, page, pages, frame, permissions } => {
@@ -163,7 +166,7 @@ impl Segmented {
     }
 }
 
-/// Accessed and dirty bits are in the page tables; a segment has none.
+/// Accessed and dirty bits exist only in the page tables, because a segment has none.
 impl Around for Segmented {
     fn inside(&self) -> &dyn Dimension {
         self.paging.as_ref()
@@ -178,7 +181,7 @@ impl Around for Segmented {
         own.map(|operation| self.write(operation)).is_some()
     }
 
-    /// A page in the segment takes one check and no reference (D Table II).
+    /// A page in the segment takes one check of the registers and no memory reference (D Table II).
     fn walk_around(
         &mut self,
         request: WalkRequest,
@@ -204,8 +207,8 @@ impl Around for Segmented {
     }
 }
 
-/// Registers are not copies of entries: they change with the mapping, and are neither filled nor
-/// invalidated.
+/// Segment registers, unlike TLB entries, are no copies: the kernel writes them with every change
+/// of the mapping, so nothing is filled or invalidated.
 impl BesideL2 for Segmented {
     fn name(&self) -> &'static str {
         "direct segment"
@@ -216,13 +219,15 @@ impl BesideL2 for Segmented {
         BesideUse { looked_up: !beside_l1, beside_l1, ..BesideUse::default() }
     }
 
-    /// The reach is 2MB or 1GB if no page in it can escape (D §III).
+    /// Finds the reach of a page in the segment: 2MB or 1GB if no page in that range can escape (D
+    /// §III).
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         self.translate(space, page)
     }
 
-    /// Beside the second-level TLB, a check without a match costs nothing. A host's check comes
-    /// first, and costs a step wherever a segment is set (D Table I).
+    /// Looks the segment up in parallel with the second-level TLB, where a check without a match
+    /// costs nothing. A host's check precedes the nested walk, so it costs a step wherever a
+    /// segment is set (D Table I).
     fn look_up(
         &mut self,
         space: SpaceId,
@@ -294,8 +299,8 @@ mod tests {
         (mmu.translate(kind, address, &mut steps), steps)
     }
 
-    /// Beside the first level, no translation takes a step or misses. Beside the second level, the
-    /// first access misses the first level and fills it.
+    /// In parallel with the first level, no translation takes a step or misses. In parallel with
+    /// the second level, the first access misses the first level and fills it.
     #[test]
     fn beside_the_first_level_nothing_misses() {
         let geometry = TlbGeometry { entries: 4, ways: 4 };

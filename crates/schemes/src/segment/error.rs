@@ -23,7 +23,7 @@ pub enum SegmentError {
         /// First byte after the area.
         end: u64,
     },
-    /// No area is suitable for a direct segment.
+    /// No area satisfies the conditions for a direct segment.
     #[error(
         "address space {} has no private anonymous area of {} or more to make a segment of",
         .space.0, size(*least_bytes)

@@ -4,7 +4,7 @@ use perforate_types::VirtualPage;
 
 use crate::SchemeError;
 
-/// Bytes of a page number that are hashed: 40 bits, for 52-bit addresses.
+/// Number of bytes of a page number that are hashed: 40 bits, for 52-bit addresses.
 const BYTES: usize = 5;
 /// Seed of the hash functions, which are fixed in hardware.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -14,12 +14,12 @@ const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct EscapeFilterConfig {
     /// Total number of bits of a filter.
     pub bits: usize,
-    /// Number of hash functions, each with its own bits.
+    /// Number of hash functions, each with a separate bank of bits.
     pub functions: usize,
 }
 
 impl Default for EscapeFilterConfig {
-    /// The filter of D §IX.C.
+    /// Geometry of the filter in D §IX.C.
     fn default() -> Self {
         Self { bits: 256, functions: 4 }
     }
@@ -42,8 +42,8 @@ impl EscapeFilterConfig {
 /// A Bloom filter in parallel banks, one for each hash function. The functions are of class H3: the
 /// exclusive-or of one random word for each set bit of the page number.
 ///
-/// After `n` pages in `m` bits and `k` functions, another page is a false positive with probability
-/// (1 − (1 − k/m)ⁿ)ᵏ.
+/// With `n` pages in a filter of `m` bits and `k` functions, another page is a false positive with
+/// probability (1 − (1 − k/m)ⁿ)ᵏ.
 #[derive(Clone)]
 pub struct EscapeFilter {
     banks: Vec<Bank>,
@@ -54,12 +54,12 @@ pub struct EscapeFilter {
 #[derive(Clone)]
 struct Bank {
     bits: Vec<u64>,
-    /// Precomputed exclusive-or of the function's words, for each value of each byte of the page
-    /// number.
+    /// Exclusive-or of the function's random words, precomputed for each value of each byte of the
+    /// page number.
     words: Box<[[u32; 256]; BYTES]>,
 }
 
-/// The next number of splitmix64.
+/// Returns the next number of the splitmix64 generator.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut value = *state;
@@ -96,7 +96,7 @@ impl Bank {
 }
 
 impl EscapeFilter {
-    /// An empty filter of `bits` bits, divided among `functions` hash functions.
+    /// Creates an empty filter of `bits` bits, divided among `functions` hash functions.
     ///
     /// # Panics
     /// If the geometry is not possible ([`Self::is_possible`]).

@@ -1,10 +1,11 @@
 //! Direct segments (D): native, and in the three modes of virtualized direct segments.
 //!
 //! - `kernel`: creation of segments, and effects of changes to their pages.
-//! - `operation`: operations from the operating-system half to the hardware half.
+//! - `operation`: operations that the operating-system half sends to the hardware half.
 //! - `policy`, `options`: conditions for a segment.
-//! - `mode_policy`: the side of a virtual machine that gets a segment, and when (D Table III).
-//! - `dimension`: page tables with the registers of segments.
+//! - `mode_policy`: the choice of virtualized mode: which of guest and host gets a segment, and
+//!   when (D Table III).
+//! - `dimension`: page tables with segment registers.
 //! - `escape_filter`: the filter of escaped pages.
 
 mod dimension;
@@ -42,7 +43,8 @@ fn segmented(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(Segmented::new(Box::new(Radix::new()), hardware.escape_filter))
 }
 
-/// Builds ordinary page tables with a segment's registers beside the first-level TLB.
+/// Builds ordinary page tables with segment registers looked up in parallel with the first-level
+/// TLB.
 fn segmented_beside_l1(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let segmented = Segmented::new(Box::new(Radix::new()), hardware.escape_filter);
     Box::new(segmented.beside_l1())
@@ -58,8 +60,8 @@ fn segment(options: &PolicyOptions, own: SegmentOptions) -> Result<Box<dyn Polic
     with_changes("segment", options.segment.as_ref(), own, SegmentPolicy::new)
 }
 
-/// A direct segment for the first large area, 4KB pages elsewhere. `4k+segment` is VMM Direct,
-/// `segment+4k` Guest Direct, `segment+segment` Dual Direct.
+/// A direct segment for the first large area, and 4KB pages for other memory. `4k+segment` is VMM
+/// Direct, `segment+4k` Guest Direct, `segment+segment` Dual Direct.
 const SEGMENT: Scheme = Scheme {
     name: "segment",
     summary: "a direct segment for the first large area, 4KB pages elsewhere",

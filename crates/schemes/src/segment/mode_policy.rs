@@ -1,11 +1,11 @@
 //! Choice of the virtualized mode of a guest when memory is fragmented, and the steps towards a
 //! better mode (D Table III).
 //!
-//! A [`ModePolicy`] is stepped as instructions execute. It creates the missing segments. The
-//! guest's segment comes from free memory or from self-ballooning, at once. The host's segment
-//! comes from free memory at once, or slowly from compaction in the background. The mode follows
-//! from the segments that the two kernels have at the moment, so that it falls back after a segment
-//! is lost. Every transition is logged.
+//! A [`ModePolicy`] takes a step after a number of executed instructions. It creates the missing
+//! segments. Memory for the guest's segment comes from free memory or from self-ballooning, at
+//! once. Memory for the host's segment comes from free memory at once, or slowly from compaction in
+//! the background. The mode is determined by the segments that the two kernels have at the moment,
+//! so it falls back after a segment is lost. Every transition is logged.
 
 use std::fmt;
 
@@ -14,14 +14,14 @@ use perforate_types::{Frame, SpaceId};
 
 use super::{DirectSegments, SegmentError, SegmentRule};
 
-/// Number of failed attempts after which the pause no longer grows: at most 2⁶ times the first
-/// pause.
+/// Number of failed attempts after which the pause stops growing. The longest pause is 2⁶ times the
+/// first.
 const MOST_DOUBLINGS: u32 = 6;
 
 /// A virtualized mode, defined by the segments whose registers are set (D §III).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VirtualizedMode {
-    /// No segment: two dimensions of paging.
+    /// No segment: nested paging for all pages.
     BaseVirtualized,
     /// The host's segment only.
     VmmDirect,
@@ -100,7 +100,7 @@ pub struct ModePlan {
 }
 
 impl ModePlan {
-    /// The plan for an application and a state of memory.
+    /// Selects the plan for an application and the fragmentation of memory.
     pub const fn new(application: Application, fragmented: Fragmented) -> Self {
         let wants_guest = matches!(application, Application::BigMemory);
         Self {
@@ -142,8 +142,8 @@ impl Side<'_> {
         self.kernel.segment(self.space).is_some_and(|segment| segment.is_active)
     }
 
-    /// Creates a segment, or sets the registers of the existing segment. Returns true if it is
-    /// active.
+    /// Creates a segment, or sets the registers of an existing one again. Returns true if the
+    /// segment is active.
     fn make_segment(&mut self, rule: SegmentRule) -> Result<bool, OsError> {
         if self.kernel.segment(self.space).is_some() {
             return self.kernel.enable_segment(self.space).map(|()| true);
@@ -161,7 +161,7 @@ impl Side<'_> {
     }
 }
 
-/// Schedule of attempts, with exponential back-off after failures.
+/// Schedule of attempts, with exponential backoff after failures.
 #[derive(Clone, Copy, Debug)]
 struct Attempts {
     next: u64,
@@ -186,24 +186,23 @@ pub struct ModePolicy {
     plan: ModePlan,
     rule: SegmentRule,
     interval: u64,
-    /// Frames that host compaction moves in each step.
+    /// Number of frames that host compaction moves in each step.
     frames: u64,
     mode: VirtualizedMode,
     guest: Attempts,
     host: Attempts,
-    /// True after memory was added for a segment that could not be created. No more memory is added
-    /// then.
+    /// True if memory was added by ballooning and the segment still could not be created. No more
+    /// memory is added in this case.
     ballooned_in_vain: bool,
     log: Vec<ModeTransition>,
 }
 
 impl ModePolicy {
-    /// Starts in Base Virtualized mode, before the first step. `interval` is the number of
-    /// instructions between two attempts at a segment, and grows after failures. `frames` is the
-    /// number of frames that host compaction moves in each attempt, which makes the conversion
-    /// slow.
+    /// Starts in Base Virtualized mode. `interval` is the number of instructions between two
+    /// attempts to create a segment; the pause grows after failures. `frames` is the number of
+    /// frames that host compaction moves in each attempt. A small number makes the conversion slow.
     pub const fn new(plan: ModePlan, rule: SegmentRule, interval: u64, frames: u64) -> Self {
-        // Compaction is slow, so the host has no segment at the start.
+        // Compaction is slow, so the first attempt for the host's segment comes after an interval.
         let host = Attempts::from(if plan.compacts_host { interval } else { 0 });
         let (mode, guest) = (VirtualizedMode::BaseVirtualized, Attempts::from(0));
         Self {
@@ -234,8 +233,8 @@ impl ModePolicy {
         &self.log
     }
 
-    /// Makes the attempts that are due. Returns the frames that the guest's balloon gave up, which
-    /// the hypervisor may remove from the guest's memory.
+    /// Makes the attempts that are due. Returns the frames that the guest's balloon took from the
+    /// guest, which the hypervisor may remove from the guest's memory.
     ///
     /// # Errors
     /// If an address space does not exist.
@@ -265,7 +264,7 @@ impl ModePolicy {
         Ok(given)
     }
 
-    /// Tries to create the host's segment from free memory, or from a run that compaction frees
+    /// Tries to create the host's segment from free memory, or from a run that compaction empties
     /// step by step.
     fn make_host_segment(&mut self, instruction: u64, host: &mut Side<'_>) -> Result<(), OsError> {
         let rule = SegmentRule { compacts: false, ..self.rule };
@@ -285,8 +284,8 @@ impl ModePolicy {
         Ok(())
     }
 
-    /// Tries to create the guest's segment without copies, from free memory or from memory added by
-    /// self-ballooning.
+    /// Tries to create the guest's segment without copying data, from free memory or from memory
+    /// added by self-ballooning. Returns true if it did, and the source of the memory.
     fn make_guest_segment(
         &mut self,
         guest: &mut Side<'_>,

@@ -12,10 +12,11 @@ pub const SEGMENT_REGISTERS: u64 = 3 + 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentOperation {
     /// Sets the segment registers of the address space: BASE is `page`, LIMIT `page` + `pages`,
-    /// OFFSET `frame` − `page`. The escape filter becomes empty (D §II.B, §III). Only escaped pages
-    /// of the segment may be mapped to other frames by page tables; other pages may be mapped in
-    /// place, for false positives of the filter. Pages now mapped to other frames escape with the
-    /// operations that follow immediately. Then a shootdown of the whole address space follows.
+    /// OFFSET `frame` − `page`. The escape filter becomes empty (D §II.B, §III). Page tables may
+    /// map pages of the segment to other frames only if these escape. They may map other pages in
+    /// place, for false positives of the filter. Pages that are mapped to other frames at present
+    /// escape by the operations that follow immediately. Then a shootdown of the whole address
+    /// space follows.
     Set {
         /// Address space of the segment.
         space: SpaceId,
@@ -28,15 +29,15 @@ pub enum SegmentOperation {
         /// Accesses that the segment allows.
         permissions: Permissions,
     },
-    /// Clears the segment registers of the address space: BASE = LIMIT. Pages mapped by page tables
+    /// Clears the segment registers of the address space: BASE = LIMIT. Pages that page tables map
     /// stay mapped. A shootdown of the address space follows.
     Clear {
         /// Address space of the segment.
         space: SpaceId,
     },
-    /// Escapes a page from the segment: it is added to the escape filter, and only page tables
-    /// translate it from now on (D §V). A mapping in place, if any, remains at first. A shootdown
-    /// of the address space follows, after further escapes at most.
+    /// Makes a page escape from the segment: the page is added to the escape filter, and only page
+    /// tables translate it from now on (D §V). If page tables map it in place, that mapping remains
+    /// at first. A shootdown of the address space follows, with at most further escapes in between.
     Escape {
         /// Address space of the segment.
         space: SpaceId,
@@ -54,8 +55,9 @@ impl FormatOperation for SegmentOperation {
         }
     }
 
-    /// Clearing a segment writes LIMIT = BASE. An escape writes one register, because the processor
-    /// adds the page to the filter: the operating system does not know the hash functions.
+    /// Tells a hypervisor which state changes. Clearing a segment writes LIMIT = BASE. An escape
+    /// writes one register, because the processor adds the page to the filter: the operating system
+    /// does not know the hash functions.
     fn written(&self) -> Written {
         match self {
             Self::Set { .. } => Written::Registers(SEGMENT_REGISTERS),

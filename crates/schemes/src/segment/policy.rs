@@ -15,13 +15,13 @@ use super::kernel::Segments;
 pub struct SegmentRule {
     /// Minimum size of an area that gets a segment, in bytes.
     pub min_bytes: u64,
-    /// True if the first touch of an area may migrate pages to obtain contiguous memory. Later
-    /// creation in the background always may.
+    /// True if pages may be migrated at the first touch of an area to obtain contiguous memory.
+    /// Creation in the background may always migrate pages.
     pub compacts: bool,
-    /// Maximum number of escaped pages: faulty frames in the run, and pages with different
-    /// permissions.
+    /// Maximum number of escaped pages. Pages escape for faulty frames in the run and for
+    /// permissions that differ.
     pub faulty_pages: u64,
-    /// BASE and LIMIT in bytes, if prescribed: only this part of an area becomes a segment,
+    /// BASE and LIMIT in bytes, if prescribed: the segment covers exactly this part of an area,
     /// whatever its size. If both are equal, there is no segment.
     pub bounds: Option<(u64, u64)>,
 }
@@ -32,7 +32,7 @@ impl Default for SegmentRule {
     }
 }
 
-/// A direct segment for the first large area; 4KB or 2MB pages elsewhere.
+/// Policy with a direct segment for the first large area, and 4KB or 2MB pages for other memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentPolicy {
     options: SegmentOptions,
@@ -40,7 +40,7 @@ pub struct SegmentPolicy {
 }
 
 impl SegmentPolicy {
-    /// A policy with these options.
+    /// Creates a policy with these options.
     ///
     /// # Errors
     /// If options contradict each other.

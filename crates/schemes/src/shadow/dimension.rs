@@ -1,9 +1,9 @@
-//! Hardware half: tables from guest-virtual to physical addresses, which the hypervisor keeps and
-//! the hardware walks in one dimension (D §II.A).
+//! Hardware half: shadow tables map guest-virtual to host-physical addresses. The hypervisor
+//! maintains them, and the hardware walks them without nested translation (D §II.A).
 //!
-//! The guest's dimension holds the tables and registers that the guest's operating system writes.
-//! No hardware walks it, so it may belong to any mechanism. The hypervisor reads it without
-//! hardware effects.
+//! The guest's dimension (its translation from guest-virtual to guest-physical addresses) holds the
+//! tables and registers that the guest's operating system writes. No hardware walks it, so it may
+//! belong to any mechanism. The hypervisor reads it without hardware effects.
 
 use perforate_mmu::{
     Around, Capability, CapabilityMut, Dimension, Host, Mark, OverHost, PageFault, Radix, Reach,
@@ -13,8 +13,8 @@ use perforate_types::{
     AccessKind, FormatOperation, GuestFrame, SpaceId, TableOperation, VirtualPage,
 };
 
-/// The guest's tables and registers and the host's tables, which only the hypervisor reads, and the
-/// shadow tables made from both, which the hardware walks.
+/// Shadow tables, which the hardware walks, with the guest's and the host's translation that they
+/// are made from. Only the hypervisor reads the latter two.
 pub struct Shadow {
     guest: Box<dyn Dimension>,
     host: Host,
@@ -22,7 +22,7 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// Composes guest and host, with no shadow tables yet.
+    /// Combines guest and host; there are no shadow tables yet.
     pub fn new(guest: Box<dyn Dimension>, host: Host) -> Self {
         Self { guest, host, tables: Radix::new() }
     }
@@ -37,19 +37,21 @@ impl Shadow {
         self.guest.look_at(space, page)
     }
 
-    /// True if page tables, rather than registers, map a page that the guest has mapped. Registers
-    /// take precedence. A unit with entries is empty here, as only hardware walks fill one.
+    /// True if page tables, rather than segment registers, map a page that the guest has mapped.
+    /// Registers take precedence. A unit that caches entries, such as a range TLB, is empty here,
+    /// because only hardware walks fill it.
     pub fn is_in_guest_tables(&self, space: SpaceId, page: VirtualPage) -> bool {
         self.guest.beside_l2().is_none_or(|unit| unit.find(space, page).is_none())
     }
 
-    /// The host's leaf for a page of the guest's memory.
+    /// The host's leaf for a page of the guest's memory (gPA→hPA).
     pub fn host_leaf(&self, page: GuestFrame) -> Option<Reach> {
         self.host.look_at(page)
     }
 
     /// Sets accessed bits in the guest's tables, and for a store the dirty bit of the leaf. The
-    /// hardware sets only those of the shadow tables. Registers have no such bits.
+    /// hypervisor has to do this, because the hardware sets only those of the shadow tables.
+    /// Registers have no such bits.
     pub fn mark_guest(&mut self, space: SpaceId, page: VirtualPage, write: bool) {
         if !self.is_in_guest_tables(space, page) {
             return;
@@ -60,12 +62,12 @@ impl Shadow {
         }
     }
 
-    /// Sets the dirty bit of the host's leaf, for a shadow entry that allows stores to it.
+    /// Sets the dirty bit of the host's leaf, when a shadow entry begins to allow stores.
     pub fn mark_host(&mut self, page: GuestFrame) {
         self.host.mark(page, Mark::Dirty);
     }
 
-    /// Carries out an operation on the shadow tables. TLB entries made from these have the guest's
+    /// Applies an operation on the shadow tables. TLB entries made from these have the guest's
     /// address-space tags.
     ///
     /// # Panics
@@ -75,8 +77,8 @@ impl Shadow {
     }
 }
 
-/// The hardware walks the shadow tables, and sees neither the guest's nor the host's own units. So
-/// the guest's capabilities are not handed out.
+/// The hardware walks the shadow tables, and uses neither the guest's nor the host's units. So the
+/// guest's capabilities are not passed on.
 impl Around for Shadow {
     fn inside(&self) -> &dyn Dimension {
         &self.tables
@@ -86,13 +88,15 @@ impl Around for Shadow {
         &mut self.tables
     }
 
-    /// Operations belong to the guest; [`Shadow::apply_shadow`] takes those of the hypervisor.
+    /// Operations of the kernel belong to the guest; [`Shadow::apply_shadow`] takes those of the
+    /// hypervisor.
     fn apply_own(&mut self, operation: &dyn FormatOperation) -> bool {
         self.guest.apply(operation);
         true
     }
 
-    /// An ordinary walk. If it finds no leaf, the hypervisor has to find out why.
+    /// Walks the shadow tables as ordinary tables. If there is no leaf, the hypervisor determines
+    /// the cause.
     fn walk_around(
         &mut self,
         request: WalkRequest,
@@ -119,7 +123,8 @@ impl OverHost for Shadow {
         &mut self.host
     }
 
-    /// A shadow entry may allow less than guest and host do.
+    /// A shadow entry may allow less than guest and host do, so the hypervisor determines the
+    /// cause.
     fn blame(&self, _: WalkRequest, _: AccessKind) -> PageFault {
         PageFault::Incomplete
     }
@@ -197,7 +202,7 @@ mod tests {
         }
         let found = translate(&mut mmu, AccessKind::Read);
         assert_eq!(found, (Ok(300 << 12 | 5), (4, 0)), "one dimension, four levels");
-        // A store to a clean page faults to the hypervisor, whatever guest and host allow.
+        // A store to a clean page faults to the hypervisor, even if guest and host allow it.
         assert_eq!(translate(&mut mmu, AccessKind::Write).0, Err(PageFault::Incomplete));
         shadow_of(&mut mmu).mark_guest(SPACE, PAGE, true);
         let guest = shadow_of(&mut mmu).guest_leaf(SPACE, PAGE).unwrap();

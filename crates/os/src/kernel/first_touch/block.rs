@@ -1,5 +1,5 @@
-//! Backs a region with a 2MB block: whole, with holes at the frames of others, or only reserved at
-//! first.
+//! Backs a 2MB region with a 2MB block. The block is mapped whole, mapped with holes at frames that
+//! others use, or only reserved at first.
 
 use perforate_types::{HoleSet, Permissions, SpaceId};
 
@@ -16,7 +16,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Makes the backer for the policy's use of blocks.
+    /// Creates the backer with the block choices of `policy`.
     pub(super) fn new(policy: &dyn Policy) -> Self {
         Self { reserves: reserves(policy) }
     }

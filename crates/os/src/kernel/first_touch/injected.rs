@@ -1,6 +1,6 @@
-//! Backs regions that injected fragmentation covers. Each region gets a block with the holes drawn
-//! for it, mapped as a page with holes. If the policy makes none, the block only holds the frames
-//! of others.
+//! Backs regions that injected fragmentation covers. Each region gets a block with randomly drawn
+//! holes, mapped as a 2MB page with holes. If the policy makes no such pages, the block is only
+//! occupied by the frames of others at the holes.
 
 use perforate_types::{Permissions, SpaceId};
 
@@ -17,7 +17,7 @@ pub(super) struct InjectedFragments {
 }
 
 impl InjectedFragments {
-    /// Makes the backer for the policy's use of blocks.
+    /// Creates the backer with the block choices of `policy`.
     pub(super) fn new(policy: &dyn Policy) -> Self {
         Self { reserves: reserves(policy) }
     }

@@ -7,14 +7,14 @@ use crate::kernel::Core;
 use crate::space::Large;
 use crate::{Orders, OsError, PageLayout};
 
-/// Maps large pages where the layout requires them, regardless of injected fragmentation:
-/// Mosalloc's pools are in memory that was set aside before.
+/// Maps the large pages that the layout prescribes, even where injected fragmentation applies,
+/// because Mosalloc's pools are reserved before the program starts.
 pub(super) struct LaidOutPages {
     layout: PageLayout,
     figures: Figures,
 }
 
-/// Counts of mapped and missing large pages.
+/// Numbers of large pages that were mapped, and that could not be.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     pages: u64,

@@ -46,8 +46,8 @@ impl Touch {
         region_of(self.page)
     }
 
-    /// The orders that may back the page: allowed by its area, by the mappings around it and by the
-    /// policy.
+    /// Page sizes (orders) that may back the page: those that its area, the mappings around it and
+    /// the policy allow.
     pub(super) fn orders(&self, core: &Core) -> Result<Orders, OsError> {
         core.orders_at_touch(self.space, self.page, &self.area)
     }
@@ -64,13 +64,14 @@ pub enum Backed {
 
 /// A mechanism that maps memory, at first touches or in advance.
 pub trait Backer: Any + Send {
-    /// Maps the page if the backer can, and possibly more pages with it.
+    /// Maps the page if the backer can, and possibly more pages around it.
     ///
     /// # Errors
     /// If memory is out, or the program or configuration requests something impossible.
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError>;
 
-    /// Notifies the backer that areas in these pages were made, moved there, extended or protected.
+    /// Notifies the backer that areas in `pages` were created, moved to this address, extended or
+    /// protected.
     fn note_areas(&mut self, _space: SpaceId, _pages: &Range<u64>) {}
 
     /// True if the backer has memory to map in advance of touches.
@@ -78,12 +79,12 @@ pub trait Backer: Any + Send {
         false
     }
 
-    /// Does a part of the backer's work in advance of touches.
+    /// Maps a bounded amount of memory in advance of touches.
     fn proceed(&mut self, _core: &mut Core) -> Result<(), OsError> {
         Ok(())
     }
 
-    /// Notifies the backer that the address space was destroyed; its number may be used again.
+    /// Notifies the backer that the address space was destroyed; its number may be reused.
     fn forget(&mut self, _space: SpaceId) {}
 
     /// Writes the counters of the backer.
@@ -91,15 +92,16 @@ pub trait Backer: Any + Send {
 }
 
 impl Core {
-    /// Draws injected fragmentation for these physical 2MB blocks, by number, once for each block.
+    /// Draws the injected fragmentation of 2MB blocks by block number. Each block is drawn only
+    /// once.
     pub fn inject_fragmentation(&mut self, blocks: Range<u64>) {
         let Some(fragmentation) = self.config.fragmentation else { return };
         let seed = self.config.seed;
         self.memory.inject_holes(blocks, |block| fragmentation.holes(seed, block));
     }
 
-    /// Marks the memory that this operation maps from now on as anonymous, so that its frames count
-    /// as cleared.
+    /// Marks the memory that the present operation maps from now on as anonymous, so that its
+    /// frames count as cleared.
     pub fn clear_new_frames(&mut self) {
         self.ledger.clears = true;
     }
@@ -134,7 +136,7 @@ impl Backers {
         Self { list }
     }
 
-    /// Maps a page that is not mapped, with the size that policy and memory allow.
+    /// Maps an unmapped page in the largest size that policy and memory allow.
     pub(super) fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<(), OsError> {
         for backer in &mut self.list {
             if backer.back(core, touch)? == Backed::Yes {
@@ -144,7 +146,7 @@ impl Backers {
         unreachable!("the last backer maps the page or memory is out")
     }
 
-    /// Notifies all backers that areas in these pages were made, moved there, extended or
+    /// Notifies all backers that areas in `pages` were created, moved to this address, extended or
     /// protected.
     pub(super) fn note_areas(&mut self, space: SpaceId, pages: &Range<u64>) {
         self.list.iter_mut().for_each(|backer| backer.note_areas(space, pages));
@@ -155,7 +157,7 @@ impl Backers {
         self.list.iter().any(|backer| backer.has_work())
     }
 
-    /// Does a part of the first busy backer's work in advance of touches.
+    /// Lets the first backer with work map a bounded amount of memory in advance of touches.
     pub(super) fn proceed(&mut self, core: &mut Core) -> Result<(), OsError> {
         let working = self.list.iter_mut().find(|backer| backer.has_work());
         working.map_or(Ok(()), |backer| backer.proceed(core))
@@ -176,7 +178,7 @@ impl Backers {
         let is_wanted = |backer: &dyn Backer| (backer as &dyn Any).is::<B>();
         let known = self.list.iter().position(|backer| is_wanted(backer.as_ref()));
         let place = known.unwrap_or_else(|| {
-            // Before the last backer, which never passes a touch on.
+            // The last backer accepts every touch, so the new backer goes before it.
             let place = self.list.len() - 1;
             self.list.insert(place, Box::new(make()));
             place

@@ -1,9 +1,9 @@
 //! khugepaged, background promotion, as Linux does it (`mm/khugepaged.c`). A scanner visits the
-//! regions of all address spaces that 4KB pages map, and promotes those that the parameters allow
-//! to 2MB pages. Linux copies a region into a whole block. Policies may also punch (see
-//! [`crate::Promotion`]): around the frames of others in a block, or around pages of the region
-//! that are not in place. The scanner also patches holes of perforated pages whose in-place frames
-//! are free or can be freed.
+//! regions of 4KB pages in all address spaces. It promotes regions to 2MB pages if its parameters
+//! allow it. Linux copies a region into a whole block. Policies may also punch holes (see
+//! [`crate::Promotion`]): at frames of a block that others use, or at pages of the region that are
+//! not in place. The scanner also patches holes of perforated pages whose in-place frames are free
+//! or can be freed.
 //!
 //! Own choices:
 //! - Regions without any 4KB page or hole cost the scanner nothing (Linux steps through them).
@@ -103,16 +103,16 @@ pub(super) struct Khugepaged {
     pub(super) config: KhugepagedConfig,
     /// Region at which the next pass continues.
     cursor: SpaceRegion,
-    /// The search for blocks that can be emptied.
+    /// Search for blocks that can be emptied.
     whole: Search,
-    /// The search for blocks that can be perforated.
+    /// Search for blocks that can become 2MB pages with holes.
     holed: Search,
     counts: Counts,
 }
 
 impl Khugepaged {
-    /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all
-    /// address spaces. A region for which memory is short stays as it is.
+    /// Runs one pass of the scanner: over the next `pages_to_scan` pages, or up to the end of all
+    /// address spaces. If memory is short, a region stays as it is.
     pub(super) fn pass(&mut self, core: &mut Core) -> KhugepagedPass {
         core.note_peak();
         migration::refresh_owners(core);
@@ -143,8 +143,8 @@ impl Khugepaged {
         pass
     }
 
-    /// Patches the holes of a page if the policy accepts the cost: one copy if the in-place frame
-    /// is free, two if it must be emptied first. Returns the number of patched holes.
+    /// Patches the holes of a 2MB page if the policy accepts the cost: one copy if the in-place
+    /// frame is free, two if it must be emptied first. Returns the number of patched holes.
     fn patch_cheap_holes(&mut self, core: &mut Core, id: SpaceId, number: u64) -> u64 {
         let rule = core.policy.hole_rule();
         let patches = |frames_copied| rule.is_none_or(|rule| rule.patches(frames_copied));
@@ -155,8 +155,7 @@ impl Khugepaged {
         patching::patch_holes(core, id, number, moves)
     }
 
-    /// The next region from the cursor on that has holes, or that 4KB pages map and that may be
-    /// promoted.
+    /// First region from the cursor on that has holes to patch, or 4KB pages that may be promoted.
     fn next_candidate(&self, core: &Core) -> Option<SpaceRegion> {
         if core.policy.promotions().is_empty() {
             return None;
@@ -172,7 +171,8 @@ impl Khugepaged {
         None
     }
 
-    /// Promotes one region if parameters, memory and policy allow it.
+    /// Promotes one region if parameters, memory and policy allow it. An error is the reason for
+    /// which the region stays.
     fn consider(&mut self, core: &mut Core, id: SpaceId, number: u64) -> Result<(), Refusal> {
         let mut census = region::census(core, id, number).expect("the scanner found it");
         self.check_limits(core, number, &census)?;
@@ -196,8 +196,7 @@ impl Khugepaged {
         counts.frames_copied += price.frames_copied;
         counts.frames_zeroed += price.frames_zeroed;
         counts.holes += price.holes.count() as u64;
-        // Copied frames stay under their pages, so they count as migrated: each page is unmapped,
-        // copied and mapped again.
+        // Copied frames count as migrated, because each page is unmapped, copied and mapped again.
         core.ledger.migrated(price.frames_copied);
         core.ledger.done.frames_zeroed_4k += price.frames_zeroed;
     }
@@ -276,7 +275,7 @@ figures! {
     }
 }
 
-/// Counters of background promotion, which results have if a pass was made.
+/// Counters of background promotion. Results have them only if a pass was made.
 pub(super) fn counters() -> Vec<Counter> {
     registered(KHUGEPAGED)
 }

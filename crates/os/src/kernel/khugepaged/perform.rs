@@ -8,8 +8,8 @@ use super::region::{Census, census as census_of};
 use crate::memory::complement;
 use crate::space::{Departure, Entries, Large, page_at, pages_of};
 
-/// Promotes the region as planned. If memory runs out, returns false; everything stays as it was,
-/// except for frames that compaction has moved already.
+/// Promotes a region as planned. Returns false if memory runs out. The mappings are then unchanged,
+/// except for pages that compaction has migrated already.
 pub(super) fn carry_out(core: &mut Core, place: SpaceRegion, census: &Census, plan: &Plan) -> bool {
     let Some((block, taken)) = take_block(core, plan) else { return false };
     let replaced = replace(core, place, census, block, &plan.price.holes);
@@ -21,7 +21,8 @@ pub(super) fn carry_out(core: &mut Core, place: SpaceRegion, census: &Census, pl
     true
 }
 
-/// Takes the block of the plan; returns the block and the frames that were taken.
+/// Takes the frames of the planned block. Returns the first frame of the block, and the indices of
+/// the frames taken. `None` if memory runs out or a migration fails.
 fn take_block(core: &mut Core, plan: &Plan) -> Option<(Frame, HoleSet)> {
     match plan.source {
         Source::Free => Some((core.memory.allocate_block()?, HoleSet::FULL)),
@@ -39,7 +40,8 @@ fn take_block(core: &mut Core, plan: &Plan) -> Option<(Frame, HoleSet)> {
     }
 }
 
-/// Replaces the 4KB pages by the 2MB page; returns the old entries.
+/// Replaces the 4KB pages by a 2MB page with `holes`. Returns the old entries, or `None` if memory
+/// runs out or the region changed meanwhile.
 fn replace(
     core: &mut Core,
     (id, number): SpaceRegion,
@@ -72,7 +74,7 @@ fn replace(
     }
 }
 
-/// Maps holes to the old frames of their pages, and releases the frames that were copied.
+/// Maps holes to the old frames of their pages, and releases old frames whose data were copied.
 fn settle_old_frames(
     core: &mut Core,
     (id, number): SpaceRegion,

@@ -24,13 +24,14 @@ pub(super) struct Plan {
 pub(super) enum Source {
     /// A free 2MB block.
     Free,
-    /// A block that others use in part, with its contents; movable frames are migrated.
+    /// A partly used block with its contents; its movable frames are migrated.
     Used(Frame, BlockContents),
-    /// The block in which the region's pages lie, and its free frames that are taken.
+    /// The block that already holds pages of the region in place, and those of its free frames to
+    /// take.
     Own(Frame, HoleSet),
 }
 
-/// Position of the search for blocks, and its deferral.
+/// Position of the search for blocks, and its backoff.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Search {
     next_block: u64,
@@ -38,7 +39,7 @@ pub(super) struct Search {
 }
 
 impl Khugepaged {
-    /// Finds the possible promotions and lets the policy choose one.
+    /// Lists the possible promotions of a region and lets the policy choose one.
     pub(super) fn plan(&mut self, core: &mut Core, census: &Census) -> Result<Plan, Refusal> {
         let promotions = core.policy.promotions();
         // If a whole block is available, a search for a block with holes is not worth its cost.
@@ -86,7 +87,7 @@ impl Khugepaged {
         Some(copying(Promotion::PunchAround, source, census))
     }
 
-    /// The first block from the end of the last search on that suits the promotion.
+    /// First block suitable for the promotion, searching from the end of the last search on.
     fn find_block(&mut self, core: &mut Core, promotion: Promotion) -> Option<Source> {
         if !self.search(promotion).deferral.is_due() {
             return None;
@@ -115,8 +116,8 @@ impl Khugepaged {
         }
     }
 
-    /// Contents of the block, if it suits the promotion and there is room for the frames to be
-    /// migrated.
+    /// Contents of the block, if it suits the promotion and there is room for the frames to
+    /// migrate. `None` otherwise.
     fn usable(
         &mut self,
         core: &mut Core,
@@ -142,11 +143,11 @@ impl Khugepaged {
     }
 }
 
-/// Plans a promotion in the block that holds most of the region's pages in place. These pages stay,
-/// and absent pages get free frames of the block.
+/// Plans a promotion that keeps the region's pages in place, in the block that holds most of them.
+/// Absent pages get free frames of the block. `None` if that is not possible.
 fn plan_in_place(core: &Core, census: &Census) -> Option<Plan> {
     let block = majority_block(census)?;
-    // A block that another region maps with holes is left to that region.
+    // A block that another region maps with holes is reserved for that region.
     if block.number() >> BLOCK_ORDER >= core.memory.blocks()
         || !core.memory.holed_pages_of(block).is_empty()
     {
@@ -162,7 +163,7 @@ fn plan_in_place(core: &Core, census: &Census) -> Option<Plan> {
     core.accepts(&holes).then_some(plan)
 }
 
-/// A plan that copies pages into a block, around the fixed frames of its source.
+/// Plans to copy pages into a block. The fixed frames of `source` become holes.
 fn copying(promotion: Promotion, source: Source, census: &Census) -> Plan {
     let (holes, frames_migrated) = match source {
         Source::Used(_, contents) => (contents.fixed, contents.movable.count() as u64),
@@ -178,7 +179,7 @@ fn copying(promotion: Promotion, source: Source, census: &Census) -> Plan {
     Plan { promotion, source, price }
 }
 
-/// Pages of the region that lie in place in the block and are not shared.
+/// Pages of the region whose frames are in place in the block and not shared.
 fn in_place_pages(census: &Census, block: Frame) -> HoleSet {
     let is_in_place = |&index: &usize| {
         census.entries[index].frame() == block.add(index as u64) && !census.shared.contains(index)

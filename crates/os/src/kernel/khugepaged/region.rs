@@ -21,7 +21,7 @@ pub(super) enum Refusal {
     Permissions,
     /// Injected fragmentation covers the region.
     Injected,
-    /// No promotion that the policy supports is possible: no suitable block was found.
+    /// No suitable block was found for any promotion that the policy supports.
     NoBlock,
     /// The policy chose none of the possible promotions.
     Policy,
@@ -29,7 +29,7 @@ pub(super) enum Refusal {
     Memory,
 }
 
-/// Contents of a region that 4KB pages map.
+/// Contents of a region of 4KB pages, as a promotion to a 2MB page needs them.
 pub(super) struct Census {
     /// Permissions of the region's area.
     pub permissions: Permissions,
@@ -49,8 +49,8 @@ impl Census {
         complement(&self.mapped.union(&self.swapped))
     }
 
-    /// True if both have the same mapped, shared and swapped pages and permissions; frames may
-    /// differ.
+    /// True if both have the same permissions and the same mapped, shared and swapped pages. Frames
+    /// may differ.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         let sets = |census: &Self| (census.mapped, census.shared, census.swapped);
         sets(self) == sets(other) && self.permissions == other.permissions
@@ -58,7 +58,8 @@ impl Census {
 }
 
 impl Khugepaged {
-    /// Checks that the parameters and the injected fragmentation let the region become a 2MB page.
+    /// Checks the scanner's limits (`max_ptes_*`), permissions and injected fragmentation. An error
+    /// is the reason for which the region cannot become a 2MB page.
     pub(super) fn check_limits(
         &self,
         core: &Core,
@@ -68,7 +69,7 @@ impl Khugepaged {
         let config = &self.config;
         let exceeds = |pages: &HoleSet, most: u64| pages.count() as u64 > most;
         let injected = core.injected_holes(number).is_some();
-        // Copy-on-write pages are read-only; their other permissions must be the area's.
+        // Copy-on-write pages lack write permission; their other permissions must be the area's.
         let differs = census.mapped.iter().any(|index| {
             let own = census.entries[index].permissions();
             Permissions { write: census.permissions.write, ..own } != census.permissions
@@ -89,7 +90,7 @@ pub(super) fn may_promote(core: &Core, space: &AddressSpace, number: u64) -> boo
     promotable_pages(core, space, number).is_some()
 }
 
-/// The 4KB pages of a region that may become a 2MB page, and the region's area.
+/// 4KB pages of a region that may become a 2MB page, and the region's area. `None` if it may not.
 fn promotable_pages<'a>(
     core: &Core,
     space: &'a AddressSpace,

@@ -9,16 +9,16 @@ use super::merge::maps_merged;
 use crate::kernel::Core;
 use crate::memory::FRAME_BYTES;
 
-/// Totals of merging since boot.
+/// Totals of same-page merging since boot.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     /// Number of pages scanned.
     pub scanned: u64,
     /// Number of completed scans of all address spaces.
     pub full_scans: u64,
-    /// Pages mapped to a merged frame instead of a frame of their own.
+    /// Pages that were mapped to a merged frame instead of a private one.
     pub merged: u64,
-    /// Merged pages that got a frame of their own by a write.
+    /// Merged pages that got a private frame again because of a write.
     pub written: u64,
     /// Scans of a page that was new or whose content had changed since its last scan.
     pub changing: u64,
@@ -32,12 +32,12 @@ pub(super) struct Counts {
     pub punched: u64,
 }
 
-/// Totals, and the merged pages at one moment.
+/// Totals, with the numbers of merged frames and their pages at one moment.
 struct State {
     counts: Counts,
     /// Number of merged frames.
     shared: u64,
-    /// Pages that map these frames, without the first page of each.
+    /// Pages that map merged frames, less one per frame: the number of frames saved.
     sharing: u64,
 }
 
@@ -70,7 +70,7 @@ figures! {
     }
 }
 
-/// Counters of same-page merging, which results have if a pass was made.
+/// Counters of same-page merging. Results have them only if a pass was made.
 pub(in crate::kernel) fn counters() -> Vec<Counter> {
     registered(KSM)
 }

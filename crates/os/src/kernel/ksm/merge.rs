@@ -1,4 +1,4 @@
-//! Maps pages to merged frames, and gives them frames of their own again.
+//! Maps pages to merged frames, and undoes merges by giving pages private frames again.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::OsError;
 use crate::kernel::{Core, SpacePage, contents, copy_on_write};
 use crate::space::{Departure, Present, SpaceMut};
 
-/// Numbers of 2MB pages split and sub-pages punched so far.
+/// Numbers of 2MB pages split and of sub-pages punched so far.
 fn breakage(space: &SpaceMut<'_>) -> (u64, u64) {
     (space.ledger.done.large_pages_split, space.ledger.done.subpages_punched)
 }
@@ -36,8 +36,8 @@ impl Ksm {
         Ok(())
     }
 
-    /// Maps a page read-only by an entry of its own: to `to`, which gains a reference, or to its
-    /// present frame.
+    /// Maps a page read-only by a separate 4KB entry. The entry maps frame `to`, which gains a
+    /// reference, or the page's present frame if `to` is `None`.
     pub(super) fn map_alone(
         &mut self,
         core: &mut Core,
@@ -77,8 +77,8 @@ impl Ksm {
         Ok(())
     }
 
-    /// Notes a write to a page that was read-only (`before`): the page now has a content of its
-    /// own.
+    /// Records a write to a page that was read-only. `before` is its translation before the write.
+    /// The page's content is now unique.
     pub(in crate::kernel) fn note_write(
         &mut self,
         core: &mut Core,
@@ -93,7 +93,7 @@ impl Ksm {
         }
     }
 
-    /// Gives merged pages frames of their own again (Linux: MADV_UNMERGEABLE).
+    /// Gives merged pages private frames again (Linux: MADV_UNMERGEABLE).
     pub(in crate::kernel) fn unmerge(
         &mut self,
         core: &mut Core,
@@ -114,8 +114,8 @@ impl Ksm {
     }
 }
 
-/// True if a page still maps a merged frame: read-only, by an entry of its own, with the content of
-/// the frame.
+/// True if a page still maps merged frame `frame`: read-only, by a separate 4KB entry, and with the
+/// frame's content `identity`.
 pub(super) fn maps_merged(core: &Core, place: SpacePage, identity: u64, frame: Frame) -> bool {
     let Some((present, current)) = candidate(core, place) else { return false };
     current == frame

@@ -2,16 +2,16 @@
 //! memory of all address spaces. It maps pages of equal content to one frame, read-only, until a
 //! write copies the frame.
 //!
-//! Two trees, both by content. The *stable* tree holds merged frames. The *unstable* tree holds the
-//! pages that the present full scan has met and that have not changed since the previous one; it is
-//! discarded after each full scan. The stable tree takes no reference to its frames. A merged frame
-//! is valid while a page that was merged to it still maps it read-only and has its content. So
-//! changes of mappings need no notification here.
+//! The scanner has two trees, both sorted by content. The *stable* tree holds merged frames. The
+//! *unstable* tree holds pages that the present full scan has met and that have not changed since
+//! the previous scan. It is discarded after each full scan. The stable tree holds no references to
+//! its frames. A merged frame is valid while a page that was merged to it still maps it read-only
+//! and has its content. So changes of mappings need no notification here.
 //!
-//! A page inside a 2MB page gets an entry of its own first: conventional policies split the 2MB
+//! A page inside a 2MB page first gets a separate 4KB entry: conventional policies split the 2MB
 //! page, perforated ones punch a hole (P §III.A, §VI).
 //!
-//! Own choices:
+//! Choices of this model:
 //! - Every address space is scanned (Linux scans only those that asked by madvise or prctl).
 //! - 1GB pages are skipped (as hugetlbfs pages are in Linux).
 //! - Zero pages are merged like all others (`use_zero_pages` = 0).
@@ -55,16 +55,16 @@ impl Default for KsmConfig {
 pub struct KsmPass {
     /// Number of pages scanned.
     pub pages_scanned: u64,
-    /// Pages mapped to a merged frame instead of a frame of their own.
+    /// Pages that were mapped to a merged frame instead of a private one.
     pub pages_merged: u64,
     /// True if the pass reached the end of all address spaces; the next pass begins at the first.
     pub ended_full_scan: bool,
 }
 
-/// A merged frame and its mappings.
+/// A merged frame and the pages that map it.
 struct Node {
     frame: Frame,
-    /// Pages that may map the frame; some may have been unmapped since.
+    /// Pages merged to the frame; some may have been unmapped since.
     sharers: Vec<SpacePage>,
 }
 
@@ -75,11 +75,11 @@ pub(super) struct Ksm {
     pub(super) config: KsmConfig,
     /// Page at which the next pass continues.
     cursor: SpacePage,
-    /// Merged frames by content. Frames that accept another sharer come last.
+    /// Merged frames by content. Frames with room for another sharer come last in each list.
     stable: BTreeMap<u64, Vec<Node>>,
-    /// Content and frame of the pages that were merged.
+    /// Content and merged frame of each merged page.
     merged: BTreeMap<SpacePage, (u64, Frame)>,
-    /// Candidates of this full scan by content.
+    /// Pages of this full scan that are candidates for merging, by content.
     unstable: HashMap<u64, SpacePage>,
     /// Content of each page at its last scan (Linux: the checksum).
     seen: HashMap<SpacePage, u64>,
@@ -87,8 +87,8 @@ pub(super) struct Ksm {
 }
 
 impl Ksm {
-    /// One pass of the scanner over the next `pages_to_scan` pages, or up to the end of all address
-    /// spaces. If memory for a table node is short, a page stays unmerged.
+    /// Runs one pass of the scanner: over the next `pages_to_scan` pages, or up to the end of all
+    /// address spaces. If memory for a page-table node is short, a page stays unmerged.
     pub(super) fn pass(&mut self, core: &mut Core) -> KsmPass {
         core.note_peak();
         let merged_before = self.counts.merged;
@@ -112,7 +112,7 @@ impl Ksm {
         pass
     }
 
-    /// The next page from the cursor on that may be merged.
+    /// First page from the cursor on that may be merged.
     fn next_place(&self, core: &Core) -> Option<SpacePage> {
         let cursor = self.cursor;
         let mut region = (cursor.0, region_of(cursor.1));
@@ -151,7 +151,7 @@ impl Ksm {
             None => {
                 self.unstable.insert(identity, place);
             }
-            // After a fork the two pages share their frame already.
+            // The two pages already share their frame after a fork.
             Some((_, same)) if same == frame => {}
             Some((other, _)) => {
                 self.map_alone(core, place, None)?;
@@ -167,8 +167,8 @@ impl Ksm {
         Ok(())
     }
 
-    /// A merged frame with this content: `own` if it is merged, else a frame that accepts another
-    /// sharer.
+    /// Merged frame with content `identity`: `own` if it is a merged frame, else one with room for
+    /// another sharer.
     fn stable_frame(&mut self, core: &mut Core, identity: u64, own: Frame) -> Option<Frame> {
         let mut nodes = self.stable.remove(&identity)?;
         let is_valid = |node: &&Node| {
@@ -229,8 +229,8 @@ fn is_candidate(core: &Core, place: SpacePage) -> bool {
     candidate(core, place).is_some()
 }
 
-/// A mapped page that may be merged (private anonymous memory that no overlay keeps), and its
-/// frame.
+/// Translation and frame of a page, if it may be merged: mapped private anonymous memory that no
+/// overlay keeps.
 fn candidate(core: &Core, (id, page): SpacePage) -> Option<(Present, Frame)> {
     let space = core.space(id).ok()?;
     let present = space.find(page)?;

@@ -1,5 +1,5 @@
-//! Touches of shared memory that another mapping has frames for: maps the same frames, as a part of
-//! a 2MB or 1GB page if possible.
+//! Touches of shared memory (MAP_SHARED) that another mapping already has frames for: maps the same
+//! frames, as a part of a 2MB or 1GB page if possible.
 
 use perforate_types::{Frame, HoleSet, Permissions, SpaceId};
 
@@ -50,7 +50,8 @@ fn join(core: &mut Core, id: SpaceId, page: u64, area: Area) -> Result<bool, OsE
     Ok(true)
 }
 
-/// Maps the 2MB or 1GB page around `page` that another mapping has at a congruent address.
+/// Maps the 2MB or 1GB page around `page` if another mapping has one at a congruent address (equal
+/// modulo the page size). Returns true if it did.
 fn join_large(core: &mut Core, id: SpaceId, page: u64, area: &Area) -> Result<bool, OsError> {
     let Some(object) = area.attributes.object else { return Ok(false) };
     let permissions = area.attributes.effective();
@@ -85,7 +86,7 @@ fn join_large(core: &mut Core, id: SpaceId, page: u64, area: &Area) -> Result<bo
     Ok(false)
 }
 
-/// Copies to `id` the contents of all parts that belong to the same mapping as `like`.
+/// Copies to `id` the page contents of all `parts` that belong to the same mapping as `like`.
 fn receive_contents(core: &mut Core, id: SpaceId, parts: &[Elsewhere], like: &Elsewhere) {
     for part in parts.iter().filter(|part| part.is_same_mapping(like)) {
         let first = part.pages.start.wrapping_add_signed(-part.distance);
@@ -93,7 +94,7 @@ fn receive_contents(core: &mut Core, id: SpaceId, parts: &[Elsewhere], like: &El
     }
 }
 
-/// The first frame of the 1GB page that translates `part`, if that page can be mapped around
+/// First frame of the 1GB page that translates `part`; `None` if that page cannot be mapped around
 /// `page`.
 fn huge_to_join(
     core: &Core,
@@ -127,8 +128,8 @@ fn join_huge(
     Ok(())
 }
 
-/// Gives an unallocated hole in shared memory the frame that another mapping has for it. Returns
-/// false if there is none. If that frame is the in-place one, the hole is patched.
+/// Maps an unallocated hole in shared memory to the frame that another mapping has for it. Patches
+/// the hole if that is its in-place frame. Returns false if no other mapping has a frame.
 pub(in crate::kernel) fn join_hole(
     core: &mut Core,
     id: SpaceId,
@@ -156,7 +157,7 @@ pub(in crate::kernel) fn join_hole(
 }
 
 impl SpaceMut<'_> {
-    /// Maps another mapping's block of an object to a region that is not mapped.
+    /// Maps the block that another mapping of the object uses, `shared`, to an unmapped region.
     pub(super) fn map_shared_block(
         &mut self,
         number: u64,

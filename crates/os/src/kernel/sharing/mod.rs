@@ -1,12 +1,12 @@
-//! Shared mappings (MAP_SHARED): all mappings of one page of an object have the same frame.
+//! Shared mappings (MAP_SHARED): all mappings of one page of a shared object use one frame.
 //!
 //! Areas record their object and its position, and fork copies areas; there are no other records. A
-//! touch of an unmapped page searches the other areas of the object (Linux: `i_mmap`) and takes the
+//! touch of an unmapped page searches the other areas of the object (Linux: `i_mmap`) and uses the
 //! frame that one of them maps. There is no page cache: memory that is unmapped everywhere is lost,
 //! and the next touch allocates new memory.
 //!
-//! A 2MB page, ordinary or perforated, is shared as one page if the addresses are congruent and
-//! policy and program allow it. From then on each space has its own holes (P-2).
+//! A 2MB page, ordinary or perforated, is shared as one page if the addresses are congruent modulo
+//! 2MB and policy and program allow it. From then on each address space has separate holes.
 
 mod join;
 mod share;
@@ -21,7 +21,7 @@ use crate::space::{AddressSpace, Area, SharedObject, page_at, region_of, subpage
 
 pub(super) use join::{SharedMemory, join_hole};
 
-/// Place of a page of a shared mapping in the object that it maps.
+/// Position of a shared page in the object that its mapping belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedPlace {
     /// Number of the shared mapping that created the memory.
@@ -30,8 +30,8 @@ pub struct SharedPlace {
     pub page: u64,
 }
 
-/// A part of an object that another area maps: its `pages`, which are `distance` pages above those
-/// of the first area.
+/// Part of another mapping of an object. Page p of the first mapping and page p + `distance` of
+/// this one are the same page of the object.
 struct Elsewhere {
     space: SpaceId,
     pages: Range<u64>,
@@ -39,13 +39,13 @@ struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// True if both are parts of one mapping: the same address space and distance.
+    /// True if both belong to one mapping: the address spaces and distances are equal.
     fn is_same_mapping(&self, other: &Self) -> bool {
         (self.space, self.distance) == (other.space, other.distance)
     }
 }
 
-/// Objects that shared mappings have created.
+/// Counter of the objects that shared mappings have created.
 #[derive(Default)]
 pub(super) struct SharedObjects {
     created: u64,
@@ -60,7 +60,7 @@ impl SharedObjects {
 }
 
 impl Kernel {
-    /// The shared object of a page, and the page's place in the object; `None` for private memory
+    /// Object of a shared page, and the page's position in the object. `None` for private memory
     /// and outside all areas.
     pub fn shared_place(&self, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
         let object = object_at(&self.core, space, page.number())?;
@@ -72,7 +72,7 @@ fn object_at(core: &Core, space: SpaceId, page: u64) -> Option<SharedObject> {
     core.space(space).ok()?.areas.find(page)?.attributes.object
 }
 
-/// Parts of other areas that map the same memory as `pages` of `id`.
+/// Parts of other mappings that show the same memory as `pages` in address space `id`.
 fn elsewhere(core: &Core, id: SpaceId, object: SharedObject, pages: &Range<u64>) -> Vec<Elsewhere> {
     let mut found = Vec::new();
     for (slot, space) in core.spaces.iter().enumerate() {
@@ -92,7 +92,7 @@ fn elsewhere(core: &Core, id: SpaceId, object: SharedObject, pages: &Range<u64>)
     found
 }
 
-/// Other mapped pages of the same memory as `page` of `id`.
+/// Other mapped virtual pages of the memory at `page` of `id`: (address space, page number).
 pub(super) fn mapped_elsewhere(core: &Core, id: SpaceId, page: u64) -> Vec<(SpaceId, u64)> {
     let Some(object) = object_at(core, id, page) else { return Vec::new() };
     let parts = elsewhere(core, id, object, &(page..page + 1)).into_iter();
@@ -106,14 +106,14 @@ fn frame_at(core: &Core, space: SpaceId, page: u64) -> Option<Frame> {
     core.space(space).ok()?.frame_of(page)
 }
 
-/// The frame that another mapping has for a page of shared memory.
+/// Frame that another mapping uses for a page of shared memory; `None` if no other mapping has one.
 pub(super) fn frame_elsewhere(core: &Core, id: SpaceId, page: u64) -> Option<Frame> {
     let &(space, other_page) = mapped_elsewhere(core, id, page).first()?;
     frame_at(core, space, other_page)
 }
 
-/// True if other mappings have frames for any of these pages of a shared area. A new large page
-/// would then be separate memory.
+/// True if other mappings have frames for any of these pages of a shared area. A newly allocated
+/// large page would then wrongly be separate memory.
 pub(super) fn others_map_any(core: &Core, id: SpaceId, area: &Area, pages: &Range<u64>) -> bool {
     let Some(object) = area.attributes.object else { return false };
     elsewhere(core, id, object, pages)
@@ -131,8 +131,8 @@ impl AddressSpace {
             })
     }
 
-    /// True if hole `page` is shared memory exactly if the in-place part of its 2MB page is: fork
-    /// and writes treat the whole page alike.
+    /// True if hole `page` and the in-place part of its 2MB page are both shared or both private
+    /// memory. Otherwise fork and writes would have to treat the two differently.
     pub fn is_shared_as_in_place(&self, page: u64) -> bool {
         let is_shared =
             |page| self.areas.find(page).is_some_and(|area| area.attributes.is_shared());

@@ -1,5 +1,5 @@
 //! Sharing of one 2MB page between two address spaces, for tests and experiments. MAP_SHARED and
-//! fork do the same for whole areas.
+//! fork share whole areas instead.
 
 use std::ops::Range;
 
@@ -12,12 +12,12 @@ use crate::space::{pages_of, region_of};
 
 impl Kernel {
     /// Maps the 2MB page at `page` of `from` in `to` too, at the same address. From then on each
-    /// space has its own holes (P-2). Private memory there becomes shared memory (MAP_SHARED) of
+    /// space has separate holes. Private memory in the page becomes shared memory (MAP_SHARED) of
     /// both.
     ///
     /// # Errors
-    /// If there is no 2MB page at `page`, something is mapped there in `to`, a private page there
-    /// is copy-on-write, or memory runs out.
+    /// If there is no 2MB page at `page`, `to` has mappings in its range, a private page in it is
+    /// copy-on-write, or memory runs out.
     pub fn share(&mut self, from: SpaceId, page: VirtualPage, to: SpaceId) -> Result<(), OsError> {
         self.operation(|kernel| kernel.share_region(from, page, to))
     }
@@ -73,8 +73,8 @@ impl Kernel {
     }
 }
 
-/// The first private page whose frame is shared: it is copy-on-write and cannot become shared
-/// memory.
+/// First private page in `pages` with a shared frame; `None` if there is none. Such a page is
+/// copy-on-write and cannot become shared memory.
 fn waits_for_copy(core: &Core, id: SpaceId, pages: &Range<u64>) -> Result<Option<u64>, OsError> {
     let space = core.space(id)?;
     let private = space.areas.within(pages.clone()).into_iter();

@@ -8,14 +8,14 @@ use perforate_types::HoleSet;
 
 use super::{FRAMES, KIND_BITS, Owner, PAGE, RETIRED, decode};
 
-/// Difference between the word of a page and that of the next page.
+/// Difference between the encoded words of consecutive pages.
 const NEXT_PAGE: u64 = 1 << KIND_BITS;
 
-/// Owners of the frames of a pageblock, encoded as words (0 for no record).
+/// Owners of the frames of a pageblock, encoded as words (0 for a frame without a record).
 #[derive(Clone)]
 pub(super) enum Records {
-    /// Consecutive pages in consecutive frames, and nothing else: the usual state of memory that a
-    /// program has filled. Needs no allocation.
+    /// Consecutive pages in consecutive frames, and no other records. This is the usual state of
+    /// memory that a program has filled, so it needs no heap allocation.
     Run {
         /// Index of the first frame in the pageblock.
         start: u16,
@@ -38,7 +38,7 @@ pub(super) struct Each {
 }
 
 impl Records {
-    /// Records with a single word.
+    /// Creates records of a single frame: index and encoded owner.
     pub(super) fn one(place: usize, word: u64) -> Self {
         if word & (NEXT_PAGE - 1) == PAGE {
             return Self::Run { start: place as u16, end: place as u16 + 1, first: word };
@@ -48,7 +48,7 @@ impl Records {
         Self::Each(each)
     }
 
-    /// The word of a frame.
+    /// Encoded owner of a frame; 0 for a frame without a record.
     #[inline]
     pub(super) fn get(&self, place: usize) -> u64 {
         match self {
@@ -60,7 +60,7 @@ impl Records {
         }
     }
 
-    /// Sets the word of a frame.
+    /// Sets the encoded owner of a frame.
     #[inline]
     pub(super) fn set(&mut self, place: usize, word: u64) {
         if let Self::Run { start, end, first } = self {
@@ -77,7 +77,7 @@ impl Records {
         self.each().set(place, word);
     }
 
-    /// Clears the words of these frames.
+    /// Clears the records of these frames.
     pub(super) fn clear(&mut self, places: Range<usize>) {
         if let Self::Run { start, end, first } = self {
             let (from, to) = (usize::from(*start), usize::from(*end));
@@ -99,7 +99,7 @@ impl Records {
         places.for_each(|place| each.set(place, 0));
     }
 
-    /// Converts the records to a word for each frame.
+    /// Converts the records to one word per frame.
     fn each(&mut self) -> &mut Each {
         if let Self::Run { start, end, .. } = *self {
             let mut each = Each::empty();
@@ -157,7 +157,7 @@ impl Each {
 pub(crate) struct RecordsOfBlock<'a>(Source<'a>);
 
 enum Source<'a> {
-    /// Remaining indices, and the word of the first one.
+    /// Remaining indices, and the encoded owner at the first one.
     Run {
         places: Range<usize>,
         first: u64,
@@ -166,8 +166,8 @@ enum Source<'a> {
 }
 
 impl RecordsOfBlock<'_> {
-    /// Indices of the remaining records, if the representation shows that every one is a page of a
-    /// program.
+    /// Indices of the remaining records, if all are known to be pages of programs without decoding
+    /// them; `None` otherwise.
     pub(crate) fn pages_alone(&self) -> Option<HoleSet> {
         match &self.0 {
             Source::Run { places, .. } => Some(HoleSet::of_range(places.clone())),

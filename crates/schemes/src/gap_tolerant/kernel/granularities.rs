@@ -8,11 +8,11 @@ use perforate_types::{Frame, GapTolerance};
 
 use super::slices::{Selected, Slices};
 
-/// The slices of a memory for each mode, largest B-blocks first.
+/// Slices of a memory for each mode, largest B-blocks first.
 pub(in crate::gap_tolerant) struct Granularities(Vec<Slices>);
 
 impl Granularities {
-    /// Takes the slices of each mode; at least one mode is required.
+    /// Combines the slices of each mode; at least one mode is required.
     pub(super) fn new(of_modes: Vec<Slices>) -> Self {
         assert!(!of_modes.is_empty(), "superpages have a mode");
         Self(of_modes)
@@ -27,19 +27,19 @@ impl Granularities {
         &self.0[self.0.len() - 1]
     }
 
-    /// Bytes of superpages that can be allocated in a mode now.
+    /// Number of bytes of superpages that can be allocated in a mode now.
     pub(in crate::gap_tolerant) fn superpage_bytes(&self, mode: GapTolerance) -> u64 {
         let slices = self.0.iter().find(|slices| slices.mode() == mode);
         slices.map_or(0, |slices| slices.superpages() * mode.superpage_pages() * 4096)
     }
 
-    /// Frames of the slices for which injected fragmentation has been drawn.
+    /// Number of frames in slices whose injected fragmentation has been drawn.
     pub(super) fn drawn_frames(&self) -> u64 {
         self.first().drawn_frames()
     }
 
-    /// The frames for which injected fragmentation is drawn next. They are whole slices of every
-    /// mode, since the largest come first.
+    /// Range of frames whose injected fragmentation is drawn next. These are whole slices of every
+    /// mode, because the mode with the largest slices determines them.
     pub(super) fn next_to_draw(&self) -> Range<u64> {
         self.first().next_to_draw()
     }
@@ -50,8 +50,8 @@ impl Granularities {
     }
 }
 
-/// The index receives updates for the smallest B-blocks; a larger B-block is free if all of its
-/// parts are.
+/// Updates arrive in units of the smallest B-blocks. A larger B-block is free if all of its parts
+/// are.
 impl FreeIndex for Granularities {
     fn block_order(&self) -> u32 {
         self.smallest().mode().block_order()

@@ -1,8 +1,8 @@
 //! Operating-system half of gap-tolerant superpages: allocation and later changes (G §3.8).
 //!
-//! Where G is silent, this module chooses:
+//! Choices of this model where G names none:
 //! - The first touch of an aligned piece of private memory (at least 2MB) maps superpages, if its
-//!   area covers the piece and slices are available; otherwise, 4KB pages.
+//!   area covers the piece and slices are available. Otherwise it maps 4KB pages.
 //! - A superpage is demoted to 4KB pages in place if a part of it is unmapped, protected, moved,
 //!   copied on write, merged or swapped. It is never promoted again.
 //! - A superpage with a failing frame moves to other B-blocks if available.
@@ -30,10 +30,11 @@ use superpage::{Superpage, map_superpage};
 /// Backs first touches with gap-tolerant superpages.
 #[derive(Default)]
 pub(super) struct Superpages {
-    /// First pages of the pieces that were tried while fragmentation is injected.
+    /// Address space and first page of each piece for which superpages were tried. Recorded only
+    /// with injected fragmentation.
     tried: BTreeSet<(SpaceId, u64)>,
-    /// Pages for which superpages were tried; each piece counts once in the lifetime of its
-    /// process.
+    /// Number of pages for which superpages were tried. Each piece counts once in the lifetime of
+    /// its process.
     wanted_pages: u64,
     /// Number of entries mapped.
     made: u64,
@@ -41,7 +42,7 @@ pub(super) struct Superpages {
     failed: u64,
 }
 
-/// The index of free slices for a memory of `end_frame` frames.
+/// Creates the index of free slices for a memory of `end_frame` frames.
 pub(super) fn free_index(
     rule: &SuperpageRule,
     modes: &[GapTolerance],
@@ -61,7 +62,8 @@ pub fn availability_vectors(kernel: &Kernel) -> &[u64] {
 
 impl Superpages {
     /// Draws injected fragmentation for as much memory as superpages were tried for. Superpages
-    /// thus have the same choice as 2MB pages, which have one block per region.
+    /// thus have as many slices to choose from as 2MB pages have blocks, namely one block per
+    /// region.
     fn draw_slices(&mut self, core: &mut Core, id: SpaceId, pages: &Range<u64>) {
         if core.config.fragmentation.is_none() {
             return;
@@ -106,7 +108,7 @@ impl Superpages {
 }
 
 impl Backer for Superpages {
-    /// Maps the piece around the page with superpages, if area, policy and memory allow.
+    /// Maps the piece around the page with superpages, if area, policy and memory allow it.
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space: id, page, ref area } = touch;
         let attributes = &area.attributes;
@@ -127,7 +129,7 @@ impl Backer for Superpages {
             return Ok(Backed::No);
         };
         match self.map_all(core, mode, id, pages.start, &places, touch.permissions()) {
-            // The superpages left no frames for table nodes; 4KB pages leave some.
+            // The superpages took all frames, so none is left for table nodes. 4KB pages leave some.
             Err(OsError::OutOfMemory { .. }) => {
                 self.failed += 1;
                 return Ok(Backed::No);
@@ -162,7 +164,7 @@ impl Backer for Superpages {
     }
 }
 
-/// Values of the superpage counters.
+/// Values of the superpage counters at one moment.
 pub(in crate::gap_tolerant) struct State {
     pages: u64,
     made: u64,
@@ -173,7 +175,7 @@ pub(in crate::gap_tolerant) struct State {
     slices_allocatable: u64,
 }
 
-/// B-block sizes as values of field BS of GTPTCR.
+/// Values of field BS of GTPTCR, one per B-block size.
 const BLOCK_ORDERS: [u32; 3] = [3, 4, 5];
 
 figures! {
@@ -198,7 +200,7 @@ figures! {
     }
 }
 
-/// Allocates frames for `count` entries. After a failure, frees the frames and returns `None`.
+/// Allocates frames for `count` entries. If one fails, frees all of them and returns `None`.
 fn allocate_all(core: &mut Core, mode: GapTolerance, count: u64) -> Option<Vec<Selected>> {
     let mut places = Vec::new();
     for _ in 0..count {

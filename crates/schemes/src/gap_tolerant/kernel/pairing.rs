@@ -12,15 +12,15 @@ const MOST_SLICES: usize = 64;
 /// Two slices that share a paired entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlicePair {
-    /// Slice of the first superpage, counted from the start of the chunk.
+    /// Index in the chunk of the slice for the first superpage.
     pub first: u8,
-    /// Slice of the second superpage.
+    /// Index in the chunk of the slice for the second superpage.
     pub second: u8,
     /// The lowest 32 B-blocks that are usable in both slices.
     pub selection: u64,
 }
 
-/// Pairing of the slices of one chunk. Each slice is paired, self-paired or discarded.
+/// Result of pairing the slices of one chunk. Each slice is paired, self-paired or discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkPairing {
     pairs: [SlicePair; MOST_SLICES / 2],
@@ -32,11 +32,12 @@ pub struct ChunkPairing {
 
 impl ChunkPairing {
     /// Pairs the slices with these availability vectors. Slices are processed in ascending order of
-    /// usable B-blocks, then of number. Each takes the first remaining slice with which it has
-    /// `threshold` usable B-blocks in common.
+    /// their numbers of usable B-blocks, then of their index. Each takes the first remaining slice
+    /// with which it has at least `threshold` usable B-blocks in common.
     ///
     /// # Panics
-    /// If there are more than 64 slices, or `threshold` is below the 32 B-blocks of a superpage.
+    /// If there are more than 64 slices, or `threshold` is less than the 32 B-blocks of a
+    /// superpage.
     pub fn of(vectors: &[u64], threshold: u32) -> Self {
         assert!(vectors.len() <= MOST_SLICES && threshold >= SUPERPAGE_BLOCKS);
         let mut pairing = Self {
@@ -71,8 +72,8 @@ impl ChunkPairing {
         pairing
     }
 
-    /// Classifies whole slices and those with too few B-blocks. Returns the other slices in the
-    /// order of the algorithm.
+    /// Separates whole slices (self-paired) and slices with too few B-blocks (discarded). Returns
+    /// the other slices in the order of the algorithm.
     fn candidates<'a>(
         &mut self,
         vectors: &[u64],
@@ -123,14 +124,14 @@ impl ChunkPairing {
         self.comparisons
     }
 
-    /// Entries that the chunk provides. Each maps as much memory as one slice has.
+    /// Number of entries that the chunk provides. Each maps as much memory as one slice has.
     pub fn entries(&self) -> u32 {
         self.pair_count as u32 + self.self_paired.count_ones()
     }
 }
 
-/// The lowest 32 usable B-blocks, which are the selection of a superpage (G §3.2); all of them if
-/// there are fewer.
+/// The lowest 32 usable B-blocks, which a superpage selects (G §3.2), as a bitmap. All usable ones
+/// if there are fewer.
 pub fn lowest_blocks(usable: u64) -> u64 {
     let above = (0..SUPERPAGE_BLOCKS).fold(usable, |rest, _| rest & rest.saturating_sub(1));
     usable & !above

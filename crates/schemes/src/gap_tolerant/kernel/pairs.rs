@@ -1,8 +1,8 @@
 //! Pairs of slices for the entries of a paired mode, found by Algorithm 1 (G §3.6).
 //!
-//! The algorithm searches a whole chunk, so its pairs are stored until they are needed. A pair that
-//! has lost a B-block is dropped. A chunk is searched again after it has gained a usable B-block,
-//! or after its pairs are used up if some were dropped.
+//! The algorithm processes a whole chunk at a time, so its pairs are stored until they are needed.
+//! A pair is dropped if a selected B-block has been allocated meanwhile. A chunk is processed again
+//! after it has gained a usable B-block, or after its pairs are used up if some were dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,9 +12,9 @@ use super::ChunkPairing;
 /// Two slices with a common selection bitmap. A self-paired slice has `first == second`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FoundPair {
-    /// Number of the first slice in memory.
+    /// Index of the first slice in memory.
     pub first: u64,
-    /// Number of the second slice in memory.
+    /// Index of the second slice in memory.
     pub second: u64,
     /// Selection bitmap for both slices.
     pub selection: u64,
@@ -27,18 +27,18 @@ impl FoundPair {
     }
 }
 
-/// The pairs found in a memory.
+/// Pairs of slices found in a memory and not used yet.
 #[derive(Clone, Debug)]
 pub(super) struct Pairs {
     slices_per_chunk: u64,
-    /// Chunks that gained usable B-blocks since their last search.
+    /// Chunks that gained usable B-blocks since they were last processed.
     unsearched: BTreeSet<u64>,
-    /// Unused pairs by chunk; the next pair is last.
+    /// Unused pairs of each chunk; the next pair to use is last.
     found: BTreeMap<u64, Vec<FoundPair>>,
 }
 
 impl Pairs {
-    /// Starts without usable B-blocks in any chunk.
+    /// Creates an empty set of pairs, for a memory without usable B-blocks.
     pub(super) fn new(slices_per_chunk: u64) -> Self {
         Self { slices_per_chunk, unsearched: BTreeSet::new(), found: BTreeMap::new() }
     }
@@ -49,7 +49,7 @@ impl Pairs {
     }
 
     /// Removes and returns a usable pair, from chunks that begin in `slices`. `may_use` selects the
-    /// slices that may be paired.
+    /// slices that may be paired. `None` if there is no such pair.
     pub(super) fn take(
         &mut self,
         slices: &Range<u64>,
@@ -75,8 +75,8 @@ impl Pairs {
                 has_dropped_pairs = true;
             }
             self.found.remove(&chunk);
-            // The dropped pairs' slices may form new pairs. The loop ends, since all pairs of a
-            // search are usable.
+            // The slices of dropped pairs may form new pairs. The loop ends because all pairs of a
+            // fresh search are usable.
             if has_dropped_pairs {
                 self.unsearched.insert(chunk);
             }

@@ -16,7 +16,7 @@ use super::lowest_blocks;
 use super::pairs::Pairs;
 use crate::gap_tolerant::SuperpageRule;
 
-/// Location for a new entry's superpage or pair of superpages.
+/// Location of the superpage, or pair of superpages, that a new entry maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Selected {
     /// First frame of the first slice.
@@ -28,7 +28,8 @@ pub(super) struct Selected {
 }
 
 impl Selected {
-    /// First frame of the B-block for virtual block `index`, counted through both superpages.
+    /// First frame of the B-block that holds virtual block `index`. In a paired entry, `index`
+    /// counts through both superpages.
     pub(super) fn block(self, mode: GapTolerance, index: u64) -> Frame {
         let of_second = self.second != self.slice && index >= u64::from(SUPERPAGE_BLOCKS);
         let (slice, index) = match of_second {
@@ -45,40 +46,40 @@ impl Selected {
             let bits = (0..SLICE_BLOCKS).filter(move |bit| self.selection >> bit & 1 != 0);
             bits.map(move |bit| slice.add(u64::from(bit) << mode.block_order()))
         };
-        // A self-paired slice has all blocks selected and is visited once.
+        // A self-paired slice has all blocks selected and must be visited only once.
         let second = (self.second != self.slice).then(|| of(self.second));
         of(self.slice).chain(second.into_iter().flatten())
     }
 }
 
-/// Number of slices handled together: one, or a whole chunk for Algorithm 1 in a paired mode.
+/// Number of slices processed together: one, or a whole chunk for Algorithm 1 in a paired mode.
 fn slices_at_a_time(mode: GapTolerance) -> u64 {
     if mode.is_paired() { CHUNK_FRAMES / mode.slice_frames() } else { 1 }
 }
 
-/// The slices of a memory in one mode.
+/// Slices of a memory, for one mode.
 #[derive(Clone, Debug)]
 pub(super) struct Slices {
     mode: GapTolerance,
-    /// Usable B-blocks required of a slice that has retired or used pages.
+    /// Number of usable B-blocks required of a slice that has faulty or used pages.
     least_blocks: u32,
-    /// Numbers of the slices that superpages may use.
+    /// Indices of the slices that superpages may use.
     within: Range<u64>,
     /// Block availability vectors, by slice.
     vectors: Vec<u64>,
-    /// B-blocks of superpages that have not become free since, by slice.
+    /// B-blocks given to superpages that have not been free since, by slice.
     in_superpages: Vec<u64>,
     /// Slices with enough usable B-blocks for a superpage.
     allocatable: BTreeSet<u64>,
     /// Pairs of slices with a common selection, in a paired mode.
     pairs: Option<Pairs>,
-    /// Slices for which injected fragmentation has been drawn. Later slices are not used yet.
+    /// Slices for which injected fragmentation has been drawn. Later slices must not be used yet.
     drawn: Range<u64>,
 }
 
 impl Slices {
-    /// The slices of memory up to frame `end`, without usable B-blocks. If `is_drawn`, no slice is
-    /// used before injected fragmentation has been drawn for it.
+    /// Creates the slices of memory up to frame `end`, without usable B-blocks. With `is_drawn`, a
+    /// slice is used only after its injected fragmentation has been drawn.
     pub(super) fn new(mode: GapTolerance, end: u64, rule: &SuperpageRule, is_drawn: bool) -> Self {
         let size = mode.slice_frames();
         let count = end.div_ceil(size);
@@ -115,8 +116,8 @@ impl Slices {
         self.allocatable.len() as u64
     }
 
-    /// Number of superpages that can be allocated now. A slice with all of its B-blocks provides
-    /// two.
+    /// Number of superpages that can be allocated now. A slice whose B-blocks are all usable
+    /// provides two.
     pub(super) fn superpages(&self) -> u64 {
         let is_whole = |&slice: &u64| self.vectors[slice as usize] == !0;
         self.allocatable.iter().map(|slice| 1 + u64::from(is_whole(slice))).sum()
@@ -144,12 +145,12 @@ impl Slices {
         self.within.contains(&slice) && self.drawn.contains(&slice)
     }
 
-    /// Frames of the slices for which injected fragmentation has been drawn.
+    /// Number of frames in slices whose injected fragmentation has been drawn.
     pub(super) fn drawn_frames(&self) -> u64 {
         (self.drawn.end - self.drawn.start) * self.mode.slice_frames()
     }
 
-    /// The frames for which injected fragmentation is drawn next; empty at the end of memory.
+    /// Range of frames whose injected fragmentation is drawn next; empty at the end of memory.
     pub(super) fn next_to_draw(&self) -> Range<u64> {
         let size = self.mode.slice_frames();
         let next = self.drawn.end;
@@ -169,9 +170,9 @@ impl Slices {
         }
     }
 
-    /// True if a slice can provide a superpage: more than half of its B-blocks are usable (G §3.8),
-    /// or exactly half if superpages use the other half, as in a slice without a retired page (G
-    /// §5.3).
+    /// True if a slice can provide a superpage: more than half of its B-blocks are usable (G §3.8).
+    /// Exactly half suffices if superpages use the other half, as in a slice without faulty or
+    /// otherwise used pages (G §5.3).
     fn has_enough(&self, slice: u64) -> bool {
         let usable = self.vectors[slice as usize];
         let is_second_half = usable | self.in_superpages[slice as usize] == !0
@@ -179,7 +180,7 @@ impl Slices {
         usable.count_ones() >= self.least_blocks || is_second_half
     }
 
-    /// Records the B-blocks of a new entry, which are no longer free.
+    /// Records that a new entry uses its B-blocks, so they are no longer free.
     pub(super) fn note_superpage(&mut self, place: Selected) {
         for first in [place.slice, place.second] {
             let slice = first.number() / self.mode.slice_frames();
@@ -188,7 +189,7 @@ impl Slices {
         }
     }
 
-    /// Updates the list of allocatable slices.
+    /// Adds `slice` to the list of allocatable slices, or removes it.
     fn list(&mut self, slice: u64) {
         if self.may_use(slice) && self.has_enough(slice) {
             self.allocatable.insert(slice);
@@ -206,8 +207,9 @@ impl Slices {
         }
     }
 
-    /// Location for a new entry, in slices that begin in `frames`. A single entry uses the first
-    /// usable B-blocks of the lowest slice (G §3.2), a paired entry a pair of Algorithm 1 (G §3.6).
+    /// Finds the location for a new entry, in slices that begin in `frames`. A single entry uses
+    /// the first usable B-blocks of the lowest slice (G §3.2); a paired entry uses a pair of
+    /// Algorithm 1 (G §3.6). `None` if there is none.
     pub(super) fn find(&mut self, frames: &Range<u64>) -> Option<Selected> {
         let size = self.mode.slice_frames();
         let numbers = frames.start.div_ceil(size)..frames.end.div_ceil(size);
@@ -225,7 +227,7 @@ impl Slices {
     }
 }
 
-/// Updates of the free index, in B-blocks of this mode's size.
+/// Updates from the buddy allocator, in units of this mode's B-blocks.
 impl Slices {
     /// Marks every B-block that contains one of these frames as unusable.
     #[inline]
@@ -248,7 +250,7 @@ impl Slices {
         blocks.all(|block| vector(block).is_some_and(|bits| bits >> (block % per_slice) & 1 != 0))
     }
 
-    /// Checks the vectors against the frames that are free.
+    /// Compares the vectors with the frames that are free.
     pub(super) fn check(&self, is_free: &dyn Fn(Frame) -> bool) -> Result<(), String> {
         for (slice, &vector) in (0u64..).zip(&self.vectors) {
             let first = Frame::new(slice * self.mode.slice_frames());
@@ -305,10 +307,10 @@ mod tests {
         assert_eq!(slices.find(&frames).unwrap().selection, 0x7fff_ffff_0000_0001);
     }
 
-    /// Slice 0 is whole and provides two superpages, one in each half. Slice 1 lacks a B-block: 31
-    /// are left after a superpage. Slice 2 has exactly half and a base page in the other half,
-    /// which is too little (G §3.8). So is the free half of slice 3, whose other half has other
-    /// uses.
+    /// Slice 0 is whole and provides two superpages, one in each half. Slice 1 lacks a B-block, so
+    /// 31 are left after a superpage. Slice 2 has exactly half and a base page in the other half,
+    /// which is too little (G §3.8). In slice 3 the other half has another use, so the free half is
+    /// too little as well.
     #[test]
     fn a_whole_slice_holds_two_superpages() {
         let mut slices = Slices::new(MODE, 4096, &SuperpageRule::default(), false);

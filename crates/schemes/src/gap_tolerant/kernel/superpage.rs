@@ -1,8 +1,8 @@
 //! Operations on gap-tolerant superpages (G §3.8: install and release).
 //!
-//! A 2MB region has either superpages or a level-1 node: the entry of a node and its padding occupy
-//! the entries of all superpages in the region (G §3.5). So if a part of a superpage changes, all
-//! superpages in its regions are demoted to 4KB pages in place.
+//! A 2MB region has either superpages or a level-1 node: the pointer to a node and its padding
+//! occupy the entries of all superpages in the region (G §3.5). So if a part of a superpage
+//! changes, all superpages in its regions are demoted to 4KB pages in place.
 
 use std::ops::Range;
 
@@ -109,7 +109,7 @@ impl Extent for Superpage {
     }
 }
 
-/// Mechanism of gap-tolerant entries. A partial change demotes an entry to 4KB pages.
+/// Mechanism of gap-tolerant entries. A change of a part of an entry demotes it to 4KB pages.
 pub(super) struct Superpages;
 
 impl Mechanism for Superpages {
@@ -255,7 +255,8 @@ fn report_superpage_mapped(space: &mut SpaceMut<'_>, page: u64, superpage: Super
     }
 }
 
-/// Clears the entry but keeps the nodes above it. The caller decides about its pages.
+/// Clears the entry but keeps the nodes above it. The caller reports if its pages are unmapped or
+/// mapped otherwise.
 fn take_superpage(space: &mut SpaceMut<'_>, page: u64) -> Superpage {
     let extent = space.take_extent(page);
     let superpage = *extent.downcast::<Superpage>();

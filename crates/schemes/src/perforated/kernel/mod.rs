@@ -1,6 +1,8 @@
-//! Operating-system half: 2MB pages with holes in an address space. Frames that a page reserves (P §VI) belong to holes that are not
-//! allocated: a block is taken whole, but a sub-page counts as used only after its first touch, which
-//! patches the hole. When memory is short, the kernel releases reserved frames for other uses.
+//! Operating-system half: 2MB pages with holes in an address space.
+//!
+//! A page may reserve the in-place frames of unallocated holes (P §VI): the block is taken whole,
+//! but a sub-page counts as used only after its first touch, which patches the hole. When memory is
+//! short, the kernel releases reserved frames for other uses.
 
 mod page;
 
@@ -22,8 +24,8 @@ use page::PerforatedPage;
 /// Sub-pages covered by one bitmap entry of a TLB (P §IV.C: 32 bits).
 const BITMAP_ENTRY_SUBPAGES: usize = 32;
 
-/// Mechanism of perforated pages. It also detaches single pages from ordinary 2MB pages, by
-/// punching (P §VI).
+/// Mechanism of perforated pages. It can also detach single pages from ordinary 2MB pages, by
+/// punching holes (P §VI).
 pub(crate) struct PerforatedPages;
 
 impl Mechanism for PerforatedPages {
@@ -97,8 +99,8 @@ impl Mechanism for PerforatedPages {
         Ok(Part::Done)
     }
 
-    /// Sub-pages whose permissions differ from those of the 2MB mapping become holes mapped in place.
-    /// Such holes are patched once their permissions match again.
+    /// Turns sub-pages whose permissions differ from those of the 2MB mapping into holes mapped in
+    /// place. Such holes are patched once their permissions match again.
     fn protect_part(
         &self,
         space: &mut SpaceMut<'_>,
@@ -135,7 +137,7 @@ impl Mechanism for PerforatedPages {
         Ok(Part::Done)
     }
 
-    /// The child has the same holes.
+    /// Copies the page with its holes to the child.
     fn copy_to(
         &self,
         space: &mut SpaceMut<'_>,
@@ -146,7 +148,7 @@ impl Mechanism for PerforatedPages {
         let perforated = existing_perforated(space, number);
         let (block, holes) = (perforated.block, perforated.holes);
         let in_place = complement(&holes);
-        // All in-place sub-pages belong to one area; without any, the permissions do not matter.
+        // All in-place sub-pages belong to one area. Without any, the permissions do not matter.
         let page = page_at(number, in_place.iter().next().unwrap_or(0));
         let permissions = space.shared_permissions(page, perforated.permissions);
         let allocated: Vec<_> = perforated.allocated_holes().collect();
@@ -277,7 +279,7 @@ impl HoledPages for PerforatedPages {
         entry.is_present().then(|| entry.frame())
     }
 
-    /// Frees a frame reserved for the hole. A new translation needs no shootdown.
+    /// Also frees the frame if one is reserved for the hole. A new translation needs no shootdown.
     fn fill(&self, space: &mut SpaceMut<'_>, page: u64, frame: Frame, permissions: Permissions) {
         let index = index_of(page);
         if perforated_mut(space, region_of(page)).reserved.contains(index) {
@@ -297,14 +299,14 @@ impl HoledPages for PerforatedPages {
         space.format(PerforatedOperation::MapHole { space: id, page, frame, permissions });
     }
 
-    /// With the permissions of the 2MB page the hole is patched; with others it is mapped in place as
-    /// a hole.
+    /// Patches the hole if `permissions` are those of the 2MB page; otherwise maps it in place as a
+    /// hole.
     fn fill_in_place(&self, space: &mut SpaceMut<'_>, page: u64, permissions: Permissions) -> bool {
         let index = index_of(page);
         let perforated = existing_perforated(space, region_of(page));
         let frame = perforated.in_place(index);
         let is_reserved = perforated.reserved.contains(index);
-        // Most in-place frames are in other use. This test is faster than the one for `belongs`.
+        // Most in-place frames have another use. This test is faster than the one for `belongs`.
         if !is_reserved && !space.memory.is_free(frame) {
             return false;
         }
@@ -362,7 +364,7 @@ impl HoledPages for PerforatedPages {
     }
 }
 
-/// Reports and counts a region mapped by a block with holes, all of which are unallocated.
+/// Reports and counts the mapping of a region to a block whose holes are all unallocated.
 fn report_perforated(space: &mut SpaceMut<'_>, number: u64, large: Large, holes: HoleSet) {
     let Large { block, permissions } = large;
     let (id, page) = (space.id(), first_page(number));
@@ -375,8 +377,8 @@ fn report_perforated(space: &mut SpaceMut<'_>, number: u64, large: Large, holes:
     space.format(perforate);
 }
 
-/// Unmaps a perforated page with its holes. The caller takes over all references, including those
-/// of reserved frames.
+/// Unmaps a perforated page with its holes. The caller must release all its frames, including
+/// reserved ones.
 fn unmap_perforated(space: &mut SpaceMut<'_>, number: u64) -> PerforatedPage {
     let mapped = perforated_mut(space, number).mapped();
     space.report_subpages_unmapped(number, &mapped);
@@ -385,8 +387,8 @@ fn unmap_perforated(space: &mut SpaceMut<'_>, number: u64) -> PerforatedPage {
     perforated
 }
 
-/// Clears the entry of a perforated page but keeps its region's record. The caller decides about
-/// the sub-pages.
+/// Clears the entry of a perforated page but keeps the record of its region. The caller reports if
+/// its sub-pages are unmapped or mapped otherwise.
 fn take_perforated(space: &mut SpaceMut<'_>, number: u64) -> PerforatedPage {
     let page = first_page(number);
     let extent = space.take_region_extent(number);
@@ -448,10 +450,10 @@ fn make_ordinary_if_whole(space: &mut SpaceMut<'_>, number: u64) {
     space.remove_node(number, node, HOLE_BRANCH);
 }
 
-/// Shootdown after a punch or patch (P-5). The paper names the 4KB translation and the bitmap
-/// entry. It does not mention that a TLB entry of the 2MB page also caches the filter. If the
-/// filter changes, an old entry would treat a new hole as mapped in place, so this entry is
-/// invalidated, too.
+/// Sends the shootdowns after a punch or patch. The paper names the 4KB translation and the bitmap
+/// entry. It does not mention that a TLB entry of the 2MB page also caches the filter. With an old
+/// filter, the hardware would treat a new hole as mapped in place. So if the filter changes, this
+/// entry is invalidated too.
 fn shootdown_subpage(space: &mut SpaceMut<'_>, page: u64, block: Frame, filter_changed: bool) {
     let id = space.id();
     space.shootdown_page(page);
@@ -459,8 +461,8 @@ fn shootdown_subpage(space: &mut SpaceMut<'_>, page: u64, block: Frame, filter_c
     if filter_changed {
         space.shootdown_large(page, PageSize::Size2M);
     }
-    // The bitmap is the union over all mappings of the block (P-2), so the other mappings' bitmap
-    // has changed as well.
+    // The bitmap is the union over all mappings of the block, so it has changed for the other
+    // mappings as well.
     let index = page % REGION_PAGES;
     for place in 0..space.memory.holed_pages_of(block).len() {
         let (user, first) = space.memory.holed_pages_of(block)[place];
@@ -470,7 +472,8 @@ fn shootdown_subpage(space: &mut SpaceMut<'_>, page: u64, block: Frame, filter_c
     }
 }
 
-/// Invalidates bitmap entries of the other sharers, after these holes left the union of a block.
+/// Invalidates bitmap entries of the other sharers, after these holes have left the bitmap of a
+/// block.
 fn shootdown_sharers(space: &mut SpaceMut<'_>, block: Frame, holes: &HoleSet) {
     for place in 0..space.memory.holed_pages_of(block).len() {
         let (user, first) = space.memory.holed_pages_of(block)[place];
@@ -494,13 +497,15 @@ fn two_megabytes(space: &AddressSpace, number: u64) -> (Frame, Permissions) {
     }
 }
 
-/// Reserves the in-place frames of these unallocated holes, which the caller holds.
+/// Records that the in-place frames of these unallocated holes are reserved. The caller has
+/// allocated them.
 fn keep_reserved(space: &mut AddressSpace, number: u64, reserved: HoleSet) {
     perforated_mut(space, number).reserved = reserved;
     space.usage_mut().reserved += reserved.count() as u64;
 }
 
-/// Ends the reservation of a sub-page's in-place frame and passes the frame to the caller.
+/// Ends the reservation of a sub-page's in-place frame. Returns the frame, which the caller now
+/// owns.
 fn unreserve(space: &mut AddressSpace, page: u64) -> Frame {
     let index = index_of(page);
     let perforated = perforated_mut(space, region_of(page));

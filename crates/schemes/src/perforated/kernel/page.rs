@@ -9,8 +9,8 @@ use perforate_types::{Frame, HoleSet, PageTableEntry, Permissions, VirtualPage};
 
 use super::PerforatedPages;
 
-/// A 2MB page with holes. Every sub-page that is not a hole holds a reference to its frame of the
-/// block. Every allocated hole holds one to its own frame.
+/// A 2MB page with holes. It holds a reference to the in-place frame of every sub-page that is not
+/// a hole, and to the separate frame of every allocated hole.
 pub(super) struct PerforatedPage {
     /// First frame of the 2MB block.
     pub block: Frame,
@@ -29,7 +29,8 @@ pub(super) struct PerforatedPage {
 }
 
 impl PerforatedPage {
-    /// A page with the block of `large` and unallocated `holes`, whose entries are in `node`.
+    /// Creates a page that maps the block of `large`, with unallocated `holes`. `node` is for their
+    /// entries.
     pub(super) fn new(large: Large, holes: HoleSet, node: Frame) -> Self {
         Self {
             block: large.block,
@@ -42,7 +43,7 @@ impl PerforatedPage {
         }
     }
 
-    /// In-place frame of a sub-page.
+    /// In-place frame of sub-page `index`.
     pub(super) fn in_place(&self, index: usize) -> Frame {
         self.block.add(index as u64)
     }
@@ -136,7 +137,7 @@ impl Extent for PerforatedPage {
             let entry = self.entries[index];
             entry.is_present().then(|| entry.frame())
         };
-        // Holes that differ only in permissions belong to this address space alone (P Fig. 1).
+        // Holes that differ only in permissions belong to this address space only (P Fig. 1).
         let is_moved = |&index: &usize| frame_of(index) != Some(self.in_place(index));
         let holes: HoleSet = self.holes.iter().filter(is_moved).collect();
         let moved = holes.iter().filter(|&index| wanted.contains(index));

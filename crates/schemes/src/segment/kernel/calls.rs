@@ -1,4 +1,4 @@
-//! Requests to a kernel about direct segments, other than those of its programs.
+//! Requests to a kernel about direct segments that do not come from its programs.
 
 use perforate_os::mechanism::SpaceMut;
 use perforate_os::{Kernel, OsError, Policy};
@@ -8,19 +8,21 @@ use super::record::{self, segment_of};
 use super::{SegmentState, Segments, make};
 use crate::segment::{SegmentError, SegmentRule};
 
-/// Requests to a kernel about direct segments, from a daemon or driver that creates segments in the
-/// background, or from experiments and tests. Any kernel can have segments.
+/// Requests to a kernel about direct segments. They come from a daemon or driver that creates
+/// segments in the background, or from experiments and tests. Every kernel accepts them, whatever
+/// its policy.
 pub trait DirectSegments {
-    /// The segment of an address space, with its registers set or cleared.
+    /// The segment of an address space, even if its registers are cleared; `None` if it has none.
     fn segment(&self, space: SpaceId) -> Option<SegmentState>;
 
-    /// Frames of the run, in whole 2MB blocks, that a segment of the largest area needs.
+    /// Number of frames, in whole 2MB blocks, of the run that a segment of the largest suitable
+    /// area needs. `None` if no area is suitable.
     fn segment_frames_wanted(&self, space: SpaceId, rule: &SegmentRule) -> Option<u64>;
 
     /// Creates a segment over the largest writable private anonymous area, in the background. Pages
-    /// mapped in the area are copied into the run, and other users of the run's frames are
-    /// migrated. `rule` replaces the policy's conditions, which are [`SegmentRule::default`] if it has
-    /// none.
+    /// already mapped in the area are copied into the run, and other contents of the run's frames
+    /// are migrated. `rule` replaces the policy's conditions. Without either,
+    /// [`SegmentRule::default`] applies.
     ///
     /// # Errors
     /// If there is a segment already, no area is large enough, no contiguous memory is available or
@@ -31,7 +33,7 @@ pub trait DirectSegments {
         rule: Option<SegmentRule>,
     ) -> Result<SegmentState, OsError>;
 
-    /// Sets the registers of a segment again, and escapes its escaped pages again.
+    /// Sets the registers of a segment again, and adds its escaped pages to the filter again.
     ///
     /// # Errors
     /// If there is no segment.
@@ -50,8 +52,8 @@ pub trait DirectSegments {
     /// If there is no segment, or memory for tables runs out; the segment then stays.
     fn dissolve_segment(&mut self, space: SpaceId) -> Result<(), OsError>;
 
-    /// Escapes a page from its segment: it becomes an ordinary 4KB page with the same frame. For
-    /// policies that treat single pages differently (D §V).
+    /// Makes a page escape from its segment: it becomes an ordinary 4KB page with the same frame.
+    /// For policies that treat single pages differently (D §V).
     ///
     /// # Errors
     /// If no segment translates the page, or memory for tables runs out.
@@ -106,12 +108,12 @@ impl DirectSegments for Kernel {
     }
 }
 
-/// A backer for a kernel whose policy does not create segments at first touches.
+/// Makes a backer for a kernel whose policy does not create segments at first touches.
 fn without_rule(policy: &dyn Policy) -> Segments {
     Segments::new(None, policy.maps_large())
 }
 
-/// Calls `act` for an address space that has a segment.
+/// Calls `act` on an address space, which must have a segment.
 fn change(
     kernel: &mut Kernel,
     id: SpaceId,

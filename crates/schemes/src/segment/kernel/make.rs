@@ -1,4 +1,4 @@
-//! Creation of segments: at the first touch of a large area, or later.
+//! Creation of segments, at the first touch of a large area or later.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -37,8 +37,8 @@ impl Segments {
             .ok_or(SegmentError::None { space: id }.into())
     }
 
-    /// Creates a segment at the first touch of an area, if policy and memory allow. Returns true if
-    /// it did.
+    /// Creates a segment at the first touch of an area, if policy and memory allow it. Returns true
+    /// if it did.
     ///
     /// # Errors
     /// If prescribed bounds are only partly inside this area.
@@ -66,8 +66,8 @@ impl Segments {
         Ok(made)
     }
 
-    /// Creates a segment for pages of an area. Its frames are congruent with its pages modulo 2MB,
-    /// so that 2MB entries can map them in place.
+    /// Creates a segment for pages of an area. Its first frame has the same offset in its 2MB block
+    /// as its first page in its region, so that 2MB entries can map it in place.
     fn make(
         &mut self,
         core: &mut Core,
@@ -109,21 +109,23 @@ impl Segments {
     }
 }
 
-/// The largest area suitable for a segment, and its pages; among equally large areas the lowest.
+/// The largest area suitable for a segment, and the pages to cover. Among equally large areas, the
+/// lowest. `None` if there is none.
 fn largest_area(space: &AddressSpace, rule: &SegmentRule) -> Option<(Area, Range<u64>)> {
     let areas = space.areas_within(ALL_PAGES);
     let fitting = areas.filter_map(|area| pages_for(&area, rule).map(|pages| (area, pages)));
     fitting.rev().max_by_key(|(_, pages)| pages.end - pages.start)
 }
 
-/// Frames of the run, in whole 2MB blocks, that a segment of the largest area needs.
+/// Number of frames, in whole 2MB blocks, of the run that a segment of the largest suitable area
+/// needs.
 pub(super) fn frames_wanted(space: &AddressSpace, rule: &SegmentRule) -> Option<u64> {
     let blocks = regions_of(&largest_area(space, rule)?.1);
     Some((blocks.end - blocks.start) * HoleSet::SUBPAGES as u64)
 }
 
-/// The pages of an area that a segment may cover. The area must be private, anonymous and writable,
-/// and have the minimum size or contain the prescribed bounds.
+/// Pages of an area that a segment may cover. The area must be private, anonymous and writable, and
+/// have the minimum size or contain the prescribed bounds. `None` if it does not.
 fn pages_for(area: &Area, rule: &SegmentRule) -> Option<Range<u64>> {
     let suits = area.attributes.is_private_anonymous() && area.attributes.effective().write;
     let pages = match rule.bounds {
@@ -140,7 +142,7 @@ fn pages_of((base, limit): (u64, u64)) -> Range<u64> {
     base / PAGE_BYTES..limit / PAGE_BYTES
 }
 
-/// Checks that prescribed bounds do not extend beyond an area that they overlap.
+/// Checks that prescribed bounds that overlap an area do not extend beyond it.
 fn lies_inside(area: &Area, rule: &SegmentRule) -> Result<(), OsError> {
     let Some((base, limit)) = rule.bounds else { return Ok(()) };
     let pages = pages_of((base, limit));

@@ -3,10 +3,10 @@
 //! the background.
 //!
 //! The registers can be cleared and set again at run time (mode switches). While they are cleared,
-//! the run stays with the address space and faults map it in place. Other operations on pages of a
-//! segment first dissolve it or make the pages escape: see `overlay`. Khugepaged, same-page
-//! merging, compaction, swap and MADV_FREE skip its pages. Punching and sharing of its 2MB pages is
-//! refused, since an overlay keeps them.
+//! the address space keeps the run, and faults map it in place. Other operations on pages of a
+//! segment first dissolve it or make the pages escape (see `overlay`). Khugepaged, same-page
+//! merging, compaction, swap and MADV_FREE skip its pages. Its 2MB pages cannot be punched or
+//! shared, because an overlay keeps them.
 
 mod calls;
 mod make;
@@ -38,31 +38,32 @@ pub struct SegmentState {
     pub is_active: bool,
     /// Number of pages that escaped.
     pub escaped_pages: u64,
-    /// Number of pages in place that also have a page-table entry.
+    /// Number of pages that a page-table entry also maps in place.
     pub paged_pages: u64,
 }
 
-/// Backs first touches with direct segments: creates a segment at the first touch of a large area,
-/// if the policy has a rule for this.
+/// Backer that creates a direct segment at the first touch of a large area, if the policy has a
+/// rule for this.
 pub(super) struct Segments {
     rule: Option<SegmentRule>,
     /// True if 2MB entries may map pages of segments in place.
     large_pages: bool,
     made: u64,
     failed: u64,
-    /// Backs off after first touches that found no contiguous memory.
+    /// Backoff after first touches that found no contiguous memory.
     back_off: Deferral,
-    /// The run of free frames that the last such touch lacked.
+    /// Run of free frames that the last failed first touch needed; `None` if the last one
+    /// succeeded.
     missing: Option<MissingRun>,
 }
 
-/// Pages for which no run of free frames was available. None becomes available until frames are
-/// freed.
+/// Request for which no run of free frames was available. None can become available until frames
+/// are freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MissingRun {
     space: SpaceId,
     pages: Range<u64>,
-    /// Number of frees at that time.
+    /// Number of free operations of the allocator at the time of the failure.
     releases: u64,
 }
 
@@ -81,12 +82,14 @@ impl From<&Segment> for SegmentState {
 }
 
 impl Segments {
-    /// `rule` applies to first touches. `large_pages` allows 2MB entries to map segments in place.
+    /// Creates the backer. `rule` applies to first touches; `None` creates no segments then. With
+    /// `large_pages`, 2MB entries may map segments in place.
     pub(super) fn new(rule: Option<SegmentRule>, large_pages: bool) -> Self {
         Self { rule, large_pages, made: 0, failed: 0, back_off: Deferral::default(), missing: None }
     }
 
-    /// The rule for segments in the background: the policy's, or the default, with compaction.
+    /// Rule for segments created in the background: the policy's or the default, in both cases with
+    /// compaction.
     fn background_rule(&self) -> SegmentRule {
         SegmentRule { compacts: true, ..self.rule.unwrap_or_default() }
     }
@@ -99,8 +102,8 @@ impl Backer for Segments {
         Ok(if is_inside { Backed::Yes } else { Backed::No })
     }
 
-    /// Writes the counters of segments. They describe the present state, except for segments made
-    /// and failed attempts.
+    /// Writes the counters of segments. They describe the present state, except for the numbers of
+    /// created segments and of failed attempts.
     fn counters(&self, core: &Core, out: &mut Counters) {
         let segments = || core.live_spaces().filter_map(segment_of);
         let pages = segments().map(|s| s.end - s.start - s.escaped.len() as u64).sum();
@@ -119,7 +122,7 @@ impl Backer for Segments {
     }
 }
 
-/// Values of the segment counters.
+/// Values of the segment counters at one moment.
 pub(in crate::segment) struct State {
     active: u64,
     pages: u64,

@@ -1,14 +1,14 @@
-//! SpaceMut of other operations on a direct segment.
+//! Effects of other memory operations on a direct segment.
 //!
-//! - Unmapping, MADV_DONTNEED, mremap and fork *dissolve* it: all its pages get table entries in
-//!   place. If the whole segment is unmapped, it is removed.
-//! - mprotect of few pages makes them escape (guard pages, D §V); of many pages, it dissolves the
-//!   segment.
+//! - Unmapping, MADV_DONTNEED, mremap and fork *dissolve* it: all its pages get page-table entries
+//!   in place. If the whole segment is unmapped, it is removed.
+//! - mprotect of few pages makes them escape (guard pages, D §V). mprotect of many pages dissolves
+//!   the segment.
 //! - A failing frame makes its page escape to another frame (D §V).
 //!
 //! A fault on a page that an active segment translates is a false positive of the hardware's escape
 //! filter, whose hash functions the kernel does not know. The kernel then also maps the page in
-//! place.
+//! place by a page-table entry.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ use perforate_types::{Frame, Permissions};
 
 use super::record::{self, Segment, held_ranges, is_region_held, segment_of};
 
-/// Mechanism of a segment as an overlay.
+/// Overlay mechanism of direct segments.
 struct SegmentMechanism;
 
 impl OverlayMechanism for SegmentMechanism {
@@ -33,7 +33,8 @@ impl OverlayMechanism for SegmentMechanism {
     ) -> Result<(), OsError> {
         let Some(segment) = segment_of(space) else { return Ok(()) };
         match departure {
-            // Pages that the segment keeps are never remapped, and other pages do not concern it.
+            // Pages that the segment keeps are never remapped, and the segment does not depend on
+            // other pages.
             Departure::Remapped => Ok(()),
             Departure::Forked => record::dissolve(space),
             _ if !segment.meets(pages) => Ok(()),
@@ -64,7 +65,7 @@ impl OverlayMechanism for SegmentMechanism {
         Ok(true)
     }
 
-    /// The page escapes to the new frame.
+    /// Makes the page escape to a new frame.
     fn replace_frame(&self, space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
         let to = space.memory.allocate_page()?;
         let escaped = record::escape_to(space, page, to);

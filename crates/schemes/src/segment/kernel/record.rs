@@ -4,11 +4,11 @@
 //! The record remains while the registers are cleared (mode switches, D §III): the frames of the
 //! run stay reserved, and faults map them in place. A page of the segment is in one of three
 //! states:
-//! - *held*: it has no table entry; the frame belongs to the record;
-//! - *paged*: an entry also maps it in place, because of a false positive of the hardware's filter
-//!   or a touch while the registers were cleared. Such frames have no recorded owner, so they are
-//!   never migrated;
-//! - *escaped*: it is an ordinary 4KB page, or not mapped; the frame of the run no longer belongs
+//! - *held*: no page-table entry maps it, and its frame belongs to the segment;
+//! - *paged*: a page-table entry also maps it in place, because of a false positive of the
+//!   hardware's filter or a touch while the registers were cleared. Such frames have no recorded
+//!   owner, so they are never migrated;
+//! - *escaped*: it is an ordinary 4KB page, or not mapped; its frame of the run no longer belongs
 //!   to the segment.
 
 use std::collections::BTreeSet;
@@ -35,13 +35,13 @@ pub(super) struct Segment {
     pub permissions: Permissions,
     /// True if the registers are set.
     pub is_active: bool,
-    /// Escaped pages, which only page tables translate.
+    /// Escaped pages, which only page tables can translate.
     pub escaped: BTreeSet<u64>,
-    /// Number of pages that have a table entry in place.
+    /// Number of paged pages, which a page-table entry also maps in place.
     pub paged: u64,
     /// True if 2MB entries may map pages in place.
     pub large_pages: bool,
-    /// Maximum number of escaped pages; further ones dissolve the segment.
+    /// Maximum number of escaped pages. If more would escape, the segment is dissolved.
     pub most_escapes: u64,
 }
 
@@ -51,45 +51,45 @@ impl Segment {
         self.start..self.end
     }
 
-    /// True if the page is inside, escaped or not.
+    /// True if the page is within the bounds of the segment, escaped or not.
     pub(super) fn covers(&self, page: u64) -> bool {
         self.pages().contains(&page)
     }
 
-    /// True if the page is inside and has not escaped.
+    /// True if the page is within the bounds and has not escaped.
     pub(super) fn translates(&self, page: u64) -> bool {
         self.covers(page) && !self.escaped.contains(&page)
     }
 
-    /// True if any page of the range is inside.
+    /// True if any page of the range is within the bounds.
     pub(super) fn meets(&self, pages: &Range<u64>) -> bool {
         self.start < pages.end && pages.start < self.end
     }
 
-    /// Frame of the run for a page inside.
+    /// Frame of the run that corresponds to a page within the bounds.
     pub(super) fn run_frame(&self, page: u64) -> Frame {
         self.frame.add(page - self.start)
     }
 
-    /// The page for which the run has this frame, escaped or not.
+    /// Page that corresponds to a frame of the run, escaped or not; `None` for other frames.
     pub(super) fn run_page(&self, frame: Frame) -> Option<u64> {
         let index = frame.number().checked_sub(self.frame.number())?;
         Some(self.start + index).filter(|page| *page < self.end)
     }
 
-    /// Frames of the run for these pages.
+    /// Frames of the run that correspond to these pages.
     pub(super) fn frames_of(&self, pages: &Range<u64>) -> Range<u64> {
         let first = self.run_frame(pages.start).number();
         first..first + (pages.end - pages.start)
     }
 
-    /// Number of pages that have neither escaped nor a table entry.
+    /// Number of held pages, which have neither escaped nor a page-table entry.
     pub(super) fn held_pages(&self) -> u64 {
         self.end - self.start - self.escaped.len() as u64 - self.paged
     }
 }
 
-/// The segment of an address space, with its registers set or cleared.
+/// The segment of an address space, even if its registers are cleared; `None` if it has none.
 pub(super) fn segment_of(space: &AddressSpace) -> Option<&Segment> {
     space.overlay()?.downcast_ref()
 }
@@ -104,8 +104,8 @@ fn existing_segment(space: &AddressSpace) -> &Segment {
     segment_of(space).expect("an address space with a segment")
 }
 
-/// Adds a segment to an address space and activates it. Pages that have not escaped must have no
-/// table entry. The segment owns the frames of the run, except those of escaped pages.
+/// Adds a segment to an address space and sets its registers. Pages that have not escaped must have
+/// no page-table entry. The segment owns the frames of the run, except those of escaped pages.
 pub(super) fn set(space: &mut SpaceMut<'_>, segment: Segment) {
     space.set_overlay(Box::new(Segment { is_active: false, ..segment }));
     activate(space);
@@ -153,8 +153,8 @@ pub(super) fn deactivate(space: &mut SpaceMut<'_>) {
     space.shootdown(Shootdown::Space { space: id });
 }
 
-/// Removes the segment: its pages with table entries become ordinary pages. Returns the frames of
-/// held pages, which the caller takes over.
+/// Removes the segment. Pages with page-table entries become ordinary pages. Returns the frames of
+/// held pages, which the caller must free or map.
 pub(super) fn end(space: &mut SpaceMut<'_>) -> Vec<Range<u64>> {
     deactivate(space);
     let held = held_ranges(space);
@@ -167,7 +167,7 @@ pub(super) fn end(space: &mut SpaceMut<'_>) -> Vec<Range<u64>> {
     held.iter().map(|pages| segment.frames_of(pages)).collect()
 }
 
-/// The pages that the segment holds, as runs in ascending order.
+/// Runs of held pages, in ascending order.
 pub(super) fn held_ranges(space: &AddressSpace) -> Vec<Range<u64>> {
     let Some(segment) = segment_of(space) else { return Vec::new() };
     let mut others = space.mapped_within(&segment.pages());
@@ -214,8 +214,8 @@ pub(super) fn region_in_place(space: &mut SpaceMut<'_>, number: u64) -> Result<(
     Ok(())
 }
 
-/// True if all pages of a region are held and congruent with their frames, so that one 2MB entry
-/// can map them.
+/// True if all pages of a region are held and their frames are aligned, so that one 2MB entry can
+/// map them.
 pub(super) fn is_region_held(space: &AddressSpace, number: u64) -> bool {
     segment_of(space).is_some_and(|segment| {
         let region = pages_of(number);
@@ -253,8 +253,8 @@ fn page_all_in_place(space: &mut SpaceMut<'_>) -> Result<(), OsError> {
     Ok(())
 }
 
-/// Prepares a page of the segment for its own 4KB entry. This is the only step of an escape that
-/// can fail; it then changes no translation.
+/// Prepares a page of the segment for a separate 4KB entry. Of a whole escape, only this step can
+/// fail. It then changes no translation.
 fn open_for_escape(space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
     let number = region_of(page);
     if space.has_extent(number) {
@@ -264,7 +264,7 @@ fn open_for_escape(space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
     space.open_pages(page)
 }
 
-/// Escapes pages in place: each gets an ordinary 4KB entry.
+/// Makes pages escape in place: each gets an ordinary 4KB entry with its frame of the run.
 pub(super) fn escape_in_place(space: &mut SpaceMut<'_>, pages: &[u64]) -> Result<(), OsError> {
     for &page in pages {
         open_for_escape(space, page)?;
@@ -280,7 +280,7 @@ pub(super) fn escape_in_place(space: &mut SpaceMut<'_>, pages: &[u64]) -> Result
     Ok(())
 }
 
-/// Escapes a page to another frame. Returns the frame of the run, which the caller takes over.
+/// Makes a page escape to another frame. Returns its frame of the run, which the caller must free.
 pub(super) fn escape_to(space: &mut SpaceMut<'_>, page: u64, to: Frame) -> Result<Frame, OsError> {
     open_for_escape(space, page)?;
     let permissions = existing_segment(space).permissions;
@@ -311,7 +311,8 @@ fn note_escape(space: &mut SpaceMut<'_>, page: u64, is_paged: bool) -> Frame {
     frame
 }
 
-/// Flushes the whole address space, since a combined entry of 2MB may hold the page.
+/// Sends a shootdown of the whole address space, because an entry of up to 1GB that the segment
+/// filled may translate the page.
 fn shoot_down_escape(space: &mut SpaceMut<'_>) {
     if segment_of(space).is_some_and(|segment| segment.is_active) {
         space.shootdown(Shootdown::Space { space: space.id() });
