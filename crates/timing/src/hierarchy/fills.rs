@@ -140,12 +140,7 @@ impl Hierarchy {
             }
             State::OnItsWay => {
                 at.statistics.merges += 1;
-                let asked = found.max(agenda.now);
-                if at.asks_at_once && asked < fill.since {
-                    // An earlier request brings the line forward; the event of the later one finds it done.
-                    fill.since = asked;
-                    agenda.schedule(asked, Event::Memory { fill: id });
-                }
+                self.bring_forward(agenda, id, found);
             }
             State::Wanted if at.asks_at_once => {
                 fill.state = State::OnItsWay;
@@ -160,6 +155,27 @@ impl Hierarchy {
         }
         self.fills[id].wait(agenda, waiter, found);
         None
+    }
+
+    /// A line on its way is asked for at `asked`. If that is earlier than the request so far, the request moves
+    /// forward; the event of the later one finds it done.
+    fn bring_forward(&mut self, agenda: &mut Agenda, id: u32, asked: u64) {
+        let fill = &mut self.fills[id];
+        let at = &self.levels[usize::from(fill.level)];
+        let (asked, data) = (asked.max(agenda.now), fill.below);
+        if !at.asks_at_once || fill.state != State::OnItsWay || asked >= fill.since {
+            return;
+        }
+        fill.since = asked;
+        if at.below == MEMORY {
+            return agenda.schedule(asked, Event::Memory { fill: id });
+        }
+        let found = asked + self.levels[at.below].latency;
+        if self.fills[data.fill].state == State::Wanted {
+            agenda.schedule(found, Event::Miss { fill: data.fill, waiter: Waiter::Nobody });
+        } else {
+            self.bring_forward(agenda, data.fill, found);
+        }
     }
 
     /// A look-up has ended at a line that had not come when the access began.
@@ -242,7 +258,8 @@ impl Hierarchy {
         if let Some(line) = fill.writes {
             self.dram.write(line, ready, agenda.now);
         }
-        let (waiter, thread, from) = (fill.waiter, fill.waiter_thread, fill.waiter_from);
+        let waiter = std::mem::take(&mut fill.waiter);
+        let (thread, from) = (fill.waiter_thread, fill.waiter_from);
         if !fill.waiters.is_empty() {
             agenda.tell_all(&mut fill.waiters, ready);
         }
