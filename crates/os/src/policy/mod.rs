@@ -32,7 +32,7 @@ pub enum HoleAllocation {
     Lazy,
 }
 
-/// Backing of memory beside larger mappings.
+/// Page sizes of the memory that a mechanism's larger mappings do not cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SmallPages {
     /// 4KB pages.

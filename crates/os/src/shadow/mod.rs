@@ -7,7 +7,7 @@
 //! optimizations of KVM are not modelled: last-level tables that the guest may write until it
 //! flushes the TLB ("out of sync"), and giving up shadows of tables that are written often.
 //!
-//! Shadow entries are ordinary x86-64 entries, whatever format the guest has. A guest mapping that
+//! Shadow entries are ordinary x86-64 entries for guest tables of any format. A guest mapping that
 //! no ordinary entry can hold is mapped in parts of 4KB. Registers of the guest are emulated: each
 //! write of a register causes a VM exit, and shadow entries that may depend on it are dropped. The
 //! operations of a mechanism report what they write and which pages may change
