@@ -1,11 +1,12 @@
-//! Ageing: what other programs, the page cache and the kernel did to memory before the simulated
-//! program starts. Fragmentation then results from mechanisms instead of a random draw.
+//! Ageing: simulates the use of memory by other programs, the page cache and the kernel before the
+//! simulated program starts. Fragmentation then results from these mechanisms instead of a random
+//! draw.
 //!
-//! The workload resembles a build (P §III.C compiles the Linux kernel). Several compilers at a time
-//! grow and exit. The files that they read and write stay in the page cache until memory is short.
-//! Slab and kernel data are allocated in small pieces and live long. The same seed and memory size
-//! give the same workload. All numbers here are our own choices, made once; none is fitted to a
-//! result.
+//! The workload resembles a build (P §III.C compiles the Linux kernel). Several compilers run at a
+//! time, grow and exit. The files that they read and write stay in the page cache until memory is
+//! short. Slab and kernel data are allocated in small pieces and live long. Equal seeds and memory
+//! sizes give equal workloads. All numbers here are choices of this model, made once; none is
+//! fitted to a result.
 
 mod options;
 
@@ -16,24 +17,24 @@ use crate::random::Random;
 use crate::{FreeMemory, OsError};
 pub use options::{Ageing, AgeingPreset};
 
-/// Purpose of the random stream of ageing.
+/// Stream number for the random numbers of ageing.
 const AGEING: u64 = 3;
-/// Operations between two checks of the target.
+/// Number of operations between two checks of the target.
 const LOOK_EVERY: u64 = 4096;
 /// Largest number of frames that a program allocates at a time.
 const GROWTH_FRAMES: u64 = 64;
 /// Largest number of frames of a cached file; most files are much smaller.
 const FILE_FRAMES: u64 = 256;
 
-/// Parameters of the past use of memory.
+/// Parameters of the background workload.
 struct Usage {
-    /// Frames allocated over the whole uptime, divided by the frames of memory.
+    /// Number of frames allocated over the whole uptime, as a multiple of the frames of memory.
     churn: f64,
-    /// Share of memory up to which kernel data grow.
+    /// Share of memory that kernel data may take.
     kernel_share: f64,
-    /// Share of memory up to which slabs grow.
+    /// Share of memory that slabs may take.
     slab_share: f64,
-    /// Programs that run at the same time.
+    /// Number of programs that run at one time.
     programs: u64,
     /// Largest program, as a share of memory.
     program_share: f64,
@@ -67,7 +68,7 @@ impl AgeingPreset {
     }
 }
 
-/// The parameters of the preset, with the overrides that the options give.
+/// Parameters of the preset, overridden by the options.
 fn usage(ageing: &Ageing) -> Usage {
     let preset = ageing.preset.usage();
     let slab_share = ageing.slab_share.map_or(preset.slab_share, Share::value);
@@ -76,7 +77,7 @@ fn usage(ageing: &Ageing) -> Usage {
 
 /// A program of the background workload.
 struct Program {
-    /// Numbers of its allocations ([`PhysicalMemory::add_other`]).
+    /// Numbers of the program's allocations ([`PhysicalMemory::add_other`]).
     pieces: Vec<u64>,
     frames: u64,
     /// Number of frames at which the program exits.
@@ -87,7 +88,7 @@ struct Program {
 struct Uptime<'a> {
     memory: &'a mut PhysicalMemory,
     usage: Usage,
-    /// Share of the cached file pages that cannot be moved.
+    /// Share of the cached file pages that are pinned and cannot be moved.
     pinned_share: f64,
     frames: u64,
     random: Random,
@@ -167,7 +168,7 @@ impl Uptime<'_> {
         }
     }
 
-    /// One random operation, with the frequencies of a build.
+    /// Performs one random operation, with the frequencies of a build.
     fn step(&mut self) -> Result<(), OsError> {
         match self.random.below(16) {
             0..=6 => self.grow_program(),
@@ -210,7 +211,8 @@ impl Uptime<'_> {
         program.pieces.into_iter().for_each(|piece| self.remove(piece));
     }
 
-    /// Reads or writes a file of log-uniform size. Deletes a file in a quarter of the calls.
+    /// Reads or writes a file of log-uniform size, which stays cached. A quarter of the calls
+    /// delete a file instead.
     fn cache_file(&mut self) -> Result<(), OsError> {
         let largest = 1 + self.random.below(FILE_FRAMES.ilog2().into());
         let frames = 1 + self.random.below(1 << largest);
@@ -228,8 +230,8 @@ impl Uptime<'_> {
         Ok(())
     }
 
-    /// Unpins files until at most `pinned_share` of all cached frames is pinned: pressure frees
-    /// only unpinned files.
+    /// Unpins files until at most `pinned_share` of all cached frames is pinned. This is necessary
+    /// because memory pressure frees only unpinned files.
     fn unpin(&mut self) {
         let frames = |memory: &PhysicalMemory, usage| memory.other_frames(usage) as f64;
         loop {
@@ -242,8 +244,8 @@ impl Uptime<'_> {
         }
     }
 
-    /// Allocates a piece of slab or kernel data of order 0 to 3. Frees pieces while the use exceeds
-    /// its share.
+    /// Allocates a piece of slab or kernel data of order 0 to 3. Frees pieces while `usage` exceeds
+    /// its share of memory.
     fn long_lived(&mut self, usage: OtherUse, share: f64) -> Result<(), OsError> {
         let order = self.random.below(4) as u32;
         self.add(usage, 1, order)?;
@@ -253,7 +255,7 @@ impl Uptime<'_> {
         Ok(())
     }
 
-    /// Frees a random allocation of the given use, regardless of its age.
+    /// Frees a random allocation for `usage`, regardless of its age.
     fn remove_any(&mut self, usage: OtherUse) {
         let number = self.random.below(self.memory.next_other().max(1));
         if let Some(found) = self.memory.other_from(usage, number) {
@@ -293,7 +295,7 @@ mod tests {
 
     #[test]
     fn pinned_files_are_a_share_of_the_page_cache_in_many_blocks() {
-        // Number of blocks, of 128, in which a few frames cannot be moved.
+        // Number of 2MB blocks, of 128, in which a few frames cannot be moved.
         let spoilt = |memory: &PhysicalMemory| {
             let fixed = |block: u64| memory.contents(Frame::new(block << 9)).fixed.count();
             (0..128).filter(|&block| (1..128).contains(&fixed(block))).count()

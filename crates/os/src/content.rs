@@ -1,8 +1,8 @@
 //! Content of pages, reduced to an identity of 64 bits. Two pages have equal identities exactly if
 //! they have equal contents.
 //!
-//! Identities come from outside (hashes in a trace or snapshot) or from a synthetic distribution: a
-//! pure function of the seed, the program and the page.
+//! Identities are external (hashes in a trace or snapshot), or come from a synthetic distribution:
+//! a pure function of the seed, the program and the page.
 
 mod options;
 
@@ -15,31 +15,31 @@ pub use options::ContentDistribution;
 /// Identity of a page of zeros.
 pub const ZERO_PAGE: u64 = 0;
 
-/// The two top bits tell the kinds of synthetic identity apart. A hash from outside collides with a
-/// synthetic identity only by accident, as two hashes may.
+/// Kinds of synthetic identity, in the two top bits. An external hash can equal a synthetic
+/// identity only by coincidence, like two hashes.
 const DUPLICATE: u64 = 1 << 62;
 const UNIQUE: u64 = 2 << 62;
 const WRITTEN: u64 = 3 << 62;
 
-/// Bits of a page number in a 48-bit address space.
+/// Number of bits of a page number in a 48-bit address space.
 const PAGE_BITS: u32 = 36;
 
 const REGIONS: u64 = 3;
 const RUNS: u64 = 4;
 
-/// Identity of the content written by the `count`-th write. Differs from every other identity.
+/// Identity of the content that the `count`-th write created. Differs from every other identity.
 pub(crate) fn written(count: u64) -> u64 {
     WRITTEN | count
 }
 
-/// Identity of a content that only this page of this stream has.
+/// Identity of a content that only `page` of the program with this `stream` has.
 pub(crate) fn unique(stream: u64, page: u64) -> u64 {
     let stream = stream & ((1 << (62 - PAGE_BITS)) - 1);
     UNIQUE | stream << PAGE_BITS | (page & ((1 << PAGE_BITS) - 1))
 }
 
 impl ContentDistribution {
-    /// Identity of `page` as the program that draws from `stream` initializes it.
+    /// Identity of the initial content of `page`, for the program that draws from `stream`.
     pub(crate) fn identity(&self, stream: u64, page: u64) -> u64 {
         let Self { zero, duplicate, regions, distinct, run, seed } = *self;
         let [zero, duplicate, regions] = [zero, duplicate, regions].map(Share::value);

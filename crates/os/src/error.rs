@@ -28,7 +28,7 @@ pub enum OsError {
         free_bytes: u64,
         /// Size of the memory in bytes.
         memory_bytes: u64,
-        /// A memory size in bytes at which touching every mapped page would succeed.
+        /// Memory size in bytes that suffices to touch every mapped page.
         enough_bytes: u64,
     },
     /// A memory size that cannot be simulated.
@@ -42,9 +42,9 @@ pub enum OsError {
     /// An unusable snapshot of a machine's memory.
     #[error("snapshot: {place}: {problem}")]
     InvalidSnapshot {
-        /// Place of the problem: a byte of the file, or a line of a file in `/proc`.
+        /// Location of the problem: a byte of the file, or a line of a file in `/proc`.
         place: String,
-        /// The problem, and what would be right.
+        /// Description of the problem, and of what would be right.
         problem: String,
     },
     /// The policy maps perforated pages, but the table format has no shadow directories.
@@ -64,7 +64,7 @@ pub enum OsError {
     /// The address space does not exist.
     #[error("no address space {}", .space.0)]
     UnknownSpace {
-        /// Number of the address space that was named.
+        /// Number of the address space in the request.
         space: SpaceId,
     },
     /// A range outside the 48-bit user address space.
@@ -83,7 +83,7 @@ pub enum OsError {
     NotLarge {
         /// Address space of the page.
         space: SpaceId,
-        /// The page that was to be punched or patched.
+        /// The page to punch or patch.
         page: VirtualPage,
     },
     /// The page to be punched is a hole already.
@@ -91,7 +91,7 @@ pub enum OsError {
     AlreadyHole {
         /// Address space of the page.
         space: SpaceId,
-        /// The page that was to be punched.
+        /// The page to punch.
         page: VirtualPage,
     },
     /// The page to be patched is not a hole.
@@ -99,18 +99,19 @@ pub enum OsError {
     NotHole {
         /// Address space of the page.
         space: SpaceId,
-        /// The page that was to be patched.
+        /// The page to patch.
         page: VirtualPage,
     },
-    /// The place is in use: by a mapping (share), or by data of another owner (patch).
+    /// The target is in use: the address range by a mapping (share), or the in-place frame by other
+    /// data (patch).
     #[error("{page:?} of address space {} is occupied", .space.0)]
     Occupied {
         /// Address space of the page.
         space: SpaceId,
-        /// The page whose place is in use.
+        /// The page whose address or in-place frame is in use.
         page: VirtualPage,
     },
-    /// The page whose content was given or asked is not mapped.
+    /// The page whose content was set or requested is not mapped.
     #[error("{page:?} of address space {} is not mapped", .space.0)]
     NotMapped {
         /// Address space of the page.
@@ -118,7 +119,7 @@ pub enum OsError {
         /// The page that is not mapped.
         page: VirtualPage,
     },
-    /// A new content was given for a page whose frame other pages map too.
+    /// The content of a page was set although other pages map its frame.
     #[error(
         "{page:?} of address space {} shares its frame: only a write gives it other content",
         .space.0
@@ -129,7 +130,7 @@ pub enum OsError {
         /// The page that shares its frame.
         page: VirtualPage,
     },
-    /// A punch or patch would move data of shared memory that other spaces map too.
+    /// A punch or patch would move data of shared memory that other address spaces also map.
     #[error(
         "{page:?} of address space {} is shared memory that others map too: its data stay where \
          they are",
@@ -149,7 +150,8 @@ pub enum OsError {
         /// The page that differs.
         page: VirtualPage,
     },
-    /// Private memory with a copy-on-write page cannot become shared memory.
+    /// Private memory with a copy-on-write page cannot become shared memory, because its frame is
+    /// shared.
     #[error(
         "{page:?} of address space {} has its frame in common with others until a write copies \
          it: it cannot become shared memory",
@@ -161,7 +163,7 @@ pub enum OsError {
         /// The copy-on-write page.
         page: VirtualPage,
     },
-    /// No contiguous run of the requested length exists or can be made.
+    /// No contiguous run of the requested length is free or can be freed.
     #[error(
         "no {} of contiguous memory; the longest run that there is or that can be made has {}",
         size(*asked_bytes), size(*longest_bytes)
@@ -169,18 +171,18 @@ pub enum OsError {
     NoContiguousMemory {
         /// Requested length in bytes.
         asked_bytes: u64,
-        /// Length in bytes of the longest run that exists or can be made.
+        /// Length in bytes of the longest run that is free or can be freed.
         longest_bytes: u64,
     },
-    /// More memory would be added at run time than there is room for.
+    /// There is no room for the memory to hot-add.
     #[error(
         "no room to add {} of memory: {} can still be added",
         size(*asked_bytes), size(*left_bytes)
     )]
     NoRoomToAdd {
-        /// Memory to be added, in bytes.
+        /// Amount of memory to hot-add, in bytes.
         asked_bytes: u64,
-        /// Room that is left, in bytes.
+        /// Room for hot-added memory that is left, in bytes.
         left_bytes: u64,
     },
     /// A patch would grant more permissions than the area has.
@@ -188,7 +190,7 @@ pub enum OsError {
     PermissionsDiffer {
         /// Address space of the page.
         space: SpaceId,
-        /// The page that was to be patched.
+        /// The page to patch.
         page: VirtualPage,
     },
 }

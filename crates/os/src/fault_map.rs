@@ -8,9 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::random::Random;
 
-/// Purpose of the random stream of fault maps.
+/// Stream number for the random numbers of fault maps.
 const FAULTS: u64 = 4;
-/// Frames in one cluster of faults: a DRAM row of 8KB on 8 devices, 64KB.
+/// Number of frames in one cluster of faults: a DRAM row of 8KB on 8 devices, 64KB.
 const CLUSTER_FRAMES: u64 = 16;
 
 /// Faulty frames. An option names them as `uniform=1%`, `clustered=1%`, or by the path of a file that lists
@@ -108,8 +108,8 @@ impl FaultMap {
     }
 }
 
-/// Draws aligned runs of `length` frames without replacement; together they are `share` of all
-/// frames.
+/// Draws aligned runs of `length` frames without replacement; together they are the share `share`
+/// of all frames.
 fn runs(seed: u64, frames: u64, share: f64, length: u64) -> Vec<u64> {
     let all = frames / length;
     let count = (share * all as f64).round() as u64;

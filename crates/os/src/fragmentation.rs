@@ -1,5 +1,5 @@
 //! Injected fragmentation, as paper P emulates it (P §VII.A). A given portion of the 2MB regions is
-//! fragmented. In each of these regions, other users occupy a given share of the sub-pages.
+//! fragmented. In each of these regions, others occupy a given share of the frames.
 
 mod options;
 
@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::random::Random;
 use options::FragmentationOptions;
 
-/// Number of regions in a group. The portion holds exactly in every group, up to rounding.
+/// Number of regions in a group. Every group has exactly the given portion of fragmented regions,
+/// up to rounding.
 const GROUP: u64 = 64;
 const SHUFFLE: u64 = 1;
 const HOLES: u64 = 2;
@@ -91,7 +92,7 @@ impl Fragmentation {
         let affected = in_group(self.portion.value() + self.unusable.value());
         let mut random = Random::new(seed, SHUFFLE, group);
         let mut order: [u8; GROUP as usize] = std::array::from_fn(|index| index as u8);
-        // The first places of a Fisher–Yates shuffle: first the fragmented regions, then the
+        // The first elements of a Fisher–Yates shuffle: first the fragmented regions, then the
         // unusable ones.
         for place in 0..affected {
             let other = place + random.below(GROUP - place);
@@ -104,7 +105,7 @@ impl Fragmentation {
     }
 }
 
-/// State of the block of one region.
+/// State of the block for one region.
 enum State {
     Whole,
     Fragmented,

@@ -1,4 +1,4 @@
-//! Fragmentation of free memory: the two indices that Linux reports for each order.
+//! Fragmentation of free memory: two indices that Linux reports for each order.
 
 use crate::{Buddy, Zones};
 
@@ -20,7 +20,7 @@ impl FreeMemory {
         Self { blocks: std::array::from_fn(|order| zones.free_blocks(order as u32)) }
     }
 
-    /// Free frames: Σ blocks × 2^order.
+    /// Number of free frames: Σ blocks × 2^order.
     pub fn frames(&self) -> u64 {
         (0..).zip(self.blocks).map(|(order, blocks): (u32, u64)| blocks << order).sum()
     }
@@ -46,9 +46,10 @@ impl FreeMemory {
     ///
     /// 1000 − (1000 + free frames × 1000 ÷ 2^order) ÷ free blocks of all orders,
     ///
-    /// each division rounded down. Towards 0: too little memory is free. Towards 1000: free memory
-    /// lies in pieces that are too small. 0 without any free memory; slightly negative if a single
-    /// block is free. `None` if the allocation would succeed (Linux shows −1.000).
+    /// each division rounded down. Values near 0: too little memory is free. Values near 1000: free
+    /// memory is in pieces that are too small. The value is 0 without any free memory, and slightly
+    /// negative if a single block is free. `None` if the allocation would succeed (Linux shows
+    /// −1.000).
     pub fn fragmentation_thousandths(&self, order: u32) -> Option<i64> {
         let blocks: u64 = self.blocks.iter().sum();
         if blocks == 0 {
@@ -62,7 +63,7 @@ impl FreeMemory {
         Some(1000 - ((1000 + wanted) / u128::from(blocks)) as i64)
     }
 
-    /// Blocks of exactly 2^`order` frames into which free memory could be split.
+    /// Number of blocks of exactly 2^`order` frames into which free memory could be split.
     fn suitable(&self, order: u32) -> u64 {
         (0..)
             .zip(self.blocks)

@@ -1,9 +1,9 @@
-//! A hypervisor with virtual machines: the host's kernel, and one of its address spaces as the
-//! guest's physical memory. Further machines are further address spaces.
+//! A hypervisor with virtual machines: the host's kernel, with an address space for each machine,
+//! which is the guest's physical memory.
 //!
-//! As under KVM, the guest's memory is memory of a process of the host. The policy of the host's
-//! kernel backs it on demand. Guest frame *n* is page *n* of that address space, so the kernel's
-//! operations for that space are operations on the nested page table.
+//! As under KVM, the guest's memory is memory of a host process. The policy of the host's kernel
+//! backs it on demand. Guest frame *n* is page *n* of that address space, so the kernel's
+//! operations on this address space change the nested page table (gPA→hPA).
 
 use std::ops::Range;
 
@@ -19,14 +19,15 @@ use crate::{FaultOutcome, Kernel, OsError, ShadowLeaf, ShadowTables, TableFormat
 pub struct Hypervisor {
     kernel: Kernel,
     space: SpaceId,
-    /// Runs of guest frames that have memory.
+    /// Ranges of guest frames that have memory.
     slots: Vec<Range<Frame>>,
     shadow: Option<ShadowTables>,
 }
 
 impl Hypervisor {
-    /// Makes a virtual machine in the kernel's first process. Its memory has these slots, none of
-    /// them backed yet. As QEMU does, advises large pages for the memory.
+    /// Creates a virtual machine in the kernel's first process. `slots` are the ranges of guest
+    /// frames with memory, none of them backed yet. Advises large pages for the memory, as QEMU
+    /// does.
     ///
     /// # Errors
     /// If the address space cannot hold the memory.
@@ -36,8 +37,9 @@ impl Hypervisor {
         Ok(Self { kernel, space, slots: slots.to_vec(), shadow: None })
     }
 
-    /// Adds a virtual machine on the same host. Its memory has these slots, none of them backed
-    /// yet. Faults of this machine name the address space that is returned.
+    /// Adds a virtual machine on this host. `slots` are the ranges of guest frames with memory,
+    /// none of them backed yet. Returns the address space of the machine, which its faults must
+    /// name.
     ///
     /// # Errors
     /// If there are too many address spaces, or the new one cannot hold the memory.
@@ -47,7 +49,7 @@ impl Hypervisor {
         Ok(space)
     }
 
-    /// Replaces the nested page table by shadow tables; `guest` is the format of the guest's
+    /// Replaces the nested page table by shadow tables. `guest` is the format of the guest's
     /// tables.
     pub fn with_shadow_paging(self, guest: TableFormat) -> Self {
         Self { shadow: Some(ShadowTables::new(guest)), ..self }
@@ -58,35 +60,36 @@ impl Hypervisor {
         self.shadow.as_ref()
     }
 
-    /// Reclaims memory from the host's programs if it is short, before shadow tables are allocated.
+    /// Reclaims memory from the host's programs if it is short. Call it before shadow tables are
+    /// allocated.
     pub fn make_room(&mut self) {
         self.kernel.make_room_for_tables();
     }
 
-    /// Changes of the shadow tables since the caller last took them out, in order; `None` without
-    /// shadow paging.
+    /// Changes of the shadow tables, in order, since the caller last drained this list; `None`
+    /// without shadow paging.
     pub fn shadow_updates(&mut self) -> Option<&mut Vec<Update>> {
         self.shadow.as_mut().map(|shadow| &mut shadow.updates)
     }
 
-    /// Makes a shadow entry. Does nothing without shadow paging.
+    /// Creates a shadow entry. Does nothing without shadow paging.
     ///
     /// # Errors
-    /// If memory for the shadow tables on the way to the entry runs out.
+    /// If memory runs out for the shadow tables above the entry.
     pub fn shadow(&mut self, leaf: &ShadowLeaf) -> Result<(), OsError> {
         let Self { kernel, shadow: Some(shadow), .. } = self else { return Ok(()) };
         shadow.map(leaf, kernel)
     }
 
-    /// Updates the shadow tables after the guest wrote a table entry or a register. Returns what was
-    /// written if the write caused a VM exit: a shadowed table or registers.
+    /// Updates the shadow tables after the guest has written a page-table entry or a register. If
+    /// the write caused a VM exit, returns what was written: a shadowed table or registers.
     pub fn guest_changed(&mut self, operation: &dyn FormatOperation) -> Option<Written> {
         let Self { kernel, shadow: Some(shadow), .. } = self else { return None };
         shadow.guest_changed(operation, kernel)
     }
 
-    /// Updates the shadow tables after the host wrote an entry of its tables. Ignores tables of other
-    /// address spaces than the guest's memory.
+    /// Updates the shadow tables after the host has written an entry of its tables. Ignores tables
+    /// of address spaces other than the guest's memory.
     pub fn host_changed(&mut self, operation: &TableOperation) {
         let Self { kernel, shadow: Some(shadow), space, .. } = self else { return };
         if operation.space() != *space {
@@ -95,8 +98,8 @@ impl Hypervisor {
         shadow.host_changed(operation, kernel);
     }
 
-    /// Backs guest pages with contiguous memory, keeping their contents, so that a register can
-    /// hold the location while the host does not move them. Returns the first frame.
+    /// Backs guest pages with contiguous memory and keeps their contents. A register can then hold
+    /// the location, until the host moves the pages. Returns the first frame.
     ///
     /// # Errors
     /// If the host has no such memory.
@@ -113,8 +116,8 @@ impl Hypervisor {
         self.kernel.fault(self.space, VirtualPage::new(page.number()), kind)
     }
 
-    /// Backs a run of the guest's frames that the guest's kernel has just written, where the host
-    /// has not backed it before.
+    /// Backs those frames of a run that the host has not backed yet. Call it after the guest's
+    /// kernel has written the frames.
     ///
     /// # Errors
     /// If the host's memory runs out.
@@ -125,8 +128,8 @@ impl Hypervisor {
         self.kernel.event_in(self.space, &ProgramEvent::Advise { start, length, advice })
     }
 
-    /// Takes back frames in the guest's balloon by MADV_DONTNEED, which splits or punches the large
-    /// pages around them.
+    /// Frees the host's memory for frames in the guest's balloon (MADV_DONTNEED). This splits or
+    /// punches the large pages around them.
     ///
     /// # Errors
     /// If memory runs out for the tables of a split page.
@@ -145,7 +148,7 @@ impl Hypervisor {
         &self.kernel
     }
 
-    /// The host's kernel, mutably; its updates concern the nested page table.
+    /// The host's kernel, mutably. Its updates belong to the nested page table.
     pub fn kernel_mut(&mut self) -> &mut Kernel {
         &mut self.kernel
     }
@@ -182,7 +185,7 @@ fn map_slots(kernel: &mut Kernel, space: SpaceId, slots: &[Range<Frame>]) -> Res
     Ok(())
 }
 
-/// Runs of consecutive frame numbers, in ascending order.
+/// Groups frames into runs of consecutive frame numbers, in ascending order.
 fn runs(frames: &[Frame]) -> Vec<Range<u64>> {
     let mut numbers: Vec<u64> = frames.iter().map(|frame| frame.number()).collect();
     numbers.sort_unstable();

@@ -3,8 +3,8 @@
 //!
 //! A [`Kernel`] receives the requests of a program ([`perforate_types::ProgramEvent`]) and its page
 //! faults. It allocates frames, including those of page-table nodes, and reports every change as an
-//! [`perforate_types::Update`]. It never sees a TLB and never writes a table entry. A [`Policy`],
-//! one object per kernel, chooses the page size that backs a first touch.
+//! [`perforate_types::Update`]. It never sees a TLB and never writes a page-table entry itself.
+//! Each kernel has one [`Policy`], which chooses the page size at a first touch.
 //!
 //! Layers, lowest first: `memory` (buddy allocator, reference counts), `space` (one address
 //! space: areas, mappings, table nodes), `kernel` (events and faults), `policy`.

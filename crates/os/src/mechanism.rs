@@ -1,12 +1,13 @@
 //! Contracts between the kernel and the mechanisms that are implemented outside this crate.
 //!
-//! - A mechanism that maps memory in its own way is a [`Backer`], which its policy hands out
+//! - A mechanism that maps memory in a special way is a [`Backer`], which its policy provides
 //!   ([`crate::Policy::backers`]).
-//! - A mechanism that translates pages beside the page tables keeps its state in an [`Overlay`] of
-//!   each address space. Code that changes how page tables map a page tells the overlay first.
+//! - A mechanism that translates pages in parallel with the page tables keeps its state in an
+//!   [`Overlay`] of each address space. Before code changes how page tables map a page, it must
+//!   notify the overlay.
 //! - A mechanism whose page-table entries map more than 4KB in one piece has [`Extent`]s.
 //! - [`HoledPages`] makes 2MB pages with holes.
-//! - A [`FreeIndex`] is notified of every allocation and every free.
+//! - A [`FreeIndex`] is notified of every allocation and every free operation.
 
 pub use crate::error::size;
 pub use crate::kernel::{Backed, Backer, Core, Deferral, FirstTouch, Touch};

@@ -1,10 +1,10 @@
 //! Map of physical memory: the content of every 2MB block.
 //!
-//! Every frame has a [`FrameClass`]. The classes of its frames determine the [`BlockClass`] of a
-//! block. Equal neighbouring blocks are stored as runs, so that the map of a large memory stays
-//! small.
+//! Every frame has a [`FrameClass`]. The classes of a block's frames determine the [`BlockClass`]
+//! of the block. Equal neighbouring blocks are stored as runs, so that the map of a large memory
+//! stays small.
 
-/// Frames of a 2MB block.
+/// Number of frames in a 2MB block.
 const BLOCK_FRAMES: u64 = 512;
 
 /// Declares an enum whose variants have names in results.
@@ -28,14 +28,14 @@ macro_rules! named {
 }
 
 named! {
-    /// Use of a frame, as far as it decides what can be done with its block.
+    /// Use of a frame, in the categories that decide if its block can become a 2MB page.
     ///
-    /// The order is a precedence: a frame with several uses (part of a large page in one mapping, a 4KB
-    /// page in another) counts as the last of them.
+    /// The order is a precedence: a frame with several uses (part of a large page in one mapping, a
+    /// 4KB page in another) counts as the last of them.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
     pub enum FrameClass {
-        /// Stays where it is: the kernel's own data, page tables, the hole bitmap, frames of others.
-        /// Also the default for a frame in use of which nothing else is known.
+        /// Cannot be moved: the kernel's data, page tables, the hole bitmap, frames of others. Also
+        /// the default for a frame whose use is unknown.
         #[default]
         Unmovable = "unmovable",
         /// Unusable after a hard fault.
@@ -60,7 +60,7 @@ named! {
         Superpage = "superpage",
         /// A part of a direct segment that no page-table entry maps.
         Segment = "segment",
-        /// No memory at this address: the I/O gap, or room for memory that is added later.
+        /// No memory at this address: the I/O gap, or room for hot-added memory.
         Absent = "absent",
     }
 }
@@ -73,7 +73,8 @@ impl FrameClass {
 }
 
 named! {
-    /// Class of a 2MB block. In cells of several blocks, the last of equally frequent classes is shown.
+    /// Class of a 2MB block. If a cell of a chart shows several blocks, the last of equally
+    /// frequent classes wins.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub enum BlockClass {
         /// All frames are free.
@@ -99,7 +100,7 @@ named! {
         Segment = "segment",
         /// A part of a 1GB page.
         Huge = "huge",
-        /// B-blocks of gap-tolerant superpages, with everything that lies beside them.
+        /// B-blocks of gap-tolerant superpages, and any other frames of the block.
         Superpage = "superpage",
         /// An ordinary 2MB page.
         Large = "large",
@@ -115,14 +116,14 @@ pub struct BlockFrames {
 }
 
 impl BlockFrames {
-    /// Makes a block of `frames` frames (512, or fewer at the end of a memory) of one class.
+    /// Creates a block of `frames` frames (512, or fewer at the end of a memory) of one class.
     pub fn uniform(class: FrameClass, frames: u16) -> Self {
         let mut block = Self::default();
         block.counts[class as usize] = frames;
         block
     }
 
-    /// Counts one more frame of the class.
+    /// Adds one frame of the class.
     pub fn add(&mut self, class: FrameClass) {
         self.counts[class as usize] += 1;
     }
@@ -132,8 +133,8 @@ impl BlockFrames {
         self.counts[class as usize].into()
     }
 
-    /// Frames of a perforated page's block that are not in place; they may hold other data. 0 for
-    /// other blocks.
+    /// Number of frames in a perforated page's block that are not in place; they may hold other
+    /// data. 0 for other blocks.
     pub fn holes(&self) -> u64 {
         match self.count(FrameClass::Perforated) {
             0 => 0,
@@ -141,7 +142,7 @@ impl BlockFrames {
         }
     }
 
-    /// Frames that stay where they are: unmovable and retired ones.
+    /// Number of frames that cannot be moved or freed: unmovable and retired ones.
     pub fn kept(&self) -> u64 {
         self.count(FrameClass::Unmovable) + self.count(FrameClass::Retired)
     }
@@ -192,16 +193,16 @@ impl BlockFrames {
     }
 }
 
-/// Neighbouring blocks with the same counts of frames.
+/// Run of neighbouring blocks with equal counts of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRun {
     /// Number of 2MB blocks.
     pub blocks: u64,
-    /// Frames of each block by class.
+    /// Number of frames of each class, in each block.
     pub frames: BlockFrames,
 }
 
-/// Contents of physical memory, block by block from address 0.
+/// Map of physical memory, block by block from address 0.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct MemoryMap {
     runs: Vec<BlockRun>,
@@ -238,7 +239,7 @@ impl MemoryMap {
         })
     }
 
-    /// Number of frames of the class in the whole memory.
+    /// Number of frames of the class in all of memory.
     pub fn frames(&self, class: FrameClass) -> u64 {
         self.runs.iter().map(|run| run.blocks * run.frames.count(class)).sum()
     }

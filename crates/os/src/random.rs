@@ -1,11 +1,11 @@
-//! Deterministic random numbers: a small counter-based generator, so that a draw depends on its
-//! seed only.
+//! Deterministic random numbers: a small counter-based generator, so that a draw depends only on
+//! its seed.
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 pub struct Random(u64);
 
 impl Random {
-    /// A stream that depends on all three parts of the seed.
+    /// Creates a stream that depends on all three arguments.
     pub fn new(seed: u64, purpose: u64, item: u64) -> Self {
         let mut random = Self(seed);
         for part in [purpose, item] {
@@ -14,7 +14,7 @@ impl Random {
         random
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     #[inline]
     #[allow(clippy::should_implement_trait, reason = "an endless stream ends with no None")]
     pub fn next(&mut self) -> u64 {
@@ -25,7 +25,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A uniform number below `bound`. The bias is below 2⁻⁵⁰ for the bounds used here.
+    /// Returns a uniform number less than `bound`. The bias is below 2⁻⁵⁰ for the bounds used here.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }

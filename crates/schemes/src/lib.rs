@@ -121,7 +121,7 @@ options! {
             is_rare: true,
             phrase: |it| it.perforation.as_ref().map(|options| format!("perforation: {options}")),
             idle: |_, setting| setting.lacks("perforated pages with options", |policy| {
-                // A script has options of its own.
+                // Script policies have separate options.
                 policy.hole_rule().is_some() && policy.rule::<ScriptRule>().is_none()
             }),
         };

@@ -1,4 +1,4 @@
-//! Arguments of a question: objects with read-only fields for the script.
+//! Arguments of the kernel's questions to a script: objects with read-only fields.
 
 use rhai::{Dynamic, Engine, EvalAltResult, Position};
 
@@ -39,7 +39,7 @@ macro_rules! facts {
                 fn register(engine: &mut Engine) {
                     engine.register_type_with_name::<Self>($script_name);
                     $( engine.register_get(stringify!($field), |facts: &mut Self| ToScript::to_script(facts.$field)); )*
-                    // Called for a field name that does not exist.
+                    // Called if a script uses a field name that does not exist.
                     engine.register_indexer_get(|facts: &mut Self, field: &str| match field {
                         $( stringify!($field) => Ok(ToScript::to_script(facts.$field)), )*
                         _ => Err(no_field($script_name, Self::FIELDS, field)),

@@ -7,8 +7,9 @@
 //! - `sort`: sorting with a script's comparison function.
 //! - `place`: lines and columns in scripts.
 //!
-//! A script keeps no state between questions and has no clock, files or random numbers, so its
-//! answers depend only on the question. This crate checks answers; the caller acts on them.
+//! A script keeps no state between questions and has no access to a clock, files or random numbers,
+//! so its answers depend only on the question. This crate checks the answers; the caller carries
+//! them out.
 
 mod error;
 mod facts;

@@ -21,7 +21,7 @@ impl From<Position> for Place {
 }
 
 impl Place {
-    /// This position, or `other` if this one is unknown.
+    /// Returns this position, or `other` if this one is unknown.
     pub(crate) fn or_else(self, other: impl FnOnce() -> Self) -> Self {
         if self == Self::default() { other() } else { self }
     }

@@ -16,15 +16,15 @@ pub const MOST_TEXT_BYTES: u64 = 64 << 10;
 /// Maximum number of operations per question, as Rhai counts them: about one for each value,
 /// operator and call.
 pub const MOST_OPERATIONS: u64 = 20_000;
-/// Maximum time per question. The size limits make sure that the operation limit is reached long
-/// before. The time limit only stops a script that evades the other limits, with an error; it never
-/// changes an answer.
+/// Maximum time per question. With the size limits, a script reaches the operation limit long
+/// before. The time limit only stops, with an error, a script that evades the other limits. It
+/// never changes an answer.
 pub(crate) const MOST_TIME: Duration = Duration::from_secs(10);
 /// Number of operations between two checks of the clock.
 const CLOCK_OPERATIONS: u64 = 64;
 /// Maximum depth of nested calls.
 pub(crate) const MOST_CALL_LEVELS: usize = 16;
-/// Maximum number of simultaneous variables, and of functions of a script.
+/// Maximum number of variables at one time, and of functions of a script.
 const MOST_VARIABLES: usize = 64;
 const MOST_FUNCTIONS: usize = 64;
 /// Maximum bytes of a string and elements of an array, including nested arrays. One operation may
@@ -66,7 +66,7 @@ pub(crate) fn bounded_by<T>(most_time: Duration, act: impl FnOnce() -> T) -> (T,
     (outcome, WORK.replace(Work { operations: 0, deadline: None }).operations)
 }
 
-/// Records an operation count; stops the script if its time is over.
+/// Records an operation count; stops the script if its time is up.
 fn on_operation(operations: u64) -> Option<Dynamic> {
     let work = Work { operations, ..WORK.get() };
     WORK.set(work);
@@ -75,8 +75,8 @@ fn on_operation(operations: u64) -> Option<Dynamic> {
     is_over.then_some(Dynamic::UNIT)
 }
 
-/// An engine that can only compute. It lacks Rhai's functions for sleeping, files, time and other
-/// scripts.
+/// Creates an engine that can only compute. It lacks Rhai's functions for sleeping, files, time and
+/// other scripts.
 pub(crate) fn engine() -> Engine {
     let mut engine = Engine::new_raw();
     ArithmeticPackage::new().register_into_engine(&mut engine);

@@ -32,17 +32,17 @@ const MOST_NAME: usize = 40;
 /// A question of the kernel: a function that a script may define.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// The page sizes to try for an area.
+    /// Page sizes (orders) to try for an area.
     OrderFor,
-    /// Does a partly occupied block become a page with holes?
+    /// Use of a partly occupied block: as a page with holes or not (see [`HoleUse`]).
     WithHoles,
     /// Way in which khugepaged turns a region of 4KB pages into a 2MB page.
     Promote,
-    /// Does khugepaged move a hole's page back into its 2MB page?
+    /// True if khugepaged should move a hole's page back into its 2MB page.
     Patch,
-    /// Is a page with holes demoted to 4KB pages?
+    /// True if a page with holes should be demoted to 4KB pages.
     Demote,
-    /// Does reclaim swap a region out?
+    /// True if reclaim should swap a region out.
     Reclaim,
 }
 
@@ -69,7 +69,8 @@ impl Question {
     }
 }
 
-/// Time at which the holes of a page with holes get their frames.
+/// Decision on a partly occupied block: no page with holes, or when frames for its holes are
+/// allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoleUse {
     /// The block does not become a page with holes.
@@ -168,8 +169,8 @@ impl Script {
         self.0.defined[question as usize]
     }
 
-    /// Asks for the orders to try in an area, largest first, out of `offered`. `None` leaves the
-    /// choice to the kernel, since the script does not define the function.
+    /// Asks for the orders to try in an area, largest first, out of `offered`. `None` if the script
+    /// does not define the function, which leaves the choice to the kernel.
     ///
     /// # Errors
     /// If the script fails or returns any other value.
@@ -213,8 +214,8 @@ impl Script {
         })
     }
 
-    /// Asks khugepaged's choice among `ways`: an index, or `None` inside the answer to leave the
-    /// region alone. The outer `None` means that the script does not define the function.
+    /// Asks for khugepaged's choice among `ways`. The answer is an index, or `None` to leave the
+    /// region unchanged. The outer `None` means that the script does not define the function.
     ///
     /// # Errors
     /// See [`Self::order_for`].
@@ -239,7 +240,7 @@ impl Script {
         })
     }
 
-    /// True if khugepaged should patch a hole that costs `frames_copied` copies. `None` if the
+    /// Asks if khugepaged should patch a hole that costs `frames_copied` copies. `None` if the
     /// script does not define the function.
     ///
     /// # Errors
@@ -248,7 +249,7 @@ impl Script {
         self.ask(Question::Patch, (frames_copied as i64,), read_bool)
     }
 
-    /// True if a page with these holes should be demoted to 4KB pages. `None` if the script does
+    /// Asks if a page with these holes should be demoted to 4KB pages. `None` if the script does
     /// not define the function.
     ///
     /// # Errors
@@ -257,7 +258,7 @@ impl Script {
         self.ask(Question::Demote, (block,), read_bool)
     }
 
-    /// True if reclaim should swap a region out. `None` if the script does not define the function.
+    /// Asks if reclaim should swap a region out. `None` if the script does not define the function.
     ///
     /// # Errors
     /// See [`Self::order_for`].
@@ -305,7 +306,7 @@ impl Script {
     }
 }
 
-/// Two scripts are equal if their names and texts are.
+/// Compares name and text.
 impl PartialEq for Script {
     fn eq(&self, other: &Self) -> bool {
         (&self.0.name, &self.0.text) == (&other.0.name, &other.0.text)
@@ -318,7 +319,7 @@ impl Debug for Script {
     }
 }
 
-/// The form in results: name, hash of the text, and text.
+/// Serializes a script as its name, the hash of its text, and the text.
 impl Serialize for Script {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -333,7 +334,7 @@ impl Serialize for Script {
     }
 }
 
-/// The constants that the text defines outside functions.
+/// Evaluates the constants that the text defines outside functions.
 fn constants(engine: &Engine, text: &str) -> Result<Scope<'static>, Box<EvalAltResult>> {
     let ast = engine.compile(text)?;
     let mut all = Scope::new();
@@ -377,7 +378,7 @@ fn read_bool(answer: &Dynamic) -> Result<bool, String> {
     answer.as_bool().map_err(|_| "true or false".into())
 }
 
-/// The answer as text of at most 60 characters, for errors.
+/// The answer as text of at most 60 characters, for error messages.
 fn shorten(answer: &Dynamic) -> String {
     const MOST: usize = 60;
     let text = match answer {
@@ -391,7 +392,7 @@ fn shorten(answer: &Dynamic) -> String {
     }
 }
 
-/// Position and description of an error, from the innermost known position.
+/// Description of an error, and the innermost position known for it.
 fn describe_error(error: &EvalAltResult) -> (Place, String) {
     if let EvalAltResult::ErrorInFunctionCall(_, _, inner, position) = error {
         let (place, problem) = describe_error(inner);

@@ -22,8 +22,8 @@ pub(crate) fn register(engine: &mut Engine) {
     }
 }
 
-/// Stable sort by binary insertion. The result is right for a consistent comparison, and some
-/// permutation for any other.
+/// Sorts stably by binary insertion. The result is sorted if the comparison is consistent, and some
+/// permutation otherwise.
 fn sorted(
     context: &NativeCallContext<'_>,
     array: &[Dynamic],
@@ -44,8 +44,8 @@ fn sorted(
     Ok(sorted)
 }
 
-/// Calls the comparison function. It returns a number less than, equal to or greater than 0, or
-/// true for less.
+/// Calls the comparison function `by`. It must return a number less than, equal to or greater than
+/// 0, or true for less.
 fn compared(
     context: &NativeCallContext<'_>,
     by: &FnPtr,

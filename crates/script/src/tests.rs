@@ -26,7 +26,7 @@ fn order_for(text: &str) -> Result<Vec<u32>, String> {
     Ok(answered.map_err(|error| error.to_string())?.expect("it is defined").answer)
 }
 
-/// Answer of an `order_for` with this function body.
+/// Returns the answer of a function `order_for` with this body.
 fn body(body: &str) -> Result<Vec<u32>, String> {
     order_for(&format!("fn order_for(area, kind, orders) {{ {body} }}"))
 }

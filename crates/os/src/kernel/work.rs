@@ -2,7 +2,7 @@
 //!
 //! The kernel has no clock. It counts actions: faults by kind, frames cleared and copied, entries
 //! written, shootdowns sent. Operations on page tables and shootdowns are counted when they are
-//! emitted, whatever causes them. A mechanism counts its own kinds of operation when it emits them.
+//! emitted, independent of their cause. A mechanism counts operations of its format itself.
 
 use perforate_types::{
     CounterUnit, CounterValue, Counters, Figure, ProgramEvent, Prominence, Shootdown, SpaceId,

@@ -181,7 +181,7 @@ impl PhysicalMemory {
         let occupancy = snapshot.frames()?;
         let end = occupancy.blocks() << BLOCK_ORDER;
         let top_frames = match top_table {
-            // The bitmap has a bit for each of its own frames too.
+            // The bitmap also has a bit for each frame that it occupies itself.
             TopTable::HoleBitmap => end.div_ceil(BITS_PER_FRAME - 1).max(1),
             _ => top_table.frames(end),
         };

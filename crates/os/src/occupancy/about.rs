@@ -1,4 +1,4 @@
-//! Description of a machine's memory apart from the state of its frames.
+//! Snapshot of a real machine's memory: a description, and the state of its frames.
 
 use perforate_records::{FREE_ORDERS, SnapshotZone};
 use serde::{Deserialize, Serialize};
@@ -8,10 +8,10 @@ use crate::{Buddy, FreeMemory, OsError};
 
 const _: () = assert!(FREE_ORDERS == Buddy::MAX_ORDER as usize + 1);
 
-/// A machine's memory at one moment.
+/// Snapshot of a machine's memory at one moment.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct HostSnapshot {
-    /// Description of the machine and of the snapshot.
+    /// Description of the machine and of the way the snapshot was made.
     pub about: SnapshotAbout,
     /// State of every frame; `None` if the kernel did not reveal it.
     pub occupancy: Option<Occupancy>,
@@ -51,18 +51,18 @@ fn is_zero(number: &u64) -> bool {
 
 /// Names of zones in Linux.
 const ZONE_NAMES: [&str; 6] = ["DMA", "DMA32", "Normal", "HighMem", "Movable", "Device"];
-/// Bound of counts of free blocks: more than any machine has.
+/// Upper bound of counts of free blocks in a valid snapshot: more than any machine has.
 const MOST_FREE: u64 = 1 << 40;
 /// Alignment of zones in frames: a free block of the largest order.
 const ZONE_ALIGNMENT: u64 = 1 << Buddy::MAX_ORDER;
 
 impl HostSnapshot {
-    /// A snapshot with the state of the frames and without any description.
+    /// Creates a snapshot with the state of the frames and an empty description.
     pub fn of(occupancy: Occupancy) -> Self {
         Self { about: SnapshotAbout::default(), occupancy: Some(occupancy) }
     }
 
-    /// Free blocks of each order as the kernel counted them.
+    /// Number of free blocks of each order, as the kernel counted them.
     pub fn counted_free(&self) -> FreeMemory {
         let mut blocks = [0_u64; FREE_ORDERS];
         for zone in &self.about.zones {
@@ -100,8 +100,8 @@ impl HostSnapshot {
         zones.map(|(&(start, name), end)| ZoneRange { name, frames: start..end }).collect()
     }
 
-    /// Free blocks of each order, computed from the state of the frames; `None` if the states are
-    /// unknown.
+    /// Number of free blocks of each order, computed from the state of the frames; `None` if the
+    /// states are unknown.
     pub fn placed_free(&self) -> Option<FreeMemory> {
         let breaks: Vec<u64> = self.zone_ranges().iter().map(|zone| zone.frames.start).collect();
         self.occupancy.as_ref().map(|occupancy| occupancy.free_memory(&breaks))

@@ -1,9 +1,9 @@
-//! Builds an occupancy frame by frame, in bounded memory.
+//! Builds an occupancy frame by frame, with bounded memory.
 
 use super::{BLOCK_FRAMES, FrameState, Occupancy, Packed, Run, States};
 use crate::OsError;
 
-/// Blocks of the largest memory that can be simulated: 46 bits of address.
+/// Number of blocks of the largest memory that can be simulated: 46 address bits.
 const MOST_BLOCKS: u64 = 1 << (46 - 21);
 
 /// Collects the states of frames from address 0 upwards.
@@ -11,9 +11,9 @@ const MOST_BLOCKS: u64 = 1 << (46 - 21);
 pub struct OccupancyBuilder {
     occupancy: Occupancy,
     open: Packed,
-    /// Number of frames in the open block.
+    /// Number of frames in the incomplete last block.
     filled: u64,
-    /// Common state of the frames of the open block; `None` once they differ.
+    /// Common state of the frames of the incomplete last block; `None` once they differ.
     uniform: Option<FrameState>,
 }
 
@@ -29,7 +29,7 @@ impl Default for OccupancyBuilder {
 }
 
 impl OccupancyBuilder {
-    /// Number of frames so far.
+    /// Number of frames appended so far.
     pub fn frames(&self) -> u64 {
         self.occupancy.blocks * BLOCK_FRAMES + self.filled
     }
@@ -98,7 +98,7 @@ impl OccupancyBuilder {
                 known
             }
             _ => {
-                // Indices are below the number of blocks, which has 25 bits.
+                // Indices are less than the number of blocks, which has 25 bits.
                 self.occupancy.mixed.push(*packed);
                 States::Mixed(self.occupancy.mixed.len() as u32 - 1)
             }
@@ -106,7 +106,7 @@ impl OccupancyBuilder {
         self.add(states, blocks)
     }
 
-    /// Appends whole blocks; the open block is empty.
+    /// Appends whole blocks. The last block must be complete.
     pub(super) fn add(&mut self, states: States, blocks: u64) -> Result<(), OsError> {
         let first = self.occupancy.blocks;
         if blocks > MOST_BLOCKS - first {

@@ -1,11 +1,11 @@
-//! File format of snapshots: compact, checksummed, and read without trust in its content.
+//! File format of snapshots: compact and checksummed. The reader does not trust the content.
 //!
-//! A signature and a version, then chunks. Each chunk has a header of 16 bytes (little endian:
-//! kind, bytes of the payload, bytes of the content, CRC-32 of the payload). The payload is the
-//! content, compressed by zstd if that makes it shorter. The first chunk is [`SnapshotAbout`] as
-//! JSON. Records of blocks from address 0 upwards follow: the number of a state for uniform blocks,
-//! [`MIXED`] and 256 bytes for other blocks, each followed by the number of blocks. The last chunk
-//! has the total number of blocks.
+//! A file begins with a signature and a version. Chunks follow. Each chunk has a header of 16 bytes
+//! (little endian: kind, bytes of the payload, bytes of the content, CRC-32 of the payload). The
+//! payload is the content, compressed by zstd if that makes it shorter. The first chunk is
+//! [`SnapshotAbout`] as JSON. Then records of blocks follow, from address 0 upwards. A record is
+//! the number of a state for a uniform block, or [`MIXED`] and 256 bytes for another block,
+//! followed by the number of such blocks. The last chunk has the total number of blocks.
 
 use std::io::{self, Read, Write};
 
@@ -22,7 +22,7 @@ const ABOUT: u32 = 1;
 const BLOCKS: u32 = 2;
 const END: u32 = 3;
 
-/// Kind of the record of a block whose frames differ.
+/// First byte of the record of a block whose frames have different states.
 const MIXED: u8 = 0x80;
 /// Largest content of a chunk, in bytes.
 const MOST_CONTENT_BYTES: usize = 1 << 20;
@@ -152,7 +152,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 struct Reader<'a, R> {
     input: &'a mut R,
     offset: u64,
-    /// Unpacked content of the last chunk.
+    /// Decompressed content of the last chunk.
     content: Vec<u8>,
 }
 

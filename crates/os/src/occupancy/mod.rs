@@ -1,9 +1,10 @@
-//! State of every frame of a real machine's memory, in which a simulated memory can begin.
+//! State of every frame of a real machine's memory. A simulated memory can begin in this state.
 //!
 //! An [`Occupancy`] has the state of each frame as Linux reported it ([`FrameState`]), 2MB block by
-//! 2MB block. Counts would not suffice: which frames are free decides what can be perforated. A
-//! [`HostSnapshot`] is an occupancy with everything else that was known when it was taken. `file`
-//! is its file format; a [`Survey`](perforate_records::Survey) counts the 2MB pages that it allows.
+//! 2MB block. Counts would not suffice, because the positions of free frames decide which blocks
+//! can become perforated pages. A [`HostSnapshot`] is an occupancy with a description of the
+//! machine. `file` is its file format; a [`Survey`](perforate_records::Survey) counts the 2MB pages
+//! that it allows.
 
 mod about;
 mod builder;
@@ -21,13 +22,13 @@ pub use states::FrameState;
 
 use crate::{BlockFrames, Buddy, FreeMemory, MemoryMap, OsError};
 
-/// Frames of a 2MB block.
+/// Number of frames in a 2MB block.
 const BLOCK_FRAMES: u64 = 512;
 
 /// States of the frames of a block, four bits each, lower half of a byte first.
 pub(crate) type Packed = [u8; BLOCK_FRAMES as usize / 2];
 
-/// Neighbouring blocks with the same states.
+/// Neighbouring blocks whose frames have equal states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     first: u64,
@@ -45,9 +46,9 @@ enum States {
 /// Frames of one zone. Zones do not overlap and are in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneRange {
-    /// Linux's name: `DMA`, `DMA32`, `Normal`, `Movable`, `Device`.
+    /// Name of the zone in Linux: `DMA`, `DMA32`, `Normal`, `Movable`, `Device`.
     pub name: &'static str,
-    /// Frames of the zone, absent ones included. The start is a multiple of 1024.
+    /// Frames of the zone, including absent ones. The start is a multiple of 1024.
     pub frames: Range<u64>,
 }
 
@@ -96,7 +97,7 @@ impl BlockStates<'_> {
         }
     }
 
-    /// Packed states that `new` computes from each index and its present state.
+    /// Computes packed states with `new`, which maps the index and present state of each frame.
     fn packed(&self, mut new: impl FnMut(u64, FrameState) -> FrameState) -> Packed {
         let mut packed = [0; BLOCK_FRAMES as usize / 2];
         for (place, byte) in packed.iter_mut().enumerate() {
@@ -159,7 +160,7 @@ impl Occupancy {
         }
     }
 
-    /// Runs of blocks with the same states: first block, number of blocks, states.
+    /// Runs of blocks with equal states: first block, number of blocks, states.
     pub(crate) fn block_runs(&self) -> impl Iterator<Item = (u64, u64, BlockStates<'_>)> {
         self.runs.iter().map(|run| (run.first, run.blocks, self.states(run.states)))
     }
@@ -171,11 +172,11 @@ impl Occupancy {
         }
     }
 
-    /// A copy of the memory in which frames of the state `from` get another state. `to` lists
+    /// Copies the memory and replaces the state of frames that have state `from`. `to` lists
     /// ascending runs of blocks with their new state; nothing changes outside these runs.
     ///
     /// # Errors
-    /// If the runs are not in order.
+    /// If the runs are not in ascending order.
     pub fn replaced(
         &self,
         from: FrameState,
@@ -230,9 +231,9 @@ impl Occupancy {
         map
     }
 
-    /// Number of free blocks of each order, if all neighbouring free frames merge. They do in
-    /// Linux, except frames in per-CPU lists, which do not count as free here. Free frames do not
-    /// merge across the frames in `breaks`: the starts of zones.
+    /// Number of free blocks of each order, if all neighbouring free frames merge. In Linux they
+    /// do, except frames in per-CPU lists, which do not count as free here. Free frames do not
+    /// merge across the frames in `breaks`, the starts of zones.
     pub fn free_memory(&self, breaks: &[u64]) -> FreeMemory {
         let mut counts = [0_u64; Buddy::MAX_ORDER as usize + 1];
         let mut run = 0..0;

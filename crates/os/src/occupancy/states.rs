@@ -2,7 +2,7 @@
 
 use crate::{FrameClass, OtherUse};
 
-/// Use of a frame, as far as it decides what can be done with its block.
+/// Use of a frame, in the categories that decide if its block can become a 2MB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum FrameState {
@@ -12,8 +12,8 @@ pub enum FrameState {
     Movable,
     /// Cached file contents: can be moved, and dropped under pressure.
     PageCache,
-    /// A slab page. Linux does not report which slab caches can be shrunk, so the state has every
-    /// slab page.
+    /// A slab page. Linux does not report which slab caches can be shrunk, so all slab pages have
+    /// this state.
     Reclaimable,
     /// Kernel data, page tables, stacks, slabs: cannot be moved.
     Unmovable,
@@ -29,7 +29,8 @@ pub enum FrameState {
     Absent,
     /// Memory whose use is unknown.
     Unknown,
-    /// Free in the list of one CPU: a hole until compaction or a shortage drains these lists.
+    /// Free in a per-CPU list. The frame counts as a hole until compaction or memory pressure
+    /// drains these lists.
     PerCpu,
 }
 
@@ -105,8 +106,8 @@ impl FrameState {
         }
     }
 
-    /// Owner under which the frame counts in the rest of the system; `None` if it has no owner.
-    /// Per-CPU frames come back as page cache does.
+    /// Usage under which the frame counts as memory of the rest of the system; `None` if it does
+    /// not. Per-CPU frames count as page cache, because memory pressure frees both.
     pub(crate) const fn usage(self) -> Option<OtherUse> {
         match self {
             Self::Movable | Self::Large | Self::Huge => Some(OtherUse::Anonymous),
@@ -117,7 +118,7 @@ impl FrameState {
         }
     }
 
-    /// Owner under which the frame can be moved or dropped; `None` if it can be neither.
+    /// Usage under which the frame can be moved or dropped; `None` if it cannot.
     pub(crate) const fn record(self) -> Option<OtherUse> {
         match self {
             Self::Movable | Self::PageCache | Self::PerCpu | Self::Reclaimable => self.usage(),

@@ -7,7 +7,7 @@ use super::{BlockStates, FrameState, Occupancy};
 use crate::{BlockUse, Policy};
 
 impl Occupancy {
-    /// Classifies every block by the decisions of a policy.
+    /// Classifies every block according to the decisions of `policy`.
     pub fn survey(&self, policy: &dyn Policy) -> Survey {
         let mut survey = Survey::default();
         let mut room_frames = 0;
@@ -41,7 +41,7 @@ impl Occupancy {
     }
 }
 
-/// Frames that would be holes after compaction. Slab caches count as fixed.
+/// Frames of a block that would be holes after compaction. Slab caches count as fixed.
 fn fixed(states: &BlockStates<'_>) -> HoleSet {
     states.frames(|state| !state.is_free() && !state.is_movable())
 }
@@ -64,7 +64,7 @@ fn reach(states: &BlockStates<'_>, present: &HoleSet, policy: &dyn Policy) -> Bl
     if any(|state| matches!(state, FrameState::Large | FrameState::Huge)) {
         return BlockReach::Large;
     }
-    // A hole without memory is equivalent to a hole with data of another owner.
+    // A hole without memory counts like a hole with data of another owner.
     if accepts(policy, &states.frames(|state| !state.is_free())) {
         return BlockReach::PerforableNow;
     }

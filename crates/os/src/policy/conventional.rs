@@ -1,5 +1,5 @@
 //! Policies of conventional operating systems: "base-pages", "thp" and "thp-madvise", "huge-1g".
-//! "ideal" is "thp" on unfragmented memory.
+//! The policy "ideal" is "thp" on unfragmented memory.
 
 use std::any::Any;
 
@@ -30,7 +30,7 @@ pub struct Thp {
 }
 
 impl Thp {
-    /// Makes a policy that gives 2MB pages to all eligible areas.
+    /// Creates a policy that gives 2MB pages to all eligible areas.
     pub const fn new(name: &'static str) -> Self {
         Self { name, needs_advice: false }
     }
@@ -50,7 +50,7 @@ impl Policy for Thp {
     }
 }
 
-/// Rule of a policy that tries 1GB pages before 2MB pages.
+/// Property of a policy that tries 1GB pages before 2MB pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HugePageRule;
 

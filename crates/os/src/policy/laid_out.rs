@@ -1,4 +1,4 @@
-//! The policy "layout": page sizes by address.
+//! The policy "layout": page sizes are prescribed by address.
 
 use std::any::Any;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use perforate_types::{HoleSet, PageSize};
 use super::{BlockUse, Policy};
 
 /// Layout of page sizes: intervals of addresses with pages of 2MB or 1GB. All other addresses have
-/// 4KB pages. The rule of [`LaidOut`].
+/// 4KB pages. [`LaidOut`] hands it out as a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageLayout {
     /// Intervals of page numbers, sorted and disjoint.
@@ -17,7 +17,7 @@ pub struct PageLayout {
 }
 
 impl PageLayout {
-    /// Makes a layout from ranges of byte addresses with their page sizes.
+    /// Creates a layout from ranges of byte addresses with their page sizes.
     ///
     /// # Panics
     /// If ranges overlap, or a range does not begin and end at a multiple of its page size.
@@ -37,7 +37,7 @@ impl PageLayout {
         Self { intervals: intervals.into() }
     }
 
-    /// The page size that the layout gives the 4KB page number `page`.
+    /// Page size that the layout prescribes for the 4KB page number `page`.
     pub fn size_at(&self, page: u64) -> PageSize {
         let after = self.intervals.partition_point(|(pages, _)| pages.start <= page);
         let before = self.intervals[..after].last().filter(|(pages, _)| page < pages.end);
@@ -45,8 +45,8 @@ impl PageLayout {
     }
 }
 
-/// Maps pages of the sizes that a layout gives, by address, from memory that is set aside as
-/// hugetlbfs does. Nothing is promoted.
+/// Policy that maps the page sizes of a layout. Large pages come from memory that is reserved for
+/// them, as in hugetlbfs, and nothing is promoted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaidOut {
     /// Page sizes by address.

@@ -1,7 +1,7 @@
-//! Policies: the page size that backs a first touch, and the fate of a large page of which a part
+//! Policies: the page size for a first touch, and the treatment of a large page when a part of it
 //! changes.
 //!
-//! A new policy is an `impl Policy` in a file of its own, or in a script.
+//! A new policy is an `impl Policy` in a separate file, or a script.
 
 mod conventional;
 mod laid_out;
@@ -32,7 +32,7 @@ pub enum HoleAllocation {
     Lazy,
 }
 
-/// Backing of memory beside larger mappings.
+/// Page sizes of the memory that a mechanism's larger mappings do not cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SmallPages {
     /// 4KB pages.
@@ -43,14 +43,15 @@ pub enum SmallPages {
     Size2M,
 }
 
-/// Use of a 2MB block for a region on its first touch.
+/// Decision on a 2MB block for a region, at the first touch of the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockUse {
-    /// The block is not used: it is freed, and the region gets 4KB pages.
+    /// The block is freed, and the region gets 4KB pages.
     Pages,
-    /// As an ordinary 2MB page. Requires a block without holes.
+    /// The block becomes an ordinary 2MB page. Requires a block without holes.
     Large,
-    /// As a 2MB page with holes, whose frames are allocated as stated.
+    /// The block becomes a 2MB page with holes. The value says when frames for the holes are
+    /// allocated.
     WithHoles(HoleAllocation),
 }
 
@@ -63,20 +64,20 @@ pub trait HoleRule {
     /// (P §VI).
     fn reserves(&self) -> bool;
 
-    /// True if a page with these holes is demoted to 4KB pages. The kernel asks after sub-pages
-    /// were punched out of the page.
+    /// True if a page with these holes must be demoted to 4KB pages. The kernel asks after
+    /// sub-pages were punched out of the page.
     fn demotes(&self, holes: &HoleSet) -> bool;
 
-    /// True if khugepaged is to patch a hole at this cost, in frame copies: the copy of the hole's
-    /// own data, and the migration of data in the hole's place.
+    /// True if khugepaged should patch a hole at this cost in frame copies. The copies are that of
+    /// the hole's data, and the migration of other data out of its in-place frame.
     fn patches(&self, frames_copied: u64) -> bool;
 }
 
-/// Chooses page sizes. One object per kernel, chosen by configuration.
+/// A policy of page sizes. Each kernel has one object, chosen by configuration.
 ///
-/// The trait has the questions about 2MB blocks that every policy can answer, since most mechanisms
-/// fall back on 2MB blocks. A question that concerns a single mechanism belongs to a rule of that
-/// mechanism. The policies that use the mechanism hand out the rule.
+/// The trait has the questions about 2MB blocks that every policy can answer, because most
+/// mechanisms use 2MB blocks as a fallback. Questions that concern a single mechanism are in a rule
+/// of that mechanism (any type). Policies that use the mechanism hand out the rule.
 pub trait Policy: Send {
     /// Name of the policy in configuration and results.
     fn name(&self) -> &'static str;
@@ -91,19 +92,19 @@ pub trait Policy: Send {
         false
     }
 
-    /// True if the program's advice lets an area have mappings larger than 4KB.
+    /// True if the program's advice allows mappings larger than 4KB in an area.
     fn wants_large(&self, attributes: &Attributes) -> bool {
         attributes.is_advised() || !self.needs_advice()
     }
 
-    /// The orders that the memory may have, a subset of `request.offered`. The kernel takes the
-    /// largest for which free memory exists.
+    /// Page sizes (orders) to use for the memory, a subset of `request.offered`. The kernel takes
+    /// the largest for which free memory exists.
     fn orders_for(&self, request: &OrderRequest<'_>) -> Orders {
         if self.wants_large(&request.area.attributes) { request.offered } else { Orders::BASE }
     }
 
-    /// True if reclaim may take the region when its turn comes. If false, reclaim asks about the
-    /// following regions. It takes the region only if the policy spares all of them.
+    /// True if reclaim may take the region now. If false, reclaim asks about the following regions,
+    /// and takes this region only if the policy refuses all regions.
     fn reclaims(&self, _victim: &Victim<'_>) -> bool {
         true
     }
@@ -119,20 +120,20 @@ pub trait Policy: Send {
         Vec::new()
     }
 
-    /// Backers of the policy's own mechanisms. They are asked before 2MB pages are tried.
+    /// Backers of the policy's mechanisms. The kernel asks them before it tries 2MB pages.
     fn backers(&self) -> Vec<Box<dyn Backer>> {
         Vec::new()
     }
 
-    /// Format of the page tables of a new process; `tables` is the format that the kernel was
+    /// Format of the page tables of a new process. `tables` is the format that the kernel was
     /// configured with. A forked process has the format of its parent.
     fn table_format(&self, tables: TableFormat, _memory: &PhysicalMemory) -> TableFormat {
         tables
     }
 
-    /// Index of the free memory of `end_frame` frames that the policy's mechanism maintains. If
-    /// `is_fragmented` is true, fragmentation is injected and the mechanism chooses the frames for
-    /// it.
+    /// Index of the free memory of `end_frame` frames that the policy's mechanism maintains; `None`
+    /// if it needs none. If `is_fragmented` is true, fragmentation is injected and the mechanism
+    /// chooses the frames for it.
     ///
     /// # Errors
     /// If the policy does not fit the page tables or the memory.
@@ -145,8 +146,8 @@ pub trait Policy: Send {
         Ok(None)
     }
 
-    /// Use of a 2MB block for a region that is eligible for large pages. Others occupy the frames
-    /// in `holes`. [`BlockUse::WithHoles`] needs page tables with shadow directories.
+    /// Decision on a 2MB block for a region that is eligible for large pages. Others occupy the
+    /// frames in `holes`. [`BlockUse::WithHoles`] needs page tables with shadow directories.
     fn use_block(&self, holes: &HoleSet) -> BlockUse;
 
     /// Kinds of background promotion that khugepaged looks for. If empty, it does not scan. Kinds
@@ -158,15 +159,14 @@ pub trait Policy: Send {
         }
     }
 
-    /// Chooses a promotion for a region of 4KB pages among the possible ones; `None` leaves the
-    /// region as it is.
+    /// Selects one of the possible promotions for a region of 4KB pages; `None` leaves the region
+    /// unchanged.
     fn promote(&self, choices: &PromotionChoices) -> Option<Promotion> {
         choices.cheapest(self.promotions(), 0.0)
     }
 
-    /// Error that made the policy unusable; the kernel ends the current operation with the error. A
-    /// policy in this state still answers every question, so that the kernel can complete the
-    /// operation.
+    /// Error that made the policy unusable, with which the kernel ends the current operation. The
+    /// policy must still answer every question, so that the kernel can complete the operation.
     fn failure(&self) -> Option<OsError> {
         None
     }

@@ -1,4 +1,4 @@
-//! Page sizes as orders, of which an area may have several.
+//! Page sizes as orders: a page of order n has 2ⁿ pages of 4KB. An area may allow several.
 
 use std::fmt::{self, Debug};
 
@@ -17,7 +17,7 @@ impl Orders {
     /// The order of 1GB.
     pub const HUGE: u32 = 18;
 
-    /// This set and one more order.
+    /// Returns the set with one more order.
     #[must_use]
     pub const fn with(self, order: u32) -> Self {
         Self(self.0 | 1 << order)

@@ -1,15 +1,14 @@
-//! Background promotion (khugepaged): the ways to make a region of 4KB pages a 2MB page, the cost
-//! of each, and rules that choose among them.
+//! Background promotion (khugepaged): the ways in which a region of 4KB pages can become a 2MB
+//! page, the cost of each, and rules that choose among them.
 //!
-//! The kernel looks for the ways that [`super::Policy::promotions`] names, computes their costs and
-//! asks [`super::Policy::promote`]. A rule sees plain numbers only; a new rule takes a few lines in
-//! the file of a policy.
+//! The kernel tries the ways that [`super::Policy::promotions`] lists, computes their costs and
+//! asks [`super::Policy::promote`]. The policy sees only numbers.
 
 use perforate_types::HoleSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A way to make a region of 4KB pages a 2MB page.
+/// A way in which a region of 4KB pages can become a 2MB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promotion {
     /// Copies all pages into a free 2MB block, as Linux's khugepaged does. Absent pages become zero
@@ -18,7 +17,7 @@ pub enum Promotion {
     /// Copies pages into a block in which the frames of others remain as holes. Pages at holes keep
     /// their frames.
     PunchAround,
-    /// Copies nothing. Pages that lie in place in one block stay there. All other pages become
+    /// Copies nothing. Pages that are in place in one block stay in place. All other pages become
     /// holes and keep their frames.
     PunchInPlace,
 }
@@ -26,11 +25,11 @@ pub enum Promotion {
 /// Cost of a promotion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PromotionPrice {
-    /// Frames of the region that are copied to another frame.
+    /// Number of frames of the region that are copied to another frame.
     pub frames_copied: u64,
-    /// Frames of other owners that are migrated to empty the block.
+    /// Number of frames of other owners that are migrated to empty the block.
     pub frames_migrated: u64,
-    /// Absent pages that get a zeroed frame.
+    /// Number of absent pages that get a zeroed frame.
     pub frames_zeroed: u64,
     /// Holes that the 2MB page would have.
     pub holes: HoleSet,
@@ -39,9 +38,9 @@ pub struct PromotionPrice {
 /// Promotions among which a policy chooses; `None` for a promotion that is impossible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PromotionChoices {
-    /// Pages of the region that are not mapped.
+    /// Number of pages of the region that are not mapped.
     pub pages_absent: u64,
-    /// Pages of the region whose frame other pages map too.
+    /// Number of pages of the region whose frame other pages also map.
     pub pages_shared: u64,
     /// Cost of each promotion, indexed by [`Promotion`].
     pub prices: [Option<PromotionPrice>; 3],
@@ -53,7 +52,8 @@ impl PromotionChoices {
         self.prices[promotion as usize].as_ref()
     }
 
-    /// The promotion in `among` with the lowest cost; of equal costs the first.
+    /// Cheapest promotion in `among`; the first of equally cheap ones. `None` if all are
+    /// impossible.
     pub fn cheapest(&self, among: &[Promotion], hole_cost: f64) -> Option<Promotion> {
         let mut best: Option<(f64, Promotion)> = None;
         for &promotion in among {
@@ -90,7 +90,7 @@ pub enum PromotionRule {
 }
 
 impl PromotionRule {
-    /// Promotions among which the rule chooses. Of equally cheap ones the first is taken.
+    /// Promotions that the rule considers. The first of equally cheap ones is taken.
     pub fn promotions(self) -> &'static [Promotion] {
         use Promotion::{Collapse, PunchAround, PunchInPlace};
         match self {
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(chosen(2.0), Some(Promotion::PunchInPlace)); // 410 < 532 < 812
         assert_eq!(chosen(3.0), Some(Promotion::PunchAround)); // 552 < 610 < 812
         assert_eq!(chosen(17.0), Some(Promotion::Collapse)); // 812 < 832 < 3410
-        // 492 + 16·20 = 812: of equal costs the promotion without holes.
+        // 492 + 16·20 = 812: the costs are equal, so the promotion without holes wins.
         assert_eq!(chosen(16.0), Some(Promotion::Collapse));
         assert_eq!(
             choices.cheapest(PromotionRule::Punch.promotions(), 17.0),

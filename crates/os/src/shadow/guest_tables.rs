@@ -1,4 +1,4 @@
-//! The guest's page tables, some of which a hypervisor with shadow paging traces.
+//! The guest's page tables. A hypervisor with shadow paging traces (write-protects) some of them.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ struct GuestTable {
     is_traced: bool,
 }
 
-/// All page tables of a guest, traced or not. Several tables may cover the same pages, each on its
-/// own branch; one shadow table stands for all of them.
+/// All page tables of a guest, traced or not. Several tables may cover the same pages on different
+/// branches; one shadow table corresponds to all of these.
 pub(super) struct GuestTables {
     tables: BTreeMap<(Table, u8), GuestTable>,
     /// Number of frames of a level-2 table.
     directory_frames: u64,
-    /// Frames of a level-2 table in address spaces whose control register sets another size.
+    /// Frames of a level-2 table in address spaces whose control register sets a different size.
     directory_frames_of: BTreeMap<SpaceId, u64>,
 }
 
 impl GuestTables {
-    /// No tables yet; `format` is the format of the guest's tables.
+    /// Starts without tables. `format` is the format of the guest's tables.
     pub(super) fn new(format: TableFormat) -> Self {
         let directory_frames = 1 << format.directory_order();
         Self { tables: BTreeMap::new(), directory_frames, directory_frames_of: BTreeMap::new() }
@@ -58,7 +58,7 @@ impl GuestTables {
         }
     }
 
-    /// Frames of untraced tables on the way to a page, root first.
+    /// Frames of the untraced tables that a walk to a page reads, root first.
     pub(super) fn untraced(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
         let levels = (1..=ROOT).rev().map(|level| Table::covering(space, level, page));
         let tables = levels.flat_map(|table| self.tables.range(branches(table)));
@@ -66,14 +66,14 @@ impl GuestTables {
         untraced.flat_map(|(_, table)| (0..table.frames).map(|n| table.frame.add(n))).collect()
     }
 
-    /// Traces the tables on the way to a page.
+    /// Traces the tables that a walk to a page reads.
     pub(super) fn trace(&mut self, space: SpaceId, page: VirtualPage) {
         for level in 1..=ROOT {
             self.set_traced(Table::covering(space, level, page), true);
         }
     }
 
-    /// Ends the tracing of these tables, from which no shadow entry remains.
+    /// Ends the tracing of these tables, because no shadow entry depends on them any more.
     pub(super) fn untrace(&mut self, table: Table) {
         self.set_traced(table, false);
     }

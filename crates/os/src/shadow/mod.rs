@@ -1,16 +1,16 @@
-//! Shadow paging: the hypervisor keeps its own tables from guest-virtual to physical addresses, and
-//! the hardware walks these (D §II.A, §IX.D).
+//! Shadow paging: the hypervisor keeps separate tables from guest-virtual to host-physical
+//! addresses, and the hardware walks these (D §II.A, §IX.D).
 //!
-//! A shadow table exists for every guest table that a shadow fault went through. The guest's table
-//! is write-protected from then on. Each entry that the guest writes there causes a VM exit, and
-//! shadow entries made from the old entry are dropped. KVM lets the guest write last-level tables
-//! until the guest flushes the TLB ("out of sync"), and gives up shadows of tables that are written
-//! often; both are left out here. Entries are made on demand only.
+//! For every guest table that a shadow fault went through, there is a shadow table. The guest's
+//! table is write-protected from then on. Each entry that the guest writes in it causes a VM exit,
+//! and shadow entries made from the old entry are dropped. Entries are made only on demand. Two
+//! optimizations of KVM are not modelled: last-level tables that the guest may write until it
+//! flushes the TLB ("out of sync"), and giving up shadows of tables that are written often.
 //!
-//! Shadow entries are ordinary x86-64 entries, whatever format the guest has: larger guest mappings
-//! that no ordinary entry can hold are mapped in parts of 4KB. Registers of the guest are emulated:
-//! each register written causes a VM exit, and shadow entries that may depend on it are dropped.
-//! The operations of a mechanism state what it writes and which pages may change
+//! Shadow entries are ordinary x86-64 entries for guest tables of any format. A guest mapping that
+//! no ordinary entry can hold is mapped in parts of 4KB. Registers of the guest are emulated: each
+//! write of a register causes a VM exit, and shadow entries that may depend on it are dropped. The
+//! operations of a mechanism report what they write and which pages may change
 //! ([`FormatOperation::written`], [`FormatOperation::pages`]).
 
 mod guest_tables;
@@ -42,7 +42,7 @@ struct Table {
 }
 
 impl Table {
-    /// The table of `level` on the way to `page`.
+    /// Table at `level` that a walk to `page` reads.
     fn covering(space: SpaceId, level: Level, page: VirtualPage) -> Self {
         let shift = 9 * u32::from(level);
         Self { space, level, page: page.number() >> shift << shift }
@@ -53,7 +53,7 @@ impl Table {
     }
 }
 
-/// A shadow entry to be made.
+/// A shadow entry that is to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShadowLeaf {
     /// The guest's address space.
@@ -68,7 +68,7 @@ pub struct ShadowLeaf {
     pub frame: Frame,
     /// Permissions that both guest and host allow.
     pub permissions: Permissions,
-    /// True if the guest's page tables hold the mapping, so that they are traced; false if
+    /// True if the guest's page tables translate the page, so that they must be traced; false if
     /// registers do.
     pub is_in_tables: bool,
 }
@@ -80,7 +80,7 @@ struct Leaf {
     guest_frame: u64,
 }
 
-/// The shadow tables of one virtual machine, and the entries in them.
+/// Shadow tables of one virtual machine, and the entries in them.
 pub struct ShadowTables {
     guest_tables: GuestTables,
     tables: BTreeMap<Table, Frame>,
@@ -89,12 +89,12 @@ pub struct ShadowTables {
     by_guest_frame: BTreeSet<(u64, SpaceId, u64)>,
     /// Maxima of the numbers of tables and entries.
     most: (usize, usize),
-    /// Changes since they were last taken out, in order.
+    /// Changes, in order, since the caller last drained the list.
     pub(crate) updates: Vec<Update>,
 }
 
 impl ShadowTables {
-    /// Makes shadow tables without entries; `guest` is the format of the guest's tables.
+    /// Creates shadow tables without entries. `guest` is the format of the guest's tables.
     pub(crate) fn new(guest: TableFormat) -> Self {
         Self {
             guest_tables: GuestTables::new(guest),
@@ -116,12 +116,13 @@ impl ShadowTables {
         self.leaves.len()
     }
 
-    /// Largest number of shadow tables, and of entries, at any one time.
+    /// Largest number of shadow tables, and of entries, at any time.
     pub fn most(&self) -> (usize, usize) {
         self.most
     }
 
-    /// Frames of the guest's tables on the way to a page that are not shadowed yet, root first.
+    /// Frames of the guest's tables that a walk to a page reads and that have no shadow yet, root
+    /// first.
     pub fn unshadowed(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
         self.guest_tables.untraced(space, page)
     }
@@ -131,7 +132,7 @@ impl ShadowTables {
         self.updates.push(operation.into());
     }
 
-    /// Makes an entry and the tables on its way, and drops the entries in its place.
+    /// Creates an entry and the tables above it. Drops entries that it replaces.
     pub(crate) fn map(&mut self, leaf: &ShadowLeaf, kernel: &mut Kernel) -> Result<(), OsError> {
         let ShadowLeaf { space, page, size, frame, permissions, .. } = *leaf;
         self.forget(space, page, size, kernel);
@@ -158,8 +159,8 @@ impl ShadowTables {
         Ok(())
     }
 
-    /// Updates the shadow tables after a write of the guest to a table entry or a register. Returns
-    /// what was written if the write caused a VM exit.
+    /// Updates the shadow tables after the guest has written a page-table entry or a register.
+    /// Returns what was written if the write caused a VM exit.
     pub(crate) fn guest_changed(
         &mut self,
         operation: &dyn FormatOperation,
@@ -185,7 +186,7 @@ impl ShadowTables {
         is_trapped.then_some(written)
     }
 
-    /// Handles a write of the guest to ordinary page tables.
+    /// Handles a guest's write to ordinary page tables.
     fn table_changed(&mut self, operation: &TableOperation, kernel: &mut Kernel) {
         self.guest_tables.apply(operation);
         match *operation {
@@ -219,7 +220,7 @@ impl ShadowTables {
         }
     }
 
-    /// Drops the entries inside a page of the guest, and the shadow tables below its entry.
+    /// Drops the entries within a page of the guest, and the shadow tables below that page's entry.
     fn forget(&mut self, space: SpaceId, page: VirtualPage, size: PageSize, kernel: &mut Kernel) {
         let pages = page.number()..page.number() + size.pages();
         self.zap(space, pages.clone(), kernel);
@@ -250,7 +251,7 @@ impl ShadowTables {
         }
     }
 
-    /// Removes the empty tables of these pages up to a level, lowest first.
+    /// Removes the empty tables of these pages up to level `up_to`, lowest first.
     fn remove_tables(
         &mut self,
         space: SpaceId,
@@ -265,7 +266,7 @@ impl ShadowTables {
         }
     }
 
-    /// Removes those empty tables of these pages that have no counterpart in the guest.
+    /// Removes empty tables of these pages that correspond to no table of the guest.
     fn remove_orphans(&mut self, space: SpaceId, pages: &Range<u64>, kernel: &mut Kernel) {
         for level in 1..=ROOT {
             for table in self.tables_within(space, pages, level) {
@@ -276,14 +277,14 @@ impl ShadowTables {
         }
     }
 
-    /// The tables of a level that cover only pages in this range.
+    /// Tables of a level that cover only pages within this range.
     fn tables_within(&self, space: SpaceId, pages: &Range<u64>, level: Level) -> Vec<Table> {
         let at = |page| Table { space, level, page };
         let tables = self.tables.range(at(pages.start)..at(pages.end));
         tables.map(|(&table, _)| table).filter(|table| table.pages().end <= pages.end).collect()
     }
 
-    /// Removes an empty table. Walk caches may hold a pointer to it even if it maps nothing, so it
+    /// Removes an empty table. Walk caches may hold a pointer to it although it maps nothing, so it
     /// needs a shootdown too.
     fn remove_table(&mut self, table: Table, kernel: &mut Kernel) {
         let Some(frame) = self.tables.remove(&table) else { return };

@@ -20,7 +20,7 @@ impl Bench {
         Self::of(TableFormat::default(), 1)
     }
 
-    /// A guest whose tables have this format, from level 4 down to `lowest`.
+    /// Creates a guest whose tables have this format, from level 4 down to `lowest`.
     fn of(format: TableFormat, lowest: Level) -> Self {
         let config = KernelConfig::new(64 << 20);
         let kernel = Kernel::new(config, Box::new(BasePages)).unwrap();
@@ -31,7 +31,7 @@ impl Bench {
         bench
     }
 
-    /// True if the guest's write was trapped, and the updates of the shadow tables.
+    /// Applies a write of the guest. Returns true if it was trapped, and the shadow tables' updates.
     fn guest(&mut self, change: &dyn FormatOperation) -> (bool, Vec<Update>) {
         let trapped = self.tables.guest_changed(change, &mut self.kernel);
         assert!(trapped.is_none_or(|written| written == change.written()));
@@ -67,7 +67,7 @@ impl Bench {
         take(&mut self.tables.updates)
     }
 
-    /// Frames of tables on the way to page 7 that are not traced.
+    /// Frames of untraced tables that a walk to page 7 reads.
     fn unshadowed(&self) -> Vec<u64> {
         let frames = self.tables.unshadowed(SPACE, VirtualPage::new(7));
         frames.into_iter().map(GuestFrame::number).collect()
@@ -177,7 +177,7 @@ fn a_part_that_changes_ends_the_entry_around_it() {
     let shootdown = Shootdown::Large { space: SPACE, page: VirtualPage::new(0), size };
     assert!(trapped, "the level-2 table is shadowed");
     assert_eq!(updates, [unmap(0, size).into(), Update::Shootdown(shootdown)]);
-    // Entries beside the changed page stay.
+    // Entries of other pages stay.
     bench.map(6, PageSize::Size4K, 518);
     bench.map(7, PageSize::Size4K, 519);
     let (_, updates) = bench.guest(&punch);

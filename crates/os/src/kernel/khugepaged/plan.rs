@@ -187,7 +187,7 @@ fn in_place_pages(census: &Census, block: Frame) -> HoleSet {
     census.mapped.iter().filter(is_in_place).collect()
 }
 
-/// The block in which more than half of the region's mapped pages lie in place.
+/// The block that holds more than half of the region's mapped pages in place; `None` if none does.
 fn majority_block(census: &Census) -> Option<Frame> {
     let mut pages_by_block: BTreeMap<u64, usize> = BTreeMap::new();
     for index in census.mapped.iter().filter(|&index| !census.shared.contains(index)) {

@@ -17,7 +17,7 @@ pub(super) enum Refusal {
     Swapped,
     /// More pages are shared than `max_ptes_shared`.
     Shared,
-    /// A page has other permissions than its area, apart from writing.
+    /// Permissions of a page and its area differ, not counting write permission.
     Permissions,
     /// Injected fragmentation covers the region.
     Injected,
