@@ -25,7 +25,7 @@ pub fn set_command(arguments: &[OsString]) {
 pub struct CommandOutput {
     /// JSON: one object, or one on each line.
     pub json: String,
-    /// Text for people.
+    /// Tables and notes, as the command prints them.
     pub text: String,
 }
 

@@ -113,7 +113,7 @@ struct Contents {
     running: (ProcessId, ThreadId),
     /// Number of gaps between windows.
     gaps: u64,
-    /// Instructions in gaps.
+    /// Instructions of the program that the trace passes over, in all gaps together.
     skipped: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Errors in options.
+//! An option whose text cannot be read: what is wrong, and at which key.
 
 use std::fmt::{self, Display};
 

@@ -47,7 +47,7 @@ impl Job {
         self.subjects.push((subject.into(), key));
     }
 
-    /// Number of points.
+    /// Number of points that the job measures.
     pub fn len(&self) -> usize {
         self.subjects.len()
     }

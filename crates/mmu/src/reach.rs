@@ -1,4 +1,4 @@
-//! Results of walks: ranges of pages that one entry maps.
+//! Result of a walk: the range of pages that one page-table entry maps.
 
 use perforate_types::{Frame, PageSize, VirtualPage};
 

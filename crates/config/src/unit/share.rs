@@ -1,4 +1,4 @@
-//! Shares in options.
+//! Shares from 0 to 100 %, as options give them: `25%`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Names of counters.
+//! Labels of counters agree with the names of their parts in charts.
 
 /// A chart shows a counter by the name of its part, a table by its label. Both must have the same
 /// name.

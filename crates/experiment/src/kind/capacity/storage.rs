@@ -90,7 +90,7 @@ mod tests {
     const M: u64 = 1 << 20;
     const G: u64 = 1 << 30;
 
-    /// Claim G-C1.
+    /// Sizes of leaf tables in G Table 1, for 1GB and 16GB.
     #[test]
     fn table_1() {
         let table = |page| [G, 16 * G].map(|footprint| leaf_table_bytes(footprint, page));
