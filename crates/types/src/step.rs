@@ -254,13 +254,9 @@ impl Steps {
     #[inline]
     pub fn clear(&mut self) {
         // The first step makes `next_stage` positive, so at 0 there is nothing to clear.
-        if self.next_stage > 0 {
-            self.clear_all();
+        if self.next_stage == 0 {
+            return;
         }
-    }
-
-    #[inline]
-    fn clear_all(&mut self) {
         self.list.clear();
         self.next_stage = 0;
         self.background.clear();
