@@ -100,13 +100,15 @@ impl BranchPredictor {
         mispredicted
     }
 
+    /// True if the address of the next instruction tells if the last branch was predicted right.
+    #[inline]
+    pub(crate) fn expects_a_target(&self) -> bool {
+        self.expected != Expected::Nothing
+    }
+
     /// Checks the target of the last branch, now that execution goes on at `ip`; returns true if it was
     /// mispredicted.
-    #[inline]
     pub(crate) fn check_target(&mut self, ip: u64) -> bool {
-        if self.expected == Expected::Nothing {
-            return false;
-        }
         let right = match self.expected {
             Expected::Nothing => true,
             Expected::Target { target, index } => {

@@ -103,38 +103,62 @@ impl Cache {
         (&mut self.tags[all.clone()], &mut self.lines[all])
     }
 
+    /// As [`Self::set`], for a number of ways that is known when this is compiled.
+    #[inline(always)]
+    fn set_of<const WAYS: usize>(&mut self, set: usize) -> (&mut [u32], &mut [Line]) {
+        let (tags, lines) = (self.tags.as_chunks_mut::<WAYS>().0, self.lines.as_chunks_mut().0);
+        let (tags, lines): (&mut [u32; WAYS], &mut [Line; WAYS]) =
+            (&mut tags[set], &mut lines[set]);
+        (tags, lines)
+    }
+
     /// The line of this number, which becomes the most recently used of its set.
     #[inline]
     pub(crate) fn find(&mut self, number: u64) -> Option<&mut Line> {
         let (set, tag) = self.place(number);
-        let (tags, lines) = self.set(set);
-        let way = tags.iter().position(|&other| other == tag)?;
-        Some(move_to_front(tags, lines, way))
+        let first = set * self.ways;
+        (self.tags[first] == tag || self.move_to_front(set, tag)).then(|| &mut self.lines[first])
     }
 
-    /// As [`Self::find`], or puts `line` in place of the least recently used line of the set; then returns the
+    /// Moves a line to the front of its set; false if it is not there.
+    #[inline(never)]
+    fn move_to_front(&mut self, set: usize, tag: u32) -> bool {
+        match self.ways {
+            8 => move_to_front(self.set_of::<8>(set), tag),
+            2 => move_to_front(self.set_of::<2>(set), tag),
+            _ => self.move_to_front_of_any(set, tag),
+        }
+    }
+
+    #[inline(never)]
+    fn move_to_front_of_any(&mut self, set: usize, tag: u32) -> bool {
+        match self.ways {
+            4 => move_to_front(self.set_of::<4>(set), tag),
+            16 => move_to_front(self.set_of::<16>(set), tag),
+            _ => move_to_front(self.set(set), tag),
+        }
+    }
+
+    /// Puts a line that the cache does not have in place of the least recently used line of the set; returns the
     /// number of that line if it is dirty.
     #[inline]
-    pub(crate) fn find_or_insert(
-        &mut self,
-        number: u64,
-        line: Line,
-    ) -> Result<&mut Line, Option<u64>> {
+    pub(crate) fn insert(&mut self, number: u64, line: Line) -> Option<u64> {
         let (set, tag) = self.place(number);
-        let (ways, sets) = (self.ways, self.sets);
-        let (tags, lines) = self.set(set);
-        // The usual sizes of sets are known when this is compiled.
-        let found = match ways {
-            2 => find_or_insert_in(&mut tags[..2], &mut lines[..2], tag, line),
-            4 => find_or_insert_in(&mut tags[..4], &mut lines[..4], tag, line),
-            8 => find_or_insert_in(&mut tags[..8], &mut lines[..8], tag, line),
-            16 => find_or_insert_in(&mut tags[..16], &mut lines[..16], tag, line),
-            _ => find_or_insert_in(tags, lines, tag, line),
+        let (last_tag, last) = match self.ways {
+            8 => push_front(self.set_of::<8>(set), tag, line),
+            2 => push_front(self.set_of::<2>(set), tag, line),
+            _ => self.push_front_of_any(set, tag, line),
         };
-        let is_dirty = |(_, victim): &(u32, Line)| victim.is_dirty();
-        found.map_err(|victim| {
-            Some(victim).filter(is_dirty).map(|(tag, _)| sets.join(tag.into(), set as u64))
-        })
+        last.is_dirty().then(|| self.sets.join(last_tag.into(), set as u64))
+    }
+
+    #[inline(never)]
+    fn push_front_of_any(&mut self, set: usize, tag: u32, line: Line) -> (u32, Line) {
+        match self.ways {
+            4 => push_front(self.set_of::<4>(set), tag, line),
+            16 => push_front(self.set_of::<16>(set), tag, line),
+            _ => push_front(self.set(set), tag, line),
+        }
     }
 
     /// The line, without using it.
@@ -166,46 +190,33 @@ impl Cache {
         (tags[tags.len() - 1], lines[lines.len() - 1]) = (EMPTY, Line::new(NONE, false, false));
         Some(line.is_dirty())
     }
-
-    /// Puts a line into a cache that does not have it; returns as [`Self::find_or_insert`].
-    pub(crate) fn insert(&mut self, number: u64, line: Line) -> Option<u64> {
-        self.find_or_insert(number, line).err().flatten()
-    }
 }
 
-/// Moves a line to the front of its set.
+/// Moves a line to the front of its set; false if it is not there.
 #[inline(always)]
-fn move_to_front<'a>(tags: &mut [u32], lines: &'a mut [Line], way: usize) -> &'a mut Line {
-    let (tag, line) = (tags[way], lines[way]);
+fn move_to_front((tags, lines): (&mut [u32], &mut [Line]), tag: u32) -> bool {
+    // All ways are compared at once, as most searches find nothing.
+    if !tags.iter().fold(false, |found, &other| found | (other == tag)) {
+        return false;
+    }
+    let way = tags.iter().position(|&other| other == tag).unwrap_or_default();
+    let line = lines[way];
     for place in (0..way).rev() {
         (tags[place + 1], lines[place + 1]) = (tags[place], lines[place]);
     }
     (tags[0], lines[0]) = (tag, line);
-    &mut lines[0]
+    true
 }
 
-/// Finds a line in a set, or puts it in front; returns the last one, which leaves.
+/// Puts a line in front of its set; returns the last one, which leaves.
 #[inline(always)]
-fn find_or_insert_in<'a>(
-    tags: &mut [u32],
-    lines: &'a mut [Line],
-    tag: u32,
-    line: Line,
-) -> Result<&'a mut Line, (u32, Line)> {
-    if tags[0] == tag {
-        return Ok(&mut lines[0]);
-    }
-    // All ways are compared at once, as most searches find nothing.
-    if tags.iter().fold(false, |found, &other| found | (other == tag)) {
-        let way = tags.iter().position(|&other| other == tag).unwrap_or_default();
-        return Ok(move_to_front(tags, lines, way));
-    }
+fn push_front((tags, lines): (&mut [u32], &mut [Line]), tag: u32, line: Line) -> (u32, Line) {
     let last = tags.len() - 1;
     let victim = (tags[last], lines[last]);
     tags.copy_within(..last, 1);
     lines.copy_within(..last, 1);
     (tags[0], lines[0]) = (tag, line);
-    Err(victim)
+    victim
 }
 
 #[cfg(test)]

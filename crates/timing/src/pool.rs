@@ -63,18 +63,6 @@ impl<T> Pool<T> {
         false
     }
 
-    /// Puts `who` at the end of the queue.
-    #[inline]
-    pub(crate) fn enqueue(&mut self, who: T) {
-        self.queue.push_back(who);
-    }
-
-    /// Takes the first of the queue, whether or not a unit is free.
-    #[inline]
-    pub(crate) fn dequeue(&mut self) -> Option<T> {
-        self.queue.pop_front()
-    }
-
     /// A unit that is taken becomes free at `time`.
     #[inline]
     pub(crate) fn release(&mut self, time: u64) {

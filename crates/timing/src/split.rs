@@ -19,8 +19,13 @@ impl Divisor {
         if self.is_power_of_two {
             (number >> self.shift, number & (self.value - 1))
         } else {
-            (number / self.value, number % self.value)
+            self.divide(number)
         }
+    }
+
+    #[inline(never)]
+    fn divide(self, number: u64) -> (u64, u64) {
+        (number / self.value, number % self.value)
     }
 
     /// The number that [`Divisor::split`] split.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::agenda::UNKNOWN;
-use crate::pipeline::{HITS, SERIAL, WAITED, Waiting};
+use crate::pipeline::{HITS, SERIAL, STORES, WAITED, Waiting};
 use crate::ring::NONE;
 
 /// Time on the path, and its owner. Instructions are numbered in program order.
@@ -221,8 +221,8 @@ impl Tracer<'_> {
         let instructions = self.times.instructions;
         let oldest = number.saturating_sub(instructions.reorder_buffer).max(self.path.first);
         (oldest..number).rev().find(|&store| {
-            let has_stores = self.waiting(store).is_some_and(|waiting| waiting.stores > 0);
-            has_stores && instructions.entries[store].result == time
+            let entry = &instructions.entries[store];
+            entry.kind & STORES != 0 && entry.result == time
         })
     }
 

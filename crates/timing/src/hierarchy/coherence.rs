@@ -41,10 +41,14 @@ impl Hierarchy {
         }
     }
 
-    /// A core is about to read a line that it lacks: if another core has written the line, the data go to the
-    /// level that all cores share.
-    pub(super) fn fetch_from_others(&mut self, core: usize, line: u64, now: u64) {
-        for other in self.others(core) {
+    /// A cache reads a line that it lacks. If that was the last of its core's own, and another core has written the
+    /// line, the data go to the level that all cores share.
+    #[inline(never)]
+    pub(super) fn fetch_from_others(&mut self, level: usize, line: u64, now: u64) {
+        if kind(level) != L2 {
+            return;
+        }
+        for other in self.others(level / LEVELS) {
             let mut is_dirty = false;
             for which in DATA_CACHES {
                 is_dirty |= self.levels[other * LEVELS + which].cache.clean(line);

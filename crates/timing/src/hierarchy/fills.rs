@@ -213,19 +213,34 @@ impl Hierarchy {
         }
     }
 
-    /// A fill has its MSHR at `time`. Returns the arrival of its line if that is known.
+    /// A fill has its MSHR at `time`: asks for its line below, level by level. Returns the arrival of the line if
+    /// that is known.
     pub(super) fn read_below(&mut self, agenda: &mut Agenda, id: u32, time: u64) -> Option<u64> {
-        let fill = &mut self.fills[id];
-        fill.since = time;
-        let (line, data) = (fill.line, fill.below);
-        let below = self.levels[usize::from(fill.level)].below;
-        if below == MEMORY {
-            fill.since = time.max(agenda.now);
-            agenda.schedule(fill.since, Event::Memory { fill: id });
-            return None;
+        let (mut reader, mut time) = (id, time);
+        loop {
+            let fill = &mut self.fills[reader];
+            fill.since = time;
+            let below = self.levels[usize::from(fill.level)].below;
+            if below == MEMORY {
+                fill.since = time.max(agenda.now);
+                agenda.schedule(fill.since, Event::Memory { fill: reader });
+                return None;
+            }
+            let (data, found) = (fill.below, time + self.levels[below].latency);
+            if data.fill != NONE {
+                let waited_for = &mut self.fills[data.fill];
+                if waited_for.state == State::Wanted && self.levels[below].asks_at_once {
+                    waited_for.state = State::OnItsWay;
+                    waited_for.wait(agenda, Waiter::Fill(reader), found);
+                    (reader, time) = (data.fill, found);
+                    continue;
+                }
+            }
+            let line = (data, self.fills[reader].line);
+            let done = self.access(agenda, below, line, time, Waiter::Fill(reader))?;
+            self.served(agenda, reader, done);
+            return Some(self.fills[id].ready);
         }
-        let done = self.access(agenda, below, (data, line), time, Waiter::Fill(id))?;
-        Some(self.served(agenda, id, done))
     }
 
     /// A line is read from memory now.
@@ -238,43 +253,43 @@ impl Hierarchy {
         }
     }
 
-    /// The level below has the line of a fill at `done`. Returns its arrival.
-    pub(crate) fn served(&mut self, agenda: &mut Agenda, id: u32, done: u64) -> u64 {
-        let Fill { level, below: data, since, .. } = self.fills[id];
-        let level = usize::from(level);
-        let below = self.levels[level].below;
-        let served = if below == MEMORY {
-            Served { from: MEMORY, waited_until: 0 }
-        } else {
-            self.served_how(below, data, since, done)
-        };
-        let (fill, at) = (&mut self.fills[id], &mut self.levels[level]);
-        let ready = done + at.response;
-        fill.ready = ready;
-        fill.state = State::Timed;
-        fill.from = served.from as u8;
-        fill.waited_until = fill.waited_until.max(served.waited_until);
-        at.statistics.mshr_cycles += ready - since;
-        if let Some(line) = fill.writes {
-            self.dram.write(line, ready, agenda.now);
-        }
-        let waiter = std::mem::take(&mut fill.waiter);
-        let (thread, from) = (fill.waiter_thread, fill.waiter_from);
-        if !fill.waiters.is_empty() {
-            agenda.tell_all(&mut fill.waiters, ready);
-        }
-        if fill.uses_mshr {
-            at.mshrs.release(ready);
-            self.set_alarm(agenda, level);
-        }
-        match waiter {
-            Waiter::Nobody => {}
-            Waiter::Fill(above) => {
-                self.served(agenda, above, from.max(ready));
+    /// The level below has the line of a fill at `done`. So it comes into all caches above that wait for it.
+    pub(crate) fn served(&mut self, agenda: &mut Agenda, mut id: u32, mut done: u64) {
+        loop {
+            let fill = &self.fills[id];
+            let (level, since) = (usize::from(fill.level), fill.since);
+            let below = self.levels[level].below;
+            let served = if below == MEMORY {
+                Served { from: MEMORY, waited_until: 0 }
+            } else {
+                self.served_how(below, fill.below, since, done)
+            };
+            let (fill, at) = (&mut self.fills[id], &mut self.levels[level]);
+            let ready = done + at.response;
+            fill.ready = ready;
+            fill.state = State::Timed;
+            fill.from = served.from as u8;
+            fill.waited_until = fill.waited_until.max(served.waited_until);
+            at.statistics.mshr_cycles += ready - since;
+            if let Some(line) = fill.writes {
+                self.dram.write(line, ready, agenda.now);
             }
-            _ => agenda.tell_thread(thread, waiter, from.max(ready)),
+            let waiter = std::mem::take(&mut fill.waiter);
+            let (thread, from) = (fill.waiter_thread, fill.waiter_from);
+            if !fill.waiters.is_empty() {
+                agenda.tell_all(&mut fill.waiters, ready);
+            }
+            if fill.uses_mshr {
+                at.mshrs.release(ready);
+                self.set_alarm(agenda, level);
+            }
+            let time = from.max(ready);
+            match waiter {
+                Waiter::Nobody => return,
+                Waiter::Fill(above) => (id, done) = (above, time),
+                _ => return agenda.tell_thread(thread, waiter, time),
+            }
         }
-        ready
     }
 
     fn set_alarm(&mut self, agenda: &mut Agenda, level: usize) {

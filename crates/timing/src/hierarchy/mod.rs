@@ -245,7 +245,7 @@ impl Hierarchy {
 
     /// Looks a line up in program order. On a miss the line enters the cache, and the caches below that lack it.
     /// Returns the line, and the level that has it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn locate(
         &mut self,
         level: usize,
@@ -255,58 +255,46 @@ impl Hierarchy {
         now: u64,
     ) -> (Data, usize) {
         let at = &mut self.levels[level];
-        let next = self.fills.next();
-        let entry = Line::new(next, write, origin == Origin::Prefetcher);
-        let found = match at.cache.find_or_insert(line, entry) {
-            Ok(found) => found,
-            Err(victim) => return self.locate_below(level, line, origin, victim, now),
+        let Some(found) = at.cache.find(line) else {
+            let data = Data { fill: self.fills.next(), is_first_use: false };
+            return (data, self.bring(level, line, write, origin, now));
         };
         at.statistics.hits[origin as usize] += 1;
         if write {
             found.mark_dirty();
         }
-        let mut data = Data::HERE;
-        if origin == Origin::Program && at.watcher.is_active() && found.take_prefetched() {
-            at.statistics.useful_prefetches += 1;
-            data.is_first_use = true;
+        let is_first_use =
+            origin == Origin::Program && at.watcher.is_active() && found.take_prefetched();
+        at.statistics.useful_prefetches += u64::from(is_first_use);
+        let mut fill = found.fill(self.fills.next());
+        if fill != NONE && !(self.fills.has(fill) && !self.fills[fill].has_arrived(now)) {
+            found.mark_arrived();
+            fill = NONE;
         }
-        let id = found.fill(next);
-        if id != NONE {
-            if self.fills.has(id) && !self.fills[id].has_arrived(now) {
-                data.fill = id;
-            } else {
-                found.mark_arrived();
-            }
-        }
-        (data, level)
+        (Data { fill, is_first_use }, level)
     }
 
-    /// The cache has not had a line, and has room for it now: its place was that of `victim` if that is dirty.
+    /// Puts a line that a cache lacks into it and the caches below: the next fill brings it. Returns the level that
+    /// has it.
     #[inline(never)]
-    fn locate_below(
-        &mut self,
-        level: usize,
-        line: u64,
-        origin: Origin,
-        victim: Option<u64>,
-        now: u64,
-    ) -> (Data, usize) {
+    fn bring(&mut self, level: usize, line: u64, write: bool, origin: Origin, now: u64) -> usize {
         let id = self.add_fill(Fill::new(level, line, origin));
         let at = &mut self.levels[level];
+        let entry = Line::new(id, write, origin == Origin::Prefetcher);
+        let victim = at.cache.insert(line, entry);
         at.statistics.misses[origin as usize] += 1;
         let below = at.below;
-        if self.cores > 1 && kind(level) == L2 {
-            self.fetch_from_others(level / LEVELS, line, now);
+        if self.cores > 1 {
+            self.fetch_from_others(level, line, now);
         }
         let mut from = MEMORY;
         if below != MEMORY {
-            let (data, has_line) = self.locate(below, line, false, origin, now);
-            (self.fills[id].below, from) = (data, has_line);
+            (self.fills[id].below, from) = self.locate(below, line, false, origin, now);
         }
         if let Some(dirty) = victim {
             self.fills[id].writes = self.write_victim(level, dirty);
         }
-        (Data { fill: id, is_first_use: false }, from)
+        from
     }
 
     /// Puts a line into a cache; returns the line that has to be written to memory for it.

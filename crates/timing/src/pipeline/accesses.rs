@@ -192,7 +192,7 @@ impl Core {
     /// Notes the first records of the instruction in hand, before its first access.
     #[inline]
     fn note_records(&mut self) {
-        if self.in_hand.loads | self.in_hand.stores | u16::from(self.in_hand.flags) == 0 {
+        if !self.in_hand.is_demanding() {
             self.in_hand.first = self.next_records();
         }
     }
@@ -395,6 +395,5 @@ impl Demand {
             self.first_store = store;
         }
         self.stores += 1;
-        self.flags |= WAITS;
     }
 }

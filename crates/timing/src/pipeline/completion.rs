@@ -82,13 +82,21 @@ impl Core {
         loop {
             let Self { instructions, retire, .. } = self;
             let stop = instructions.next.min(self.demands.oldest_number).min(self.boundary);
-            while instructions.oldest < stop {
-                let entry = &mut instructions.entries[instructions.oldest];
+            let (entries, mask) = instructions.entries.all();
+            let (mut oldest, mut width) = (instructions.oldest, *retire);
+            let mut is_known = true;
+            while oldest < stop {
+                let entry = &mut entries[oldest as usize & mask];
                 if entry.result == UNKNOWN {
-                    return;
+                    is_known = false;
+                    break;
                 }
-                entry.retired = retire.pass(entry.result);
-                instructions.oldest += 1;
+                entry.retired = width.pass(entry.result);
+                oldest += 1;
+            }
+            (instructions.oldest, *retire) = (oldest, width);
+            if !is_known {
+                return;
             }
             let number = instructions.oldest;
             if number == self.boundary {
@@ -107,7 +115,7 @@ impl Core {
             return false;
         }
         let demand = *self.demands.oldest();
-        if demand.stores > 0 {
+        if demand.stores > 0 && instructions.entries[number].kind & WAITED != 0 {
             let waiting = &instructions.waiting[number];
             if waiting.untranslated > 0 {
                 return false;

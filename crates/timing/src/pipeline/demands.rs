@@ -7,11 +7,11 @@ use crate::ring::Ring;
 pub(super) const STOPS: u8 = 1;
 /// It is dispatched when all before it have retired.
 pub(super) const SERIALIZES: u8 = 2;
-/// It has accesses that may be more than hits, or stores.
+/// It has accesses that may be more than hits.
 pub(super) const WAITS: u8 = 4;
 
 /// Instruction with accesses, or before which the front end may stop, or that serializes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
     pub(super) number: u64,
     /// Records that it may refer to.
@@ -25,6 +25,31 @@ pub(super) struct Demand {
     pub(super) untranslated: u16,
     pub(super) stores: u16,
     pub(super) flags: u8,
+}
+
+impl Default for Demand {
+    fn default() -> Self {
+        Self {
+            number: 0,
+            first: First::default(),
+            first_access: NONE,
+            first_store: 0,
+            loads: 0,
+            hits: 0,
+            unloaded: 0,
+            untranslated: 0,
+            stores: 0,
+            flags: 0,
+        }
+    }
+}
+
+impl Demand {
+    /// True if the instruction needs more than registers.
+    #[inline]
+    pub(super) fn is_demanding(&self) -> bool {
+        self.loads | self.stores | u16::from(self.flags) != 0
+    }
 }
 
 /// Numbers of the first records that an instruction may refer to.

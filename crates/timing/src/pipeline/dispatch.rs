@@ -1,7 +1,7 @@
 //! Dispatch: in program order, `width` instructions a cycle.
 
 use super::demands::{Demand, SERIALIZES, STOPS, WAITS};
-use super::instructions::{HITS, Operands, Reader, SERIAL, WAITED, Waiting, write};
+use super::instructions::{HITS, Operands, Reader, SERIAL, STORES, WAITED, Waiting, write};
 use super::*;
 
 impl Core {
@@ -31,8 +31,7 @@ impl Core {
                     return false;
                 }
                 Outcome::Waits(number) => {
-                    let demand = Demand { first_access: NONE, ..Demand::default() };
-                    self.wait(number, self.dispatch.cycle, &demand);
+                    self.wait(number, self.dispatch.cycle, &Demand::default());
                 }
             }
         }
@@ -107,20 +106,21 @@ impl Core {
         }
         self.load_queue.take(demand.loads.into());
         self.store_queue.take(demand.stores.into());
-        self.enter(number, dispatch, demand);
-        if demand.stores > 0 {
-            self.instructions.waiting[number].store_queue_writer = store_queue_writer;
-        }
+        self.enter(number, dispatch, demand, store_queue_writer);
         true
     }
 
-    /// A demanding instruction is dispatched.
-    fn enter(&mut self, number: u64, dispatch: u64, demand: &Demand) {
+    /// A demanding instruction is dispatched. It waited for the store queue and the instruction that is so far back,
+    /// or did not if that is 0.
+    fn enter(&mut self, number: u64, dispatch: u64, demand: &Demand, store_queue_writer: u32) {
         let Instructions { entries, registers, next, .. } = &mut self.instructions;
         *next += 1;
         let entry = &mut entries[number];
         (entry.dispatched, entry.available) = (dispatch, self.available);
         entry.kind = if demand.flags & SERIALIZES != 0 { SERIAL } else { 0 };
+        if demand.stores > 0 {
+            entry.kind |= STORES;
+        }
         let operands = entry.operands;
         let sources = operands.sources.map(|source| registers[usize::from(source)]);
         entry.producers = sources.map(|source| source.writer);
@@ -131,10 +131,12 @@ impl Core {
                 addresses = addresses.max(source.ready);
             }
         }
-        if demand.flags & WAITS != 0 || issue == UNKNOWN {
-            return self.wait(number, dispatch, demand);
+        if demand.flags & WAITS != 0 || issue == UNKNOWN || store_queue_writer > 0 {
+            self.wait(number, dispatch, demand);
+            self.instructions.waiting[number].store_queue_writer = store_queue_writer;
+            return;
         }
-        // At most loads that are hits: all times are known.
+        // At most loads that are hits, and translated stores: all times are known.
         let mut done = issue;
         if demand.hits > 0 {
             entry.kind |= HITS;
@@ -145,6 +147,9 @@ impl Core {
         self.scheduler.pass(issue, dispatch);
         self.instructions.entries[number].result = result;
         write(&mut self.instructions.registers, number, operands.destinations, result);
+        for store in 0..u32::from(demand.stores) {
+            self.stores.at(demand.first_store.wrapping_add(store)).result = result;
+        }
     }
 
     /// A dispatched instruction has accesses, or waits for registers.
@@ -186,16 +191,16 @@ impl Core {
         };
         if unknown == 0 {
             self.scheduler.pass(addresses.max(known_operands), dispatch);
-        } else {
-            self.scheduler.take();
-            for (place, source) in sources.iter().enumerate() {
-                if unknown >> place & 1 != 0 {
-                    instructions.add_reader(source.writer, Reader::new(number, place));
-                }
-            }
+            // At dispatch unless a register comes later.
+            return self.addresses_known(number, addresses == dispatch);
+        }
+        self.scheduler.take();
+        while unknown != 0 {
+            let place = unknown.trailing_zeros() as usize;
+            unknown &= unknown - 1;
+            self.instructions.add_reader(sources[place & 3].writer, Reader::new(number, place));
         }
         if missing_addresses == 0 {
-            // At dispatch unless a register comes later.
             self.addresses_known(number, addresses == dispatch);
         }
     }
@@ -221,12 +226,15 @@ impl Instructions {
         now: u64,
     ) -> Outcome {
         let end = stop.min(self.oldest + self.reorder_buffer);
+        let Self { registers, latencies, reorder_buffer, .. } = self;
+        let (entries, mask) = self.entries.all();
+        let reorder_buffer = *reorder_buffer as usize;
         let mut width = *dispatch;
         let mut outcome = if end < stop { Outcome::FullReorderBuffer } else { Outcome::Done };
         let mut next = end;
         for number in self.next..end {
             // Before the first instructions the lane is empty: there was room at time 0.
-            let room = self.entries[number.wrapping_sub(self.reorder_buffer)].retired;
+            let room = entries[(number as usize).wrapping_sub(reorder_buffer) & mask].retired;
             let mut time = room.max(available);
             if scheduler.is_full() {
                 match scheduler.free_at(time.max(width.cycle), now) {
@@ -239,11 +247,10 @@ impl Instructions {
                 }
             }
             let cycle = width.pass(time);
-            let entry = &mut self.entries[number];
+            let entry = &mut entries[number as usize & mask];
             (entry.dispatched, entry.available, entry.kind) = (cycle, available, 0);
             let Operands { sources: [one, two, three, four], destinations, operation, .. } =
                 entry.operands;
-            let registers = &mut self.registers;
             let (one, two) = (registers[usize::from(one)], registers[usize::from(two)]);
             let mut issue = cycle.max(one.ready).max(two.ready);
             entry.producers = [one.writer, two.writer, NONE, NONE];
@@ -257,7 +264,7 @@ impl Instructions {
                 next = number + 1;
                 break;
             }
-            let result = issue + u64::from(self.latencies[usize::from(operation & 7)]);
+            let result = issue + u64::from(latencies[usize::from(operation & 7)]);
             entry.result = result;
             write(registers, number, destinations, result);
             scheduler.pass(issue, cycle);

@@ -127,6 +127,8 @@ impl Stream {
         for _ in 0..instruction.accesses {
             self.make_access(core);
         }
+        // Dispatch may have waited for nothing but instructions.
+        core.may_dispatch |= core.instructions.next == core.instructions.handed;
         core.complete_in_hand(&instruction);
         self.pop();
         true

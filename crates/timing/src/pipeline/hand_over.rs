@@ -44,37 +44,38 @@ impl Core {
     #[inline]
     pub(super) fn announce(&mut self, instruction: &Instruction) {
         let is_serializing = instruction.operation == Operation::Serializing;
-        let serializes = std::mem::replace(&mut self.after_serializing, is_serializing);
-        let missed_target = self.branches.check_target(instruction.ip.value());
-        let is_mispredicted = std::mem::take(&mut self.front_end.is_mispredicted) | missed_target;
-        let Demand { first, first_store, .. } = self.in_hand;
-        self.in_hand = Demand {
-            number: self.instructions.handed,
-            first_access: NONE,
-            // They are noted before they are used.
-            first,
-            first_store,
-            ..Demand::default()
-        };
-        if is_serializing | serializes {
-            self.in_hand.flags = SERIALIZES;
-            self.in_hand.first = self.next_records();
-        }
-        if is_mispredicted | self.wanted.is_some() | self.front_end.has_stood_still {
-            self.stop_before(is_mispredicted);
+        let front = &self.front_end;
+        if is_serializing
+            | self.after_serializing
+            | front.is_mispredicted
+            | front.has_stood_still
+            | self.wanted.is_some()
+            | self.branches.expects_a_target()
+        {
+            self.announce_after_stop(is_serializing, instruction.ip.value());
         }
     }
 
+    /// The next instruction serializes or follows one that does, or the front end may have to stop before it.
     #[inline(never)]
-    fn stop_before(&mut self, is_mispredicted: bool) {
+    fn announce_after_stop(&mut self, is_serializing: bool, ip: u64) {
         self.in_hand.first = self.next_records();
+        if is_serializing | std::mem::replace(&mut self.after_serializing, is_serializing) {
+            self.in_hand.flags |= SERIALIZES;
+        }
+        let missed_target = self.branches.check_target(ip);
+        let is_mispredicted = std::mem::take(&mut self.front_end.is_mispredicted) | missed_target;
+        let has_stood_still = std::mem::take(&mut self.front_end.has_stood_still);
+        if !(is_mispredicted | self.wanted.is_some() | has_stood_still) {
+            return;
+        }
         let code = self.wanted.take().map(|(code, first)| {
             (self.in_hand.first.fill, self.in_hand.first.walk) = first;
             code
         });
         self.in_hand.flags |= STOPS;
-        self.front_end.has_stood_still = false;
-        self.front_end.stops.push_back(Stop { number: self.in_hand.number, is_mispredicted, code });
+        let number = self.instructions.handed;
+        self.front_end.stops.push_back(Stop { number, is_mispredicted, code });
     }
 
     /// True if the next instruction has been fetched.
@@ -87,8 +88,11 @@ impl Core {
     /// The instruction in hand is complete: it has made all its accesses.
     #[inline]
     pub fn finish(&mut self, instruction: &Instruction) {
+        let is_next = self.instructions.next == self.instructions.handed;
         self.complete_in_hand(instruction);
         if !self.comes_early {
+            // Dispatch may have waited for nothing but instructions.
+            self.may_dispatch |= is_next;
             // As long as dispatch waits for something, nothing follows from one more instruction.
             if self.may_dispatch {
                 self.settle();
@@ -117,11 +121,10 @@ impl Core {
             data_sources: instruction.data_sources,
             operation: instruction.operation as u8,
         };
-        if self.in_hand.flags != 0 || self.in_hand.loads > 0 {
-            self.demands.push(self.in_hand);
+        if self.in_hand.is_demanding() {
+            let demand = std::mem::take(&mut self.in_hand);
+            self.demands.push(Demand { number, ..demand });
         }
-        // Dispatch may have waited for nothing but instructions.
-        self.may_dispatch |= self.instructions.next == number;
         self.instructions.handed += 1;
         self.statistics.instructions += 1;
     }

@@ -24,6 +24,8 @@ pub(crate) const WAITED: u8 = 1;
 pub(crate) const HITS: u8 = 2;
 /// Is dispatched when all before it have retired.
 pub(crate) const SERIAL: u8 = 4;
+/// Has stores.
+pub(crate) const STORES: u8 = 8;
 
 /// Operands and times of an instruction.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +41,7 @@ pub(crate) struct Entry {
     /// Writers of the sources, as in [`Register::writer`].
     pub(crate) producers: [u32; 4],
     pub(crate) operands: Operands,
-    /// Flags: [`WAITED`], [`HITS`], [`SERIAL`].
+    /// Flags: [`WAITED`], [`HITS`], [`SERIAL`], [`STORES`].
     pub(crate) kind: u8,
 }
 

@@ -50,7 +50,7 @@ pub(crate) use counting::Factor;
 use demands::{Demand, Demands};
 use front_end::{Code, FrontEnd};
 use instructions::Reader;
-pub(crate) use instructions::{HITS, Instructions, SERIAL, WAITED, Waiting};
+pub(crate) use instructions::{HITS, Instructions, SERIAL, STORES, WAITED, Waiting};
 use processors::Interrupted;
 pub use processors::{Processors, Shootdown, Topology};
 use stores::{Store, Stores};

@@ -1,7 +1,5 @@
 //! One translation in time.
 
-use std::ops::Range;
-
 use super::*;
 use crate::agenda::{Agenda, Event, List, Thread};
 use crate::critical_path::Cause;
@@ -111,6 +109,26 @@ impl Task {
     pub(super) fn new() -> Self {
         Self { end: UNKNOWN, ..Self::default() }
     }
+
+    /// End of the task in a stage that began at `start`; what it needs was there at `time`.
+    #[inline(always)]
+    fn ended(&self, memory: &Hierarchy, walker_level: usize, start: u64, time: u64) -> Ended {
+        let found = start + u64::from(self.latency);
+        let mut ended = Ended { at: found, share: self.share, ..Ended::default() };
+        match self.needs {
+            Needs::Nothing => {}
+            Needs::Entry(_) => {
+                ended.at = found.max(time);
+                ended.fill_wait = (ended.at - found) as u32;
+            }
+            Needs::Line(data) => {
+                let served = memory.served_how(walker_level, data, start, time);
+                ended.at = time;
+                ended.mshr_wait = served.waited_until.saturating_sub(start) as u32;
+            }
+        }
+        ended
+    }
 }
 
 impl Walk {
@@ -118,13 +136,37 @@ impl Walk {
         Self { end: UNKNOWN, first, first_walkers: u16::MAX, background: NONE, ..Self::default() }
     }
 
-    /// True if a walker is needed from the stage of these tasks on.
+    /// True if a walker is needed from the stage on that is next and has so many tasks.
     #[inline]
-    fn asks_for_walker(&self, stage: &Range<u16>) -> bool {
+    fn asks_for_walker(&self, stage: u8) -> bool {
         self.holds == Holds::None
-            && stage.contains(&self.first_walkers)
+            && self.first_walkers.wrapping_sub(self.next) < u16::from(stage)
             && self.reads
             && !self.is_background
+    }
+
+    /// The stage that begins with `task` has ended. Returns true if the walker is released.
+    #[inline(always)]
+    fn end_stage(
+        &mut self,
+        task: &mut Task,
+        ended: Ended,
+        statistics: &mut TranslationStatistics,
+    ) -> bool {
+        let Ended { at, fill_wait, mshr_wait, share } = ended;
+        (task.end, task.fill_wait, task.mshr_wait, task.share) = (at, fill_wait, mshr_wait, share);
+        if !self.is_background {
+            statistics.shares[Share::FillWait as usize] += u64::from(fill_wait);
+            statistics.shares[usize::from(share)] += at - self.now - u64::from(fill_wait);
+        }
+        let stage = u16::from(task.stage);
+        let releases =
+            self.holds == Holds::Walker && self.last_walkers.wrapping_sub(self.next) < stage;
+        if releases {
+            statistics.walker_cycles += at - self.walker_since;
+        }
+        (self.now, self.next) = (at, self.next + stage);
+        releases
     }
 }
 
@@ -200,7 +242,7 @@ impl Translation {
         walk.phase = Phase::Begun;
         walk.may_borrow |= may_borrow;
         (walk.start, walk.now) = (time, time);
-        self.proceed(shared, id);
+        self.proceed(shared, id, None);
     }
 
     /// A translation, and all that it waits for, needs no walker of its own any more.
@@ -210,13 +252,18 @@ impl Translation {
             return;
         }
         walk.may_borrow = true;
-        if walk.holds == Holds::Asked && self.walkers.withdraw(id) {
-            agenda.schedule(time, Event::Walker { walk: id });
+        if walk.holds == Holds::Asked
+            && let Some(asked) = self.walkers.withdraw(id, agenda.now)
+        {
+            agenda.schedule(asked.unwrap_or(time), Event::Walker { walk: id });
         }
-        let first = self.walks[id].first;
-        for task in self.stage(id) {
-            if let Needs::Entry(entry) = self.tasks[first.wrapping_add(task.into())].needs {
-                self.lend(agenda, entry.walk, time);
+        let Walk { first, next, tasks, .. } = self.walks[id];
+        if next < tasks {
+            let stage = first.wrapping_add(next.into());
+            for task in 0..u32::from(self.tasks[stage].stage) {
+                if let Needs::Entry(entry) = self.tasks[stage.wrapping_add(task)].needs {
+                    self.lend(agenda, entry.walk, time);
+                }
             }
         }
     }
@@ -245,137 +292,132 @@ impl Translation {
         let asked = std::mem::replace(&mut walk.walker_since, time);
         (walk.holds, walk.now) = (holds, time);
         self.statistics.shares[Share::WalkerQueue as usize] += time - asked;
-        self.proceed(shared, id);
+        self.proceed(shared, id, None);
     }
 
-    /// Tasks of the stage that is next or under way.
-    #[inline]
-    fn stage(&self, id: u32) -> Range<u16> {
-        let Walk { first, tasks, next, .. } = self.walks[id];
-        if next == tasks {
-            return next..next;
-        }
-        next..next + u16::from(self.tasks[first.wrapping_add(next.into())].stage)
-    }
-
-    /// Goes on, stage by stage, until something has to be waited for.
-    fn proceed(&mut self, shared: &mut Shared, id: u32) {
+    /// Goes on, stage by stage, until something has to be waited for. What the lone task of the next stage needs may
+    /// be known to be there at `done`.
+    fn proceed(&mut self, shared: &mut Shared, id: u32, mut done: Option<u64>) {
         loop {
             let walk = &mut self.walks[id];
-            let next = walk.next;
-            if next == walk.tasks {
+            if walk.next == walk.tasks {
                 return self.finish(&mut shared.agenda, id);
             }
-            let number = walk.first.wrapping_add(next.into());
+            let number = walk.first.wrapping_add(walk.next.into());
             let task = &mut self.tasks[number];
-            let stage = next..next + u16::from(task.stage);
-            if walk.asks_for_walker(&stage) {
+            if walk.asks_for_walker(task.stage) {
                 (walk.holds, walk.walker_since) = (Holds::Asked, walk.now);
-                return shared.agenda.schedule(walk.now, Event::Walker { walk: id });
-            }
-            if matches!(task.needs, Needs::Nothing)
-                && task.stage == 1
-                && walk.last_walkers != next
-                && walk.waiters.is_empty()
-            {
-                // A look-up alone, of which nobody waits for the end.
-                walk.now += u64::from(task.latency);
-                walk.next = stage.end;
-                task.end = walk.now;
-                if !walk.is_background {
-                    self.statistics.shares[usize::from(task.share)] += u64::from(task.latency);
+                if walk.may_borrow || !self.walkers.expect(id, walk.now) {
+                    shared.agenda.schedule(walk.now, Event::Walker { walk: id });
                 }
-                continue;
-            }
-            if !self.perform_stage(shared, id, stage.clone()) {
                 return;
             }
-            self.end_stage(&mut shared.agenda, id, stage);
+            if task.stage > 1 {
+                let stage = task.stage;
+                let Some(ended) = self.perform_stage(shared, id, stage) else { return };
+                self.end_stage(&mut shared.agenda, id, ended);
+                continue;
+            }
+            let time = match (task.needs, done.take()) {
+                (Needs::Nothing, _) => walk.now,
+                (_, Some(done)) => done,
+                (Needs::Line(data), None) => {
+                    let Shared { agenda, memory } = shared;
+                    let time = walk.now + self.read_overhead;
+                    let waiter = Waiter::Step { walk: id, task: walk.next };
+                    let line = (data, 0);
+                    match memory.access(agenda, self.walker_level, line, time, waiter) {
+                        Some(done) => done,
+                        None => return,
+                    }
+                }
+                (needs, None) => {
+                    let next = walk.next;
+                    done = self.perform(shared, id, next, needs);
+                    if done.is_none() {
+                        return;
+                    }
+                    continue;
+                }
+            };
+            let ended = task.ended(&shared.memory, self.walker_level, walk.now, time);
+            if walk.end_stage(task, ended, &mut self.statistics) {
+                self.walkers.release(&mut shared.agenda, ended.at);
+            }
+            if !walk.waiters.is_empty() {
+                shared.agenda.tell_task(&mut walk.waiters, number, ended.at);
+            }
         }
     }
 
-    /// Begins the tasks of a stage side by side; returns true if all are done.
-    fn perform_stage(&mut self, shared: &mut Shared, id: u32, stage: Range<u16>) -> bool {
+    /// Begins the tasks of a stage side by side. Returns the end of the slowest if all are done.
+    fn perform_stage(&mut self, shared: &mut Shared, id: u32, stage: u8) -> Option<Ended> {
         let walk = &mut self.walks[id];
-        let (now, first) = (walk.now, walk.first);
-        walk.slowest = Ended { at: now, ..Ended::default() };
-        walk.pending = stage.len() as u16;
-        let lends_walker = walk.may_borrow || walk.holds == Holds::Walker;
-        for task in stage {
-            let waiter = Waiter::Step { walk: id, task };
-            let done = match self.tasks[first.wrapping_add(task.into())].needs {
-                Needs::Nothing => Some(now),
-                Needs::Line(data) => {
-                    let Shared { agenda, memory } = shared;
-                    let time = now + self.read_overhead;
-                    memory.access(agenda, self.walker_level, (data, 0), time, waiter)
-                }
-                Needs::Entry(entry) => {
-                    let request = Request { lends_walker, ..Request::new(now, waiter) };
-                    self.request(shared, entry, request)
-                }
-            };
-            if let Some(done) = done {
-                self.end_task(&shared.memory, id, task, done);
+        let Walk { now, first, next, .. } = *walk;
+        (walk.slowest, walk.pending) = (Ended { at: now, ..Ended::default() }, stage.into());
+        let mut ended = None;
+        for task in next..next + u16::from(stage) {
+            let needs = self.tasks[first.wrapping_add(task.into())].needs;
+            if let Some(done) = self.perform(shared, id, task, needs) {
+                ended = self.end_task(&shared.memory, id, task, done);
             }
         }
-        self.walks[id].pending == 0
+        ended
+    }
+
+    /// Begins a task of the stage that is next. Returns the time of what it needs if that is known.
+    #[inline]
+    fn perform(&mut self, shared: &mut Shared, id: u32, task: u16, needs: Needs) -> Option<u64> {
+        let walk = &self.walks[id];
+        let waiter = Waiter::Step { walk: id, task };
+        match needs {
+            Needs::Nothing => Some(walk.now),
+            Needs::Line(data) => {
+                let Shared { agenda, memory } = shared;
+                let time = walk.now + self.read_overhead;
+                memory.access(agenda, self.walker_level, (data, 0), time, waiter)
+            }
+            Needs::Entry(entry) => {
+                let lends_walker = walk.may_borrow || walk.holds == Holds::Walker;
+                let request = Request { lends_walker, ..Request::new(walk.now, waiter) };
+                self.request(shared, entry, request)
+            }
+        }
     }
 
     /// The requirement of a task is there at `time`.
     pub(crate) fn task_done(&mut self, shared: &mut Shared, id: u32, task: u16, time: u64) {
-        self.end_task(&shared.memory, id, task, time);
-        if self.walks[id].pending == 0 {
-            let stage = self.stage(id);
-            self.end_stage(&mut shared.agenda, id, stage);
-            self.proceed(shared, id);
+        let Walk { first, next, .. } = self.walks[id];
+        if self.tasks[first.wrapping_add(next.into())].stage == 1 {
+            return self.proceed(shared, id, Some(time));
+        }
+        if let Some(ended) = self.end_task(&shared.memory, id, task, time) {
+            self.end_stage(&mut shared.agenda, id, ended);
+            self.proceed(shared, id, None);
         }
     }
 
-    #[inline]
-    fn end_task(&mut self, memory: &Hierarchy, id: u32, task: u16, time: u64) {
+    /// One of several tasks is done. Returns the end of the slowest of the stage if all are done.
+    fn end_task(&mut self, memory: &Hierarchy, id: u32, task: u16, time: u64) -> Option<Ended> {
         let walk = &mut self.walks[id];
-        let Task { needs, latency, share, .. } = self.tasks[walk.first.wrapping_add(task.into())];
-        let found = walk.now + u64::from(latency);
-        let mut ended = Ended { at: found, share, ..Ended::default() };
-        match needs {
-            Needs::Nothing => {}
-            Needs::Entry(_) => {
-                ended.at = found.max(time);
-                ended.fill_wait = (ended.at - found) as u32;
-            }
-            Needs::Line(data) => {
-                let served = memory.served_how(self.walker_level, data, walk.now, time);
-                ended.at = time;
-                ended.mshr_wait = served.waited_until.saturating_sub(walk.now) as u32;
-            }
-        }
+        let task = &self.tasks[walk.first.wrapping_add(task.into())];
+        let ended = task.ended(memory, self.walker_level, walk.now, time);
         if ended.at > walk.slowest.at {
             walk.slowest = ended;
         }
         walk.pending -= 1;
+        (walk.pending == 0).then_some(walk.slowest)
     }
 
-    /// All tasks of a stage are done.
-    #[inline]
-    fn end_stage(&mut self, agenda: &mut Agenda, id: u32, stage: Range<u16>) {
+    /// All of several tasks of a stage are done.
+    fn end_stage(&mut self, agenda: &mut Agenda, id: u32, ended: Ended) {
         let walk = &mut self.walks[id];
-        let Ended { at, fill_wait, mshr_wait, share } = walk.slowest;
-        let number = walk.first.wrapping_add(stage.start.into());
-        let task = &mut self.tasks[number];
-        (task.end, task.fill_wait, task.mshr_wait, task.share) = (at, fill_wait, mshr_wait, share);
-        if !walk.is_background {
-            let shares = &mut self.statistics.shares;
-            shares[Share::FillWait as usize] += u64::from(fill_wait);
-            shares[usize::from(share)] += at - walk.now - u64::from(fill_wait);
+        let number = walk.first.wrapping_add(walk.next.into());
+        if walk.end_stage(&mut self.tasks[number], ended, &mut self.statistics) {
+            self.walkers.release(agenda, ended.at);
         }
-        if walk.holds == Holds::Walker && stage.contains(&walk.last_walkers) {
-            self.statistics.walker_cycles += at - walk.walker_since;
-            self.walkers.release(agenda, at);
-        }
-        (walk.now, walk.next) = (at, stage.end);
         if !walk.waiters.is_empty() {
-            agenda.tell_task(&mut walk.waiters, number, at);
+            agenda.tell_task(&mut walk.waiters, number, ended.at);
         }
     }
 

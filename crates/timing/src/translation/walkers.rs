@@ -1,5 +1,7 @@
 //! Page walkers, given to the translation that asks first.
 
+use std::collections::VecDeque;
+
 use crate::agenda::{Agenda, Event, UNKNOWN, Waiter};
 use crate::pool::Pool;
 
@@ -12,16 +14,42 @@ pub(super) struct Walkers {
     is_granted_ahead: bool,
     /// Release of the only walker; [`UNKNOWN`] while it is taken. Only used if it is granted ahead.
     free_from: u64,
+    /// Translations that ask for the only walker while it is taken, now or later: time, and number. In this order.
+    queue: VecDeque<(u64, u32)>,
 }
 
 impl Walkers {
     pub(super) fn new(walkers: u32, granted_ahead: bool) -> Self {
         let is_granted_ahead = granted_ahead && walkers == 1;
-        Self { pool: Pool::new(walkers), is_granted_ahead, free_from: 0 }
+        Self { pool: Pool::new(walkers), is_granted_ahead, free_from: 0, queue: VecDeque::new() }
     }
 
     pub(super) fn count(&self) -> u64 {
         self.pool.units()
+    }
+
+    /// A translation asks for a walker at `time`, now or later. Returns true if it is in the queue for it: otherwise
+    /// it has to ask then, by an event.
+    #[inline]
+    pub(super) fn expect(&mut self, walk: u32, time: u64) -> bool {
+        let is_taken = self.is_granted_ahead && self.free_from == UNKNOWN;
+        if is_taken {
+            self.enqueue((time, walk));
+        }
+        is_taken
+    }
+
+    #[inline]
+    fn enqueue(&mut self, request: (u64, u32)) {
+        let mut place = self.queue.len();
+        while place > 0 && self.queue[place - 1] > request {
+            place -= 1;
+        }
+        if place == self.queue.len() {
+            self.queue.push_back(request);
+        } else {
+            self.queue.insert(place, request);
+        }
     }
 
     /// A translation asks for a walker now. Returns the time from which it has one, if that is known; otherwise
@@ -33,7 +61,7 @@ impl Walkers {
             if self.free_from != UNKNOWN {
                 return Some(std::mem::replace(&mut self.free_from, UNKNOWN).max(now));
             }
-            self.pool.enqueue(walk);
+            self.enqueue((now, walk));
         } else if self.pool.request(now, walk) {
             return Some(now);
         } else {
@@ -45,14 +73,22 @@ impl Walkers {
     /// A walker is released at `time`, now or later.
     #[inline]
     pub(super) fn release(&mut self, agenda: &mut Agenda, time: u64) {
-        if self.is_granted_ahead {
-            match self.pool.dequeue() {
-                Some(walk) => agenda.tell(Waiter::Walker(walk), time),
-                None => self.free_from = time,
-            }
-        } else {
+        if !self.is_granted_ahead {
             self.pool.release(time);
-            self.set_alarm(agenda);
+            return self.set_alarm(agenda);
+        }
+        match self.queue.front() {
+            Some(&(asked, walk)) if asked < agenda.now => {
+                self.queue.pop_front();
+                agenda.tell(Waiter::Walker(walk), time);
+            }
+            _ => {
+                self.free_from = time;
+                // Others may ask earlier than these.
+                for (asked, walk) in self.queue.drain(..) {
+                    agenda.schedule(asked, Event::Walker { walk });
+                }
+            }
         }
     }
 
@@ -64,9 +100,14 @@ impl Walkers {
         self.set_alarm(agenda);
     }
 
-    /// Takes a translation out of the queue; returns true if it was there.
-    pub(super) fn withdraw(&mut self, walk: u32) -> bool {
-        self.pool.withdraw(&walk)
+    /// Takes a translation out of the queue, if it is there. Returns the time at which it asks if that is to come.
+    pub(super) fn withdraw(&mut self, walk: u32, now: u64) -> Option<Option<u64>> {
+        if !self.is_granted_ahead {
+            return self.pool.withdraw(&walk).then_some(None);
+        }
+        let place = self.queue.iter().position(|&(_, other)| other == walk)?;
+        let (asked, _) = self.queue.remove(place)?;
+        Some((asked > now).then_some(asked))
     }
 
     fn set_alarm(&mut self, agenda: &mut Agenda) {
