@@ -154,7 +154,7 @@ impl Agenda {
     }
 
     /// Goes on to the next event; returns it with its thread.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<(Thread, Event)> {
         let (time, event) = self.events.next(self.now)?;
         self.now = time;

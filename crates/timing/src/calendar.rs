@@ -56,46 +56,54 @@ impl Calendar {
     }
 
     /// Adds an event at `time`, which is not before `now`.
-    #[inline]
     pub(crate) fn add(&mut self, now: u64, time: u64, (thread, event): (Thread, Event)) {
-        let entry = Entry { event, next: NONE, thread };
+        if self.free as usize == self.entries.len() {
+            self.make_entry();
+        }
         let place = self.free;
-        if let Some(unused) = self.entries.get_mut(place as usize) {
-            self.free = unused.next;
-            *unused = entry;
+        let entry = &mut self.entries[place as usize];
+        self.free = entry.next;
+        *entry = Entry { event, next: NONE, thread };
+        if time - now >= NEAR {
+            self.add_far(time, place);
         } else {
-            self.entries.push(entry);
-            self.free = self.entries.len() as u32;
-        }
-        if time - now < NEAR {
             self.insert(time, place);
-        } else {
-            self.far.push(Reverse((time, place)));
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_entry(&mut self) {
+        self.entries.push(Entry { event: Event::Dispatch, next: self.free + 1, thread: 0 });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_far(&mut self, time: u64, entry: u32) {
+        self.far.push(Reverse((time, entry)));
     }
 
     /// Inserts an entry into the list of its day, after all that are not later in order.
     #[inline]
     fn insert(&mut self, time: u64, entry: u32) {
-        let day = &mut self.days[place(time)];
-        if !self.busy.has(time) {
-            *day = Day { first: entry, last: entry };
-            self.busy.add(time);
-            return;
+        if self.busy.has(time) {
+            return self.insert_among(time, entry);
         }
+        self.busy.add(time);
+        self.days[place(time)] = Day { first: entry, last: entry };
+    }
+
+    /// Inserts an entry into the list of a day that has others.
+    #[inline(never)]
+    fn insert_among(&mut self, time: u64, entry: u32) {
         let order = self.entries[entry as usize].event.order();
+        let day = &mut self.days[place(time)];
         if self.entries[day.last as usize].event.order() <= order {
             self.entries[day.last as usize].next = entry;
             day.last = entry;
-        } else {
-            self.insert_within(time, entry, order);
+            return;
         }
-    }
-
-    /// Inserts an entry before the last of its day.
-    #[inline(never)]
-    fn insert_within(&mut self, time: u64, entry: u32, order: u64) {
-        let mut next = self.days[place(time)].first;
+        let mut next = day.first;
         let mut before = NONE;
         while self.entries[next as usize].event.order() <= order {
             before = next;
@@ -103,14 +111,14 @@ impl Calendar {
         }
         self.entries[entry as usize].next = next;
         if before == NONE {
-            self.days[place(time)].first = entry;
+            day.first = entry;
         } else {
             self.entries[before as usize].next = entry;
         }
     }
 
     /// Takes the next event, with its time. Later calls of [`Calendar::add`] give no earlier `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self, now: u64) -> Option<(u64, (Thread, Event))> {
         let Some(time) = self.busy.first(now) else { return self.next_far() };
         if !self.far.is_empty() {
@@ -126,7 +134,7 @@ impl Calendar {
     }
 
     /// Takes the first event of a day.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, time: u64) -> (Thread, Event) {
         let day = &mut self.days[place(time)];
         let first = day.first;
@@ -141,6 +149,7 @@ impl Calendar {
     }
 
     #[cold]
+    #[inline(never)]
     fn next_far(&mut self) -> Option<(u64, (Thread, Event))> {
         let Reverse((time, _)) = *self.far.peek()?;
         self.come_near(time);
@@ -148,6 +157,7 @@ impl Calendar {
     }
 
     /// Moves far events that are near from `now` on to their days.
+    #[inline(never)]
     fn come_near(&mut self, now: u64) {
         while let Some(&Reverse((time, entry))) = self.far.peek()
             && time - now < NEAR

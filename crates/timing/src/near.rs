@@ -9,6 +9,8 @@ const WORD: usize = u64::BITS as usize;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NearCycles {
     words: [u64; NEAR as usize / WORD],
+    /// Words that are not 0, a bit each.
+    used: u16,
 }
 
 /// Place of a cycle among near ones.
@@ -20,7 +22,7 @@ pub(crate) const fn place(time: u64) -> usize {
 impl NearCycles {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.words.iter().all(|word| *word == 0)
+        self.used == 0
     }
 
     /// True if something happens in this cycle.
@@ -31,12 +33,16 @@ impl NearCycles {
 
     #[inline]
     pub(crate) fn add(&mut self, time: u64) {
-        self.words[place(time) / WORD] |= 1 << (place(time) % WORD);
+        let word = place(time) / WORD;
+        self.words[word] |= 1 << (place(time) % WORD);
+        self.used |= 1 << word;
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, time: u64) {
-        self.words[place(time) / WORD] &= !(1 << (place(time) % WORD));
+        let word = place(time) / WORD;
+        self.words[word] &= !(1 << (place(time) % WORD));
+        self.used &= !(u16::from(self.words[word] == 0) << word);
     }
 
     /// The first from `now` on.
@@ -47,12 +53,14 @@ impl NearCycles {
         if rest != 0 {
             return Some(now + u64::from(rest.trailing_zeros()));
         }
+        if self.used == 0 {
+            return None;
+        }
         // Once around: what lies before now in its own word comes last.
-        (1..=self.words.len()).find_map(|further| {
-            let bits = self.words[(word + further) % self.words.len()];
-            let ahead = (further * WORD + bits.trailing_zeros() as usize).wrapping_sub(bit);
-            (bits != 0).then_some(now + ahead as u64)
-        })
+        let further = 1 + self.used.rotate_right(word as u32 + 1).trailing_zeros() as usize;
+        let bits = self.words[(word + further) % self.words.len()];
+        let ahead = further * WORD + bits.trailing_zeros() as usize - bit;
+        Some(now + ahead as u64)
     }
 }
 

@@ -111,13 +111,6 @@ impl<T: Copy> Lane<T> {
         assert!(instructions.is_power_of_two());
         Self(vec![item; instructions].into_boxed_slice())
     }
-
-    /// All items, and the bits of an instruction's number that say which is its own.
-    #[inline(always)]
-    pub(crate) fn all(&mut self) -> (&mut [T], usize) {
-        let mask = self.0.len() - 1;
-        (&mut self.0, mask)
-    }
 }
 
 impl<T> Index<u64> for Lane<T> {

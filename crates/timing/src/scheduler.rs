@@ -32,7 +32,7 @@ impl Scheduler {
     /// True if no entry is free unless instructions issue.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.waiting.saturating_add(self.issues.count) >= self.entries
+        self.waiting + self.issues.count >= self.entries
     }
 
     /// The first time from `time` on at which an entry is free. [`Err`] if that depends on what

@@ -248,13 +248,13 @@ impl Core {
             self.translation.statistics.add_fill_wait(waited);
         }
         if access.is_store {
-            let waiting = &mut self.instructions.waiting[access.instruction];
+            let instruction = access.instruction;
+            let waiting = &mut self.instructions.waiting[instruction];
             waiting.untranslated -= 1;
-            self.may_retire = true;
             if time > waiting.stored {
                 (waiting.stored, waiting.store) = (time, id);
             }
-            return;
+            return self.is_done(instruction);
         }
         self.statistics.load_translation_cycles += waited;
         if access.store == NONE {

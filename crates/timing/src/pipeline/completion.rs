@@ -63,7 +63,7 @@ impl Core {
         let (stores, first_store) = (waiting.stores, waiting.first_store);
         let result = loaded.max(addresses).max(operands) + u64::from(latency);
         self.instructions.complete(number, result);
-        self.may_retire = true;
+        self.is_done(number);
         let mut reader = first_reader;
         while reader != Reader::NONE {
             self.woken.push((reader, result));
@@ -76,27 +76,26 @@ impl Core {
         }
     }
 
+    /// What an instruction waited for has become known: it may retire if it is the oldest, and the front end may
+    /// have waited for it.
+    #[inline]
+    pub(super) fn is_done(&mut self, number: u64) {
+        self.may_retire |= number == self.instructions.oldest || !self.front_end.stops.is_empty();
+    }
+
     /// Retires instructions in program order, as long as it is known when.
     #[inline]
     pub(super) fn retire_instructions(&mut self) {
         loop {
             let Self { instructions, retire, .. } = self;
             let stop = instructions.next.min(self.demands.oldest_number).min(self.boundary);
-            let (entries, mask) = instructions.entries.all();
-            let (mut oldest, mut width) = (instructions.oldest, *retire);
-            let mut is_known = true;
-            while oldest < stop {
-                let entry = &mut entries[oldest as usize & mask];
+            while instructions.oldest < stop {
+                let entry = &mut instructions.entries[instructions.oldest];
                 if entry.result == UNKNOWN {
-                    is_known = false;
-                    break;
+                    return;
                 }
-                entry.retired = width.pass(entry.result);
-                oldest += 1;
-            }
-            (instructions.oldest, *retire) = (oldest, width);
-            if !is_known {
-                return;
+                entry.retired = retire.pass(entry.result);
+                instructions.oldest += 1;
             }
             let number = instructions.oldest;
             if number == self.boundary {

@@ -226,15 +226,12 @@ impl Instructions {
         now: u64,
     ) -> Outcome {
         let end = stop.min(self.oldest + self.reorder_buffer);
-        let Self { registers, latencies, reorder_buffer, .. } = self;
-        let (entries, mask) = self.entries.all();
-        let reorder_buffer = *reorder_buffer as usize;
         let mut width = *dispatch;
         let mut outcome = if end < stop { Outcome::FullReorderBuffer } else { Outcome::Done };
         let mut next = end;
         for number in self.next..end {
             // Before the first instructions the lane is empty: there was room at time 0.
-            let room = entries[(number as usize).wrapping_sub(reorder_buffer) & mask].retired;
+            let room = self.entries[number.wrapping_sub(self.reorder_buffer)].retired;
             let mut time = room.max(available);
             if scheduler.is_full() {
                 match scheduler.free_at(time.max(width.cycle), now) {
@@ -247,10 +244,11 @@ impl Instructions {
                 }
             }
             let cycle = width.pass(time);
-            let entry = &mut entries[number as usize & mask];
+            let entry = &mut self.entries[number];
             (entry.dispatched, entry.available, entry.kind) = (cycle, available, 0);
             let Operands { sources: [one, two, three, four], destinations, operation, .. } =
                 entry.operands;
+            let registers = &mut self.registers;
             let (one, two) = (registers[usize::from(one)], registers[usize::from(two)]);
             let mut issue = cycle.max(one.ready).max(two.ready);
             entry.producers = [one.writer, two.writer, NONE, NONE];
@@ -264,7 +262,7 @@ impl Instructions {
                 next = number + 1;
                 break;
             }
-            let result = issue + u64::from(latencies[usize::from(operation & 7)]);
+            let result = issue + u64::from(self.latencies[usize::from(operation & 7)]);
             entry.result = result;
             write(registers, number, destinations, result);
             scheduler.pass(issue, cycle);

@@ -272,6 +272,7 @@ impl Core {
     }
 
     /// Handles the next event, and does everything that follows at once.
+    #[inline(never)]
     fn advance(&mut self) {
         let (_, event) = self.shared.agenda.next().expect("an instruction waits for an event");
         self.handle(event);
@@ -279,7 +280,7 @@ impl Core {
     }
 
     /// Handles an event of this thread or of a cache.
-    #[inline]
+    #[inline(always)]
     fn handle(&mut self, event: Event) {
         let shared = &mut *self.shared;
         let Shared { agenda, memory } = shared;
@@ -335,7 +336,9 @@ impl Core {
         if std::mem::take(&mut self.may_dispatch) {
             let before = self.instructions.next;
             self.dispatch_instructions();
-            self.may_retire |= self.instructions.next != before;
+            if self.instructions.next != before {
+                self.is_done(before);
+            }
         }
     }
 
