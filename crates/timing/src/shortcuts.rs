@@ -14,7 +14,8 @@ pub struct Shortcuts {
     pub misses_need_no_mshr_event: bool,
     /// A load has its data from a store before it, if that store cannot be written before the load is translated.
     pub stores_forward_early: bool,
-    /// Instructions are handed over long before the fetch queue has room. Contents of caches must not depend on
+    /// Instructions are handed over long before the fetch queue has room, and the front end does not stop at code
+    /// lines that are there. Contents of caches must not depend on
     /// time: the machine has no prefetchers, and one thread.
     pub instructions_come_early: bool,
 }

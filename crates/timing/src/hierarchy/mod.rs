@@ -267,7 +267,7 @@ impl Hierarchy {
             origin == Origin::Program && at.watcher.is_active() && found.take_prefetched();
         at.statistics.useful_prefetches += u64::from(is_first_use);
         let mut fill = found.fill(self.fills.next());
-        if fill != NONE && !(self.fills.has(fill) && !self.fills[fill].has_arrived(now)) {
+        if fill != NONE && (!self.fills.has(fill) || self.fills[fill].has_arrived(now)) {
             found.mark_arrived();
             fill = NONE;
         }

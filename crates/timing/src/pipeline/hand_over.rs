@@ -24,7 +24,10 @@ impl Core {
         let translated_by = self.translation.prepare(memory, place, steps.into(), now);
         let line = address.value() >> LINE_SHIFT;
         let (data, _) = memory.locate(self.levels.l1i, line, false, Origin::Program, now);
-        self.wanted = Some((Code { translated_by, data, line }, (fill, walk)));
+        // The front end need not stop at a line that is there: it has the instruction long before its dispatch.
+        if !(self.comes_early && translated_by.is_here() && data.is_here()) {
+            self.wanted = Some((Code { translated_by, data, line }, (fill, walk)));
+        }
     }
 
     /// Hands over the next instruction: its accesses follow, then [`Core::finish`].
