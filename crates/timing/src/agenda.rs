@@ -28,8 +28,6 @@ pub(crate) enum Event {
     WalkerFree,
     /// An MSHR of this level is free.
     Mshr { level: u16 },
-    /// A load is translated and checks if the store before it has written its data.
-    Forward { access: u32 },
     /// A translation is asked for.
     Translate { walk: u32, lends_walker: bool },
     /// A translation asks for a page walker.
@@ -38,6 +36,8 @@ pub(crate) enum Event {
     Miss { fill: u32, waiter: Waiter },
     /// First use of a line that a prefetcher brought.
     FirstUse { level: u16, line: u64 },
+    /// A load is translated and checks if the store before it has written its data.
+    Forward { access: u32 },
     /// A line is read from memory.
     Memory { fill: u32 },
 }
@@ -51,11 +51,11 @@ impl Event {
             Self::Dispatch => (1, 0),
             Self::WalkerFree => (2, 0),
             Self::Mshr { level } => (3, level.into()),
-            Self::Forward { access } => (4, access),
-            Self::Translate { walk, .. } => (5, walk),
-            Self::Walker { walk } => (6, walk),
-            Self::Miss { fill, .. } => (7, fill),
-            Self::FirstUse { line, .. } => (8, line as u32),
+            Self::Translate { walk, .. } => (4, walk),
+            Self::Walker { walk } => (5, walk),
+            Self::Miss { fill, .. } => (6, fill),
+            Self::FirstUse { line, .. } => (7, line as u32),
+            Self::Forward { access } => (8, access),
             Self::Memory { fill } => (9, fill),
         };
         kind << 32 | u64::from(number)
@@ -224,13 +224,17 @@ impl Agenda {
         list.last = place;
     }
 
-    /// Tells all waiters of a list that their time is `time`, or the time from which they have use for it.
+    /// Tells all waiters of a list that their time is `time`, or the time from which they have use for it. Returns
+    /// the number of those for a task that had use for it earlier.
     #[inline]
-    pub(crate) fn tell_all(&mut self, list: &mut List, time: u64) {
-        let mut place = std::mem::take(list).first;
+    pub(crate) fn tell_all(&mut self, list: &mut List, time: u64) -> u64 {
+        let (mut place, mut delayed) = (std::mem::take(list).first, 0);
         while place != NONE {
+            let Entry { task, from, .. } = self.entries[place as usize];
+            delayed += u64::from(task != NONE && from < time);
             place = self.tell_entry(place, time);
         }
+        delayed
     }
 
     /// Tells the waiters for one task.

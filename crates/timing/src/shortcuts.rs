@@ -12,6 +12,8 @@ pub struct Shortcuts {
     /// A miss needs no event if an MSHR is always free: the caches above have no more MSHRs together, or one
     /// party asks for one line after the other.
     pub misses_need_no_mshr_event: bool,
+    /// An access to a line that has not come needs no event if another access to the line will have asked for it.
+    pub merged_accesses_need_no_event: bool,
     /// A load has its data from a store before it, if that store cannot be written before the load is translated.
     pub stores_forward_early: bool,
     /// Instructions are handed over long before the fetch queue has room, and the front end does not stop at code
@@ -26,6 +28,7 @@ impl Shortcuts {
         walks_begin_at_dispatch: true,
         walker_is_granted_ahead: true,
         misses_need_no_mshr_event: true,
+        merged_accesses_need_no_event: true,
         stores_forward_early: true,
         instructions_come_early: true,
     };
@@ -35,6 +38,7 @@ impl Shortcuts {
         walks_begin_at_dispatch: false,
         walker_is_granted_ahead: false,
         misses_need_no_mshr_event: false,
+        merged_accesses_need_no_event: false,
         stores_forward_early: false,
         instructions_come_early: false,
     };

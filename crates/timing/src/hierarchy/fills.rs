@@ -3,6 +3,9 @@
 use super::*;
 use crate::agenda::{Agenda, Event, List, Thread, UNKNOWN, Waiter};
 
+/// Mark of a party that waits for a line and asks for it only after another will have asked.
+const LATER: u32 = 0;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// No access has asked for the line in time.
@@ -30,7 +33,7 @@ pub(super) struct Fill {
     pub(super) line: u64,
     /// Line in the level below.
     pub(super) below: Data,
-    /// Time at which the fill got its MSHR.
+    /// Time at which the fill got its MSHR; before that, earliest time at which one will be asked for.
     since: u64,
     /// Time until which the line waited for an MSHR of any level; 0 without a wait.
     waited_until: u64,
@@ -55,8 +58,14 @@ impl Fill {
         }
     }
 
+    /// Appends a party that asks at `from`, after another has asked.
+    fn wait_for_another(&mut self, agenda: &mut Agenda, waiter: Waiter, from: u64) {
+        agenda.wait_for_task(&mut self.waiters, waiter, from, LATER);
+    }
+
     pub(super) fn new(level: usize, line: u64, origin: Origin) -> Self {
-        Self { origin, level: level as u16, ready: UNKNOWN, line, ..Self::default() }
+        let level = level as u16;
+        Self { origin, level, ready: UNKNOWN, since: UNKNOWN, line, ..Self::default() }
     }
 
     /// True if the line is in the cache now.
@@ -148,7 +157,13 @@ impl Hierarchy {
                     return Some(found.max(ready));
                 }
             }
+            State::Wanted if fill.since <= found && self.merges_without_event => {
+                // Another access asks first.
+                fill.wait_for_another(agenda, waiter, found);
+                return None;
+            }
             State::Wanted => {
+                fill.since = found;
                 agenda.schedule(found, Event::Miss { fill: id, waiter });
                 return None;
             }
@@ -277,7 +292,7 @@ impl Hierarchy {
             let waiter = std::mem::take(&mut fill.waiter);
             let (thread, from) = (fill.waiter_thread, fill.waiter_from);
             if !fill.waiters.is_empty() {
-                agenda.tell_all(&mut fill.waiters, ready);
+                at.statistics.merges += agenda.tell_all(&mut fill.waiters, ready);
             }
             if fill.uses_mshr {
                 at.mshrs.release(ready);

@@ -120,6 +120,8 @@ pub(crate) struct Hierarchy {
     /// Cache that page walkers of the first core read.
     walker_level: usize,
     dram: Dram,
+    /// An access to a line that another access will have asked for needs no event.
+    merges_without_event: bool,
     /// Fills in program order.
     fills: Ring<Fill>,
     /// First fill that an instruction in flight may refer to.
@@ -211,6 +213,7 @@ impl Hierarchy {
             has: [true, true, true, caches.llc.is_some(), caches.walker.is_some()],
             walker_level: if caches.walker.is_some() { WALKER_CACHE } else { attached },
             dram: Dram::new(&config.dram, config.core.frequency_ghz),
+            merges_without_event: shortcuts.merged_accesses_need_no_event,
             fills: Ring::new(FILLS),
             floor: 0,
         }

@@ -118,7 +118,6 @@ impl Core {
         slot: u32,
         steps: impl Into<StepLists<'a>>,
     ) {
-        self.note_records();
         let now = self.shared.agenda.now;
         let memory = &mut self.shared.memory;
         let place = (Unit::L1DataTlb, slot);
@@ -160,10 +159,8 @@ impl Core {
         slot: u32,
         steps: impl Into<StepLists<'a>>,
     ) {
-        self.note_records();
         let now = self.shared.agenda.now;
         let memory = &mut self.shared.memory;
-        let first_fill = memory.next_fill();
         let place = (Unit::L1DataTlb, slot);
         let translated_by = self.translation.prepare(memory, place, steps.into(), now);
         let address = address.value();
@@ -175,7 +172,7 @@ impl Core {
         let further = self.further_lines(number, lines, true);
         let all_lines = (Line { number, data }, further);
         let instruction = self.instructions.handed;
-        let store = self.stores.push(instruction, address, all_lines, first_fill);
+        let store = self.stores.push(instruction, address, all_lines);
         self.statistics.stores += 1;
         self.in_hand.add_store(store);
         if !translated_by.is_here() {
@@ -189,19 +186,14 @@ impl Core {
         }
     }
 
-    /// Notes the first records of the instruction in hand, before its first access.
-    #[inline]
-    fn note_records(&mut self) {
-        if !self.in_hand.is_demanding() {
-            self.in_hand.first = self.next_records();
-        }
-    }
-
+    /// Looks up the lines of an access after its first.
     #[inline]
     fn further_lines(&mut self, first: u64, lines: u64, write: bool) -> Further {
-        if lines == 1 {
-            return Further::default();
-        }
+        if lines == 1 { Further::default() } else { self.look_up_further(first, lines, write) }
+    }
+
+    #[inline(never)]
+    fn look_up_further(&mut self, first: u64, lines: u64, write: bool) -> Further {
         let Shared { memory, agenda } = &mut *self.shared;
         let further = &mut self.accesses.further;
         while further.is_short_of(self.accesses.further_floor, lines as usize) {

@@ -49,18 +49,24 @@ impl Core {
     }
 
     /// An instruction is done after its latency, if it has everything that it needs.
-    #[inline]
+    #[inline(always)]
     pub(super) fn complete(&mut self, number: u64) {
         let waiting = &self.instructions.waiting[number];
         let missing = waiting.missing_addresses | waiting.missing_operands;
-        if missing != 0
-            || waiting.unloaded != 0
-            || self.instructions.entries[number].result != UNKNOWN
+        if missing == 0
+            && waiting.unloaded == 0
+            && self.instructions.entries[number].result == UNKNOWN
         {
-            return;
+            self.has_everything(number);
         }
-        let Waiting { addresses, operands, loaded, latency, first_reader, .. } = *waiting;
-        let (stores, first_store) = (waiting.stores, waiting.first_store);
+    }
+
+    /// An instruction has everything that it needs, and is done after its latency.
+    #[inline(never)]
+    fn has_everything(&mut self, number: u64) {
+        let Waiting {
+            addresses, operands, loaded, latency, first_reader, stores, first_store, ..
+        } = self.instructions.waiting[number];
         let result = loaded.max(addresses).max(operands) + u64::from(latency);
         self.instructions.complete(number, result);
         self.is_done(number);

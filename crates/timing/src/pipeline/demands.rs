@@ -14,8 +14,6 @@ pub(super) const WAITS: u8 = 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
     pub(super) number: u64,
-    /// Records that it may refer to.
-    pub(super) first: First,
     /// Last of its accesses that may be more than a hit.
     pub(super) first_access: u32,
     pub(super) first_store: u32,
@@ -31,7 +29,6 @@ impl Default for Demand {
     fn default() -> Self {
         Self {
             number: 0,
-            first: First::default(),
             first_access: NONE,
             first_store: 0,
             loads: 0,
@@ -52,7 +49,7 @@ impl Demand {
     }
 }
 
-/// Numbers of the first records that an instruction may refer to.
+/// Numbers of the first records that instructions may refer to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct First {
     pub(super) fill: u32,
@@ -109,11 +106,6 @@ impl Demands {
     pub(super) fn dispatched(&mut self) {
         self.next = Ring::<Demand>::after(self.next);
         self.next_number = self.number_of(self.next);
-    }
-
-    /// True if all have retired.
-    pub(super) fn is_empty(&self) -> bool {
-        self.oldest_number == UNKNOWN
     }
 
     /// Next demand to retire.

@@ -5,7 +5,6 @@ use super::front_end::{Code, Stop};
 use super::instructions::{BATCH, Operands};
 use super::*;
 use crate::hierarchy::Origin;
-use crate::ring::further_back;
 
 impl Core {
     /// The code line of the next instruction, translated by `steps` from entry `slot` of the first-level
@@ -19,14 +18,13 @@ impl Core {
     ) {
         let now = self.shared.agenda.now;
         let memory = &mut self.shared.memory;
-        let (fill, walk) = (memory.next_fill(), self.translation.next_walk());
         let place = (Unit::L1InstructionTlb, slot);
         let translated_by = self.translation.prepare(memory, place, steps.into(), now);
         let line = address.value() >> LINE_SHIFT;
         let (data, _) = memory.locate(self.levels.l1i, line, false, Origin::Program, now);
         // The front end need not stop at a line that is there: it has the instruction long before its dispatch.
         if !(self.comes_early && translated_by.is_here() && data.is_here()) {
-            self.wanted = Some((Code { translated_by, data, line }, (fill, walk)));
+            self.wanted = Some(Code { translated_by, data, line });
         }
     }
 
@@ -62,7 +60,6 @@ impl Core {
     /// The next instruction serializes or follows one that does, or the front end may have to stop before it.
     #[inline(never)]
     fn announce_after_stop(&mut self, is_serializing: bool, ip: u64) {
-        self.in_hand.first = self.next_records();
         if is_serializing | std::mem::replace(&mut self.after_serializing, is_serializing) {
             self.in_hand.flags |= SERIALIZES;
         }
@@ -72,12 +69,8 @@ impl Core {
         if !(is_mispredicted | self.wanted.is_some() | has_stood_still) {
             return;
         }
-        let code = self.wanted.take().map(|(code, first)| {
-            (self.in_hand.first.fill, self.in_hand.first.walk) = first;
-            code
-        });
         self.in_hand.flags |= STOPS;
-        let number = self.instructions.handed;
+        let (number, code) = (self.instructions.handed, self.wanted.take());
         self.front_end.stops.push_back(Stop { number, is_mispredicted, code });
     }
 
@@ -91,25 +84,32 @@ impl Core {
     /// The instruction in hand is complete: it has made all its accesses.
     #[inline]
     pub fn finish(&mut self, instruction: &Instruction) {
-        let is_next = self.instructions.next == self.instructions.handed;
         self.complete_in_hand(instruction);
-        if !self.comes_early {
-            // Dispatch may have waited for nothing but instructions.
-            self.may_dispatch |= is_next;
-            // As long as dispatch waits for something, nothing follows from one more instruction.
-            if self.may_dispatch {
-                self.settle();
-            }
-            if self.instructions.handed.is_multiple_of(BATCH) {
-                let floor = self.first_fill(self.shared.memory.next_fill());
-                self.shared.memory.keep_fills_from(floor);
-            }
-        } else {
-            let Instructions { handed, next, handed_early, .. } = self.instructions;
-            if handed - next >= handed_early + BATCH {
-                self.run(handed_early);
-            }
+        if self.instructions.handed >= self.runs_from {
+            self.let_time_go_on();
         }
+    }
+
+    #[inline(never)]
+    fn let_time_go_on(&mut self) {
+        if self.comes_early {
+            return self.run(self.instructions.handed_early);
+        }
+        // Dispatch may have waited for nothing but instructions.
+        self.may_dispatch |= self.instructions.next + 1 == self.instructions.handed;
+        // As long as dispatch waits for something, nothing follows from one more instruction.
+        if self.may_dispatch {
+            self.settle();
+        }
+        if self.instructions.handed.is_multiple_of(BATCH) {
+            self.let_fills_go();
+        }
+    }
+
+    /// Lets go of fills that no instruction needs any more.
+    fn let_fills_go(&mut self) {
+        let first = self.first_records().fill;
+        self.shared.memory.keep_fills_from(first);
     }
 
     #[inline]
@@ -130,6 +130,31 @@ impl Core {
         }
         self.instructions.handed += 1;
         self.statistics.instructions += 1;
+        if self.instructions.handed.is_multiple_of(BATCH) {
+            self.begin_batch();
+        }
+    }
+
+    /// Notes the first records that instructions from here on may refer to.
+    #[inline(never)]
+    fn begin_batch(&mut self) {
+        let first = First {
+            fill: self.shared.memory.next_fill(),
+            walk: self.translation.next_walk(),
+            access: self.accesses.next(),
+            further_line: self.accesses.next_further(),
+        };
+        self.batches.push_back((self.instructions.handed, first));
+    }
+
+    /// First records that an instruction in flight, or a store that is not written, may refer to.
+    pub(super) fn first_records(&mut self) -> First {
+        let of_stores = self.stores.oldest_writer().unwrap_or(UNKNOWN);
+        let oldest = self.instructions.oldest.min(of_stores);
+        while self.batches.get(1).is_some_and(|batch| batch.0 <= oldest) {
+            self.batches.pop_front();
+        }
+        self.batches[0].1
     }
 
     /// Lets time go on until no more than `waiting` of the instructions that have come are not dispatched.
@@ -140,33 +165,9 @@ impl Core {
         while self.instructions.handed - self.instructions.next > waiting {
             self.advance();
         }
-        let floor = self.first_fill(self.shared.memory.next_fill());
-        self.shared.memory.keep_fills_from(floor);
-    }
-
-    /// Records that come next.
-    #[inline]
-    pub(super) fn next_records(&self) -> First {
-        First {
-            fill: self.shared.memory.next_fill(),
-            walk: self.translation.next_walk(),
-            access: self.accesses.next(),
-            further_line: self.accesses.next_further(),
-        }
-    }
-
-    /// First records that an instruction in flight may refer to; the next records without one.
-    pub(super) fn first_records(&self) -> First {
-        if self.demands.is_empty() { self.next_records() } else { self.demands.oldest().first }
-    }
-
-    /// First fill that an instruction in flight, or a store that is not written, may refer to; `next` if there is
-    /// none.
-    pub(super) fn first_fill(&self, next: u32) -> u32 {
-        let of_demands =
-            if self.demands.is_empty() { next } else { self.demands.oldest().first.fill };
-        let of_stores = self.stores.first_fill().unwrap_or(next);
-        further_back(next, of_demands, of_stores)
+        self.let_fills_go();
+        let Instructions { next, handed_early, .. } = self.instructions;
+        self.runs_from = next + handed_early + BATCH;
     }
 
     /// Lets time go on until the instructions that are not dispatched fit into the fetch queue. Then times do not

@@ -28,6 +28,8 @@ mod processors;
 mod stores;
 mod warming;
 
+use std::collections::VecDeque;
+
 use perforate_types::{Branch, Counters, Instruction, Operation, PhysicalAddress, StepLists, Unit};
 
 use crate::LINE_SHIFT;
@@ -47,7 +49,7 @@ use crate::translation::{Translation, TranslationStatistics};
 pub(crate) use accesses::Accesses;
 use counting::Counts;
 pub(crate) use counting::Factor;
-use demands::{Demand, Demands};
+use demands::{Demand, Demands, First};
 use front_end::{Code, FrontEnd};
 use instructions::Reader;
 pub(crate) use instructions::{HITS, Instructions, SERIAL, STORES, WAITED, Waiting};
@@ -150,12 +152,16 @@ pub struct Core {
     is_alone: bool,
     branches: BranchPredictor,
     front_end: FrontEnd,
-    /// Code line of the next instruction if it differs from the last one, and the first fill and walk for it.
-    wanted: Option<(Code, (u32, u32))>,
+    /// Time goes on when so many instructions have been handed over.
+    runs_from: u64,
+    /// Code line of the next instruction if it differs from the last one.
+    wanted: Option<Code>,
     /// The last instruction lets none overtake it.
     after_serializing: bool,
     /// Instruction that is being handed over.
     in_hand: Demand,
+    /// First instructions of batches, and the first records that each and those after it may refer to.
+    batches: VecDeque<(u64, First)>,
     instructions: Instructions,
     demands: Demands,
     accesses: Accesses,
@@ -242,9 +248,11 @@ impl Core {
             is_alone: false,
             branches: BranchPredictor::new(&config.branch_predictor),
             front_end: FrontEnd::new(config),
+            runs_from: 0,
             wanted: None,
             after_serializing: false,
             in_hand: Demand::default(),
+            batches: VecDeque::from([(0, First::default())]),
             instructions: Instructions::new(core),
             demands: Demands::new(),
             accesses: Accesses::new(config.cache.l1d.latency_cycles.into()),

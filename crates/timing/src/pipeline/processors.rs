@@ -233,8 +233,9 @@ impl Processors {
             for thread in core * threads..(core + 1) * threads {
                 let core = self.at(thread);
                 core.reach_boundary();
-                first_fill = further_back(next_fill, first_fill, core.first_fill(next_fill));
-                first_walk = further_back(next_walk, first_walk, core.first_records().walk);
+                let first = core.first_records();
+                first_fill = further_back(next_fill, first_fill, first.fill);
+                first_walk = further_back(next_walk, first_walk, first.walk);
             }
             self.threads[self.holders[core]].translation.keep_walks_from(first_walk);
         }

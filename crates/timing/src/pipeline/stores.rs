@@ -29,8 +29,6 @@ pub(super) struct Store {
     pub(super) released: u64,
     /// Instruction of the store whose write its release waited for.
     writer: u64,
-    /// First fill that it may refer to.
-    first_fill: u32,
 }
 
 /// All such stores in program order.
@@ -69,7 +67,6 @@ impl Stores {
         instruction: u64,
         address: u64,
         (line, further): (Line, Further),
-        first_fill: u32,
     ) -> u32 {
         while self.all.is_short_of(self.next_released, 1) {
             self.all.grow();
@@ -81,7 +78,6 @@ impl Stores {
             result: UNKNOWN,
             pending: 1 + further.count,
             released: UNKNOWN,
-            first_fill,
             ..Store::default()
         });
         let granule = address >> GRANULE_SHIFT;
@@ -110,9 +106,9 @@ impl Stores {
         self.all[number].writer
     }
 
-    /// First fill that stores which are not written may refer to.
-    pub(super) fn first_fill(&self) -> Option<u32> {
-        (self.next_released != self.all.next()).then(|| self.all[self.next_released].first_fill)
+    /// Instruction of the first store that is not written.
+    pub(super) fn oldest_writer(&self) -> Option<u64> {
+        (self.next_released != self.all.next()).then(|| self.all[self.next_released].instruction)
     }
 
     /// The next store retires.
