@@ -63,6 +63,7 @@ pub const FILES: &[(&str, &str)] = files![
     "reasons/footprint",
     "reasons/instructions-per-read",
     "reasons/overlap",
+    "reasons/placement",
     "all-schemes",
     "all-schemes-virtual",
 ];
