@@ -17,9 +17,9 @@ const PAGES_PER_INSTRUCTION: u64 = 256;
 
 /// Amount of work that events have requested so far, and its limit.
 pub(crate) struct Effort {
-    /// Number of pages processed.
+    /// Number of pages processed so far.
     pages: u64,
-    /// Number of pages allowed without any instruction.
+    /// Number of pages that may be processed without any instruction.
     free_pages: u64,
     events: u64,
 }

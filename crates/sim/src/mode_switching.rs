@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Composition, MemoryState, SimError, System};
 
-/// Default interval between two attempts, in instructions.
+/// Default interval between two attempts to create a segment, in instructions.
 const EVERY: u64 = 1_000_000;
 
-/// Default number of frames that host compaction moves per attempt: 64MB. D publishes no rate.
+/// Default number of frames that compaction of the host moves per attempt: 64MB. D publishes no
+/// rate.
 const FRAMES: u64 = 16_384;
 
 /// Policy for creating direct segments while the program runs.
@@ -64,7 +65,7 @@ impl ModeSwitching {
     }
 }
 
-/// The policy of D Table III for one virtual machine.
+/// State of the policy of D Table III for one virtual machine.
 pub(crate) struct ModeSwitcher {
     policy: ModePolicy,
     every: u64,
@@ -106,7 +107,7 @@ impl ModeSwitcher {
         system.step_modes(&mut self.policy, now)
     }
 
-    /// Returns the mode transitions, one line each.
+    /// Returns the mode transitions so far, one line each.
     pub(crate) fn log(&self) -> Vec<String> {
         let lines = self.policy.log().iter().map(|transition| {
             let (from, to) = (transition.from, transition.to);

@@ -43,7 +43,7 @@ impl Gaps {
     }
 }
 
-/// Returns a note that the trace is a sample, with the factor between trace and program.
+/// Returns a note that the trace is a sample, with the ratio of program length to trace length.
 pub(crate) fn note(measured: u64, represented: u64) -> String {
     format!(
         "the trace is a sample: its {measured} measured instructions stand for {represented} of \
@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// 10 instructions, with a gap of 100 before the third and of 1000 at the end.
+    /// Returns 10 instructions, with a gap of 100 before the third and of 1000 at the end.
     fn chunk() -> Chunk {
         let mut chunk = Chunk::default();
         for number in 0..10 {

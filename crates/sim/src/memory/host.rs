@@ -21,7 +21,8 @@ impl MemoryState {
         bytes.min(Self::MAXIMUM_BYTES) & !(PageSize::Size2M.bytes() - 1)
     }
 
-    /// Checks that a guest with this memory fits into its host, or that the host can swap.
+    /// Checks that a guest with this memory fits into the memory of its host, or that the host can
+    /// swap.
     ///
     /// # Errors
     /// [`SimError::GuestTooLarge`] if neither is the case.
