@@ -71,9 +71,9 @@ pub enum CapabilityMut<'a> {
 /// Policy by which the second-level TLB loads the bitmap of a page with holes (P §IV.C, Fig. 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BitmapLoading {
-    /// All 16 bitmap entries are loaded with the page; the filter is ignored.
+    /// All 16 bitmap entries are loaded with the page; the page's hole filter is ignored.
     Naive,
-    /// A bitmap entry is loaded on its first use; the filter is ignored.
+    /// A bitmap entry is loaded on its first use; the page's hole filter is ignored.
     OnDemand,
     /// A bitmap entry is loaded on its first use, and only for 256KB regions whose filter bit is
     /// set: the paper's proposal.
@@ -151,7 +151,7 @@ pub struct BesideUse {
 ///
 /// The nested walker looks up a host's unit before the cached gPA→hPA entries.
 pub trait BesideL2 {
-    /// Name of the unit in reports.
+    /// Name in reports of the unit that is looked up in parallel with a TLB.
     fn name(&self) -> &'static str;
 
     /// Returns the ways in which the pipeline uses the unit.

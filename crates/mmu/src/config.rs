@@ -13,7 +13,7 @@ pub use parts::{L2Part, Ways, WaysError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlbGeometry {
-    /// Total number of entries.
+    /// Total number of entries of the TLB or cache.
     pub entries: usize,
     /// Entries per set; equal to `entries` for a fully associative array.
     pub ways: usize,

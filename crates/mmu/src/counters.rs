@@ -64,12 +64,14 @@ pub struct MmuCounters {
     pub background_references: u64,
     /// Comparisons of addresses with direct segments (D §III) by the page walker.
     pub segment_checks: u64,
-    /// Segment checks during the translations that [`Self::walks`] counts. There may be fewer than
-    /// `segment_checks`, because a translation is not a walk if it needs no memory reference.
+    /// Comparisons with direct segments during the translations that [`Self::walks`] counts. There
+    /// may be fewer than `segment_checks`, because a translation is not a walk if it needs no
+    /// memory reference.
     pub segment_checks_in_walks: u64,
-    /// B-blocks located in gap-tolerant entries (G §3), for guest and host together.
+    /// Number of B-blocks located in gap-tolerant entries (G §3), for guest and host together.
     pub gap_tolerant_translations: u64,
-    /// B-blocks located in gap-tolerant entries that the walk cache of level-2 entries held.
+    /// Number of B-blocks located in gap-tolerant entries that the walk cache of level-2 entries
+    /// held.
     pub walk_cache_gap_tolerant_hits: u64,
     /// Page-directory reads that hit zero padding, so that a second read followed (G §3.5).
     pub padding_references: u64,

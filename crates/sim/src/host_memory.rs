@@ -58,7 +58,7 @@ impl HostMemory {
     }
 }
 
-/// Checks a workload before it creates its data.
+/// Checks that this computer has enough memory for a workload's data, before the data are created.
 ///
 /// # Errors
 /// [`SimError::WorkloadMemory`] if the data need more memory than is available.

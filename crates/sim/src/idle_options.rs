@@ -15,8 +15,8 @@ const HOST: &str = "host-";
 const NO_HOST: &str = "no GUEST+HOST is compared";
 
 impl MemoryOptions {
-    /// Refuses options that have no effect under these schemes. `memory` is the memory that these
-    /// options describe.
+    /// Checks that each of these options has an effect under these schemes. `memory` is the memory
+    /// that these options describe.
     ///
     /// # Errors
     /// The first option without effect, with the reason.

@@ -74,7 +74,8 @@ pub(crate) fn timing_note(windows: TimedWindows, warmup: u64, timed: &[Tally]) -
     )
 }
 
-/// Returns a note on the effect of `window-warmup`, or why it had none. `None` if it is 0.
+/// Returns a note on the effect of `window-warmup`, or on the reason why the option had no effect.
+/// `None` if the option is 0.
 pub(crate) fn window_warmup_note(
     warmup: u64,
     is_sample: bool,

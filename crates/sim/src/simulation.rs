@@ -320,8 +320,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Returns the counts since measuring started, labelled with `instructions`. `cycles` are the
-    /// clock's counts.
+    /// Returns the counts since measuring started. Stores `instructions` as their number of
+    /// instructions. `cycles` are the clock's counts.
     fn tally(&self, cycles: Cycles, instructions: u64) -> Tally {
         let Cycles { all: cycles, translation, translation_stall } = cycles;
         let counters = self.system.mmu().counters();

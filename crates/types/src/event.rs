@@ -110,7 +110,7 @@ pub enum ProgramEvent {
     },
     /// brk: moves the end of the heap. Afterwards, the heap spans `start..end`.
     Brk {
-        /// First byte of the heap; never changes within a process image.
+        /// Address of the heap's first byte; never changes within a process image.
         start: VirtualAddress,
         /// Address after the last byte of the heap.
         end: VirtualAddress,

@@ -296,7 +296,7 @@ impl Steps {
         &self.background
     }
 
-    /// Number of background reads of simulated memory.
+    /// Number of reads of simulated memory off the critical path.
     #[inline]
     pub fn background_reads(&self) -> u8 {
         self.background_reads

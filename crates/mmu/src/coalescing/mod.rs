@@ -61,7 +61,7 @@ impl Coalescing {
 /// Pages of one window that are mapped to consecutive frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Index of the first page in its window.
+    /// Index of the run's first page in its window.
     pub first: u64,
     /// Length of the run in 4KB pages.
     pub pages: u64,
@@ -84,13 +84,13 @@ pub struct RunRequest {
     pub space: SpaceId,
     /// The page that the walk found.
     pub page: VirtualPage,
-    /// Frame of the page.
+    /// Frame to which the page is mapped.
     pub frame: Frame,
     /// Accesses that the page allows, as bits of [`crate::allow`].
     pub allows: u8,
     /// Bits of [`crate::allow`] in which the pages of a run must agree.
     pub compared: u8,
-    /// Number of pages in a window.
+    /// Number of 4KB pages in a window.
     pub window: u64,
 }
 

@@ -19,15 +19,15 @@ use super::TlbGeometry;
 /// from 1, such as `"1-8"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
-    /// All ways of the array.
+    /// All ways of `tlb.l2`.
     All,
-    /// None of the ways.
+    /// None of the ways of `tlb.l2`.
     None,
     /// The ways from `first` to `last`, inclusive.
     Range {
-        /// First way, counted from 1.
+        /// Number of the first way, counted from 1.
         first: usize,
-        /// Last way, counted from 1.
+        /// Number of the last way, counted from 1.
         last: usize,
     },
 }

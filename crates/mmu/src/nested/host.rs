@@ -344,7 +344,7 @@ impl Host {
         }
     }
 
-    /// Fills the gPA→hPA entry that the last [`Self::reach`] found, unless it was filled then. The
+    /// Fills the gPA→hPA entry that the last [`Self::reach`] found, unless that call filled it. The
     /// look-up after a hit of an intermediate entry (gVA→gPA) needs it.
     pub(super) fn fill_under_intermediate(
         &mut self,

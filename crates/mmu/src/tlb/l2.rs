@@ -107,7 +107,7 @@ impl L2Entry {
         (self.0 >> ALLOWS_SHIFT & 15) as u8
     }
 
-    /// First frame of the page.
+    /// First frame of the page or run that the entry maps.
     #[inline]
     pub(crate) fn frame(self) -> Frame {
         Frame::new(self.0 >> FRAME_SHIFT & FRAME_MASK)

@@ -70,7 +70,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         self.entries
     }
 
-    /// Number of slots, including those that stay empty; slot numbers are smaller.
+    /// Number of slots, including those that always stay empty. All slot numbers are below it.
     #[inline]
     pub fn slots(&self) -> usize {
         self.groups.len() * GROUP

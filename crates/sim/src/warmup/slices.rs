@@ -118,7 +118,7 @@ impl Slices {
         batches
     }
 
-    /// Returns the conclusion on the steady state.
+    /// Returns the conclusion on the steady state of the run, such as when it begins.
     pub(crate) fn course(&self) -> Course {
         let batches: Vec<u64> = self.in_batches().map(|batch| batch.count).collect();
         if batches.len() < LEAST_BATCHES {

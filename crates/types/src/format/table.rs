@@ -17,7 +17,7 @@ pub enum TableOperation {
     SetControl {
         /// Address space whose format is set.
         space: SpaceId,
-        /// Value of the register.
+        /// Value of the control register GTPTCR.
         control: u64,
     },
     /// Adds a node at `frame` and links it from its parent (for level 4, from the root register
