@@ -156,7 +156,8 @@ impl ResolvedRun {
         Ok(Run { metadata, options, figures, touched, notes })
     }
 
-    /// Converts the results of a pass over the workload to one record per scheme.
+    /// Converts the results of a pass over the workload to one record per scheme. `detected` is
+    /// true if an earlier pass detected the length of the warm-up.
     fn results(&self, run: Run, detected: bool) -> Vec<RunResult> {
         let measuring = &self.measuring;
         let courses = run.courses();

@@ -25,7 +25,7 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// Creates the limit for a memory of this size, with nothing used.
+    /// Creates the limit for a memory of this size, before any event has requested work.
     pub(crate) fn new(memory: &MemoryState) -> Self {
         let free_pages =
             PAGES + MEMORY_SHARE * (memory.kernel.memory_bytes / PageSize::Size4K.bytes());

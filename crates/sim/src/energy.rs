@@ -22,11 +22,11 @@ const MOST: f64 = 1e6;
 pub struct EnergyCosts {
     /// Energy of a look-up of the first-level TLB array for 4KB pages, data or instructions, in pJ.
     pub l1_tlb_4k_pj: f64,
-    /// Energy of a look-up of the first-level TLB array for 2MB pages, in pJ. It is looked up
-    /// together with the other arrays.
+    /// Energy of a look-up of the first-level TLB array for 2MB pages, in pJ. This array is looked
+    /// up together with the other arrays.
     pub l1_tlb_2m_pj: f64,
-    /// Energy of a look-up of the first-level TLB array for 1GB pages, in pJ. It is looked up
-    /// together with the other arrays.
+    /// Energy of a look-up of the first-level TLB array for 1GB pages, in pJ. This array is looked
+    /// up together with the other arrays.
     pub l1_tlb_1g_pj: f64,
     /// Energy of a look-up of the second-level TLB, in pJ: for all page sizes at once, for a bitmap
     /// entry, or for a nested entry that shares this TLB.

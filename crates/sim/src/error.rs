@@ -272,9 +272,9 @@ pub enum SimError {
     HostMemory {
         /// Name of the scheme.
         scheme: String,
-        /// Memory of this computer needed, in bytes.
+        /// Memory of this computer that is needed, in bytes.
         needed_bytes: u64,
-        /// Memory of this computer available, in bytes.
+        /// Memory of this computer that is available, in bytes.
         available_bytes: u64,
     },
     /// This computer has too little memory for the contents of a workload's data.
@@ -286,9 +286,9 @@ pub enum SimError {
     WorkloadMemory {
         /// Name of the workload.
         workload: String,
-        /// Memory of this computer needed, in bytes.
+        /// Memory of this computer that is needed, in bytes.
         needed_bytes: u64,
-        /// Memory of this computer available, in bytes.
+        /// Memory of this computer that is available, in bytes.
         available_bytes: u64,
     },
     /// The observer cancelled the run.

@@ -88,7 +88,8 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// Creates an assignment with the first thread of the first process on hardware thread 0.
+    /// Creates an assignment in which the first thread of the first process is on hardware thread
+    /// 0.
     pub(crate) fn new(topology: Topology) -> Self {
         let mut threads = vec![0; topology.threads()];
         threads[0] = 1;

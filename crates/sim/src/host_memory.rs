@@ -30,7 +30,8 @@ pub(crate) struct HostMemory {
 }
 
 impl HostMemory {
-    /// Creates the estimate for a scheme, with the memory that is available now.
+    /// Creates the estimate for a scheme. Reads the amount of memory that this computer has
+    /// available now.
     pub(crate) fn new(scheme: &Scheme, memory: &MemoryState, config: &KernelConfig) -> Self {
         Self {
             scheme: scheme.name,

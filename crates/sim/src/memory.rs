@@ -35,8 +35,8 @@ pub struct MemoryState {
     /// this memory; `None` without a layout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<LayoutFile>,
-    /// Memory of the host under a virtual machine. If it is `None`, the host has room for the guest,
-    /// and memory without fragmentation or age. Native runs ignore it.
+    /// Memory of the host under a virtual machine. If `None`, the host's memory has room for the
+    /// guest, and is neither fragmented nor aged. Native runs ignore this field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<Box<MemoryState>>,
 }

@@ -71,7 +71,7 @@ impl MemoryHistory {
         }
     }
 
-    /// Takes the first map, when measuring starts.
+    /// Takes the first map of physical memory, when measuring starts.
     pub(crate) fn start_measuring(&mut self, instruction: u64, kernel: &Kernel) {
         if !self.has_maps {
             return;

@@ -57,8 +57,8 @@ impl From<ModeOptions> for ModeSwitching {
 }
 
 impl ModeSwitching {
-    /// True if a composition can have the segments. A big-memory program needs them in guest and
-    /// host, other programs in the host.
+    /// True if a composition can have the direct segments. A big-memory program needs segments in
+    /// guest and host, other programs only in the host.
     pub(crate) fn suits(&self, composition: &Composition) -> bool {
         let host = composition.host.is_some_and(segment::is_used_by);
         host && (!self.big_memory || segment::is_used_by(composition.own))

@@ -22,8 +22,8 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// Fragmentation if no option describes the state of memory. P §VII.B and §VII.C use this point
-    /// for the real machine of §III.C.
+    /// Fragmentation if no option describes the state of memory. P §VII.B and §VII.C use these
+    /// values for the real machine of §III.C.
     pub const DEFAULT_FRAGMENTATION: &str = "portion=50%,holes=25%,clustered";
 
     /// Returns the keys of all options.

@@ -45,11 +45,11 @@ impl CounterUnit {
 /// Tables of a report that show a counter. The list of all counters shows every counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prominence {
-    /// Only the list of all counters.
+    /// Shown in the list of all counters only.
     Listed,
-    /// The table of figures.
+    /// Shown in the table of figures.
     Table,
-    /// The table of figures and the short table.
+    /// Shown in the table of figures and in the short table.
     Main,
 }
 

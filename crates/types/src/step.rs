@@ -267,7 +267,7 @@ impl Steps {
         self.gap_tolerant = GapTolerantSteps::default();
     }
 
-    /// True if no step beyond the first-level TLB was needed.
+    /// True if the translation needed no step beyond the first-level TLB.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()

@@ -531,7 +531,7 @@ impl Host {
         self.own.inspect(core, out);
     }
 
-    /// Appends the cached entries of the other cores to `out`.
+    /// Appends the cached entries of all cores but the running one to `out`.
     pub(crate) fn inspect_others(&self, out: &mut Vec<CachedEntry>) {
         self.parked.numbered().for_each(|(core, own)| own.inspect(core, out));
     }

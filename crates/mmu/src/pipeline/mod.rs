@@ -117,9 +117,9 @@ impl CoreUnits {
 /// Pages that a walk translated.
 #[derive(Clone)]
 enum WalkedRange {
-    /// The page of this size around the requested page.
+    /// All 4KB pages in the page of this size around the requested page.
     Page(PageSize),
-    /// The 4KB pages of a run.
+    /// Numbers of the 4KB pages in a run of contiguous pages.
     Run(Range<u64>),
 }
 

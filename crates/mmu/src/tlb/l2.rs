@@ -510,7 +510,7 @@ impl L2Tlb {
         }
     }
 
-    /// Number of entries of each kind.
+    /// Returns the number of this TLB's entries of each kind.
     pub(crate) fn contents(&self) -> L2Contents {
         let mut contents = L2Contents { empty: self.entries() as u64, ..L2Contents::default() };
         for (key, entry) in self.arrays().flat_map(SetAssociative::iter) {

@@ -27,7 +27,7 @@ pub struct SetAssociative<V> {
     live: usize,
 }
 
-/// [`GROUP`] slots of the same set.
+/// Group of [`GROUP`] slots of the same set, which are compared together.
 #[derive(Clone, Copy)]
 struct Group<V> {
     keys: [u64; GROUP],

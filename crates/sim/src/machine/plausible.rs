@@ -30,7 +30,7 @@ pub struct Plausible {
 /// Alternative value of a parameter: dotted keys of the machine file and their new values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Alternative {
-    /// Short description: `cache.l1d.mshrs = 16`.
+    /// Short description of the alternative, such as `cache.l1d.mshrs = 16`.
     pub description: String,
     /// Dotted keys of the machine file and their new values.
     pub changes: Vec<(String, String)>,

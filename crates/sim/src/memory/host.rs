@@ -35,8 +35,8 @@ impl MemoryState {
         Ok(())
     }
 
-    /// Returns the host's memory. If no option describes it, it has room for the guest, and neither
-    /// fragmentation nor age.
+    /// Returns the host's memory. If no option describes it, it has room for the guest, and is
+    /// neither fragmented nor aged.
     pub fn host(&self) -> Self {
         if let Some(host) = &self.host {
             return (**host).clone();

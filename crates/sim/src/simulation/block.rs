@@ -14,7 +14,7 @@ const INSTRUCTIONS: usize = 8192;
 /// Consecutive instructions of a chunk, with their translated accesses.
 #[derive(Default)]
 pub(super) struct Block {
-    /// True if the instructions only warm the core, in no time.
+    /// True if the instructions only update caches and predictors, in no time.
     pub(super) is_warming: bool,
     /// Chunk that contains the instructions.
     pub(super) chunk: Arc<Chunk>,
