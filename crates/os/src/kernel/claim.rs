@@ -25,7 +25,7 @@ struct Search {
     visited: u64,
 }
 
-/// Searches for blocks to claim.
+/// State of the searches for 2MB blocks to claim.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ClaimCursor {
     /// Search for blocks whose movable contents are migrated.
@@ -39,7 +39,7 @@ impl ClaimCursor {
         if direct { &mut self.direct } else { &mut self.in_place }
     }
 
-    /// Ends deferrals: new blocks may be available.
+    /// Ends the backoff of both searches, because new blocks may be available.
     pub(super) fn end_deferral(&mut self) {
         self.direct.deferral.reset();
         self.in_place.deferral.reset();

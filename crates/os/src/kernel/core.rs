@@ -34,21 +34,21 @@ pub struct Core {
     pub(super) policy: Box<dyn Policy>,
     /// Physical memory of the machine.
     pub memory: PhysicalMemory,
-    /// Changes and shootdowns, in order, since the caller last drained the list.
+    /// Updates (mapping changes, table writes and shootdowns), in order, since the caller last drained the list.
     pub(super) updates: Vec<Update>,
     /// Address spaces, indexed by their number; `None` for a number that is free.
     pub(super) spaces: Vec<Option<Box<AddressSpace>>>,
-    /// Compaction, and the claiming of blocks and runs that it empties.
+    /// State of compaction, and of the searches for blocks to claim.
     pub(super) compaction: Compaction,
-    /// Reclaim of program memory.
+    /// State of the reclaim of program memory.
     pub(super) reclaim: Reclaim,
     /// Content identities of pages.
     pub(super) contents: PageContents,
-    /// Counts of the work done.
+    /// Counts of the work that the kernel has done.
     pub(super) ledger: Ledger,
     /// Number of faults of each kind.
     pub(super) faults: FaultCounts,
-    /// Memory use at the maximum of mapped memory.
+    /// Mapped pages at the moment when most memory was mapped.
     pub(super) peak: Peak,
     /// Maximum of each level of memory use over the run; `None` before the first sample.
     pub(super) most: Option<Levels>,
@@ -218,7 +218,7 @@ impl Core {
         policy.rule::<HugePageRule>().is_some() || policy.rule::<PageLayout>().is_some()
     }
 
-    /// Orders that the policy selects for an area from those in `offered`.
+    /// Page sizes (orders) that the policy selects for `page` of an area, out of those in `offered`.
     pub(super) fn orders(
         &self,
         area: &Area,
@@ -242,12 +242,12 @@ impl Core {
         }
     }
 
-    /// Holes that injected fragmentation gives a region; `None` if the region is not fragmented.
+    /// Holes that generated fragmentation puts into a 2MB region; `None` if the region is not fragmented.
     pub(super) fn injected_holes(&self, number: u64) -> Option<HoleSet> {
         self.config.fragmentation?.holes(self.config.seed, number)
     }
 
-    /// True if injected fragmentation covers any of the regions.
+    /// True if generated fragmentation affects any of the 2MB regions.
     pub(super) fn is_any_fragmented(&self, mut regions: Range<u64>) -> bool {
         self.config.fragmentation.is_some()
             && regions.any(|region| self.injected_holes(region).is_some())

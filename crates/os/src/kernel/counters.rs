@@ -11,7 +11,7 @@ use crate::space::Usage;
 /// Number of faults of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FaultCounts {
-    /// First touches of a page or region.
+    /// Faults on the first touch of a page or region.
     pub page: u64,
     /// First touches of shared memory, by a fault or in advance, that used the frame of another
     /// mapping.
@@ -25,7 +25,7 @@ pub(super) struct FaultCounts {
     /// Touches of pages that an overlay (a direct segment) translates: false positives of the
     /// hardware's filter, and touches while the registers were cleared.
     pub overlay: u64,
-    /// Accesses that the program may not make.
+    /// Accesses that are not allowed (segmentation faults).
     pub segmentation: u64,
     /// Extents that were relocated because one of their frames failed.
     pub extents_relocated: u64,
@@ -33,7 +33,7 @@ pub(super) struct FaultCounts {
     pub touched_pages: u64,
 }
 
-/// Memory use at the maximum of mapped memory.
+/// Mapped pages at the moment when most memory was mapped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Peak {
     mapped_pages: u64,
@@ -150,7 +150,7 @@ pub fn counters() -> Vec<Counter> {
 }
 
 impl Kernel {
-    /// Writes the kernel's counters at this moment.
+    /// Writes the kernel's counters at this moment to `out`.
     pub fn counters(&self, out: &mut Counters) {
         self.counters_of(Span::Moment, out);
     }
@@ -227,7 +227,7 @@ impl Core {
         Peak { mapped_pages: usage.mapped_pages(), large_mapped_pages: usage.large_mapped_pages() }
     }
 
-    /// Number of frames of page tables, including shadow page tables.
+    /// Number of frames of page tables, including shadow page tables and the flat table.
     pub(super) fn table_frames(&self) -> u64 {
         let flat = self.memory.top_table_frames(TopTable::is_flat);
         let own = self.own_tables.len() as u64 + flat;

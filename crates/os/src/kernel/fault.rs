@@ -85,7 +85,7 @@ fn touch_overlay(core: &mut Core, id: SpaceId, page: u64) -> Result<bool, OsErro
     space.touch_overlay(page)
 }
 
-/// Counts an access that the program may not make.
+/// Counts an access that is not allowed, and returns [`FaultOutcome::Segfault`].
 #[cold]
 fn refuse(core: &mut Core) -> FaultOutcome {
     core.faults.segmentation += 1;

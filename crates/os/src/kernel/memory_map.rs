@@ -48,8 +48,8 @@ impl Kernel {
     }
 }
 
-/// Records the use of all frames. Frames that no record covers are unmovable: page tables, the hole
-/// bitmap, injected frames of others.
+/// Records the use of all frames. Frames that no record covers are unmovable: page tables, the hole bitmap,
+/// frames at generated holes.
 fn record_uses(core: &Core, uses: &mut FrameUses) {
     for zone in core.memory.zones().iter() {
         for (first, frames) in zone.buddy.free_runs() {

@@ -274,7 +274,8 @@ fn removes_mappings(event: &ProgramEvent) -> bool {
     matches!(event, Exec | Exit { .. } | Remap { .. } | Unmap { .. })
 }
 
-/// Creates the physical memory as it is before the first process starts, and the outcome of ageing.
+/// Creates the physical memory as it is before the first process starts. Also returns the outcome of ageing,
+/// if it is configured.
 fn boot_memory(
     config: &KernelConfig,
     policy: &dyn Policy,

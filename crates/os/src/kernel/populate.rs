@@ -15,8 +15,8 @@ pub(super) const POPULATE_READ: i32 = 22;
 /// recording began.
 pub(crate) const POPULATE_WRITE: i32 = 23;
 
-/// Touches all pages now. Unallocated holes of injected fragmentation are left out, because the
-/// program has no data there.
+/// Touches all readable pages in `pages` now. Leaves out unallocated holes of generated fragmentation,
+/// because the program has no data there.
 pub(super) fn populate(
     core: &mut Core,
     backers: &mut Backers,
@@ -57,7 +57,7 @@ fn is_mapped_whole(core: &Core, id: SpaceId, number: u64, subpages: &HoleSet) ->
     !core.memory.is_short() && extent.is_some_and(is_whole)
 }
 
-/// Unallocated holes of injected fragmentation in a region: sub-pages without data of the program.
+/// Unallocated holes of generated fragmentation in a region: sub-pages without data of the program.
 fn unallocated_holes(core: &Core, area: Area, number: u64) -> HoleSet {
     match core.config.fragmentation {
         Some(fragmentation)

@@ -213,8 +213,8 @@ pub(super) fn break_up(core: &mut Core, (id, number): SpaceRegion) {
     }
 }
 
-/// MADV_FREE: mapped pages may be dropped when memory is short. Swapped pages are dropped at once,
-/// as in Linux.
+/// MADV_FREE: marks mapped pages, which reclaim may then drop when memory is short. Swapped pages are
+/// dropped at once, as in Linux.
 pub(super) fn advise_free(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
     let space = &mut core.space_mut(id)?;
     let areas = space.areas.within(pages);

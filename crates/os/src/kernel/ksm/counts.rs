@@ -28,11 +28,11 @@ pub(super) struct Counts {
     pub split: u64,
     /// Ordinary 2MB pages that got their first hole by merging.
     pub perforated: u64,
-    /// Sub-pages punched out as holes.
+    /// Sub-pages of 2MB pages that became holes by merging.
     pub punched: u64,
 }
 
-/// Totals, with the numbers of merged frames and their pages at one moment.
+/// Totals of same-page merging since boot, with the merged frames and their pages at one moment.
 struct State {
     counts: Counts,
     /// Number of merged frames.

@@ -33,7 +33,7 @@ use counts::Counts;
 pub(super) use counts::counters;
 use merge::maps_merged;
 
-/// Knobs of the scanner; the defaults are Linux's.
+/// Parameters of the merging scanner; the defaults are Linux's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KsmConfig {
@@ -50,12 +50,12 @@ impl Default for KsmConfig {
     }
 }
 
-/// Result of one pass of the scanner.
+/// Result of one pass of same-page merging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KsmPass {
     /// Number of pages scanned.
     pub pages_scanned: u64,
-    /// Pages that were mapped to a merged frame instead of a private one.
+    /// Number of pages that were mapped to a merged frame instead of a private one.
     pub pages_merged: u64,
     /// True if the pass reached the end of all address spaces; the next pass begins at the first.
     pub ended_full_scan: bool,
