@@ -31,7 +31,7 @@ use super::runs::Runs;
 const MAX_ORDER: u32 = 10;
 /// Number of frames in a block of the largest order.
 const PAIR_FRAMES: u64 = 1 << MAX_ORDER;
-/// Number of pageblocks in a group.
+/// Number of pageblocks in a group of allocator state.
 const GROUP: usize = 1024;
 /// Smallest number of free frames with which a stealing allocation claims the whole pageblock.
 const CLAIM_FRAMES: u64 = PAGEBLOCK_FRAMES / 2;
@@ -52,9 +52,9 @@ pub struct Buddy {
     /// Number of free blocks of each list and order.
     counts: [[u64; PAGEBLOCK_ORDER as usize + 1]; LISTS],
     with_state: usize,
-    /// Number of allocations that took a block of another type.
+    /// Number of allocations that took a free block from a pageblock of another migrate type.
     steals: u64,
-    /// Number of pageblocks whose type changed by stealing.
+    /// Number of pageblocks whose migrate type changed by stealing.
     claims: u64,
     /// Number of frames allocated from pageblocks that are set aside.
     taken_from_aside: u64,
@@ -63,7 +63,7 @@ pub struct Buddy {
 /// State of a group of neighbouring pageblocks.
 #[derive(Clone, Debug)]
 struct Group {
-    /// The partly free pageblocks.
+    /// State of each partly free pageblock; `None` for all others.
     pageblocks: [Option<Box<Pageblock>>; GROUP],
     types: [MigrateType; GROUP],
     is_set_aside: [bool; GROUP],
@@ -81,7 +81,7 @@ impl Buddy {
     /// Largest order: 1024 frames, 4MB.
     pub const MAX_ORDER: u32 = MAX_ORDER;
 
-    /// Creates a memory of `frames` frames, all free.
+    /// Creates an allocator for `frames` frames, all free.
     pub fn new(frames: u64) -> Self {
         Self::over(0..frames)
     }
@@ -159,13 +159,14 @@ impl Buddy {
         (self.whole.pieces(), self.with_state)
     }
 
-    /// Number of allocations that took a block of another type, and number of pageblocks whose type
-    /// changed by stealing.
+    /// Number of allocations that took a block from a pageblock of another migrate type, and number of
+    /// pageblocks whose type changed by this.
     pub fn steals_and_claims(&self) -> (u64, u64) {
         (self.steals, self.claims)
     }
 
-    /// Sets the pageblock around `frame` aside, or returns it to normal use if `aside` is false.
+    /// Sets the pageblock around `frame` aside, so that it is used only if nothing else is free. If `aside`
+    /// is false, returns the pageblock to normal use.
     pub(crate) fn set_aside(&mut self, frame: Frame, aside: bool) {
         let (number, _) = split(frame);
         let block = self.remove(number);
@@ -199,7 +200,8 @@ impl Buddy {
         self.kind(frame.number() / PAGEBLOCK_FRAMES)
     }
 
-    /// Allocates an aligned block of 2^order frames for content of migrate type `kind`.
+    /// Allocates an aligned block of 2^order frames for content of migrate type `kind`; `None` if none is
+    /// free.
     pub fn allocate(&mut self, order: u32, kind: MigrateType) -> Option<Frame> {
         let end = if order <= 1 { End::Highest } else { End::Lowest };
         if order == MAX_ORDER {
@@ -304,7 +306,7 @@ impl Buddy {
         self.free_frames += frames;
     }
 
-    /// Allocates all free frames of these pageblocks, by number. The pageblocks are movable
+    /// Allocates all free frames of the pageblocks with these numbers. The pageblocks have the type movable
     /// afterwards.
     pub(crate) fn take_pageblocks(&mut self, numbers: Range<u64>) {
         let mut number = numbers.start;

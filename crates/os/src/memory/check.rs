@@ -10,7 +10,7 @@ use super::{BLOCK_ORDER, Owner, PhysicalMemory};
 /// A page of an address space.
 type Place = (SpaceId, VirtualPage);
 
-/// Uses of a frame, as recounted.
+/// Uses of a frame, counted again for the consistency check.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FrameUse {
     /// Number of pages that map the frame.
@@ -22,7 +22,7 @@ pub(crate) struct FrameUse {
     held: bool,
 }
 
-/// Recount of all frames and slots in use.
+/// Second count of all frames and swap slots in use, for the consistency check.
 #[derive(Default)]
 pub struct Recount {
     blocks: BTreeMap<u64, Vec<FrameUse>>,
@@ -82,8 +82,8 @@ impl Recount {
 }
 
 impl PhysicalMemory {
-    /// Compares the records with `recount`, which contains everything except the rest of the
-    /// system.
+    /// Compares the records of this memory with `recount`, which contains all uses except those of the rest
+    /// of the system.
     pub(crate) fn check(&self, mut recount: Recount) -> Result<(), String> {
         let others = self.others.all_frames().map(|(_, _, frame)| frame);
         let retired = self.owners.iter().filter(|(_, owner)| *owner == Owner::Retired);
