@@ -168,7 +168,7 @@ pub(super) fn take_out(core: &mut Core, id: SpaceId, number: u64, pages: &HoleSe
 
 /// Mapped pages of a region that can be reclaimed: private anonymous memory that is not shared.
 /// Pages whose permissions differ from their area stay, because swap would not store them. The
-/// in-place sub-pages of a 2MB page are taken all or none. Pages that an overlay keeps stay.
+/// in-place sub-pages of a 2MB page are taken all or none. Pages whose frame an overlay owns stay.
 pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
     let Ok(space) = core.space(id) else { return HoleSet::EMPTY };
     let in_place_stays = match space.region(number).map(|region| &region.mapping) {

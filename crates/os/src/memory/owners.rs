@@ -1,7 +1,7 @@
 //! Reverse map: owners of allocated frames whose content can be moved or freed.
 //!
-//! A frame without a record is free, or holds content that cannot be moved: nodes of page tables,
-//! injected data of others, parts of a large page.
+//! A frame without a record is free, or holds content that cannot be moved: nodes of page tables, unmovable
+//! data of generated fragmentation, parts of a large page.
 
 mod records;
 
@@ -82,10 +82,10 @@ fn page_of(kept: u64) -> VirtualPage {
     VirtualPage::new(extended & ((1 << ALL_PAGE_BITS) - 1))
 }
 
-/// Records of neighbouring pageblocks.
+/// Owner records of neighbouring pageblocks; `None` for a pageblock without records.
 type Group = [Option<Records>; GROUP];
 
-/// Owners, indexed by frame.
+/// Recorded owners of frames, indexed by frame number.
 #[derive(Default)]
 pub(super) struct Owners {
     groups: Vec<Option<Box<Group>>>,

@@ -172,8 +172,8 @@ impl Occupancy {
         }
     }
 
-    /// Copies the memory and replaces the state of frames that have state `from`. `to` lists
-    /// ascending runs of blocks with their new state; nothing changes outside these runs.
+    /// Returns a copy of the occupancy in which frames with state `from` have a new state. `to` lists
+    /// ascending runs of blocks with their new state; frames outside these runs do not change.
     ///
     /// # Errors
     /// If the runs are not in ascending order.

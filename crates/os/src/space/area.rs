@@ -222,8 +222,7 @@ impl Areas {
         gaps
     }
 
-    /// Inserts an area; overlapping parts of other areas are removed. An empty range changes
-    /// nothing.
+    /// Inserts an area, and removes overlapping parts of other areas. An empty range changes nothing.
     pub(crate) fn insert(&mut self, pages: Range<u64>, attributes: Attributes) {
         if pages.is_empty() {
             return;
@@ -245,7 +244,7 @@ impl Areas {
         self.put(start, end, attributes);
     }
 
-    /// Writes the record of an area; replaces a record with the same start and attributes.
+    /// Writes the record of an area, or replaces the record with the same start and attributes.
     fn put(&mut self, start: u64, end: u64, attributes: Attributes) {
         self.map.insert(start, (end, attributes));
         if let Some(object) = attributes.object {

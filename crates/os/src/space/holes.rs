@@ -103,7 +103,7 @@ pub trait HoledPages: Mechanism {
     /// false if the frame is in use.
     fn take_place(&self, space: &mut SpaceMut<'_>, page: u64) -> bool;
 
-    /// Frees the frames reserved for these sub-pages; returns the number of frames.
+    /// Frees the frames reserved for these sub-pages of a 2MB page, and returns their number.
     fn release_reserved(&self, space: &mut SpaceMut<'_>, number: u64, subpages: &HoleSet) -> u64;
 }
 

@@ -58,16 +58,17 @@ use reclaimed::Reclaimed;
 pub(crate) use region::{Mapping, Pages, Region};
 use tables::Tables;
 
-/// Mutable access to an address space, together with the memory, updates and account that change
-/// with it. It dereferences to the address space.
+/// Mutable access to an address space, together with the physical memory, updates and work counts that
+/// change with it. It dereferences to the address space.
 pub struct SpaceMut<'a> {
     /// The address space, for code that borrows another field at the same time.
     pub space: &'a mut AddressSpace,
     /// Physical memory of the machine.
     pub memory: &'a mut PhysicalMemory,
-    /// Changes and shootdowns, in order, that the kernel will send to the hardware.
+    /// Updates (mapping changes, table writes and shootdowns), in order, that the kernel will send to the
+    /// hardware.
     pub(crate) updates: &'a mut Vec<Update>,
-    /// Account of the kernel's work.
+    /// Counts of the kernel's work.
     pub(crate) ledger: &'a mut Ledger,
 }
 
@@ -86,7 +87,7 @@ impl DerefMut for SpaceMut<'_> {
 }
 
 impl SpaceMut<'_> {
-    /// Another address space, with the same memory, updates and account.
+    /// Returns access to another address space, with the same memory, updates and work counts.
     pub fn other<'a>(&'a mut self, space: &'a mut AddressSpace) -> SpaceMut<'a> {
         let Self { memory, updates, ledger, .. } = self;
         SpaceMut { space, memory, updates, ledger }
@@ -158,17 +159,17 @@ crate::fieldwise! {
     /// Number of mapped pages of each kind.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Usage {
-        /// Number of 4KB pages.
+        /// Number of mapped 4KB pages, without holes.
         pub pages: u64,
-        /// Number of ordinary 2MB pages.
+        /// Number of mapped 2MB pages without holes.
         pub large_pages: u64,
-        /// Number of 1GB pages.
+        /// Number of mapped 1GB pages.
         pub huge_pages: u64,
-        /// Number of perforated pages.
+        /// Number of mapped perforated pages.
         pub perforated_pages: u64,
-        /// Number of holes that have a frame.
+        /// Number of holes of perforated pages that have a frame.
         pub holes_allocated: u64,
-        /// Number of holes without a frame.
+        /// Number of holes of perforated pages without a frame.
         pub holes_unallocated: u64,
         /// Number of unallocated holes whose in-place frames are reserved.
         pub reserved: u64,
@@ -214,7 +215,7 @@ pub struct AddressSpace {
     /// Regions in which sub-pages were punched since the last check for demotion.
     pub(crate) punched: Vec<u64>,
     tables: Tables,
-    /// Mapped regions by address ÷ 2MB.
+    /// Mapped 2MB regions, by address ÷ 2MB.
     regions: NumberMap<Region>,
     /// Extents of other sizes than 2MB, by first page.
     wide: BTreeMap<u64, Box<dyn Extent>>,
@@ -222,7 +223,7 @@ pub struct AddressSpace {
     pub(crate) holes: Option<&'static dyn HoledPages>,
     usage: Usage,
     reclaimed: Reclaimed,
-    /// Mechanism that translates pages in parallel with the page tables.
+    /// State of the mechanism that translates pages in parallel with the page tables, if there is one.
     overlay: Option<Box<dyn Overlay>>,
 }
 
@@ -379,12 +380,12 @@ impl AddressSpace {
             .collect()
     }
 
-    /// Records the fragmented block that the first touch of a region was given.
+    /// Records the block with generated fragmentation that a region got at its first touch.
     pub(crate) fn set_fragment(&mut self, number: u64, fragment: Fragment) {
         self.regions.get_mut(&number).expect("mapped region").fragment = Some(fragment);
     }
 
-    /// Fragmented blocks of all regions.
+    /// Blocks with generated fragmentation of all regions.
     pub(crate) fn fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
         self.regions.values().filter_map(|region| region.fragment)
     }

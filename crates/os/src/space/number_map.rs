@@ -7,7 +7,8 @@ use std::ops::Range;
 /// Number of keys in a group: the 2MB regions of 1GB.
 const GROUP: u64 = 512;
 
-/// Values by region number, in ascending order. A number without neighbours costs about 4KB.
+/// Values by region number, in ascending order. A number without neighbours costs about 4KB of the host's
+/// memory.
 pub(crate) struct NumberMap<V> {
     /// Groups by number ÷ 512; none is empty.
     groups: BTreeMap<u64, Box<Group<V>>>,

@@ -1,11 +1,11 @@
 //! Contract between an address space and a mechanism that translates pages in parallel with the
 //! page tables.
 //!
-//! [`Overlay`] is the state of one overlay and answers questions; [`OverlayMechanism`] acts on it.
-//! There are two kinds. The first *keeps* pages: no page-table entry maps them, the overlay owns
-//! their frames, and the rest of the kernel does not move, merge or reclaim them (direct segments).
-//! The second repeats mappings of the page tables for faster translation, and keeps nothing (range
-//! translations). Before code changes how page tables map a page, it must call
+//! [`Overlay`] is the state of one overlay; [`OverlayMechanism`] acts on it. There are two kinds. The first
+//! *keeps* pages: no page-table entry maps them, the overlay owns their frames, and the rest of the kernel
+//! does not move, merge or reclaim them (direct segments). The second repeats mappings of the page tables
+//! for faster translation, and keeps nothing (range translations). Before code changes how page tables map a
+//! page, it must call
 //! [`AddressSpace::leave_overlay`], which notifies an overlay of either kind.
 
 use std::any::Any;
@@ -92,12 +92,12 @@ pub trait Overlay: Any + Send {
 }
 
 impl dyn Overlay {
-    /// Casts to type `T`, for the mechanism that created the overlay.
+    /// Casts the overlay to type `T`, for the mechanism that created it; `None` for other types.
     pub fn downcast_ref<T: Overlay>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// Casts to type `T`, mutably, for the mechanism that created the overlay.
+    /// Casts the overlay to type `T`, mutably, for the mechanism that created it; `None` for other types.
     pub fn downcast_mut<T: Overlay>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }
@@ -200,10 +200,7 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Notifies the overlay that pages are about to change. Call it before the change.
-    ///
-    /// # Errors
-    /// If memory for tables runs out; all pages are still translated as before.
+    /// Notifies the overlay that the mapping of pages is about to change. Call it before the change.
     pub(crate) fn leave_overlay(
         &mut self,
         pages: &Range<u64>,

@@ -11,7 +11,7 @@ use crate::memory::Fragment;
 pub(crate) struct Region {
     /// Mapping of the region.
     pub mapping: Mapping,
-    /// Fragmented block that injected fragmentation assigned to the region.
+    /// Block with generated fragmentation that the region got at its first touch.
     pub fragment: Option<Fragment>,
 }
 

@@ -229,8 +229,8 @@ fn is_candidate(core: &Core, place: SpacePage) -> bool {
     candidate(core, place).is_some()
 }
 
-/// Translation and frame of a page, if it may be merged: mapped private anonymous memory that no
-/// overlay keeps.
+/// Translation and frame of a page, if it may be merged: mapped private anonymous memory whose frame no
+/// overlay owns.
 fn candidate(core: &Core, (id, page): SpacePage) -> Option<(Present, Frame)> {
     let space = core.space(id).ok()?;
     let present = space.find(page)?;
