@@ -36,7 +36,7 @@ struct Usage {
     slab_share: f64,
     /// Number of programs that run at one time.
     programs: u64,
-    /// Largest program, as a share of memory.
+    /// Size of the largest program, as a share of memory.
     program_share: f64,
 }
 
@@ -80,7 +80,7 @@ struct Program {
     /// Numbers of the program's allocations ([`PhysicalMemory::add_other`]).
     pieces: Vec<u64>,
     frames: u64,
-    /// Number of frames at which the program exits.
+    /// Number of allocated frames at which the program exits.
     full_frames: u64,
 }
 

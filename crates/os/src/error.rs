@@ -22,9 +22,9 @@ pub enum OsError {
         size(*asked_bytes), size(*free_bytes), size(*memory_bytes), size(*enough_bytes)
     )]
     OutOfMemory {
-        /// Size of the requested contiguous piece, in bytes.
+        /// Size of the requested contiguous block, in bytes.
         asked_bytes: u64,
-        /// Free memory in bytes, all in smaller pieces.
+        /// Free memory in bytes, all in smaller blocks.
         free_bytes: u64,
         /// Size of the memory in bytes.
         memory_bytes: u64,
@@ -58,7 +58,7 @@ pub enum OsError {
     LargePagesWithGapTolerance {
         /// Name of the policy.
         policy: &'static str,
-        /// Mode of the page tables (GTPTCR).
+        /// Mode of gap-tolerant page tables (control register GTPTCR).
         mode: String,
     },
     /// The address space does not exist.
@@ -99,7 +99,7 @@ pub enum OsError {
     NotHole {
         /// Address space of the page.
         space: SpaceId,
-        /// Page that was to be patched as a hole.
+        /// Page that was to be patched although it is not a hole.
         page: VirtualPage,
     },
     /// The address range to share is already mapped, or the in-place frame of the hole to patch holds other

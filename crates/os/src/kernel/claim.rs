@@ -21,7 +21,7 @@ struct Search {
     next_block: u64,
     /// Index into [`LEAST_USABLE`] of the bound that the last block met.
     bound: usize,
-    /// Blocks visited since the search last began at the first bound.
+    /// Number of blocks visited since the search last began at the first bound.
     visited: u64,
 }
 
@@ -47,8 +47,8 @@ impl ClaimCursor {
 }
 
 impl Search {
-    /// Index of the first bound to try. Restarts with the strictest bound after a round over all
-    /// `blocks`, because better blocks may exist again.
+    /// Returns the index in [`LEAST_USABLE`] of the first bound to try. Restarts with the strictest bound
+    /// after a round over all `blocks`, because better blocks may exist again.
     fn first_bound(&mut self, blocks: u64) -> usize {
         if self.visited >= blocks {
             (self.visited, self.bound) = (0, 0);
@@ -104,15 +104,15 @@ impl Core {
         None
     }
 
-    /// True if a search can succeed and is not deferred.
+    /// True if a search for a block can succeed and is not deferred.
     fn may_claim(&mut self, direct: bool) -> bool {
         let one_hole = [0].into_iter().collect();
         let perforates = matches!(self.policy.use_block(&one_hole), BlockUse::WithHoles(_));
         (direct || perforates) && self.compaction.claims.search(direct).deferral.is_due()
     }
 
-    /// Takes the block if it has at least `least_usable` usable frames and the policy accepts the
-    /// remaining frames as holes.
+    /// Takes the block if it has at least `least_usable` usable frames and the policy accepts the remaining
+    /// frames as holes. With `moves`, movable frames count as usable and are migrated.
     fn try_claim(&mut self, block: Frame, moves: bool, least_usable: u64) -> Option<ClaimedBlock> {
         self.compaction.counts.blocks_scanned += 1;
         let usable = if moves {

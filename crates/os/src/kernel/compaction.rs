@@ -19,7 +19,7 @@ crate::fieldwise! {
         pub frames_scanned: u64,
         /// Number of frames whose contents were migrated.
         pub frames_migrated: u64,
-        /// Number of blocks that were emptied.
+        /// Number of 2MB blocks that were emptied.
         pub blocks_emptied: u64,
         /// Number of 2MB blocks that were claimed for perforated pages, with holes.
         pub blocks_perforated: u64,

@@ -62,8 +62,7 @@ pub enum EarlyCompaction {
 }
 
 options! {
-    /// Configuration of a [`super::Kernel`], except its policy. Each row with a kind, such as `Memory`, is a
-    /// user's option.
+    /// Configuration of a [`super::Kernel`], except its policy. The rows before `and` are options of users.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(default, deny_unknown_fields)]
     pub struct KernelConfig, Setting {

@@ -34,7 +34,7 @@ pub enum Approach {
 /// A request for a contiguous run of 2MB blocks.
 #[derive(Clone, Debug)]
 pub(super) struct RunRequest {
-    /// Length in 2MB blocks.
+    /// Length of the run, in 2MB blocks.
     pub blocks: u64,
     /// Largest number of faulty frames that the run may contain.
     pub faulty_frames: u64,
@@ -248,7 +248,7 @@ impl Core {
         compacts: bool,
     ) -> Result<Range<u64>, OsError> {
         let blocks = regions_of(pages);
-        // In memory present at boot, a region with injected fragmentation has no whole block.
+        // In memory present at boot, a region with generated fragmentation has no whole block.
         let fits = pages.end - pages.start <= self.config.memory_bytes / FRAME_BYTES;
         let is_fragmented = fits && self.is_any_fragmented(blocks.clone());
         let wanted = RunRequest {

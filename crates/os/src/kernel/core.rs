@@ -34,7 +34,7 @@ pub struct Core {
     pub(super) policy: Box<dyn Policy>,
     /// Physical memory of the machine.
     pub memory: PhysicalMemory,
-    /// Updates (mapping changes, table writes and shootdowns), in order, since the caller last drained the list.
+    /// Updates (mapping changes, table writes, shootdowns), in order, since the caller last drained the list.
     pub(super) updates: Vec<Update>,
     /// Address spaces, indexed by their number; `None` for a number that is free.
     pub(super) spaces: Vec<Option<Box<AddressSpace>>>,
@@ -50,7 +50,7 @@ pub struct Core {
     pub(super) faults: FaultCounts,
     /// Mapped pages at the moment when most memory was mapped.
     pub(super) peak: Peak,
-    /// Maximum of each level of memory use over the run; `None` before the first sample.
+    /// Maximum over the run of each quantity of memory use; `None` before the first sample.
     pub(super) most: Option<Levels>,
     /// Frames of shadow page tables, which belong to no address space.
     pub(super) own_tables: BTreeSet<Frame>,
@@ -119,7 +119,7 @@ impl Core {
         self.spaces.iter().flatten().map(|space| &**space)
     }
 
-    /// Mutable access to an address space, together with the memory, updates and account that
+    /// Mutable access to an address space, together with the physical memory, updates and work counts that
     /// change with it.
     pub fn space_mut(&mut self, id: SpaceId) -> Result<SpaceMut<'_>, OsError> {
         let Self { spaces, memory, updates, ledger, .. } = self;
@@ -218,7 +218,7 @@ impl Core {
         policy.rule::<HugePageRule>().is_some() || policy.rule::<PageLayout>().is_some()
     }
 
-    /// Page sizes (orders) that the policy selects for `page` of an area, out of those in `offered`.
+    /// Page sizes (orders) that the policy selects for `page` of an area; a subset of `offered`.
     pub(super) fn orders(
         &self,
         area: &Area,

@@ -27,9 +27,9 @@ pub(super) struct FaultCounts {
     pub overlay: u64,
     /// Accesses that are not allowed (segmentation faults).
     pub segmentation: u64,
-    /// Extents that were relocated because one of their frames failed.
+    /// Number of extents (mappings of more than 4KB) that were relocated because one of their frames failed.
     pub extents_relocated: u64,
-    /// Distinct pages touched by a fault or populated.
+    /// Number of distinct pages touched by a fault or populated.
     pub touched_pages: u64,
 }
 
@@ -155,7 +155,8 @@ impl Kernel {
         self.counters_of(Span::Moment, out);
     }
 
-    /// Writes the kernel's counters; levels of memory use refer to `span`.
+    /// Writes the kernel's counters to `out`: memory use at this moment or its maxima over the run, as `span`
+    /// says.
     pub fn counters_of(&self, span: Span, out: &mut Counters) {
         for table in [KERNEL, BITMAP, FAULTS] {
             out.record(table, self);
@@ -178,7 +179,7 @@ impl Kernel {
         mechanisms.iter().for_each(|(name, value)| out.set(name, value));
     }
 
-    /// Counters of merging and of backers such as segments: totals, and levels at this moment.
+    /// Counters of same-page merging and of backers such as direct segments, at this moment.
     fn mechanisms_now(&self) -> Counters {
         let mut now = Counters::default();
         self.ksm.counters(&self.core, &mut now);
@@ -195,7 +196,7 @@ impl Kernel {
 }
 
 impl Core {
-    /// Number of extents that were relocated because one of their frames failed.
+    /// Number of extents (mappings of more than 4KB) that were relocated because one of their frames failed.
     pub fn extents_relocated(&self) -> u64 {
         self.faults.extents_relocated
     }

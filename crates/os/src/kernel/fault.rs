@@ -8,7 +8,7 @@ use super::{Core, FaultOutcome, areas, copy_on_write, single_page, swap};
 use crate::OsError;
 use crate::space::Present;
 
-/// Serves the page fault of an access.
+/// Serves the page fault of an access of kind `kind` to `page`.
 pub(super) fn serve(
     core: &mut Core,
     backers: &mut Backers,

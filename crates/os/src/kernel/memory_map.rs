@@ -24,7 +24,7 @@ enum BlockUse {
     Frames(Box<[FrameClass; 512]>),
 }
 
-/// Use of all frames; frames that are not recorded are unmovable.
+/// Use of all frames. Frames without a record count as unmovable.
 #[derive(Default)]
 struct FrameUses {
     blocks: BTreeMap<u64, BlockUse>,

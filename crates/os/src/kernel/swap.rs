@@ -24,7 +24,8 @@ impl Core {
         self.swap_out_round(avoid, takes) || (spares && self.swap_out_round(avoid, |_, _| true))
     }
 
-    /// Swaps out the first region of one round of the clock for which `takes` is true.
+    /// Swaps out the first region, in one round of the clock, for which `takes` is true. Returns false if
+    /// there is none.
     fn swap_out_round(
         &mut self,
         avoid: Option<SpaceRegion>,

@@ -322,7 +322,7 @@ impl Ledger {
         self.entries_waiting > 0 || self.flush_waiting
     }
 
-    /// Ends the operation: counts its shootdowns as one batch, in which they are sent.
+    /// Ends the operation: counts its shootdowns as sent in one batch.
     #[inline]
     pub(crate) fn send(&mut self) {
         if !self.is_waiting() {

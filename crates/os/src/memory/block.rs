@@ -5,8 +5,7 @@ use perforate_types::{Frame, HoleSet};
 use super::owners::{Owner, RecordsOfBlock};
 use super::{BLOCK_ORDER, PhysicalMemory, complement};
 
-/// Frames of a 2MB block, classified by what can be done with them. Every frame is in exactly one
-/// of the sets.
+/// Frames of a 2MB block, classified as free, movable and fixed. Every frame is in exactly one of the sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockContents {
     /// Indices of free frames.

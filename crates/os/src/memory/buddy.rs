@@ -63,14 +63,14 @@ pub struct Buddy {
 /// State of a group of neighbouring pageblocks.
 #[derive(Clone, Debug)]
 struct Group {
-    /// State of each partly free pageblock; `None` for all others.
+    /// State of each partly free pageblock; `None` for full and wholly free pageblocks.
     pageblocks: [Option<Box<Pageblock>>; GROUP],
     types: [MigrateType; GROUP],
     is_set_aside: [bool; GROUP],
 }
 
 impl Group {
-    /// Index of the list that holds a pageblock.
+    /// Index in `Buddy::lists` of the list that holds a pageblock.
     fn list(&self, number: u64) -> usize {
         let index = number as usize % GROUP;
         list_of(self.types[index], self.is_set_aside[index])
@@ -182,7 +182,7 @@ impl Buddy {
         self.taken_from_aside
     }
 
-    /// Sets the type of the pageblock around a frame.
+    /// Sets the migrate type of the pageblock around a frame.
     ///
     /// # Panics
     /// If any frame of the pageblock is free.
@@ -223,7 +223,8 @@ impl Buddy {
         Some(Frame::new(number * PAGEBLOCK_FRAMES + ((index as u64) << order)))
     }
 
-    /// Smallest sufficient free block in a pageblock of this list: (pageblock, order of the block).
+    /// Finds the smallest free block of at least 2^`order` frames in the pageblocks of `list`. Returns the
+    /// pageblock and the order of the block.
     fn block_in(&self, list: usize, order: u32, end: End) -> Option<(u64, u32)> {
         let counts = &self.counts[list];
         let from = (order..PAGEBLOCK_ORDER + 1).find(|&from| counts[from as usize] > 0)?;
@@ -232,8 +233,8 @@ impl Buddy {
         number.map(|number| (number, from))
     }
 
-    /// Opens a wholly free pair of pageblocks for this type. Returns the pageblock to use, and the
-    /// order of its free block.
+    /// Splits a wholly free pair of pageblocks for content of type `kind`. Returns the pageblock to use, and
+    /// the order of its free block.
     fn open(&mut self, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let pair = match end {
             End::Lowest => self.whole.lowest(),
@@ -251,8 +252,8 @@ impl Buddy {
         }
     }
 
-    /// Finds the largest free block in pageblocks of another type. Claims its pageblock if at least
-    /// half of it is free.
+    /// Finds the largest free block in pageblocks of another type, and claims its pageblock if at least half
+    /// of it is free. Returns the pageblock and the order of the block.
     fn steal(&mut self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let found = (order..=PAGEBLOCK_ORDER).rev().find_map(|from| {
             kind.fallbacks().iter().find_map(|other| {
@@ -273,8 +274,8 @@ impl Buddy {
         found
     }
 
-    /// Smallest sufficient free block in a pageblock that is set aside. Prefers pageblocks of the
-    /// given type.
+    /// Finds the smallest sufficient free block in pageblocks that are set aside, preferably of type `kind`.
+    /// Returns the pageblock and the order of the block.
     fn take_from_aside(&mut self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let kinds = std::iter::once(kind).chain(kind.fallbacks());
         let found =
@@ -451,7 +452,7 @@ impl Buddy {
         result
     }
 
-    /// Stores the state of a pageblock that had none.
+    /// Stores the state of a pageblock that had none, and adds the pageblock to the lists.
     fn put(&mut self, number: u64, block: Box<Pageblock>) {
         let list = self.group(number).list(number);
         for (order, count) in block.counts().into_iter().enumerate().filter(|(_, count)| *count > 0)
@@ -464,7 +465,7 @@ impl Buddy {
         group.pageblocks[number as usize % GROUP] = Some(block);
     }
 
-    /// Removes the state of a pageblock and returns it.
+    /// Removes the state of a pageblock and returns it; `None` if the pageblock has none.
     fn remove(&mut self, number: u64) -> Option<Box<Pageblock>> {
         self.block(number)?;
         let group = self.group(number);
@@ -508,7 +509,7 @@ impl Buddy {
     }
 }
 
-/// Index of the list for pageblocks of a type, set aside or not.
+/// Index in `Buddy::lists` of the list for pageblocks of a type, set aside or not.
 const fn list_of(kind: MigrateType, aside: bool) -> usize {
     kind as usize + if aside { MigrateType::COUNT } else { 0 }
 }

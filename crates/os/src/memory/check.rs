@@ -26,7 +26,7 @@ pub(crate) struct FrameUse {
 #[derive(Default)]
 pub struct Recount {
     blocks: BTreeMap<u64, Vec<FrameUse>>,
-    /// 2MB pages with holes that map each block.
+    /// 2MB pages with holes that map each physical 2MB block, by number of the block's first frame.
     holed: HashMap<u64, Vec<Place>>,
     /// Number of pages that refer to each swap slot.
     pub(crate) slots: BTreeMap<u64, u64>,

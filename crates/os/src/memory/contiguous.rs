@@ -15,7 +15,7 @@ use super::{BLOCK_ORDER, Owner, PhysicalMemory, Zone};
 /// Requirements for a run of contiguous 2MB blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct WantedRun<'a> {
-    /// Length in 2MB blocks.
+    /// Length of the run, in 2MB blocks.
     pub blocks: u64,
     /// Largest number of faulty frames that the run may contain.
     pub faulty_frames: u64,
@@ -23,7 +23,7 @@ pub(crate) struct WantedRun<'a> {
     pub moves: bool,
     /// Range of frames that must contain the run; `None` for all memory.
     pub within: Option<Range<u64>>,
-    /// With `moves`: numbers of blocks that hold a movable 2MB page.
+    /// Movable 2MB pages, by number of the block that holds each; used only if `moves` is true.
     pub large_pages: &'a BTreeMap<u64, crate::space::RegionPlace>,
 }
 

@@ -89,8 +89,8 @@ pub struct PhysicalMemory {
     foreign_frames: u64,
     /// Generated holes of physical 2MB blocks: first frame of the block, and indices of the holes.
     drawn_holes: Vec<(Frame, HoleSet)>,
-    /// Fragmented blocks that no address space uses at present, by virtual region. The next mapping
-    /// of the region reuses them.
+    /// Blocks with generated fragmentation that no address space uses at present, by virtual region. The next
+    /// mapping of the region reuses them.
     parked: HashMap<u64, Vec<Frame>>,
     /// 2MB pages with holes that map each physical 2MB block, by number of the block's first frame.
     holed: HashMap<u64, Vec<(SpaceId, VirtualPage)>>,
@@ -263,7 +263,7 @@ impl PhysicalMemory {
         self.has_free(BLOCK_ORDER)
     }
 
-    /// Installs an index of free memory; it must be empty.
+    /// Installs `index`, which must be empty, as the index of free memory.
     pub(crate) fn set_free_index(&mut self, index: Box<dyn FreeIndex>) {
         self.zones.set_index(index);
     }
@@ -353,7 +353,7 @@ impl PhysicalMemory {
         self.retired_frames
     }
 
-    /// Allocates an aligned 1GB run.
+    /// Allocates an aligned 1GB run of frames; `None` if none is free.
     pub(crate) fn allocate_huge(&mut self) -> Option<Frame> {
         self.zones.allocate_run(PageSize::Size1G.pages())
     }
@@ -489,12 +489,13 @@ impl PhysicalMemory {
         Some(fragment)
     }
 
-    /// Stores a fragmented block for the next mapping of its region. The frames of its holes stay occupied.
+    /// Stores a block with generated fragmentation for the next mapping of its region. The frames of its
+    /// holes stay occupied.
     pub(crate) fn park(&mut self, fragment: Fragment) {
         self.parked.entry(fragment.region).or_default().push(fragment.block);
     }
 
-    /// Fragmented blocks that no address space uses at present.
+    /// Blocks with generated fragmentation that no address space uses at present.
     pub(crate) fn parked_fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
         self.parked.iter().flat_map(|(&region, blocks)| {
             blocks.iter().map(move |&block| Fragment { region, block })

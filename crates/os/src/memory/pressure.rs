@@ -82,8 +82,8 @@ impl PhysicalMemory {
         self.pressure.reclaims += u64::from(reclaimed);
     }
 
-    /// Frees the oldest page cache, or the oldest slab if no page cache is left. Returns false if
-    /// there is neither.
+    /// Frees the oldest allocation of page cache, or of slab if no page cache is left. Returns false if there
+    /// is neither.
     fn reclaim_oldest(&mut self) -> bool {
         let mut reclaimable = OtherUse::ALL.into_iter().filter(|usage| usage.is_reclaimable());
         let Some(usage) = reclaimable.find(|&usage| self.droppable_frames(usage) > 0) else {

@@ -37,7 +37,7 @@ pub struct SnapshotAbout {
     pub mapped_frames: Option<u64>,
     /// Number of frames that more than one page-table entry maps, if known.
     pub shared_frames: Option<u64>,
-    /// Size of the swap space, used or not; 0 if unknown.
+    /// Size of the swap space in bytes, used or not; 0 if unknown.
     #[serde(skip_serializing_if = "is_zero")]
     pub swap_bytes: u64,
     /// True if the kernel merges same pages (`/sys/kernel/mm/ksm/run` is 1).

@@ -26,7 +26,7 @@ const END: u32 = 3;
 const MIXED: u8 = 0x80;
 /// Largest content of a chunk, in bytes.
 const MOST_CONTENT_BYTES: usize = 1 << 20;
-/// Content length at which the writer begins a new chunk.
+/// Content length, in bytes, at which the writer begins a new chunk.
 const CHUNK_BYTES: usize = MOST_CONTENT_BYTES - 512;
 /// Largest ratio of a chunk's content to its payload, so that a small file cannot fill memory.
 const MOST_EXPANSION: usize = 256;

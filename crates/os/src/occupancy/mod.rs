@@ -28,7 +28,7 @@ const BLOCK_FRAMES: u64 = 512;
 /// States of the frames of a block, four bits each, lower half of a byte first.
 pub(crate) type Packed = [u8; BLOCK_FRAMES as usize / 2];
 
-/// Neighbouring blocks whose frames have equal states.
+/// Run of equal neighbouring 2MB blocks: their frames have the same states in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     first: u64,
@@ -39,7 +39,7 @@ struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum States {
     Uniform(FrameState),
-    /// Index into `Occupancy::mixed`.
+    /// States that differ: index into `Occupancy::mixed`.
     Mixed(u32),
 }
 

@@ -50,7 +50,7 @@ impl Policy for Thp {
     }
 }
 
-/// Property of a policy that tries 1GB pages before 2MB pages.
+/// Rule of policies that map 1GB pages where possible, before they try 2MB pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HugePageRule;
 

@@ -43,7 +43,7 @@ pub enum SmallPages {
     Size2M,
 }
 
-/// Decision on a 2MB block for a region, at the first touch of the region.
+/// Use of a 2MB block for a region, decided at the first touch of the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockUse {
     /// The block is freed, and the region gets 4KB pages.

@@ -43,7 +43,7 @@ impl Debug for Orders {
 /// Part of the kernel that requests page sizes (orders) from the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderPurpose {
-    /// A first touch of a page.
+    /// Page fault, at the first touch of a page.
     Fault,
     /// khugepaged, before it looks at a region of 4KB pages.
     Khugepaged,

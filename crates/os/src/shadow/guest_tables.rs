@@ -22,7 +22,7 @@ pub(super) struct GuestTables {
     tables: BTreeMap<(Table, u8), GuestTable>,
     /// Number of frames of a level-2 table.
     directory_frames: u64,
-    /// Frames of a level-2 table in address spaces whose control register sets a different size.
+    /// Number of frames of a level-2 table in address spaces whose control register sets another size.
     directory_frames_of: BTreeMap<SpaceId, u64>,
 }
 

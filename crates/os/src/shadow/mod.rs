@@ -73,7 +73,7 @@ pub struct ShadowLeaf {
     pub is_in_tables: bool,
 }
 
-/// Record of a shadow entry.
+/// Page size and guest frame of a shadow entry.
 #[derive(Clone, Copy)]
 struct Leaf {
     size: PageSize,
@@ -220,7 +220,7 @@ impl ShadowTables {
         }
     }
 
-    /// Drops the entries within a page of the guest, and the shadow tables below that page's entry.
+    /// Drops the shadow entries within a page of the guest, and the shadow tables below that page's entry.
     fn forget(&mut self, space: SpaceId, page: VirtualPage, size: PageSize, kernel: &mut Kernel) {
         let pages = page.number()..page.number() + size.pages();
         self.zap(space, pages.clone(), kernel);

@@ -118,12 +118,12 @@ impl Attributes {
     }
 }
 
-/// An area: pages `start..end`.
+/// An area (Linux: VMA): pages `start..end` with equal attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Number of the first page.
+    /// Number of the first page of the area.
     pub start: u64,
-    /// Number of the page after the last.
+    /// Number of the page after the last page of the area.
     pub end: u64,
     /// Attributes of all pages of the area.
     pub attributes: Attributes,
@@ -145,7 +145,7 @@ impl Area {
 /// merged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Areas {
-    /// First page → page after the last, and attributes.
+    /// Areas: first page → page after the last, and attributes.
     map: BTreeMap<u64, (u64, Attributes)>,
     /// Object and first page of each shared area.
     shared: BTreeSet<(u64, u64)>,

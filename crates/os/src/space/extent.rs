@@ -66,7 +66,7 @@ pub struct SharedBlock {
     pub moved: Vec<(usize, Frame)>,
 }
 
-/// State of one extent.
+/// State of one extent, a mapping of more than 4KB in one piece, such as a 2MB page.
 pub trait Extent: Any + Send {
     /// The mechanism that maps this extent.
     fn mechanism(&self) -> &'static dyn Mechanism;

@@ -30,7 +30,7 @@ impl Holed {
 /// Operations on 2MB pages with holes. A detached sub-page is a hole. It is vacant (not mapped), or
 /// mapped by a separate 4KB entry.
 pub trait HoledPages: Mechanism {
-    /// Maps a block to an unmapped region. Sub-pages in `holes` are vacant.
+    /// Maps an unmapped region to a block by a 2MB page with holes. Sub-pages in `holes` are vacant.
     ///
     /// # Errors
     /// If memory for tables runs out.

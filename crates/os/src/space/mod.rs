@@ -122,7 +122,7 @@ impl SpaceMut<'_> {
         self.memory.free(frame, 0);
     }
 
-    /// Counters of the kernel's work, for operations of a mechanism other than table writes.
+    /// Counts of the kernel's work, for a mechanism to count operations other than table writes.
     pub fn work(&mut self) -> &mut Work {
         &mut self.ledger.done
     }
@@ -408,7 +408,8 @@ impl SpaceMut<'_> {
         self.usage.leaf_nodes -= 1;
     }
 
-    /// Creates a level-1 node where nothing is mapped, and the nodes above it.
+    /// Creates a level-1 node where nothing is mapped, and the nodes above it. Returns the frame of the
+    /// level-1 node.
     ///
     /// # Errors
     /// If memory for tables runs out.

@@ -53,7 +53,7 @@ impl Mapping {
 pub(crate) struct Pages {
     /// Frame of the level-1 node.
     pub node: Frame,
-    /// Number of mapped pages.
+    /// Number of present entries in the node.
     pub used: u32,
     /// Page-table entries of the node.
     pub entries: Entries,

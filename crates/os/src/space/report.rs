@@ -62,7 +62,7 @@ impl SpaceMut<'_> {
         }
     }
 
-    /// Writes an entry for a page of `size` where none was present, and reports that.
+    /// Writes a page-table entry for a page of `size` where none was present, and reports the write.
     pub(super) fn write_entry(
         &mut self,
         page: u64,

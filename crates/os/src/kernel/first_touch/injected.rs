@@ -17,7 +17,7 @@ pub(super) struct InjectedFragments {
 }
 
 impl InjectedFragments {
-    /// Creates the backer with the block choices of `policy`.
+    /// Creates the backer. `policy` decides if blocks are only reserved at first.
     pub(super) fn new(policy: &dyn Policy) -> Self {
         Self { reserves: reserves(policy) }
     }

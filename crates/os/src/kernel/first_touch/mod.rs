@@ -71,8 +71,7 @@ pub trait Backer: Any + Send {
     /// If memory is out, or the program or configuration requests something impossible.
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError>;
 
-    /// Notifies the backer that areas in `pages` were created, moved to this address, extended or
-    /// protected.
+    /// Notifies the backer that areas in `pages` were created, moved into this range, extended or protected.
     fn note_areas(&mut self, _space: SpaceId, _pages: &Range<u64>) {}
 
     /// True if the backer has memory to map in advance of touches.
@@ -147,8 +146,7 @@ impl Backers {
         unreachable!("the last backer maps the page or memory is out")
     }
 
-    /// Notifies all backers that areas in `pages` were created, moved to this address, extended or
-    /// protected.
+    /// Notifies all backers that areas in `pages` were created, moved into this range, extended or protected.
     pub(super) fn note_areas(&mut self, space: SpaceId, pages: &Range<u64>) {
         self.list.iter_mut().for_each(|backer| backer.note_areas(space, pages));
     }
@@ -174,7 +172,7 @@ impl Backers {
         self.list.iter().for_each(|backer| backer.counters(core, out));
     }
 
-    /// Returns the backer of type `B`; first adds one made by `make` if there is none.
+    /// Returns the backer of type `B`. Makes it with `make` and adds it if the list has none.
     pub(super) fn find_or_add<B: Backer>(&mut self, make: impl FnOnce() -> B) -> &mut B {
         let is_wanted = |backer: &dyn Backer| (backer as &dyn Any).is::<B>();
         let known = self.list.iter().position(|backer| is_wanted(backer.as_ref()));

@@ -81,31 +81,31 @@ pub struct KhugepagedPass {
 struct Counts {
     scanned: u64,
     full_scans: u64,
-    /// Number of regions promoted, indexed by [`Promotion`].
+    /// Number of regions promoted in each way, indexed by [`Promotion`].
     promoted: [u64; 3],
-    /// Regions that became ordinary 2MB pages.
+    /// Number of regions that became ordinary 2MB pages.
     collapsed: u64,
-    /// Regions that became perforated pages.
+    /// Number of regions that became perforated pages.
     perforated: u64,
     frames_copied: u64,
     frames_zeroed: u64,
     holes: u64,
-    /// Number of regions not promoted, indexed by [`Refusal`].
+    /// Number of regions not promoted for each reason, indexed by [`Refusal`].
     refused: [u64; Refusal::Memory as usize + 1],
-    /// Number of holes patched.
+    /// Number of holes that were patched (moved back in place).
     patched: u64,
 }
 
 /// State of khugepaged, the promotion scanner.
 #[derive(Default)]
 pub(super) struct Khugepaged {
-    /// Parameters of the scanner.
+    /// Parameters of the promotion scanner.
     pub(super) config: KhugepagedConfig,
     /// Region at which the next pass continues.
     cursor: SpaceRegion,
-    /// Search for blocks that can be emptied.
+    /// Position of the search for blocks that can be emptied.
     whole: Search,
-    /// Search for blocks that can become 2MB pages with holes.
+    /// Position of the search for blocks that can become 2MB pages with holes.
     holed: Search,
     counts: Counts,
 }
@@ -201,7 +201,7 @@ impl Khugepaged {
         core.ledger.done.frames_zeroed_4k += price.frames_zeroed;
     }
 
-    /// Writes the scanner's counters; writes none before its first pass.
+    /// Writes the scanner's counters to `out`, or none before its first pass.
     pub(super) fn counters(&self, out: &mut Counters) {
         let counts = &self.counts;
         if counts.scanned == 0 {
@@ -275,7 +275,7 @@ figures! {
     }
 }
 
-/// Counters of background promotion. Results have them only if a pass was made.
+/// Counters of background promotion. Results contain them only if the scanner has run.
 pub(super) fn counters() -> Vec<Counter> {
     registered(KHUGEPAGED)
 }

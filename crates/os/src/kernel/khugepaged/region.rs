@@ -29,7 +29,7 @@ pub(super) enum Refusal {
     Memory,
 }
 
-/// Contents of a region of 4KB pages, as a promotion to a 2MB page needs them.
+/// Contents of a region of 4KB pages that may be promoted to a 2MB page.
 pub(super) struct Census {
     /// Permissions of the region's area.
     pub permissions: Permissions,

@@ -53,7 +53,7 @@ impl Default for KsmConfig {
 /// Result of one pass of same-page merging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KsmPass {
-    /// Number of pages scanned.
+    /// Number of pages that the pass scanned.
     pub pages_scanned: u64,
     /// Number of pages that were mapped to a merged frame instead of a private one.
     pub pages_merged: u64,
@@ -71,7 +71,7 @@ struct Node {
 /// State of the merging scanner.
 #[derive(Default)]
 pub(super) struct Ksm {
-    /// Parameters of the scanner.
+    /// Parameters of the merging scanner.
     pub(super) config: KsmConfig,
     /// Page at which the next pass continues.
     cursor: SpacePage,
