@@ -96,8 +96,8 @@ impl Kernel {
 
 /// Counters, and the state of memory.
 impl Kernel {
-    /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes
-    /// excluded), at the maximum of mapped memory.
+    /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes excluded), at the
+    /// moment when most memory was mapped.
     pub fn large_page_coverage(&self) -> f64 {
         self.core.large_page_coverage()
     }

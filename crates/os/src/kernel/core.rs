@@ -140,14 +140,14 @@ impl Core {
         })
     }
 
-    /// True if a context switch to or from the address space loads or saves registers of its
-    /// overlay.
+    /// True if a context switch to or from the address space loads or saves registers of its overlay (a
+    /// direct segment).
     pub(super) fn has_registers(&self, space: SpaceId) -> bool {
         self.space(space).ok().and_then(AddressSpace::overlay).is_some_and(Overlay::is_in_registers)
     }
 
-    /// Address space and page of a frame that an overlay, and no page-table entry, maps. `None` if
-    /// there is none.
+    /// Address space and page of a frame that an overlay (a direct segment), and no page-table entry, maps.
+    /// `None` if there is none.
     pub(super) fn kept_page(&self, frame: Frame) -> Option<SpacePage> {
         (0..self.spaces.len()).find_map(|slot| {
             let id = SpaceId(slot as u16);

@@ -201,8 +201,8 @@ impl Core {
         self.faults.extents_relocated
     }
 
-    /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes
-    /// excluded), at the maximum of mapped memory.
+    /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes excluded), at the
+    /// moment when most memory was mapped.
     pub(super) fn large_page_coverage(&self) -> f64 {
         CounterValue::from(self.large_page_coverage_parts()).as_f64()
     }

@@ -78,8 +78,8 @@ pub(super) fn serve(
     Ok(FaultOutcome::Mapped)
 }
 
-/// Lets the overlay handle the touch of a page that page tables do not map. Returns true if the
-/// overlay translates the page now.
+/// Lets the overlay (a direct segment or ranges) handle the touch of a page that page tables do not map.
+/// Returns true if the overlay translates the page now.
 fn touch_overlay(core: &mut Core, id: SpaceId, page: u64) -> Result<bool, OsError> {
     let space = &mut core.space_mut(id)?;
     space.touch_overlay(page)

@@ -47,7 +47,8 @@ pub(super) fn populate(
     Ok(())
 }
 
-/// True if memory is not short and one extent translates all these sub-pages of a region.
+/// True if memory is not short and one extent, such as a 2MB page, translates all these sub-pages of a
+/// region.
 fn is_mapped_whole(core: &Core, id: SpaceId, number: u64, subpages: &HoleSet) -> bool {
     let region = core.space(id).ok().and_then(|space| space.region(number));
     let extent = region.and_then(|region| region.mapping.extent());

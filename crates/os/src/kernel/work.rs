@@ -217,7 +217,8 @@ pub enum FirstTouch {
         /// Number of 4KB pages in these superpages.
         pages: u64,
     },
-    /// A run of contiguous memory, of which an overlay translates more than the touched page.
+    /// A run of contiguous memory of which an overlay (a direct segment) translates more than the touched
+    /// page.
     Run {
         /// Number of pages of the run that are cleared.
         cleared: u64,
@@ -338,7 +339,8 @@ impl Ledger {
         self.last_invalidated = None;
     }
 
-    /// Counts memory that was mapped for the first time.
+    /// Counts the frames that are cleared for memory mapped for the first time. Records the kind of the
+    /// mapping for [`Self::first_touch`].
     #[inline]
     pub(crate) fn bring_in(&mut self, what: FirstTouch) {
         let cleared = u64::from(self.clears);
@@ -364,13 +366,13 @@ impl Ledger {
         }
     }
 
-    /// Counts a mapping to frames that other pages already map, for which nothing is cleared.
+    /// Records the kind of a mapping to frames that other pages already map, for which nothing is cleared.
     #[inline]
     pub(crate) fn join(&mut self, what: FirstTouch) {
         self.last_mapped = what;
     }
 
-    /// Counts a fault by the kind of the last mapping made.
+    /// Counts a fault by the kind of the last mapping that [`Self::bring_in`] or [`Self::join`] recorded.
     #[inline]
     pub(crate) fn first_touch(&mut self) {
         match self.last_mapped {

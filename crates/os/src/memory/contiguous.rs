@@ -251,7 +251,7 @@ mod tests {
     use crate::ZoneLayout;
     use crate::memory::OtherUse;
 
-    /// 64MB in 32 blocks.
+    /// Creates a memory of 64MB, in 32 blocks.
     fn memory() -> PhysicalMemory {
         PhysicalMemory::new(64 << 20, ZoneLayout::Single).expect("valid")
     }

@@ -29,7 +29,7 @@ pub(super) struct Residents {
     snapshot: Arc<HostSnapshot>,
     /// Frames that were moved or dropped since the snapshot, by block number.
     left: HashMap<u64, HoleSet>,
-    /// Number of resident frames for each usage.
+    /// Number of snapshot frames that still hold their content, for each usage.
     frames: [u64; OtherUse::COUNT],
     recorded: [u64; OtherUse::COUNT],
     /// Random order in which slices of 32 frames are dropped, for each usage.
@@ -109,12 +109,12 @@ impl Residents {
             as u64
     }
 
-    /// Number of resident frames allocated for `usage`.
+    /// Number of snapshot frames allocated for `usage` that still hold their content.
     pub(super) fn frames(&self, usage: OtherUse) -> u64 {
         self.frames[usage as usize]
     }
 
-    /// Number of resident frames allocated for `usage` that can be moved or dropped.
+    /// Number of snapshot frames allocated for `usage` that can still be moved or dropped.
     pub(super) fn recorded_frames(&self, usage: OtherUse) -> u64 {
         self.recorded[usage as usize]
     }

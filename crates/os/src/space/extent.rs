@@ -21,11 +21,11 @@ use crate::memory::{PhysicalMemory, Recount};
 pub enum Present {
     /// Mapped by a 4KB page.
     Page(Frame, Permissions),
-    /// Mapped as a part of an extent.
+    /// Mapped as a part of an extent, such as a 2MB page.
     InPlace(Frame, Permissions),
-    /// Inside an extent, but mapped by a separate 4KB entry.
+    /// Inside an extent, such as a 2MB page, but mapped by a separate 4KB entry.
     Detached(Frame, Permissions),
-    /// Inside an extent, detached and not mapped.
+    /// Inside an extent, such as a 2MB page, but not mapped.
     Vacant,
 }
 

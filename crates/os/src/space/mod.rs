@@ -133,12 +133,13 @@ impl SpaceMut<'_> {
         self.ledger.subpages_mapped += 1;
     }
 
-    /// Counts memory that was mapped for the first time.
+    /// Counts the frames that are cleared for memory mapped for the first time, and records the kind of the
+    /// mapping.
     pub fn bring_in(&mut self, what: FirstTouch) {
         self.ledger.bring_in(what);
     }
 
-    /// Counts the mapping of frames that other pages already map: nothing is cleared.
+    /// Records the kind of a mapping to frames that other pages already map, for which nothing is cleared.
     pub fn join(&mut self, what: FirstTouch) {
         self.ledger.join(what);
     }
@@ -178,7 +179,8 @@ crate::fieldwise! {
         /// Number of 4KB pages in other extents that level-2 entries map, such as gap-tolerant
         /// superpages.
         pub wide_pages: u64,
-        /// Number of 4KB pages that only an overlay translates, without a page-table entry.
+        /// Number of 4KB pages that only an overlay (a direct segment) translates, without a page-table
+        /// entry.
         pub overlay_pages: u64,
     }
 }

@@ -17,7 +17,7 @@ use super::{AddressSpace, FrameVisitor, SpaceMut};
 use crate::OsError;
 use crate::memory::{PhysicalMemory, Recount};
 
-/// Operation that makes pages leave an overlay.
+/// Operation that makes pages leave an overlay (a direct segment or ranges).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
     /// The pages are unmapped, and their contents dropped.
@@ -33,8 +33,8 @@ pub enum Departure {
     Remapped,
 }
 
-/// State of the overlay of an address space. The default methods suit an overlay that keeps no
-/// pages.
+/// State of the overlay of an address space, which translates pages in parallel with the page tables. The
+/// default methods suit an overlay that keeps no pages.
 pub trait Overlay: Any + Send {
     /// The mechanism that acts on this overlay.
     fn mechanism(&self) -> &'static dyn OverlayMechanism;

@@ -67,7 +67,8 @@ impl AddressSpace {
         self.reclaimed.swapped.remove(&page).expect("swapped page")
     }
 
-    /// mremap: moves the records of `pages` to the pages that begin at `to`, which have no records.
+    /// mremap: moves the swap and MADV_FREE records of `pages` to the pages that begin at `to`, which have
+    /// none.
     pub(crate) fn move_reclaimed(&mut self, pages: &Range<u64>, to: u64) {
         let target = |page: u64| page - pages.start + to;
         while let Some((&page, &slot)) = self.reclaimed.swapped.range(pages.clone()).next() {

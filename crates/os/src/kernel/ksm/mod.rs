@@ -230,7 +230,7 @@ fn is_candidate(core: &Core, place: SpacePage) -> bool {
 }
 
 /// Translation and frame of a page, if it may be merged: mapped private anonymous memory whose frame no
-/// overlay owns.
+/// overlay (direct segment) owns.
 fn candidate(core: &Core, (id, page): SpacePage) -> Option<(Present, Frame)> {
     let space = core.space(id).ok()?;
     let present = space.find(page)?;
