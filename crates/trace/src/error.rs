@@ -1,4 +1,4 @@
-//! Errors of traces, and of everything else that delivers instructions.
+//! Errors of reading and writing traces, and of making workloads.
 
 use std::path::{Path, PathBuf};
 
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The operating system refused an action.
+    /// The operating system refused an action on a file.
     #[error("{}: {action}: {source}", path.display())]
     Io {
         /// Path of the file.
         path: PathBuf,
-        /// Attempted action, such as "open" or "read".
+        /// Refused action, such as "open" or "read".
         action: &'static str,
         /// Error of the operating system.
         source: std::io::Error,
@@ -32,7 +32,7 @@ pub enum TraceError {
     Unsuitable {
         /// Path of the file or folder.
         path: PathBuf,
-        /// Problem of the file or folder.
+        /// Reason for which the file or folder cannot be read.
         problem: String,
         /// Form that was expected.
         expected: String,
@@ -50,10 +50,10 @@ pub enum TraceError {
         /// Content that was expected.
         expected: String,
     },
-    /// An instruction that cannot be represented in a trace was pushed.
+    /// An instruction that a trace cannot represent was given to the writer of a trace.
     #[error("instruction {number} at {ip:#x}: {problem}")]
     Instruction {
-        /// Number of instructions pushed before this one.
+        /// Number of instructions written before this one.
         number: u64,
         /// Address of the instruction.
         ip: u64,
@@ -72,7 +72,7 @@ pub enum TraceError {
         /// Problem, and what was expected.
         problem: String,
     },
-    /// The specification of a synthetic workload is invalid.
+    /// The specification of a synthetic workload, such as `gups:size=1G`, is invalid.
     #[error("workload '{spec}': {problem}")]
     Workload {
         /// Text of the specification.
@@ -94,7 +94,7 @@ impl TraceError {
         matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
     }
 
-    /// The operating system refused an action, such as "open" or "read".
+    /// Makes [`TraceError::Io`]: the operating system refused `action`, such as "open" or "read".
     pub fn io(path: &Path, action: &'static str, source: std::io::Error) -> Self {
         Self::Io { path: path.to_owned(), action, source }
     }
@@ -103,7 +103,7 @@ impl TraceError {
         Self::Unrecognized { path: path.to_owned(), found: found.into() }
     }
 
-    /// The file, folder or source cannot be used in its present form.
+    /// Makes [`TraceError::Unsuitable`]: the file, folder or source cannot be used in its present form.
     pub fn unsuitable(path: &Path, problem: impl Into<String>, expected: &str) -> Self {
         let (problem, expected) = (problem.into(), expected.to_owned());
         Self::Unsuitable { path: path.to_owned(), problem, expected }

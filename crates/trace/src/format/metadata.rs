@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StoppedBy {
-    /// The limit on instructions.
+    /// Limit on the number of recorded instructions.
     Instructions,
-    /// The limit on the trace's size.
+    /// Limit on the size of the trace file.
     Size,
-    /// The limit on time.
+    /// Limit on the duration of the recording.
     Time,
     /// A full disk or quota.
     Disk,
     /// The user, with Ctrl-C or a signal.
     User,
-    /// A reason of a later version of the format.
+    /// A reason that only a later version of the format knows.
     #[serde(other)]
     Other,
 }
@@ -58,7 +58,7 @@ pub struct TraceMetadata {
     pub created_by: String,
     /// Number of instructions of the program before the first recorded one.
     pub instructions_skipped: u64,
-    /// True if the program continued after the last instruction, so the recording was ended before it.
+    /// True if the recording ended before its program did.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut_off: bool,
     /// Limit or request that ended the recording before the program; `None` if the program ended by
@@ -69,16 +69,16 @@ pub struct TraceMetadata {
     /// them.
     #[serde(skip_serializing_if = "is_zero")]
     pub accesses_unmapped: u64,
-    /// True if the trace contains mapping events.
+    /// True if the trace contains events that map and unmap memory.
     pub has_events: bool,
     /// True if instructions name the registers that they read and write.
     pub has_dependencies: bool,
-    /// True if branches are marked.
+    /// True if branch instructions are marked with their kind.
     pub has_branches: bool,
     /// Assumptions of the recorder about missing information, one sentence each.
     pub assumptions: Vec<String>,
     /// Notes for readers of the trace.
     pub notes: Vec<String>,
-    /// Further values by name.
+    /// Further metadata by name, for values that have no field.
     pub extra: BTreeMap<String, serde_json::Value>,
 }
