@@ -1,4 +1,4 @@
-//! Adapter from a traced program to a source.
+//! Source that runs a traced program.
 
 use std::pin::Pin;
 use std::sync::PoisonError;
@@ -19,17 +19,17 @@ pub(crate) trait Program: Registered + Send {
     /// Creates the program with its data.
     fn start(options: &Self::Options, seed: u64, t: &mut Tracer) -> Self;
 
-    /// Runs the program. It must pause at least every few thousand instructions.
+    /// Runs the program to its end, if it has one. It must pause at least every few thousand instructions.
     fn run(&mut self, t: &mut Tracer) -> impl Future<Output = ()> + Send;
 }
 
-/// Source that runs a program on demand. The data are created at the first request.
+/// Source that runs a program as its instructions are requested. The data are created at the first request.
 pub(crate) struct ProgramSource {
     metadata: SourceMetadata,
     program: Pin<Box<dyn Future<Output = ()> + Send>>,
     is_over: bool,
     outbox: Outbox,
-    /// Instructions beyond those that were requested.
+    /// Instructions that the program recorded beyond those that were requested.
     ahead: Chunk,
 }
 
@@ -49,7 +49,7 @@ impl ProgramSource {
         Box::new(Self { metadata, program, is_over: false, outbox, ahead })
     }
 
-    /// Runs the program until it hands over a chunk. Returns false at its end.
+    /// Runs the program until it fills `chunk`. Returns false if the program has ended.
     fn advance(&mut self, chunk: &mut Chunk) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         while !self.is_over {
