@@ -10,10 +10,10 @@ use perforate_report::text::wrapped;
 pub use perforate_report::text::{printable, quoted};
 use terminal_size::terminal_size_of;
 
-/// Columns of tables if standard output is not a terminal.
+/// Width of tables in characters if standard output is not a terminal.
 pub const COLUMNS: usize = 100;
 
-/// Command line of this process.
+/// Command line of this process, program first.
 static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// Stores the command line of this process, program first, for [`command`].
@@ -36,7 +36,7 @@ impl CommandOutput {
     }
 }
 
-/// Width of a wide table: the width of the terminal, within 40 to 240 columns, or [`COLUMNS`].
+/// Width of a wide table in characters: the width of the terminal, within 40 to 240 columns, or [`COLUMNS`].
 pub fn columns() -> usize {
     let terminal = terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     terminal.map_or(COLUMNS, |width| width.clamp(40, 240))
@@ -60,7 +60,7 @@ pub fn command_of(arguments: &[OsString]) -> String {
     std::iter::once("perforate".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
-/// Folder for results, by default a new one named after `name`; `None` if only JSON is printed.
+/// Folder for results: `out`, or by default a new one named after `name`; `None` if only JSON is printed.
 pub fn result_folder(
     out: Option<&Path>,
     json: bool,
@@ -72,7 +72,7 @@ pub fn result_folder(
     }
 }
 
-/// Notes below a table, wrapped at `columns` characters.
+/// Formats notes below a table, wrapped at `columns` characters.
 pub fn notes<S: AsRef<str>>(notes: &[S], columns: usize) -> String {
     notes.iter().map(|note| wrapped("note: ", note.as_ref(), columns)).collect()
 }

@@ -25,15 +25,15 @@ const INTERRUPTED: u8 = 130;
 /// Reason for the failure of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Contradictory or incomplete arguments.
+    /// The arguments of the command contradict each other, or are incomplete.
     #[error("{0}")]
     Usage(String),
-    /// Invalid overrides of machine keys.
+    /// A machine key was overridden with an invalid value.
     #[error("{}: {problem}", flags(settings))]
     Setting {
-        /// Overridden keys and their values, in order.
+        /// Overridden machine keys and their values, in the order of the flags.
         settings: Vec<(String, String)>,
-        /// The problem with these values.
+        /// Problem of the machine file with these values.
         problem: String,
     },
     /// Failure of the simulation.
@@ -45,7 +45,7 @@ pub enum Failure {
     /// Failure of the trace recorder.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The recorded program failed; its recording is kept.
+    /// The recorded program failed, with this message; its trace is complete.
     #[error("{0}; what was recorded of it is kept")]
     Program(String),
     /// Failure of an operation on the machine that the program runs on.
@@ -69,7 +69,7 @@ pub enum Failure {
     /// A file cannot be written.
     #[error("{}: cannot be written: {source}", path.display())]
     Write {
-        /// Path of the file.
+        /// Path of the file that cannot be written.
         path: PathBuf,
         /// Error of the operating system.
         source: io::Error,
@@ -85,9 +85,9 @@ pub enum Failure {
     /// A stored snapshot cannot be read.
     #[error("{}: {problem}", path.display())]
     Snapshot {
-        /// Path of the file.
+        /// Path of the snapshot.
         path: PathBuf,
-        /// Problem with the snapshot.
+        /// Reason for which the snapshot cannot be read.
         problem: String,
     },
     /// A panic, which is always an internal error.
@@ -99,7 +99,7 @@ pub enum Failure {
          perforate record -o FILE -- PROG ARGS…"
     )]
     Interrupted,
-    /// The command was stopped with Ctrl-C in this stage of its work, before it wrote anything.
+    /// The command was stopped with Ctrl-C in this stage of its work, before it wrote any file.
     #[error("stopped ({0}); nothing was written")]
     Stopped(String),
     /// Standard output cannot be written.
@@ -167,7 +167,7 @@ impl Failure {
     }
 }
 
-/// Returns overrides of machine keys as command-line flags.
+/// Formats overrides of machine keys as command-line flags.
 fn flags(settings: &[(String, String)]) -> String {
     let flags: Vec<_> =
         settings.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
@@ -182,7 +182,7 @@ fn describe(error: &SimError) -> String {
     }
 }
 
-/// Describes an error of an option, beginning with the option's name. `name` converts names such as
+/// Describes an error of an option. The text begins with the option's name. `name` converts names such as
 /// `memory` or `host-memory` to the form that the user knows.
 fn of_option(error: &ConfigError, name: fn(&str) -> String) -> String {
     let path: Vec<&str> = error.path().collect();

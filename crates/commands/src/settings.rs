@@ -38,7 +38,7 @@ impl MachineSettings {
         Ok(())
     }
 
-    /// Returns an error that names these overrides as its cause, if there are any.
+    /// Makes a failure that names these overrides as the cause of `error`, if it is an error of the machine.
     pub fn blame(&self, error: SimError) -> Failure {
         match error {
             SimError::Machine { problem, .. } if !self.is_empty() => {

@@ -26,7 +26,7 @@ const MAX_FOLDER_BYTES: usize = 80;
 /// Time for which the recorder waits for a plugin to send its number.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Folder and socket for plugins, with the thread that replies to them.
+/// Folder and socket for plugins, with the thread that replies to plugins.
 pub struct Reception {
     folder: TempDir,
     library: PathBuf,

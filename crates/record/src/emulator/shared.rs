@@ -136,7 +136,7 @@ impl SharedMemory {
         self.ring_header(ring).user.store(RING_FREE, Ordering::Release);
     }
 
-    /// Question of a ring's virtual CPU that is not answered yet; `None` if there is none.
+    /// Unanswered question of a ring's virtual CPU; `None` if it has asked no question.
     pub fn question(&self, ring: usize) -> Option<u64> {
         let header = self.ring_header(ring);
         let questions = header.questions.load(Ordering::Acquire);

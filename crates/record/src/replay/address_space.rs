@@ -143,7 +143,7 @@ impl AddressSpace {
         parts.collect()
     }
 
-    /// Address range of the mapping that begins at `start`; `None` if there is none.
+    /// Address range of the mapping that begins at `start`; `None` if no mapping begins there.
     pub fn area(&self, start: u64) -> Option<Range<u64>> {
         self.areas.get(&start).map(|area| start..area.end)
     }

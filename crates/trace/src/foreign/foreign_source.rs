@@ -250,7 +250,7 @@ impl Pending {
     }
 }
 
-/// The running process and thread of a trace, with its own numbers for them: order of appearance, from 0.
+/// The running process and thread of a trace, both numbered in order of appearance, from 0.
 #[derive(Default)]
 pub(super) struct SwitchTracker {
     processes: HashMap<u64, u16>,

@@ -177,7 +177,7 @@ fn is_same(one: &Instruction, other: &Instruction) -> bool {
 #[derive(Default)]
 pub(crate) struct Numbering {
     pub(crate) dictionary: Dictionary,
-    /// Newest record of each hash of an instruction's address and other fields.
+    /// Newest record of each hash; a hash covers an instruction's fields and the shapes of its accesses.
     newest: HashMap<u64, u32>,
     /// For each record, the next older record with the same hash.
     older: Vec<Option<u32>>,
@@ -194,7 +194,7 @@ impl Numbering {
         self.dictionary.is_full()
     }
 
-    /// Returns the number of the instruction's record; appends a record if there is none.
+    /// Returns the number of the instruction's record, which is appended if the dictionary lacks it.
     pub(crate) fn number(&mut self, instruction: &Instruction, list: &[MemoryAccess]) -> u32 {
         let hash = hash(instruction, list);
         let newest = self.newest.get(&hash).copied();

@@ -31,7 +31,7 @@ pub struct Pooled<S> {
     source: S,
     metadata: SourceMetadata,
     processes: Processes,
-    /// Events for the chunk that is being filled, each with its position in it.
+    /// Events for the chunk that is being filled, each with its position in the chunk.
     events: Vec<(u32, ProgramEvent)>,
 }
 
