@@ -23,14 +23,14 @@ pub fn set_command(arguments: &[OsString]) {
 
 /// Output of a command that has not been printed yet.
 pub struct CommandOutput {
-    /// JSON: one object, or one on each line.
+    /// JSON output: one object, or one on each line.
     pub json: String,
-    /// Tables and notes, as the command prints them.
+    /// Text output: tables and notes.
     pub text: String,
 }
 
 impl CommandOutput {
-    /// Prints the JSON or the text.
+    /// Prints the JSON output if `json` is true, otherwise the text output.
     pub fn print(&self, json: bool) -> Result<(), Failure> {
         print(if json { &self.json } else { &self.text })
     }
@@ -42,7 +42,7 @@ pub fn columns() -> usize {
     terminal.map_or(COLUMNS, |width| width.clamp(40, 240))
 }
 
-/// Prints to standard output, with control characters [escaped](printable).
+/// Prints a text to standard output, with control characters [escaped](printable).
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(printable(text).as_bytes())?;

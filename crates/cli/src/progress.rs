@@ -41,7 +41,7 @@ pub fn print_message(line: &str) {
 struct Stage {
     /// Name of the stage, which is shown.
     text: String,
-    /// Unit of the progress, such as instructions.
+    /// Unit in which the progress is counted, such as instructions.
     unit: &'static str,
     /// Text that replaces the amounts done and total, if they mean nothing to a reader.
     counts: Option<String>,
@@ -62,7 +62,7 @@ impl Stage {
         self.from.get_or_insert((now, progress.done));
     }
 
-    /// Progress per second; `None` until enough time has passed.
+    /// Progress per second in the stage's unit; `None` until enough time has passed.
     fn rate(&self, now: Instant) -> Option<f64> {
         let (since, before) = self.from?;
         let seconds = now.saturating_duration_since(since);

@@ -139,7 +139,7 @@ pub fn validate(
     Ok(CommandOutput { json: lines, text })
 }
 
-/// Command that starts this program as a worker.
+/// Command by which this program is started as a worker process.
 fn worker_command() -> Result<WorkerCommand, Failure> {
     let failed = |source| Failure::Machine { action: "finding this program", source };
     let mut command = Program::own().map_err(failed)?.command.into_iter();

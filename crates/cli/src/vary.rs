@@ -63,7 +63,7 @@ impl Vary {
 pub struct Variant {
     /// Options of the comparison, with its values of the varied keys.
     pub request: RunRequest,
-    /// Varied keys and their values; empty without `--vary`.
+    /// Varied keys with their values in this comparison; empty without `--vary`.
     varied: Vec<Setting>,
 }
 

@@ -17,7 +17,7 @@ use crate::with_keywords;
 
 /// Exit code for invalid arguments or options.
 const WRONG_USE: u8 = 2;
-/// Exit code for a failure.
+/// Exit code for any other failure.
 const FAILED: u8 = 1;
 /// Exit code after Ctrl-C: 128 + SIGINT, the shell convention.
 const INTERRUPTED: u8 = 130;
@@ -39,7 +39,7 @@ pub enum Failure {
     /// Failure of the simulation.
     #[error("{}", describe(.0))]
     Simulation(#[from] SimError),
-    /// A trace that cannot be read or written.
+    /// A trace cannot be read or written.
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// Failure of the trace recorder.
@@ -54,13 +54,13 @@ pub enum Failure {
     /// Failure of an experiment.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// Input from which a linear model cannot be computed.
+    /// The linear model cannot be computed from its input.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// Partial results of an experiment that do not combine to a complete result.
+    /// Parts of an experiment's results do not combine to a complete result.
     #[error("{0}")]
     Parts(String),
-    /// Records that cannot be read.
+    /// Records of results cannot be read.
     #[error(transparent)]
     Records(#[from] RecordsError),
     /// Failure of the report generator.
@@ -71,15 +71,15 @@ pub enum Failure {
     Write {
         /// Path of the file that cannot be written.
         path: PathBuf,
-        /// Error of the operating system.
+        /// Error that the operating system reported.
         source: io::Error,
     },
-    /// An operation that the operating system refused.
+    /// The operating system refused an action.
     #[error("{action}: {source}")]
     Machine {
-        /// Operation that the operating system refused.
+        /// Action that the operating system refused.
         action: &'static str,
-        /// Error of the operating system.
+        /// Error that the operating system reported.
         source: io::Error,
     },
     /// A stored snapshot cannot be read.
@@ -90,7 +90,7 @@ pub enum Failure {
         /// Reason for which the snapshot cannot be read.
         problem: String,
     },
-    /// A panic, which is always an internal error.
+    /// The command panicked, with this message, which is always an internal error.
     #[error("a mistake in perforate itself: {0}")]
     Internal(String),
     /// The command was stopped with Ctrl-C while it recorded a program.

@@ -58,7 +58,7 @@ fn keyword<'a>(
     }
 }
 
-/// Returns the punctuation at the end of a word.
+/// Returns the punctuation characters at the end of a word.
 fn end(word: &str) -> &str {
     &word[word.trim_end_matches(PUNCTUATION).len()..]
 }

@@ -106,7 +106,7 @@ impl RunRequest {
 pub enum WithError {
     /// Neither an option nor a machine key has this name.
     Key(ConfigError),
-    /// The option cannot have the value.
+    /// The option exists but cannot have the value.
     Value(Failure),
 }
 

@@ -15,7 +15,7 @@ use crate::Failure;
 const ALL: &str = "results";
 /// File name of the results in their folder.
 const RESULTS: &str = "results.jsonl";
-/// Name of the link to the latest numbered folder.
+/// Name of the symbolic link to the latest numbered folder.
 const LATEST: &str = "latest";
 /// Maximum number of characters of a numbered folder's name after its number.
 const MOST_IN_NAME: usize = 40;
@@ -24,7 +24,7 @@ const MOST_IN_NAME: usize = 40;
 pub struct ResultFolder(Place);
 
 enum Place {
-    /// A folder that the user names.
+    /// A folder whose path the user gives.
     Named(PathBuf),
     /// A new folder in `results`: the next number, followed by this name.
     Numbered(String),
@@ -191,7 +191,7 @@ fn is_taken(error: &io::Error) -> bool {
     matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotADirectory)
 }
 
-/// Writes all files into an existing folder, or none.
+/// Writes all files into an existing folder, or none if one fails.
 fn write_into(folder: &Path, files: &Files) -> Result<(), Failure> {
     let paths: Vec<(PathBuf, &str)> =
         files.iter().map(|(name, text)| (folder.join(name), text.as_str())).collect();

@@ -14,7 +14,7 @@ impl MachineSettings {
         self.0.is_empty()
     }
 
-    /// Appends an override.
+    /// Appends an override of the machine key `key`.
     pub fn push(&mut self, key: &str, value: &str) {
         self.0.push((key.to_owned(), value.to_owned()));
     }

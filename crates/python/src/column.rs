@@ -38,11 +38,11 @@ impl Pool {
 pub enum Numbers {
     /// Booleans, one byte each.
     Bool(Vec<u8>),
-    /// Bytes.
+    /// Unsigned numbers of 8 bits.
     U8(Vec<u8>),
-    /// 16-bit numbers.
+    /// Unsigned numbers of 16 bits.
     U16(Vec<u16>),
-    /// 64-bit numbers.
+    /// Unsigned numbers of 64 bits.
     U64(Vec<u64>),
 }
 

@@ -57,7 +57,7 @@ impl PointStore {
         self.0.get(&Key(key)).cloned()
     }
 
-    /// Stores the result lines of a point.
+    /// Stores the result lines of a point, with the comparison that it belongs to.
     fn put(
         &mut self,
         py: Python<'_>,

@@ -23,7 +23,7 @@ pub fn request(options: Pairs, settings: Pairs) -> Result<RunRequest, Failure> {
     RunRequest::new(options.into_iter().collect::<OptionTexts>(), MachineSettings(settings))
 }
 
-/// Arguments of a comparison.
+/// Arguments of a comparison, as Python passes them.
 #[derive(Clone, FromPyObject, Serialize)]
 pub struct Compared {
     workload: Option<String>,

@@ -35,7 +35,7 @@ enum Message {
     Rows(Batch),
     /// End of a segment; the next thread decodes the next segment.
     SegmentEnd,
-    /// End of the trace.
+    /// End of the last segment, and of the trace.
     End,
     Failed(TraceError),
 }

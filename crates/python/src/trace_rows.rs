@@ -10,7 +10,7 @@ use crate::column::{Column, Numbers, Pool};
 
 /// Description of a column that a batch can have.
 pub struct Field {
-    /// Name of the column.
+    /// Name of the column in Python.
     pub name: &'static str,
     /// Number of numbers in each row.
     width: usize,

@@ -116,7 +116,7 @@ impl TraceWriter {
         })
     }
 
-    /// Deletes the unfinished trace.
+    /// Deletes the unfinished trace file.
     fn discard(&mut self) {
         self.writer = None;
     }

@@ -27,9 +27,9 @@ pub enum RecordError {
         path.display()
     )]
     EmulatorFailed {
-        /// Path of the emulator.
+        /// Path of the emulator that ended.
         path: PathBuf,
-        /// Exit status of the emulator.
+        /// Exit status of the emulator that ended.
         status: String,
     },
     /// The command line names no program.
@@ -40,7 +40,7 @@ pub enum RecordError {
     File {
         /// Path of the program or the trace.
         path: PathBuf,
-        /// Reason, with what was expected.
+        /// Reason for which the file is not usable, with what was expected.
         problem: String,
     },
     /// The operating system refused an action that the recording needs.
@@ -48,7 +48,7 @@ pub enum RecordError {
     System {
         /// Refused action, such as "starting a thread".
         action: &'static str,
-        /// Error of the operating system.
+        /// Error that the operating system reported.
         source: io::Error,
     },
     /// The program ended while instructions were still being skipped.
@@ -59,9 +59,9 @@ pub enum RecordError {
     EndedWhileSkipping {
         /// Exit status of the program.
         status: String,
-        /// Number of instructions that the program executed.
+        /// Approximate number of instructions that the program executed.
         executed: u64,
-        /// Number of instructions that were to be skipped.
+        /// Number of instructions that the user wanted to skip.
         skip: u64,
     },
     /// The program ended, with this exit status, before the time or the signal that begins the recording.

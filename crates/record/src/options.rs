@@ -28,7 +28,7 @@ pub enum Sampling {
     Adaptive {
         /// Length of a window in instructions.
         window: u64,
-        /// Minimum number of windows in the trace.
+        /// Minimum number of windows that the trace has at the end.
         kept: u64,
     },
 }
@@ -44,7 +44,7 @@ pub enum Begin {
     /// At the program's start, or after [`Selection::skip`] instructions.
     #[default]
     AtOnce,
-    /// This time after the program's start.
+    /// At this time after the program's start.
     After(Duration),
     /// Once the flag is set, for example by a signal's handler.
     WhenSet(Arc<AtomicBool>),
@@ -86,7 +86,7 @@ impl Selection {
     pub const TRACE_BYTES: u64 = 4 << 30;
 }
 
-/// Options of a recording.
+/// Options with which a recording is made.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
     /// Path of the trace; written as `FILE.partial` and renamed when complete.
@@ -121,7 +121,7 @@ impl RecordOptions {
     /// Default of [`Self::spool_bytes`], in bytes.
     pub const SPOOL_BYTES: u64 = 4 << 30;
 
-    /// Options for recording all of `program` to `output`.
+    /// Makes options for recording all of `program` to the file `output`.
     pub fn new(output: impl Into<PathBuf>, program: Vec<OsString>) -> Self {
         Self {
             output: output.into(),
@@ -142,9 +142,9 @@ impl RecordOptions {
 /// Progress of a recording so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// Number of instructions skipped so far.
+    /// Number of instructions of the programs that were skipped so far.
     pub instructions_skipped: u64,
-    /// Number of instructions in the trace so far.
+    /// Number of instructions that were written to the trace so far.
     pub instructions: u64,
     /// Size in bytes of the records that wait to be written to the trace.
     pub bytes_waiting: u64,
@@ -193,7 +193,7 @@ impl Ending {
 pub struct ProcessSummary {
     /// Number that the process has in the trace.
     pub number: u16,
-    /// Programs that the process executed, in order.
+    /// Paths of the programs that the process executed, in order.
     pub programs: Vec<PathBuf>,
     /// Number of recorded instructions of the process.
     pub instructions: u64,
@@ -224,7 +224,7 @@ pub struct RecordSummary {
     pub pages_touched: u64,
     /// Number of recorded threads, including main threads.
     pub threads: u16,
-    /// Processes that executed instructions, by number.
+    /// Summaries of the processes that executed instructions, by number.
     pub processes: Vec<ProcessSummary>,
     /// Size of the trace file in bytes.
     pub bytes: u64,

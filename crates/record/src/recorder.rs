@@ -173,7 +173,7 @@ struct Session {
     adaptive: Option<RecordedWindows>,
     records: u64,
     ended: Option<ExitStatus>,
-    /// Trace file, once recording has begun.
+    /// File of the final trace; `None` until recording has begun.
     new: Option<NewFile>,
     /// Unnamed trace file with all windows that adaptive sampling has recorded, from which the final trace is
     /// made.
@@ -183,7 +183,7 @@ struct Session {
 }
 
 impl Session {
-    /// Replays records until the recording ends.
+    /// Replays records until the recording ends. Returns the reason for its end.
     fn run(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Ending, RecordError> {
         let mut reported = Instant::now();
         let mut killed = None;
@@ -484,7 +484,7 @@ impl Session {
         }
     }
 
-    /// Kills all programs that are still recorded.
+    /// Kills all programs that are still recorded, unless that was done before.
     fn end_programs(&mut self) {
         if !self.are_programs_ended {
             self.is_time_known &= !self.are_others_running();

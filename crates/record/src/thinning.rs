@@ -53,7 +53,7 @@ impl RecordedWindows {
         is_kept(number(phase), self.last_known, self.kept)
     }
 
-    /// Length of a window in instructions.
+    /// Length of a window of adaptive sampling in instructions.
     pub fn window(&self) -> u64 {
         self.window
     }

@@ -8,7 +8,7 @@ use perforate_config::open_file;
 use crate::TraceError;
 use crate::standard_input::{self, is_standard_input};
 
-/// Byte source with random access.
+/// Source of bytes with random access, such as a file.
 pub(crate) trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}

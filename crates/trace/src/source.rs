@@ -23,9 +23,9 @@ pub(crate) const ALL_MAKE_ADDRESSES: &str =
 pub struct SourceMetadata {
     /// File name without folder, or the specification of the workload with all its parameters.
     pub name: String,
-    /// [`SYNTHETIC`] or the name of a [`crate::TraceFormat`].
+    /// Format of the source: [`SYNTHETIC`] or the name of a [`crate::TraceFormat`].
     pub format: &'static str,
-    /// Total number of instructions; `None` if unknown or unlimited.
+    /// Total number of instructions of the source; `None` if unknown or unlimited.
     pub instructions: Option<u64>,
     /// True if the source delivers mapping events, so that memory is mapped as the program mapped it.
     pub has_events: bool,
@@ -66,9 +66,9 @@ fn is_zero(count: &u64) -> bool {
 pub struct Truncation {
     /// Length in bytes of the readable part of the file.
     pub offset: u64,
-    /// Number of instructions in the readable part.
+    /// Number of instructions in the readable part of the trace.
     pub instructions: u64,
-    /// Description of the missing part.
+    /// Description of what is missing, for messages.
     pub problem: String,
 }
 
@@ -134,7 +134,7 @@ pub struct Limited<S> {
 }
 
 impl<S: Source> Limited<S> {
-    /// Ends `source` after `instructions` instructions.
+    /// Makes a source that ends after `instructions` instructions of `source`.
     pub fn new(source: S, instructions: u64) -> Self {
         let mut metadata = source.metadata().clone();
         metadata.instructions = match metadata.instructions {
@@ -219,7 +219,7 @@ pub fn skip_by_decoding(
     Ok(skipped)
 }
 
-/// Name of the file without its folder.
+/// Returns the name of the file without its folder.
 pub(crate) fn file_name(path: &std::path::Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

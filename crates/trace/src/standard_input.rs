@@ -7,14 +7,14 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// Path that means standard input.
+/// Path by which users name standard input.
 pub const STANDARD_INPUT: &str = "-";
 
 /// Copy of standard input in a temporary file, because standard input can be read only once. The file has no
 /// name and disappears with the process.
 static COPY: OnceLock<Result<Arc<File>, String>> = OnceLock::new();
 
-/// True if `path` means standard input.
+/// True if `path` names standard input.
 pub(crate) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == STANDARD_INPUT
 }

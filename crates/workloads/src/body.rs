@@ -23,7 +23,7 @@ const CHAIN: usize = 4;
 /// First register of the chains of dependent accesses; lower registers have other uses.
 const FIRST_CHAIN: Register = 32;
 
-/// Dependence of accesses on loaded values.
+/// Dependence of the loop's accesses on values that earlier accesses loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dependence {
     /// Accesses are independent of loaded values.

@@ -4,7 +4,7 @@ use crate::Pattern;
 use crate::random::{Permutation, Random};
 use crate::zipf::Zipf;
 
-/// Bytes per access: one 64-bit word.
+/// Size of an access in bytes: one 64-bit word.
 pub(super) const WORD_BYTES: u64 = 8;
 
 /// Size of a cache line in bytes.

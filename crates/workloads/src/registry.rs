@@ -16,7 +16,7 @@ pub(crate) trait Registered: Sized + 'static {
     const SUMMARY: &'static str;
     /// Example of the workload's specification, with the most useful options.
     const EXAMPLE: &'static str;
-    /// Options of the workload.
+    /// Type of the workload's options.
     type Options: Options + Clone + Default + Send + Sync;
 
     /// Checks constraints between options that their types cannot express.
@@ -69,7 +69,7 @@ impl Workload {
     }
 }
 
-/// All workloads, in the order of lists and help.
+/// All workloads, in the order in which lists and help show them.
 pub static WORKLOADS: &[Workload] = &[
     Workload::of::<loops::Random>(),
     Workload::of::<loops::Sequential>(),

@@ -31,7 +31,7 @@ pub(super) struct Loop {
     pub(super) others: usize,
     /// Share of the accesses that write, from 0 to 1.
     pub(super) writes: f64,
-    /// Dependence of addresses on loaded values.
+    /// Dependence of the addresses on values that earlier accesses loaded.
     pub(super) dependence: Dependence,
 }
 

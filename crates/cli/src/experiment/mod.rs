@@ -202,7 +202,7 @@ impl RunArguments {
         ExperimentRun::plan(self.folder_name(), &found, &self.options, command)
     }
 
-    /// Name of a new folder for results.
+    /// Name that a new folder for results contains.
     fn folder_name(&self) -> &str {
         if let [only] = self.names.as_slice() { only } else { ALL }
     }

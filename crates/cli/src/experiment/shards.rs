@@ -27,7 +27,7 @@ struct Part {
     build: String,
 }
 
-/// Writes the description of a part beside its measurements.
+/// Writes the description of a part into `folder`, next to the part's measurements.
 pub fn write(
     folder: &ResultFolder,
     shard: Shard,

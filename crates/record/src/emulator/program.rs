@@ -24,7 +24,7 @@ pub struct CommandLine {
     pub program: PathBuf,
     /// Argument 0, the name under which the program is called.
     pub name: OsString,
-    /// Arguments after argument 0.
+    /// Arguments that follow argument 0.
     pub arguments: Vec<OsString>,
 }
 

@@ -17,16 +17,16 @@ pub enum Answer {
     Image {
         /// Path of the program's file.
         program: PathBuf,
-        /// Mappings of the program.
+        /// Mappings of the program before its first instruction.
         loaded: LoadedProgram,
     },
     /// Pages that exist in the plugin's process, as address ranges in ascending order.
     Pages(Vec<Range<u64>>),
 }
 
-/// Answers the questions of plugins.
+/// Part of the recorder that answers the questions of plugins.
 pub struct Answerer {
-    /// Path of the emulator.
+    /// Path of the emulator, by which its processes are recognized.
     pub emulator: PathBuf,
     /// Part of the program to record; `None` for the whole program.
     pub region: Option<Region>,

@@ -49,12 +49,12 @@ impl Mapping {
         self.permissions.as_bytes().get(place) == Some(&flag)
     }
 
-    /// True if the mapping can be read.
+    /// True if the process can read the mapping.
     pub fn is_readable(&self) -> bool {
         self.has(0, b'r')
     }
 
-    /// True if the mapping can be written.
+    /// True if the process can write to the mapping.
     pub fn is_writable(&self) -> bool {
         self.has(1, b'w')
     }

@@ -16,9 +16,9 @@ bitflags! {
     pub struct PageEntry: u64 {
         /// Frame number of the page; valid if `PRESENT` is set.
         const FRAME = (1 << 55) - 1;
-        /// The page is swapped out.
+        /// Flag of a page that is swapped out.
         const SWAP = 1 << 62;
-        /// The page is in memory.
+        /// Flag of a page that is in memory.
         const PRESENT = 1 << 63;
     }
 }

@@ -14,9 +14,9 @@ use crate::RecordError;
 pub struct Image {
     /// Number of the image's process in the trace; `None` until the image's first thread or fork is seen.
     pub id: Option<ProcessId>,
-    /// Process ID of the operating system; 0 while unknown.
+    /// Process ID in the operating system; 0 while unknown.
     pub process: u32,
-    /// Path of the program; empty while unknown.
+    /// Path of the program in the image; empty while unknown.
     pub program: PathBuf,
     /// Mappings of the image, at the emulator's addresses.
     pub space: AddressSpace,
@@ -31,7 +31,7 @@ pub struct Image {
     pub borrows: Option<ProcessId>,
     /// Number of the image from which the memory is borrowed (vfork).
     pub lender: Option<u64>,
-    /// Number of live threads.
+    /// Number of threads that run in the image.
     pub threads: u32,
     /// True once a thread has run in the image.
     pub has_started: bool,
@@ -42,7 +42,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Process whose memory the image's instructions access.
+    /// Process of the trace whose memory the image's instructions access.
     pub fn memory(&self) -> ProcessId {
         self.borrows.or(self.id).unwrap_or_default()
     }

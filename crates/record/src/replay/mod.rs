@@ -51,7 +51,7 @@ pub enum Step {
     Full,
 }
 
-/// State of the thread that uses a ring.
+/// State of the replay of the thread that uses a ring.
 #[derive(Default)]
 struct Thread {
     id: ThreadId,
@@ -110,7 +110,7 @@ pub struct Replay<S> {
     pub unmapped: u64,
     /// Buffer for the accesses of one instruction, which is reused to avoid allocations.
     joined: Vec<MemoryAccess>,
-    /// All process images, by number.
+    /// Process images of the recording, by number.
     pub images: Images,
     /// Destination of instructions and events; `None` until recording has started.
     pub output: Option<Output<S>>,
@@ -161,7 +161,7 @@ impl<S: Sink> Replay<S> {
         matches!(last, Some(Record::Control(Control::ThreadEnd, _)))
     }
 
-    /// Number of threads seen so far.
+    /// Number of threads that the replay has seen so far.
     pub fn thread_count(&self) -> u16 {
         self.next_thread
     }

@@ -10,14 +10,14 @@ use crate::RecordError;
 
 /// Consumer of instructions and events in program order.
 pub trait Sink {
-    /// Receives one instruction with its accesses.
+    /// Receives the next instruction, with its accesses.
     fn push(
         &mut self,
         instruction: &Instruction,
         accesses: &[MemoryAccess],
     ) -> Result<(), RecordError>;
 
-    /// Receives one event, which happens before the next instruction.
+    /// Receives an event, which happens before the next instruction.
     fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError>;
 }
 
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use perforate_types::{AccessKind, VirtualAddress};
 
-    /// A sink that stores nothing.
+    /// Sink for tests, which stores nothing.
     struct Nothing;
 
     impl Sink for Nothing {

@@ -49,7 +49,7 @@ const fn align_down(address: u64) -> u64 {
 }
 
 impl Relocation {
-    /// Computes the shifts for a program at these addresses.
+    /// Computes the shifts of a program's parts, whose addresses in the emulator are `layout`.
     pub fn new(layout: &Layout) -> Self {
         let mut ranges = Vec::new();
         let mut add = |range: Range<u64>, to: u64| {

@@ -134,7 +134,7 @@ impl Layout {
     }
 }
 
-/// Plausibility of a file's content as records of one length.
+/// Measures of how plausible it is that a file's content has records of one length.
 struct Fit {
     /// Byte offset and value of the first branch flag that is neither 0 nor 1.
     wrong_flag: Option<(usize, u8)>,
@@ -165,7 +165,7 @@ pub(super) fn detect_format(sample: &[u8], length: Option<u64>) -> Result<TraceF
     }
 }
 
-/// Reader of a ChampSim trace.
+/// Reader of a ChampSim trace in one of ChampSim's formats.
 pub(super) struct ChampSim {
     format: TraceFormat,
     layout: Layout,

@@ -23,7 +23,7 @@ pub(super) struct Input {
     pub(super) path: PathBuf,
     stream: Stream,
     compression: &'static str,
-    /// Bytes of content read so far.
+    /// Number of bytes of the content that were read so far.
     pub(super) offset: u64,
 }
 
@@ -32,7 +32,7 @@ impl Input {
         Self { path: path.to_owned(), stream, compression, offset: 0 }
     }
 
-    /// Reads the next bytes without consuming them.
+    /// Returns the next bytes, at most `bytes`, without consuming them.
     pub(super) fn peek(&mut self, bytes: u64) -> Result<Vec<u8>, TraceError> {
         let mut sample = Vec::new();
         let result = (&mut self.stream).take(bytes).read_to_end(&mut sample);
@@ -133,7 +133,7 @@ pub(super) struct Lines {
     /// Byte offset of the last line.
     pub(super) start: u64,
     filler: FillerLimit,
-    /// Description of valid lines, for errors.
+    /// Description of valid lines, for error messages.
     expected: &'static str,
 }
 

@@ -17,7 +17,7 @@ pub enum TraceFormat {
     Gem5,
     /// Text output of valgrind's lackey.
     Lackey,
-    /// A list of accesses as text.
+    /// Lists of memory accesses as text, one line for each access.
     Csv,
 }
 
@@ -33,7 +33,7 @@ impl TraceFormat {
         Self::Csv,
     ];
 
-    /// Name that users write and results show.
+    /// Name of the format, as users write it and results show it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Perforate => "perforate",

@@ -37,7 +37,7 @@ const LEAST_PACKET_BYTES: usize = 16;
 /// Command of a read request. Its number is the same in all versions of gem5.
 const READ_REQUEST: u64 = 1;
 const WRITE_REQUEST: u64 = 4;
-/// Request flag for instruction fetches.
+/// Flag of a request that fetches an instruction.
 const INSTRUCTION_FETCH: u64 = 0x100;
 
 /// Fields of a gem5 packet that the reader uses. Absent fields are 0.
@@ -69,7 +69,7 @@ impl Packet {
     }
 }
 
-/// Reader of a packet trace.
+/// Reader of a gem5 packet trace.
 pub(super) struct Gem5 {
     window: Window,
     object: String,
@@ -81,10 +81,10 @@ pub(super) struct Gem5 {
 }
 
 impl Gem5 {
-    /// Kind of trace that contains requests, for error messages.
+    /// Description of the traces that contain requests, for error messages.
     const SUITABLE: &str = "a trace taken between a processor and its first cache";
 
-    /// Reads the header from `input`.
+    /// Makes a reader of `input`, and reads the header.
     pub(super) fn new(input: Input) -> Result<Self, TraceError> {
         let window = Window::new(input);
         let filler = FillerLimit::new("packets other than reads and writes (16 or more each)");

@@ -22,7 +22,7 @@ const EXPECTED: &str = "'R|W|I ADDRESS [SIZE] [PID] [IP]', numbers decimal or af
 /// First line of lists that Perforate writes: the names of the columns.
 pub(super) const HEADER: &str = "kind,address,size,pid,ip";
 
-/// Accepted header names of each column.
+/// Names that the first line may give to each column.
 const NAMES: [&[&str]; 5] = [
     &["kind", "op", "type", "rw", "access"],
     &["address", "addr", "vaddr"],

@@ -53,7 +53,7 @@ impl Operand {
     }
 }
 
-/// Predictor of the addresses of operands.
+/// Predictor of the next address of each operand, used by both writer and reader.
 pub(crate) struct Addresses {
     operands: Vec<Operand>,
     /// Ring buffer of the addresses of the last accesses, of any operands.

@@ -19,7 +19,7 @@ pub(crate) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// Inverse function of [`zigzag`].
+/// Converts back a number that [`zigzag`] returned.
 pub(crate) const fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }

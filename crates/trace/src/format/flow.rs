@@ -16,7 +16,7 @@ const VARYING: u32 = 1 << 31;
 const FRESH: u32 = 1 << 30;
 const RECORD: u32 = FRESH - 1;
 
-/// Predictor of the next dictionary record.
+/// Predictor of the next dictionary record, used by both writer and reader.
 pub(crate) struct Flow {
     /// Last successor of each record, with the flags [`VARYING`] and [`FRESH`].
     next: Vec<u32>,

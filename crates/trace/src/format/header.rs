@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Events = 3,
     /// Executed instructions, as mispredictions of the models in [`super::flow`] and [`super::addresses`].
     Instructions = 4,
-    /// Headers and offsets of all preceding chunks.
+    /// Headers and offsets of all chunks before the index.
     Index = 5,
     /// Offset of the index; the last chunk of a file.
     End = 6,
@@ -51,7 +51,7 @@ pub(crate) struct Header {
     /// Number of the first instruction; for an index or end chunk, the number of all instructions. For
     /// a dictionary chunk, the number of the first record; 0 starts a new dictionary.
     pub(crate) first: u64,
-    /// CRC-32 (IEEE) of the payload.
+    /// CRC-32 (IEEE) of the chunk's payload.
     pub(crate) payload_checksum: u32,
 }
 

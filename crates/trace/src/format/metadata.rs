@@ -15,9 +15,9 @@ pub enum StoppedBy {
     Size,
     /// Limit on the duration of the recording.
     Time,
-    /// A full disk or quota.
+    /// A disk or quota that became full.
     Disk,
-    /// The user, with Ctrl-C or a signal.
+    /// A request by the user, with Ctrl-C or a signal.
     User,
     /// A reason that only a later version of the format knows.
     #[serde(other)]
@@ -25,7 +25,7 @@ pub enum StoppedBy {
 }
 
 impl fmt::Display for StoppedBy {
-    /// Completes the sentence "the recording was ended by …".
+    /// Writes the words that complete "the recording was ended by …".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Instructions => "its limit of instructions",
@@ -50,9 +50,9 @@ fn is_zero(count: &u64) -> bool {
 pub struct TraceMetadata {
     /// Command line of the recorded program, or the workload with its parameters.
     pub program: Vec<String>,
-    /// Recording tool, for example `qemu-user 7.2 plugin`.
+    /// Name of the recording tool, for example `qemu-user 7.2 plugin`.
     pub recorder: String,
-    /// Instruction set, for example `x86_64`.
+    /// Instruction set of the recorded program, for example `x86_64`.
     pub architecture: String,
     /// Name and version of the tool that wrote the file.
     pub created_by: String,
@@ -77,7 +77,7 @@ pub struct TraceMetadata {
     pub has_branches: bool,
     /// Assumptions of the recorder about missing information, one sentence each.
     pub assumptions: Vec<String>,
-    /// Notes for readers of the trace.
+    /// Notes for people who read the trace.
     pub notes: Vec<String>,
     /// Further metadata by name, for values that have no field.
     pub extra: BTreeMap<String, serde_json::Value>,

@@ -72,7 +72,7 @@ impl TraceReader {
         Self::read(path, Content::open(path)?)
     }
 
-    /// Reads a trace from `content`; `path` is for errors.
+    /// Makes a reader of the trace in `content`; `path` is for errors.
     pub(crate) fn read(path: &Path, content: Content) -> Result<Self, TraceError> {
         let mut unpacker = Unpacker::new().map_err(|error| TraceError::io(path, "read", error))?;
         let file = TraceFile::read(path, content, &mut unpacker)?;
@@ -119,7 +119,7 @@ impl TraceReader {
         self.file.version
     }
 
-    /// Length of the file in bytes.
+    /// Length of the trace file in bytes.
     pub fn bytes(&self) -> u64 {
         self.file.bytes
     }

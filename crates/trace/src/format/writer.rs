@@ -22,7 +22,7 @@ use crate::TraceError;
 /// Options for writing a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterOptions {
-    /// Compression level of zstd, 1 to 22: 3 for recording, 19 for a trace to keep.
+    /// Compression level of zstd, 1 to 22: 3 for recording, 19 for archiving.
     pub level: i32,
     /// Number of instructions per chunk, at most 2,097,152. A chunk is the unit of compression and of
     /// checksums, and of loss in a crash.
@@ -56,7 +56,7 @@ pub struct TraceWriter {
     packer: Packer,
     chunk_instructions: u32,
     numbering: Numbering,
-    /// Number of dictionary records in the file.
+    /// Number of dictionary records written to the file so far.
     records_written: usize,
     encoder: Encoder,
     events: Vec<PositionedEvent>,

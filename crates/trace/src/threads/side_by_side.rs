@@ -146,7 +146,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Source that delivers the given chunks.
+    /// Source for tests, which delivers the given chunks.
     pub(in crate::threads) struct FixedChunks(pub(in crate::threads) Vec<Chunk>, SourceMetadata);
 
     impl FixedChunks {

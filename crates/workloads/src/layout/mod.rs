@@ -57,7 +57,7 @@ impl Pool {
 pub struct Interval {
     /// Byte offsets of the interval in its pool.
     pub offsets: Range<u64>,
-    /// Size of the pages in the interval.
+    /// Size of each page in the interval.
     pub size: PageSize,
 }
 

@@ -427,7 +427,7 @@ mod tests {
     const MMAP: u64 = 0x3500_0000_0000;
     const KB: u64 = 1 << 10;
 
-    /// Source that delivers the given chunks.
+    /// Source for tests, which delivers the given chunks.
     struct FixedChunks(SourceMetadata, std::vec::IntoIter<Chunk>);
 
     impl Source for FixedChunks {

@@ -200,7 +200,7 @@ impl Canneal {
         self.elements.load_field(t, element, PLACE, self.placed[*element as usize])
     }
 
-    /// Loads both coordinates of a place.
+    /// Loads both coordinates of the place with this number.
     #[inline]
     fn load_point(&self, t: &mut Tracer, place: Value<u32>) -> Point {
         let (x, y) = self.coordinates(*place);

@@ -9,7 +9,7 @@ pub(super) const OFFSET_BYTES: u64 = 8;
 /// Size of a vertex number in bytes.
 pub(super) const VERTEX_BYTES: u64 = 4;
 
-/// Graph: the neighbours of all vertices, in one array.
+/// Graph in compressed sparse row format: the neighbours of all vertices are in one array.
 pub(super) struct Graph {
     /// Index of each vertex's first neighbour; the last entry is the end of the last vertex's
     /// neighbours.

@@ -18,7 +18,7 @@ pub(super) const OTHERS: u32 = 3;
 
 const START: u64 = 0x7f00_0000_0000;
 
-/// Heap of a process, in whole 2MB regions.
+/// Heap of a simulated process, in whole 2MB regions.
 #[derive(Clone, Copy)]
 pub(super) struct Heap {
     /// Size of the heap in 4KB pages.

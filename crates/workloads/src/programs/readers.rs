@@ -54,10 +54,10 @@ impl ReadersOptions {
 /// Distribution from which the pages to read are chosen.
 #[derive(Clone, Copy)]
 enum Pattern {
-    /// Every page of the heap with equal probability.
+    /// Distribution in which every page of the heap has equal probability.
     Uniform,
-    /// The page of rank r with probability proportional to r^-exponent; ranks are scattered over the
-    /// heap.
+    /// Distribution in which the page of rank r has a probability proportional to r^-exponent; ranks are
+    /// scattered over the heap.
     Skewed { exponent: f64 },
 }
 

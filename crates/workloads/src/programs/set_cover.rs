@@ -132,7 +132,7 @@ impl SetCover {
         self.chosen_count = *chosen;
     }
 
-    /// Removes the first set from its bucket.
+    /// Removes the first set from the list of its bucket, and returns the set.
     fn unlink(&mut self, t: &mut Tracer, bucket: Value<u64>, number: Value<u32>) -> Set {
         let link = self.links.load(t, number);
         self.buckets.store(t, bucket, link);

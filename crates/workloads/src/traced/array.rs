@@ -133,7 +133,7 @@ impl<T: Copy> Constants<T> {
     }
 }
 
-/// Array with contents that the program can change.
+/// Array whose contents the program can change.
 pub(crate) struct Array<T> {
     place: Place,
     values: Vec<T>,

@@ -11,12 +11,12 @@ use super::tracer::{Outbox, Tracer, split};
 use crate::registry::{Registered, text_of};
 use crate::source::metadata;
 
-/// A program that can be traced.
+/// A program whose instructions can become a trace.
 pub(crate) trait Program: Registered + Send {
     /// Phase that ends the program's set-up, if the program reports one.
     const SETUP_UNTIL: Option<&'static str> = None;
 
-    /// Creates the program with its data.
+    /// Makes the program with its data, before its first recorded instruction.
     fn start(options: &Self::Options, seed: u64, t: &mut Tracer) -> Self;
 
     /// Runs the program to its end, if it has one. It must pause at least every few thousand instructions.

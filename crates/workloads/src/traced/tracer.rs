@@ -42,7 +42,7 @@ pub(crate) struct Tracer {
     outbox: Outbox,
 }
 
-/// Chunk that passes from the program to the reader.
+/// Chunk by which instructions pass from the program to the reader.
 pub(super) type Outbox = Arc<Mutex<Chunk>>;
 
 impl Tracer {
@@ -311,7 +311,7 @@ pub(super) fn split(chunk: &mut Chunk, instructions: usize, rest: &mut Chunk) {
     rest.events.extend(events.map(|(before, event)| (before - instructions as u32, event)));
 }
 
-/// Future that suspends the program once.
+/// Future that suspends the program at its first poll.
 struct YieldOnce(bool);
 
 impl Future for YieldOnce {

@@ -24,7 +24,7 @@ const MAX_REGISTERS: usize = 8;
 /// table of at most 210MB.
 const MAX_KNOWN: usize = 7 << 20;
 
-/// Categories of instructions (`dr_instr_category_t`), one bit each.
+/// Categories of instructions (`dr_instr_category_t`), as bits of an encoding.
 mod category {
     pub(super) const FLOATING_POINT: u32 = 1;
     pub(super) const LOAD: u32 = 1 << 1;

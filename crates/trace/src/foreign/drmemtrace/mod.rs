@@ -27,7 +27,7 @@ use super::formats::TraceFormat;
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
-/// Kind of a drmemtrace file.
+/// Kind of a drmemtrace file: readable or not.
 #[derive(Debug, PartialEq)]
 pub(super) enum Kind {
     /// A final trace of 64-bit programs.

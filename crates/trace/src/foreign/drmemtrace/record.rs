@@ -17,7 +17,7 @@ pub(super) const HEADER: u16 = 25;
 pub(super) const FOOTER: u16 = 26;
 pub(super) const MARKER: u16 = 28;
 pub(super) const ENCODING: u16 = 47;
-/// Largest known record type.
+/// Largest record type that the reader knows; a larger one is an error.
 pub(super) const LAST: u16 = 49;
 
 /// Marker type of time stamps; the field `size` of a marker's record has the type.
@@ -54,7 +54,7 @@ impl Record {
 /// Control flow that the type of an instruction record tells.
 #[derive(Clone, Copy)]
 pub(super) enum Flow {
-    /// Kind of branch, and whether it is taken.
+    /// Kind of branch that the record type names, and true if it is taken.
     Known(Branch, bool),
     /// A conditional branch. The next instruction's address shows whether it is taken.
     NextTells,
@@ -81,9 +81,9 @@ pub(super) fn flow(kind: u16) -> Option<Flow> {
 /// Properties of a trace, from the records before its first instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// Bits of the file type marker (`offline_file_type_t`).
+    /// Value of the marker of the file type: bits of `offline_file_type_t`.
     pub(super) file_type: u64,
-    /// Version of the format.
+    /// Version of the trace's format.
     pub(super) version: u64,
     /// Page size of the recorded machine in bytes.
     pub(super) page_bytes: u64,

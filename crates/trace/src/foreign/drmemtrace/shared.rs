@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::encoding::Known;
 use crate::foreign::foreign_source::{FillerLimit, SwitchTracker};
 
-/// Maximum number of threads whose processes are remembered.
+/// Maximum number of threads for which the reader remembers the process.
 const MAX_THREADS: usize = 1 << 16;
 
 /// Threads, processes and code of a trace, as far as its files have been read.

@@ -22,7 +22,7 @@ enum Next {
 
 /// Reason for which [`Thread::advance`] returned.
 pub(super) enum Stop {
-    /// The chunk is full.
+    /// The chunk has the requested number of instructions.
     Full,
     /// The following records happened at this time, in microseconds.
     Time(u64),
@@ -37,7 +37,7 @@ pub(super) struct Thread {
     next_tells: bool,
     /// Number of instructions of the current bundle that were delivered or are pending.
     bundled: usize,
-    /// Address after the end of the last instruction.
+    /// Address of the first byte after the last instruction.
     after: u64,
     /// Address of the last instruction, or the address in a record without length.
     ip: Option<u64>,

@@ -17,11 +17,11 @@ use crate::{TraceError, TraceSummary};
 pub enum Compression {
     /// No compression; used for any other file name.
     None,
-    /// gzip; file name ending in `.gz`.
+    /// gzip; used for a file name that ends in `.gz`.
     Gzip,
-    /// xz; file name ending in `.xz`.
+    /// xz; used for a file name that ends in `.xz`.
     Xz,
-    /// zstd; file name ending in `.zst`.
+    /// zstd; used for a file name that ends in `.zst`.
     Zstd,
 }
 
@@ -97,7 +97,7 @@ impl Write for Output {
     }
 }
 
-/// A file that counts its written bytes.
+/// Output file that counts the bytes written to it.
 struct Counted {
     file: File,
     bytes: u64,
@@ -124,7 +124,7 @@ pub struct Losses {
     pub events: u64,
 }
 
-/// Encoder of a foreign format.
+/// Encoder of instructions and events in a foreign format.
 trait Encoder: Send {
     /// Appends the encoded instruction to `bytes`. Returns the number of accesses left out.
     fn instruction(

@@ -27,7 +27,7 @@ const HEAP_PURPOSE: u64 = 0x6865_6170;
 /// Alignment in bytes of a large object within the first page of its extent.
 const CACHE_LINE_BYTES: u64 = 64;
 
-/// Objects of one small class that share an extent.
+/// Small objects of one size class that share an extent.
 struct Slab {
     class_bytes: u64,
     /// Indices of the slab's free objects, lowest first.
@@ -44,9 +44,9 @@ pub(super) struct Allocator {
     space: AddressSpace,
     /// Length in bytes of the next mapping that the allocator makes.
     growth_bytes: u64,
-    /// Freed extents whose pages are still resident.
+    /// Free extents whose pages are still resident.
     dirty: FreeExtents,
-    /// Extents that were never used, or were returned to the operating system.
+    /// Free extents that were never used, or were returned to the operating system.
     clean: FreeExtents,
     slabs: BTreeMap<u64, Slab>,
     /// Slabs with free objects, by size class in bytes and address.

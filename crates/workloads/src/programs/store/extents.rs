@@ -21,7 +21,7 @@ impl Extent {
 /// Set of free extents; adjacent extents are merged.
 #[derive(Default)]
 pub(super) struct FreeExtents {
-    /// Length of each extent, by its start.
+    /// Length in bytes of each free extent, by its start address.
     by_start: BTreeMap<u64, u64>,
     /// Free extents as pairs of length and start, in this order.
     by_length: BTreeSet<(u64, u64)>,

@@ -146,7 +146,7 @@ impl Program for KeyValueStore {
     }
 }
 
-/// Announces a phase, with statistics of the store.
+/// Announces a phase with an event that has statistics of the store.
 async fn begin(phase: &str, process: &mut Process<'_>, store: &Store) {
     let figures = [
         ("live_keys", store.live_keys()),

@@ -17,7 +17,7 @@ const POINTER_BYTES: u64 = 8;
 /// Bytes that an instruction of a copy moves, as memcpy with AVX2.
 const VECTOR_BYTES: u64 = 32;
 
-/// Granularity at which values are copied.
+/// Granularity at which the store copies values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Copying {
     /// One access per page of the value. Further accesses would hit the L1 TLB and not change counts beyond
@@ -27,7 +27,7 @@ pub(super) enum Copying {
     Vectors,
 }
 
-/// A traced process that runs the store.
+/// Simulated process that runs the store.
 pub(super) struct Process<'a> {
     pub(super) tracer: &'a mut Tracer,
     pub(super) touched: Touched,
@@ -73,17 +73,17 @@ impl<'a> Process<'a> {
         self.tracer.compute(OTHERS, 1);
     }
 
-    /// Writes `length` bytes, with one access per page.
+    /// Writes `length` bytes from address `start` on, with one access per page.
     pub(super) fn write_all(&mut self, start: u64, length: u64) {
         pages(start, length).for_each(|address| self.write(address));
     }
 
-    /// Reads `length` bytes, with one access per page.
+    /// Reads `length` bytes from address `start` on, with one access per page.
     pub(super) fn read_all(&mut self, start: u64, length: u64) {
         pages(start, length).for_each(|address| self.read(address));
     }
 
-    /// Copies `length` bytes, at the current granularity.
+    /// Copies `length` bytes at the granularity [`Self::copying`].
     pub(super) fn copy(&mut self, from: u64, to: u64, length: u64) {
         if self.copying == Copying::Pages {
             self.read_all(from, length);

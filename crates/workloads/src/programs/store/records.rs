@@ -13,7 +13,7 @@ use crate::source::PAGE_BYTES;
 const DESCRIPTOR_BYTES: u64 = 128;
 /// Bytes that are mapped at a time for metadata, and their alignment.
 const BLOCK_BYTES: u64 = 2 << 20;
-/// Bytes of an entry in the allocator's page map.
+/// Size of an entry in the allocator's page map in bytes.
 const ENTRY_BYTES: u64 = 8;
 /// Bytes of address space that a leaf of the page map covers; a leaf has 2MB of entries.
 const LEAF_SPAN_BYTES: u64 = BLOCK_BYTES / ENTRY_BYTES * PAGE_BYTES;
@@ -23,7 +23,7 @@ const LEAF_SPAN_BYTES: u64 = BLOCK_BYTES / ENTRY_BYTES * PAGE_BYTES;
 pub(super) struct Records {
     /// Address of each used extent's descriptor, by the extent's first byte. Never iterated.
     descriptors: HashMap<u64, u64>,
-    /// Addresses of free descriptors, used last-in first-out.
+    /// Addresses of free descriptors; the last freed one is used first.
     unused: Vec<u64>,
     /// Rest of the mapped block from which new descriptors are taken.
     rest: Option<Extent>,

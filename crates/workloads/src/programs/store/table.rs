@@ -48,7 +48,7 @@ pub(super) struct Store {
     next: Vec<u32>,
     /// Keys that exist, in no particular order.
     live: Vec<u32>,
-    /// Address at which every reply is assembled.
+    /// Address of the buffer in which every reply is assembled.
     reply: u64,
 }
 
@@ -87,7 +87,7 @@ impl Store {
         self.live_keys() * each + self.table.bytes()
     }
 
-    /// Address and length of every object in the store.
+    /// Lists address and length in bytes of every object in the store.
     #[cfg(test)]
     pub(super) fn places(&self) -> Vec<(u64, u64)> {
         let mut places =

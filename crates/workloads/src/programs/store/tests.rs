@@ -9,7 +9,7 @@ use super::*;
 use crate::WorkloadSpec;
 use crate::traced::complete;
 
-/// Checks every event and access against the current mappings.
+/// Checker of every event and access against the current mappings, which records the accesses.
 #[derive(Default)]
 struct Recorder {
     /// Length of each mapping in bytes, by its start address.

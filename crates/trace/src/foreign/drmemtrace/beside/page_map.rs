@@ -95,7 +95,7 @@ impl PageMap {
         Ok(Self { path: path.to_owned(), pages, remarks })
     }
 
-    /// Path of the map's file.
+    /// Path of the file from which the page map was read.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,13 +1,13 @@
 //! Pull parser of protocol buffers in text format: fields, and messages in braces. Lists and strings of
 //! several parts are not supported; the files next to traces have neither.
 
-/// Maximum nesting depth of messages.
+/// Maximum number of messages that are nested in each other.
 const MAX_DEPTH: usize = 16;
 
 /// Item of a protocol buffer's text: the beginning or end of a message, or a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Item<'a> {
-    /// Beginning of a message with this name.
+    /// Beginning of a nested message, with the name of its field.
     Begin(&'a str),
     /// End of the innermost message.
     End,
