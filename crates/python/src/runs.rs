@@ -131,7 +131,8 @@ impl Observer for Repetition<'_> {
 }
 
 /// Compares schemes on a workload or on a recording of `program`. Returns the lines of a results file, and
-/// notes on impossible pairs. With `counters` the program also runs once natively, with hardware counters.
+/// notes on pairs of schemes that cannot be combined. With `counters` the program also runs once natively,
+/// with hardware counters.
 #[pyfunction]
 pub fn compare(
     py: Python<'_>,

@@ -97,7 +97,7 @@ impl Write for Output {
     }
 }
 
-/// Output file that counts the bytes written to it.
+/// Output file that counts its written bytes.
 struct Counted {
     file: File,
     bytes: u64,
