@@ -70,7 +70,7 @@ impl ForkOptions {
         Heap::new(self.heap).pages
     }
 
-    /// Total number of pages to change; at least one.
+    /// Total number of changes to pages of the heap; at least one. A page may be changed twice.
     pub fn changes(&self) -> u64 {
         ((self.pages() as f64 * self.written.value()).round() as u64).max(1)
     }
