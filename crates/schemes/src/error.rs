@@ -8,7 +8,7 @@ pub enum SchemeError {
     Unknown {
         /// Requested name of a scheme.
         name: String,
-        /// The most similar name, or all names.
+        /// The most similar scheme name, or all names if none is similar.
         suggestion: String,
     },
     /// The guest's and the host's scheme cannot be combined.
@@ -16,7 +16,7 @@ pub enum SchemeError {
     ImpossiblePair {
         /// Requested pair of schemes.
         name: String,
-        /// Reason, and what would be right.
+        /// Reason why the pair is impossible, and a pair that is possible.
         why: &'static str,
     },
     /// The bits of an escape filter cannot be divided evenly among its hash functions.

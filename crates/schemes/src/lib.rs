@@ -49,8 +49,8 @@ const GROUPS: &[&[&Scheme]] = &[
     flat::SCHEMES,
 ];
 
-/// Adds the missing counters of other mechanisms with value 0, so that all results have equal sets
-/// of counters.
+/// Adds the counters of all mechanisms that are missing in `out`, with value 0, so that all results
+/// have equal sets of counters.
 pub fn complete(out: &mut Counters) {
     for counter in counters() {
         if out.get(&counter.id).is_none() {
@@ -165,8 +165,9 @@ options! {
         /// Sizes of the pages of parts of the program's memory.
         #[serde(skip)]
         layout: Option<LaidOut>;
-        /// True if the blocks of memory are those of a machine that has run for a while, not fragmented as
-        /// the papers' evaluations do it: a policy chooses among them as an operating system would.
+        /// True if memory is fragmented by the history of a machine that has run for a while, not
+        /// by fragmentation generated before the run. Policies then choose among the blocks, as an
+        /// operating system would.
         #[serde(skip)]
         has_aged_blocks: bool;
     }
@@ -178,11 +179,11 @@ fn script<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Script>, 
 }
 
 impl PolicyOptions {
-    /// Checks the options of each mechanism without those of the schemes. The result of overriding
-    /// a scheme's options is checked when its policy is built.
+    /// Checks the options of each mechanism without those of the schemes. Combinations with a
+    /// scheme's own options are checked when its policy is built.
     ///
     /// # Errors
-    /// The first option that is wrong.
+    /// Error of the first option that is wrong.
     pub fn check(&self) -> Result<(), ConfigError> {
         fn check<T: Clone, P>(
             changes: Option<&Changes<T>>,
@@ -290,7 +291,7 @@ impl Scheme {
         })
     }
 
-    /// Description of the scheme for reports.
+    /// Facts about the scheme that reports need: names, colour, role, Linux setting.
     pub fn facts(&self) -> SchemeFacts {
         let is = |scheme: &Self| self.name == scheme.name;
         let role = match () {
@@ -311,14 +312,14 @@ impl Scheme {
         }
     }
 
-    /// Name and options of the policy, as in results files.
+    /// Name and options of the scheme's policy, as in results files.
     pub fn describe_policy(&self, options: &PolicyOptions) -> String {
         let policy = (self.policy)(options);
         policy.map_or_else(|error| error.to_string(), |policy| policy.describe())
     }
 }
 
-/// Builds a policy with a scheme's own options, overridden by `changes`. Errors name the option
+/// Builds a policy from a scheme's `own` options, overridden by `changes`. Errors name the option
 /// `key`.
 fn with_changes<T: Options, P: Policy + 'static>(
     key: &str,
@@ -334,7 +335,8 @@ fn with_changes<T: Options, P: Policy + 'static>(
     Ok(Box::new(policy))
 }
 
-/// Options of a policy as name, form and default, for tests. Each must have a help text.
+/// Lists the options of a policy as `NAME=FORM [DEFAULT]`, for tests. Each option must have a help
+/// text.
 #[cfg(test)]
 fn listed<T: Options>() -> Vec<String> {
     let line = |key: perforate_config::Key| {

@@ -17,7 +17,7 @@ pub struct SuperpageRule {
     /// Number of usable B-blocks required of a slice that has faulty or used pages; `None` for the
     /// default of [`Self::least_blocks_of`].
     pub least_blocks: Option<u32>,
-    /// Range of frames that slices must be in; `None` for the whole memory.
+    /// Range of frames in which slices must lie; `None` for the whole memory.
     pub within: Option<Range<u64>>,
     /// Field BS of GTPTCR (size of B-blocks); `None` for that of the scheme's page tables.
     pub block_order: Option<u64>,
@@ -50,7 +50,7 @@ impl SuperpageRule {
         self.least_blocks.unwrap_or(least)
     }
 
-    /// Mode that results from the rule and the scheme's `mode`.
+    /// Mode that results from the scheme's `mode` with the fields that the rule overrides.
     ///
     /// # Errors
     /// If G Table 3 does not list this combination of fields.
@@ -61,7 +61,7 @@ impl SuperpageRule {
 }
 
 impl SuperpageRule {
-    /// Checks that the configured range contains a slice in a memory of `end` frames.
+    /// Checks that the rule's range of frames contains a slice, in a memory of `end` frames.
     ///
     /// # Errors
     /// [`SuperpageError::SliceOutsideMemory`].
@@ -179,7 +179,7 @@ mod tests {
         );
     }
 
-    /// 90 % of 100MB is the threshold.
+    /// With 90 % as `enough`, a mode that provides exactly 90 % of 100MB suffices.
     #[test]
     fn a_process_has_the_largest_sufficient_b_blocks() {
         let enough = Share::percent(90);

@@ -45,7 +45,7 @@ pub enum BlockCreation {
 }
 
 impl PerforationOptions {
-    /// Options of the policy of P §VII.B.
+    /// Options of the policy in the paper's evaluation (P §VII.B).
     pub const DEFAULT: Self = Self {
         max_hole_share: Share::WHOLE,
         max_filter_bits: Count::new(8),
@@ -56,8 +56,8 @@ impl PerforationOptions {
         hole_cost: 2.0,
     };
 
-    /// Options of the policy of P §III.C: only blocks with less than a quarter of their frames in
-    /// other use, in at most 4 of 8 regions.
+    /// Options of the policy of P §III.C, which uses only blocks with less than a quarter of their
+    /// frames in other use, in at most 4 of 8 regions.
     pub const SELECTIVE: Self = Self::DEFAULT.selective();
 
     /// Options like `self`, with the block selection of P §III.C.
