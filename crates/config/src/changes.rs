@@ -33,7 +33,7 @@ impl<T: Options> Changes<T> {
 }
 
 impl<T> Changes<T> {
-    /// The overrides, with defaults for all other options.
+    /// Values of the overridden options, with defaults for all other options.
     pub fn values(&self) -> &T {
         &self.values
     }

@@ -1,11 +1,11 @@
 //! Spelling of keys and words, and suggestions for wrong ones.
 
-/// True if two keys are equal, apart from `-` and `_`.
+/// True if two keys are equal when `-` and `_` count as one character.
 pub fn same(one: &str, other: &str) -> bool {
     kebab(one) == kebab(other)
 }
 
-/// A key with `-` in place of `_`.
+/// Spells a key with `-` in place of `_`.
 pub fn kebab(key: &str) -> String {
     key.replace('_', "-")
 }
@@ -33,7 +33,7 @@ pub fn suggestion(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Sentence about an unknown key.
+/// Message about an unknown key, with the nearest known key or all of them.
 pub fn unknown(key: &str, known: &[&str]) -> String {
     match nearest(key, known) {
         Some(near) => format!("there is no {key:?}; did you mean {}?", kebab(near)),
@@ -41,7 +41,7 @@ pub fn unknown(key: &str, known: &[&str]) -> String {
     }
 }
 
-/// Sentence about a word that is not one of the known words, with the nearest one.
+/// Message about a word that is not one of the known words, with the nearest one.
 pub fn none_of(word: &str, known: &[&str]) -> String {
     let (all, last) = (known.len(), known.last().copied().unwrap_or_default());
     let words = match all {

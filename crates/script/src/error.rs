@@ -21,7 +21,7 @@ pub enum ScriptError {
     TooLong {
         /// Path of the script.
         path: PathBuf,
-        /// Maximum size in bytes.
+        /// Maximum size of a script in bytes.
         most_bytes: u64,
     },
     /// The file is not UTF-8 text.
@@ -42,7 +42,7 @@ pub enum ScriptError {
         /// Description of the error and of what would be right.
         problem: String,
     },
-    /// A function failed while it ran.
+    /// A function of the script failed while it ran.
     #[error("{script}: {place}{function}: {problem}")]
     Stopped {
         /// Name of the script.
@@ -54,7 +54,7 @@ pub enum ScriptError {
         /// Description of the failure.
         problem: String,
     },
-    /// A function returned a value outside the permitted answers.
+    /// A function of the script returned a value outside the permitted answers.
     #[error("{script}: {place}{function} answered {found}; expected {expected}")]
     Answer {
         /// Name of the script.

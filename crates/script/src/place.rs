@@ -26,7 +26,8 @@ impl Place {
         if self == Self::default() { other() } else { self }
     }
 
-    /// Position at which `text` defines the function `name`, found by a simple search of the lines.
+    /// Position at which the script `text` defines the function `name`, found by a simple search of
+    /// the lines.
     pub(crate) fn of_function(text: &str, name: &str) -> Self {
         let column = |line: &str| {
             let start = line.len() - line.trim_start().len();
