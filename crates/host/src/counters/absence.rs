@@ -1,4 +1,4 @@
-//! The reason for missing hardware counters.
+//! The reason why hardware counters are missing.
 
 use std::fmt;
 use std::io;
