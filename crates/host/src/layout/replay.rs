@@ -11,16 +11,16 @@ use perforate_types::{Advice, Chunk, ProgramEvent, VirtualAddress};
 use super::Intervals;
 use crate::HostError;
 
-/// A pool of a recording, recognized by the first MADV_NOHUGEPAGE for this number of bytes.
+/// Pool of a recorded program, recognized by the first MADV_NOHUGEPAGE for this number of bytes.
 #[derive(Clone, Debug)]
 pub struct RecordedPool<'a> {
     /// Size of the pool in bytes. No other pool of the program has the same size.
     pub bytes: u64,
-    /// New layout of the pool.
+    /// New layout of the pool, which replaces the recorded one.
     pub intervals: &'a Intervals,
 }
 
-/// A pool, with its address once it is found in the recording.
+/// Pool of a recorded program, with its address once the address is found in the recording.
 struct Found<'a> {
     pool: RecordedPool<'a>,
     start: Option<u64>,

@@ -34,7 +34,7 @@ impl LargePageSettings {
         Self(values)
     }
 
-    /// Value of the setting with this name.
+    /// Value of the setting called `name`; `None` if the kernel lacks it.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
