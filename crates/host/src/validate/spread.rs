@@ -5,12 +5,12 @@ use serde::Serialize;
 /// Minimum, median and maximum of repeated measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// Smallest of the values.
+    /// Smallest of the measured values.
     #[serde(rename = "least")]
     pub min: f64,
     /// Median; for an even number of values, the mean of the two middle values.
     pub median: f64,
-    /// Largest of the values.
+    /// Largest of the measured values.
     #[serde(rename = "most")]
     pub max: f64,
 }
