@@ -90,7 +90,7 @@ fn printed<T: DeserializeOwned + Display>(line: &str) {
     }
 }
 
-/// Parses and prints the line as a size, a count, a share, and an address.
+/// Parses a line as a size, a count, a share, and an address, and prints the values.
 fn units(line: &str) {
     printed::<Size>(line);
     printed::<Count>(line);
