@@ -13,16 +13,16 @@ use crate::{Address, Section, Share, Size, option_texts, words};
 pub struct Key {
     /// Name of the option in files and on the command line.
     pub name: String,
-    /// Form of the values: `SIZE`, `S%`, `eager|lazy`. It comes from the type, or from the field
-    /// (`#[schemars(extend("form" = "FILE"))]`).
+    /// Form of the option's values: `SIZE`, `S%`, `eager|lazy`. It comes from the type, or from the
+    /// field (`#[schemars(extend("form" = "FILE"))]`).
     pub form: String,
-    /// Default value as text; empty if the option is required or has no default text.
+    /// Default value as text; empty if the option is required or its default has no text.
     pub default: String,
     /// Effect of the option: the doc comment of the field.
     pub help: String,
-    /// Effect in one line: from the row of the option's table, or a copy of `help`.
+    /// Effect of the option in one line: from the row of the option's table, or a copy of `help`.
     pub brief: String,
-    /// Section of the help; `None` if the struct is not a [`Table`](crate::Table).
+    /// Section of the help; `None` if the option's struct is not a [`Table`](crate::Table).
     pub section: Option<Section>,
     /// True if only `--help` shows the option, and `-h` does not.
     pub is_rare: bool,
@@ -33,7 +33,7 @@ pub struct Key {
 /// Word that selects an enum variant in option texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// Variant name as written in options.
+    /// Name of the variant as written in options.
     pub name: String,
     /// Meaning of the variant: its doc comment.
     pub help: String,

@@ -25,7 +25,7 @@ pub struct NewFile {
 
 /// Target of an output path, after all symbolic links.
 enum Target {
-    /// Path of a regular file, which may not exist yet.
+    /// Path of a regular file that is to be written, which may not exist yet.
     Regular(PathBuf),
     /// A device, a pipe, or an open file without a name.
     Direct,
@@ -55,7 +55,7 @@ impl NewFile {
         }
     }
 
-    /// Folder of the file at `path`; `None` for a device or a pipe.
+    /// Folder in which the file at `path` would be created; `None` for a device or a pipe.
     ///
     /// # Errors
     /// The path is a directory, or its folder does not exist.
@@ -69,7 +69,8 @@ impl NewFile {
         }
     }
 
-    /// The open file, for writers that take one. It has the same position as this value.
+    /// Duplicate of the open file, for writers that take a [`File`]. Both have one position in the
+    /// file.
     ///
     /// # Errors
     /// Too many files are open.

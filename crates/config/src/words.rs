@@ -10,7 +10,8 @@ pub fn kebab(key: &str) -> String {
     key.replace('_', "-")
 }
 
-/// The known word that is most similar to a wrong one, ignoring case; `None` if none is similar.
+/// The known word that is most similar to the wrong `word`, ignoring case; `None` if no word is
+/// similar.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     // Computing a distance takes time in proportion to the product of both lengths.
     let longest = known.iter().map(|known| known.chars().count()).max()?;
@@ -24,7 +25,7 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     is_near.then_some(*nearest)
 }
 
-/// Second half of an error about an unknown name: the nearest known name, or all of them.
+/// Second half of an error about an unknown name: the nearest known name, or all known names.
 pub fn suggestion(name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
         Some(near) => format!("did you mean {near}?"),
@@ -33,7 +34,7 @@ pub fn suggestion(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Message about an unknown key, with the nearest known key or all of them.
+/// Message about an unknown key, with the nearest known key, or with all known keys.
 pub fn unknown(key: &str, known: &[&str]) -> String {
     match nearest(key, known) {
         Some(near) => format!("there is no {key:?}; did you mean {}?", kebab(near)),

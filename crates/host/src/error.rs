@@ -70,7 +70,7 @@ pub enum HostError {
     /// The simulation of a prediction failed.
     #[error(transparent)]
     Simulation(#[from] SimError),
-    /// The memory of a machine is not one that can be simulated.
+    /// The physical memory of a machine is not one that can be simulated.
     #[error(transparent)]
     Memory(#[from] OsError),
 }

@@ -50,7 +50,7 @@ pub fn on_processor<T: Send>(
     })
 }
 
-/// Processors on which this process may run.
+/// Numbers of the processors on which this process may run.
 pub fn allowed_processors() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap_or_default();
     (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect()

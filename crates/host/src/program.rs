@@ -23,9 +23,9 @@ const SAMPLE_PERIOD: Duration = Duration::from_millis(20);
 /// Durations and counts of one run of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramTime {
-    /// Processor time in user mode, of the program and its ended children.
+    /// Processor time in user mode of the program and its ended children.
     pub user: Duration,
-    /// Elapsed (wall-clock) time.
+    /// Elapsed (wall-clock) time of the run.
     pub wall: Duration,
     /// Exit code of the program; absent if a signal killed it.
     pub exit_code: Option<i32>,

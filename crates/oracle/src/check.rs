@@ -14,11 +14,11 @@ use crate::Oracle;
 pub struct Disagreement {
     /// Address space of the access.
     pub space: SpaceId,
-    /// Virtual address of the access.
+    /// Virtual address that was accessed.
     pub address: VirtualAddress,
-    /// Kind of the access.
+    /// Kind of the access: load, store or fetch.
     pub kind: AccessKind,
-    /// Correct physical address; `None` if the access should fault.
+    /// Physical address by the intended mapping; `None` if the access should fault.
     pub expected: Option<PhysicalAddress>,
     /// Physical address that the hardware returned; `None` if the hardware faulted.
     pub got: Option<PhysicalAddress>,

@@ -16,7 +16,7 @@ type Key = (SpaceId, VirtualPage);
 /// Exclusive upper bound of page and frame numbers.
 const NUMBER_LIMIT: u64 = 1 << 52;
 
-/// The intended mapping of all address spaces, with one entry for each maximal run of pages.
+/// Oracle with the intended mapping of all address spaces, one entry for each maximal run of pages.
 #[derive(Debug, Default)]
 pub struct Oracle {
     /// Runs of pages by address space and first page. Runs do not overlap, and adjacent runs that
@@ -31,7 +31,7 @@ impl Oracle {
         Self::default()
     }
 
-    /// Applies a truth (a map, unmap or protect of a run of pages) to the mapping.
+    /// Applies a truth (a map, unmap or protect of a run of pages) to the intended mapping.
     ///
     /// # Errors
     /// [`OracleError`] if the truth contradicts earlier ones; the oracle is then unchanged.

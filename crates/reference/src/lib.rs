@@ -47,9 +47,9 @@ use unit::UnitModel;
 pub enum Side {
     /// Tables of the operating system that runs the program: the guest's tables if virtualized.
     Own,
-    /// Tables of the host's operating system.
+    /// Tables of the host's operating system, which map the guest's memory.
     Host,
-    /// Shadow tables of the hypervisor.
+    /// Shadow tables that the hypervisor maintains.
     Shadow,
 }
 
@@ -60,7 +60,7 @@ pub struct Setup {
     pub config: MmuConfig,
     /// True if several hardware threads share a core.
     pub shares_cores: bool,
-    /// True if the hardware walks shadow tables.
+    /// True if the hardware walks shadow tables of a hypervisor.
     pub is_shadowed: bool,
 }
 

@@ -28,9 +28,9 @@ struct Walk {
     page: u64,
     /// True after a look-up of a bitmap entry: a subsequent walk may lead to a hole.
     asked_bitmap: bool,
-    /// Expected next read of the program's tables, and of the host's tables.
+    /// Expected next read of the walk, in the program's tables and in the host's tables.
     next: [Next; 2],
-    /// Unit whose look-up of a guest-physical address missed.
+    /// TLB or walk cache whose look-up of a guest-physical address missed.
     missed_host: Option<Unit>,
     /// Slot of the second-level TLB whose entry translated the page last.
     used: Option<u32>,
@@ -175,7 +175,7 @@ impl Reference {
         }
     }
 
-    /// Checks an attempt that hits in the first-level TLB.
+    /// Checks the steps of a translation attempt that hits in the first-level TLB.
     fn hit_first_level(
         &mut self,
         attempt: &Attempt<'_>,

@@ -17,7 +17,7 @@ pub(crate) struct Truths {
     host: Oracle,
 }
 
-/// A run of pages with one mapping: first frame, permissions, number of pages.
+/// A run of pages with one mapping: frame of the first page, permissions, number of pages.
 type Run = (Frame, Permissions, u64);
 
 /// Returns the virtual machine's address space in the host; `None` natively.

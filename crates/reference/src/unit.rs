@@ -28,7 +28,7 @@ pub(crate) struct UnitModel {
     clock: u64,
 }
 
-/// Returns the entry with its dirty bit cleared.
+/// Returns a TLB entry with its dirty bit cleared.
 fn without_dirty(mut entry: CachedEntry) -> CachedEntry {
     if let CachedContent::Page { allows, .. } = &mut entry.content {
         *allows &= !allow::DIRTY;
@@ -40,8 +40,8 @@ pub(crate) fn is_dirty(entry: &CachedEntry) -> bool {
     matches!(entry.content, CachedContent::Page { allows, .. } if allows & allow::DIRTY != 0)
 }
 
-/// True if two entries cannot coexist, because a look-up could not choose between them. A run of
-/// pages excludes all other runs in its window of `window` pages.
+/// True if two entries cannot coexist in a unit, because a look-up could not choose between them. A
+/// run of pages excludes all other runs in its window of `window` pages.
 fn is_same(one: &CachedEntry, other: &CachedEntry, window: u64) -> bool {
     let sort = |entry: &CachedEntry| match entry.content {
         CachedContent::Page { kind: EntryKind::Run, .. } => {
@@ -183,7 +183,7 @@ impl UnitModel {
         Ok(())
     }
 
-    /// Checks that a new entry uses an empty way, or else the least recently used way.
+    /// Checks that a new entry uses an empty way of its set, or else the least recently used way.
     fn check_victim(
         &self,
         entry: &CachedEntry,

@@ -21,7 +21,7 @@ impl From<&'static Scheme> for Composition {
 }
 
 impl Composition {
-    /// Finds a scheme by name, or a pair named `GUEST+HOST`.
+    /// Finds the composition for the name of a scheme, or of a pair `GUEST+HOST`.
     ///
     /// # Errors
     /// If a scheme does not exist, or the pair is impossible.
@@ -36,7 +36,7 @@ impl Composition {
         }
     }
 
-    /// Parses a comma-separated list of names and pairs, or `all` for all native schemes.
+    /// Parses a comma-separated list of scheme names and pairs, or `all` for all native schemes.
     /// Duplicates are removed.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Composition {
         Ok((pairs, left_out.into_iter().map(line).collect()))
     }
 
-    /// Reason why a pair of schemes is impossible; `None` if it is possible.
+    /// Reason why a pair of schemes is impossible; `None` if the pair is possible.
     pub fn obstacle(guest: &Scheme, host: &Scheme) -> Option<&'static str> {
         if host.free_translation {
             return Some("translation is free as a whole: name free as the guest");
@@ -134,7 +134,7 @@ impl Composition {
         own.into_iter().chain(self.host)
     }
 
-    /// True if translation takes no time.
+    /// True if address translation takes no time in this composition.
     pub fn is_free(&self) -> bool {
         self.own.free_translation
     }
@@ -145,7 +145,7 @@ impl Composition {
     }
 }
 
-/// Finds a scheme that can run a program natively or in a guest.
+/// Finds a scheme that can run a program natively or in a guest by its name.
 fn native(name: &str) -> Result<&'static Scheme, SchemeError> {
     if hosts_only().any(|scheme| scheme.name == name) {
         let why = "a scheme for hosts only; give it a guest, as in 4k+shadow-4k or 4k+flat-4k";

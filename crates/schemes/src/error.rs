@@ -25,9 +25,9 @@ pub enum SchemeError {
          each function needs a power of two bits of its own"
     )]
     EscapeFilter {
-        /// Configured number of bits.
+        /// Configured number of bits in the filter.
         bits: usize,
-        /// Configured number of hash functions.
+        /// Configured number of hash functions of the filter.
         functions: usize,
     },
 }

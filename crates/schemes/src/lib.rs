@@ -86,8 +86,8 @@ pub const fn default_schemes(has_layout: bool, has_script: bool) -> &'static str
     }
 }
 
-/// Names of the pairs that are compared by default in a virtual machine: the guest's schemes over a
-/// host with 4KB pages, and over a host with 2MB pages.
+/// Names of the scheme pairs that are compared by default in a virtual machine: the guest's schemes
+/// over a host with 4KB pages, and over a host with 2MB pages.
 pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
     match (has_layout, has_script) {
         (false, false) => "4k+4k,thp+4k,4k+thp,thp+thp",
@@ -99,19 +99,19 @@ pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
 
 /// Inputs for building page tables and units that are looked up in parallel with a TLB.
 pub struct Hardware<'a> {
-    /// The scheme to build.
+    /// The scheme whose hardware is built.
     pub scheme: &'a Scheme,
-    /// The kernel that writes the tables.
+    /// The kernel that writes the page tables.
     pub kernel: &'a Kernel,
     /// Configuration of the machine's TLBs.
     pub tlb: &'a TlbConfig,
-    /// Escape filters of the machine's direct segments.
+    /// Size and hash functions of the escape filters of direct segments.
     pub escape_filter: EscapeFilterConfig,
 }
 
 options! {
-    /// Options of mechanisms' policies, for all schemes of a comparison that have the mechanism: they
-    /// win over a scheme's own.
+    /// Options of mechanisms' policies, for all compared schemes that have the mechanism. They
+    /// override a scheme's own options.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(default, deny_unknown_fields)]
     pub struct PolicyOptions, Setting {
@@ -162,7 +162,7 @@ options! {
             }),
         };
     } and {
-        /// Sizes of the pages of parts of the program's memory.
+        /// Page sizes of parts of the program's memory; `None` without a layout.
         #[serde(skip)]
         layout: Option<LaidOut>;
         /// True if memory is fragmented by the history of a machine that has run for a while, not
@@ -219,15 +219,16 @@ pub type MakePolicy = fn(&PolicyOptions) -> Result<Box<dyn Policy>, ConfigError>
 
 /// One scheme: an operating-system policy and the translation hardware.
 pub struct Scheme {
-    /// Name on the command line and in results files.
+    /// Name of the scheme on the command line and in results files.
     pub name: &'static str,
-    /// Description in one line.
+    /// Description of the scheme in one line.
     pub summary: &'static str,
     /// Paper and section that proposes the scheme, or the system that it models.
     pub source: &'static str,
-    /// Alternative names, as used for curves of experiments.
+    /// Alternative names of the scheme, as used for curves of experiments.
     pub other_names: &'static [&'static str],
-    /// Colour in reports, named by its meaning: one of those in `report/src/palette.rs`.
+    /// Colour of the scheme in reports, named by its meaning: one of those in
+    /// `report/src/palette.rs`.
     pub colour: &'static str,
     /// Counters of the scheme's mechanism, in addition to those of every scheme.
     pub counters: fn() -> Vec<Counter>,
@@ -263,7 +264,7 @@ impl Scheme {
         self.shadow_paging || self.flat_table
     }
 
-    /// Finds a scheme that can run a program by its name.
+    /// Finds a scheme by its name, among those that can run a program.
     ///
     /// # Errors
     /// [`SchemeError::Unknown`], with similar or all names.

@@ -121,7 +121,7 @@ pub(crate) fn setting(name: &str) -> Option<&'static str> {
     SETTINGS.iter().find(|(scheme, _)| scheme.name == name).map(|&(_, setting)| setting)
 }
 
-/// Builds ordinary page tables.
+/// Builds ordinary page tables of x86-64.
 pub fn radix(_: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(Radix::new())
 }

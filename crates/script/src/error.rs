@@ -8,7 +8,7 @@ use crate::place::Place;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {
-    /// The operating system could not read the file.
+    /// The operating system could not read the script's file.
     #[error("{}: {source}", path.display())]
     Io {
         /// Path of the script.
@@ -16,7 +16,7 @@ pub enum ScriptError {
         /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The file is larger than the limit for scripts.
+    /// The script's file is larger than the limit.
     #[error("{}: longer than {most_bytes} bytes; expected the few lines of a policy", path.display())]
     TooLong {
         /// Path of the script.
@@ -24,7 +24,7 @@ pub enum ScriptError {
         /// Maximum size of a script in bytes.
         most_bytes: u64,
     },
-    /// The file is not UTF-8 text.
+    /// The script's file is not UTF-8 text.
     #[error("{}: line {line}: a byte that is not UTF-8; expected text", path.display())]
     NoText {
         /// Path of the script.
@@ -49,7 +49,7 @@ pub enum ScriptError {
         script: String,
         /// Position of the error in the script.
         place: Place,
-        /// Function that the kernel called.
+        /// Question's function that the kernel called.
         function: &'static str,
         /// Description of the failure.
         problem: String,
@@ -61,7 +61,7 @@ pub enum ScriptError {
         script: String,
         /// Position of the function's definition.
         place: Place,
-        /// Function that the kernel called.
+        /// Question's function that the kernel called.
         function: &'static str,
         /// Value that the function returned.
         found: String,

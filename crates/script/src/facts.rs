@@ -64,7 +64,7 @@ macro_rules! facts {
 facts! {
     /// Facts about the area that may get a large page, and the state of physical memory.
     AreaFacts as "Area" {
-        /// The address touched; for khugepaged, the start of the 2MB region.
+        /// Address that the program touched; for khugepaged, the start of the 2MB region.
         address: u64,
         /// First address of the area.
         start: u64,

@@ -27,8 +27,9 @@ pub(crate) const MOST_CALL_LEVELS: usize = 16;
 /// Maximum number of variables that exist at one time, and of functions in a script.
 const MOST_VARIABLES: usize = 64;
 const MOST_FUNCTIONS: usize = 64;
-/// Maximum bytes of a string and elements of an array, including nested arrays. One operation may
-/// copy, compare, sort or print the whole value, so these limits bound the time of an operation.
+/// Maximum number of bytes of a string and of elements of an array, including nested arrays. One
+/// operation may copy, compare, sort or print the whole value, so these limits bound the time of an
+/// operation.
 pub(crate) const MOST_STRING_BYTES: usize = 512;
 pub(crate) const MOST_ELEMENTS: usize = 64;
 /// Maximum nesting of expressions in a script, outside and inside functions.
@@ -45,7 +46,7 @@ const FORBIDDEN: [&str; 6] = ["eval", "Fn", "curry", "#{", "print", "debug"];
 #[derive(Clone, Copy)]
 struct Work {
     operations: u64,
-    /// Time at which the script is stopped.
+    /// Time at which the script is stopped; `None` if no script runs.
     deadline: Option<Instant>,
 }
 
@@ -53,8 +54,8 @@ thread_local! {
     static WORK: Cell<Work> = const { Cell::new(Work { operations: 0, deadline: None }) };
 }
 
-/// Runs `act`, which calls scripts on this thread, with the time limit. Returns its result and the
-/// number of script operations.
+/// Runs `act`, which calls scripts on this thread, with the default time limit. Returns its result
+/// and the number of script operations.
 pub(crate) fn bounded<T>(act: impl FnOnce() -> T) -> (T, u64) {
     bounded_by(MOST_TIME, act)
 }

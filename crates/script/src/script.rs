@@ -29,7 +29,7 @@ const FORBIDDEN_FEATURES: &str = "a policy has no maps (#{…}), curry, Fn, eval
 /// Maximum number of characters of a file name that become the script's name.
 const MOST_NAME: usize = 40;
 
-/// A question of the kernel: a function that a script may define.
+/// Question of the kernel to a script, which the script answers by a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Page sizes (buddy orders) to try for an area.
@@ -164,7 +164,7 @@ impl Script {
         &self.0.name
     }
 
-    /// True if the script defines the function of a question.
+    /// True if the script defines the function that answers a question.
     pub fn defines(&self, question: Question) -> bool {
         self.0.defined[question as usize]
     }

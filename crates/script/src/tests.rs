@@ -241,7 +241,7 @@ fn operations_are_short() {
     }
 }
 
-/// Values that would grow without bound are refused while they are small.
+/// Strings and arrays that would grow without bound are refused while they are small.
 #[test]
 fn sizes_are_limited() {
     for (text, problem) in [

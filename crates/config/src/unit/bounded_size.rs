@@ -22,7 +22,7 @@ impl<const LEAST: u64, const MOST: u64> BoundedSize<LEAST, MOST> {
         Self(bytes)
     }
 
-    /// Number of bytes.
+    /// Number of bytes of the size.
     pub const fn bytes(self) -> u64 {
         self.0
     }

@@ -23,8 +23,8 @@ pub struct AnonymousMemory {
 }
 
 impl AnonymousMemory {
-    /// Reserves `bytes`, rounded up to a multiple of 2MB, with MADV_HUGEPAGE if `is_large` and
-    /// MADV_NOHUGEPAGE otherwise.
+    /// Reserves `bytes` bytes of memory, rounded up to a multiple of 2MB, with MADV_HUGEPAGE if
+    /// `is_large` and MADV_NOHUGEPAGE otherwise.
     ///
     /// # Errors
     /// If the address space or memory does not suffice, or the kernel refuses the advice.

@@ -36,13 +36,14 @@ pub enum Paging {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Benchmark {
-    /// Follows pointers from line to line in random order: each load depends on the load before.
+    /// Follows pointers from cache line to cache line in random order: each load depends on the
+    /// load before.
     Chase,
     /// Reads random words at addresses that do not depend on loaded values.
     Random,
     /// Updates random words, as GUPS does (RandomAccess of the HPC Challenge).
     Updates,
-    /// Reads all words in order.
+    /// Reads all words of the memory in order.
     Sequential,
 }
 

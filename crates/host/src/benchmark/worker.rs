@@ -67,7 +67,7 @@ pub struct WorkerCommand {
 }
 
 impl WorkerCommand {
-    /// Command line of a worker with this job.
+    /// Command line that starts a worker with this job.
     pub fn words(&self, job: &Job) -> Vec<OsString> {
         let job = serde_json::to_string(job).expect("jobs are plain data");
         let words = std::iter::once(self.program.clone().into_os_string());
@@ -92,7 +92,7 @@ pub struct Measured {
     pub processor_nanoseconds: u64,
     /// Elapsed (wall-clock) time in nanoseconds.
     pub wall_nanoseconds: u64,
-    /// Readings of hardware counters; empty if there are none.
+    /// Readings of hardware counters; empty if none could be opened.
     pub counters: Readings,
 }
 

@@ -26,8 +26,8 @@ impl Curve {
         Some(f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2]))
     }
 
-    /// Size at which the curve rises above `value` for the last time, interpolated between two sizes on
-    /// a logarithmic scale.
+    /// Largest size at which the curve rises above `value`, interpolated between two sizes on a
+    /// logarithmic scale; `None` if it never does.
     pub(super) fn rises_above(&self, value: f64) -> Option<f64> {
         let last_below = self.0.iter().rposition(|(_, y)| *y <= value)?;
         let (below, above) = (self.0[last_below], *self.0.get(last_below + 1)?);

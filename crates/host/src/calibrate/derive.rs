@@ -170,8 +170,8 @@ impl Round {
         Some(self.walk_ns(expected, pages)? / self.best(Point::pages(Paging::Small, pages))?)
     }
 
-    /// Ratio of the times of the same parallel loads with and without page walks. Near 1, something
-    /// other than walks is the limit.
+    /// Ratio of the times of parallel loads with and without page walks. Near 1, something other
+    /// than page walks limits the loads.
     pub(super) fn slower_by_walks(&self, expected: &Expected) -> Option<f64> {
         let [small, large] = [Paging::Small, Paging::Large]
             .map(|paging| self.best(Point::pages(paging, expected.bytes / 4096)));

@@ -25,7 +25,8 @@ impl MachineFile {
         Ok(Self { file, base })
     }
 
-    /// Adds the default of each kernel cost that is missing from the file, so that it can be set.
+    /// Adds to the file the default of each kernel cost that is missing, so that the cost can be
+    /// set.
     ///
     /// # Errors
     /// If the file is invalid.
@@ -43,7 +44,7 @@ impl MachineFile {
         Ok(())
     }
 
-    /// Records the machine and kernel on which the costs were measured.
+    /// Writes into the file on which machine and kernel the costs were measured.
     pub(super) fn costs_measured_on(&mut self, machine: &str) -> Result<(), HostError> {
         let quoted = serde_json::to_string(machine).expect("a text");
         Ok(self.file.state("operating_system.measured_on", &quoted, "")?)
@@ -54,7 +55,7 @@ impl MachineFile {
         &self.base
     }
 
-    /// Returns the number at this key of the machine file; `None` if there is none.
+    /// Returns the number at this key of the machine file; `None` if the file has no such number.
     pub(super) fn number(&self, key: &str) -> Option<f64> {
         self.file.value(key)?.replace('_', "").parse().ok()
     }

@@ -53,7 +53,7 @@ pub struct Options {
     pub processor: usize,
     /// Size of the largest chase in bytes. Two such memories are allocated, one for each page size.
     pub bytes: u64,
-    /// Number of rounds of measurements.
+    /// Number of times that all measurements are repeated.
     pub rounds: u32,
     /// Duration of one measured run in nanoseconds.
     pub run_nanoseconds: u64,

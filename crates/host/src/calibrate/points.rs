@@ -11,7 +11,7 @@ const LARGE_PAGE_BYTES: u64 = 2 << 20;
 /// Numbers of parallel chains for which chases are measured.
 pub(super) const CHAINS: [usize; 9] = [2, 4, 6, 8, 12, 16, 20, 24, 32];
 
-/// Parameters of one measured chase.
+/// Parameters of one measured pointer chase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Point {
     /// True if the chase's memory is in 2MB pages.
@@ -20,7 +20,7 @@ pub(super) struct Point {
     pub nodes: Nodes,
     /// Number of nodes in the chase.
     pub count: u64,
-    /// Number of chains followed in parallel.
+    /// Number of pointer chains that are followed in parallel.
     pub chains: usize,
 }
 

@@ -11,8 +11,9 @@ use crate::validate::Spread;
 const LINE_BYTES: f64 = 64.0;
 /// Value of [`Quantity::noise`] above which a quantity is noisy.
 const MAX_SPREAD: f64 = 0.3;
-/// Largest relative distance between a measured step and the size that the processor reports at
-/// which the reported size is used. Replacement other than LRU, and other programs, move the step.
+/// Largest relative distance between the size at which a measured curve rises and the size that the
+/// processor reports, for the reported size to be used. Replacement other than LRU, and other
+/// programs, move the rise.
 const AGREES_WITH_STATED: f64 = 0.35;
 
 /// Measurements of one quantity, and the resulting value in the machine file.
@@ -66,7 +67,7 @@ impl Quantity {
         Self { name, unit, measured, noise, key: None, before: None, value: None, remark: None }
     }
 
-    /// Creates a quantity that remains after other costs are subtracted.
+    /// Creates a quantity without a key, of values that remain after other costs are subtracted.
     pub(super) fn left(name: &'static str, unit: &'static str, values: Vec<f64>) -> Self {
         Self::of(name, unit, &values.into_iter().map(Some).collect::<Vec<_>>())
     }
@@ -174,8 +175,8 @@ pub(super) fn expected(processor: &Processor, before: &Before<'_>, bytes: u64) -
     }
 }
 
-/// True if TLB entries hold only 4KB of a 2MB page. A walk through tables of 2MB pages then costs less
-/// than one through tables of 4KB pages, but far more than no walk.
+/// True if TLB entries hold only 4KB of a 2MB page. A walk to a 2MB page then costs less than one
+/// to a 4KB page, but far more than no walk.
 pub(super) fn is_splintered(rounds: &[Round], expected: &Expected) -> bool {
     const SHARE: f64 = 0.25;
     let shares: Vec<f64> = rounds.iter().filter_map(|round| round.splintered(expected)).collect();

@@ -21,7 +21,7 @@ pub(super) enum Nodes {
 }
 
 impl Nodes {
-    /// Distance between nodes in bytes.
+    /// Distance between neighbouring nodes in memory, in bytes.
     pub(super) fn bytes(self) -> u64 {
         match self {
             Self::Lines => LINE_BYTES,

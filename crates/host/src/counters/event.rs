@@ -14,7 +14,7 @@ const PERF_TYPE_RAW: u32 = 4;
 pub enum Event {
     /// Cycles of the processor core.
     Cycles,
-    /// Retired instructions.
+    /// Instructions that the core retired.
     Instructions,
     /// Loads that missed all data TLBs: Linux's `dTLB-load-misses`, which is
     /// DTLB_LOAD_MISSES.MISS_CAUSES_A_WALK or WALK_COMPLETED on Intel's processors and 0xf045, misses

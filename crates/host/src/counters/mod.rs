@@ -84,8 +84,8 @@ mod tests {
 
     use super::*;
 
-    /// The kernel itself counts page faults, so this test runs on any machine. The counter of a started
-    /// program works the same way as a counter of the hardware.
+    /// Counts page faults, which the kernel itself counts, so that this test runs on any machine.
+    /// The counter of a started program works the same way as a counter of the hardware.
     #[test]
     fn only_the_started_program_is_counted() {
         let mut builder = Builder::new().kind(Software::PAGE_FAULTS);

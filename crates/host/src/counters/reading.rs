@@ -9,7 +9,7 @@ use super::Event;
 pub struct Readings {
     /// Cycles of the processor core.
     pub cycles: Option<u64>,
-    /// Retired instructions.
+    /// Instructions that the core retired.
     pub instructions: Option<u64>,
     /// Loads that missed all data TLBs.
     pub tlb_misses: Option<u64>,
@@ -27,7 +27,7 @@ impl Readings {
         } = count;
     }
 
-    /// True if no event was counted.
+    /// True if no event was counted in the run.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -38,7 +38,7 @@ impl Readings {
         self.with(before, u64::saturating_sub)
     }
 
-    /// Sum of two readings, for events that both readings have.
+    /// Sum of two readings, for each event that both readings have.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.with(other, u64::saturating_add)

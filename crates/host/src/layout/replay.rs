@@ -26,7 +26,7 @@ struct Found<'a> {
     start: Option<u64>,
 }
 
-/// Copies a recording and replaces the layouts of its pools.
+/// Copies a recording of a program and replaces the layouts of its pools.
 ///
 /// # Errors
 /// If the recording cannot be read, the copy cannot be written, or a pool is missing from the
@@ -63,7 +63,8 @@ fn copy(from: &Path, to: &Path, pools: &mut [Found<'_>]) -> Result<(), TraceErro
     Ok(())
 }
 
-/// Passes an event to `push`, with advice about a pool replaced by advice for the new layout.
+/// Passes a recorded event to `push`, with advice about a pool replaced by advice for the new
+/// layout.
 fn replace(event: ProgramEvent, pools: &mut [Found<'_>], mut push: impl FnMut(ProgramEvent)) {
     let ProgramEvent::Advise { start, length, advice } = event else { return push(event) };
     if !matches!(advice, Advice::HugePage | Advice::NoHugePage) {

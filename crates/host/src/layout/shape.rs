@@ -15,7 +15,7 @@ pub enum Shape {
     Part(u8, u8),
     /// Every second page of 2MB, and 4KB pages between.
     Alternating,
-    /// A number of eighths of all 2MB pages, chosen at random with this seed.
+    /// 2MB pages at random places of the pool: a number of eighths of all pages, and the seed.
     Random(u8, u64),
 }
 

@@ -28,11 +28,11 @@ const NAMES: &[(&[u8; 12], &str)] = &[
 /// Hypervisor under a machine, as far as the machine reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Hypervisor {
-    /// The processor reports that there is no hypervisor.
+    /// The processor reports that there is no hypervisor under it.
     Absent,
-    /// There is a hypervisor, with its name if it reports one.
+    /// The processor or the kernel reports a hypervisor, with its name if it reports one.
     Present(Option<String>),
-    /// The machine does not report its state.
+    /// The machine does not report if there is a hypervisor.
     #[default]
     Unknown,
 }

@@ -18,7 +18,7 @@ pub(crate) struct MappedArea {
     pub(crate) mapping: Mapping,
     /// Resident memory of the mapping, without hugetlbfs (`Rss`).
     pub(crate) resident_bytes: u64,
-    /// Anonymous part of the resident memory (`Anonymous`).
+    /// Anonymous part of the mapping's resident memory (`Anonymous`).
     pub(crate) anonymous_bytes: u64,
     /// Swapped-out memory of the mapping (`Swap`).
     pub(crate) swapped_bytes: u64,
@@ -32,7 +32,7 @@ pub(crate) struct MappedArea {
 }
 
 impl MappedArea {
-    /// True for anonymous and shared memory, false for a mapped file.
+    /// True if the mapping is anonymous or shared memory, false if it is a mapped file.
     pub(crate) fn is_memory(&self) -> bool {
         let names = ["/memfd:", "/dev/shm/", "/dev/zero", "/SYSV", "/anon_hugepage"];
         let own = &self.mapping.name;
@@ -82,14 +82,14 @@ pub(crate) fn parse_areas(text: &str) -> (Vec<MappedArea>, bool) {
 pub struct Residency {
     /// Resident bytes, the sum of `Rss` over the mappings.
     pub resident_bytes: u64,
-    /// Resident bytes that are anonymous and mapped by 2MB entries.
+    /// Bytes of resident anonymous memory in 2MB page-table entries.
     pub large_bytes: u64,
     /// Bytes that are swapped out.
     pub swapped_bytes: u64,
 }
 
 impl Residency {
-    /// Share of the resident memory in 2MB pages, 0–1; 0 if nothing is resident.
+    /// Share of the resident memory that is in 2MB pages, 0–1; 0 if nothing is resident.
     pub fn large_share(&self) -> f64 {
         if self.resident_bytes == 0 {
             return 0.0;

@@ -8,7 +8,8 @@ const MAX_ZONES: usize = 8192;
 /// Maximum that a parser accepts for a number of frames or blocks.
 const MAX_COUNT: u64 = 1 << 40;
 
-/// Parses a number, with an optional `>` in front: pagetypeinfo limits long counts.
+/// Parses a number, with an optional `>` in front, by which pagetypeinfo marks counts above its
+/// limit.
 fn number(word: &str) -> Option<u64> {
     word.trim_start_matches('>').parse().ok().filter(|&number| number <= MAX_COUNT)
 }

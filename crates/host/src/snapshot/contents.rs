@@ -29,7 +29,7 @@ impl Default for PageContents {
 }
 
 impl PageContents {
-    /// Adds a page with this content.
+    /// Counts a page with this content.
     pub fn add(&mut self, page: &[u8]) {
         self.pages += 1;
         if page.iter().all(|&byte| byte == 0) {
@@ -60,7 +60,7 @@ impl PageContents {
         self.pages
     }
 
-    /// Number of pages that contain only zeros.
+    /// Number of added pages that contain only zeros.
     pub fn zero_pages(&self) -> u64 {
         self.zero
     }

@@ -36,7 +36,7 @@ pub struct HostFiles {
     pub zoneinfo: Option<String>,
     /// Numbers of free blocks by migrate type (`pagetypeinfo`).
     pub pagetypeinfo: Option<String>,
-    /// Physical address map (`iomem`).
+    /// Map of physical addresses (`iomem`).
     pub iomem: Option<String>,
     /// Swap areas (`swaps`); a machine without swap may lack the file.
     pub swaps: Option<String>,
@@ -140,7 +140,7 @@ impl HostFiles {
         has_counts
     }
 
-    /// Frame ranges with memory. `None` if they are unknown, which is noted in `about`.
+    /// Frame ranges with memory. `None` if the ranges are unknown, which is noted in `about`.
     fn memory_ranges(&self, about: &mut SnapshotAbout) -> Option<Vec<Range<u64>>> {
         let memory = memory_ranges(self.iomem.as_ref()?);
         if memory.is_some() {
@@ -343,7 +343,7 @@ fn too_large(path: &Path, error: &OsError) -> HostError {
     HostError::file(path, error.to_string())
 }
 
-/// Last range that begins before `frame`; `None` if there is none. `ranges` is sorted.
+/// Last range that begins before `frame`; `None` if no range does. `ranges` is sorted.
 fn range_before(ranges: &[Range<u64>], frame: u64) -> Option<&Range<u64>> {
     ranges[..ranges.partition_point(|range| range.start < frame)].last()
 }

@@ -14,12 +14,12 @@ pub(super) const MAX_NOISE: f64 = 0.50;
 /// indistinguishable.
 pub(super) const INDISTINGUISHABLE: f64 = 0.05;
 
-/// Share of a benchmark's memory in 2MB pages, or of its groups of consecutive frames, below which a
-/// note is added.
+/// Share of a benchmark's memory in 2MB pages, or of its groups of four pages in consecutive
+/// frames, below which a note is added to the outcome.
 pub(super) const MOSTLY: f64 = 0.95;
-/// Share of a program's memory in 2MB pages below which a note is added.
+/// Share of a program's memory in 2MB pages below which a note is added to the outcome.
 pub(super) const PROGRAM_LARGE_SHARE: f64 = 0.5;
-/// Ratio of measured to predicted time of a chase above which a note is added.
+/// Ratio of measured to predicted time of a chase above which a note is added to the outcome.
 pub(super) const SLOW_CHASE: f64 = 2.0;
 /// Ratio of elapsed to processor time above which a note says that the processor was shared.
 pub(super) const SHARED_PROCESSOR: f64 = 1.1;

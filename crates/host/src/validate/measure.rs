@@ -48,9 +48,9 @@ pub(super) fn order(block: u32) -> [bool; 4] {
 /// for 2MB pages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measurement {
-    /// Nanoseconds per operation, one value per run.
+    /// Measured nanoseconds per operation, one value per run.
     pub nanoseconds: [Vec<f64>; 2],
-    /// Time with 4KB pages ÷ time with 2MB pages, one value per block.
+    /// Measured time with 4KB pages ÷ time with 2MB pages, one value per block of four runs.
     pub ratios: Vec<f64>,
     /// Share of the memory that is in 2MB pages where the worker requests them, 0–1; the lowest of
     /// all rounds.

@@ -59,7 +59,7 @@ pub struct ProgramSample {
 }
 
 impl ProgramSample {
-    /// The part of the program to record.
+    /// Selection of the program's part to record.
     fn selection(&self) -> Selection {
         let Self { skip, instructions, .. } = *self;
         match instructions {

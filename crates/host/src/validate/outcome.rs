@@ -25,7 +25,7 @@ pub struct Score {
     pub disagrees: usize,
     /// Number of rows whose measurements are too noisy.
     pub noisy: usize,
-    /// Number of rows without an effect to predict.
+    /// Number of rows in which neither measurement nor prediction shows an effect.
     pub no_effect: usize,
     /// Sum of the differences between predicted and measured effects over all judged rows, divided by
     /// the sum of the measured effects: 1 for a prediction of no effect in every row. `None` if no row

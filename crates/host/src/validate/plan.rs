@@ -51,7 +51,7 @@ pub struct Assumption {
     /// Heading of the assumption's column in tables.
     #[serde(rename = "assumption")]
     pub name: &'static str,
-    /// Schemes that are simulated for 4KB pages and for 2MB pages.
+    /// Schemes that are simulated under the assumption, for 4KB pages and for 2MB pages.
     pub schemes: [&'static str; 2],
 }
 

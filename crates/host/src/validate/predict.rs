@@ -88,7 +88,7 @@ pub(super) enum Observed {
     Operations {
         /// Measured time with 4KB pages ÷ time with 2MB pages.
         ratio: Option<Spread>,
-        /// Nanoseconds per operation, for both page sizes.
+        /// Measured nanoseconds per operation, for both page sizes.
         ns: Option<[Spread; 2]>,
     },
     /// Measurements of a program.

@@ -19,9 +19,11 @@ use crate::{HostError, Reporter};
 /// Native measurements of a program. Pairs have the value without 2MB pages first, then the value
 /// with 2MB pages.
 pub(super) struct ProgramMeasurement {
-    /// User time without 2MB pages ÷ user time with them, one value per block.
+    /// Measured user time without 2MB pages ÷ user time with 2MB pages, one value per block of four
+    /// runs.
     pub user_ratios: Vec<f64>,
-    /// Elapsed time without 2MB pages ÷ elapsed time with them, one value per block.
+    /// Measured elapsed time without 2MB pages ÷ elapsed time with 2MB pages, one value per block
+    /// of four runs.
     pub wall_ratios: Vec<f64>,
     /// Seconds of user time without and with 2MB pages, one value per run.
     pub user_seconds: [Vec<f64>; 2],
@@ -147,7 +149,7 @@ fn remark_on_pages(large_share: f64) -> Option<String> {
 
 /// Prediction of a program's times and counters.
 pub(super) struct ProgramPrediction {
-    /// Times and counters per instruction, under each assumption.
+    /// Simulated times and counters per instruction, under each assumption.
     pub both: Vec<Both>,
     /// Number of instructions of the whole program; `None` if only a part was recorded.
     pub instructions: Option<u64>,

@@ -45,7 +45,7 @@ pub struct RowOutcome {
     /// Source of the simulated instructions.
     #[serde(rename = "instructions_from")]
     pub origin: Origin,
-    /// Predictions, one per assumption.
+    /// Predictions of the row's ratio and times, one per assumption.
     pub predicted: Vec<Prediction>,
     /// Notes for the user.
     pub notes: Vec<String>,

@@ -16,7 +16,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Spread of these values; `None` without values, or if a value is not finite.
+    /// Summary of these values; `None` without values, or if a value is not finite.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);

@@ -24,14 +24,14 @@ pub enum Verdict {
     /// Only one of measurement and prediction shows an effect, or their effects have opposite
     /// signs.
     Disagrees,
-    /// The measurements spread too far for a verdict.
+    /// The measurements spread too far to judge the prediction.
     Noisy,
     /// No effect was measured and none is predicted; a model that predicts nothing is right as well.
     NoEffect,
 }
 
 impl Verdict {
-    /// Compares a predicted ratio with the measured ratios.
+    /// Judges a predicted ratio by the spread of the measured ratios.
     pub fn of(measured: &Spread, predicted: f64) -> Self {
         let (least, effect, most) = (measured.min - 1.0, measured.median - 1.0, measured.max - 1.0);
         let predicted = predicted - 1.0;

@@ -31,7 +31,8 @@ pub struct Flat {
 }
 
 impl Flat {
-    /// Creates an empty table for pages 0 to `pages` − 1, whose first entry is at address `first`.
+    /// Creates an empty flat table for pages 0 to `pages` − 1, whose first entry is at address
+    /// `first`.
     pub fn new(first: PhysicalAddress, pages: u64, space: SpaceId) -> Self {
         Self { first, pages, space, memory: TableMemory::new(), others: Radix::new() }
     }

@@ -31,9 +31,9 @@ impl PrefixSums {
 
 /// Prefix sum that is greater than the index of any set bit.
 const NEVER: u8 = 127;
-/// A word with value 1 in each byte.
+/// A 64-bit word with value 1 in each byte.
 const ONES: u64 = u64::MAX / 255;
-/// A word with the top bit of each byte set.
+/// A 64-bit word with the top bit of each byte set.
 const TOP: u64 = ONES << 7;
 
 /// Number of the eight `sums` that are at most `index`, found by one comparison of a 64-bit word.

@@ -33,7 +33,7 @@ pub struct GapTolerantRadix {
     pub(super) native_fills: u64,
 }
 
-/// Hardware state that exists once per core.
+/// State of the gap-tolerant hardware that exists once per core.
 #[derive(Clone, Default)]
 pub(super) struct CoreState {
     /// Gap-tolerant entries that the walk cache of level-2 entries holds, by its slots. An element
@@ -69,7 +69,7 @@ pub struct Superpage {
     pub selection: u64,
     /// Index of the page's B-block in the slice.
     pub block: u32,
-    /// Frame of the page.
+    /// Frame that the page is mapped to.
     pub frame: Frame,
 }
 
@@ -90,8 +90,8 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Like [`Self::new`], with a TLB of gap-tolerant entries looked up in parallel with the
-    /// second-level TLB.
+    /// Like [`Self::new`], with a TLB of gap-tolerant entries, of this geometry, that is looked up
+    /// in parallel with the second-level TLB.
     pub fn with_native_tlb(mode: GapTolerance, geometry: TlbGeometry) -> Self {
         let native = Some(NativeTlb::new(geometry));
         Self { own: CoreState { native, ..CoreState::default() }, ..Self::new(mode) }
@@ -208,7 +208,7 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Mode of an address space's page directories.
+    /// Gap-tolerant mode of an address space's page directories.
     #[inline]
     pub fn mode(&self, space: SpaceId) -> GapTolerance {
         self.modes.get(usize::from(space.0)).copied().flatten().unwrap_or(self.mode)

@@ -23,7 +23,7 @@ pub struct GapTolerantEntry {
     pub selection: u64,
 }
 
-/// Location of one 4KB page that an entry maps.
+/// Location of one 4KB page that a gap-tolerant entry maps.
 pub(super) struct Selected {
     pub(super) slice: Frame,
     pub(super) block: u32,
@@ -108,7 +108,7 @@ impl GapTolerantEntry {
     }
 }
 
-/// Unit of slice offsets: 2MB, the smallest slice.
+/// Unit of the offsets of slices in frames: 2MB, the smallest slice.
 const SLICE_UNIT: u64 = PageSize::Size2M.pages();
 
 /// A gap-tolerant entry with its prefix sums, as the walk cache holds it.

@@ -90,7 +90,7 @@ impl NativeTlb {
         }
     }
 
-    /// Invalidates every entry that maps a page in the shootdown's range. An entry maps
+    /// Invalidates every entry that maps a page in the shootdown's range. Each entry maps
     /// `entry_pages` pages.
     fn invalidate(&mut self, shootdown: Shootdown, entry_pages: u64) {
         let Some(pages) = shootdown.pages() else { return };

@@ -108,7 +108,7 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Fills an entry that was just read into the walk cache, and translates with it.
+    /// Fills the entry that was just read into the walk cache, and translates with it.
     fn translate_by_read_entry(
         &mut self,
         request: &WalkRequest,
@@ -162,8 +162,8 @@ impl GapTolerantRadix {
         Ok(Above::Directory(node))
     }
 
-    /// Reads the aligned 16 bytes for the request. If these are padding after the pointer to a
-    /// level-1 node, also reads the 16 bytes that contain the pointer.
+    /// Reads the aligned 16 bytes of the page directory for the request. If these are padding after
+    /// the pointer to a level-1 node, also reads the 16 bytes that contain the pointer.
     fn read_directory(
         &mut self,
         request: &WalkRequest,

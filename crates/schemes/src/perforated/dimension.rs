@@ -17,7 +17,7 @@ use perforate_types::{
 
 use crate::perforated::{HOLE_BRANCH, PerforatedOperation};
 
-/// Number of 4KB sub-pages of a 2MB page that one bit of the hole filter covers.
+/// Number of 4KB sub-pages that one bit of a 2MB page's hole filter covers.
 pub(super) const REGION: usize = 64;
 
 /// Holes of one 2MB page in one address space.
@@ -34,7 +34,7 @@ pub struct PerforatedPage {
     pub space: SpaceId,
     /// First 4KB page of the 2MB page.
     pub page: VirtualPage,
-    /// Hole filter in the page-directory entry.
+    /// Hole filter in the page-directory entry, one bit for each 256KB region.
     pub filter: u8,
     /// Sub-pages that are holes in this address space.
     pub holes: HoleSet,

@@ -20,9 +20,9 @@ pub enum PerforatedOperation {
     Perforate {
         /// Address space of the page.
         space: SpaceId,
-        /// First page; aligned to 2MB.
+        /// First 4KB page of the 2MB page; aligned to 2MB.
         page: VirtualPage,
-        /// First frame of the block; aligned to 2MB.
+        /// First frame of the mapped block; aligned to 2MB.
         block: Frame,
         /// Accesses that sub-pages other than holes allow.
         permissions: Permissions,

@@ -5,7 +5,8 @@ use perforate_os::{HoleAllocation, PromotionRule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which blocks become perforated pages, and what becomes of these (P §III.C, §VI).
+/// Selection of the blocks that become perforated pages, and treatment of these pages (P §III.C,
+/// §VI).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PerforationOptions {
@@ -34,7 +35,7 @@ pub struct PerforationOptions {
     pub hole_cost: f64,
 }
 
-/// How a block becomes a perforated page.
+/// Way in which a block becomes a perforated page: at once, or as its sub-pages are touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockCreation {
@@ -60,7 +61,7 @@ impl PerforationOptions {
     /// frames in other use, in at most 4 of 8 regions.
     pub const SELECTIVE: Self = Self::DEFAULT.selective();
 
-    /// Options like `self`, with the block selection of P §III.C.
+    /// Returns these options with the block selection of P §III.C.
     pub(super) const fn selective(self) -> Self {
         Self { max_hole_share: Share::percent(25), max_filter_bits: Count::new(4), ..self }
     }

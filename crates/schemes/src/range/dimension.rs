@@ -38,7 +38,7 @@ figures! {
     }
 }
 
-/// Page tables with a range table for each address space, and the range TLB.
+/// Page tables with a range table for each address space, and with the range TLB.
 pub(super) struct Ranged {
     paging: Box<dyn Dimension>,
     /// Simulated memory with the range tables. The page tables in `paging` have another memory.

@@ -41,7 +41,7 @@ impl Policy for EagerPaging {
     }
 }
 
-/// Backer that maps areas in advance when they are created, and adds ranges for them.
+/// Backer that maps areas in advance, when they are created, and adds ranges for their pages.
 #[derive(Default)]
 struct EagerBacker {
     waiting: VecDeque<Waiting>,

@@ -62,7 +62,7 @@ impl RangeEntry {
 /// An operation on the range table of an address space, or on its root register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RangeOperation {
-    /// Sets the root register of the address space (RMM: CR-RT).
+    /// Sets the register with the root of an address space's range table (RMM: CR-RT).
     Root {
         /// Address space of the range table.
         space: SpaceId,
@@ -134,7 +134,7 @@ impl Node {
     }
 }
 
-/// Nodes of a B-tree of minimal height for these ranges, root first.
+/// Makes the nodes of a B-tree of minimal height for these ranges, root first.
 pub(super) fn nodes(ranges: &[RangeEntry]) -> Vec<Node> {
     let mut nodes = Vec::new();
     if !ranges.is_empty() {

@@ -39,7 +39,7 @@ impl RangeTlb {
         })
     }
 
-    /// Marks the entry in a slot most recently used.
+    /// Marks the entry in a slot as most recently used.
     pub(super) fn touch(&mut self, slot: u32) {
         self.now += 1;
         if let Some(held) = &mut self.slots[slot as usize] {

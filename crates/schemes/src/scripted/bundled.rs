@@ -27,7 +27,7 @@ pub fn bundled() -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-/// Finds the bundled script policy called `name`; `None` if there is none.
+/// Finds the bundled script policy called `name`; `None` if no policy has this name.
 pub(super) fn find(name: &str) -> Option<Script> {
     let place = BUNDLED.iter().position(|(known, _)| *known == name)?;
     let compile = || Script::compile(name, BUNDLED[place].1).expect("bundled policies are right");

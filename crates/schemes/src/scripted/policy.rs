@@ -22,9 +22,9 @@ const PAGE_BYTES: u64 = 4096;
 /// Format of the page tables that a script's policy uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tables {
-    /// Ordinary tables of x86-64.
+    /// Ordinary page tables of x86-64.
     Ordinary,
-    /// Tables with perforated pages.
+    /// Page tables with perforated pages.
     Perforated,
 }
 

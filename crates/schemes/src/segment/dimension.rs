@@ -52,7 +52,8 @@ impl Registers {
         index + size.pages() <= self.pages && self.frame.add(index).is_aligned(size)
     }
 
-    /// Index of a 2MB block of virtual memory, counted from the segment's first block.
+    /// Index of the 2MB block of virtual memory that contains `page`, counted from the segment's
+    /// first block.
     fn block(&self, page: u64) -> usize {
         let pages = PageSize::Size2M.pages();
         (page / pages - self.first.number() / pages) as usize
@@ -93,8 +94,8 @@ impl Registers {
     }
 }
 
-/// Page tables with a direct segment per address space. The model stores the registers of all
-/// address spaces, which an operating system would save and restore at context switches.
+/// Page tables with a direct segment per address space. The model stores the segment registers of
+/// all address spaces, which an operating system would save and restore at context switches.
 pub struct Segmented {
     paging: Box<dyn Dimension>,
     registers: Vec<Option<Registers>>,
@@ -210,8 +211,9 @@ impl Around for Segmented {
     }
 }
 
-/// Segment registers, unlike TLB entries, are no copies: the kernel writes them with every change
-/// of the mapping, so nothing is filled or invalidated.
+/// Lookup of segment registers in parallel with a TLB. The registers, unlike TLB entries, are no
+/// copies: the kernel writes them with every change of the mapping, so nothing is filled or
+/// invalidated.
 impl BesideL2 for Segmented {
     fn name(&self) -> &'static str {
         "direct segment"
@@ -229,8 +231,8 @@ impl BesideL2 for Segmented {
     }
 
     /// Looks the segment up in parallel with the second-level TLB, where a check without a match
-    /// costs nothing. A host's check precedes the nested walk, so it costs a step wherever a
-    /// segment is set (D Table I).
+    /// costs nothing. The check of a host's segment precedes the nested walk, so it costs a step
+    /// wherever a segment is set (D Table I).
     fn look_up(
         &mut self,
         space: SpaceId,

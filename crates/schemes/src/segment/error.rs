@@ -14,9 +14,9 @@ pub enum SegmentError {
          area there reaches from {start:#x} to {end:#x}"
     )]
     BeyondArea {
-        /// First byte of the segment.
+        /// First byte of the prescribed segment.
         base: u64,
-        /// First byte after the segment.
+        /// First byte after the prescribed segment.
         limit: u64,
         /// First byte of the area that contains part of the segment.
         start: u64,
@@ -46,12 +46,12 @@ pub enum SegmentError {
         /// Address space without a segment.
         space: SpaceId,
     },
-    /// The page is outside the direct segment, or has escaped from it.
+    /// The page is outside the direct segment, or has escaped.
     #[error("{page:?} of address space {} is not translated by a segment", .space.0)]
     Outside {
         /// Address space of the page.
         space: SpaceId,
-        /// Virtual page outside the segment.
+        /// Page that the segment does not translate.
         page: VirtualPage,
     },
 }

@@ -116,7 +116,7 @@ impl EscapeFilter {
             && (bits / functions).is_power_of_two()
     }
 
-    /// Adds an escaped page to the filter.
+    /// Adds an escaped page to the escape filter.
     pub fn insert(&mut self, page: VirtualPage) {
         self.escaped += 1;
         for bank in &mut self.banks {
@@ -131,7 +131,7 @@ impl EscapeFilter {
         self.escaped == 0
     }
 
-    /// True if the page has escaped, or is a false positive.
+    /// True if the page has escaped, or is a false positive of the filter.
     #[inline]
     pub fn contains(&self, page: VirtualPage) -> bool {
         !self.is_empty() && self.banks.iter().all(|bank| bank.holds(page))

@@ -21,13 +21,13 @@ const MOST_DOUBLINGS: u32 = 6;
 /// A virtualized mode, defined by the segments whose registers are set (D §III).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VirtualizedMode {
-    /// No segment: nested paging for all pages.
+    /// No active segment: nested paging for all pages.
     BaseVirtualized,
-    /// The host's segment only.
+    /// Only the host's segment is active.
     VmmDirect,
-    /// The guest's segment only.
+    /// Only the guest's segment is active.
     GuestDirect,
-    /// The segments of guest and host.
+    /// The segments of guest and host are active.
     DualDirect,
 }
 
@@ -71,9 +71,9 @@ impl fmt::Display for VirtualizedMode {
 /// Kind of program that the guest runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Application {
-    /// One large area of memory, for which a guest segment is worthwhile.
+    /// A program with one large area of memory, for which a guest segment is worthwhile.
     BigMemory,
-    /// Small or scattered memory, without a guest segment.
+    /// A program with small or scattered memory areas, which gets no guest segment.
     Compute,
 }
 
@@ -129,7 +129,7 @@ pub struct ModeTransition {
     pub why: &'static str,
 }
 
-/// A kernel and one of its address spaces.
+/// A kernel, of guest or host, and one of its address spaces.
 pub struct Side<'a> {
     /// Kernel of the guest or of the host.
     pub kernel: &'a mut Kernel,

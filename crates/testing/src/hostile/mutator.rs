@@ -4,7 +4,7 @@ use crate::hostile::Random;
 
 /// Largest size of a mutated input in bytes.
 const MOST_BYTES: usize = 1 << 16;
-/// Largest number of changes to one input.
+/// Largest number of mutations of one input.
 const MOST_CHANGES: usize = 6;
 
 /// Boundary values at which integer counts, sizes and offsets overflow or change their width.

@@ -9,7 +9,8 @@ use crate::sequences::{Choices, Step};
 
 /// Process numbers that forks, switches and exits refer to.
 const PROCESSES: [u16; 5] = [0, 1, 2, 3, u16::MAX];
-/// MADV_POPULATE_READ, MADV_POPULATE_WRITE, and an unknown advice, which has no effect on mappings.
+/// Values of madvise's advice: MADV_POPULATE_READ, MADV_POPULATE_WRITE, and an unknown one without
+/// effect.
 const OTHER_ADVICE: [i32; 3] = [22, 23, -1];
 
 /// Generates a sequence of `steps` events and accesses, the first of which maps memory.

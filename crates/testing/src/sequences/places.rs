@@ -35,7 +35,8 @@ impl Places {
         }
     }
 
-    /// Chooses a range, as its start address and its length in bytes, and remembers its boundaries.
+    /// Chooses a range, and remembers its boundaries. Returns its start address and its length in
+    /// bytes.
     pub(crate) fn range(&mut self, choices: &mut impl Choices) -> (VirtualAddress, u64) {
         let first = self.page(choices);
         let pages = self.length(first, choices);

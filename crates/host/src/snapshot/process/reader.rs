@@ -17,7 +17,7 @@ use crate::snapshot::PageContents;
 const READ_PAGES: u64 = 256;
 /// Size in bytes above which a mapping is not examined.
 const MAX_AREA_BYTES: u64 = 1 << 40;
-/// Order of the largest aligned runs that are counted: 2^9 pages are 2MB.
+/// Buddy order of the largest aligned runs that are counted: 2^9 pages are 2MB.
 const MAX_ORDER: u32 = 9;
 
 /// Reader of a process's pages: tables with one entry per page or frame, and the process's memory.

@@ -16,13 +16,13 @@ pub struct Errors {
     pub agrees: usize,
     /// Number of rows whose measurements are too noisy.
     pub noisy: usize,
-    /// Number of rows without an effect to predict.
+    /// Number of rows in which neither measurement nor prediction shows an effect.
     pub no_effect: usize,
     /// Number of rows whose program did not obtain the layout's 2MB pages.
     pub not_obtained: usize,
-    /// Median absolute difference between predicted and measured ratios.
+    /// Median over the rows of the absolute difference between predicted and measured ratios.
     pub median_error: Option<f64>,
-    /// Largest absolute difference between predicted and measured ratios.
+    /// Largest absolute difference between predicted and measured ratios of a row.
     pub worst_error: Option<f64>,
     /// Sum of the differences between predicted and measured effects, divided by the sum of the
     /// measured effects: 1 for a prediction of no effect in every row.

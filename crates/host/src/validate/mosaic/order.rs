@@ -35,7 +35,7 @@ impl Rounds {
         }
     }
 
-    /// Time with the first layout ÷ time with this layout, for each round.
+    /// Ratio of the times with the first layout and with this layout, for each round.
     pub fn ratios(&self, layout: usize) -> Vec<f64> {
         self.seconds.iter().map(|round| round[0] / round[layout]).collect()
     }

@@ -19,7 +19,7 @@ pub type MosaicOutcome = Outcome<MosaicRow>;
 pub struct MosaicScore {
     /// Name of the assumption in tables.
     pub assumption: &'static str,
-    /// Errors over all programs.
+    /// Errors over the rows of all programs.
     #[serde(flatten)]
     pub errors: Errors,
     /// Name of each program, and errors of its rows.
@@ -83,7 +83,7 @@ impl MosaicOutcome {
         closest(self.scores())
     }
 
-    /// Summary for the user, in a few sentences.
+    /// Summary of the outcome for the user, in a few sentences.
     pub fn summary(&self) -> String {
         let closest = self.closest();
         let [best, others @ ..] = closest.as_slice() else {

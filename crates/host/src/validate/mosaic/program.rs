@@ -21,7 +21,7 @@ use crate::{HostError, Reporter};
 const FIRST_POOL_BYTES: u64 = 1 << 30;
 /// Free space in a pool beyond what the program was seen to use, in bytes.
 const MORE_BYTES: u64 = 16 << 20;
-/// Share of a program's anonymous memory in the pools below which a note is added.
+/// Share of a program's anonymous memory that must be in its pools; below it, a note is added.
 const MOSTLY_POOLED: f64 = 0.9;
 
 /// Program to measure with several layouts, and its pools.
@@ -156,7 +156,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Runs the program with pools that are certainly large enough, to see how much of them it uses.
+/// Runs the program with pools that are certainly large enough, to see how much memory it uses.
 fn measure_pool_use(
     words: &[OsString],
     preload: &Preload,

@@ -23,7 +23,7 @@ pub struct MosaicRow {
     /// Share of the touched memory in the layout's 2MB intervals that is in 2MB pages, 0–1. `None`
     /// if the program touched no memory in these intervals.
     pub obtained_share: Option<f64>,
-    /// Predictions, one per assumption.
+    /// Predictions of the row's ratio, one per assumption.
     pub predicted: Vec<MosaicPrediction>,
 }
 
@@ -34,7 +34,7 @@ pub struct MosaicPrediction {
     pub assumption: &'static str,
     /// Predicted time with 4KB pages only ÷ time with the layout.
     pub ratio: f64,
-    /// Predicted ratio minus the measured median.
+    /// Predicted ratio minus the median of the measured ratios.
     pub error: Option<f64>,
     /// Agreement of the prediction with the measurement; `None` if the layout was not obtained.
     pub verdict: Option<Verdict>,

@@ -18,7 +18,7 @@ impl Granularities {
         Self(of_modes)
     }
 
-    /// The slices of the mode with the largest B-blocks.
+    /// The slices for the mode with the largest B-blocks.
     pub(super) fn first(&self) -> &Slices {
         &self.0[0]
     }

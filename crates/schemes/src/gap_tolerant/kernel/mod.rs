@@ -42,7 +42,7 @@ pub(super) struct Superpages {
     failed: u64,
 }
 
-/// Creates the index of free slices for a memory of `end_frame` frames.
+/// Creates the index of free slices, for each of `modes`, of a memory of `end_frame` frames.
 pub(super) fn free_index(
     rule: &SuperpageRule,
     modes: &[GapTolerance],

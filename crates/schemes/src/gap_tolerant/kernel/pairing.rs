@@ -12,9 +12,9 @@ const MOST_SLICES: usize = 64;
 /// Two slices that share a paired entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlicePair {
-    /// Index in the chunk of the slice for the first superpage.
+    /// Index of the slice for the first superpage, in its chunk of 128MB.
     pub first: u8,
-    /// Index in the chunk of the slice for the second superpage.
+    /// Index of the slice for the second superpage, in the same chunk.
     pub second: u8,
     /// The lowest 32 B-blocks that are usable in both slices.
     pub selection: u64,
@@ -124,7 +124,8 @@ impl ChunkPairing {
         self.comparisons
     }
 
-    /// Number of entries that the chunk provides. Each maps as much memory as one slice has.
+    /// Number of paired entries that the chunk's slices provide. Each maps as much memory as one
+    /// slice has.
     pub fn entries(&self) -> u32 {
         self.pair_count as u32 + self.self_paired.count_ones()
     }

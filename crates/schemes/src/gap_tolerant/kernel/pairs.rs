@@ -12,11 +12,11 @@ use super::ChunkPairing;
 /// Two slices with a common selection bitmap. A self-paired slice has `first == second`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FoundPair {
-    /// Index of the first slice in memory.
+    /// Index of the pair's first slice in memory.
     pub first: u64,
-    /// Index of the second slice in memory.
+    /// Index of the pair's second slice in memory.
     pub second: u64,
-    /// Selection bitmap for both slices.
+    /// Bitmap of the B-blocks that are selected in both slices.
     pub selection: u64,
 }
 

@@ -19,11 +19,12 @@ use crate::gap_tolerant::SuperpageRule;
 /// Location of the superpage, or pair of superpages, that a new entry maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Selected {
-    /// First frame of the first slice.
+    /// First frame of the slice for the first superpage.
     pub slice: Frame,
-    /// First frame of the second slice; equal to `slice` for a single entry or a self-paired slice.
+    /// First frame of the slice for the second superpage; equal to `slice` for a single entry or a
+    /// self-paired slice.
     pub second: Frame,
-    /// Selection bitmap for both slices.
+    /// Bitmap of the B-blocks that are selected in both slices.
     pub selection: u64,
 }
 
@@ -104,7 +105,7 @@ impl Slices {
         }
     }
 
-    /// Mode of the superpages in these slices.
+    /// Gap-tolerant mode of the superpages in these slices.
     pub(super) fn mode(&self) -> GapTolerance {
         self.mode
     }

@@ -24,7 +24,7 @@ pub(super) struct Superpage {
     pub place: Selected,
     /// Accesses that the entry allows.
     pub permissions: Permissions,
-    /// Mode of the page directory that contains the entry.
+    /// Gap-tolerant mode of the page directory that contains the entry.
     pub mode: GapTolerance,
 }
 
@@ -146,7 +146,7 @@ impl Mechanism for Superpages {
         space.shootdown(Shootdown::Superpage { space: id, page, mode });
     }
 
-    /// Demotes the superpages in the regions of the entry to 4KB pages in place.
+    /// Demotes the superpages in the entry's 2MB regions to 4KB pages in place.
     fn break_up(&self, space: &mut SpaceMut<'_>, first: u64) -> Result<(), OsError> {
         let page = first;
         let regions = regions_of(&(page..page + space.extent(page).pages()));
@@ -201,7 +201,8 @@ impl Mechanism for Superpages {
             && regions_of(&(target..target + pages)).all(|number| !space.is_region_mapped(number))
     }
 
-    /// Moves the superpages to other B-blocks, unless another mapping shares their frames.
+    /// Moves the entry's superpages to other B-blocks. Returns false if another mapping shares
+    /// their frames, or no suitable B-blocks are free.
     fn relocate(&self, space: &mut SpaceMut<'_>, first: u64) -> bool {
         if space.extent(first).is_shared(space.memory) {
             return false;

@@ -21,7 +21,7 @@ use perforate_types::{
 use crate::perforated::{HOLE_BRANCH, PerforatedOperation};
 use page::PerforatedPage;
 
-/// Number of 4KB sub-pages that one bitmap entry of a TLB covers (P §IV.C: 32 bits).
+/// Number of 4KB sub-pages per bitmap entry of a TLB (P §IV.C: 32 bits).
 const BITMAP_ENTRY_SUBPAGES: usize = 32;
 
 /// Operations on perforated pages in an address space. They can also detach single pages from
@@ -100,8 +100,9 @@ impl Mechanism for PerforatedPages {
         Ok(Part::Done)
     }
 
-    /// Turns sub-pages whose permissions differ from those of the 2MB mapping into holes mapped in
-    /// place. Such holes are patched once their permissions match again.
+    /// Changes the permissions of a part of the page: sub-pages whose permissions differ from those
+    /// of the 2MB mapping become holes mapped in place. Such holes are patched once their
+    /// permissions match again.
     fn protect_part(
         &self,
         space: &mut SpaceMut<'_>,
@@ -368,7 +369,8 @@ impl HoledPages for PerforatedPages {
     }
 }
 
-/// Reports and counts the mapping of a region to a block whose holes are all unallocated.
+/// Reports and counts the mapping of 2MB region `number` to a block whose holes are all
+/// unallocated.
 fn report_perforated(space: &mut SpaceMut<'_>, number: u64, large: Large, holes: HoleSet) {
     let Large { block, permissions } = large;
     let (id, page) = (space.id(), first_page(number));
@@ -529,7 +531,7 @@ fn perforated_mut(space: &mut AddressSpace, number: u64) -> &mut PerforatedPage 
     space.region_extent_mut(number).expect("a perforated page")
 }
 
-/// The perforated page of the 2MB region `number`; `None` if there is none.
+/// The perforated page of the 2MB region `number`; `None` if the region has another mapping.
 fn perforated(space: &AddressSpace, number: u64) -> Option<&PerforatedPage> {
     space.region_extent(number)
 }

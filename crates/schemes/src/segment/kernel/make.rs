@@ -38,7 +38,7 @@ impl Segments {
     }
 
     /// Creates a segment at the first touch of an area, if policy and memory allow it. Returns true
-    /// if it did.
+    /// if a segment was created.
     ///
     /// # Errors
     /// If prescribed bounds are only partly inside this area.
@@ -125,7 +125,7 @@ pub(super) fn frames_wanted(space: &AddressSpace, rule: &SegmentRule) -> Option<
 }
 
 /// Pages of an area that a segment may cover. The area must be private, anonymous and writable, and
-/// have the minimum size or contain the prescribed bounds. `None` if it does not.
+/// have the minimum size or contain the prescribed bounds; otherwise `None`.
 fn pages_for(area: &Area, rule: &SegmentRule) -> Option<Range<u64>> {
     let suits = area.attributes.is_private_anonymous() && area.attributes.effective().write;
     let pages = match rule.bounds {

@@ -62,7 +62,7 @@ pub(super) struct Segments {
 struct MissingRun {
     space: SpaceId,
     pages: Range<u64>,
-    /// Number of free operations of the allocator at the time of the failure.
+    /// Number of free operations that the allocator had done when the request failed.
     releases: u64,
 }
 

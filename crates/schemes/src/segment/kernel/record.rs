@@ -35,7 +35,7 @@ pub(super) struct Segment {
     pub permissions: Permissions,
     /// True if the segment's registers are set.
     pub is_active: bool,
-    /// Escaped pages, which only page tables can translate.
+    /// Pages that have escaped from the segment, which only page tables can translate.
     pub escaped: BTreeSet<u64>,
     /// Number of pages in the segment that a page-table entry also maps in place.
     pub paged: u64,

@@ -32,7 +32,7 @@ pub const TARGETS: &[Target] = &[
     .with_memory(PAGE_BYTES),
 ];
 
-/// Returns report options with the registered counters and schemes.
+/// Returns report options with all registered counters and schemes.
 pub(super) fn options() -> ReportOptions {
     let vocabulary = perforate_sim::vocabulary();
     ReportOptions {

@@ -15,7 +15,7 @@ use crate::hostile::target::Seeds;
 /// Longest permitted duration of two rounds of calls to a script, which limits on operations and
 /// sizes bound. It is less than the script engine's time limit for one question.
 const MOST_TIME: Duration = Duration::from_secs(8);
-/// Largest number of statements in a block, and largest nesting depth of generated blocks.
+/// Largest number of statements in a generated block, and largest nesting depth of blocks.
 const MOST_STATEMENTS: u64 = 12;
 const MOST_DEPTH: usize = 4;
 
@@ -36,7 +36,7 @@ pub const TARGETS: &[Target] = &[
     }),
 ];
 
-/// Calls every policy function of a script twice, and asserts that the answers agree.
+/// Calls every policy function of a script twice, and asserts that both calls return equal answers.
 fn ask(script: &Script) {
     let answers = || {
         [

@@ -14,7 +14,8 @@ const TRACE_BYTES: usize = 160 << 20;
 /// Maximum number of chunks that a target reads of a trace, because a valid trace can be endless.
 const MOST_CHUNKS: usize = 6;
 
-/// Largest number of files in a folder, and the separator between their contents in the input.
+/// Largest number of trace files in a folder, and the separator between their contents in the
+/// input.
 const MOST_FILES: usize = 8;
 const BETWEEN_FILES: &[u8] = b"--next file--";
 
