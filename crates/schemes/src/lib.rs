@@ -227,7 +227,7 @@ pub struct Scheme {
     pub source: &'static str,
     /// Alternative names of the scheme, as used for curves of experiments.
     pub other_names: &'static [&'static str],
-    /// Colour of the scheme in reports, named by its meaning: one of those in
+    /// Colour of the scheme in reports, a name in `report/src/palette.rs` that states its meaning.
     /// `report/src/palette.rs`.
     pub colour: &'static str,
     /// Counters of the scheme's mechanism, in addition to those of every scheme.

@@ -224,8 +224,8 @@ impl GapTolerantRadix {
         self.radix.write(operation);
     }
 
-    /// Describes the gap-tolerant entry that translates a 4KB page; `None` if there is none. For
-    /// reports and tests.
+    /// Describes the gap-tolerant entry that translates a 4KB page, for reports and tests; `None`
+    /// if no such entry does.
     pub fn look_at_superpage(&self, space: SpaceId, page: VirtualPage) -> Option<Superpage> {
         let (address, entry) = self.superpage(space, page)?;
         let selected = LoadedEntry::new(entry).select(self.mode(space), page);

@@ -17,7 +17,7 @@ use perforate_types::{
 
 use crate::perforated::{HOLE_BRANCH, PerforatedOperation};
 
-/// Number of 4KB sub-pages that one bit of a 2MB page's hole filter covers.
+/// Number of 4KB sub-pages per bit of a 2MB page's hole filter.
 pub(super) const REGION: usize = 64;
 
 /// Holes of one 2MB page in one address space.

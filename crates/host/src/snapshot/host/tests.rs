@@ -63,8 +63,8 @@ fn sections_without_flags_have_no_memory() {
     assert_eq!(told.frames().unwrap().frames(Unmovable), 100);
 }
 
-/// Frames without flags count as free if most of them can be in the zone's per-CPU lists: zone DMA
-/// has 12 such frames and 10 in its lists, Normal has 1000 and 499.
+/// Frames without flags count as free if the zone's per-CPU lists can hold most of these frames:
+/// zone DMA has 12 such frames and 10 in its lists, Normal has 1000 and 499.
 #[test]
 fn counts_of_a_zone_decide_frames_without_a_flag() {
     let runs = [(FREE, 500), (0, 12), (FREE, 512), (0, 1000), (FREE, 24)];

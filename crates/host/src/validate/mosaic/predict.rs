@@ -21,8 +21,8 @@ struct Recording {
     trace: TemporaryTrace,
     /// Approximate amount of memory that the recorded program touches, in bytes.
     bytes: u64,
-    /// Number of recorded instructions if the first half of them warms up; `None` if the first
-    /// fifth does.
+    /// Number of recorded instructions, of which the first half warms up the caches; `None` to warm
+    /// up by the default, the first fifth.
     instructions: Option<u64>,
 }
 
