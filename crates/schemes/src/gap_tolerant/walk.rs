@@ -74,8 +74,8 @@ impl GapTolerantRadix {
     }
 
     /// Looks up the TLB of gap-tolerant entries at the start of a walk of a guest's or host's
-    /// dimension. Natively it returns `None`, because the pipeline has looked up this TLB before
-    /// the walk.
+    /// tables under virtualization. Natively it returns `None`, because the TLB pipeline has looked
+    /// up this TLB before the walk.
     fn translate_by_native_tlb(
         &mut self,
         request: &WalkRequest,

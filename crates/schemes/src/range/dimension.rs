@@ -103,7 +103,8 @@ impl Around for Ranged {
     }
 
     /// Walks the page tables, unless the range TLB hits at the start of a walk of a guest's or
-    /// host's dimension. Natively, the pipeline has looked up the range TLB before the walk.
+    /// host's tables under virtualization. Natively, the TLB pipeline has looked up the range TLB
+    /// before the walk.
     fn walk_around(
         &mut self,
         request: WalkRequest,

@@ -15,8 +15,9 @@ use super::{EscapeFilter, EscapeFilterConfig};
 use crate::segment::SegmentOperation;
 
 figures! {
-    /// Figures of segments alone: first-level misses that they translated, of two dimensions both (the
-    /// same number under two names), and walks to pages in one of both only (D §VII: F_DD, F_GD, F_VD).
+    /// Figures of direct segments: first-level misses that they translated (under virtualization,
+    /// of guest and host both; the same number has two names), and walks to pages in only one of
+    /// both (D §VII: F_DD, F_GD, F_VD).
     pub(crate) static COUNTERS: BesideCounters, "Direct segments" {
         /// First-level misses that direct segments translated without page tables. Accesses, if the
         /// segments are looked up in parallel with the first-level TLB.
