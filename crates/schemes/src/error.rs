@@ -8,7 +8,7 @@ pub enum SchemeError {
     Unknown {
         /// Requested name of a scheme.
         name: String,
-        /// The most similar name, or all names.
+        /// The most similar scheme name, or all names if none is similar.
         suggestion: String,
     },
     /// The guest's and the host's scheme cannot be combined.
@@ -16,7 +16,7 @@ pub enum SchemeError {
     ImpossiblePair {
         /// Requested pair of schemes.
         name: String,
-        /// Reason, and what would be right.
+        /// Reason why the pair is impossible, and a pair that is possible.
         why: &'static str,
     },
     /// The bits of an escape filter cannot be divided evenly among its hash functions.
@@ -25,9 +25,9 @@ pub enum SchemeError {
          each function needs a power of two bits of its own"
     )]
     EscapeFilter {
-        /// Configured number of bits.
+        /// Configured number of bits in the filter.
         bits: usize,
-        /// Configured number of hash functions.
+        /// Configured number of hash functions of the filter.
         functions: usize,
     },
 }

@@ -49,8 +49,8 @@ const GROUPS: &[&[&Scheme]] = &[
     flat::SCHEMES,
 ];
 
-/// Adds the missing counters of other mechanisms with value 0, so that all results have equal sets
-/// of counters.
+/// Adds the counters of all mechanisms that are missing in `out`, with value 0, so that all results
+/// have equal sets of counters.
 pub fn complete(out: &mut Counters) {
     for counter in counters() {
         if out.get(&counter.id).is_none() {
@@ -86,8 +86,8 @@ pub const fn default_schemes(has_layout: bool, has_script: bool) -> &'static str
     }
 }
 
-/// Names of the pairs that are compared by default in a virtual machine: the guest's schemes over a
-/// host with 4KB pages, and over a host with 2MB pages.
+/// Names of the scheme pairs that are compared by default in a virtual machine: the guest's schemes
+/// over a host with 4KB pages, and over a host with 2MB pages.
 pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
     match (has_layout, has_script) {
         (false, false) => "4k+4k,thp+4k,4k+thp,thp+thp",
@@ -99,19 +99,19 @@ pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
 
 /// Inputs for building page tables and units that are looked up in parallel with a TLB.
 pub struct Hardware<'a> {
-    /// The scheme to build.
+    /// The scheme whose hardware is built.
     pub scheme: &'a Scheme,
-    /// The kernel that writes the tables.
+    /// The kernel that writes the page tables.
     pub kernel: &'a Kernel,
     /// Configuration of the machine's TLBs.
     pub tlb: &'a TlbConfig,
-    /// Escape filters of the machine's direct segments.
+    /// Size and hash functions of the escape filters of direct segments.
     pub escape_filter: EscapeFilterConfig,
 }
 
 options! {
-    /// Options of mechanisms' policies, for all schemes of a comparison that have the mechanism: they
-    /// win over a scheme's own.
+    /// Options of mechanisms' policies, for all compared schemes that have the mechanism. They
+    /// override a scheme's own options.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(default, deny_unknown_fields)]
     pub struct PolicyOptions, Setting {
@@ -162,11 +162,12 @@ options! {
             }),
         };
     } and {
-        /// Sizes of the pages of parts of the program's memory.
+        /// Page sizes of parts of the program's memory; `None` without a layout.
         #[serde(skip)]
         layout: Option<LaidOut>;
-        /// True if the blocks of memory are those of a machine that has run for a while, not fragmented as
-        /// the papers' evaluations do it: a policy chooses among them as an operating system would.
+        /// True if memory is fragmented by the history of a machine that has run for a while, not
+        /// by fragmentation generated before the run. Policies then choose among the blocks, as an
+        /// operating system would.
         #[serde(skip)]
         has_aged_blocks: bool;
     }
@@ -178,11 +179,11 @@ fn script<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Script>, 
 }
 
 impl PolicyOptions {
-    /// Checks the options of each mechanism without those of the schemes. The result of overriding
-    /// a scheme's options is checked when its policy is built.
+    /// Checks the options of each mechanism without those of the schemes. Combinations with a
+    /// scheme's own options are checked when its policy is built.
     ///
     /// # Errors
-    /// The first option that is wrong.
+    /// Error of the first option that is wrong.
     pub fn check(&self) -> Result<(), ConfigError> {
         fn check<T: Clone, P>(
             changes: Option<&Changes<T>>,
@@ -218,15 +219,16 @@ pub type MakePolicy = fn(&PolicyOptions) -> Result<Box<dyn Policy>, ConfigError>
 
 /// One scheme: an operating-system policy and the translation hardware.
 pub struct Scheme {
-    /// Name on the command line and in results files.
+    /// Name of the scheme on the command line and in results files.
     pub name: &'static str,
-    /// Description in one line.
+    /// Description of the scheme in one line.
     pub summary: &'static str,
     /// Paper and section that proposes the scheme, or the system that it models.
     pub source: &'static str,
-    /// Alternative names, as used for curves of experiments.
+    /// Alternative names of the scheme, as used for curves of experiments.
     pub other_names: &'static [&'static str],
-    /// Colour in reports, named by its meaning: one of those in `report/src/palette.rs`.
+    /// Colour of the scheme in reports, a name in `report/src/palette.rs` that states its meaning.
+    /// `report/src/palette.rs`.
     pub colour: &'static str,
     /// Counters of the scheme's mechanism, in addition to those of every scheme.
     pub counters: fn() -> Vec<Counter>,
@@ -262,7 +264,7 @@ impl Scheme {
         self.shadow_paging || self.flat_table
     }
 
-    /// Finds a scheme that can run a program by its name.
+    /// Finds a scheme by its name, among those that can run a program.
     ///
     /// # Errors
     /// [`SchemeError::Unknown`], with similar or all names.
@@ -290,7 +292,7 @@ impl Scheme {
         })
     }
 
-    /// Description of the scheme for reports.
+    /// Facts about the scheme that reports need: names, colour, role, Linux setting.
     pub fn facts(&self) -> SchemeFacts {
         let is = |scheme: &Self| self.name == scheme.name;
         let role = match () {
@@ -311,14 +313,14 @@ impl Scheme {
         }
     }
 
-    /// Name and options of the policy, as in results files.
+    /// Name and options of the scheme's policy, as in results files.
     pub fn describe_policy(&self, options: &PolicyOptions) -> String {
         let policy = (self.policy)(options);
         policy.map_or_else(|error| error.to_string(), |policy| policy.describe())
     }
 }
 
-/// Builds a policy with a scheme's own options, overridden by `changes`. Errors name the option
+/// Builds a policy from a scheme's `own` options, overridden by `changes`. Errors name the option
 /// `key`.
 fn with_changes<T: Options, P: Policy + 'static>(
     key: &str,
@@ -334,7 +336,8 @@ fn with_changes<T: Options, P: Policy + 'static>(
     Ok(Box::new(policy))
 }
 
-/// Options of a policy as name, form and default, for tests. Each must have a help text.
+/// Lists the options of a policy as `NAME=FORM [DEFAULT]`, for tests. Each option must have a help
+/// text.
 #[cfg(test)]
 fn listed<T: Options>() -> Vec<String> {
     let line = |key: perforate_config::Key| {

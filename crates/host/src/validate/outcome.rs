@@ -12,30 +12,30 @@ use super::verdict::{Verdict, effect_error, typical_factor};
 use crate::counters::Absence;
 use crate::machine::Processor;
 
-/// Counts of verdicts over all rows, under one assumption.
+/// Numbers of rows by verdict, under one assumption.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Score {
-    /// Name of the assumption.
+    /// Name of the assumption in tables.
     pub assumption: &'static str,
-    /// Number of rows whose predicted effect agrees.
+    /// Number of rows whose predicted effect agrees with the measured effect.
     pub agrees: usize,
-    /// Number of rows whose predicted effect has the right direction but another size.
+    /// Number of rows whose predicted effect has the measured direction but another size.
     pub same_direction: usize,
-    /// Number of rows whose predicted effect disagrees.
+    /// Number of rows whose predicted effect disagrees with the measured effect.
     pub disagrees: usize,
-    /// Number of rows with noisy measurements.
+    /// Number of rows whose measurements are too noisy.
     pub noisy: usize,
-    /// Number of rows without an effect to predict.
+    /// Number of rows in which neither measurement nor prediction shows an effect.
     pub no_effect: usize,
     /// Sum of the differences between predicted and measured effects over all judged rows, divided by
     /// the sum of the measured effects: 1 for a prediction of no effect in every row. `None` if no row
     /// is judged.
     pub effect_error: Option<f64>,
-    /// Number of rows with absolute times.
+    /// Number of rows with measured and predicted times.
     pub times: usize,
     /// Number of rows whose predicted time is near the measured time.
     pub times_agree: usize,
-    /// Geometric mean of the factors by which predicted times are wrong.
+    /// Geometric mean of the factors by which predicted times are too long or too short.
     pub time_factor: Option<f64>,
 }
 
@@ -77,7 +77,7 @@ impl Score {
         score
     }
 
-    /// Number of rows with an effect to predict.
+    /// Number of rows that have an effect to predict and allow a verdict.
     pub fn judged(&self) -> usize {
         self.agrees + self.same_direction + self.disagrees
     }
@@ -97,20 +97,21 @@ impl Ranked for Score {
     }
 }
 
-/// Score of an assumption. Scores are ranked by their error of effects.
+/// Score of an assumption. Scores are ranked by the error of their predicted effects.
 pub(super) trait Ranked: Serialize {
-    /// Name of the assumption.
+    /// Name of the assumption in tables.
     fn assumption(&self) -> &'static str;
 
-    /// Number of rows with an effect to predict.
+    /// Number of rows that have an effect to predict and allow a verdict.
     fn judged(&self) -> usize;
 
-    /// Error of predicted effects; `None` if effects are predicted but none was measured.
+    /// Relative error of the predicted effects; `None` if effects are predicted but none was
+    /// measured.
     fn effect_error(&self) -> Option<f64>;
 }
 
-/// Scores with the smallest error of effects and scores that are indistinguishable from them, best
-/// first. Empty if no effect could be judged.
+/// Scores of the assumption with the smallest error and of assumptions that are indistinguishable
+/// from it, best first. Empty if no effect could be judged.
 pub(super) fn closest<S: Ranked>(mut scores: Vec<S>) -> Vec<S> {
     let error = |score: &S| score.effect_error().unwrap_or(f64::INFINITY);
     scores.retain(|score| score.judged() > 0);
@@ -122,17 +123,18 @@ pub(super) fn closest<S: Ranked>(mut scores: Vec<S>) -> Vec<S> {
 
 /// Outcome of a validation: all rows, the machine, and notes.
 pub struct Outcome<R = RowOutcome> {
-    /// Processor of the measurements.
+    /// Processor on which the rows were measured.
     pub processor: Processor,
-    /// Machine of the predictions.
+    /// Machine for which the rows were simulated.
     pub machine: Machine,
-    /// Measured clock of the processor in GHz.
+    /// Clock frequency of the processor in GHz, measured.
     pub clock_ghz: Option<f64>,
-    /// Reason for missing hardware counters; `None` if there are counters, or with layouts.
+    /// Reason for missing hardware counters; `None` if there are counters, or if the rows have
+    /// layouts.
     pub absence: Option<Absence>,
-    /// Assumptions about page tables in the predictions.
+    /// Assumptions about page tables under which the rows were simulated.
     pub assumptions: Vec<Assumption>,
-    /// Measured and predicted rows.
+    /// Rows, each with measurements and predictions.
     pub rows: Vec<R>,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -156,7 +158,7 @@ impl<R: Serialize> Outcome<R> {
         }
     }
 
-    /// Rows and summary as lines of JSON. `counters_absent` is left out if `None`.
+    /// Writes rows and summary as lines of JSON. `counters_absent` is left out if `None`.
     pub(super) fn lines<S: Ranked>(
         &self,
         overall: Vec<S>,
@@ -192,14 +194,14 @@ impl<R: Serialize> Outcome<R> {
 }
 
 impl Outcome {
-    /// Scores of all assumptions.
+    /// Score of each assumption, in the order of the assumptions.
     pub fn scores(&self) -> Vec<Score> {
         let assumptions = self.assumptions.iter().enumerate();
         assumptions.map(|(index, assumption)| Score::of(assumption, &self.rows, index)).collect()
     }
 
-    /// Scores with the smallest error of effects and scores that are indistinguishable from them, best
-    /// first. Empty if no effect could be judged.
+    /// Scores of the assumption with the smallest error and of assumptions that are
+    /// indistinguishable from it, best first. Empty if no effect could be judged.
     pub fn closest(&self) -> Vec<Score> {
         closest(self.scores())
     }
@@ -249,14 +251,15 @@ impl Outcome {
         text + "."
     }
 
-    /// Score with the best times, for when no effect could be judged.
+    /// Score of the assumption with the best times, for when no effect could be judged.
     fn best_times(&self) -> Option<Score> {
         let factor = |score: &Score| score.time_factor.unwrap_or(f64::INFINITY);
         let scores = self.scores().into_iter().filter(|score| score.times > 0);
         scores.min_by(|a, b| factor(a).total_cmp(&factor(b)))
     }
 
-    /// Descriptions of the worst effect and of the worst time under an assumption.
+    /// Descriptions of the row with the worst effect and of that with the worst time under an
+    /// assumption.
     fn farthest(&self, index: usize) -> Vec<String> {
         let mut found = Vec::new();
         let missed = self.rows.iter().filter_map(|row| {
@@ -292,13 +295,13 @@ impl Outcome {
         found
     }
 
-    /// Rows and summary as lines of JSON.
+    /// Rows and summary of the outcome as lines of JSON.
     pub fn json_lines(&self) -> String {
         let absence = self.absence.as_ref().map(ToString::to_string);
         self.lines(self.scores(), &self.closest(), Some(absence))
     }
 
-    /// Adds notes on possible reasons for differences.
+    /// Adds notes for the user on possible reasons for differences.
     pub(super) fn add_notes(&mut self) {
         let mut notes = Vec::new();
         if self.processor.is_virtual() {
@@ -331,9 +334,9 @@ impl Outcome {
         self.notes.extend(notes);
     }
 
-    /// Remark on the last-level cache. Chases in 2MB pages hardly need translation. If one that
-    /// fits into the machine file's last-level cache takes much longer than predicted, other
-    /// programs use that cache.
+    /// Returns a note if other programs seem to use the last-level cache: a chase in 2MB pages,
+    /// which hardly needs translation, fits into the machine file's cache but takes much longer
+    /// than predicted.
     fn remark_on_caches(&self) -> Option<String> {
         let cache = &self.machine.cache;
         let largest_bytes = cache.llc.as_ref().unwrap_or(&cache.l2).size_bytes;
@@ -389,8 +392,8 @@ impl Outcome {
     }
 }
 
-/// The assumption that fits best, and assumptions that fit equally well, as text for a sentence. Empty
-/// if there is only one assumption.
+/// Names the assumption that fits best, and those that fit equally well, as text for a sentence.
+/// Empty if there is only one assumption.
 pub(super) fn under<'a>(
     assumptions: usize,
     best: &str,
@@ -417,8 +420,8 @@ mod tests {
         Assumption { name: "two", schemes: ["4k", "thp"] },
     ];
 
-    /// A row with these measured ratios and 3 ns in 2MB pages. Both assumptions predict 1 ns in 2MB
-    /// pages.
+    /// Creates a row with these measured ratios and 3 ns in 2MB pages. Both assumptions predict 1
+    /// ns in 2MB pages.
     fn row(measured: &[f64], predicted: [f64; 2]) -> RowOutcome {
         let ratio = Spread::of(measured);
         let times = |ratio: f64| [Spread::of(&[3.0 * ratio]).unwrap(), Spread::of(&[3.0]).unwrap()];
@@ -465,7 +468,8 @@ mod tests {
         let scores = found.scores();
         assert_eq!((scores[0].agrees, scores[0].disagrees), (1, 1));
         assert_eq!((scores[1].agrees, scores[1].same_direction), (1, 1));
-        // Of effects of 1.0 and 0.5, one assumption misses 1.0; the other misses 0.1 and 0.3.
+        // Effects are 1.0 and 0.5. One assumption misses 1.0 of their sum; the other misses 0.1 and
+        // 0.3.
         assert!((scores[0].effect_error.unwrap() - 1.0 / 1.5).abs() < 1e-12);
         assert!((scores[1].effect_error.unwrap() - 0.4 / 1.5).abs() < 1e-12);
         assert_eq!(names(&found.closest()), ["two"]);
@@ -486,7 +490,7 @@ mod tests {
         assert!(summary.contains("predicted 3.8 times too short"), "3 ns of 4.5, 1.2: {summary}");
     }
 
-    /// A model that always predicts 1.00 gets no credit, because it misses all effects.
+    /// A model that always predicts a ratio of 1.00 gets no credit, because it misses all effects.
     #[test]
     fn a_model_that_says_nothing_scores_nothing() {
         let measured =

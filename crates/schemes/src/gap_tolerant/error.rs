@@ -10,7 +10,7 @@ pub enum SuperpageError {
     /// The page tables do not have gap-tolerant entries.
     #[error("gap-tolerant superpages need page tables with GT-PDEs (a mode of G Table 3)")]
     NoTables,
-    /// No slice lies in the requested range of memory.
+    /// The requested range of memory contains no whole slice.
     #[error(
         "slices from {} to {}: the memory ends at {}; slices are aligned pieces of {} inside it",
         if *start_bytes == 0 { "0".into() } else { size(*start_bytes) },
@@ -21,7 +21,7 @@ pub enum SuperpageError {
         start_bytes: u64,
         /// First byte after the requested range.
         end_bytes: u64,
-        /// Size of memory in bytes.
+        /// Size of physical memory in bytes.
         memory_bytes: u64,
         /// Size of a slice in bytes.
         slice_bytes: u64,

@@ -14,9 +14,9 @@ pub enum SuperpageOperation {
     Map {
         /// Address space of the entry.
         space: SpaceId,
-        /// First page; aligned to `mode.entry_pages()`.
+        /// First page that the entry maps; aligned to `mode.entry_pages()`.
         page: VirtualPage,
-        /// Mode of the address space's page directories.
+        /// Gap-tolerant mode of the address space's page directories.
         mode: GapTolerance,
         /// First frame of the slice of the (first) superpage; aligned to `mode.slice_frames()`.
         slice: Frame,
@@ -35,7 +35,7 @@ pub enum SuperpageOperation {
         space: SpaceId,
         /// First page that the entry maps.
         page: VirtualPage,
-        /// Mode of the address space's page directories.
+        /// Gap-tolerant mode of the address space's page directories.
         mode: GapTolerance,
     },
     /// Changes the permissions of the gap-tolerant entry at `page`.
@@ -44,7 +44,7 @@ pub enum SuperpageOperation {
         space: SpaceId,
         /// First page that the entry maps.
         page: VirtualPage,
-        /// Mode of the address space's page directories.
+        /// Gap-tolerant mode of the address space's page directories.
         mode: GapTolerance,
         /// Accesses that the entry allows from now on.
         permissions: Permissions,

@@ -40,7 +40,7 @@ pub struct SuperpageOptions {
 }
 
 impl SuperpageOptions {
-    /// Default values of all options.
+    /// Default options of the policy for gap-tolerant superpages.
     pub const DEFAULT: Self = Self {
         least_blocks: None,
         bs: None,

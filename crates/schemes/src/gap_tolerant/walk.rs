@@ -13,11 +13,11 @@ use super::layout::{superpage_offset, table_offset};
 /// Result of a walk down to level 2: the page of the directory node to read, or a leaf.
 enum Above {
     Directory(Node),
-    /// Reach of a 1GB page.
+    /// Reach of a 1GB page, at whose entry the walk ends.
     Leaf(Reach),
 }
 
-/// Meaning of the aligned 16 bytes that a walk reads from a page directory.
+/// Entry in the aligned 16 bytes that a walk reads from a page directory.
 enum Found {
     Superpage(PhysicalAddress, GapTolerantEntry),
     /// Pointer to a level-1 node: its address and value.
@@ -25,8 +25,8 @@ enum Found {
 }
 
 impl GapTolerantRadix {
-    /// Walks the tables. A hit of the walk cache on a gap-tolerant entry ends the walk without a
-    /// read; otherwise the walk starts at the deepest cached node.
+    /// Walks the tables of one address space. A hit of the walk cache on a gap-tolerant entry ends
+    /// the walk without a memory reference; otherwise the walk starts at the deepest cached node.
     pub(super) fn walk_tables(
         &mut self,
         request: &WalkRequest,
@@ -59,7 +59,7 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Translates with a gap-tolerant entry of the walk cache, without a read.
+    /// Translates with a gap-tolerant entry of the walk cache, without a memory reference.
     fn translate_by_cached_entry(
         &mut self,
         request: &WalkRequest,
@@ -74,8 +74,8 @@ impl GapTolerantRadix {
     }
 
     /// Looks up the TLB of gap-tolerant entries at the start of a walk of a guest's or host's
-    /// dimension. Natively it returns `None`, because the pipeline has looked up this TLB before
-    /// the walk.
+    /// tables under virtualization. Natively it returns `None`, because the TLB pipeline has looked
+    /// up this TLB before the walk.
     fn translate_by_native_tlb(
         &mut self,
         request: &WalkRequest,
@@ -92,7 +92,8 @@ impl GapTolerantRadix {
         Some(self.reach_of((request.space, request.page), &loaded))
     }
 
-    /// Sets the dirty bit if the request is a store and the cached entry is not marked dirty.
+    /// Sets the dirty bit of a cached entry if the request is a store and the entry is not dirty
+    /// yet.
     fn mark_dirty_if_store(&mut self, request: &WalkRequest, loaded: &mut LoadedEntry) {
         let first = loaded.entry.first;
         if is_permitted_store(request, first) && !first.is_dirty() {
@@ -107,7 +108,7 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Fills an entry that was just read into the walk cache, and translates with it.
+    /// Fills the entry that was just read into the walk cache, and translates with it.
     fn translate_by_read_entry(
         &mut self,
         request: &WalkRequest,
@@ -126,8 +127,8 @@ impl GapTolerantRadix {
     }
 
     /// Locates the page of the page-directory node that contains the 16 bytes for the request, from
-    /// a cached node or the root. The pages of a guest's node may be scattered in host memory, so
-    /// the walk cache stores the located page.
+    /// `node` at `level`. The pages of a guest's node may be scattered in host memory, so the walk
+    /// cache stores the located page.
     fn directory(
         &mut self,
         request: &WalkRequest,
@@ -161,8 +162,8 @@ impl GapTolerantRadix {
         Ok(Above::Directory(node))
     }
 
-    /// Reads the aligned 16 bytes for the request. If these are padding after the pointer to a
-    /// level-1 node, also reads the 16 bytes that contain the pointer.
+    /// Reads the aligned 16 bytes of the page directory for the request. If these are padding after
+    /// the pointer to a level-1 node, also reads the 16 bytes that contain the pointer.
     fn read_directory(
         &mut self,
         request: &WalkRequest,

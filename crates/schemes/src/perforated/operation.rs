@@ -20,13 +20,13 @@ pub enum PerforatedOperation {
     Perforate {
         /// Address space of the page.
         space: SpaceId,
-        /// First page; aligned to 2MB.
+        /// First 4KB page of the 2MB page; aligned to 2MB.
         page: VirtualPage,
-        /// First frame of the block; aligned to 2MB.
+        /// First frame of the mapped block; aligned to 2MB.
         block: Frame,
         /// Accesses that sub-pages other than holes allow.
         permissions: Permissions,
-        /// Holes in this address space.
+        /// Sub-pages that are holes in this address space.
         holes: HoleSet,
     },
     /// Turns sub-page `page` of a perforated or ordinary 2MB page into an unallocated hole.
@@ -50,7 +50,7 @@ pub enum PerforatedOperation {
         space: SpaceId,
         /// The 4KB sub-page to map.
         page: VirtualPage,
-        /// Frame of the hole.
+        /// Frame that the hole is mapped to.
         frame: Frame,
         /// Accesses that the hole allows.
         permissions: Permissions,
@@ -77,10 +77,10 @@ impl FormatOperation for PerforatedOperation {
         }
     }
 
-    /// Tells a hypervisor with shadow tables which entries change. It sees punches and patches in
-    /// the page-directory entry with its filter, and allocated holes in their own entries. It can
-    /// ignore the bitmap: wherever the filter requires the bitmap, the hole node has an entry with
-    /// that information for every sub-page.
+    /// Tells a hypervisor with shadow tables which entries change. The hypervisor sees punches and
+    /// patches in the page-directory entry with its filter, and allocated holes in their own
+    /// entries. It can ignore the bitmap: wherever the filter requires the bitmap, the hole node
+    /// has an entry with that information for every sub-page.
     fn written(&self) -> Written {
         match self {
             Self::Perforate { .. } | Self::Punch { .. } | Self::Patch { .. } => Written::Entry(2),

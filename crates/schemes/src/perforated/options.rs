@@ -5,7 +5,8 @@ use perforate_os::{HoleAllocation, PromotionRule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which blocks become perforated pages, and what becomes of these (P §III.C, §VI).
+/// Selection of the blocks that become perforated pages, and treatment of these pages (P §III.C,
+/// §VI).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PerforationOptions {
@@ -34,7 +35,7 @@ pub struct PerforationOptions {
     pub hole_cost: f64,
 }
 
-/// How a block becomes a perforated page.
+/// Way in which a block becomes a perforated page: at once, or as its sub-pages are touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockCreation {
@@ -45,7 +46,7 @@ pub enum BlockCreation {
 }
 
 impl PerforationOptions {
-    /// Options of the policy of P §VII.B.
+    /// Options of the policy in the paper's evaluation (P §VII.B).
     pub const DEFAULT: Self = Self {
         max_hole_share: Share::WHOLE,
         max_filter_bits: Count::new(8),
@@ -56,11 +57,11 @@ impl PerforationOptions {
         hole_cost: 2.0,
     };
 
-    /// Options of the policy of P §III.C: only blocks with less than a quarter of their frames in
-    /// other use, in at most 4 of 8 regions.
+    /// Options of the policy of P §III.C, which uses only blocks with less than a quarter of their
+    /// frames in other use, in at most 4 of 8 regions.
     pub const SELECTIVE: Self = Self::DEFAULT.selective();
 
-    /// Options like `self`, with the block selection of P §III.C.
+    /// Returns these options with the block selection of P §III.C.
     pub(super) const fn selective(self) -> Self {
         Self { max_hole_share: Share::percent(25), max_filter_bits: Count::new(4), ..self }
     }

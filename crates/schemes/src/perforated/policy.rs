@@ -26,7 +26,7 @@ impl Perforated {
         options.check().map(|()| Self { options })
     }
 
-    /// Options of the policy.
+    /// Options that the policy was created with.
     pub const fn options(&self) -> &PerforationOptions {
         &self.options
     }
@@ -51,7 +51,7 @@ impl HoleRule for Perforated {
     }
 }
 
-/// Holes as a share of the 2MB page, 0 to 1.
+/// Holes as a share of the 2MB page, from 0 to 1.
 fn share_of(holes: &HoleSet) -> f64 {
     holes.count() as f64 / HoleSet::SUBPAGES as f64
 }

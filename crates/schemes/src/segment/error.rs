@@ -14,13 +14,13 @@ pub enum SegmentError {
          area there reaches from {start:#x} to {end:#x}"
     )]
     BeyondArea {
-        /// First byte of the segment.
+        /// First byte of the prescribed segment.
         base: u64,
-        /// First byte after the segment.
+        /// First byte after the prescribed segment.
         limit: u64,
-        /// First byte of the area.
+        /// First byte of the area that contains part of the segment.
         start: u64,
-        /// First byte after the area.
+        /// First byte after the area that contains part of the segment.
         end: u64,
     },
     /// No area satisfies the conditions for a direct segment.
@@ -34,24 +34,24 @@ pub enum SegmentError {
         /// Minimum size of a segment in bytes.
         least_bytes: u64,
     },
-    /// The address space already has a segment.
+    /// The address space already has a direct segment.
     #[error("address space {} has a segment already", .space.0)]
     Second {
         /// Address space of the segment.
         space: SpaceId,
     },
-    /// The address space has no segment.
+    /// The address space has no direct segment.
     #[error("address space {} has no segment", .space.0)]
     None {
         /// Address space without a segment.
         space: SpaceId,
     },
-    /// The page is outside the segment, or has escaped.
+    /// The page is outside the direct segment, or has escaped.
     #[error("{page:?} of address space {} is not translated by a segment", .space.0)]
     Outside {
         /// Address space of the page.
         space: SpaceId,
-        /// Virtual page outside the segment.
+        /// Page that the segment does not translate.
         page: VirtualPage,
     },
 }

@@ -33,7 +33,7 @@ pub struct SegmentOptions {
 }
 
 impl SegmentOptions {
-    /// Default values of all options.
+    /// Default options of the policy for direct segments.
     pub const DEFAULT: Self = Self {
         min: Size(64 << 20),
         pages: SmallPages::Size4K,

@@ -41,7 +41,7 @@ pub fn pack(mut unpacked: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Unpacks the chunks of a valid trace file; returns `None` for any other file.
+/// Converts a valid trace file to unpacked chunks; returns `None` for any other file.
 pub fn unpack(file: &[u8]) -> Option<Vec<u8>> {
     let mut rest = file.strip_prefix(START)?;
     let mut unpacked = Vec::new();
@@ -79,7 +79,8 @@ struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Splits the next chunk off the front of `unpacked`; returns `None` if it is incomplete.
+    /// Splits the next chunk off the front of `unpacked`; returns `None` if the chunk is
+    /// incomplete.
     fn take(unpacked: &mut &'a [u8]) -> Option<Self> {
         let (head, mut rest) = unpacked.split_first_chunk::<14>()?;
         let mut columns = Vec::new();

@@ -12,7 +12,8 @@ use crate::segment::{SegmentError, SegmentRule};
 /// segments in the background, or from experiments and tests. Every kernel accepts them, whatever
 /// its policy.
 pub trait DirectSegments {
-    /// The segment of an address space, even if its registers are cleared; `None` if it has none.
+    /// The direct segment of an address space, even if its registers are cleared; `None` if there
+    /// is no segment.
     fn segment(&self, space: SpaceId) -> Option<SegmentState>;
 
     /// Number of frames, in whole 2MB blocks, of the run that a segment of the largest suitable
@@ -113,7 +114,7 @@ fn without_rule(policy: &dyn Policy) -> Segments {
     Segments::new(None, policy.maps_large())
 }
 
-/// Calls `act` on an address space, which must have a segment.
+/// Calls `act` on an address space of `kernel`, which must have a segment.
 fn change(
     kernel: &mut Kernel,
     id: SpaceId,
