@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::Failure;
+use super::Failure;
 
 /// Folder that contains the numbered folders.
 const ALL: &str = "results";

@@ -6,7 +6,7 @@ use perforate_sim::{Composition, Explained, Explanation, ResolvedRun, SimError, 
 use perforate_types::VirtualAddress;
 use serde_json::{Value, json};
 
-use crate::{Failure, RunRequest};
+use super::{Failure, RunRequest};
 
 /// Default number of instructions that run before the explained translations.
 const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
