@@ -50,7 +50,7 @@ fn address(text: &str) -> Result<u64, String> {
     Ok(address)
 }
 
-/// Prints explanations of the translations.
+/// Runs the workload, and prints explanations of the translations.
 pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let ExplainArguments { addresses, workload, scheme, placement } = arguments;
     let question = Question { addresses, workload, scheme };

@@ -24,7 +24,7 @@ impl<const MEASURED: bool> RunFlags<MEASURED> {
         }
     }
 
-    /// Run with these options.
+    /// Makes a request for a run with these options.
     pub fn request(&self) -> Result<RunRequest, Failure> {
         RunRequest::new(self.texts.clone(), self.settings.settings())
     }
@@ -61,7 +61,7 @@ impl<const MEASURED: bool> FromArgMatches for RunFlags<MEASURED> {
     }
 }
 
-/// True for an option without a value.
+/// True if the option has no value on the command line.
 fn is_switch(key: &Key) -> bool {
     key.form == "yes|no"
 }
@@ -105,7 +105,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl SettingFlags {
-    /// Values by key of the machine.
+    /// Overrides of the machine's keys, in the order of the flags.
     pub fn settings(&self) -> MachineSettings {
         MachineSettings(self.all.clone())
     }

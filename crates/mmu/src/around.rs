@@ -14,10 +14,10 @@ use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker}
 /// of this trait is overridden. Requests for capabilities that the wrapper lacks go to the inner
 /// dimension, so capabilities that are added later pass through every wrapper.
 pub trait Around: Send + 'static {
-    /// The dimension that this one wraps.
+    /// Returns the dimension that this one wraps.
     fn inside(&self) -> &dyn Dimension;
 
-    /// The inner dimension, mutable.
+    /// Returns the dimension that this one wraps, mutable.
     fn inside_mut(&mut self) -> &mut dyn Dimension;
 
     /// Carries out an operation of the wrapper's own format and returns true. Returns false for any
@@ -75,7 +75,7 @@ impl<T: Around> Dimension for T {
         self.look_at_own(space, page).or_else(|| self.inside().look_at(space, page))
     }
 
-    /// Accessed and dirty bits are in the inner dimension's tables.
+    /// Passes the request to the inner dimension, whose tables hold the accessed and dirty bits.
     fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
         self.inside_mut().mark(space, page, mark);
     }

@@ -32,7 +32,7 @@ pub enum Wanted {
     OverHost,
     /// Hardware that exists once per core ([`PerCoreHardware`]).
     PerCoreHardware,
-    /// Component of this Rust type, for code that knows the mechanism.
+    /// Component of this Rust type, for callers that know the mechanism.
     Part(TypeId),
 }
 
@@ -71,9 +71,9 @@ pub enum CapabilityMut<'a> {
 /// Policy by which the second-level TLB loads the bitmap of a page with holes (P §IV.C, Fig. 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BitmapLoading {
-    /// All 16 bitmap entries are loaded with the page; the filter is ignored.
+    /// All 16 bitmap entries are loaded with the page; the page's hole filter is ignored.
     Naive,
-    /// A bitmap entry is loaded on its first use; the filter is ignored.
+    /// A bitmap entry is loaded on its first use; the page's hole filter is ignored.
     OnDemand,
     /// A bitmap entry is loaded on its first use, and only for 256KB regions whose filter bit is
     /// set: the paper's proposal.
@@ -117,8 +117,8 @@ pub trait Holes {
 /// Counts of translations by a [`BesideL2`] unit, such as a range TLB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BesideCounters {
-    /// Number of first-level misses that the unit translated. With nested translation, number of
-    /// those that the units of guest and host translated together.
+    /// Number of first-level TLB misses that the unit translated. With nested translation, number
+    /// of misses that the units of guest and host translated together.
     pub translations: u64,
     /// Number of walks to pages that the guest's unit translates but the host's unit does not.
     pub in_guest_only: u64,
@@ -151,7 +151,7 @@ pub struct BesideUse {
 ///
 /// The nested walker looks up a host's unit before the cached gPA→hPA entries.
 pub trait BesideL2 {
-    /// Name of the unit in reports.
+    /// Name in reports of the unit that is looked up in parallel with a TLB.
     fn name(&self) -> &'static str;
 
     /// Returns the ways in which the pipeline uses the unit.
@@ -222,19 +222,19 @@ pub trait Runs {
 /// dimension use the hardware of the running core. Most implementors keep the state of the other
 /// cores in [`Parked`](crate::Parked).
 pub trait PerCoreHardware {
-    /// Sets the number of cores. Each gets a copy of the current hardware state.
+    /// Sets the number of cores. Each core gets a copy of the current core's hardware state.
     fn set_cores(&mut self, cores: usize);
 
-    /// Makes `core` the running core, whose hardware other methods use.
+    /// Makes `core` the running core, whose hardware all other methods use.
     fn run_on(&mut self, core: usize);
 }
 
 /// Nested translation of a virtual machine: a guest's tables (gVA→gPA) over a host's (gPA→hPA).
 pub trait OverHost {
-    /// The host's half, which translates guest-physical addresses.
+    /// Returns the host's half, which translates guest-physical addresses.
     fn host(&self) -> &Host;
 
-    /// The host's half, mutable.
+    /// Returns the host's half, mutable.
     fn host_mut(&mut self) -> &mut Host;
 
     /// Returns the guest's 2MB page that the last walk found over 4KB pages of the host, with a
@@ -243,8 +243,8 @@ pub trait OverHost {
         None
     }
 
-    /// Reads the guest's hole bitmap of the 2MB page that starts at guest frame `block`. `None` if
-    /// the guest has no holes. The error means that the host does not map the bitmap.
+    /// Reads the guest's hole bitmap of the 2MB page that starts at guest frame `block`. Returns
+    /// `None` if the guest has no holes, and an error if the host does not map the bitmap.
     fn read_guest_bitmap(
         &mut self,
         _request: WalkRequest,
@@ -317,7 +317,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// Sets the number of cores, for dimensions with hardware per core.
+    /// Sets the number of cores. No effect on dimensions without hardware per core.
     pub fn set_cores(&mut self, cores: usize) {
         if let Some(CapabilityMut::PerCoreHardware(own)) =
             self.capability_mut(Wanted::PerCoreHardware)
@@ -326,7 +326,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// Makes `core` the running core, for dimensions with hardware per core.
+    /// Makes `core` the running core. No effect on dimensions without hardware per core.
     pub fn run_on(&mut self, core: usize) {
         if let Some(CapabilityMut::PerCoreHardware(own)) =
             self.capability_mut(Wanted::PerCoreHardware)

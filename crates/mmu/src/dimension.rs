@@ -16,7 +16,7 @@ pub struct WalkRequest {
     /// True for a store.
     pub write: bool,
     /// True if a walk for this access has already found the 2MB page with holes. Nested translation
-    /// then knows the guest's frame, and otherwise has to find it again.
+    /// then knows the guest frame of the page; otherwise, it has to read the guest's entry again.
     pub walked: bool,
 }
 
@@ -67,7 +67,7 @@ pub trait Dimension: Send {
     /// clean TLB entry, or accessed bits for a hypervisor that shadows these tables.
     fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark);
 
-    /// The simulated memory that contains the tables.
+    /// Returns the simulated memory that contains the tables.
     fn memory(&self) -> &TableMemory;
 
     /// Returns the capability of the wanted kind, read-only; `None` if the dimension lacks it.

@@ -6,7 +6,7 @@ use perforate_types::{AccessKind, GuestFrame};
 /// (EPT violation), which the hypervisor handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostFault {
-    /// Page of the guest's memory.
+    /// Page of the guest's memory that the host does not map, or to which it forbids the access.
     pub page: GuestFrame,
     /// Kind of the attempted access.
     pub kind: AccessKind,
@@ -19,8 +19,8 @@ pub enum WalkFault {
     NotMapped,
     /// The host does not map the address of a table on the path.
     Host(HostFault),
-    /// The walk was in shadow tables, which are filled on demand from other tables, and an entry is
-    /// missing. The other tables may or may not map the page.
+    /// An entry is missing in shadow tables, which are filled on demand from other tables. The
+    /// other tables may or may not map the page.
     Incomplete,
 }
 
@@ -39,8 +39,8 @@ pub enum PageFault {
     Protection,
     /// The host does not map the guest's page, or does not allow the access.
     Host(HostFault),
-    /// The walk was in shadow tables, which are filled on demand from other tables. They do not map
-    /// the page or do not allow the access, so the handler has to check the other tables.
+    /// Shadow tables, which are filled on demand from other tables, do not map the page or do not
+    /// allow the access. The handler has to check the other tables.
     Incomplete,
 }
 

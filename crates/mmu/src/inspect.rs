@@ -14,9 +14,9 @@ pub struct Attempt<'a> {
     pub kind: AccessKind,
     /// Virtual address of the access.
     pub address: VirtualAddress,
-    /// The translation, or the page fault.
+    /// The translation, or the page fault if the attempt failed.
     pub result: &'a Result<Translated, PageFault>,
-    /// Steps that the hardware took.
+    /// Steps of the hardware in this attempt.
     pub steps: &'a Steps,
 }
 
@@ -27,7 +27,7 @@ pub struct CachedEntry {
     pub core: usize,
     /// Unit that holds the entry.
     pub unit: Unit,
-    /// Slot number in the unit, as in steps.
+    /// Slot number of the entry in the unit, as in the steps of translations.
     pub slot: u32,
     /// Index of the array in the unit, of the set in the array, and of the way in the set, from 0.
     /// A first-level TLB has an array per page size. The second-level TLB has the shared array,

@@ -18,7 +18,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Reach of one 4KB page.
+    /// Creates the range of one 4KB page.
     pub const fn of_page(frame: Frame, allows: u8) -> Self {
         Self { size: PageSize::Size4K, frame, allows, filter: 0 }
     }

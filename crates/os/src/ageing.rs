@@ -17,16 +17,16 @@ use crate::random::Random;
 use crate::{FreeMemory, OsError};
 pub use options::{Ageing, AgeingPreset};
 
-/// Stream number for the random numbers of ageing.
+/// Number of the random-number stream that memory ageing uses.
 const AGEING: u64 = 3;
-/// Number of operations between two checks of the target.
+/// Number of operations of the background workload between two checks of `target_unusable`.
 const LOOK_EVERY: u64 = 4096;
 /// Largest number of frames that a program allocates at a time.
 const GROWTH_FRAMES: u64 = 64;
 /// Largest number of frames of a cached file; most files are much smaller.
 const FILE_FRAMES: u64 = 256;
 
-/// Parameters of the background workload.
+/// Parameters of the background workload that ages memory.
 struct Usage {
     /// Number of frames allocated over the whole uptime, as a multiple of the frames of memory.
     churn: f64,
@@ -36,7 +36,7 @@ struct Usage {
     slab_share: f64,
     /// Number of programs that run at one time.
     programs: u64,
-    /// Largest program, as a share of memory.
+    /// Size of the largest program, as a share of memory.
     program_share: f64,
 }
 
@@ -68,7 +68,7 @@ impl AgeingPreset {
     }
 }
 
-/// Parameters of the preset, overridden by the options.
+/// Returns the parameters of the preset. The option `slab_share`, if given, replaces the preset's share.
 fn usage(ageing: &Ageing) -> Usage {
     let preset = ageing.preset.usage();
     let slab_share = ageing.slab_share.map_or(preset.slab_share, Share::value);
@@ -80,7 +80,7 @@ struct Program {
     /// Numbers of the program's allocations ([`PhysicalMemory::add_other`]).
     pieces: Vec<u64>,
     frames: u64,
-    /// Number of frames at which the program exits.
+    /// Number of allocated frames at which the program exits.
     full_frames: u64,
 }
 
@@ -106,9 +106,9 @@ fn unusable(memory: &PhysicalMemory) -> f64 {
 /// Amount of work that ageing did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgeingOutcome {
-    /// Frames allocated in total.
+    /// Number of frames that ageing allocated in total.
     pub allocated_frames: u64,
-    /// Allocations and frees of runs of frames, in total.
+    /// Number of blocks of frames that ageing allocated or freed, in total.
     pub operations: u64,
 }
 
@@ -244,8 +244,8 @@ impl Uptime<'_> {
         }
     }
 
-    /// Allocates a piece of slab or kernel data of order 0 to 3. Frees pieces while `usage` exceeds
-    /// its share of memory.
+    /// Allocates one block (order 0 to 3) of slab or kernel data. Frees random blocks of `usage` while they
+    /// exceed `share` of memory.
     fn long_lived(&mut self, usage: OtherUse, share: f64) -> Result<(), OsError> {
         let order = self.random.below(4) as u32;
         self.add(usage, 1, order)?;

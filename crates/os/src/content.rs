@@ -15,8 +15,8 @@ pub use options::ContentDistribution;
 /// Identity of a page of zeros.
 pub const ZERO_PAGE: u64 = 0;
 
-/// Kinds of synthetic identity, in the two top bits. An external hash can equal a synthetic
-/// identity only by coincidence, like two hashes.
+/// Kinds of synthetic identity (duplicate, unique, written), in the two top bits. An external hash can equal
+/// a synthetic identity only by coincidence, like two hashes.
 const DUPLICATE: u64 = 1 << 62;
 const UNIQUE: u64 = 2 << 62;
 const WRITTEN: u64 = 3 << 62;
@@ -32,14 +32,14 @@ pub(crate) fn written(count: u64) -> u64 {
     WRITTEN | count
 }
 
-/// Identity of a content that only `page` of the program with this `stream` has.
+/// Identity of a content that only `page` of the program with random stream `stream` has.
 pub(crate) fn unique(stream: u64, page: u64) -> u64 {
     let stream = stream & ((1 << (62 - PAGE_BITS)) - 1);
     UNIQUE | stream << PAGE_BITS | (page & ((1 << PAGE_BITS) - 1))
 }
 
 impl ContentDistribution {
-    /// Identity of the initial content of `page`, for the program that draws from `stream`.
+    /// Identity of the initial content of `page` in the program with random stream `stream`.
     pub(crate) fn identity(&self, stream: u64, page: u64) -> u64 {
         let Self { zero, duplicate, regions, distinct, run, seed } = *self;
         let [zero, duplicate, regions] = [zero, duplicate, regions].map(Share::value);

@@ -72,7 +72,7 @@ impl Hypervisor {
         self.shadow.as_mut().map(|shadow| &mut shadow.updates)
     }
 
-    /// Creates a shadow entry. Does nothing without shadow paging.
+    /// Creates a shadow page-table entry for `leaf`. Does nothing without shadow paging.
     ///
     /// # Errors
     /// If memory runs out for the shadow tables above the entry.
@@ -116,8 +116,8 @@ impl Hypervisor {
         self.kernel.fault(self.space, VirtualPage::new(page.number()), kind)
     }
 
-    /// Backs those frames of a run that the host has not backed yet. Call it after the guest's
-    /// kernel has written the frames.
+    /// Backs the guest frames of a run that the host has not backed yet. Call it after the guest's kernel
+    /// has written the frames.
     ///
     /// # Errors
     /// If the host's memory runs out.

@@ -34,7 +34,7 @@ named! {
     /// 4KB page in another) counts as the last of them.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
     pub enum FrameClass {
-        /// Cannot be moved: the kernel's data, page tables, the hole bitmap, frames of others. Also
+        /// Cannot be moved: the kernel's data, page tables, the hole bitmap, frames of other owners. Also
         /// the default for a frame whose use is unknown.
         #[default]
         Unmovable = "unmovable",

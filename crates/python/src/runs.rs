@@ -1,4 +1,4 @@
-//! Simulations.
+//! Simulations of one or several schemes, for Python.
 
 use std::ffi::OsString;
 use std::sync::atomic::Ordering;
@@ -14,18 +14,18 @@ use serde::Serialize;
 
 use crate::work::{WorkState, work};
 
-/// Pairs of texts.
+/// Options or overrides as pairs of name and value.
 pub type Pairs = Vec<(String, String)>;
 
-/// Width of texts.
+/// Width of texts in characters.
 const COLUMNS: usize = 100;
 
-/// Run with these options and overrides of machine keys.
+/// Makes a request for a run from options and overrides of machine keys.
 pub fn request(options: Pairs, settings: Pairs) -> Result<RunRequest, Failure> {
     RunRequest::new(options.into_iter().collect::<OptionTexts>(), MachineSettings(settings))
 }
 
-/// Arguments of a comparison.
+/// Arguments of a comparison, as Python passes them.
 #[derive(Clone, FromPyObject, Serialize)]
 pub struct Compared {
     workload: Option<String>,
@@ -38,7 +38,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Resolves the comparison, to which free translation is added.
+    /// Resolves the comparison, with the scheme `free` (free translation) added.
     pub fn prepare(&self) -> Result<Prepared, Failure> {
         self.prepare_on(self.workload.as_deref(), true)
     }
@@ -62,7 +62,7 @@ impl Compared {
         request(self.options.clone(), self.set.clone())
     }
 
-    /// Records a program.
+    /// Records the program to compare.
     fn record(&self, program: &[OsString], state: &WorkState) -> Result<ProgramRecording, Failure> {
         // All checks come before long work.
         self.prepare_on(None, true)?;
@@ -70,7 +70,7 @@ impl Compared {
         ProgramRecording::with_reporter(program, &part, &mut state.clone(), &state.stop)
     }
 
-    /// Resolves the comparison on a recording.
+    /// Resolves the comparison with a recording as its workload.
     fn prepare_recorded(&self, recording: &ProgramRecording) -> Result<Prepared, Failure> {
         let mut prepared = self.prepare_on(Some(&recording.path().to_string_lossy()), true)?;
         prepared.run.workload.skip = 0; // skipped while recording
@@ -78,18 +78,18 @@ impl Compared {
     }
 }
 
-/// A resolved comparison.
+/// A comparison that is ready to run.
 pub struct Prepared {
-    /// The run with the first seed.
+    /// Resolved run with the first seed.
     pub run: ResolvedRun,
-    /// Number of seeds.
+    /// Number of seeds with which the comparison runs.
     pub seeds: u64,
-    /// Notes on pairs of schemes that are impossible.
+    /// Notes on pairs of guest and host schemes that cannot be combined.
     left_out: Vec<String>,
 }
 
 impl Prepared {
-    /// Runs the comparison with each seed, and returns the lines of a results file.
+    /// Runs the comparison with each seed. Returns the lines of a results file.
     fn run(
         &mut self,
         recording: Option<&ProgramRecording>,
@@ -114,7 +114,7 @@ impl Prepared {
     }
 }
 
-/// Observer of a run with one of several seeds. It shows the progress of all seeds.
+/// Observer of the run with one of several seeds, which shows the progress of all seeds.
 struct Repetition<'a> {
     state: &'a WorkState,
     seeds: u64,
@@ -134,7 +134,8 @@ impl Observer for Repetition<'_> {
 }
 
 /// Compares schemes on a workload or on a recording of `program`. Returns the lines of a results file, and
-/// notes on impossible pairs. With `counters` the program also runs once natively, with hardware counters.
+/// notes on pairs of schemes that cannot be combined. With `counters` the program also runs once natively,
+/// with hardware counters.
 #[pyfunction]
 pub fn compare(
     py: Python<'_>,
@@ -156,7 +157,7 @@ pub fn compare(
     })
 }
 
-/// Runs one scheme, and returns its line of a results file.
+/// Runs one scheme, and returns its result as a line of a results file.
 #[pyfunction]
 pub fn run(
     py: Python<'_>,
@@ -168,7 +169,7 @@ pub fn run(
     })
 }
 
-/// Explains translations, as JSON and as text.
+/// Explains the translations of these addresses after a run of the workload, as JSON and as text.
 #[pyfunction]
 pub fn explain(
     py: Python<'_>,

@@ -43,7 +43,8 @@ impl Alarms {
         Self { threads: threads.collect() }
     }
 
-    /// Returns the instruction before which the next thread wakes; [`u64::MAX`] without threads.
+    /// Returns the instruction before which the next thread wakes; [`u64::MAX`] if there are no
+    /// threads.
     pub(crate) fn next(&self) -> u64 {
         self.threads.iter().map(|alarm| alarm.next).min().unwrap_or(u64::MAX)
     }

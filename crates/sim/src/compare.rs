@@ -98,7 +98,8 @@ impl ResolvedRun {
         idle.into_iter().chain(little_work).collect()
     }
 
-    /// Runs every scheme once, with this warm-up or the default one.
+    /// Runs every scheme once. `warmup` is the length of the warm-up in instructions; `None` for
+    /// the default.
     fn run_once(&self, warmup: Option<u64>, observer: &mut dyn Observer) -> Result<Run, SimError> {
         let ResolvedRun { workload, memory, measuring, processors, seed, .. } = self;
         let seed = *seed;
@@ -155,7 +156,8 @@ impl ResolvedRun {
         Ok(Run { metadata, options, figures, touched, notes })
     }
 
-    /// Converts the results of a pass to one record per scheme.
+    /// Converts the results of a pass over the workload to one record per scheme. `detected` is
+    /// true if an earlier pass detected the length of the warm-up.
     fn results(&self, run: Run, detected: bool) -> Vec<RunResult> {
         let measuring = &self.measuring;
         let courses = run.courses();
@@ -319,7 +321,7 @@ impl ResolvedRun {
         notes
     }
 
-    /// Returns a note for guest and host each, if its scheme uses direct segments but never had
+    /// Returns a note for each of guest and host whose scheme uses direct segments but never had
     /// one.
     fn segment_notes(&self, composition: &Composition, figures: &Figures) -> Vec<String> {
         let name = composition.name();
@@ -465,7 +467,7 @@ fn precision_note(
     Some(format!("a precision of ±{precision} was not reached: {reached} at the end"))
 }
 
-/// Converts windows to the format of results.
+/// Converts the tallies of windows to the format of results files.
 fn window_batches(windows: &[Tally]) -> Batches {
     let mut batches = Batches::default();
     for window in windows {

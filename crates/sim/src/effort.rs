@@ -17,15 +17,15 @@ const PAGES_PER_INSTRUCTION: u64 = 256;
 
 /// Amount of work that events have requested so far, and its limit.
 pub(crate) struct Effort {
-    /// Number of pages processed.
+    /// Number of pages processed so far.
     pages: u64,
-    /// Number of pages allowed without any instruction.
+    /// Number of pages that may be processed without any instruction.
     free_pages: u64,
     events: u64,
 }
 
 impl Effort {
-    /// Creates the limit for a memory of this size, with nothing used.
+    /// Creates the limit for a memory of this size, before any event has requested work.
     pub(crate) fn new(memory: &MemoryState) -> Self {
         let free_pages =
             PAGES + MEMORY_SHARE * (memory.kernel.memory_bytes / PageSize::Size4K.bytes());

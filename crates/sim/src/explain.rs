@@ -43,9 +43,10 @@ pub enum Situation {
 pub struct Explained {
     /// The step's action and its result.
     pub text: String,
-    /// Cycles of the step with empty data caches.
+    /// Duration of the step with empty data caches, in cycles.
     pub cold_cycles: u64,
-    /// Cycles of the step if every line hits in the first cache that the walker looks up.
+    /// Duration of the step if every line hits in the first cache that the walker looks up, in
+    /// cycles.
     pub warm_cycles: u64,
 }
 
@@ -60,7 +61,7 @@ pub struct Explanation {
     pub walked: bool,
     /// Physical address that results from the translation.
     pub physical: PhysicalAddress,
-    /// Steps in their order, without fills.
+    /// Steps of the hardware in their order, without fills.
     pub steps: Vec<Explained>,
 }
 
@@ -72,7 +73,7 @@ impl Explanation {
     }
 }
 
-/// Number of accesses from which example addresses are chosen.
+/// Number of the program's accesses from which example addresses are chosen.
 const ACCESSES_REMEMBERED: usize = 1 << 16;
 
 /// Final state of a program's run under one scheme, in which translations are explained.
@@ -172,8 +173,8 @@ impl Subject {
     }
 
     /// Explains an address in every relevant state, without changing the program's memory. Returns
-    /// no explanation if an access would fault. An access comes first, because hosts and shadow
-    /// tables fill their entries on the first access.
+    /// no explanation if an access would fault. Accesses the address once before, because hosts and
+    /// shadow tables fill their entries on the first access.
     fn explain(&mut self, address: VirtualAddress) -> Result<Vec<Explanation>, SimError> {
         let space = self.system.kernel().current();
         let is_mapped = self.system.own_tables().look_at(space, address.page()).is_some();
@@ -206,8 +207,8 @@ impl Subject {
         Ok(explanations)
     }
 
-    /// Evicts the entries for `address` from TLBs and walk caches, so that the hardware is in the
-    /// given state. [`Situation::Cold`] empties them.
+    /// Evicts the entries for `address` from TLBs and walk caches, so that they are in the given
+    /// state. For [`Situation::Cold`], empties them.
     fn forget(&mut self, situation: Situation, address: VirtualAddress) {
         let (space, page) = (self.system.kernel().current(), address.page());
         let mmu = self.system.mmu_mut();
@@ -361,8 +362,8 @@ impl Subject {
         }
     }
 
-    /// Returns the tables (of guest, host or hypervisor) that contain a physical address, and the
-    /// address by which these tables know it.
+    /// Returns the tables (of guest, host or hypervisor) that contain a physical address of the
+    /// machine, and the address of the same byte in the address space of these tables.
     fn table(
         &self,
         address: PhysicalAddress,

@@ -7,7 +7,7 @@ use perforate_timing::Topology;
 use perforate_types::{ProcessId, ProgramEvent, ThreadId, counted};
 use serde::Serialize;
 
-/// Largest number of hardware threads.
+/// Largest number of hardware threads of a run, over all cores.
 const MOST_THREADS: u64 = 64;
 /// Number of instructions, per hardware thread, by which one thread may run ahead of the others: a
 /// few turns of each thread ([`perforate_trace::SideBySide`]).
@@ -21,8 +21,8 @@ pub struct ProcessorOptions {
     pub cores: u64,
     /// Number of hardware threads of each core (SMT).
     pub threads_per_core: u64,
-    /// Length of a part of the recording, in instructions, within which the turns of threads are
-    /// simulated in parallel.
+    /// Length of a section of the recording, in instructions. Turns of threads that were recorded
+    /// within a section run in parallel. 0 keeps the recorded order.
     pub side_by_side: u64,
 }
 
@@ -67,7 +67,8 @@ impl ProcessorOptions {
         Topology { cores, threads_per_core, lead }
     }
 
-    /// Returns a short description for headings; `None` for a single hardware thread.
+    /// Returns a short description of cores and hardware threads for headings; `None` for a single
+    /// hardware thread.
     pub(crate) fn describe(&self) -> Option<String> {
         let (cores, each) = (self.cores, self.threads_per_core);
         self.are_several().then(|| match each {
@@ -87,7 +88,8 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// Creates an assignment with the first thread of the first process on hardware thread 0.
+    /// Creates an assignment in which the first thread of the first process is on hardware thread
+    /// 0.
     pub(crate) fn new(topology: Topology) -> Self {
         let mut threads = vec![0; topology.threads()];
         threads[0] = 1;

@@ -77,7 +77,7 @@ pub use system::{System, SystemOptions};
 pub use wiring::{Side, Wiring};
 pub use workload::{Workload, open_trace, open_workload};
 
-/// Compiles and runs the code in the tutorial on adding a scheme.
+/// Documentation test that compiles and runs the code in the tutorial on adding a scheme.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/adding-a-scheme.md")]
 struct AddingAScheme;

@@ -38,7 +38,7 @@ const BUNDLED: &[(&str, &str)] = &[
 pub struct Machine {
     /// Name of the machine, as in the file.
     pub name: String,
-    /// Summary in one line.
+    /// Summary of the machine in one line.
     pub summary: String,
     /// Processors that this machine describes, by their CPUID numbers; empty for hypothetical
     /// machines.
@@ -62,16 +62,18 @@ pub struct Machine {
     /// TLB, and escape filters are as in D §IX.C.
     #[serde(default)]
     pub virtualization: Virtualization,
-    /// Energy of accesses to translation structures. By default, the values of `perforated-table2`.
+    /// Energy of accesses to translation structures. By default, that of the machine
+    /// `perforated-table2`.
     #[serde(default)]
     pub energy: EnergyCosts,
-    /// Time of the operating system's work. By default, the values of `perforated-table2`.
+    /// Durations of the operating system's actions. By default, those of the machine
+    /// `perforated-table2`.
     #[serde(default)]
     pub operating_system: OperatingSystemCosts,
     /// Parameters for which the sources give no value, with plausible alternatives.
     #[serde(default, skip_serializing)]
     pub plausible: Vec<Plausible>,
-    /// Changed values, as the user wrote them, by key.
+    /// Values that replace values of the file, by key, as the user wrote them.
     #[serde(default, skip_deserializing, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
     /// Notes on the machine, which each result contains.
@@ -237,7 +239,7 @@ impl Machine {
         MachineFile::from_text(name, text)?.machine()
     }
 
-    /// Checks each value, and their combinations. The error is a description.
+    /// Checks each value, and their combinations. The error describes the first problem.
     fn check(&self) -> Result<(), String> {
         if self.name.chars().chain(self.summary.chars()).any(char::is_control) {
             return Err("name and summary must be plain text in one line".into());

@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Composition, MemoryState, SimError, System};
 
-/// Default interval between two attempts, in instructions.
+/// Default interval between two attempts to create a segment, in instructions.
 const EVERY: u64 = 1_000_000;
 
-/// Default number of frames that host compaction moves per attempt: 64MB. D publishes no rate.
+/// Default number of frames that compaction of the host moves per attempt: 64MB. D publishes no
+/// rate.
 const FRAMES: u64 = 16_384;
 
 /// Policy for creating direct segments while the program runs.
@@ -56,15 +57,15 @@ impl From<ModeOptions> for ModeSwitching {
 }
 
 impl ModeSwitching {
-    /// True if a composition can have the segments. A big-memory program needs them in guest and
-    /// host, other programs in the host.
+    /// True if a composition can have the direct segments. A big-memory program needs segments in
+    /// guest and host, other programs only in the host.
     pub(crate) fn suits(&self, composition: &Composition) -> bool {
         let host = composition.host.is_some_and(segment::is_used_by);
         host && (!self.big_memory || segment::is_used_by(composition.own))
     }
 }
 
-/// The policy of D Table III for one virtual machine.
+/// State of the policy of D Table III for one virtual machine.
 pub(crate) struct ModeSwitcher {
     policy: ModePolicy,
     every: u64,
@@ -106,7 +107,7 @@ impl ModeSwitcher {
         system.step_modes(&mut self.policy, now)
     }
 
-    /// Returns the mode transitions, one line each.
+    /// Returns the mode transitions so far, one line each.
     pub(crate) fn log(&self) -> Vec<String> {
         let lines = self.policy.log().iter().map(|transition| {
             let (from, to) = (transition.from, transition.to);

@@ -14,7 +14,8 @@ use perforate_types::{
 pub(crate) struct Oracles {
     own: Oracle,
     host: Option<HostOracle>,
-    /// Spurious fault that is being served: according to the oracle, the page is mapped.
+    /// Spurious fault that is being served: the page is mapped according to the oracle. `None` if
+    /// there is none.
     spurious: Option<Spurious>,
 }
 
@@ -142,7 +143,7 @@ impl HostOracle {
     }
 }
 
-/// Memory access to check.
+/// Memory access whose translation is checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Access {
     pub(crate) space: SpaceId,

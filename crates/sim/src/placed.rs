@@ -9,7 +9,7 @@ use perforate_types::{ControlError, GapTolerance, PageSize};
 use crate::background::Alarms;
 use crate::{Machine, MemoryState, SimError};
 
-/// Scheme-specific checks of machine and memory, and the kernels that the scheme runs on.
+/// Checks of machine and memory that depend on the scheme, and the kernels that the scheme runs on.
 pub trait Placed {
     /// Checks that the machine's TLBs can hold the scheme's entries.
     ///

@@ -43,7 +43,7 @@ impl Gaps {
     }
 }
 
-/// Returns a note that the trace is a sample, with the factor between trace and program.
+/// Returns a note that the trace is a sample, with the ratio of program length to trace length.
 pub(crate) fn note(measured: u64, represented: u64) -> String {
     format!(
         "the trace is a sample: its {measured} measured instructions stand for {represented} of \
@@ -74,7 +74,8 @@ pub(crate) fn timing_note(windows: TimedWindows, warmup: u64, timed: &[Tally]) -
     )
 }
 
-/// Returns a note on the effect of `window-warmup`, or why it had none. `None` if it is 0.
+/// Returns a note on the effect of `window-warmup`, or on the reason why the option had no effect.
+/// `None` if the option is 0.
 pub(crate) fn window_warmup_note(
     warmup: u64,
     is_sample: bool,
@@ -99,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// 10 instructions, with a gap of 100 before the third and of 1000 at the end.
+    /// Returns 10 instructions, with a gap of 100 before the third and of 1000 at the end.
     fn chunk() -> Chunk {
         let mut chunk = Chunk::default();
         for number in 0..10 {

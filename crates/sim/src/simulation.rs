@@ -69,7 +69,7 @@ pub struct Simulation {
     measured_from: Option<u64>,
     /// Virtual address of the last fetched line of code, divided by the line size.
     fetch_line: u64,
-    /// Contents of the second-level TLB over time (P Fig. 8).
+    /// Samples of the second-level TLB's contents over time (P Fig. 8).
     samples: Samples<L2Contents>,
     memory: MemoryHistory,
     host_memory: Option<MemoryHistory>,
@@ -77,7 +77,7 @@ pub struct Simulation {
     host_alarms: Alarms,
     modes: Option<ModeSwitcher>,
     stretches: Stretches,
-    /// State of sampled timing; `None` if all instructions are timed, or none are.
+    /// State of sampled timing; `None` if all instructions are timed, or the run has no clock.
     timed: Option<TimedRun>,
     effort: Effort,
     /// True if the program's operating system uses direct segments.
@@ -165,9 +165,9 @@ impl Simulation {
         Self { setup_until: phase, ..self }
     }
 
-    /// Raises the limit on the operating system's work ([`Effort`]) for `instructions` skipped
-    /// instructions, because their events are still carried out. Call before the first instruction
-    /// runs.
+    /// Raises the limit on the operating system's work ([`Effort`]) by what `instructions` skipped
+    /// instructions allow, because their events are still carried out. Call before the first
+    /// instruction runs.
     pub(crate) fn with_skipped(mut self, instructions: u64) -> Self {
         self.effort.skip(instructions);
         self
@@ -320,8 +320,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Returns the counts since measuring started, labelled with `instructions`. `cycles` are the
-    /// clock's counts.
+    /// Returns the counts since measuring started. Stores `instructions` as their number of
+    /// instructions. `cycles` are the clock's counts.
     fn tally(&self, cycles: Cycles, instructions: u64) -> Tally {
         let Cycles { all: cycles, translation, translation_stall } = cycles;
         let counters = self.system.mmu().counters();
@@ -342,7 +342,7 @@ impl Simulation {
         self.tally(cycles, self.done)
     }
 
-    /// Runs the chunk's instructions from `position` up to number `end`.
+    /// Runs the chunk's instructions from `position` up to instruction number `end` (exclusive).
     fn run_until(
         &mut self,
         chunk: &Chunk,
@@ -518,7 +518,7 @@ impl Simulation {
         self.system.event(event)
     }
 
-    /// Fetches a line of code. Address 0 means that the trace omits the code.
+    /// Fetches a line of code. No effect for address 0, which means that the trace omits the code.
     #[inline]
     fn fetch<M: Model>(&mut self, model: &mut M, ip: VirtualAddress) -> Result<(), SimError> {
         if ip.value() == 0 {
@@ -545,7 +545,7 @@ impl Simulation {
         self.access_across_pages(model, access)
     }
 
-    /// Splits an access that crosses pages into one translation per page.
+    /// Splits an access that crosses pages into one access per page, each with its translation.
     #[cold]
     #[inline(never)]
     fn access_across_pages<M: Model>(

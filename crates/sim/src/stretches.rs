@@ -7,7 +7,7 @@ use std::ops::Sub;
 use crate::sampled::Windows;
 use crate::warmup::Slices;
 
-/// Counts from the start of measuring to a moment, or within one part of the run.
+/// Counts between the start of measuring and a later moment, or within one part of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) instructions: u64,
@@ -65,7 +65,7 @@ impl Stretches {
         self.slices.next().min(self.windows.next())
     }
 
-    /// Records a tally that is due.
+    /// Records the tally `now` in the parts that begin or end here.
     pub(crate) fn reach(&mut self, now: &Tally) {
         self.slices.reach(now);
         self.windows.reach(now);

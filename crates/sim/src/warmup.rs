@@ -5,7 +5,7 @@ mod slices;
 
 pub(crate) use slices::{Course, Slices};
 
-/// Smallest relative change of a statistic that a note mentions.
+/// Smallest relative change of a statistic that a note mentions: 1 %.
 const LEAST_CHANGE: f64 = 0.01;
 
 /// Returns the name of the statistic from which the end of the warm-up is detected.

@@ -24,8 +24,8 @@ pub struct Workload {
     pub threads: u16,
     /// Other workloads or traces that run at the same time, each as a separate process.
     pub beside: Vec<String>,
-    /// Length of a part of the recording, in instructions, within which the turns of its threads
-    /// are simulated in parallel. `None` keeps the recorded order.
+    /// Length of a section of the recording, in instructions. Turns of threads that were recorded
+    /// within a section run in parallel. `None` keeps the recorded order.
     pub side_by_side: Option<u64>,
     /// Number of instructions to skip at the beginning. The mappings that they make remain.
     pub skip: u64,
@@ -34,7 +34,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Number of instructions to run of an endless workload without a limit.
+    /// Number of instructions to run of an endless workload if no limit is given.
     pub const DEFAULT_INSTRUCTIONS: u64 = 20_000_000;
 
     /// Creates a workload from its name, and the other programs, threads and limits in the options.
@@ -175,7 +175,7 @@ pub fn open_trace(name: &str) -> Result<(String, Box<dyn Source>), SimError> {
     Ok((name, source))
 }
 
-/// Returns a suggestion for a name that does not exist.
+/// Returns a suggestion for the name of a workload or trace that does not exist.
 fn hint(name: &str) -> String {
     let traces = bundled::all();
     let workloads = || WORKLOADS.iter().map(|workload| workload.name);

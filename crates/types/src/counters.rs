@@ -30,7 +30,7 @@ impl From<u64> for CounterValue {
     }
 }
 
-/// Numerator divided by denominator; 0 if the denominator is 0.
+/// Quotient of a numerator and a denominator; 0 if the denominator is 0.
 impl From<(f64, f64)> for CounterValue {
     fn from((numerator, denominator): (f64, f64)) -> Self {
         Self::Ratio(if denominator == 0.0 { 0.0 } else { numerator / denominator })
@@ -82,7 +82,8 @@ impl Counters {
 }
 
 impl FromIterator<(String, CounterValue)> for Counters {
-    /// If a name occurs more than once, its last value wins.
+    /// Collects counters from names and values. If a name occurs more than once, its last value is
+    /// used.
     fn from_iter<T: IntoIterator<Item = (String, CounterValue)>>(figures: T) -> Self {
         Self(figures.into_iter().collect())
     }

@@ -48,13 +48,14 @@ pub enum Advice {
     Other(i32),
 }
 
-/// An event of the program between two instructions. Lengths are in bytes.
+/// An event of the traced program between two instructions, such as a system call. Lengths are in
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
 pub enum ProgramEvent {
     /// mmap: a new mapping, which replaces any mapping in its range.
     Map {
-        /// First byte; a multiple of 4096.
+        /// Address of the mapping's first byte; a multiple of 4096.
         start: VirtualAddress,
         /// Length in bytes, rounded up to whole pages.
         length: u64,
@@ -71,14 +72,14 @@ pub enum ProgramEvent {
     },
     /// munmap: removes the mappings in a range.
     Unmap {
-        /// First byte; a multiple of 4096.
+        /// Address of the range's first byte; a multiple of 4096.
         start: VirtualAddress,
         /// Length in bytes, rounded up to whole pages.
         length: u64,
     },
     /// mprotect: changes the permissions of a range.
     Protect {
-        /// First byte; a multiple of 4096.
+        /// Address of the range's first byte; a multiple of 4096.
         start: VirtualAddress,
         /// Length in bytes, rounded up to whole pages.
         length: u64,
@@ -89,7 +90,7 @@ pub enum ProgramEvent {
     },
     /// madvise: gives advice about a range.
     Advise {
-        /// First byte; a multiple of 4096.
+        /// Address of the range's first byte; a multiple of 4096.
         start: VirtualAddress,
         /// Length in bytes, rounded up to whole pages.
         length: u64,
@@ -98,18 +99,18 @@ pub enum ProgramEvent {
     },
     /// mremap: resizes the mapping at `from` or moves it to `to`.
     Remap {
-        /// First byte before the move.
+        /// Address of the mapping's first byte before the call.
         from: VirtualAddress,
-        /// Old length in bytes.
+        /// Length of the mapping before the call, in bytes.
         from_length: u64,
-        /// First byte after the move.
+        /// Address of the mapping's first byte after the call.
         to: VirtualAddress,
-        /// New length in bytes.
+        /// Length of the mapping after the call, in bytes.
         to_length: u64,
     },
     /// brk: moves the end of the heap. Afterwards, the heap spans `start..end`.
     Brk {
-        /// First byte of the heap; never changes within a process image.
+        /// Address of the heap's first byte; never changes within a process image.
         start: VirtualAddress,
         /// Address after the last byte of the heap.
         end: VirtualAddress,

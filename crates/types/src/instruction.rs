@@ -7,9 +7,10 @@ pub type Register = u8;
 
 /// Register number of the stack pointer in traces of x86-64 programs.
 pub const STACK_POINTER: Register = 5;
-/// Register number of the arithmetic flags.
+/// Register number of the arithmetic flags in traces.
 pub const FLAGS: Register = 17;
-/// Register number of the instruction pointer: every branch writes it, and it is never a source.
+/// Register number of the instruction pointer in traces: every branch writes it, and it is never a
+/// source.
 pub const INSTRUCTION_POINTER: Register = 18;
 
 /// Kind of control transfer of an instruction.
@@ -74,12 +75,12 @@ impl Operation {
 pub struct Instruction {
     /// Address of the instruction.
     pub ip: VirtualAddress,
-    /// Registers read; unused places are 0.
+    /// Registers that the instruction reads; unused elements are 0.
     pub sources: [Register; 4],
     /// Bit *i* is set if `sources[i]` is not used to compute an address, so the instruction's loads
     /// and stores need not wait for that register. 0 if the trace does not record this.
     pub data_sources: u8,
-    /// Registers written; unused places are 0.
+    /// Registers that the instruction writes; unused elements are 0.
     pub destinations: [Register; 2],
     /// Number of memory accesses of this instruction.
     pub accesses: u8,
@@ -89,7 +90,7 @@ pub struct Instruction {
     pub branch: Branch,
     /// True if the branch was taken; false for other instructions.
     pub taken: bool,
-    /// Class of computation, for the latency.
+    /// Class of computation, which determines the instruction's latency.
     pub operation: Operation,
 }
 
@@ -98,18 +99,18 @@ pub struct Instruction {
 pub struct MemoryAccess {
     /// Address of the first byte.
     pub address: VirtualAddress,
-    /// Bytes accessed, at least 1.
+    /// Number of bytes accessed, at least 1.
     pub size: u16,
-    /// Read or write, but not a fetch.
+    /// Kind of the access: a read or a write, but never a fetch.
     pub kind: AccessKind,
 }
 
-/// Number of accesses of these instructions.
+/// Number of memory accesses of all these instructions together.
 pub fn access_count(instructions: &[Instruction]) -> usize {
     instructions.iter().map(|instruction| usize::from(instruction.accesses)).sum()
 }
 
-/// An element of a chunk.
+/// An event or an instruction of a [`Chunk`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ChunkItem<'a> {
     /// Event that precedes the next instruction.

@@ -30,7 +30,7 @@ impl PageRun {
         Self { space, page, pages }
     }
 
-    /// Every page of an address space.
+    /// The run of all pages of address space `space`.
     pub const fn whole(space: SpaceId) -> Self {
         Self { space, page: VirtualPage::new(0), pages: 1 << 52 }
     }
@@ -40,7 +40,7 @@ impl PageRun {
         self.page.add(self.pages)
     }
 
-    /// Page numbers of the run.
+    /// Numbers of the 4KB pages in the run.
     pub const fn numbers(&self) -> Range<u64> {
         self.page.number()..self.end().number()
     }

@@ -21,7 +21,7 @@ pub enum Unit {
     /// TLB of guest-physical addresses (gPA→hPA), if it is a separate structure.
     NestedTlb,
     /// Cache of a mechanism, such as a range TLB, that is looked up in parallel with the
-    /// second-level TLB. In a virtual machine, the guest's.
+    /// second-level TLB. In a virtual machine, the cache of the guest's mechanism.
     BesideL2,
     /// Cache of a host's mechanism, such as a range TLB, that translates guest-physical addresses.
     HostBesideL2,
@@ -31,8 +31,8 @@ impl Unit {
     /// Number of units, for arrays indexed by `unit as usize`.
     pub const COUNT: usize = 8;
 
-    /// Cache of a mechanism, such as a range TLB: the host's if `purpose` is one of nested
-    /// translation, otherwise the native or guest's one.
+    /// Returns the cache of a mechanism, such as a range TLB: [`Self::HostBesideL2`] if `purpose`
+    /// belongs to nested translation, otherwise [`Self::BesideL2`].
     pub const fn beside_l2(purpose: Purpose) -> Self {
         if purpose.is_host() { Self::HostBesideL2 } else { Self::BesideL2 }
     }
@@ -77,7 +77,7 @@ macro_rules! purposes {
                 }
             }
 
-            /// Short name of the purpose in tables and charts.
+            /// Name of the purpose in tables and charts.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$own => $name,)*
@@ -85,7 +85,7 @@ macro_rules! purposes {
                 }
             }
 
-            /// Name of the colour in reports.
+            /// Name of the purpose's colour in reports.
             pub const fn colour(self) -> &'static str {
                 match self {
                     $(Self::$own => $id,)*
@@ -93,7 +93,7 @@ macro_rules! purposes {
                 }
             }
 
-            /// Name of the entry that is read, which is equal for native, guest and host tables.
+            /// Name of the entry that is read; equal for native, guest and host tables.
             pub const fn label(self) -> &'static str {
                 match self {
                     $(Self::$own | Self::$host => $label,)*
@@ -267,7 +267,7 @@ impl Steps {
         self.gap_tolerant = GapTolerantSteps::default();
     }
 
-    /// True if no step beyond the first-level TLB was needed.
+    /// True if the translation needed no step beyond the first-level TLB.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -296,7 +296,7 @@ impl Steps {
         &self.background
     }
 
-    /// Number of background reads of simulated memory.
+    /// Number of reads of simulated memory off the critical path.
     #[inline]
     pub fn background_reads(&self) -> u8 {
         self.background_reads
@@ -308,7 +308,8 @@ impl Steps {
         &self.reads
     }
 
-    /// Like [`Self::reads`], as pairs of index and number, without purposes that have no reads.
+    /// Returns the purposes with at least one read, as pairs of index and number of reads, from
+    /// [`Self::reads`].
     #[inline]
     pub fn present_reads(&self) -> impl Iterator<Item = (usize, u8)> {
         let mut rest = self.read_purposes;

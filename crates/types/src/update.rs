@@ -13,7 +13,7 @@ pub enum Shootdown {
     Page {
         /// Address space of the translation.
         space: SpaceId,
-        /// The 4KB page that it translates.
+        /// The 4KB page of that translation.
         page: VirtualPage,
     },
     /// Invalidates the entry of `size` that covers `page`. A 2MB entry may be ordinary or
@@ -30,7 +30,7 @@ pub enum Shootdown {
     Bitmap {
         /// Address space of the entry.
         space: SpaceId,
-        /// The 4KB sub-page.
+        /// Number of the 4KB sub-page.
         page: VirtualPage,
     },
     /// Invalidates the gap-tolerant entry at `page` and all 4KB translations generated from it.

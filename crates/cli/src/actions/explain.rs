@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 
 use super::{Failure, RunRequest};
 
-/// Default number of instructions that run before the explained translations.
+/// Number of instructions that run by default before translations are explained.
 const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
 
-/// Parameters of an explanation.
+/// Parameters of an explanation of translations.
 pub struct Question<'a> {
     /// Virtual addresses to translate. If empty, illustrative addresses are chosen.
     pub addresses: &'a [u64],
-    /// Trace or workload that is run first.
+    /// Trace or workload that runs before the translations are explained.
     pub workload: &'a str,
-    /// Name of the scheme.
+    /// Name of the translation scheme.
     pub scheme: &'a str,
 }
 
-/// Explained translations of loads, for each address.
+/// Explained translations of loads, for each requested address.
 pub struct Explanations {
     scheme: String,
     machine: String,
@@ -30,7 +30,7 @@ pub struct Explanations {
     all: Vec<(VirtualAddress, Vec<Explanation>)>,
 }
 
-/// Runs the workload, then explains the translations.
+/// Runs the workload, then explains the translations of the addresses.
 ///
 /// # Errors
 /// Several schemes, an invalid or ineffective option, or an error of the run.
@@ -60,7 +60,7 @@ pub fn explain(
 }
 
 impl Explanations {
-    /// Returns the text form, with tables at most `width` characters wide.
+    /// Formats the explanations as text, with tables at most `width` characters wide.
     pub fn text(&self, width: usize) -> String {
         let mut text =
             format!("Loads under {} on {}\n{}\n", self.scheme, self.machine, self.memory);

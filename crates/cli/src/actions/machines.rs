@@ -5,7 +5,7 @@ use perforate_sim::{Machine, MachineFile};
 
 use super::{Failure, MachineSettings};
 
-/// Name that selects the machine that the program runs on.
+/// Machine name that selects the machine that the program runs on.
 pub(crate) const HOST: &str = "host";
 
 /// Loads a machine by name or from a file and applies overrides of its keys. The name `host`

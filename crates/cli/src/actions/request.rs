@@ -87,8 +87,9 @@ impl RunRequest {
         self.spec.placement.machine == HOST
     }
 
-    /// Returns the schemes to compare if the user names none. `is_varied` is true for options that
-    /// are varied. For this machine, if it is a virtual machine, they are pairs of guest and host.
+    /// Returns the schemes to compare if the user names none. `is_varied` is true for options that are
+    /// varied. If the simulated machine is this one, and this one is virtual, the schemes are pairs of guest
+    /// and host.
     pub fn default_schemes(&self, is_varied: &dyn Fn(&str) -> bool) -> &'static str {
         let has = |option| self.spec.given().contains(option) || is_varied(option);
         let (has_layout, has_script) = (has("layout"), has("policy"));
@@ -100,12 +101,12 @@ impl RunRequest {
     }
 }
 
-/// Reason why an option or machine key cannot be changed.
+/// Reason for which an option or machine key cannot be changed.
 #[derive(Debug)]
 pub enum WithError {
     /// Neither an option nor a machine key has this name.
     Key(ConfigError),
-    /// The option cannot have the value.
+    /// The option exists but cannot have the value.
     Value(Failure),
 }
 

@@ -3,7 +3,7 @@
 use perforate_records::Roles;
 use perforate_sim::{Composition, SimError};
 
-/// Default schemes for the guest or the host, if only the other is named.
+/// Schemes of the guest or the host by default, if the user names only those of the other.
 const SIDE: &str = "4k,thp,perforated";
 
 /// Returns the named native schemes, and pairs of all named guests and hosts. Remarks name the

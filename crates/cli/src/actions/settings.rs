@@ -14,7 +14,7 @@ impl MachineSettings {
         self.0.is_empty()
     }
 
-    /// Appends an override.
+    /// Appends an override of the machine key `key`.
     pub fn push(&mut self, key: &str, value: &str) {
         self.0.push((key.to_owned(), value.to_owned()));
     }
@@ -38,7 +38,7 @@ impl MachineSettings {
         Ok(())
     }
 
-    /// Returns an error that names these overrides as its cause, if there are any.
+    /// Makes a failure that names these overrides as the cause of `error`, if it is an error of the machine.
     pub fn blame(&self, error: SimError) -> Failure {
         match error {
             SimError::Machine { problem, .. } if !self.is_empty() => {

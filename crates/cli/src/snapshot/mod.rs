@@ -65,7 +65,7 @@ struct OutputOptions {
     json: bool,
 }
 
-/// Name of the report in the folder.
+/// File name of the report in the folder of the snapshot.
 const REPORT: &str = "report.html";
 
 /// Takes or shows a snapshot, and prints its description.

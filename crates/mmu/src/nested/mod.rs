@@ -31,11 +31,11 @@ use host::{Located, guest_frame, host_page};
 pub(crate) use host::{LocatedFor, needs_bitmap};
 pub use register::RegisteredRun;
 
-/// The guest's leaf that the last walk found; of a 1GB leaf, the 2MB around the page. Bitmap reads
-/// and walks to holes use it.
+/// Leaf entry of the guest that the last walk found, for bitmap reads and walks to holes. For a 1GB
+/// leaf, the 2MB around the page.
 #[derive(Clone, Copy)]
 struct Found {
-    /// First guest frame of the 2MB.
+    /// First guest frame of the 2MB region.
     block: Frame,
     allows: u8,
     filter: u8,
@@ -84,14 +84,14 @@ impl Nested {
         needs_bitmap(self.loading, filter, page.index_in(PageSize::Size2M))
     }
 
-    /// Kind of the host's access to the data page. A store that the guest forbids does not reach
-    /// the host, so its kind is a read.
+    /// Returns the kind of access that the host must allow to the data page. A store that the guest
+    /// forbids does not reach the host, so its kind is a read.
     fn kind(request: &WalkRequest, allows: u8) -> AccessKind {
         let writes = request.write && allow::permits(allows, AccessKind::Write);
         if writes { AccessKind::Write } else { AccessKind::Read }
     }
 
-    /// Walks the guest's tables and records a leaf of 2MB or 1GB in `found`.
+    /// Walks the guest's tables. Records a leaf of 2MB or 1GB in `found`.
     fn walk_guest(
         &mut self,
         request: WalkRequest,
@@ -124,7 +124,7 @@ impl Nested {
         Ok(Located { frame, allows })
     }
 
-    /// Locates the guest's 4KB page in the machine. Returns the combined mapping of 4KB.
+    /// Translates the guest's 4KB page to a machine frame. Returns the combined 4KB mapping.
     fn resolve_host(
         &mut self,
         request: &WalkRequest,
@@ -188,7 +188,8 @@ impl Nested {
         }
     }
 
-    /// Counts a TLB miss if only the guest's unit or only the host's unit translates the page.
+    /// Counts a TLB miss if the unit of only one side (guest or host), such as a range TLB,
+    /// translates the page.
     fn count(&mut self, space: SpaceId, page: VirtualPage, guest: Frame) {
         let in_guest = self.find_in_guest_unit(space, page).is_some();
         let in_host = self.host.find_in_unit(guest_frame(guest)).is_some();
@@ -313,8 +314,9 @@ impl Dimension for Nested {
         self.guest.memory()
     }
 
-    /// The result for [`Wanted::Runs`] is `None`, because pages with consecutive guest frames need
-    /// not be consecutive in the machine.
+    /// Returns a capability of guest and host together, or of the guest. `None` for
+    /// [`Wanted::Runs`], because pages with consecutive guest frames need not be consecutive in the
+    /// machine.
     fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
         match wanted {
             Wanted::Holes => self.has_holes().then_some(Capability::Holes(self)),
@@ -402,23 +404,25 @@ impl Holes for Nested {
         Ok(bitmap)
     }
 
-    /// `None` if the host has holes, because the guest's kernel does not know them.
+    /// Returns the guest's bitmap as its operating system last wrote it. `None` if the host has
+    /// holes, because the guest's kernel does not know them.
     fn written_bitmap(&self, space: SpaceId, page: VirtualPage) -> Option<[u64; 8]> {
         let guest = self.guest.holes().filter(|_| !self.host_has_holes)?;
         guest.written_bitmap(space, page)
     }
 }
 
-/// The units of guest and host together, such as direct segments in both (D Table I, "both"): hPA =
-/// gVA + OFFSET_G + OFFSET_V.
+/// Units of guest and host together, such as direct segments in both (D Table I, "both"): hPA = gVA
+/// + OFFSET_G + OFFSET_V.
 impl BesideL2 for Nested {
     fn name(&self) -> &'static str {
         let unit = self.guest.beside_l2().or_else(|| self.host.dimension().beside_l2());
         unit.map_or("unit", BesideL2::name)
     }
 
-    /// The pipeline looks up the units only if guest and host both have one. A single unit speeds
-    /// up only the walks of its own tables. Walks fill both units, so the pipeline does not.
+    /// Returns the use of the two units together: the pipeline looks them up only if guest and host
+    /// both have one. A single unit speeds up only the walks of its own tables. Walks fill both
+    /// units, so the pipeline does not.
     fn used(&self) -> BesideUse {
         let looked_up = self.guest_unit.looked_up && self.host.unit().looked_up;
         BesideUse { looked_up, ..BesideUse::default() }
@@ -431,7 +435,7 @@ impl BesideL2 for Nested {
         Some(intersect(&guest, in_place, &host))
     }
 
-    /// Both units are looked up in parallel; the steps are those of the guest's unit.
+    /// Looks up both units in parallel, and appends the steps of the guest's unit only.
     fn look_up(
         &mut self,
         space: SpaceId,

@@ -10,7 +10,7 @@ use crate::tlb::L2Tlb;
 pub(super) enum NestedTlb {
     /// The second-level TLB.
     Shared,
-    /// A TLB for these entries only.
+    /// A separate TLB, for gPA→hPA entries only.
     Apart(Box<L2Tlb>),
     /// None: the entries are not cached.
     None,
@@ -25,7 +25,7 @@ impl NestedTlb {
         }
     }
 
-    /// The structure that caches the entries, if any; `l2` is the second-level TLB.
+    /// Returns the TLB that caches gPA→hPA entries, if any; `l2` is the second-level TLB.
     #[inline]
     pub(super) fn get<'a>(&'a mut self, l2: &'a mut L2Tlb) -> Option<(&'a mut L2Tlb, Unit)> {
         match self {

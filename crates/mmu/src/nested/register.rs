@@ -6,11 +6,11 @@ use perforate_types::{Frame, GuestFrame, SpaceId, Truth};
 /// nested walk for them (P §V: the guest's hole bitmaps).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisteredRun {
-    /// First page of the run.
+    /// First guest-physical page of the run.
     pub first: GuestFrame,
-    /// Number of 4KB pages.
+    /// Length of the run in 4KB pages.
     pub pages: u64,
-    /// Machine frame of the first page. The frames of the other pages follow it.
+    /// Machine frame of the run's first page. The frames of the other pages follow it.
     pub located: Frame,
 }
 

@@ -42,7 +42,7 @@ impl Mmu {
         self.own.space = space;
     }
 
-    /// Second-level TLBs of all cores, the running core's first.
+    /// Iterates over the second-level TLBs of all cores, the running core's first.
     pub(super) fn l2_of_all_cores(&self) -> impl Iterator<Item = &L2Tlb> {
         [&self.own.l2].into_iter().chain(self.parked.others().map(|other| &other.l2))
     }

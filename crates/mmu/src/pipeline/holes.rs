@@ -8,7 +8,7 @@ use crate::tlb::{EntryKind, L2Entry, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::{BitmapLoading, Walker};
 
 impl Mmu {
-    /// Cases 2–6: translates inside a perforated page.
+    /// Translates inside a perforated page (cases 2–6 of P §IV.D).
     #[inline(always)]
     pub(super) fn translate_perforated(
         &mut self,
@@ -31,8 +31,8 @@ impl Mmu {
         self.generate(request, entry, slot, case, steps)
     }
 
-    /// Looks up the bitmap. Returns two flags: the sub-page is a hole, and the bitmap was read from
-    /// memory.
+    /// Looks up the bitmap of the 2MB page. Returns two flags: true if the sub-page is a hole, and
+    /// true if the bitmap was read from memory.
     #[inline(always)]
     pub(super) fn is_hole(
         &mut self,
@@ -148,7 +148,7 @@ impl Mmu {
     }
 }
 
-/// Filter bit of the 256KB region around sub-page `index`.
+/// True if the entry's hole filter marks the 256KB region around sub-page `index`.
 fn filter_bit(entry: L2Entry, index: usize) -> bool {
     entry.filter() >> (index / 64) & 1 != 0
 }

@@ -16,7 +16,8 @@ use crate::{BitmapLoading, Reach, Walker, allow};
 const IS_NESTED: &str = "an intermediate entry leads to guest-physical memory";
 
 impl Mmu {
-    /// TLB entry of the guest's large page if the last walk found one over 4KB host pages.
+    /// Returns the TLB entry of the guest's large page if the last walk found one over 4KB host
+    /// pages.
     #[inline(always)]
     pub(super) fn walked_intermediate(&self) -> Option<L2Entry> {
         if !self.has_intermediate {

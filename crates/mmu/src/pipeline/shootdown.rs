@@ -9,7 +9,7 @@ use crate::nested::bitmap_bits;
 use crate::{BitmapUpdates, Host, RegisteredRun};
 
 impl Mmu {
-    /// Applies an update of the operating system. A shootdown reaches all cores.
+    /// Applies an update from the operating system. A shootdown reaches all cores.
     pub fn apply(&mut self, update: &Update) {
         match update {
             Update::Shootdown(shootdown) => {
@@ -35,7 +35,7 @@ impl Mmu {
         }
     }
 
-    /// Applies an update of the host's operating system, such as a change of the nested page
+    /// Applies an update from the host's operating system, such as a change of the nested page
     /// tables. The hardware does not know which combined entries depend on a guest-physical page,
     /// so a shootdown flushes all of them (INVEPT).
     ///
@@ -129,8 +129,8 @@ impl Mmu {
         }
     }
 
-    /// Invalidates or updates the cached bitmap entry of `page` after a bit of the bitmap in memory
-    /// changed, depending on the configuration.
+    /// Invalidates or updates the cached bitmap entry of `page`, as `tlb.bitmap_updates` selects,
+    /// after a bit of the bitmap in memory changed.
     fn change_bitmap(&mut self, space: SpaceId, page: VirtualPage) {
         let written = match self.bitmap_updates {
             BitmapUpdates::Invalidate => None,

@@ -18,9 +18,9 @@ const CHUNK_WORDS: usize = CHUNK_PAGES as usize / 64;
 /// The pages of a chunk that a TLB of unlimited size would translate.
 #[derive(Clone)]
 struct Chunk {
-    /// Pages walked to since the run began.
+    /// Bits of the pages walked to since the run began.
     in_run: [u64; CHUNK_WORDS],
-    /// Pages walked to since the last reset of the counters.
+    /// Bits of the pages walked to since the last reset of the counters.
     in_measured_part: [u64; CHUNK_WORDS],
 }
 
@@ -37,15 +37,15 @@ pub(crate) struct FirstWalk {
     pub(crate) in_measured_part: bool,
 }
 
-/// Address space and chunk number.
+/// Address space and number of a chunk.
 type Key = (SpaceId, u64);
 
-/// Number of entries in a direct-mapped cache of chunk indices. The lowest bits of the chunk number
-/// select an entry.
+/// Number of chunk indices in a direct-mapped cache. The lowest bits of the chunk number select
+/// one.
 const RECENT: usize = 16;
 
-/// Contents of a second-level TLB of unlimited size that walks fill. It tells which misses are
-/// compulsory.
+/// Contents of a second-level TLB of unlimited size that walks fill, for counting compulsory
+/// misses.
 #[derive(Clone, Default)]
 pub(crate) struct WalkedPages {
     /// Indices into `chunks` by address space and chunk number.
@@ -70,8 +70,8 @@ impl WalkedPages {
         }
     }
 
-    /// Records a miss of `page`, whose walk translated all pages of `translated`. Tells if the walk
-    /// was the first to `page`.
+    /// Records a miss of `page`, whose walk translated all pages of `translated`. The result shows
+    /// whether the walk was the first to `page`.
     pub(crate) fn walk(&mut self, space: SpaceId, page: u64, translated: Range<u64>) -> FirstWalk {
         let (word, bit) = position(page);
         let chunk = self.chunk((space, page / CHUNK_PAGES));
@@ -154,18 +154,19 @@ impl WalkedPages {
     }
 }
 
-/// Index of a page's word in its chunk, and its bit in the word.
+/// Returns the index of a page's word in its chunk, and the page's bit in the word.
 fn position(page: u64) -> (usize, u64) {
     let place = page % CHUNK_PAGES;
     ((place / 64) as usize, 1 << (place % 64))
 }
 
-/// Numbers of the chunks that contain these pages.
+/// Returns the numbers of the chunks that contain these pages.
 fn chunks_of(pages: &Range<u64>) -> Range<u64> {
     pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES)
 }
 
-/// Words of a chunk that have bits of these pages, each with the mask of those bits.
+/// Returns the indices of a chunk's words with bits of these pages, and the mask of the bits in
+/// each word.
 fn masks(pages: &Range<u64>, chunk: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
     let first = chunk * CHUNK_PAGES;
     let from = pages.start.saturating_sub(first);

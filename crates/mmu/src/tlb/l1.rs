@@ -42,17 +42,18 @@ struct Array {
     entries: SetAssociative<L1Entry>,
 }
 
-/// The arrays of one first-level TLB.
+/// The arrays of one first-level TLB, one for each page size.
 #[derive(Clone)]
 pub(crate) struct L1Tlb {
     arrays: Vec<Array>,
     slots: usize,
     /// Key and result of the previous hit or fill of a 4KB page. Most look-ups repeat the previous
-    /// one, whose entry is most recently used already. All other changes clear this copy.
+    /// one, whose entry is most recently used already. Any other change of the TLB clears this
+    /// copy.
     latest: (u64, L1Hit),
 }
 
-/// Key that no page has, for an empty `latest`.
+/// Key that no page has, for a copy in `latest` that has been cleared.
 const NONE: u64 = u64::MAX;
 
 #[inline]

@@ -101,13 +101,13 @@ impl L2Entry {
         KINDS[(self.0 & 7) as usize]
     }
 
-    /// Accesses that a page's entry allows, as bits of [`allow`].
+    /// Accesses that the entry of a page allows, as bits of [`allow`].
     #[inline]
     pub(crate) fn allows(self) -> u8 {
         (self.0 >> ALLOWS_SHIFT & 15) as u8
     }
 
-    /// First frame of the page.
+    /// First frame of the page or run that the entry maps.
     #[inline]
     pub(crate) fn frame(self) -> Frame {
         Frame::new(self.0 >> FRAME_SHIFT & FRAME_MASK)
@@ -154,8 +154,8 @@ const TAG_BITS: u32 = 3;
 const NUMBER_SHIFT: u32 = 16 + TAG_BITS;
 
 impl Tag {
-    /// Number that stands for `page` in keys of this kind. Not for runs, because only the TLB knows
-    /// the size of their windows.
+    /// Number of `page` in keys of this kind, at the granularity of the entries. Not for runs,
+    /// because only the TLB knows the size of their windows.
     const fn number(self, page: VirtualPage) -> u64 {
         match self {
             Self::Page4K | Self::Run => page.number(),
@@ -208,7 +208,7 @@ pub(crate) struct L2Tlb {
     large: Option<SetAssociative<L2Entry>>,
     /// Separate array of 1GB entries; `None` if they are placed in `shared`.
     huge: Option<SetAssociative<L2Entry>>,
-    /// Ways of `shared` for each page size, smallest first.
+    /// Ways of `shared` in which entries of each page size are placed, smallest size first.
     places: [Places; 3],
     /// True if a 2MB entry was filled since the last flush; otherwise look-ups skip such entries.
     has_large: bool,
@@ -332,7 +332,7 @@ impl L2Tlb {
         Some((slot as u32, self.shared.value(slot).bits()))
     }
 
-    /// Fills an entry for `page` and returns its slot; `None` if the machine holds no entries of
+    /// Fills an entry for `page` and returns its slot; `None` if the TLB has no ways for entries of
     /// this size. For a page entry, the preceding look-up must have missed; a bitmap entry may be
     /// present already.
     pub(crate) fn fill(
@@ -510,7 +510,7 @@ impl L2Tlb {
         }
     }
 
-    /// Number of entries of each kind.
+    /// Returns the number of this TLB's entries of each kind.
     pub(crate) fn contents(&self) -> L2Contents {
         let mut contents = L2Contents { empty: self.entries() as u64, ..L2Contents::default() };
         for (key, entry) in self.arrays().flat_map(SetAssociative::iter) {

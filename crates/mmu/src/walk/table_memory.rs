@@ -5,7 +5,7 @@ use perforate_types::{Frame, PageTableEntry, PhysicalAddress};
 
 /// Number of frames in a group, the second level of the index by frame.
 const GROUP: usize = 1024;
-/// Storage index of a frame without contents: never written, or cleared.
+/// Storage index of a frame that was never written, or was cleared.
 const ABSENT: u32 = u32::MAX;
 /// Bit in the storage index of a frame that is stored as [`FewWords`].
 const IS_FEW: u32 = 1 << 31;
@@ -38,7 +38,8 @@ impl FewWords {
         known.iter().position(|&known| usize::from(known) == index)
     }
 
-    /// Position of word `index` in `words`, added if it is new; `None` if there is no room.
+    /// Returns the position of word `index` in `words`, added if it is new; `None` if there is no
+    /// room.
     #[inline]
     fn find_or_add(&mut self, index: usize) -> Option<usize> {
         self.find(index).or_else(|| {
@@ -85,7 +86,7 @@ const fn index_in_frame(address: PhysicalAddress) -> usize {
 }
 
 impl TableMemory {
-    /// Memory in which every word is zero.
+    /// Creates a memory in which every word is zero.
     pub fn new() -> Self {
         Self::default()
     }

@@ -19,7 +19,7 @@ pub struct Node {
     pub located: Frame,
 }
 
-/// Purpose of reading an entry of `level`.
+/// Returns the purpose of reading an entry of `level`.
 pub(crate) const fn purpose_of(level: Level) -> Purpose {
     match level {
         4 => Purpose::Level4,
@@ -68,7 +68,7 @@ impl<'a> Walker<'a> {
         if self.is_host { Unit::HostWalkCache } else { Unit::WalkCache }
     }
 
-    /// Records a look-up of the walk caches; `slot` is `None` for a miss.
+    /// Appends the step of a look-up of the walk caches. `slot` is `None` for a miss.
     #[inline]
     pub(crate) fn looked_up(&mut self, slot: Option<u32>) {
         let unit = self.walk_cache();
@@ -76,7 +76,7 @@ impl<'a> Walker<'a> {
         self.steps.then(self.purpose(Purpose::Page), action);
     }
 
-    /// Records a fill of the walk caches.
+    /// Appends the step of a fill of the walk caches.
     #[inline]
     fn filled(&mut self, level: Level, slot: u32) {
         let action = Action::Fill { unit: self.walk_cache(), slot };
@@ -117,14 +117,15 @@ impl<'a> Walker<'a> {
         Some(slot)
     }
 
-    /// Records a read of simulated memory at a machine address. The read starts after all earlier
-    /// steps.
+    /// Appends the step of a read of simulated memory at a machine address. The read starts after
+    /// all earlier steps.
     #[inline]
     pub fn read(&mut self, purpose: Purpose, address: PhysicalAddress) {
         self.steps.then(self.purpose(purpose), Action::Read { address });
     }
 
-    /// Records a read of simulated memory at a machine address, in parallel with the previous step.
+    /// Appends the step of a read of simulated memory at a machine address, in parallel with the
+    /// previous step.
     #[inline]
     pub fn read_beside(&mut self, purpose: Purpose, address: PhysicalAddress) {
         self.steps.beside(self.purpose(purpose), Action::Read { address });
@@ -142,21 +143,21 @@ impl<'a> Walker<'a> {
         self.steps.record_padding_read();
     }
 
-    /// Unit that is looked up in parallel with the second-level TLB, such as a range TLB: the
-    /// host's during a walk of the host's tables, otherwise the native or guest's one.
+    /// Returns the unit that is looked up in parallel with the second-level TLB, such as a range
+    /// TLB: the host's during a walk of the host's tables, otherwise the native or guest's one.
     pub fn unit_beside(&self) -> Unit {
         Unit::beside_l2(self.purpose(Purpose::Page))
     }
 
-    /// Records any other action, after all earlier steps. Callers give the `purpose` of a native
-    /// walk; during a walk of the host's tables, its host counterpart is recorded.
+    /// Appends a step with any other action, after all earlier steps. Callers give the `purpose` of
+    /// a native walk; during a walk of the host's tables, its host counterpart is recorded.
     #[inline]
     pub fn note(&mut self, purpose: Purpose, action: Action) {
         self.steps.then(self.purpose(purpose), action);
     }
 
-    /// Records the machine frame of a guest's table that a walk cache held, if a checker asked for
-    /// it.
+    /// Records the machine frame of a guest's table that a walk cache held, after
+    /// [`Host::note_located`].
     #[inline(always)]
     pub(crate) fn record_cached_location(&mut self, node: Node) {
         if let Some(host) = &mut self.host {

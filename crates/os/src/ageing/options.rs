@@ -6,7 +6,8 @@ use perforate_config::{Share, write};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How memory is aged: a preset, and if wanted a target at which it stops earlier.
+/// Ageing of memory before the run: a preset, and optionally a share of unusable memory at which ageing ends
+/// earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ageing {
@@ -29,7 +30,7 @@ pub struct Ageing {
     pub free_share: Option<Share>,
 }
 
-/// Kinds of use that memory has seen.
+/// Preset background workloads that age memory before the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgeingPreset {

@@ -1,4 +1,4 @@
-//! Options of synthetic contents.
+//! Options of synthetic page contents.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::space::REGION_PAGES;
 
-/// Synthetic contents: which pages are zero, which have a content out of a common pool, and which
-/// have one of their own.
+/// Distribution of synthetic page contents: shares of the pages that are zero or have content from a common
+/// pool. The other pages have unique contents.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ContentDistribution {

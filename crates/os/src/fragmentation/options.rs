@@ -1,4 +1,4 @@
-//! Options of injected fragmentation.
+//! Options of generated (injected) fragmentation.
 
 use perforate_config::Share;
 use perforate_types::HoleSet;

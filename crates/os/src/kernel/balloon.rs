@@ -13,7 +13,7 @@ use super::{Kernel, demotion};
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES};
 use crate::{OsError, OtherUse};
 
-/// Self-ballooning for large pages (D §IV).
+/// Settings of self-ballooning for 2MB pages (D §IV).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SelfBalloonConfig {

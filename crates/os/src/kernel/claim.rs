@@ -21,11 +21,11 @@ struct Search {
     next_block: u64,
     /// Index into [`LEAST_USABLE`] of the bound that the last block met.
     bound: usize,
-    /// Blocks visited since the search last began at the first bound.
+    /// Number of blocks visited since the search last began at the first bound.
     visited: u64,
 }
 
-/// Searches for blocks to claim.
+/// State of the searches for 2MB blocks to claim.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ClaimCursor {
     /// Search for blocks whose movable contents are migrated.
@@ -39,7 +39,7 @@ impl ClaimCursor {
         if direct { &mut self.direct } else { &mut self.in_place }
     }
 
-    /// Ends deferrals: new blocks may be available.
+    /// Ends the backoff of both searches, because new blocks may be available.
     pub(super) fn end_deferral(&mut self) {
         self.direct.deferral.reset();
         self.in_place.deferral.reset();
@@ -47,8 +47,8 @@ impl ClaimCursor {
 }
 
 impl Search {
-    /// Index of the first bound to try. Restarts with the strictest bound after a round over all
-    /// `blocks`, because better blocks may exist again.
+    /// Returns the index in [`LEAST_USABLE`] of the first bound to try. Restarts with the strictest bound
+    /// after a round over all `blocks`, because better blocks may exist again.
     fn first_bound(&mut self, blocks: u64) -> usize {
         if self.visited >= blocks {
             (self.visited, self.bound) = (0, 0);
@@ -104,15 +104,15 @@ impl Core {
         None
     }
 
-    /// True if a search can succeed and is not deferred.
+    /// True if a search for a block can succeed and is not deferred.
     fn may_claim(&mut self, direct: bool) -> bool {
         let one_hole = [0].into_iter().collect();
         let perforates = matches!(self.policy.use_block(&one_hole), BlockUse::WithHoles(_));
         (direct || perforates) && self.compaction.claims.search(direct).deferral.is_due()
     }
 
-    /// Takes the block if it has at least `least_usable` usable frames and the policy accepts the
-    /// remaining frames as holes.
+    /// Takes the block if it has at least `least_usable` usable frames and the policy accepts the remaining
+    /// frames as holes. With `moves`, movable frames count as usable and are migrated.
     fn try_claim(&mut self, block: Frame, moves: bool, least_usable: u64) -> Option<ClaimedBlock> {
         self.compaction.counts.blocks_scanned += 1;
         let usable = if moves {

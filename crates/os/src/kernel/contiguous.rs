@@ -14,10 +14,10 @@ use crate::{OsError, OtherUse};
 /// Number of frames in a 2MB block.
 const BLOCK_FRAMES: u64 = 1 << BLOCK_ORDER;
 
-/// Movable 2MB pages, by the number of their block.
+/// Address space and region of each movable 2MB page, by number of its 2MB block of frames.
 type LargePages = BTreeMap<u64, RegionPlace>;
 
-/// Frames of a run taken so far, by block.
+/// Frames of a run that are allocated so far, by number of their 2MB block.
 type Taken = BTreeMap<u64, HoleSet>;
 
 /// Result of one step of slow compaction towards a free run.
@@ -31,10 +31,10 @@ pub enum Approach {
     Impossible,
 }
 
-/// A request for a run.
+/// A request for a contiguous run of 2MB blocks.
 #[derive(Clone, Debug)]
 pub(super) struct RunRequest {
-    /// Length in 2MB blocks.
+    /// Length of the run, in 2MB blocks.
     pub blocks: u64,
     /// Largest number of faulty frames that the run may contain.
     pub faulty_frames: u64,
@@ -248,7 +248,7 @@ impl Core {
         compacts: bool,
     ) -> Result<Range<u64>, OsError> {
         let blocks = regions_of(pages);
-        // In memory present at boot, a region with injected fragmentation has no whole block.
+        // In memory present at boot, a region with generated fragmentation has no whole block.
         let fits = pages.end - pages.start <= self.config.memory_bytes / FRAME_BYTES;
         let is_fragmented = fits && self.is_any_fragmented(blocks.clone());
         let wanted = RunRequest {
@@ -313,7 +313,7 @@ fn most_run_blocks(core: &Core) -> u64 {
     frames.saturating_sub(core.memory.high_watermark()) / BLOCK_FRAMES
 }
 
-/// Movable 2MB pages that one page-table entry maps; empty if `moves` is false.
+/// Movable 2MB pages that exactly one page-table entry maps; empty if `moves` is false.
 fn movable_large_pages(core: &mut Core, moves: bool) -> LargePages {
     if !moves {
         return LargePages::new();

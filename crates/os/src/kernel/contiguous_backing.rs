@@ -51,9 +51,9 @@ impl Kernel {
 }
 
 impl Core {
-    /// Maps unmapped pages from the start of `pages` on, as many as contiguous frames are
-    /// available, and returns their number. With `large`, uses 2MB pages if possible. Maps none if
-    /// memory is short or injected fragmentation covers the first page.
+    /// Maps unmapped pages from the start of `pages` on, as many as contiguous frames are available, and
+    /// returns their number. With `large`, uses 2MB pages if possible. Maps none if memory is short or
+    /// generated fragmentation affects the first page.
     ///
     /// # Errors
     /// If memory for tables runs out, or there is no such address space.

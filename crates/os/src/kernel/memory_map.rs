@@ -24,7 +24,7 @@ enum BlockUse {
     Frames(Box<[FrameClass; 512]>),
 }
 
-/// Use of all frames; frames that are not recorded are unmovable.
+/// Use of all frames. Frames without a record count as unmovable.
 #[derive(Default)]
 struct FrameUses {
     blocks: BTreeMap<u64, BlockUse>,
@@ -48,8 +48,8 @@ impl Kernel {
     }
 }
 
-/// Records the use of all frames. Frames that no record covers are unmovable: page tables, the hole
-/// bitmap, injected frames of others.
+/// Records the use of all frames. Frames that no record covers are unmovable: page tables, the hole bitmap,
+/// frames at generated holes.
 fn record_uses(core: &Core, uses: &mut FrameUses) {
     for zone in core.memory.zones().iter() {
         for (first, frames) in zone.buddy.free_runs() {

@@ -123,7 +123,7 @@ pub use work::{FirstTouch, Work};
 pub enum FaultOutcome {
     /// The page is mapped; the access will succeed when retried.
     Mapped,
-    /// The program may not make this access.
+    /// The access is not allowed (segmentation fault).
     Segfault,
 }
 
@@ -246,8 +246,8 @@ impl Kernel {
     }
 
     /// Maps a bounded amount of memory in advance of touches. Call it after events and faults while
-    /// [`Self::has_work_in_advance`]. Small steps bound the number of updates held at once for
-    /// large mappings.
+    /// [`Self::has_work_in_advance`] is true. Small steps bound the number of updates held at once for large
+    /// mappings.
     ///
     /// # Errors
     /// As [`Self::event`].
@@ -274,7 +274,8 @@ fn removes_mappings(event: &ProgramEvent) -> bool {
     matches!(event, Exec | Exit { .. } | Remap { .. } | Unmap { .. })
 }
 
-/// Creates the physical memory as it is before the first process starts, and the outcome of ageing.
+/// Creates the physical memory as it is before the first process starts. Also returns the outcome of ageing,
+/// if it is configured.
 fn boot_memory(
     config: &KernelConfig,
     policy: &dyn Policy,

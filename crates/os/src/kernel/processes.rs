@@ -19,7 +19,7 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Starts with process 0, which runs in address space `space`.
+    /// Creates the record of process 0, which runs in address space `space`.
     pub(super) fn new(space: SpaceId) -> Self {
         let running = vec![Some(space)];
         Self { spaces: [(ProcessId(0), space)].into(), current: space, processor: 0, running }
@@ -136,7 +136,7 @@ impl Kernel {
     }
 }
 
-/// exec: unmaps everything in the address space.
+/// Unmaps everything in an address space, as exec and exit do.
 pub(super) fn clear_space(core: &mut Core, id: SpaceId) -> Result<(), OsError> {
     range::unmap(core, id, ALL_PAGES)?;
     let space = &mut core.space_mut(id)?;

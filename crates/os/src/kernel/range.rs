@@ -63,7 +63,7 @@ pub(super) fn protect_mappings(
 }
 
 impl SpaceMut<'_> {
-    /// Unmaps an extent and releases its frames; breaks it up if `pages` covers only a part.
+    /// Unmaps an extent (a large page) and releases its frames. Breaks it up if `pages` covers only a part.
     fn drop_extent(&mut self, first: u64, pages: &Range<u64>) -> Result<(), OsError> {
         let extent = self.extent(first);
         let mechanism = extent.mechanism();

@@ -2,9 +2,9 @@
 
 use crate::Policy;
 
-/// Schemes that run on one memory, and their properties that options depend on.
+/// Properties of the compared schemes on which the effect of kernel options depends.
 pub struct Setting {
-    /// Policies of these schemes.
+    /// Policies of the compared schemes.
     pub policies: Vec<Box<dyn Policy>>,
     /// Side of the schemes in a virtual machine, with a space after it (`"host's "`); empty if all
     /// schemes are native.
@@ -18,8 +18,8 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Reason for which an option has no effect: it needs a policy with a property, and no policy
-    /// `has` it. `None` if a policy has it.
+    /// Reason why an option has no effect: it needs a policy with `property`, and no policy `has` it. `None`
+    /// if a policy has it.
     pub fn lacks(&self, property: &str, has: impl Fn(&dyn Policy) -> bool) -> Option<String> {
         let none = !self.policies.iter().any(|policy| has(policy.as_ref()));
         none.then(|| format!("no {}scheme here has {property}", self.side))

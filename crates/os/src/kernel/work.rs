@@ -32,7 +32,7 @@ macro_rules! fieldwise {
         impl ::std::ops::Sub for $name {
             type Output = Self;
 
-            /// Work between an earlier moment and this one.
+            /// Subtracts the counts at an earlier moment, so that the counts since then remain.
             fn sub(self, earlier: Self) -> Self {
                 Self { $($field: self.$field - earlier.$field,)* }
             }
@@ -46,9 +46,8 @@ macro_rules! fieldwise {
     };
 }
 
-/// Declares the account from one list: its fields, their difference and their counters. A string
-/// after a name is the label of the counter in tables of reports; `of` names
-/// the sum that the counter is a part of.
+/// Declares [`Work`] from one list: its fields, their difference and their counters. A string after a name
+/// is the label of the counter in tables of reports; `of` names the sum that the counter is a part of.
 macro_rules! account {
     ($($(#[doc = $meaning:literal])+ $name:ident $(of $sum:literal)? $(, $label:literal)?;)*) => {
         $crate::fieldwise! {
@@ -60,7 +59,7 @@ macro_rules! account {
         }
 
         impl Work {
-            /// The counters of the account, each under its name with `work_` before it.
+            /// Counters of the kernel's work, each named after its field with `work_` before it.
             pub const FIGURES: &[Figure<Self>] = &[$({
                 const LABELS: &[&str] = &[$($label)?];
                 const SUMS: &[&str] = &[$($sum)?];
@@ -82,7 +81,7 @@ macro_rules! account {
                 }
             },)*];
 
-            /// Name and number of every kind of work.
+            /// Name and count of every kind of work.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$((stringify!($name), self.$name),)*].into_iter()
             }
@@ -179,7 +178,7 @@ account! {
 }
 
 impl Work {
-    /// This account with all counts of shootdowns set to zero: the work that another CPU can do
+    /// Returns these counts with all counts of shootdowns set to zero: the work that another CPU can do
     /// without interrupting the programs.
     pub fn apart_from_shootdowns(self) -> Self {
         Self {
@@ -195,7 +194,7 @@ impl Work {
         }
     }
 
-    /// Writes every counter under `work_…`.
+    /// Writes every count to `out`, as the counter `work_…`.
     pub fn record(&self, out: &mut Counters) {
         out.record(Self::FIGURES, self);
     }
@@ -218,7 +217,8 @@ pub enum FirstTouch {
         /// Number of 4KB pages in these superpages.
         pages: u64,
     },
-    /// A run of contiguous memory, of which an overlay translates more than the touched page.
+    /// A run of contiguous memory of which an overlay (a direct segment) translates more than the touched
+    /// page.
     Run {
         /// Number of pages of the run that are cleared.
         cleared: u64,
@@ -230,12 +230,12 @@ pub enum FirstTouch {
     },
 }
 
-/// The account while it is kept: work done, and the shootdowns of the current batch.
+/// Running counts of the kernel's work, and the shootdowns of the current batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ledger {
-    /// Counts of the work done.
+    /// Counts of the work done since boot.
     pub done: Work,
-    /// Sub-pages of larger pages, out of the translations added.
+    /// Number of added translations that are sub-pages of a page that was mapped before.
     pub subpages_mapped: u64,
     /// True if new frames are cleared: those of anonymous memory. Frames of files are read instead.
     pub clears: bool,
@@ -323,7 +323,7 @@ impl Ledger {
         self.entries_waiting > 0 || self.flush_waiting
     }
 
-    /// Ends the operation: its shootdowns are sent as one batch.
+    /// Ends the operation: counts its shootdowns as sent in one batch.
     #[inline]
     pub(crate) fn send(&mut self) {
         if !self.is_waiting() {
@@ -339,7 +339,8 @@ impl Ledger {
         self.last_invalidated = None;
     }
 
-    /// Counts memory that was mapped for the first time.
+    /// Counts the frames that are cleared for memory mapped for the first time. Records the kind of the
+    /// mapping for [`Self::first_touch`].
     #[inline]
     pub(crate) fn bring_in(&mut self, what: FirstTouch) {
         let cleared = u64::from(self.clears);
@@ -365,13 +366,13 @@ impl Ledger {
         }
     }
 
-    /// Counts a mapping to frames that other pages already map, for which nothing is cleared.
+    /// Records the kind of a mapping to frames that other pages already map, for which nothing is cleared.
     #[inline]
     pub(crate) fn join(&mut self, what: FirstTouch) {
         self.last_mapped = what;
     }
 
-    /// Counts a fault by the kind of the last mapping made.
+    /// Counts a fault by the kind of the last mapping that [`Self::bring_in`] or [`Self::join`] recorded.
     #[inline]
     pub(crate) fn first_touch(&mut self) {
         match self.last_mapped {

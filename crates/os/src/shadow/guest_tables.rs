@@ -22,12 +22,12 @@ pub(super) struct GuestTables {
     tables: BTreeMap<(Table, u8), GuestTable>,
     /// Number of frames of a level-2 table.
     directory_frames: u64,
-    /// Frames of a level-2 table in address spaces whose control register sets a different size.
+    /// Number of frames of a level-2 table in address spaces whose control register sets another size.
     directory_frames_of: BTreeMap<SpaceId, u64>,
 }
 
 impl GuestTables {
-    /// Starts without tables. `format` is the format of the guest's tables.
+    /// Creates an empty record. `format` is the format of the guest's tables.
     pub(super) fn new(format: TableFormat) -> Self {
         let directory_frames = 1 << format.directory_order();
         Self { tables: BTreeMap::new(), directory_frames, directory_frames_of: BTreeMap::new() }
@@ -66,7 +66,7 @@ impl GuestTables {
         untraced.flat_map(|(_, table)| (0..table.frames).map(|n| table.frame.add(n))).collect()
     }
 
-    /// Traces the tables that a walk to a page reads.
+    /// Marks the tables that a walk to a page reads as traced (write-protected).
     pub(super) fn trace(&mut self, space: SpaceId, page: VirtualPage) {
         for level in 1..=ROOT {
             self.set_traced(Table::covering(space, level, page), true);

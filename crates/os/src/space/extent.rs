@@ -1,12 +1,11 @@
 //! Contract between an address space and the mechanisms that map memory in units larger than 4KB
 //! pages.
 //!
-//! A unit that such a mechanism maps in one piece is an *extent*: a 2MB or 1GB page, a perforated
-//! page, a gap-tolerant entry. [`Extent`] is the state of one extent and answers questions;
-//! [`Mechanism`] acts on the extents of an address space. Every mechanism has the same operations:
-//! map, unmap, protect and move a whole extent, change a part of it, detach single pages, or break
-//! it up into 4KB pages. So the kernel's operations (copy on write, mprotect, merging, reclaim,
-//! fork, …) are written once, for all mechanisms.
+//! A unit that such a mechanism maps in one piece is an *extent*: a 2MB or 1GB page, a perforated page, a
+//! gap-tolerant entry. [`Extent`] is the state of one extent; [`Mechanism`] acts on the extents of an
+//! address space. Every mechanism has the same operations: map, unmap, protect and move a whole extent,
+//! change a part of it, detach single pages, or break it up into 4KB pages. So the kernel's operations (copy
+//! on write, mprotect, merging, reclaim, fork, …) are written once, for all mechanisms.
 
 use std::any::Any;
 use std::ops::Range;
@@ -22,11 +21,11 @@ use crate::memory::{PhysicalMemory, Recount};
 pub enum Present {
     /// Mapped by a 4KB page.
     Page(Frame, Permissions),
-    /// Mapped as a part of an extent.
+    /// Mapped as a part of an extent, such as a 2MB page.
     InPlace(Frame, Permissions),
-    /// Inside an extent, but mapped by a separate 4KB entry.
+    /// Inside an extent, such as a 2MB page, but mapped by a separate 4KB entry.
     Detached(Frame, Permissions),
-    /// Inside an extent, detached and not mapped.
+    /// Inside an extent, such as a 2MB page, but not mapped.
     Vacant,
 }
 
@@ -67,7 +66,7 @@ pub struct SharedBlock {
     pub moved: Vec<(usize, Frame)>,
 }
 
-/// State of one extent.
+/// State of one extent, a mapping of more than 4KB in one piece, such as a 2MB page.
 pub trait Extent: Any + Send {
     /// The mechanism that maps this extent.
     fn mechanism(&self) -> &'static dyn Mechanism;
@@ -112,7 +111,7 @@ pub trait Extent: Any + Send {
         false
     }
 
-    /// True if further mappings share an in-place frame.
+    /// True if other mappings share any in-place frame of the extent.
     fn is_shared(&self, memory: &PhysicalMemory) -> bool;
 
     /// Offset of the page that the extent maps in place to `frame`; `None` if the frame is not in
@@ -122,7 +121,7 @@ pub trait Extent: Any + Send {
     /// Adds a reference to each in-place frame, for a further mapping.
     fn share(&self, memory: &mut PhysicalMemory);
 
-    /// Releases all references that the extent holds.
+    /// Drops all references to frames that the extent holds, and frees frames without further references.
     fn release(&self, memory: &mut PhysicalMemory);
 
     /// A new extent that maps the same in-place frames with these permissions.
@@ -155,12 +154,12 @@ pub trait Extent: Any + Send {
 }
 
 impl dyn Extent {
-    /// Casts to type `T`, for the mechanism that created the extent.
+    /// Casts the extent to type `T`, for the mechanism that created it; `None` for other types.
     pub fn downcast_ref<T: Extent>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// Casts to type `T`, mutably, for the mechanism that created the extent.
+    /// Casts the extent to type `T`, mutably, for the mechanism that created it; `None` for other types.
     pub fn downcast_mut<T: Extent>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }
@@ -201,7 +200,7 @@ pub trait Mechanism: Sync {
     /// release.
     fn unmap(&self, space: &mut SpaceMut<'_>, first: u64) -> Box<dyn Extent>;
 
-    /// Changes the permissions of all in-place pages.
+    /// Changes the permissions of all in-place pages of an extent.
     fn protect(&self, space: &mut SpaceMut<'_>, first: u64, permissions: Permissions);
 
     /// Breaks an extent up into smaller pages, without moving data. After a failure, nothing has

@@ -30,7 +30,7 @@ impl Holed {
 /// Operations on 2MB pages with holes. A detached sub-page is a hole. It is vacant (not mapped), or
 /// mapped by a separate 4KB entry.
 pub trait HoledPages: Mechanism {
-    /// Maps a block to an unmapped region. Sub-pages in `holes` are vacant.
+    /// Maps an unmapped region to a block by a 2MB page with holes. Sub-pages in `holes` are vacant.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -103,7 +103,7 @@ pub trait HoledPages: Mechanism {
     /// false if the frame is in use.
     fn take_place(&self, space: &mut SpaceMut<'_>, page: u64) -> bool;
 
-    /// Frees the frames reserved for these sub-pages; returns the number of frames.
+    /// Frees the frames reserved for these sub-pages of a 2MB page, and returns their number.
     fn release_reserved(&self, space: &mut SpaceMut<'_>, number: u64, subpages: &HoleSet) -> u64;
 }
 

@@ -184,7 +184,7 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Maps a 2MB page to an unmapped region.
+    /// Maps the unmapped 2MB region `number` by the ordinary 2MB page `large`.
     pub fn map_large(&mut self, number: u64, large: Large) -> Result<(), OsError> {
         self.write_large(number, large)?;
         self.report_mapped(first_of(number), REGION_PAGES, large.block, large.permissions);
@@ -219,8 +219,8 @@ impl SpaceMut<'_> {
         entries
     }
 
-    /// Splits a 2MB page into 4KB pages. Sub-pages outside `keep` are unmapped, and the caller must
-    /// release their frames.
+    /// Splits a 2MB page into 4KB pages and returns it. Sub-pages outside `keep` are unmapped, and the
+    /// caller must release their frames.
     pub fn split_large(&mut self, number: u64, keep: &HoleSet) -> Result<Large, OsError> {
         let node = self.allocate_node()?;
         self.report_subpages_unmapped(number, &complement(keep));

@@ -58,16 +58,17 @@ use reclaimed::Reclaimed;
 pub(crate) use region::{Mapping, Pages, Region};
 use tables::Tables;
 
-/// Mutable access to an address space, together with the memory, updates and account that change
-/// with it. It dereferences to the address space.
+/// Mutable access to an address space, together with the physical memory, updates and work counts that
+/// change with it. It dereferences to the address space.
 pub struct SpaceMut<'a> {
     /// The address space, for code that borrows another field at the same time.
     pub space: &'a mut AddressSpace,
     /// Physical memory of the machine.
     pub memory: &'a mut PhysicalMemory,
-    /// Changes and shootdowns, in order, that the kernel will send to the hardware.
+    /// Updates (mapping changes, table writes and shootdowns), in order, that the kernel will send to the
+    /// hardware.
     pub(crate) updates: &'a mut Vec<Update>,
-    /// Account of the kernel's work.
+    /// Counts of the kernel's work.
     pub(crate) ledger: &'a mut Ledger,
 }
 
@@ -86,7 +87,7 @@ impl DerefMut for SpaceMut<'_> {
 }
 
 impl SpaceMut<'_> {
-    /// Another address space, with the same memory, updates and account.
+    /// Returns access to another address space, with the same memory, updates and work counts.
     pub fn other<'a>(&'a mut self, space: &'a mut AddressSpace) -> SpaceMut<'a> {
         let Self { memory, updates, ledger, .. } = self;
         SpaceMut { space, memory, updates, ledger }
@@ -121,7 +122,7 @@ impl SpaceMut<'_> {
         self.memory.free(frame, 0);
     }
 
-    /// Counters of the kernel's work, for operations of a mechanism other than table writes.
+    /// Counts of the kernel's work, for a mechanism to count operations other than table writes.
     pub fn work(&mut self) -> &mut Work {
         &mut self.ledger.done
     }
@@ -132,12 +133,13 @@ impl SpaceMut<'_> {
         self.ledger.subpages_mapped += 1;
     }
 
-    /// Counts memory that was mapped for the first time.
+    /// Counts the frames that are cleared for memory mapped for the first time, and records the kind of the
+    /// mapping.
     pub fn bring_in(&mut self, what: FirstTouch) {
         self.ledger.bring_in(what);
     }
 
-    /// Counts the mapping of frames that other pages already map: nothing is cleared.
+    /// Records the kind of a mapping to frames that other pages already map, for which nothing is cleared.
     pub fn join(&mut self, what: FirstTouch) {
         self.ledger.join(what);
     }
@@ -158,17 +160,17 @@ crate::fieldwise! {
     /// Number of mapped pages of each kind.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Usage {
-        /// Number of 4KB pages.
+        /// Number of mapped 4KB pages, without holes.
         pub pages: u64,
-        /// Number of ordinary 2MB pages.
+        /// Number of mapped 2MB pages without holes.
         pub large_pages: u64,
-        /// Number of 1GB pages.
+        /// Number of mapped 1GB pages.
         pub huge_pages: u64,
-        /// Number of perforated pages.
+        /// Number of mapped perforated pages.
         pub perforated_pages: u64,
-        /// Number of holes that have a frame.
+        /// Number of holes of perforated pages that have a frame.
         pub holes_allocated: u64,
-        /// Number of holes without a frame.
+        /// Number of holes of perforated pages without a frame.
         pub holes_unallocated: u64,
         /// Number of unallocated holes whose in-place frames are reserved.
         pub reserved: u64,
@@ -177,7 +179,8 @@ crate::fieldwise! {
         /// Number of 4KB pages in other extents that level-2 entries map, such as gap-tolerant
         /// superpages.
         pub wide_pages: u64,
-        /// Number of 4KB pages that only an overlay translates, without a page-table entry.
+        /// Number of 4KB pages that only an overlay (a direct segment) translates, without a page-table
+        /// entry.
         pub overlay_pages: u64,
     }
 }
@@ -214,7 +217,7 @@ pub struct AddressSpace {
     /// Regions in which sub-pages were punched since the last check for demotion.
     pub(crate) punched: Vec<u64>,
     tables: Tables,
-    /// Mapped regions by address ÷ 2MB.
+    /// Mapped 2MB regions, by address ÷ 2MB.
     regions: NumberMap<Region>,
     /// Extents of other sizes than 2MB, by first page.
     wide: BTreeMap<u64, Box<dyn Extent>>,
@@ -222,7 +225,7 @@ pub struct AddressSpace {
     pub(crate) holes: Option<&'static dyn HoledPages>,
     usage: Usage,
     reclaimed: Reclaimed,
-    /// Mechanism that translates pages in parallel with the page tables.
+    /// State of the mechanism that translates pages in parallel with the page tables, if there is one.
     overlay: Option<Box<dyn Overlay>>,
 }
 
@@ -379,12 +382,12 @@ impl AddressSpace {
             .collect()
     }
 
-    /// Records the fragmented block that the first touch of a region was given.
+    /// Records the block with generated fragmentation that a region got at its first touch.
     pub(crate) fn set_fragment(&mut self, number: u64, fragment: Fragment) {
         self.regions.get_mut(&number).expect("mapped region").fragment = Some(fragment);
     }
 
-    /// Fragmented blocks of all regions.
+    /// Blocks with generated fragmentation of all regions.
     pub(crate) fn fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
         self.regions.values().filter_map(|region| region.fragment)
     }
@@ -407,7 +410,8 @@ impl SpaceMut<'_> {
         self.usage.leaf_nodes -= 1;
     }
 
-    /// Creates a level-1 node where nothing is mapped, and the nodes above it.
+    /// Creates a level-1 node where nothing is mapped, and the nodes above it. Returns the frame of the
+    /// level-1 node.
     ///
     /// # Errors
     /// If memory for tables runs out.

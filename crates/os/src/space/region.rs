@@ -11,7 +11,7 @@ use crate::memory::Fragment;
 pub(crate) struct Region {
     /// Mapping of the region.
     pub mapping: Mapping,
-    /// Fragmented block that injected fragmentation assigned to the region.
+    /// Block with generated fragmentation that the region got at its first touch.
     pub fragment: Option<Fragment>,
 }
 
@@ -53,7 +53,7 @@ impl Mapping {
 pub(crate) struct Pages {
     /// Frame of the level-1 node.
     pub node: Frame,
-    /// Number of mapped pages.
+    /// Number of present entries in the node.
     pub used: u32,
     /// Page-table entries of the node.
     pub entries: Entries,

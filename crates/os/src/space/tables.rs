@@ -16,7 +16,7 @@ struct Node {
     entries: u32,
 }
 
-/// Directory nodes of one address space.
+/// Page-table nodes of levels 4 to 2 of one address space.
 pub(crate) struct Tables {
     format: TableFormat,
     directory_order: u32,
@@ -146,7 +146,7 @@ impl SpaceMut<'_> {
         self.memory.allocate_nodes(order)
     }
 
-    /// Removes empty nodes on the way to `page`, lowest first.
+    /// Removes empty page-table nodes above `page`, lowest first.
     pub fn prune(&mut self, page: u64) {
         let (gigabyte, top) = (gigabyte_of(page), page >> 27);
         if self.tables.level2.get(&gigabyte).is_some_and(|node| node.entries == 0) {

@@ -7,9 +7,9 @@ use super::{SpaceMut, first_of, page_at, pages_of};
 use crate::OsError;
 
 impl SpaceMut<'_> {
-    /// Prepares `pages` for a run: breaks up extents that extend beyond `pages`, or that contain a
-    /// page in `left_out`, which the run will not map. Of the whole replacement, only this step can
-    /// fail. After a failure, everything is translated as before.
+    /// Prepares the replacement of `pages` by a run of contiguous frames: breaks up extents that extend
+    /// beyond `pages`, or that contain a page in `left_out`, which the run will not map. Of the whole
+    /// replacement, only this step can fail. After a failure, everything is translated as before.
     ///
     /// # Errors
     /// If memory for tables runs out.

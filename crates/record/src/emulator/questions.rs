@@ -10,30 +10,31 @@ use super::shared::SharedMemory;
 use crate::layout::{QUESTION_IMAGE, QUESTION_PAGES};
 use crate::region::{self, Region};
 
-/// Answer to a question of a plugin.
+/// Answer of the recorder to a question of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A program and its mappings.
+    /// The program that runs in the plugin's process, and its mappings.
     Image {
         /// Path of the program's file.
         program: PathBuf,
-        /// Mappings of the program.
+        /// Mappings of the program before its first instruction.
         loaded: LoadedProgram,
     },
-    /// Runs of resident pages, in ascending order.
+    /// Pages that exist in the plugin's process, as address ranges in ascending order.
     Pages(Vec<Range<u64>>),
 }
 
-/// Answers the questions of plugins.
+/// Part of the recorder that answers the questions of plugins.
 pub struct Answerer {
-    /// Path of the emulator.
+    /// Path of the emulator, by which its processes are recognized.
     pub emulator: PathBuf,
     /// Part of the program to record; `None` for the whole program.
     pub region: Option<Region>,
 }
 
 impl Answerer {
-    /// Answers the question of a ring's virtual CPU, if there is one and its process still runs.
+    /// Answers the question of a ring's virtual CPU. `None` if there is no question, or its process has
+    /// ended.
     pub fn answer(&self, shared: &SharedMemory, ring: usize) -> Option<Answer> {
         let question = shared.question(ring)?;
         let process = shared.user(ring)?;
@@ -74,7 +75,7 @@ impl Answerer {
     }
 }
 
-/// Parts of `range` that lie in `runs`, which are sorted.
+/// Intersects `range` with the ranges `runs`, which are sorted.
 pub fn parts(runs: &[Range<u64>], range: &Range<u64>) -> Vec<Range<u64>> {
     let first = runs.partition_point(|run| run.end <= range.start);
     let inside = runs[first..].iter().take_while(|run| run.start < range.end);

@@ -32,7 +32,7 @@ impl MemoryFile {
         Ok(Self(file.map_err(RecordError::system("making a file in memory"))?.into()))
     }
 
-    /// Makes a file with this content.
+    /// Makes a file in memory with this content.
     pub fn with_content(name: &CStr, content: &[u8]) -> Result<Self, RecordError> {
         let mut file = Self::new(name)?;
         file.0.write_all(content).map_err(RecordError::system("writing a file in memory"))?;
@@ -40,13 +40,13 @@ impl MemoryFile {
         Ok(file)
     }
 
-    /// Forbids changes of the file's length.
+    /// Forbids changes of the length of the file in memory.
     fn seal(&self) -> Result<(), RecordError> {
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         fcntl_add_seals(&self.0, seals).map_err(RecordError::system("sealing a file in memory"))
     }
 
-    /// Path through which other processes open the file while this process runs.
+    /// Path through which other processes open the file in memory while this process runs.
     pub fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
     }
@@ -77,12 +77,12 @@ impl SharedMemory {
         Ok(shared)
     }
 
-    /// File of the shared memory.
+    /// File in memory that contains the shared memory.
     pub fn file(&self) -> &File {
         &self.file.0
     }
 
-    /// Header of the shared memory.
+    /// Header at the start of the shared memory.
     pub fn header(&self) -> &Header {
         // SAFETY: the mapping starts with a header, holds only atomics there, and lives as long
         // as `self`.
@@ -95,17 +95,17 @@ impl SharedMemory {
         unsafe { &*self.memory.as_ptr().add(ring_header_offset(ring)).cast::<RingHeader>() }
     }
 
-    /// Number of rings that were ever used.
+    /// Number of rings that were used since the start.
     pub fn rings(&self) -> usize {
         (self.header().rings.load(Ordering::Acquire) as usize).min(RINGS)
     }
 
-    /// Process that uses or used a ring, and the ring's state.
+    /// Process that uses or last used a ring, and the ring's state.
     fn process_and_state(&self, ring: usize) -> (u64, u64) {
         ring_process_and_state(self.ring_header(ring).user.load(Ordering::Acquire))
     }
 
-    /// Process that uses or used a ring; `None` if the ring is free.
+    /// Process that uses or last used a ring; `None` if the ring is free.
     pub fn user(&self, ring: usize) -> Option<u32> {
         let (process, state) = self.process_and_state(ring);
         (state != RING_FREE).then_some(process as u32)
@@ -131,12 +131,12 @@ impl SharedMemory {
         let _ = user.compare_exchange(used, ended, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Makes a ring available again.
+    /// Makes a ring available to another virtual CPU.
     pub fn free(&self, ring: usize) {
         self.ring_header(ring).user.store(RING_FREE, Ordering::Release);
     }
 
-    /// Question of a ring's virtual CPU that is not answered yet, if there is one.
+    /// Unanswered question of a ring's virtual CPU; `None` if it has asked no question.
     pub fn question(&self, ring: usize) -> Option<u64> {
         let header = self.ring_header(ring);
         let questions = header.questions.load(Ordering::Acquire);
@@ -144,7 +144,7 @@ impl SharedMemory {
         is_open.then(|| header.question.load(Ordering::Acquire))
     }
 
-    /// Marks all questions of a ring's virtual CPU as answered; `number` accompanies the answer.
+    /// Marks all questions of a ring's virtual CPU as answered; the plugin receives `number` with the answer.
     pub fn answer(&self, ring: usize, number: u64) {
         let header = self.ring_header(ring);
         header.answer.store(number, Ordering::Relaxed);

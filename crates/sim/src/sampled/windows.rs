@@ -5,11 +5,11 @@ use crate::stretches::Tally;
 /// Windows of one run; only their measured parts count. A window begins after a gap, or at the
 /// start of the trace.
 pub(crate) struct Windows {
-    /// Instructions at the beginning of each window that are not counted.
+    /// Number of instructions at the beginning of each window that are not counted.
     warmup: u64,
-    /// Instructions executed before the current window.
+    /// Number of instructions executed before the current window.
     start: u64,
-    /// Instructions executed when measuring started; `None` before.
+    /// Number of instructions executed when measuring started; `None` before.
     measured_from: Option<u64>,
     /// Tally when counting in the current window started; `None` before.
     open: Option<Tally>,
@@ -69,7 +69,7 @@ impl Windows {
 mod tests {
     use super::*;
 
-    /// Two cycles per instruction until instruction 100, then three.
+    /// Returns a tally with two cycles per instruction until instruction 100, then three.
     fn at(instructions: u64) -> Tally {
         let cycles = 2 * instructions + instructions.saturating_sub(100);
         Tally { instructions, cycles, ..Tally::default() }

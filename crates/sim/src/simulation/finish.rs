@@ -31,7 +31,8 @@ pub(crate) struct Figures {
     pub(crate) regions: Vec<Region>,
     pub(crate) memory_maps: Vec<MemoryMap>,
     pub(crate) mode_transitions: Vec<String>,
-    /// Equal slices of the measured part, for the check of the warm-up and the batches in results.
+    /// Counts in equal slices of the measured part, for the check of the warm-up and the batches in
+    /// results.
     pub(crate) slices: Slices,
     /// Counts in the windows of a sampled trace or of sampled timing.
     pub(crate) windows: Vec<Tally>,
@@ -202,13 +203,13 @@ fn measured_contents(points: &[(u64, L2Contents)], from: u64) -> Vec<L2Contents>
     if measured.is_empty() { vec![last.1] } else { measured }
 }
 
-/// Converts contents of the second-level TLB to the format of results.
+/// Converts contents of the second-level TLB to the format of results files.
 fn contents_point(instruction: u64, contents: L2Contents) -> ContentsPoint {
     let entries = contents.by_kind().map(|(kind, entries)| (kind.to_owned(), entries));
     ContentsPoint { instruction, entries: EntryCounts(entries.into()) }
 }
 
-/// Converts a perforated page to the format of results.
+/// Converts a perforated page to the format of results files.
 fn region(page: &PerforatedPage) -> Region {
     Region {
         page: format!("{:#x}", page.page.address()),
@@ -223,7 +224,7 @@ fn region(page: &PerforatedPage) -> Region {
 mod tests {
     use super::*;
 
-    /// Returns the statistics of a thread, with a different number in each field.
+    /// Returns statistics of a thread, with a different number in each field.
     fn thread(factor: u64) -> HardwareThread {
         HardwareThread {
             core: 0,

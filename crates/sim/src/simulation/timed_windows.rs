@@ -7,7 +7,7 @@ use crate::sampled::{Phase, Schedule};
 pub(super) struct TimedRun {
     schedule: Schedule,
     phase: Phase,
-    /// Tally at the beginning of the current window; `None` between windows.
+    /// Tally at the beginning of the current window; `None` between windows of sampled timing.
     open: Option<Tally>,
     closed: Vec<Tally>,
 }
@@ -66,7 +66,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Enters a phase, if it differs from the current one.
+    /// Enters a phase of the schedule, if it differs from the current one.
     fn enter(&mut self, phase: Phase) {
         let Some(before) = self.timed.as_ref().map(|timed| timed.phase) else { return };
         if before == Phase::Counting && phase != Phase::Counting {

@@ -57,9 +57,10 @@ struct Place {
 
 impl System {
     /// Sets the register with the physical address of the guest's hole bitmap (P §V). If the bitmap
-    /// is not contiguous in the machine, the hypervisor moves it. Without contiguous memory, or if
-    /// the host forbids the guest to write the bitmap, every read of the bitmap is translated. A
-    /// host with a direct segment translates the bitmap by its segment.
+    /// is not contiguous in the machine, the hypervisor moves it. The register is not set without
+    /// contiguous memory, or if the host forbids the guest to write the bitmap; every read of the
+    /// bitmap is then translated. A host with a direct segment translates the bitmap by its
+    /// segment.
     pub(super) fn register_guest_bitmap(&mut self) -> Result<(), SimError> {
         let Some(bitmap) = self.kernel.hole_bitmap() else { return Ok(()) };
         let frames = self.kernel.end_frame().number();

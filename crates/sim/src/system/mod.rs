@@ -77,7 +77,8 @@ pub struct System {
     host_memory: HostMemory,
     /// Work of the kernel's threads on other processors.
     background: Work,
-    /// Work of the host, except for that of its kernel, which is counted there.
+    /// Exits of the virtual machine and work of its host. The host's kernel counts the field
+    /// `work`.
     pub(crate) host: HostWork,
     hardware: Hardware,
     /// Frames of mechanisms' tables that the guest's kernel has written and that the host may not

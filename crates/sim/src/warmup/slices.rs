@@ -12,15 +12,15 @@ const FIRST_INTERVAL: u64 = 100;
 /// Number of slices at which pairs of slices are merged, so that 32 to 63 complete batches remain
 /// at the end.
 const MOST: usize = 64 * BATCH;
-/// Smallest number of batches from which a conclusion is drawn.
+/// Smallest number of batches from which the end of the warm-up is detected.
 const LEAST_BATCHES: usize = 20;
 
-/// Counts of slices of equal length: cycles, or misses of the L2 TLB for runs without a clock.
+/// Counts in slices of equal length: cycles, or misses of the L2 TLB for runs without a clock.
 pub(crate) struct Slices {
     timed: bool,
     interval: u64,
     next: u64,
-    /// Counts at the beginning of the current slice, since measuring started.
+    /// Counts between the start of measuring and the beginning of the current slice.
     before: Slice,
     slices: Vec<Slice>,
 }
@@ -28,13 +28,13 @@ pub(crate) struct Slices {
 /// Counts of one slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slice {
-    /// Cycles, or misses of the L2 TLB.
+    /// Number of cycles; of misses of the L2 TLB for runs without a clock.
     count: u64,
     translation_stall_cycles: u64,
 }
 
 impl Slice {
-    /// Returns the difference from an earlier count.
+    /// Returns the difference between this count and an earlier one.
     fn since(self, before: Self) -> Self {
         // A later tally may attribute fewer cycles to translation than an earlier one.
         let stall = self.translation_stall_cycles.saturating_sub(before.translation_stall_cycles);
@@ -118,7 +118,7 @@ impl Slices {
         batches
     }
 
-    /// Returns the conclusion on the steady state.
+    /// Returns the conclusion on the steady state of the run, such as when it begins.
     pub(crate) fn course(&self) -> Course {
         let batches: Vec<u64> = self.in_batches().map(|batch| batch.count).collect();
         if batches.len() < LEAST_BATCHES {
@@ -139,7 +139,8 @@ impl Slices {
 mod tests {
     use super::*;
 
-    /// Slices of a run measured from instruction 7; `cycles` maps instructions to cycles.
+    /// Returns the slices of a run measured from instruction 7; `cycles` maps instructions to
+    /// cycles.
     fn slices(instructions: u64, cycles: impl Fn(u64) -> u64) -> Slices {
         let mut slices = Slices::new(true);
         slices.start(7);

@@ -1,4 +1,4 @@
-//! Orders of threads and programs: sources that wrap other sources.
+//! Sources that wrap other sources and change the order in which threads and programs run.
 
 mod lines;
 mod shared_out;
@@ -14,11 +14,11 @@ use perforate_types::{Chunk, ProcessId, ProgramEvent, ThreadId};
 use crate::TraceError;
 use crate::source::skip_by_decoding;
 
-/// Number of instructions in a turn of a thread or program: few, so that threads run concurrently, and
-/// enough that a switch costs little.
+/// Number of instructions that a thread or program runs in its turn: few, so that threads run concurrently,
+/// and enough that a switch costs little.
 const TURN_INSTRUCTIONS: usize = 500;
 
-/// The running process and thread.
+/// Process and thread that runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Runner {
     process: ProcessId,
@@ -26,7 +26,7 @@ struct Runner {
 }
 
 impl Runner {
-    /// Runner after a switch event; `None` for other events.
+    /// Returns the process and thread that run after a switch event; `None` for other events.
     fn after(event: &ProgramEvent) -> Option<Self> {
         match *event {
             ProgramEvent::Switch { process, thread } => Some(Self { process, thread }),
@@ -34,7 +34,7 @@ impl Runner {
         }
     }
 
-    /// Adds skipped events to a chunk, and updates `running` accordingly.
+    /// Moves skipped events into `chunk`. Switch events among them update `running`.
     fn after_skipped(skipped: &mut Vec<ProgramEvent>, running: &mut Self, chunk: &mut Chunk) {
         for event in skipped.drain(..) {
             *running = Self::after(&event).unwrap_or(*running);
@@ -42,7 +42,7 @@ impl Runner {
         }
     }
 
-    /// Adds a switch to this runner to the chunk, unless it is running already.
+    /// Adds a switch event to this process and thread to `chunk`, unless they are running already.
     fn take_over(self, running: &mut Self, chunk: &mut Chunk) {
         if self != *running {
             *running = self;
@@ -52,7 +52,8 @@ impl Runner {
     }
 }
 
-/// Skips instructions that `fill` delivers. Returns their number, and the skipped events.
+/// Skips instructions that `fill` delivers. Returns the number of skipped instructions, and the skipped
+/// events.
 fn skip(
     instructions: u64,
     fill: impl FnMut(&mut Chunk, usize) -> Result<bool, TraceError>,

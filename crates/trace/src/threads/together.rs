@@ -13,25 +13,25 @@ use crate::{Source, SourceMetadata, TraceError, Truncation};
 pub struct Together {
     programs: Vec<Program>,
     metadata: SourceMetadata,
-    /// Number of the next new process.
+    /// Number that the next new process gets.
     next_process: u16,
     turn: usize,
     running: Runner,
     skipped: Vec<ProgramEvent>,
 }
 
-/// One of the programs.
+/// One of several programs that run concurrently.
 struct Program {
     source: Pieces<Box<dyn Source>>,
-    /// Global numbers of its processes, by the program's own numbers.
+    /// Numbers of the program's processes among the processes of all programs, by the program's own numbers.
     processes: BTreeMap<ProcessId, ProcessId>,
-    /// Runner in the program, with global numbers.
+    /// Process and thread that run in the program; the process by its number among those of all programs.
     runner: Runner,
 }
 
 impl Together {
-    /// Runs these programs concurrently. Processes are renumbered in order of appearance; process 0 of
-    /// the first program stays 0.
+    /// Makes a source that runs these programs concurrently. Processes are renumbered in order of appearance;
+    /// process 0 of the first program stays 0.
     pub fn new(sources: Vec<Box<dyn Source>>) -> Self {
         let metadata = metadata(&sources);
         let programs = sources.into_iter().map(|source| Program {
@@ -48,7 +48,7 @@ impl Together {
         Self { programs, metadata, next_process, turn, running, skipped: Vec::new() }
     }
 
-    /// Runs the current program for a turn. Returns false if it delivered nothing.
+    /// Runs the current program for a turn, into `chunk`. Returns false if it delivered nothing.
     fn take_turn(&mut self, chunk: &mut Chunk, most: usize) -> Result<bool, TraceError> {
         let Self { programs, next_process, running, .. } = self;
         let program = &mut programs[self.turn];
@@ -81,7 +81,7 @@ impl Together {
     }
 }
 
-/// Metadata of all programs together.
+/// Combines the metadata of all programs.
 fn metadata(sources: &[Box<dyn Source>]) -> SourceMetadata {
     let all = || sources.iter().map(|source| source.metadata());
     let names: Vec<&str> = all().map(|it| it.name.as_str()).collect();
@@ -111,7 +111,7 @@ fn metadata(sources: &[Box<dyn Source>]) -> SourceMetadata {
 }
 
 impl Program {
-    /// Global number of one of the program's processes.
+    /// Returns a process's number among the processes of all programs; a new process gets the number `next`.
     fn number(&mut self, own: ProcessId, next: &mut u16) -> ProcessId {
         *self.processes.entry(own).or_insert_with(|| {
             let number = ProcessId(*next);
@@ -120,7 +120,8 @@ impl Program {
         })
     }
 
-    /// Delivers an event with global process numbers.
+    /// Adds an event to `chunk`, with process numbers that are unique among all programs. Switches only
+    /// change the program's `runner`; gaps are dropped.
     fn deliver_event(
         &mut self,
         mut event: ProgramEvent,

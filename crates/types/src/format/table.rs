@@ -17,7 +17,7 @@ pub enum TableOperation {
     SetControl {
         /// Address space whose format is set.
         space: SpaceId,
-        /// Value of the register.
+        /// Value of the control register GTPTCR.
         control: u64,
     },
     /// Adds a node at `frame` and links it from its parent (for level 4, from the root register
@@ -25,11 +25,11 @@ pub enum TableOperation {
     AddNode {
         /// Address space of the tables.
         space: SpaceId,
-        /// Level of the node.
+        /// Level of the page-table node.
         level: Level,
         /// First page the node covers.
         page: VirtualPage,
-        /// First frame of the node.
+        /// First frame of the page-table node.
         frame: Frame,
         /// Index of the node if the format has several nodes of this level for the same pages. The
         /// ordinary node has index 0. Additional entries point to the others: the shadow entry of a
@@ -40,22 +40,22 @@ pub enum TableOperation {
     RemoveNode {
         /// Address space of the tables.
         space: SpaceId,
-        /// Level of the node.
+        /// Level of the page-table node.
         level: Level,
         /// First page the node covers.
         page: VirtualPage,
-        /// Index of the node among several for the same pages, as in [`Self::AddNode`].
+        /// Index of the node among several nodes for the same pages, as in [`Self::AddNode`].
         branch: u8,
     },
     /// Maps a page of `size`.
     Map {
         /// Address space of the tables.
         space: SpaceId,
-        /// First page; aligned to `size`.
+        /// First page to map; aligned to `size`.
         page: VirtualPage,
         /// Size of the page.
         size: PageSize,
-        /// First frame; aligned to `size`.
+        /// First frame of the memory to which the page is mapped; aligned to `size`.
         frame: Frame,
         /// Accesses that the page allows.
         permissions: Permissions,
@@ -65,7 +65,7 @@ pub enum TableOperation {
     Unmap {
         /// Address space of the tables.
         space: SpaceId,
-        /// First page; aligned to `size`.
+        /// First 4KB page of the page to unmap; aligned to `size`.
         page: VirtualPage,
         /// Size of the page.
         size: PageSize,
@@ -75,7 +75,7 @@ pub enum TableOperation {
     Protect {
         /// Address space of the tables.
         space: SpaceId,
-        /// First page; aligned to `size`.
+        /// First 4KB page of the page to change; aligned to `size`.
         page: VirtualPage,
         /// Size of the page.
         size: PageSize,
@@ -111,7 +111,8 @@ impl FormatOperation for TableOperation {
         }
     }
 
-    /// A new or removed node changes the entry of its parent that points to it, one level higher.
+    /// Returns the page-table entry or register that the operation writes. For a node, this is the
+    /// entry of its parent, one level higher.
     fn written(&self) -> Written {
         match *self {
             Self::SetControl { .. } => Written::Registers(1),

@@ -5,12 +5,12 @@
 //! not in place. The scanner also patches holes of perforated pages whose in-place frames are free
 //! or can be freed.
 //!
-//! Own choices:
+//! Choices of this model:
 //! - Regions without any 4KB page or hole cost the scanner nothing (Linux steps through them).
 //! - Accessed bits are not considered.
 //! - Shared memory is skipped (as with Linux's default of `shmem_enabled`).
-//! - Regions with injected fragmentation are skipped, since the injection means that no whole block
-//!   exists for them.
+//! - Regions with generated fragmentation are skipped, since by definition no whole block exists for
+//!   them.
 //! - The scanner does not pause after a failed allocation, but fruitless searches for blocks are
 //!   deferred like those of faults.
 
@@ -30,10 +30,10 @@ use crate::space::REGION_PAGES;
 use plan::{Plan, Search};
 use region::Refusal;
 
-/// Linux's maximum for the three limits: one page less than a region has.
+/// Linux's maximum of each `max_ptes_*` limit: one page less than a 2MB region has.
 const MOST_PAGES: u64 = 511;
 
-/// Knobs of the scanner, with Linux's names and defaults
+/// Parameters of the scanner, with Linux's names and defaults
 /// (`/sys/kernel/mm/transparent_hugepage/khugepaged`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -63,14 +63,14 @@ impl Default for KhugepagedConfig {
     }
 }
 
-/// Result of one pass of the scanner.
+/// Result of one pass of khugepaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KhugepagedPass {
     /// Number of pages scanned: 512 for each region.
     pub pages_scanned: u64,
-    /// Regions that became ordinary 2MB pages.
+    /// Number of 2MB regions that became ordinary 2MB pages.
     pub regions_collapsed: u64,
-    /// Regions that became perforated pages.
+    /// Number of 2MB regions that became perforated pages.
     pub regions_perforated: u64,
     /// True if the pass reached the end of all address spaces; the next pass begins at the first.
     pub ended_full_scan: bool,
@@ -81,31 +81,31 @@ pub struct KhugepagedPass {
 struct Counts {
     scanned: u64,
     full_scans: u64,
-    /// Number of regions promoted, indexed by [`Promotion`].
+    /// Number of regions promoted in each way, indexed by [`Promotion`].
     promoted: [u64; 3],
-    /// Regions that became ordinary 2MB pages.
+    /// Number of regions that became ordinary 2MB pages.
     collapsed: u64,
-    /// Regions that became perforated pages.
+    /// Number of regions that became perforated pages.
     perforated: u64,
     frames_copied: u64,
     frames_zeroed: u64,
     holes: u64,
-    /// Number of regions not promoted, indexed by [`Refusal`].
+    /// Number of regions not promoted for each reason, indexed by [`Refusal`].
     refused: [u64; Refusal::Memory as usize + 1],
-    /// Number of holes patched.
+    /// Number of holes that were patched (moved back in place).
     patched: u64,
 }
 
-/// State of the promotion scanner.
+/// State of khugepaged, the promotion scanner.
 #[derive(Default)]
 pub(super) struct Khugepaged {
-    /// Parameters of the scanner.
+    /// Parameters of the promotion scanner.
     pub(super) config: KhugepagedConfig,
     /// Region at which the next pass continues.
     cursor: SpaceRegion,
-    /// Search for blocks that can be emptied.
+    /// Position of the search for blocks that can be emptied.
     whole: Search,
-    /// Search for blocks that can become 2MB pages with holes.
+    /// Position of the search for blocks that can become 2MB pages with holes.
     holed: Search,
     counts: Counts,
 }
@@ -201,7 +201,7 @@ impl Khugepaged {
         core.ledger.done.frames_zeroed_4k += price.frames_zeroed;
     }
 
-    /// Writes the scanner's counters; writes none before its first pass.
+    /// Writes the scanner's counters to `out`, or none before its first pass.
     pub(super) fn counters(&self, out: &mut Counters) {
         let counts = &self.counts;
         if counts.scanned == 0 {
@@ -275,7 +275,7 @@ figures! {
     }
 }
 
-/// Counters of background promotion. Results have them only if a pass was made.
+/// Counters of background promotion. Results contain them only if the scanner has run.
 pub(super) fn counters() -> Vec<Counter> {
     registered(KHUGEPAGED)
 }

@@ -19,7 +19,7 @@ pub(super) struct Plan {
     pub price: PromotionPrice,
 }
 
-/// Origin of the 2MB block.
+/// Origin of the 2MB block of a planned promotion.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     /// A free 2MB block.

@@ -8,7 +8,7 @@ use crate::memory::complement;
 use crate::space::{AddressSpace, Area, Entries, Mapping, Pages, Region, pages_of};
 use crate::{OrderPurpose, Orders};
 
-/// Reason for which a region is not promoted.
+/// Reason why khugepaged does not promote a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// More pages are absent than `max_ptes_none`.
@@ -19,7 +19,7 @@ pub(super) enum Refusal {
     Shared,
     /// Permissions of a page and its area differ, not counting write permission.
     Permissions,
-    /// Injected fragmentation covers the region.
+    /// Generated fragmentation affects the region.
     Injected,
     /// No suitable block was found for any promotion that the policy supports.
     NoBlock,
@@ -29,7 +29,7 @@ pub(super) enum Refusal {
     Memory,
 }
 
-/// Contents of a region of 4KB pages, as a promotion to a 2MB page needs them.
+/// Contents of a region of 4KB pages that may be promoted to a 2MB page.
 pub(super) struct Census {
     /// Permissions of the region's area.
     pub permissions: Permissions,
@@ -58,8 +58,8 @@ impl Census {
 }
 
 impl Khugepaged {
-    /// Checks the scanner's limits (`max_ptes_*`), permissions and injected fragmentation. An error
-    /// is the reason for which the region cannot become a 2MB page.
+    /// Checks the scanner's limits (`max_ptes_*`), permissions and generated fragmentation. An error is the
+    /// reason why the region cannot become a 2MB page.
     pub(super) fn check_limits(
         &self,
         core: &Core,

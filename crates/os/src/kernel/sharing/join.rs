@@ -157,7 +157,7 @@ pub(in crate::kernel) fn join_hole(
 }
 
 impl SpaceMut<'_> {
-    /// Maps the block that another mapping of the object uses, `shared`, to an unmapped region.
+    /// Maps unmapped region `number` to the block `shared`, which another mapping of the shared object uses.
     pub(super) fn map_shared_block(
         &mut self,
         number: u64,

@@ -72,7 +72,7 @@ fn object_at(core: &Core, space: SpaceId, page: u64) -> Option<SharedObject> {
     core.space(space).ok()?.areas.find(page)?.attributes.object
 }
 
-/// Parts of other mappings that show the same memory as `pages` in address space `id`.
+/// Parts of other mappings that map the same memory as `pages` in address space `id`.
 fn elsewhere(core: &Core, id: SpaceId, object: SharedObject, pages: &Range<u64>) -> Vec<Elsewhere> {
     let mut found = Vec::new();
     for (slot, space) in core.spaces.iter().enumerate() {
@@ -92,7 +92,8 @@ fn elsewhere(core: &Core, id: SpaceId, object: SharedObject, pages: &Range<u64>)
     found
 }
 
-/// Other mapped virtual pages of the memory at `page` of `id`: (address space, page number).
+/// Other virtual pages mapped to the same shared memory as `page` of address space `id`: (address space,
+/// page number).
 pub(super) fn mapped_elsewhere(core: &Core, id: SpaceId, page: u64) -> Vec<(SpaceId, u64)> {
     let Some(object) = object_at(core, id, page) else { return Vec::new() };
     let parts = elsewhere(core, id, object, &(page..page + 1)).into_iter();

@@ -8,7 +8,7 @@ use perforate_types::HoleSet;
 
 use super::{FRAMES, KIND_BITS, Owner, PAGE, RETIRED, decode};
 
-/// Difference between the encoded words of consecutive pages.
+/// Difference between the encoded owners of frames that map consecutive pages.
 const NEXT_PAGE: u64 = 1 << KIND_BITS;
 
 /// Owners of the frames of a pageblock, encoded as words (0 for a frame without a record).
@@ -21,14 +21,14 @@ pub(super) enum Records {
         start: u16,
         /// Index after the last frame.
         end: u16,
-        /// Word of the first frame.
+        /// Encoded owner of the first frame.
         first: u64,
     },
     /// Any other records, as a word for each frame.
     Each(Box<Each>),
 }
 
-/// A word for each frame of a pageblock.
+/// Encoded owner of each frame of a pageblock.
 #[derive(Clone)]
 pub(super) struct Each {
     words: [u64; FRAMES],
@@ -38,7 +38,8 @@ pub(super) struct Each {
 }
 
 impl Records {
-    /// Creates records of a single frame: index and encoded owner.
+    /// Creates the records of a pageblock in which only the frame with index `place` has an owner, encoded
+    /// as `word`.
     pub(super) fn one(place: usize, word: u64) -> Self {
         if word & (NEXT_PAGE - 1) == PAGE {
             return Self::Run { start: place as u16, end: place as u16 + 1, first: word };
@@ -129,7 +130,7 @@ impl Records {
         }
     }
 
-    /// Records in ascending order.
+    /// Records in ascending order of frame index.
     pub(super) fn iter(&self) -> RecordsOfBlock<'_> {
         RecordsOfBlock(match self {
             &Self::Run { start, end, first } => {

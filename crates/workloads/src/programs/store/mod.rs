@@ -35,18 +35,20 @@ use crate::traced::{Program, ProgramSource, Tracer};
 use process::{Copying, Process};
 use table::Store;
 
-/// Maximum number of keys. The state of the store and of six pages per key must fit in the host's
-/// memory.
+/// Maximum number of keys of the workload `store`. The state of the store and of six pages per key must fit
+/// in the host's memory.
 const MOST_KEYS: u64 = 16_000_000;
 const LONGEST_VALUE_BYTES: u64 = 1 << 20;
 const MOST_READS: u64 = 1_000_000_000;
-/// Host memory per key in bytes: its record, links, and its part of the allocator's maps.
+/// Host memory per key of the workload `store`, in bytes: its record, links, and its part of the allocator's
+/// maps.
 const HOST_BYTES_PER_KEY: u64 = 256;
-/// Divisor of the counted reads that gives the number of warm-up reads.
+/// Divisor that gives the number of warm-up reads from the number of counted reads.
 const WARMUP_SHARE: u64 = 10;
-/// Memory beyond the values, in bytes: page tables, the allocator's metadata, the hash table.
+/// Memory in bytes that the store needs beyond its values: page tables, the allocator's metadata, the hash
+/// table.
 const SPARE_BYTES: u64 = 2 << 30;
-/// Makes the choice of keys independent of the heap's random numbers.
+/// Constant that makes the random choice of keys to read independent of the allocator's random numbers.
 const READS_PURPOSE: u64 = 0x7265_6164;
 
 options! {
@@ -68,7 +70,7 @@ options! {
 }
 
 impl StoreOptions {
-    /// The workload with these options.
+    /// Makes the specification of the workload with these options.
     pub fn workload(self) -> WorkloadSpec {
         WorkloadSpec::of::<KeyValueStore>(self)
     }
@@ -78,7 +80,7 @@ impl StoreOptions {
         ((self.keys.get() as f64 * self.live.value()).round() as u64).max(1)
     }
 
-    /// Bytes of memory in which the store has room under every scheme, in whole 2MB pages.
+    /// Size of a memory in which the store has room under every scheme: bytes in whole 2MB pages.
     pub fn memory_bytes(&self) -> u64 {
         let largest = size_class::round_up(self.value.bytes() + 10) + 2 * PAGE_BYTES;
         (self.keys.get() * largest + SPARE_BYTES).next_multiple_of(2 << 20)
@@ -144,7 +146,7 @@ impl Program for KeyValueStore {
     }
 }
 
-/// Announces a phase, with statistics of the store.
+/// Announces a phase with an event that has statistics of the store.
 async fn begin(phase: &str, process: &mut Process<'_>, store: &Store) {
     let figures = [
         ("live_keys", store.live_keys()),
@@ -155,7 +157,7 @@ async fn begin(phase: &str, process: &mut Process<'_>, store: &Store) {
     process.tracer.begin_phase(phase, &figures).await;
 }
 
-/// Reads `reads` random keys.
+/// Reads the values of `reads` random keys.
 async fn read(store: &Store, process: &mut Process<'_>, random: &mut Random, reads: u64) {
     for _ in 0..reads {
         store.read(process, random);
