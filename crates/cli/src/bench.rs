@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use crate::actions::Failure;
 use clap::Args;
-use perforate_commands::Failure;
 use perforate_config::Section;
 use perforate_report::text::{Column, columns, compact, wrapped};
 use perforate_sim::{

@@ -4,8 +4,8 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
+use crate::actions::{Failure, write_text};
 use clap::Args;
-use perforate_commands::{Failure, write_text};
 use perforate_config::{Count, Size};
 use perforate_host::Reporter;
 use perforate_host::calibrate::{Calibration, Options};

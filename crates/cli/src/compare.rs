@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::actions::{Failure, ResultFolder, RunRequest, json_lines, title};
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder, RunRequest, json_lines, title};
 use perforate_config::{Count, Section};
 use perforate_report::{ReportOptions, Rows};
 use perforate_sim::{
@@ -210,9 +210,9 @@ fn schemes(
     let is_varied = |option: &str| arguments.vary.iter().any(|vary| vary.is_for(option));
     let default = request.default_schemes(&is_varied);
     let (compared, left_out) =
-        perforate_commands::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)?;
+        crate::actions::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)?;
     let is_functional = request.spec.measuring.functional;
-    Ok((perforate_commands::with_free(compared, is_functional), left_out))
+    Ok((crate::actions::with_free(compared, is_functional), left_out))
 }
 
 /// Records the program after `--`; `None` if the command names no program.

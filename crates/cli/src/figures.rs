@@ -1,6 +1,6 @@
 //! `--figures`: figures of a report as files.
 
-use perforate_commands::{Files, Written};
+use crate::actions::{Files, Written};
 use perforate_report::{CAN_DRAW_FIGURES, HOW_TO_GET_FIGURES, SavedFigure};
 
 /// Name of the folder for figures, next to the report.

@@ -1,8 +1,10 @@
 //! The `perforate` command: what does address translation cost this program, on this memory,
 //! under this scheme, and what would another scheme cost?
 //!
-//! [`main`] is the whole command; [`python`] has functions that return data instead of printing it.
+//! [`main`] is the whole command; [`python`] has functions that return data instead of printing it;
+//! [`actions`] is what both do.
 
+pub mod actions;
 mod bench;
 mod calibrate;
 mod compare;
@@ -39,9 +41,9 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::num::{ParseFloatError, ParseIntError};
 
+use crate::actions::Failure;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Parser, Subcommand};
-use perforate_commands::Failure;
 
 use progress::StageBars;
 use sections::InSections;

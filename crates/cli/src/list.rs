@@ -1,7 +1,7 @@
 //! `perforate list`: lists of everything that has a name.
 
+use crate::actions::Failure;
 use clap::{Args, ValueEnum};
-use perforate_commands::Failure;
 use perforate_config::{Key, keys, words_of};
 use perforate_experiment::Experiment;
 use perforate_os::{

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::actions::Failure;
 use clap::Args;
-use perforate_commands::Failure;
 use perforate_config::Share;
 use perforate_experiment::linear_model::{
     ACCEPTED_EVENTS, Prediction, ResultSchemes, Row, Runs, Shares, predict, read_perf, read_results,

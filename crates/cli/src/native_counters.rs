@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use perforate_commands::Failure;
+use crate::actions::Failure;
 use perforate_host::counters::{Absence, Readings};
 use perforate_host::program::{ProgramTime, count_program};
 use perforate_report::text::compact;

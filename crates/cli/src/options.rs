@@ -2,8 +2,8 @@
 
 use std::cell::OnceCell;
 
+use crate::actions::{Failure, MachineSettings, RunRequest};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use perforate_commands::{Failure, MachineSettings, RunRequest};
 use perforate_config::{Key, OptionTexts, Section, Table};
 use perforate_sim::{MemoryOptions, PlacementOptions, Progress, RunSpec};
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use perforate_commands::{Failure, ResultFolder};
+use crate::actions::{Failure, ResultFolder};
 use perforate_report::text::wrapped;
 pub use perforate_report::text::{printable, quoted};
 use terminal_size::terminal_size_of;

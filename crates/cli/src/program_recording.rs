@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use perforate_commands::Failure;
+use crate::actions::Failure;
 use perforate_config::Count;
 use perforate_host::Reporter;
 use perforate_record::{

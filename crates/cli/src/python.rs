@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::actions::Failure;
 use clap::{Args, Command};
-use perforate_commands::Failure;
 use perforate_config::ConfigError;
 use perforate_host::Reporter;
 

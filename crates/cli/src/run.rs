@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::actions::{Failure, ResultFolder, json_lines};
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder, json_lines};
 use perforate_config::Section;
 use perforate_report::text::{Column, columns};
 use perforate_sim::{Composition, RunResult, Sampled, SimError};

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-use perforate_commands::{Failure, write_text};
+use crate::actions::{Failure, write_text};
 
 use crate::output::print;
 use crate::{Arguments, reference};

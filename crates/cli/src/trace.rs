@@ -5,8 +5,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use crate::actions::{Failure, write_whole};
 use clap::{Args, Subcommand};
-use perforate_commands::{Failure, write_whole};
 use perforate_config::{Count, Size};
 use perforate_record::stop_or_end_on_interrupt;
 use perforate_sim::{open_trace, recording_notes};

@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
+use crate::actions::{Failure, ResultFolder, json_lines, load_machine};
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder, json_lines, load_machine};
 use perforate_config::{Count, Program, Size, read};
 use perforate_host::Reporter;
 use perforate_host::benchmark::{Job, WorkerCommand, serve};

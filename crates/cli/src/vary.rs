@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use perforate_commands::{Failure, RunRequest, WithError};
+use crate::actions::{Failure, RunRequest, WithError};
 use perforate_config::{Count, Share, Size, read};
 use perforate_sim::{MachineFile, RunResult, RunSpec};
 use serde_json::{Value, json};

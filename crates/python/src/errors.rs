@@ -1,6 +1,6 @@
 //! Python exceptions for failures. The classes are defined in Python (`perforate/_errors.py`).
 
-use perforate_commands::Failure;
+use perforate_cli::actions::Failure;
 use perforate_sim::SimError;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
 
+use perforate_cli::actions::Failure;
 use perforate_cli::python::{ExperimentRun, plan_experiment};
-use perforate_commands::Failure;
 use perforate_experiment::{Job, Measurement};
 use perforate_host::Reporter;
 use perforate_sim::Progress;

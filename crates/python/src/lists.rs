@@ -1,6 +1,6 @@
 //! Lists of options, schemes, workloads, machines and counters.
 
-use perforate_commands::with_keywords;
+use perforate_cli::actions::with_keywords;
 use perforate_sim::{Machine, RunSpec, scheme};
 use perforate_trace::bundled;
 use perforate_workloads::WORKLOADS;

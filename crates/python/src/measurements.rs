@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
+use perforate_cli::actions::Failure;
 use perforate_cli::python::{self, CommandOutput};
-use perforate_commands::Failure;
 use pyo3::prelude::*;
 
 use crate::runs::Pairs;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use perforate_commands::Failure;
+use perforate_cli::actions::Failure;
 use perforate_experiment::{Key, Store, build, identity};
 use pyo3::prelude::*;
 use serde_json::json;

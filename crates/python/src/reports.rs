@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use perforate_cli::actions::{Failure, title, with_keywords};
 use perforate_cli::python;
-use perforate_commands::{Failure, title, with_keywords};
 use perforate_records::{RunResult, read_results};
 use perforate_report::{ReportOptions, Rows};
 use perforate_sim::vocabulary;

@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::sync::atomic::Ordering;
 
+use perforate_cli::actions::{
+    Failure, MachineSettings, Question, RunRequest, json_lines, with_free,
+};
 use perforate_cli::python::{NativeCounters, ProgramRecording};
-use perforate_commands::{Failure, MachineSettings, Question, RunRequest, json_lines, with_free};
 use perforate_config::OptionTexts;
 use perforate_sim::{Observer, Progress, ResolvedRun};
 use pyo3::prelude::*;
@@ -45,7 +47,8 @@ impl Compared {
         let request = self.request()?;
         let names = (self.schemes.as_deref(), self.guest.as_deref(), self.host.as_deref());
         let default = request.default_schemes(&|_| false);
-        let (schemes, left_out) = perforate_commands::schemes(names.0, names.1, names.2, default)?;
+        let (schemes, left_out) =
+            perforate_cli::actions::schemes(names.0, names.1, names.2, default)?;
         let schemes = match adds_free {
             true => with_free(schemes, request.spec.measuring.functional),
             false => schemes,
@@ -178,7 +181,8 @@ pub fn explain(
 ) -> PyResult<(String, String)> {
     work(py, None, move |_| {
         let question = Question { addresses: &addresses, workload: &workload, scheme: &scheme };
-        let found = perforate_commands::explain(&request(options, set)?, &question, &|_, _| ())?;
+        let found =
+            perforate_cli::actions::explain(&request(options, set)?, &question, &|_, _| ())?;
         Ok((found.record().to_string(), found.text(COLUMNS)))
     })
 }

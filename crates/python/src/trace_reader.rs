@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use perforate_commands::Failure;
+use perforate_cli::actions::Failure;
 use perforate_config::{Count, read, suggestion};
 use perforate_sim::open_trace;
 use perforate_trace::{Source, TraceError, TraceReader};

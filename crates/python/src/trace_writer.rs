@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use perforate_commands::Failure;
+use perforate_cli::actions::Failure;
 use perforate_config::{ConfigError, NewFile};
 use perforate_trace::{TraceMetadata, WriterOptions};
 use perforate_types::{

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use perforate_commands::{Failure, catching};
+use perforate_cli::actions::{Failure, catching};
 use perforate_host::Reporter;
 use perforate_sim::Progress;
 use pyo3::prelude::*;

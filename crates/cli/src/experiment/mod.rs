@@ -5,8 +5,8 @@ mod shards;
 
 use std::path::PathBuf;
 
+use crate::actions::Failure;
 use clap::{Args, Subcommand};
-use perforate_commands::Failure;
 use perforate_config::{Count, suggestion};
 use perforate_experiment::{Experiment, ExperimentOptions, Shard};
 

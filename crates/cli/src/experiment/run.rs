@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, available_parallelism};
 use std::time::Duration;
 
-use perforate_commands::{Failure, ResultFolder};
+use crate::actions::{Failure, ResultFolder};
 use perforate_experiment::{
     Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Unstated, build,
 };

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use perforate_commands::{Failure, ResultFolder};
+use crate::actions::{Failure, ResultFolder};
 use perforate_experiment::{Experiment, ExperimentOptions, Plan, Shard, Store, build};
 use perforate_types::counted;
 use serde::{Deserialize, Serialize};

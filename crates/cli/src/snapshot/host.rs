@@ -1,6 +1,6 @@
 //! `perforate snapshot host` and `show`.
 
-use perforate_commands::{Failure, write_whole};
+use crate::actions::{Failure, write_whole};
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::actions::{Failure, write_text};
 use clap::Args;
-use perforate_commands::{Failure, write_text};
 use perforate_host::Reporter;
 use perforate_host::snapshot::{PageContents, ProcessOptions, read_process};
 use perforate_records::{Snapshot, json_line};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use perforate_commands::Failure;
+use crate::actions::Failure;
 use perforate_experiment::{Job, Plan, Shard, Store};
 use rustix::time::{ClockId, clock_gettime};
 

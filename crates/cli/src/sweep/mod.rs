@@ -6,8 +6,8 @@ mod slurm;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::actions::{Failure, ResultFolder};
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder};
 use perforate_config::Count;
 use perforate_experiment::{Experiment, Plan, build};
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use perforate_commands::Failure;
+use crate::actions::Failure;
 use perforate_config::Program;
 use perforate_experiment::{Job, Plan, Shard};
 use perforate_types::counted;

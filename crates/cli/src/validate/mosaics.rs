@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::actions::Failure;
 use clap::Args;
-use perforate_commands::Failure;
 use perforate_config::Count;
 use perforate_host::layout::{LayoutChoice, LayoutFile, Shape};
 use perforate_host::validate::{Mosaics, ProgramSample};

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::Failure;
+use super::Failure;
 
 /// Runs `job` and converts a panic, which is always a bug, to a failure.
 ///

@@ -2,7 +2,7 @@
 
 use perforate_sim::{MachineFile, SimError};
 
-use crate::Failure;
+use super::Failure;
 
 /// Overrides of machine keys, in the order of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

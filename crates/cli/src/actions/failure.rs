@@ -13,7 +13,7 @@ use perforate_report::ReportError;
 use perforate_sim::SimError;
 use perforate_trace::TraceError;
 
-use crate::with_keywords;
+use super::with_keywords;
 
 /// Exit code for invalid arguments or options.
 const WRONG_USE: u8 = 2;

@@ -3,7 +3,7 @@
 use perforate_host::machine::own_machine;
 use perforate_sim::{Machine, MachineFile};
 
-use crate::{Failure, MachineSettings};
+use super::{Failure, MachineSettings};
 
 /// Machine name that selects the machine that the program runs on.
 pub(crate) const HOST: &str = "host";

@@ -5,9 +5,9 @@ use perforate_host::machine::Processor;
 use perforate_sim::{Composition, Machine, ResolvedRun, RunSpec, scheme};
 use perforate_trace::bundled;
 
-use crate::machines::HOST;
-use crate::virtual_machine::remark_on;
-use crate::{Failure, MachineSettings, load_machine, own_memory};
+use super::machines::HOST;
+use super::virtual_machine::remark_on;
+use super::{Failure, MachineSettings, load_machine, own_memory};
 
 /// Callback for the progress of reading this machine's memory: the number of frames read, and the
 /// total if known.

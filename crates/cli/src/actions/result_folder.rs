@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::Failure;
+use super::Failure;
 
 /// Name of the folder that contains the numbered folders of results.
 const ALL: &str = "results";

@@ -20,8 +20,8 @@ pub fn title(results: &[RunResult]) -> String {
 mod tests {
     use perforate_sim::{Observer, Progress, ResolvedRun, Silent, SimError, run};
 
+    use super::super::{MachineSettings, RunRequest, schemes};
     use super::*;
-    use crate::{MachineSettings, RunRequest, schemes};
 
     fn random(instructions: &str) -> ResolvedRun {
         let given = [("instructions", instructions), ("memory", "1G")].into_iter().collect();

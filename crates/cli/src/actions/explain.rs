@@ -6,7 +6,7 @@ use perforate_sim::{Composition, Explained, Explanation, ResolvedRun, SimError, 
 use perforate_types::VirtualAddress;
 use serde_json::{Value, json};
 
-use crate::{Failure, RunRequest};
+use super::{Failure, RunRequest};
 
 /// Number of instructions that run by default before translations are explained.
 const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
