@@ -2,13 +2,13 @@
 
 use crate::{RunResult, read_json};
 
-/// Error of reading records.
+/// Error while reading a results file or a snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
     /// The file has no records.
     #[error("no results: expected one JSON object per line, found none")]
     Empty,
-    /// A line is not a result.
+    /// A line of the file is not the result of a run.
     #[error("line {line}: {cause}; expected one JSON object with at least scheme and workload")]
     Line {
         /// Line number, counted from 1.
