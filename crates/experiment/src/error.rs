@@ -36,12 +36,12 @@ pub enum ExperimentError {
     Point {
         /// Name of an experiment that needs the point.
         name: String,
-        /// Description of the point.
+        /// Description of the point: its kind, subject and settings.
         point: String,
         /// Reason for the failure.
         problem: String,
     },
-    /// Partial results that cannot be combined.
+    /// Results of several parts of the points that cannot be combined.
     #[error("{0}")]
     Parts(String),
 }

@@ -114,8 +114,8 @@ impl Study for EscapeFilter {
 }
 
 impl EscapeFilter {
-    /// Measures one set of faulty frames. If the segment does not cover all of them, the only
-    /// figure is `has_segment`, which is 0.
+    /// Measures the program on a host with one set of faulty frames. If the segment does not cover all of
+    /// them, the only figure is `has_segment`, which is 0.
     fn measure_program(
         &self,
         program: &Program<'_>,
