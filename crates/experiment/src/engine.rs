@@ -19,7 +19,7 @@ use crate::store::Store;
 pub struct Shard {
     /// Number of this part, from 1 to `count`.
     pub index: usize,
-    /// Total number of parts.
+    /// Total number of parts into which the points are divided.
     pub count: usize,
 }
 
@@ -54,9 +54,9 @@ pub struct Plan {
 pub struct Step {
     /// Completed share of the estimated work, 0–1.
     pub done: f64,
-    /// Number of points already measured.
+    /// Number of points of the plan that are already measured.
     pub points: usize,
-    /// Total number of points to measure.
+    /// Total number of points of the plan.
     pub total: usize,
 }
 
@@ -200,7 +200,7 @@ struct Queue<'a> {
     next: AtomicUsize,
     stopped: AtomicBool,
     store: Mutex<&'a mut Store>,
-    /// Completed share of each job, 0–1.
+    /// Completed share of each job in the queue, 0–1.
     shares: Mutex<Vec<f64>>,
     progress: &'a (dyn Fn(Step) + Sync),
 }

@@ -9,13 +9,13 @@
 /// Arithmetic expression over measured figures and definitions, as curves use it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Formula {
-    /// Numeric literal.
+    /// Number in the text of the formula.
     Number(f64),
-    /// Reference to a definition by its name.
+    /// Value of the definition of this name.
     Name(String),
     /// Reference to a measured figure.
     Figure(Reference),
-    /// Operation on two formulas.
+    /// Operation on the values of two formulas.
     Binary(Operation, Box<Formula>, Box<Formula>),
 }
 

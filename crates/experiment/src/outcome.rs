@@ -32,7 +32,7 @@ pub struct Values {
 /// Values of a curve at one place of the axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AtPlace {
-    /// Place on the axis.
+    /// Place of these values on the axis.
     pub place: Place,
     /// Value of the curve for each seed; `None` if a figure in its formula is missing.
     pub values: Vec<Option<f64>>,

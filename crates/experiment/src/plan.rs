@@ -130,7 +130,7 @@ fn follow(
 pub struct Point {
     /// Name of the kind of measurement.
     pub kind: &'static str,
-    /// Settings of the measurement, by key.
+    /// Settings of the measurement, with placeholders replaced.
     pub settings: Settings,
     /// Seed of the measurement.
     pub seed: u64,

@@ -82,12 +82,12 @@ pub struct CurveRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AxisForm {
-    /// Shares from 0 to 1.
+    /// Numeric axis with shares from 0 to 1.
     Share,
-    /// Numbers of any range.
+    /// Numeric axis with numbers of any range.
     #[default]
     Number,
-    /// Named places, such as the names of workloads.
+    /// Axis of named places, such as workloads.
     Places,
 }
 
@@ -128,7 +128,7 @@ pub struct ChartRecord {
     pub curves: Vec<String>,
 }
 
-/// Form of a chart.
+/// Form of an experiment's chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChartForm {
@@ -185,7 +185,7 @@ pub struct DrawnRecord {
     pub drawn: f64,
     /// Half the width of the 95 % confidence interval around the mean.
     pub drawn_half_width_95: Option<f64>,
-    /// Number of random draws.
+    /// Number of random draws of which the mean was taken.
     pub draws: Option<f64>,
     /// True if the value of the closed form agrees with the random draws.
     pub agrees: Option<bool>,
@@ -313,7 +313,7 @@ pub enum ClaimKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Our value is within the tolerance.
+    /// Our value deviates from the paper's by at most the tolerance.
     Reproduced,
     /// Our value is outside the tolerance, but on the same side of the reference value as the paper's.
     SameDirection,
@@ -378,7 +378,7 @@ pub enum Reading {
 /// Effect of one parameter that the paper does not state on the value of a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartRange {
-    /// Name of the parameter.
+    /// Name of the unstated parameter.
     pub name: String,
     /// Reason why the alternative values of the parameter are plausible.
     pub reason: String,

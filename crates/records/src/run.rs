@@ -58,7 +58,7 @@ pub struct RunResult {
     /// Samples over the course of the run: TLB contents and physical memory.
     #[serde(default, deserialize_with = "or_default")]
     pub series: Series,
-    /// Holes of the first few perforated pages.
+    /// Holes of the first few perforated pages of the run.
     #[serde(default, deserialize_with = "or_default")]
     pub regions: Vec<Region>,
     /// Maps of physical memory at a few moments of the run.
@@ -70,7 +70,7 @@ pub struct RunResult {
     /// Notes that a reader needs to interpret the run's figures.
     #[serde(default, deserialize_with = "or_default")]
     pub notes: Vec<String>,
-    /// Complete configuration of the run.
+    /// Complete configuration of the run as JSON.
     #[serde(default)]
     pub config: serde_json::Value,
     /// Version of the program that simulated the run.
@@ -133,7 +133,7 @@ pub struct HardwareThread {
     pub shootdown_interrupt_cycles: u64,
 }
 
-/// The warm-up of a run.
+/// Length of a run's warm-up, with its origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Warmup {

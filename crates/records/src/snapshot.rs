@@ -14,9 +14,9 @@ pub const FREE_ORDERS: usize = 11;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "snapshot", rename_all = "snake_case")]
 pub enum Snapshot {
-    /// A machine's memory.
+    /// Snapshot of a machine's physical memory.
     Host(Box<HostRecord>),
-    /// A process's memory.
+    /// Snapshot of a process's memory.
     Process(Box<ProcessRecord>),
 }
 
@@ -79,7 +79,7 @@ pub struct SnapshotZone {
     pub node: u64,
     /// Name of the zone: `DMA`, `DMA32`, `Normal`, `Movable` or `Device`.
     pub name: String,
-    /// Number of the zone's first 4KB frame.
+    /// Frame number of the zone's first 4KB frame.
     pub start_frame: u64,
     /// Number of frames from `start_frame` to the end of the zone, including frames without memory.
     pub spanned_frames: u64,
@@ -138,7 +138,7 @@ pub struct SnapshotOrder {
 pub struct SnapshotRequest {
     /// Description of the request: with which page sizes it is served, and after which preparation.
     pub case: String,
-    /// True if 2MB pages may have holes.
+    /// True if the request is served with perforated pages as well.
     pub perforates: bool,
     /// Shares that the paper reports for this case; empty if it reports none.
     pub paper: String,
@@ -175,11 +175,11 @@ pub enum BlockReach {
     Large,
     /// Too many frames of the block cannot move, or the states of its frames are unknown.
     Neither,
-    /// The block's addresses have no memory.
+    /// The physical addresses of the block have no memory.
     Absent,
 }
 
-/// Number of 2MB blocks by possible use.
+/// Statistics of 2MB blocks of physical memory, by possible use.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Survey {
@@ -255,7 +255,7 @@ pub struct ProcessArea {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessTotals {
-    /// Size of the mapped virtual addresses.
+    /// Size of the mapped virtual address ranges.
     pub mapped_bytes: u64,
     /// Size of the resident memory (RSS).
     pub resident_bytes: u64,
@@ -281,7 +281,7 @@ pub struct ProcessTotals {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessContents {
-    /// Number of pages read.
+    /// Number of pages whose contents were read.
     pub pages_read: u64,
     /// Number of resident pages that could not be read.
     pub pages_unreadable: u64,

@@ -2,7 +2,7 @@
 
 /// 97.5 % quantiles of Student's t distribution for 1, 2, 3 and 4 degrees of freedom.
 const FEW: [f64; 4] = [12.7062, 4.3027, 3.1824, 2.7764];
-/// 97.5 % quantile of the normal distribution.
+/// 97.5 % quantile of the normal distribution: limit for many degrees of freedom.
 const NORMAL: f64 = 1.959_964;
 
 /// Returns the 97.5 % quantile of the t distribution. An interval of this many standard errors around a mean

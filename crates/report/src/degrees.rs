@@ -7,7 +7,7 @@ const FEWEST: usize = 3;
 /// Position of a label in a group of labels that differ only in one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Degree {
-    /// Index of the group of labels.
+    /// Index of the label's group.
     pub order: usize,
     /// Rank of the label's number in the group, from 0 for the smallest; `count` is the number of distinct
     /// numbers.

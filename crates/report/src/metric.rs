@@ -10,7 +10,7 @@ use crate::ids;
 
 /// One figure of a table, with its values for all schemes of a comparison.
 pub(crate) struct Metric {
-    /// Name of the metric for readers.
+    /// Name of the metric in tables.
     pub label: String,
     /// Heading under which tables list the metric.
     pub group: &'static str,

@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// Relative luminance, as WCAG defines it.
+    /// Returns the relative luminance of a colour (`#rrggbb`), as WCAG defines it.
     fn luminance(colour: &str) -> f64 {
         let channel = |from: usize| {
             let value = f64::from(u8::from_str_radix(&colour[from..from + 2], 16).unwrap()) / 255.0;

@@ -44,7 +44,7 @@ pub struct NamedPlace {
     pub name: String,
     /// Label of the place in reports; by default its name.
     pub label: Option<String>,
-    /// Values of further placeholders, by placeholder name.
+    /// Values of further placeholders at this place, by name of the placeholder.
     #[serde(flatten)]
     pub values: BTreeMap<String, Text>,
 }
@@ -53,9 +53,9 @@ pub struct NamedPlace {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Place {
-    /// Point of a numeric axis.
+    /// Point of a numeric axis: a share or a plain number.
     Number(#[serde(deserialize_with = "rounded_number")] f64),
-    /// Name of a named place.
+    /// Name of a place on an axis of named places.
     Name(String),
 }
 

@@ -43,7 +43,7 @@ impl Measure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Average {
-    /// Arithmetic mean.
+    /// Arithmetic mean of the values.
     Mean,
     /// The n-th root of the product of n values.
     GeometricMean,
@@ -58,7 +58,7 @@ pub enum Average {
 /// Value or bound that the paper states for a property of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Expectation {
-    /// Exactly this number, within the tolerance.
+    /// This number, from which the value may deviate by the tolerance.
     Value(f64),
     /// Upper bound of the value, inclusive.
     AtMost(f64),

@@ -173,7 +173,7 @@ const ALL: &[Kind] = &[
 mod tests {
     use super::*;
 
-    /// Creates settings from keys and texts.
+    /// Creates settings from pairs of key and text.
     pub fn settings(texts: &[(&str, &str)]) -> Settings {
         Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
     }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 /// Reason why the linear models cannot make a prediction.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// A file cannot be read.
+    /// An input file cannot be read.
     #[error("{}: {source}", path.display())]
     File {
-        /// Path of the file.
+        /// Path of the file that cannot be read.
         path: PathBuf,
         /// Error of the operating system.
         source: std::io::Error,
@@ -16,9 +16,9 @@ pub enum ModelError {
     /// A line of a file is invalid.
     #[error("{}, line {line}: {problem}", path.display())]
     Line {
-        /// Path of the file.
+        /// Path of the file with the invalid line.
         path: PathBuf,
-        /// Line number, counted from 1.
+        /// Number of the invalid line, counted from 1.
         line: usize,
         /// Problem with the line, and the expected form.
         problem: String,

@@ -47,7 +47,7 @@ pub struct MissCosts {
 /// A design with direct segments of D Table IV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
-    /// A direct segment without virtualization.
+    /// A direct segment in a native run, without virtualization.
     DirectSegment,
     /// Direct segments in both guest and host.
     DualDirect,

@@ -29,7 +29,7 @@ impl Default for ResultSchemes {
 pub struct SimulatedRuns {
     /// Name of the workload, with its parameters.
     pub workload: String,
-    /// Name of the machine.
+    /// Name of the simulated machine.
     pub machine: String,
     /// Measured runs; each measurement is the median over the seeds.
     pub runs: Runs,

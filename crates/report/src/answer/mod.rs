@@ -20,7 +20,7 @@ pub(crate) use headline::{headline, subject};
 /// Part of a sentence: plain or emphasised text.
 enum Piece {
     Plain(String),
-    /// Emphasised text: a figure or a name.
+    /// Emphasised text, such as a number or a name.
     Strong(String),
 }
 

@@ -16,7 +16,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts the verdicts on these claims.
+    /// Returns the numbers of these claims by verdict.
     pub fn of<'a>(claims: impl IntoIterator<Item = &'a ClaimRecord>) -> Self {
         let mut tally = Self::default();
         for claim in claims {

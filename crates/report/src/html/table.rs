@@ -248,7 +248,7 @@ fn field(text: &str) -> String {
     }
 }
 
-/// Concatenates pieces of HTML to one.
+/// Concatenates pieces of HTML.
 pub(crate) fn all(parts: impl IntoIterator<Item = Markup>) -> Markup {
     PreEscaped(parts.into_iter().map(PreEscaped::into_string).collect())
 }

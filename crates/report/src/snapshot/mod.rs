@@ -36,7 +36,7 @@ impl Section {
     }
 }
 
-/// A cell of a table.
+/// A cell of a table: a text or a number.
 #[derive(Clone)]
 enum Value {
     Text(String),

@@ -19,7 +19,7 @@ const LEAST_COLUMNS: usize = 40;
 pub enum Rows {
     /// Only the most important figures.
     Main,
-    /// All registered and computed figures.
+    /// All figures: registered counters, and those that the report computes.
     All,
 }
 

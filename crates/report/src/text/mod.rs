@@ -23,7 +23,7 @@ const HEADING: usize = 12;
 /// Maximum number of lines of a heading; further lines are cut off.
 const HEADING_LINES: usize = 6;
 
-/// A column of a table.
+/// A column of a table for the terminal.
 pub struct Column {
     /// Lines of the column's heading.
     heading: Vec<String>,

@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(crate) struct Setting<'a> {
     /// Name of the option, or key of the machine parameter in the machine file.
     pub key: &'a str,
-    /// Value of the option in the result.
+    /// Value of the option in the result, as text.
     pub value: &'a str,
     /// Value as a number; `None` if it is not a number.
     pub number: Option<f64>,
