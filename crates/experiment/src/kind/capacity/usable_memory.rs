@@ -16,7 +16,7 @@ use super::contiguity::Block;
 use super::{Bernoulli, Binomial, Design, Estimate, SAMPLES, Samples, Sampling, figures};
 use crate::kind::{Measurement, Settings, Study};
 
-/// Share of memory in the large mappings of a design. Subjects are designs.
+/// Share of memory in the large mappings of a design. Subjects are names of designs, such as `gt-pde-2m`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UsableMemory {
