@@ -29,8 +29,8 @@ pub struct Unstated {
 }
 
 impl Unstated {
-    /// Returns the variants of an experiment that change parameters which the sources leave open; `together` of
-    /// the variants change many parameters at once. `None` if the claims depend on no such parameter.
+    /// Returns the variants of an experiment that change parameters which the sources leave open; `together`
+    /// of the variants change many parameters at once. `None` if the claims depend on no such parameter.
     ///
     /// # Errors
     /// An unknown machine.

@@ -48,7 +48,8 @@ impl Vocabulary {
         registered.filter(|id| counters.get(id).is_some()).chain(others)
     }
 
-    /// Returns the sum of the components of the total `whole` in a run; `None` if the run has no such component.
+    /// Returns the sum of the components of the total `whole` in a run; `None` if the run has no such
+    /// component.
     pub fn sum(&self, whole: &str, run: &RunResult) -> Option<f64> {
         let values = self.parts_in(whole, &run.counters).filter_map(|name| run.counter(name));
         values.reduce(|sum, value| sum + value)

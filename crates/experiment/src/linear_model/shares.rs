@@ -15,9 +15,9 @@ pub struct Shares {
 const TOLERANCE: f64 = 1e-9;
 
 impl Shares {
-    /// Creates shares; `segment` is F_DS. By default, shares follow the paper's layout of segments (D Fig. 6):
-    /// the guest segment and the VMM segment cover the same misses as the native segment, and `both` is the
-    /// smaller of the two.
+    /// Creates shares; `segment` is F_DS. By default, shares follow the paper's layout of segments (D Fig.
+    /// 6): the guest segment and the VMM segment cover the same misses as the native segment, and `both` is
+    /// the smaller of the two.
     ///
     /// # Errors
     /// Shares outside 0 to 1, or a combination that is impossible for two overlapping segments.

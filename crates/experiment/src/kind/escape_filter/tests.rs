@@ -37,8 +37,8 @@ fn segments_are_made_over_faulty_frames() {
     }
 }
 
-/// In a filter of 64 bits, 16 escaped pages make 40 % of the other pages false positives. Those that are touched
-/// are mapped in place by page tables, and their walks take time.
+/// In a filter of 64 bits, 16 escaped pages make 40 % of the other pages false positives. Touched false
+/// positives are mapped in place by page tables, and their walks take time.
 #[test]
 fn false_positives_are_paged_in_place_and_cost_time() {
     let (base, outcome, frames) = run("segment+segment", 64, 16);
