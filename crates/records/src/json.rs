@@ -31,7 +31,7 @@ pub fn read_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     serde_json::from_value(mapped(serde_json::from_str(text)?, clean))
 }
 
-/// Makes all strings and keys of a value [harmless].
+/// Makes all strings and keys of a JSON value [harmless].
 pub fn harmless_json(value: Value) -> Value {
     mapped(value, harmless)
 }

@@ -1,18 +1,18 @@
-//! Sentences on the effect of a varied option: by how much it changes the first scheme, and from
-//! which value on it no longer matters.
+//! Sentences on the effect of a varied option: by how much it changes the first scheme, and the value from
+//! which on it no longer matters.
 
 use super::{Quantity, Row, Table};
 use crate::answer::{Difference, difference};
 use crate::format;
 
-/// Least change that matters, as a share of the largest value.
+/// Least change of the quantity that matters, as a share of its largest value.
 const MATTERS: f64 = 0.01;
 
-/// Most other schemes that a sentence names.
+/// Maximum number of other schemes that a sentence names.
 const MOST_NAMED: usize = 4;
 
-/// Returns the sentences. For two options, there is one for the first value of the second option
-/// and one for the last.
+/// Returns the sentences on the varied options. For two options, there is a sentence for the first value of
+/// the second option and one for its last value.
 pub(super) fn sentences(table: &Table<'_>) -> Vec<String> {
     let Some(first) = table.rows.first() else { return Vec::new() };
     let last = table.rows.last().unwrap_or(first);
@@ -31,7 +31,7 @@ pub(super) fn sentences(table: &Table<'_>) -> Vec<String> {
     ends.into_iter().filter_map(of_end).collect()
 }
 
-/// Capitalises the first letter, unless the sentence begins with the key.
+/// Capitalises the first letter of a sentence, unless the sentence begins with the option's name, `key`.
 fn capital(text: &str, key: &str) -> String {
     match text.chars().next() {
         Some(first) if !text.starts_with(key) => {
@@ -41,11 +41,11 @@ fn capital(text: &str, key: &str) -> String {
     }
 }
 
-/// Values of one scheme over the first option. Numeric values of the option are sorted.
+/// Results of one scheme over the values of the first option. Numeric values are sorted.
 struct Course<'t, 'a> {
     key: &'a str,
     quantity: Quantity,
-    /// Rows, each with its measured quantity.
+    /// Rows of the scheme, each with its value of the compared quantity.
     points: Vec<(&'t Row<'a>, f64)>,
     are_numbers: bool,
 }
@@ -100,8 +100,8 @@ impl<'t, 'a> Course<'t, 'a> {
         Some(format!("from {from} to {to}, {key} {change} ({range}){rest}."))
     }
 
-    /// Describes the best and the worst value, for options without an order or effects without a
-    /// direction.
+    /// Returns a sentence on the best and the worst value, for options whose values have no order or whose
+    /// effect has no direction.
     fn of_best_and_worst(&self, least: &(&Row<'_>, f64), most: &(&Row<'_>, f64)) -> String {
         let what = self.quantity.of_scheme(least.0.scheme);
         let [low, high] = [least, most].map(|one| (format::ratio(one.1), one.0.value()));
@@ -115,7 +115,8 @@ impl<'t, 'a> Course<'t, 'a> {
         )
     }
 
-    /// Describes from which value on the option no longer matters, or the change at its last step.
+    /// Returns a clause on the value from which on the option no longer matters, or on the change from the
+    /// last value but one to the last.
     fn end_of_effect(&self, margin: f64) -> String {
         let Some((last, before)) = self.points.split_last() else { return String::new() };
         let differs = |point: &(&Row<'_>, f64)| (point.1 - last.1).abs() >= margin;
@@ -171,7 +172,8 @@ fn percent(from: f64, to: f64) -> Option<String> {
     (from != 0.0).then(|| format!("{sign}{:.1} %", change.abs()))
 }
 
-/// Describes the change of the other schemes at the last value.
+/// Returns a sentence on the change of the other schemes from the first to the last value; `None` if nothing
+/// is known.
 fn others(table: &Table<'_>) -> Option<String> {
     let (first, last) = (table.rows.first()?, table.rows.last()?);
     if first.value() == last.value() {

@@ -80,7 +80,7 @@ impl Study for Bloat {
 }
 
 impl Bloat {
-    /// Runs one store under one scheme: fills it, deletes objects, and reads at random.
+    /// Runs the workload `store` under one scheme: fills the store, deletes objects, and reads at random.
     fn run(&self, scheme: &'static Scheme, seed: u64) -> Result<Measurement, SimError> {
         let memory = MemoryState::of(self.store.memory_bytes());
         let options = (self.store.reads.get() > 0, self.check);

@@ -154,7 +154,7 @@ impl SamePageMerging {
         Ok(figures)
     }
 
-    /// Runs the next round with both access patterns, each with cold caches. Cycles exclude the
+    /// Runs the next round of reads with both access patterns, each with cold caches. Cycles exclude the
     /// operating system, which only switches between the processes.
     fn count_round(
         &self,
@@ -194,8 +194,8 @@ fn note_memory(system: &System, when: &str, figures: &mut Measurement) {
     }
 }
 
-/// Returns the distribution of contents, with as many distinct contents as give each of them the
-/// requested average number of pages.
+/// Returns the distribution of page contents. The number of distinct contents is chosen so that each occurs
+/// in `takers` pages on average.
 fn contents(
     draft: ContentDistribution,
     pages: u64,
