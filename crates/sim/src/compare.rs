@@ -9,14 +9,14 @@ use perforate_types::{Counters, GapTolerance, PageSize, figures};
 use crate::feeding::{HugePageAdvices, Touched, run_all};
 use crate::idle_options;
 use crate::observer::TwoPassProgress;
-use crate::placed::Placed;
+use crate::placed::SchemeSetup;
 use crate::recording::{recording_notes, refused_note};
 use crate::sampled::{self, PrecisionRule};
 use crate::simulation::{Figures, RunOptions, Simulation};
-use crate::stretches::Tally;
+use crate::stretches::PartCounts;
 use crate::system::SystemOptions;
 use crate::translation_work;
-use crate::warmup::{self, Course};
+use crate::warmup::{self, Steadiness};
 use crate::{
     Composition, MeasuringOptions, MemoryState, Observer, ResolvedRun, Scheme, SimError,
     open_workload,
@@ -65,7 +65,7 @@ struct Run {
 }
 
 impl Run {
-    fn courses(&self) -> Vec<Course> {
+    fn courses(&self) -> Vec<Steadiness> {
         self.figures.iter().map(|figures| figures.slices.course()).collect()
     }
 }
@@ -221,7 +221,7 @@ impl ResolvedRun {
     fn judge_warmup(
         &self,
         instructions: u64,
-        named: (String, Course),
+        named: (String, Steadiness),
         detected: bool,
     ) -> (Warmup, Option<String>) {
         let after = warmup::settled_after(std::slice::from_ref(&named.1));
@@ -461,14 +461,14 @@ fn precision_note(
              ±{precision}; what the program does later is not in any figure"
         ));
     }
-    let windows: Vec<&[Tally]> = figures.iter().map(|it| it.windows.as_slice()).collect();
+    let windows: Vec<&[PartCounts]> = figures.iter().map(|it| it.windows.as_slice()).collect();
     let reached = sampled::widest(&windows)
         .map_or("no interval".into(), |width| format!("±{:.1}%", width * 100.0));
     Some(format!("a precision of ±{precision} was not reached: {reached} at the end"))
 }
 
 /// Converts the tallies of windows to the format of results files.
-fn window_batches(windows: &[Tally]) -> Batches {
+fn window_batches(windows: &[PartCounts]) -> Batches {
     let mut batches = Batches::default();
     for window in windows {
         batches.push(window.instructions, window.cycles, window.translation_stall_cycles);

@@ -16,7 +16,7 @@ const MEMORY_SHARE: u64 = 2;
 const PAGES_PER_INSTRUCTION: u64 = 256;
 
 /// Amount of work that events have requested so far, and its limit.
-pub(crate) struct Effort {
+pub(crate) struct WorkLimit {
     /// Number of pages processed so far.
     pages: u64,
     /// Number of pages that may be processed without any instruction.
@@ -24,7 +24,7 @@ pub(crate) struct Effort {
     events: u64,
 }
 
-impl Effort {
+impl WorkLimit {
     /// Creates the limit for a memory of this size, before any event has requested work.
     pub(crate) fn new(memory: &MemoryState) -> Self {
         let free_pages =
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn instructions_done_or_skipped_make_up_for_pages() {
-        let effort = || Effort::new(&MemoryState::of(64 << 20));
+        let effort = || WorkLimit::new(&MemoryState::of(64 << 20));
         assert!(effort().add(FREE, 0).is_ok());
         assert!(effort().add(FREE + 256, 1).is_ok());
         let mut effort = effort();

@@ -23,7 +23,7 @@ use crate::{Composition, Machine, MemoryState, SimError, System, Workload, open_
 /// State of TLBs and walk caches before the explained translation. From `FirstLevelLost` to
 /// `BitmapLost`, each state lacks more entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Situation {
+pub enum TlbState {
     /// TLBs and walk caches are empty.
     Cold,
     /// The first-level TLB is empty; the second level and the walk caches still hold their entries.
@@ -54,7 +54,7 @@ pub struct Explained {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// State of TLBs and walk caches before the translation.
-    pub situation: Situation,
+    pub situation: TlbState,
     /// Case of the translation, as in P §IV.D.
     pub case: Case,
     /// True if the page missed in the second-level TLB, so a page walk had to find it.
@@ -181,23 +181,23 @@ impl Subject {
         if !is_mapped || self.system.translate(AccessKind::Read, address)?.is_none() {
             return Ok(Vec::new());
         }
-        let cold = self.explain_in(Situation::Cold, address)?;
-        let others: &[Situation] = match cold.case {
+        let cold = self.explain_in(TlbState::Cold, address)?;
+        let others: &[TlbState] = match cold.case {
             Case::Regular if self.superpage(address).is_some() => {
-                &[Situation::FirstLevelLost, Situation::PageLost]
+                &[TlbState::FirstLevelLost, TlbState::PageLost]
             }
             Case::BesideFirstLevel => &[],
             Case::FirstLevel
             | Case::Beside
             | Case::Intermediate
             | Case::Regular
-            | Case::Filtered => &[Situation::FirstLevelLost],
+            | Case::Filtered => &[TlbState::FirstLevelLost],
             Case::BitmapInPlace
             | Case::ReadInPlace
             | Case::IntermediateBitmap
-            | Case::IntermediateRead => &[Situation::FirstLevelLost, Situation::BitmapLost],
+            | Case::IntermediateRead => &[TlbState::FirstLevelLost, TlbState::BitmapLost],
             Case::BitmapHole | Case::ReadHole => {
-                &[Situation::FirstLevelLost, Situation::HoleLost, Situation::BitmapLost]
+                &[TlbState::FirstLevelLost, TlbState::HoleLost, TlbState::BitmapLost]
             }
         };
         let mut explanations = vec![cold];
@@ -208,25 +208,25 @@ impl Subject {
     }
 
     /// Evicts the entries for `address` from TLBs and walk caches, so that they are in the given
-    /// state. For [`Situation::Cold`], empties them.
-    fn forget(&mut self, situation: Situation, address: VirtualAddress) {
+    /// state. For [`TlbState::Cold`], empties them.
+    fn forget(&mut self, situation: TlbState, address: VirtualAddress) {
         let (space, page) = (self.system.kernel().current(), address.page());
         let mmu = self.system.mmu_mut();
-        if situation == Situation::Cold {
+        if situation == TlbState::Cold {
             return mmu.flush();
         }
         mmu.flush_first_level();
-        if situation != Situation::FirstLevelLost {
+        if situation != TlbState::FirstLevelLost {
             mmu.evict_page(space, page);
         }
-        if situation == Situation::BitmapLost {
+        if situation == TlbState::BitmapLost {
             mmu.evict_bitmap(space, page);
         }
     }
 
     fn explain_in(
         &mut self,
-        situation: Situation,
+        situation: TlbState,
         address: VirtualAddress,
     ) -> Result<Explanation, SimError> {
         self.forget(situation, address);
@@ -252,7 +252,7 @@ impl Subject {
             }
             (cold_before, warm_before) = (cold, warm);
         }
-        if situation == Situation::Cold
+        if situation == TlbState::Cold
             && let Some(text) = shadowed::origin(&self.system, address)
         {
             explained.push(Explained { text, cold_cycles: 0, warm_cycles: 0 });

@@ -14,7 +14,7 @@ use crate::memory_history::TouchedHistory;
 use crate::processors::Threads;
 use crate::sampled::{Gaps, PrecisionRule};
 use crate::simulation::{Figures, Simulation};
-use crate::stretches::Tally;
+use crate::stretches::PartCounts;
 use crate::{Observer, Progress, SimError};
 
 /// Largest number of chunks by which a slow scheme may lag behind the decoder.
@@ -72,7 +72,7 @@ enum Feed {
     /// Request to run a chunk of instructions.
     Chunk(Arc<Chunk>),
     /// Request to report the number of the simulation and the windows that it has timed so far.
-    ReportWindows(SyncSender<(usize, Vec<Tally>)>),
+    ReportWindows(SyncSender<(usize, Vec<PartCounts>)>),
 }
 
 /// Feeds all simulations from one decoder, until the source ends, `precision` is reached or the
@@ -170,7 +170,7 @@ fn run_one(
 }
 
 /// Returns the windows that every scheme has timed so far; `None` if a scheme has failed.
-fn collect_windows(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<Tally>>> {
+fn collect_windows(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<PartCounts>>> {
     let (sender, receiver) = sync_channel(senders.len());
     for simulation in senders {
         simulation.send(Feed::ReportWindows(sender.clone())).ok()?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 /// Largest number of hardware threads of a run, over all cores.
 const MOST_THREADS: u64 = 64;
 /// Number of instructions, per hardware thread, by which one thread may run ahead of the others: a
-/// few turns of each thread ([`perforate_trace::SideBySide`]).
+/// few turns of each thread ([`perforate_trace::InterleavedThreads`]).
 const LEAD_INSTRUCTIONS: u64 = 8_192;
 
 /// Cores and hardware threads of a run, and order of recorded threads; see

@@ -331,7 +331,7 @@ mod tests {
     use perforate_timing::WalkerAttachment;
 
     use super::*;
-    use crate::placed::Placed;
+    use crate::placed::SchemeSetup;
 
     #[test]
     fn bundled_machines_carry_their_own_names() {

@@ -9,7 +9,7 @@ mod windows;
 
 use perforate_types::{Chunk, ProgramEvent};
 
-use crate::stretches::Tally;
+use crate::stretches::PartCounts;
 
 pub(crate) use estimate::{Population, estimate};
 pub(crate) use precision::{PrecisionRule, widest};
@@ -54,7 +54,7 @@ pub(crate) fn note(measured: u64, represented: u64) -> String {
 }
 
 /// Returns a note that only windows were timed.
-pub(crate) fn timing_note(windows: TimedWindows, warmup: u64, timed: &[Tally]) -> String {
+pub(crate) fn timing_note(windows: TimedWindows, warmup: u64, timed: &[PartCounts]) -> String {
     let counted: u64 = timed.iter().map(|window| window.instructions).sum();
     let TimedWindows { window, period } = windows;
     let few = match timed.len() {
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn sampled_timing_says_what_was_timed() {
         let windows = TimedWindows { window: 100, period: 1000 };
-        let window = Tally { instructions: 90, ..Tally::default() };
+        let window = PartCounts { instructions: 90, ..PartCounts::default() };
         let timed = vec![window; TimedWindows::LEAST];
         let enough = timing_note(windows, 10, &timed);
         let counted = 90 * TimedWindows::LEAST;

@@ -18,13 +18,13 @@ use perforate_types::{
 };
 
 use crate::background::Alarms;
-use crate::effort::Effort;
+use crate::effort::WorkLimit;
 use crate::memory_history::MemoryHistory;
 use crate::mode_switching::ModeSwitcher;
-use crate::placed::{Placed, host_alarms};
+use crate::placed::{SchemeSetup, host_alarms};
 use crate::sampled::Schedule;
 use crate::samples::Samples;
-use crate::stretches::{Stretches, Tally};
+use crate::stretches::{PartCounts, RunParts};
 use crate::system::{SentShootdowns, SystemOptions};
 use crate::{Composition, Machine, MemoryState, ProcessorOptions, SimError, System, TimedWindows};
 
@@ -76,10 +76,10 @@ pub struct Simulation {
     alarms: Alarms,
     host_alarms: Alarms,
     modes: Option<ModeSwitcher>,
-    stretches: Stretches,
+    stretches: RunParts,
     /// State of sampled timing; `None` if all instructions are timed, or the run has no clock.
     timed: Option<TimedRun>,
-    effort: Effort,
+    effort: WorkLimit,
     /// True if the program's operating system uses direct segments.
     has_segments: bool,
     /// True if translation takes no time (scheme `free`).
@@ -135,9 +135,9 @@ impl Simulation {
             alarms: Alarms::new(&composition.own.kernel_options(memory)),
             host_alarms: host_alarms(&composition, memory),
             modes: ModeSwitcher::new(&composition, memory),
-            stretches: Stretches::new(!options.functional, 0),
+            stretches: RunParts::new(!options.functional, 0),
             timed: None,
-            effort: Effort::new(memory),
+            effort: WorkLimit::new(memory),
             has_segments: segment::is_used_by(composition.own),
             is_free: composition.is_free(),
             regions: Vec::new(),
@@ -147,7 +147,7 @@ impl Simulation {
     /// Excludes the first `instructions` of each window of a sampled trace from the statistics of
     /// the windows. Call before the first instruction runs.
     pub(crate) fn with_window_warmup(self, instructions: u64) -> Self {
-        let stretches = Stretches::new(!self.options.functional, instructions);
+        let stretches = RunParts::new(!self.options.functional, instructions);
         Self { stretches, ..self }
     }
 
@@ -157,7 +157,7 @@ impl Simulation {
     pub fn with_timed_windows(self, windows: TimedWindows, warmup: u64, seed: u64) -> Self {
         let schedule = Schedule::new(windows, warmup, seed);
         let timed = self.clock.is_some().then(|| TimedRun::new(schedule));
-        Self { stretches: Stretches::new(false, 0), timed, ..self }
+        Self { stretches: RunParts::new(false, 0), timed, ..self }
     }
 
     /// Delays the warm-up until the program announces `phase`. Call before the first instruction runs.
@@ -165,7 +165,7 @@ impl Simulation {
         Self { setup_until: phase, ..self }
     }
 
-    /// Raises the limit on the operating system's work ([`Effort`]) by what `instructions` skipped
+    /// Raises the limit on the operating system's work ([`WorkLimit`]) by what `instructions` skipped
     /// instructions allow, because their events are still carried out. Call before the first
     /// instruction runs.
     pub(crate) fn with_skipped(mut self, instructions: u64) -> Self {
@@ -322,11 +322,11 @@ impl Simulation {
 
     /// Returns the counts since measuring started. Stores `instructions` as their number of
     /// instructions. `cycles` are the clock's counts.
-    fn tally(&self, cycles: Cycles, instructions: u64) -> Tally {
+    fn tally(&self, cycles: Cycles, instructions: u64) -> PartCounts {
         let Cycles { all: cycles, translation, translation_stall } = cycles;
         let counters = self.system.mmu().counters();
         let (l2_tlb_misses, walks) = (counters.l2_misses, counters.walks);
-        Tally {
+        PartCounts {
             instructions,
             cycles,
             translation_cycles: translation,
@@ -337,7 +337,7 @@ impl Simulation {
     }
 
     /// Returns the counts since measuring started, while no instruction is being executed.
-    fn tally_at_rest(&mut self) -> Tally {
+    fn tally_at_rest(&mut self) -> PartCounts {
         let cycles = self.clock.as_mut().map(Clock::cycles).unwrap_or_default();
         self.tally(cycles, self.done)
     }

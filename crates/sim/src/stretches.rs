@@ -9,7 +9,7 @@ use crate::warmup::Slices;
 
 /// Counts between the start of measuring and a later moment, or within one part of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct PartCounts {
     pub(crate) instructions: u64,
     /// Number of cycles; 0 without a clock, as are the next two counts.
     pub(crate) cycles: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Tally {
     pub(crate) walks: u64,
 }
 
-impl Sub for Tally {
+impl Sub for PartCounts {
     type Output = Self;
 
     fn sub(self, before: Self) -> Self {
@@ -41,12 +41,12 @@ impl Sub for Tally {
 }
 
 /// Slices of the measured part, and windows of a sampled trace, in one run.
-pub(crate) struct Stretches {
+pub(crate) struct RunParts {
     slices: Slices,
     windows: Windows,
 }
 
-impl Stretches {
+impl RunParts {
     /// Creates the parts of a run. `timed` is true for a run with a clock. The first
     /// `window_warmup` instructions of each window do not count.
     pub(crate) fn new(timed: bool, window_warmup: u64) -> Self {
@@ -66,18 +66,18 @@ impl Stretches {
     }
 
     /// Records the tally `now` in the parts that begin or end here.
-    pub(crate) fn reach(&mut self, now: &Tally) {
+    pub(crate) fn reach(&mut self, now: &PartCounts) {
         self.slices.reach(now);
         self.windows.reach(now);
     }
 
     /// Ends a window, because the recorder skipped instructions here.
-    pub(crate) fn gap(&mut self, now: &Tally) {
+    pub(crate) fn gap(&mut self, now: &PartCounts) {
         self.windows.gap(now);
     }
 
     /// Ends the run, and returns slices and windows.
-    pub(crate) fn finish(mut self, now: &Tally) -> (Slices, Vec<Tally>) {
+    pub(crate) fn finish(mut self, now: &PartCounts) -> (Slices, Vec<PartCounts>) {
         self.reach(now);
         (self.slices, self.windows.finish(now))
     }

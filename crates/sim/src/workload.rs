@@ -4,7 +4,8 @@ use std::path::Path;
 
 use perforate_config::{ConfigError, Count, nearest};
 use perforate_trace::{
-    Limited, STANDARD_INPUT, SharedOut, SideBySide, Source, Together, TraceFormat, bundled,
+    ConcurrentPrograms, InterleavedThreads, Limited, STANDARD_INPUT, SharedOut, Source,
+    TraceFormat, bundled,
 };
 use perforate_workloads::layout::Pooled;
 use perforate_workloads::{WORKLOADS, WorkloadSpec};
@@ -107,7 +108,7 @@ pub fn open_workload(
         None => source,
     };
     if let Some(window) = workload.side_by_side {
-        source = Box::new(SideBySide::new(source, window));
+        source = Box::new(InterleavedThreads::new(source, window));
     }
     Ok(match &memory.kernel.fragmentation {
         Some(fragmentation) if !fragmentation.allocated => {
@@ -137,7 +138,7 @@ fn open_together(
         return Ok(first);
     }
     let others = sources.collect::<Result<Vec<_>, _>>()?;
-    Ok(Box::new(Together::new(std::iter::once(first).chain(others).collect())))
+    Ok(Box::new(ConcurrentPrograms::new(std::iter::once(first).chain(others).collect())))
 }
 
 /// Moves the program's memory into pools, if the memory has a layout.

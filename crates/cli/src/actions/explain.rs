@@ -2,7 +2,7 @@
 
 use perforate_mmu::Case;
 use perforate_report::text::{rows, wrapped};
-use perforate_sim::{Composition, Explained, Explanation, ResolvedRun, SimError, Situation};
+use perforate_sim::{Composition, Explained, Explanation, ResolvedRun, SimError, TlbState};
 use perforate_types::VirtualAddress;
 use serde_json::{Value, json};
 
@@ -129,13 +129,13 @@ fn one(explanation: &Explanation, width: usize) -> String {
     format!("\n  {}:\n  {}\n{table}", situation(explanation.situation), case(explanation))
 }
 
-fn situation(situation: Situation) -> &'static str {
+fn situation(situation: TlbState) -> &'static str {
     match situation {
-        Situation::Cold => "all TLBs and walk caches empty",
-        Situation::FirstLevelLost => "L1 TLB entry evicted",
-        Situation::PageLost => "L1 and L2 entries evicted, the walk caches kept",
-        Situation::HoleLost => "L1 entry and the hole's L2 entry evicted",
-        Situation::BitmapLost => "L1 entry, 4KB entry and bitmap entry evicted",
+        TlbState::Cold => "all TLBs and walk caches empty",
+        TlbState::FirstLevelLost => "L1 TLB entry evicted",
+        TlbState::PageLost => "L1 and L2 entries evicted, the walk caches kept",
+        TlbState::HoleLost => "L1 entry and the hole's L2 entry evicted",
+        TlbState::BitmapLost => "L1 entry, 4KB entry and bitmap entry evicted",
     }
 }
 

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use perforate_config::{Key, keys};
 use perforate_sim::{
-    Composition, FiguresOnly, MemorySnapshot, Placed, Progress, ResolvedRun, RunResult, RunSpec,
+    Composition, FiguresOnly, MemorySnapshot, Progress, ResolvedRun, RunResult, RunSpec,
+    SchemeSetup,
 };
 use perforate_trace::bundled;
 use perforate_workloads::WorkloadSpec;

@@ -150,8 +150,8 @@ pub trait Policy: Send {
     /// use. [`BlockUse::WithHoles`] needs page tables with shadow directories.
     fn use_block(&self, holes: &HoleSet) -> BlockUse;
 
-    /// Kinds of background promotion that khugepaged looks for. If empty, it does not scan. Kinds
-    /// that punch holes need page tables with shadow directories.
+    /// Kinds of background promotion that khugepaged looks for. If empty, it does not scan. A
+    /// promotion to a 2MB page with holes needs page tables that map each hole by a 4KB entry of its own.
     fn promotions(&self) -> &'static [Promotion] {
         match self.use_block(&HoleSet::EMPTY) {
             BlockUse::Large => &[Promotion::Collapse],

@@ -14,7 +14,8 @@ pub struct Holed {
     pub block: Frame,
     /// Permissions of the in-place sub-pages.
     pub permissions: Permissions,
-    /// Indices of the sub-pages that are not in place.
+    /// Indices of the 4KB sub-pages that the 2MB page does not map. Each has a 4KB entry of its own, or is
+    /// unmapped.
     pub holes: HoleSet,
     /// Indices of the unmapped holes whose in-place frame is reserved.
     pub reserved: HoleSet,

@@ -74,7 +74,7 @@ impl Page {
         });
     }
 
-    /// Returns the figures of the page, in their order.
+    /// Returns the charts of the page that can be saved as files, in the order in which they were added.
     pub fn kept(self) -> Vec<Kept> {
         self.kept
     }

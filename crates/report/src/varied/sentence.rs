@@ -17,7 +17,7 @@ pub(super) fn sentences(table: &Table<'_>) -> Vec<String> {
     let Some(first) = table.rows.first() else { return Vec::new() };
     let last = table.rows.last().unwrap_or(first);
     let Some((from, to)) = first.varied.second.zip(last.varied.second) else {
-        let course = Course::of(table, |row| row.scheme == first.scheme);
+        let course = SchemeCurve::of(table, |row| row.scheme == first.scheme);
         let sentence = course.sentence().map(|text| capital(&text, table.key));
         return sentence.into_iter().chain(others(table)).collect();
     };
@@ -25,7 +25,7 @@ pub(super) fn sentences(table: &Table<'_>) -> Vec<String> {
     ends.dedup();
     let of_end = |end| {
         let is_own = |row: &Row<'_>| row.scheme == first.scheme && row.varied.second == Some(end);
-        let sentence = Course::of(table, is_own).sentence()?;
+        let sentence = SchemeCurve::of(table, is_own).sentence()?;
         Some(format!("With {} {}: {sentence}", end.key, end.value))
     };
     ends.into_iter().filter_map(of_end).collect()
@@ -42,7 +42,7 @@ fn capital(text: &str, key: &str) -> String {
 }
 
 /// Results of one scheme over the values of the first option. Numeric values are sorted.
-struct Course<'t, 'a> {
+struct SchemeCurve<'t, 'a> {
     key: &'a str,
     quantity: Quantity,
     /// Rows of the scheme, each with its value of the compared quantity.
@@ -50,7 +50,7 @@ struct Course<'t, 'a> {
     are_numbers: bool,
 }
 
-impl<'t, 'a> Course<'t, 'a> {
+impl<'t, 'a> SchemeCurve<'t, 'a> {
     fn of(table: &'t Table<'a>, is_own: impl Fn(&Row<'a>) -> bool) -> Self {
         let rows = table.rows.iter().filter(|row| is_own(row));
         let mut points: Vec<(&Row<'a>, f64)> =

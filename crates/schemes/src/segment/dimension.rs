@@ -231,9 +231,9 @@ impl BesideL2 for Segmented {
         self.translate(space, page)
     }
 
-    /// Looks the segment up in parallel with the second-level TLB, where a check without a match
-    /// costs nothing. The check of a host's segment precedes the nested walk, so it costs a step
-    /// wherever a segment is set (D Table I).
+    /// Looks a page up in the direct segment. A native or guest segment is checked in parallel with the
+    /// second-level TLB, so that a check without a match takes no time. A host's segment is checked before
+    /// the nested walk, so that every check takes time if the address space has a segment (D Table I).
     fn look_up(
         &mut self,
         space: SpaceId,

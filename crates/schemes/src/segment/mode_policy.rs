@@ -161,8 +161,8 @@ impl Side<'_> {
     }
 }
 
-/// Instruction count of the next attempt to create a segment, with exponential backoff after
-/// failures.
+/// Schedule of the attempts to create a segment. The pause between attempts doubles after each failure in a
+/// row.
 #[derive(Clone, Copy, Debug)]
 struct Attempts {
     next: u64,

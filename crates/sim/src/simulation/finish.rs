@@ -35,7 +35,7 @@ pub(crate) struct Figures {
     /// results.
     pub(crate) slices: Slices,
     /// Counts in the windows of a sampled trace or of sampled timing.
-    pub(crate) windows: Vec<Tally>,
+    pub(crate) windows: Vec<PartCounts>,
 }
 
 impl Figures {

@@ -7,9 +7,9 @@ use crate::sampled::{Phase, Schedule};
 pub(super) struct TimedRun {
     schedule: Schedule,
     phase: Phase,
-    /// Tally at the beginning of the current window; `None` between windows of sampled timing.
-    open: Option<Tally>,
-    closed: Vec<Tally>,
+    /// Counts at the beginning of the current window; `None` between windows of sampled timing.
+    open: Option<PartCounts>,
+    closed: Vec<PartCounts>,
 }
 
 impl TimedRun {
@@ -20,7 +20,7 @@ impl TimedRun {
 
 impl Simulation {
     /// Returns the tallies of the windows that have ended.
-    pub(crate) fn timed_windows(&self) -> &[Tally] {
+    pub(crate) fn timed_windows(&self) -> &[PartCounts] {
         self.timed.as_ref().map_or(&[], |timed| &timed.closed)
     }
 
@@ -98,7 +98,10 @@ impl Simulation {
     ///
     /// # Errors
     /// [`SimError::NoTimedWindow`] if no window was timed.
-    pub(super) fn finish_windows(&mut self, instructions: u64) -> Result<Vec<Tally>, SimError> {
+    pub(super) fn finish_windows(
+        &mut self,
+        instructions: u64,
+    ) -> Result<Vec<PartCounts>, SimError> {
         self.close_window();
         let Some(timed) = self.timed.take() else { return Ok(Vec::new()) };
         if timed.closed.iter().all(|window| window.instructions == 0) {

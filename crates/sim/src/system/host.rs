@@ -13,7 +13,7 @@ use perforate_types::{
 
 use super::System;
 use crate::exits::{Account, HostWork};
-use crate::placed::Placed;
+use crate::placed::SchemeSetup;
 use crate::wiring::{Connections, Side};
 use crate::{Composition, Machine, MemoryState, Scheme, SimError};
 

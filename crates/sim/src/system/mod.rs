@@ -21,7 +21,7 @@ use crate::exits::{Account, HostWork};
 use crate::host_memory::HostMemory;
 use crate::operating_system::ProgramWork;
 use crate::oracles::{Access, GuestTables, Oracles};
-use crate::placed::Placed;
+use crate::placed::SchemeSetup;
 use crate::wiring::{Connections, Side, Wiring};
 use crate::{Composition, Machine, MemoryState, SimError};
 pub(crate) use host::counter as host_counter;

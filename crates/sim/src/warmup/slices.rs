@@ -4,7 +4,7 @@ use std::ops::Add;
 
 use perforate_records::Batches;
 
-use crate::stretches::Tally;
+use crate::stretches::PartCounts;
 use crate::warmup::mser::{self, BATCH};
 
 /// Initial length of a slice in instructions.
@@ -56,7 +56,7 @@ impl Add for Slice {
 
 /// Conclusion on the steady state of a run, from its slices.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Course {
+pub(crate) enum Steadiness {
     /// The run has too few instructions for a conclusion.
     Short,
     /// The run is steady after `after` measured instructions. Without them, the mean changes by the
@@ -83,7 +83,7 @@ impl Slices {
         self.next
     }
 
-    pub(crate) fn reach(&mut self, now: &Tally) {
+    pub(crate) fn reach(&mut self, now: &PartCounts) {
         if now.instructions < self.next {
             return;
         }
@@ -119,19 +119,19 @@ impl Slices {
     }
 
     /// Returns the conclusion on the steady state of the run, such as when it begins.
-    pub(crate) fn course(&self) -> Course {
+    pub(crate) fn course(&self) -> Steadiness {
         let batches: Vec<u64> = self.in_batches().map(|batch| batch.count).collect();
         if batches.len() < LEAST_BATCHES {
-            return Course::Short;
+            return Steadiness::Short;
         }
         let cut = mser::cut(&batches);
         let mean = |batches: &[u64]| batches.iter().sum::<u64>() as f64 / batches.len() as f64;
         let (whole, rest) = (mean(&batches), mean(&batches[cut..]));
         let change = if whole > 0.0 { rest / whole - 1.0 } else { 0.0 };
         if cut > batches.len() / 2 {
-            return Course::Unsteady { change };
+            return Steadiness::Unsteady { change };
         }
-        Course::Steady { after: (cut * BATCH) as u64 * self.interval, change }
+        Steadiness::Steady { after: (cut * BATCH) as u64 * self.interval, change }
     }
 }
 
@@ -146,10 +146,10 @@ mod tests {
         slices.start(7);
         while slices.next() <= 7 + instructions {
             let done = slices.next() - 7;
-            slices.reach(&Tally {
+            slices.reach(&PartCounts {
                 instructions: slices.next(),
                 cycles: cycles(done),
-                ..Tally::default()
+                ..PartCounts::default()
             });
         }
         slices
@@ -183,22 +183,28 @@ mod tests {
     fn a_transient_ends_where_the_figure_settles() {
         let found = slices(63_900, |done| 3 * done + 3 * done.min(8_000));
         assert_eq!(found.interval, 200);
-        let Course::Steady { after, change } = found.course() else { panic!() };
+        let Steadiness::Steady { after, change } = found.course() else { panic!() };
         assert_eq!(after, 8_000);
         // 63 batches of 1000 instructions, 8 of them at 6 cycles: (63 × 3) ÷ (63 × 3 + 8 × 3) − 1.
         assert!((change - (189.0 / 213.0 - 1.0)).abs() < 1e-12, "{change}");
         assert_eq!(
             slices(63_900, |done| 3 * done).course(),
-            Course::Steady { after: 0, change: 0.0 }
+            Steadiness::Steady { after: 0, change: 0.0 }
         );
     }
 
     #[test]
     fn late_changes_and_short_runs_are_detected() {
         let late = slices(63_900, |done| 3 * done.min(50_000) + done);
-        assert!(matches!(late.course(), Course::Unsteady { change } if change < -0.5));
-        assert_eq!(slices(9_999, |done| done).course(), Course::Short);
-        assert!(matches!(slices(10_000, |done| done).course(), Course::Steady { after: 0, .. }));
-        assert!(matches!(slices(63_900, |_| 0).course(), Course::Steady { after: 0, change: 0.0 }));
+        assert!(matches!(late.course(), Steadiness::Unsteady { change } if change < -0.5));
+        assert_eq!(slices(9_999, |done| done).course(), Steadiness::Short);
+        assert!(matches!(
+            slices(10_000, |done| done).course(),
+            Steadiness::Steady { after: 0, .. }
+        ));
+        assert!(matches!(
+            slices(63_900, |_| 0).course(),
+            Steadiness::Steady { after: 0, change: 0.0 }
+        ));
     }
 }

@@ -6,8 +6,8 @@ mod side_by_side;
 mod together;
 
 pub use shared_out::SharedOut;
-pub use side_by_side::SideBySide;
-pub use together::Together;
+pub use side_by_side::InterleavedThreads;
+pub use together::ConcurrentPrograms;
 
 use perforate_types::{Chunk, ProcessId, ProgramEvent, ThreadId};
 

@@ -16,7 +16,7 @@ use crate::source::CHUNK_INSTRUCTIONS;
 use crate::{Source, SourceMetadata, TraceError, Truncation};
 
 /// Source that runs the threads of another source concurrently.
-pub struct SideBySide<S> {
+pub struct InterleavedThreads<S> {
     source: Pieces<S>,
     metadata: SourceMetadata,
     window: u64,
@@ -34,7 +34,7 @@ pub struct SideBySide<S> {
     skipped: Vec<ProgramEvent>,
 }
 
-impl<S: Source> SideBySide<S> {
+impl<S: Source> InterleavedThreads<S> {
     /// Makes a source that runs the threads of `source` concurrently within each window of `window`
     /// instructions.
     pub fn new(source: S, window: u64) -> Self {
@@ -117,7 +117,7 @@ impl<S: Source> SideBySide<S> {
     }
 }
 
-impl<S: Source> Source for SideBySide<S> {
+impl<S: Source> Source for InterleavedThreads<S> {
     fn metadata(&self) -> &SourceMetadata {
         &self.metadata
     }
@@ -265,13 +265,13 @@ pub(super) mod tests {
 
     #[test]
     fn threads_take_short_turns_and_requests_keep_their_place() {
-        assert_eq!(describe(&mut SideBySide::new(recording(), 1_000_000)), IN_TURNS);
+        assert_eq!(describe(&mut InterleavedThreads::new(recording(), 1_000_000)), IN_TURNS);
     }
 
     #[test]
     fn nothing_moves_out_of_its_window() {
         // The first window ends with the run of thread 1 that passes instruction 1500.
-        assert_eq!(describe(&mut SideBySide::new(recording(), 1500)), IN_TURNS);
+        assert_eq!(describe(&mut InterleavedThreads::new(recording(), 1500)), IN_TURNS);
         let as_recorded = [
             "0..=1199",
             "→0.1",
@@ -282,12 +282,12 @@ pub(super) mod tests {
             "unmap",
             "10600..=10699",
         ];
-        assert_eq!(describe(&mut SideBySide::new(recording(), 1)), as_recorded);
+        assert_eq!(describe(&mut InterleavedThreads::new(recording(), 1)), as_recorded);
     }
 
     #[test]
     fn skipping_keeps_the_events() {
-        let mut source = SideBySide::new(recording(), 1_000_000);
+        let mut source = InterleavedThreads::new(recording(), 1_000_000);
         assert_eq!(source.skip(1850).unwrap(), 1850);
         assert_eq!(
             describe(&mut source)[..],

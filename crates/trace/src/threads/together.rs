@@ -10,7 +10,7 @@ use crate::source::CHUNK_INSTRUCTIONS;
 use crate::{Source, SourceMetadata, TraceError, Truncation};
 
 /// Source of several programs that take short turns until each is finished.
-pub struct Together {
+pub struct ConcurrentPrograms {
     programs: Vec<Program>,
     metadata: SourceMetadata,
     /// Number that the next new process gets.
@@ -29,7 +29,7 @@ struct Program {
     runner: Runner,
 }
 
-impl Together {
+impl ConcurrentPrograms {
     /// Makes a source that runs these programs concurrently. Processes are renumbered in order of appearance;
     /// process 0 of the first program stays 0.
     pub fn new(sources: Vec<Box<dyn Source>>) -> Self {
@@ -146,7 +146,7 @@ impl Program {
     }
 }
 
-impl Source for Together {
+impl Source for ConcurrentPrograms {
     fn metadata(&self) -> &SourceMetadata {
         &self.metadata
     }
@@ -186,7 +186,7 @@ mod tests {
         second.push_event(ProgramEvent::Exit { process: ProcessId(1) });
         let sources: Vec<Box<dyn Source>> =
             vec![Box::new(FixedChunks::new(vec![first])), Box::new(FixedChunks::new(vec![second]))];
-        let mut together = Together::new(sources);
+        let mut together = ConcurrentPrograms::new(sources);
         assert_eq!(together.metadata().name, "given with given");
         // The second program's process 0 is 1 and its process 1 is 2; the first program's child is 3.
         assert_eq!(

@@ -15,7 +15,7 @@ pub enum TableOperation {
     /// The kernel must set it before it adds the root node. Otherwise the tables have the
     /// hardware's default format.
     SetControl {
-        /// Address space whose format is set.
+        /// Address space whose page-table format this operation selects.
         space: SpaceId,
         /// Value of the control register GTPTCR.
         control: u64,

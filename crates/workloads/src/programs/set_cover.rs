@@ -89,7 +89,8 @@ struct Set {
 }
 
 impl SetCover {
-    /// Puts all sets into their buckets without recording instructions, as the initialisation does.
+    /// Puts each set into the bucket for its size. This is part of the initialisation, so no instructions are
+    /// recorded.
     fn put_all(&mut self) {
         let offsets = self.graph.offsets.values();
         for (set, range) in offsets.windows(2).enumerate().filter(|(_, range)| range[0] < range[1])

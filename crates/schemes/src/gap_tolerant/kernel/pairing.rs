@@ -31,9 +31,11 @@ pub struct ChunkPairing {
 }
 
 impl ChunkPairing {
-    /// Pairs the slices with these availability vectors. Slices are processed in ascending order of
-    /// their numbers of usable B-blocks, then of their index. Each takes the first remaining slice
-    /// with which it has at least `threshold` usable B-blocks in common.
+    /// Pairs the slices of one chunk with each other. `vectors` has a word for each slice, with a bit for each
+    /// usable B-block (a 64th of the slice). A slice that is usable as a whole is paired with itself, and one
+    /// with too few usable B-blocks is discarded. The others are taken in ascending order of usable B-blocks,
+    /// then of index; each gets the first unpaired slice after it with which it has at least `threshold`
+    /// usable B-blocks in common, or is discarded.
     ///
     /// # Panics
     /// If there are more than 64 slices, or `threshold` is less than the 32 B-blocks of a

@@ -1,4 +1,4 @@
-//! Record types of final traces, and their meanings.
+//! Record types of DynamoRIO's drmemtrace traces after its post-processing, and their meanings.
 
 use perforate_types::{Branch, counted};
 

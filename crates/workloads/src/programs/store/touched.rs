@@ -9,7 +9,8 @@ pub(super) struct Touched {
     bits: Vec<u64>,
     /// Number of heap pages with content.
     pub(super) pages: u64,
-    /// Number of accesses so far that touched a page without content.
+    /// Number of first accesses to heap pages so far. After a page was returned to the operating system, the
+    /// next access is a first one again.
     pub(super) first_touches: u64,
 }
 
