@@ -45,7 +45,7 @@ pub(super) struct RunRequest {
 }
 
 impl RunRequest {
-    /// Requests a run of free blocks at any address, without compaction.
+    /// Request for a run of `blocks` free 2MB blocks at any address, without compaction.
     pub(super) const fn free(blocks: u64) -> Self {
         Self { blocks, faulty_frames: 0, compacts: false, within: None }
     }
@@ -143,8 +143,8 @@ impl Core {
         self.compaction.counts.frames_migrated > before
     }
 
-    /// Takes a run that is partly in use, and migrates its contents. On failure, frees the frames
-    /// it took and returns false.
+    /// Allocates all frames of a run that is partly in use, and migrates the contents of its used frames to
+    /// frames outside. On failure, frees the frames it allocated and returns false.
     fn empty_run(&mut self, run: &Run, large_pages: &LargePages) -> bool {
         let numbered = |number| Frame::new(number << BLOCK_ORDER);
         let mut taken = Taken::new();
@@ -173,8 +173,8 @@ impl Core {
         is_empty
     }
 
-    /// Migrates the contents of one block of a run. `taken` then contains all its frames except
-    /// faulty ones.
+    /// Migrates the contents of 2MB block `number` out of it and allocates the emptied frames. Adds them to
+    /// `taken`, which then has all frames of the block except faulty ones. Returns false on failure.
     fn empty_block(
         &mut self,
         number: u64,
@@ -295,8 +295,8 @@ impl Kernel {
     }
 }
 
-/// Selects the frames of a run for `pages`. The first frame has the same offset in its 2MB block as
-/// the first page in its region. Frees the frames of the run before and after.
+/// Selects the frames of an allocated run that `pages` will use, and frees the others. The first selected
+/// frame has the same offset in its 2MB block as the first page in its region.
 pub(super) fn keep_for(core: &mut Core, run: &Run, pages: &Range<u64>) -> Range<u64> {
     let first = run.first().number() + index_of(pages.start) as u64;
     let frames = first..first + (pages.end - pages.start);

@@ -334,7 +334,7 @@ impl PhysicalMemory {
         taken
     }
 
-    /// Number of the first frame above the usable memory.
+    /// Number of the first frame above all zones. Only the table at the top of memory can lie there.
     pub(crate) fn usable_frames(&self) -> u64 {
         self.zones.iter().next_back().map_or(0, |zone| zone.buddy.range().end)
     }

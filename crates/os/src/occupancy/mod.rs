@@ -97,7 +97,8 @@ impl BlockStates<'_> {
         }
     }
 
-    /// Computes packed states with `new`, which maps the index and present state of each frame.
+    /// New states of the block's frames, four bits each. `new` computes each from the frame's index and
+    /// present state.
     fn packed(&self, mut new: impl FnMut(u64, FrameState) -> FrameState) -> Packed {
         let mut packed = [0; BLOCK_FRAMES as usize / 2];
         for (place, byte) in packed.iter_mut().enumerate() {

@@ -16,8 +16,8 @@ struct GuestTable {
     is_traced: bool,
 }
 
-/// All page tables of a guest, traced or not. Several tables may cover the same pages on different
-/// branches; one shadow table corresponds to all of these.
+/// All page tables of a guest, traced (write-protected) or not. A format may have several tables for the
+/// same pages and level, such as one for 4KB pages and one for holes; they share one shadow table.
 pub(super) struct GuestTables {
     tables: BTreeMap<(Table, u8), GuestTable>,
     /// Number of frames of a level-2 table.

@@ -76,13 +76,15 @@ impl AddressSpace {
         self.regions.get(&number)?.mapping.extent()?.downcast_ref()
     }
 
-    /// Sets a 2MB extent as the mapping of a region. The caller has released the old mapping.
+    /// Records a 2MB extent as the mapping of a region. The caller writes the page-table entry and has
+    /// released the old mapping.
     pub fn set_region_extent(&mut self, number: u64, extent: Box<dyn Extent>) {
         let fragment = self.regions.remove(&number).and_then(|region| region.fragment);
         self.regions.insert(number, Region { mapping: Mapping::Extent(extent), fragment });
     }
 
-    /// Removes the extent of a region. The caller must close the region or map it again at once.
+    /// Removes the record of a region's extent. The caller must at once map the region otherwise, or remove
+    /// it with [`SpaceMut::close_region`].
     ///
     /// # Panics
     /// If the region has no extent.
@@ -200,8 +202,8 @@ impl AddressSpace {
         Permissions { write: permissions.write && shared, ..permissions }
     }
 
-    /// Part of a region's 2MB block that another mapping of the memory can map in one piece,
-    /// limited to the sub-pages in `wanted`. `None` if no such sub-page is in place.
+    /// Description of the 2MB block of a region that another mapping of the same memory can map in one piece,
+    /// limited to the sub-pages in `wanted`. `None` if the region's extent maps none of these itself.
     pub(crate) fn shared_block(
         &self,
         number: u64,

@@ -26,8 +26,8 @@ pub(super) enum Source {
     Free,
     /// A partly used block with its contents; its movable frames are migrated.
     Used(Frame, BlockContents),
-    /// The block that already holds pages of the region in place, and those of its free frames to
-    /// take.
+    /// The block that already holds pages of the region in place, and the indices of those free frames of it
+    /// that absent pages will get.
     Own(Frame, HoleSet),
 }
 

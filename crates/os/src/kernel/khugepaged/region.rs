@@ -49,8 +49,8 @@ impl Census {
         complement(&self.mapped.union(&self.swapped))
     }
 
-    /// True if both have the same permissions and the same mapped, shared and swapped pages. Frames
-    /// may differ.
+    /// True if the region has not changed between the two censuses: permissions and sets of mapped, shared
+    /// and swapped pages are equal. Frames may differ.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         let sets = |census: &Self| (census.mapped, census.shared, census.swapped);
         sets(self) == sets(other) && self.permissions == other.permissions

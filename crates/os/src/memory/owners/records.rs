@@ -167,8 +167,8 @@ enum Source<'a> {
 }
 
 impl RecordsOfBlock<'_> {
-    /// Indices of the remaining records, if all are known to be pages of programs without decoding
-    /// them; `None` otherwise.
+    /// Indices of the remaining frames if they hold consecutive pages of a program (a fast path that decodes
+    /// no record); `None` otherwise.
     pub(crate) fn pages_alone(&self) -> Option<HoleSet> {
         match &self.0 {
             Source::Run { places, .. } => Some(HoleSet::of_range(places.clone())),
