@@ -27,7 +27,7 @@ const PAGE_BITS: u32 = 36;
 const REGIONS: u64 = 3;
 const RUNS: u64 = 4;
 
-/// Identity of the new content that the `count`-th write of the run gives a page. No other page has it.
+/// Identity of the new content that the `count`-th write creates. Differs from every other identity.
 pub(crate) fn written(count: u64) -> u64 {
     WRITTEN | count
 }

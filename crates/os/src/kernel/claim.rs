@@ -72,8 +72,8 @@ pub(super) struct ClaimedBlock {
 }
 
 impl Core {
-    /// Takes a block for a 2MB page, whole or with holes that the policy accepts. `advised` is true
-    /// in areas with MADV_HUGEPAGE.
+    /// Allocates a 2MB block for a 2MB page: a free one, or a partly used one with holes that the policy
+    /// accepts. `advised` is true in areas with MADV_HUGEPAGE. `None` if no block was found.
     pub(super) fn claim_block(&mut self, advised: bool) -> Option<ClaimedBlock> {
         if let Some(block) = self.memory.allocate_block() {
             return Some(ClaimedBlock { block, holes: HoleSet::EMPTY });
@@ -105,15 +105,15 @@ impl Core {
         None
     }
 
-    /// True if a search for a block can succeed and is not deferred.
+    /// True if a search for a block can succeed and the backoff after failed searches is over.
     fn may_claim(&mut self, direct: bool) -> bool {
         let one_hole = [0].into_iter().collect();
         let perforates = matches!(self.policy.use_block(&one_hole), BlockUse::WithHoles(_));
         (direct || perforates) && self.compaction.claims.search(direct).deferral.is_due()
     }
 
-    /// Takes the block if it has at least `least_usable` usable frames and the policy accepts the remaining
-    /// frames as holes. With `moves`, movable frames count as usable and are migrated.
+    /// Allocates the block if it has at least `least_usable` usable frames and the policy accepts its unusable
+    /// frames as holes. Free frames are usable; with `moves`, movable frames are too, and are migrated.
     fn try_claim(&mut self, block: Frame, moves: bool, least_usable: u64) -> Option<ClaimedBlock> {
         self.compaction.counts.blocks_scanned += 1;
         let usable = if moves {

@@ -244,8 +244,8 @@ pub(crate) struct Ledger {
     last_mapped: FirstTouch,
     entries_waiting: u64,
     flush_waiting: bool,
-    /// Address of the last shootdown in this batch. Further shootdowns for it need no instruction of
-    /// their own.
+    /// Address of the last shootdown in this batch. If the next one has the same address, it is counted
+    /// as done by the same instruction.
     last_invalidated: Option<(SpaceId, VirtualPage)>,
 }
 

@@ -109,13 +109,13 @@ pub trait Policy: Send {
         true
     }
 
-    /// The rule for 2MB pages with holes; `None` if the policy makes none.
+    /// The policy's decisions about 2MB pages with holes; `None` if it makes no such pages.
     fn hole_rule(&self) -> Option<&dyn HoleRule> {
         None
     }
 
-    /// Rules of the mechanisms that the policy uses besides 4KB and 2MB pages: [`HugePageRule`],
-    /// [`PageLayout`], and rules of mechanisms outside this crate.
+    /// Rules (decisions that concern one mechanism) of the mechanisms that the policy uses besides 4KB and
+    /// 2MB pages: [`HugePageRule`], [`PageLayout`], and types from outside this crate.
     fn rules(&self) -> Vec<&dyn Any> {
         Vec::new()
     }

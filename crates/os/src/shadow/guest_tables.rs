@@ -73,7 +73,7 @@ impl GuestTables {
         }
     }
 
-    /// Ends the tracing of these tables, because no shadow entry depends on them any more.
+    /// Makes these tables writable again, because no shadow entry depends on them any more.
     pub(super) fn untrace(&mut self, table: Table) {
         self.set_traced(table, false);
     }

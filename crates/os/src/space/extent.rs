@@ -62,7 +62,7 @@ pub struct SharedBlock {
     pub block: Frame,
     /// Indices of the sub-pages that the second mapping must not map to this block.
     pub holes: HoleSet,
-    /// Those holes that a separate 4KB entry maps: index of the sub-page, and its frame.
+    /// Index and frame of each hole that a separate 4KB entry maps.
     pub moved: Vec<(usize, Frame)>,
 }
 
@@ -225,7 +225,7 @@ pub trait Mechanism: Sync {
         self.break_up(space, first).map(|()| Part::BrokenUp)
     }
 
-    /// Changes the permissions of those pages of an extent that lie in `pages` to what `attributes` allow.
+    /// Changes the permissions of the pages of an extent that lie in `pages` to what `attributes` allow.
     ///
     /// # Errors
     /// If memory for tables runs out.

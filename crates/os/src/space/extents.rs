@@ -64,8 +64,8 @@ impl AddressSpace {
         self.extent(first).mechanism()
     }
 
-    /// The mechanism that can detach single pages of the extent around `page`. `None` if that
-    /// extent must be broken up instead, or there is no extent.
+    /// Mechanism that can take single pages out of the extent around `page` as holes. `None` if that extent
+    /// must be broken up into smaller pages instead, or there is no extent.
     pub(crate) fn detacher(&self, page: u64) -> Option<&'static dyn HoledPages> {
         let (_, extent) = self.extent_at(page)?;
         self.holes.filter(|_| extent.may_have_holes())
@@ -237,8 +237,8 @@ impl SpaceMut<'_> {
         extent.mechanism().break_up(self, first)
     }
 
-    /// Detaches an in-place page so that it can have separate permissions. With `copies`, its data
-    /// are copied to a new frame; otherwise it keeps its frame.
+    /// Makes an in-place page a hole of its 2MB page, mapped by a 4KB entry with `permissions`. With
+    /// `copies`, its data are copied to a new frame; otherwise it keeps its frame.
     ///
     /// # Errors
     /// If memory runs out; nothing has changed then.
@@ -287,7 +287,7 @@ impl SpaceMut<'_> {
         detacher.refill(self, page, frame, permissions);
     }
 
-    /// Maps a frame to an unmapped page: a vacant page of an extent, or a 4KB page.
+    /// Maps an unmapped page to `frame`: as a hole if a 2MB page with holes surrounds it, else as a 4KB page.
     ///
     /// # Errors
     /// If memory for tables runs out.

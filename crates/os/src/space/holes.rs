@@ -28,8 +28,8 @@ impl Holed {
     }
 }
 
-/// Operations on 2MB pages with holes. A detached sub-page is a hole. It is vacant (not mapped), or
-/// mapped by a separate 4KB entry.
+/// Operations on 2MB pages with holes, sub-pages that the 2MB page does not translate. A hole is *vacant*
+/// (nothing maps it), or a separate 4KB entry maps it.
 pub trait HoledPages: Mechanism {
     /// Maps an unmapped region by a 2MB page with holes. Sub-pages in `holes` are vacant (not mapped).
     ///

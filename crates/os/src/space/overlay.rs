@@ -105,8 +105,9 @@ impl dyn Overlay {
 
 /// Operations on the overlay of an address space. The overlay must belong to this mechanism.
 pub trait OverlayMechanism: Sync {
-    /// Takes `pages` out of the overlay as far as the coming change `departure` requires it. Page tables alone
-    /// then translate them, unless they are unmapped. After a failure, all pages are translated as before.
+    /// Takes `pages` out of the overlay as far as the coming change `departure` requires it. Page tables
+    /// alone then translate them, unless they are unmapped. After a failure, all pages are translated as
+    /// before.
     ///
     /// # Errors
     /// If memory for tables runs out.

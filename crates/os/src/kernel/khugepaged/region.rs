@@ -29,7 +29,7 @@ pub(super) enum Refusal {
     Memory,
 }
 
-/// Contents of a region of 4KB pages that may be promoted to a 2MB page.
+/// State of the pages of a region that khugepaged may promote: mapped, shared, swapped, and their entries.
 pub(super) struct Census {
     /// Permissions of the region's area.
     pub permissions: Permissions,
@@ -107,7 +107,7 @@ fn promotable_pages<'a>(
     (fits && wanted().contains(Orders::LARGE)).then_some((pages, area))
 }
 
-/// Contents of a region that may become a 2MB page; `None` if it may not.
+/// Examines the pages of a region that may become a 2MB page; `None` if the region may not.
 pub(super) fn census(core: &Core, id: SpaceId, number: u64) -> Option<Census> {
     let space = core.space(id).ok()?;
     let (pages, area) = promotable_pages(core, space, number)?;
