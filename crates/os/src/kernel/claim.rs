@@ -112,8 +112,9 @@ impl Core {
         (direct || perforates) && self.compaction.claims.search(direct).deferral.is_due()
     }
 
-    /// Allocates the block if it has at least `least_usable` usable frames and the policy accepts its unusable
-    /// frames as holes. Free frames are usable; with `moves`, movable frames are too, and are migrated.
+    /// Allocates the block if it has at least `least_usable` usable frames and the policy accepts its
+    /// unusable frames as holes. Free frames are usable; with `moves`, movable frames are too, and are
+    /// migrated.
     fn try_claim(&mut self, block: Frame, moves: bool, least_usable: u64) -> Option<ClaimedBlock> {
         self.compaction.counts.blocks_scanned += 1;
         let usable = if moves {
