@@ -148,7 +148,7 @@ impl Kernel {
     /// pages.
     ///
     /// Linux stops where its two scanners meet. Linux also moves single pages out of blocks that
-    /// cannot be emptied. This model does not, because it frees no 2MB block.
+    /// cannot be emptied. This model does not, because such moves free no 2MB block.
     pub fn compact(&mut self) -> CompactionCounts {
         self.core.compact()
     }
@@ -189,7 +189,7 @@ impl Kernel {
         self.core.memory.free_index()
     }
 
-    /// Runs `act` of a mechanism on an address space, and sends the shootdowns together at the end.
+    /// Lets a mechanism change an address space by `act`, and sends the shootdowns together at the end.
     ///
     /// # Errors
     /// If there is no such address space, or `act` fails.

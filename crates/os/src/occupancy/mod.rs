@@ -173,8 +173,8 @@ impl Occupancy {
         }
     }
 
-    /// Returns a copy of the occupancy in which frames with state `from` have a new state. `to` lists
-    /// ascending runs of blocks with their new state; frames outside these runs do not change.
+    /// Returns a copy of the occupancy in which frames with state `from` have a new state. `to` lists, in
+    /// ascending order, runs of 2MB blocks and the new state of such frames in them.
     ///
     /// # Errors
     /// If the runs are not in ascending order.

@@ -58,7 +58,7 @@ impl GuestTables {
         }
     }
 
-    /// Frames of the untraced tables that a walk to a page reads, root first.
+    /// Frames of the guest's tables that a walk to a page reads and that are not write-protected, root first.
     pub(super) fn untraced(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
         let levels = (1..=ROOT).rev().map(|level| Table::covering(space, level, page));
         let tables = levels.flat_map(|table| self.tables.range(branches(table)));
@@ -73,7 +73,7 @@ impl GuestTables {
         }
     }
 
-    /// Makes these tables writable again, because no shadow entry depends on them any more.
+    /// Ends the write protection of the guest's tables at `table`, because no shadow entry depends on them.
     pub(super) fn untrace(&mut self, table: Table) {
         self.set_traced(table, false);
     }

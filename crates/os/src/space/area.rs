@@ -276,7 +276,7 @@ impl Areas {
         }
     }
 
-    /// Changes the attributes of all areas, or parts of areas, in `pages`.
+    /// Applies `act` to the attributes of all areas in `pages`. Splits areas that extend beyond.
     pub(crate) fn change(&mut self, pages: Range<u64>, act: impl Fn(&mut Attributes)) {
         for mut part in self.within(pages) {
             act(&mut part.attributes);

@@ -11,11 +11,11 @@ use crate::{OrderPurpose, Orders};
 /// Reason why khugepaged does not promote a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// More pages are absent than `max_ptes_none`.
+    /// More pages of the region are absent than `max_ptes_none` allows.
     Absent,
-    /// More pages are swapped out than `max_ptes_swap`.
+    /// More pages of the region are swapped out than `max_ptes_swap` allows.
     Swapped,
-    /// More pages are shared than `max_ptes_shared`.
+    /// More pages of the region are shared than `max_ptes_shared` allows.
     Shared,
     /// Permissions of a page and its area differ, not counting write permission.
     Permissions,
