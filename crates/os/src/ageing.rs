@@ -1,5 +1,5 @@
 //! Ageing: simulates the use of memory by other programs, the page cache and the kernel before the
-//! simulated program starts. Fragmentation then results from these mechanisms instead of a random
+//! simulated program starts. The fragmentation of memory results from this use, not from a random
 //! draw.
 //!
 //! The workload resembles a build (P §III.C compiles the Linux kernel). Several compilers run at a
@@ -19,7 +19,8 @@ pub use options::{Ageing, AgeingPreset};
 
 /// Number of the random-number stream that memory ageing uses.
 const AGEING: u64 = 3;
-/// Number of operations of the background workload between two checks of `target_unusable`.
+/// Number of steps of the background workload between two checks of the option `target_unusable`, at which
+/// ageing ends early.
 const LOOK_EVERY: u64 = 4096;
 /// Largest number of frames that a program allocates at a time.
 const GROWTH_FRAMES: u64 = 64;
@@ -68,7 +69,8 @@ impl AgeingPreset {
     }
 }
 
-/// Returns the parameters of the preset. The option `slab_share`, if given, replaces the preset's share.
+/// Parameters of the background workload that the option names as a preset. The option `slab_share`, if
+/// given, replaces the preset's share.
 fn usage(ageing: &Ageing) -> Usage {
     let preset = ageing.preset.usage();
     let slab_share = ageing.slab_share.map_or(preset.slab_share, Share::value);
@@ -77,7 +79,7 @@ fn usage(ageing: &Ageing) -> Usage {
 
 /// A program of the background workload.
 struct Program {
-    /// Numbers of the program's allocations ([`PhysicalMemory::add_other`]).
+    /// Allocations of the program that it frees when it exits, by number ([`PhysicalMemory::add_other`]).
     pieces: Vec<u64>,
     frames: u64,
     /// Number of allocated frames at which the program exits.
@@ -108,7 +110,7 @@ fn unusable(memory: &PhysicalMemory) -> f64 {
 pub struct AgeingOutcome {
     /// Number of frames that ageing allocated in total.
     pub allocated_frames: u64,
-    /// Number of blocks of frames that ageing allocated or freed, in total.
+    /// Number of blocks of frames that ageing allocated, plus number of frames that it freed.
     pub operations: u64,
 }
 
@@ -168,7 +170,8 @@ impl Uptime<'_> {
         }
     }
 
-    /// Performs one random operation, with the frequencies of a build.
+    /// Performs one operation, chosen at random with the frequencies of a build: grows a program, caches a
+    /// file, or allocates slab or kernel data.
     fn step(&mut self) -> Result<(), OsError> {
         match self.random.below(16) {
             0..=6 => self.grow_program(),
@@ -211,8 +214,8 @@ impl Uptime<'_> {
         program.pieces.into_iter().for_each(|piece| self.remove(piece));
     }
 
-    /// Reads or writes a file of log-uniform size, which stays cached. A quarter of the calls
-    /// delete a file instead.
+    /// Allocates page cache for a file of log-uniform size. A quarter of the calls then free the page
+    /// cache of another random file.
     fn cache_file(&mut self) -> Result<(), OsError> {
         let largest = 1 + self.random.below(FILE_FRAMES.ilog2().into());
         let frames = 1 + self.random.below(1 << largest);

@@ -47,7 +47,8 @@ pub enum OsError {
         /// Description of the problem, and of what would be right.
         problem: String,
     },
-    /// The policy maps perforated pages, but the table format has no shadow directories.
+    /// The policy maps perforated pages, but the page tables have no shadow nodes at level 2, through which
+    /// a walk finds the 4KB entries of holes.
     #[error("perforated pages need page tables with shadow directories")]
     NoShadowDirectories,
     /// The policy maps 2MB pages, but the page tables have gap-tolerant entries instead (G §3.7).

@@ -26,7 +26,7 @@ pub enum FaultMap {
     Frames(Vec<u64>),
 }
 
-/// A share of faulty frames, as an option names it.
+/// Text form of a random [`FaultMap`]: `uniform=1%` or `clustered=1%`.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum FaultyShare {
@@ -108,8 +108,8 @@ impl FaultMap {
     }
 }
 
-/// Chooses aligned runs of `length` frames at random, without replacement, that are `share` of all frames
-/// together. Returns their frames.
+/// Chooses aligned runs of `length` frames at random, without replacement, until they contain `share` of
+/// all frames. Returns the numbers of the frames in them.
 fn runs(seed: u64, frames: u64, share: f64, length: u64) -> Vec<u64> {
     let all = frames / length;
     let count = (share * all as f64).round() as u64;

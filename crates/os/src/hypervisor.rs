@@ -116,8 +116,8 @@ impl Hypervisor {
         self.kernel.fault(self.space, VirtualPage::new(page.number()), kind)
     }
 
-    /// Backs the guest frames of a run that the host has not backed yet. Call it after the guest's kernel
-    /// has written the frames.
+    /// Allocates host memory for those guest frames in `frames` that have none yet. Call it after the
+    /// guest's kernel has written the frames.
     ///
     /// # Errors
     /// If the host's memory runs out.
@@ -148,7 +148,8 @@ impl Hypervisor {
         &self.kernel
     }
 
-    /// The host's kernel, mutably. Its updates belong to the nested page table.
+    /// The host's kernel, mutably. The updates that it reports are changes of the nested page table and
+    /// shootdowns.
     pub fn kernel_mut(&mut self) -> &mut Kernel {
         &mut self.kernel
     }

@@ -66,7 +66,7 @@ named! {
 }
 
 impl FrameClass {
-    /// True if compaction can move the frame or reclaim can free it.
+    /// True if the frame can be emptied: compaction can move its content, or reclaim can free it.
     fn can_go(self) -> bool {
         matches!(self, Self::Reserved | Self::Reclaimable | Self::PageCache | Self::Movable)
     }
@@ -151,7 +151,7 @@ impl BlockFrames {
         self.counts.iter().copied().map(u64::from).sum()
     }
 
-    /// Class of the block.
+    /// Class of the block, decided by the classes of its frames (see [`BlockClass`]).
     pub fn class(&self) -> BlockClass {
         let has = |class| self.count(class) > 0;
         for (part, whole) in [

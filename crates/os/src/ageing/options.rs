@@ -43,7 +43,7 @@ pub enum AgeingPreset {
 }
 
 impl AgeingPreset {
-    /// All presets, in ascending order of use.
+    /// All presets, in ascending order of the amount of memory that they allocate.
     pub const ALL: [Self; 3] = [Self::DesktopDay, Self::KernelBuild, Self::Weeks];
 }
 

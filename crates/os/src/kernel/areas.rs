@@ -82,8 +82,8 @@ pub(super) fn brk(
     map(core, id, old_end..new_end, attributes)
 }
 
-/// Makes an area for a page outside all areas: extends a stack, or creates an implicit area. `None`
-/// if neither applies.
+/// Makes an area for a touched page outside all areas: extends a stack down to the page, or, with
+/// `implicit_maps`, creates an anonymous area in the 2MB around it. `None` if neither applies.
 #[cold]
 pub(super) fn make(core: &mut Core, id: SpaceId, page: u64) -> Result<Option<Area>, OsError> {
     let implicit_maps = core.config.implicit_maps;

@@ -29,8 +29,8 @@ impl Kernel {
         self.core.config.tables
     }
 
-    /// Address of the hole bitmap at the top of memory: one bit per frame of the machine. `None`
-    /// unless level-2 tables have shadow nodes for holes.
+    /// Address of the hole bitmap at the top of memory, with one bit per frame of the machine (P §IV).
+    /// `None` unless the page tables support holes in 2MB pages.
     pub fn hole_bitmap(&self) -> Option<PhysicalAddress> {
         let bitmap = self.core.memory.top_table(TopTable::is_hole_bitmap);
         bitmap.map(Frame::address)
@@ -112,8 +112,8 @@ impl Kernel {
         self.core.ledger.total()
     }
 
-    /// Translations added since boot, not counting sub-pages of a page that was mapped before.
-    /// Equals the number of faults that would map the same memory on demand.
+    /// Number of translations (pages of any size) added since boot, not counting holes that were filled
+    /// in a 2MB page. Equals the number of faults that would map the same memory on demand.
     pub fn pages_brought_in(&self) -> u64 {
         self.core.ledger.pages_brought_in()
     }
@@ -148,7 +148,7 @@ impl Kernel {
     /// pages.
     ///
     /// Linux stops where its two scanners meet. Linux also moves single pages out of blocks that
-    /// cannot be emptied. This model does not, because it frees no 2MB block.
+    /// cannot be emptied. This model does not, because such moves free no 2MB block.
     pub fn compact(&mut self) -> CompactionCounts {
         self.core.compact()
     }
@@ -189,7 +189,7 @@ impl Kernel {
         self.core.memory.free_index()
     }
 
-    /// Runs `act` of a mechanism on an address space, and sends the shootdowns together at the end.
+    /// Lets a mechanism change an address space by `act`, and sends the shootdowns together at the end.
     ///
     /// # Errors
     /// If there is no such address space, or `act` fails.
@@ -201,8 +201,8 @@ impl Kernel {
         self.operation(|kernel| act(&mut kernel.core.space_mut(space)?))
     }
 
-    /// Runs `act` on the backer of type `B`, outside of any page fault, and sends the shootdowns together at
-    /// the end. If there is no backer of this type, `make` creates one.
+    /// Runs `act` on the backer (mechanism that maps memory) of type `B`, outside of any page fault, and
+    /// sends the shootdowns together at the end. If the kernel has no such backer, `make` creates one.
     ///
     /// # Errors
     /// If `act` fails.

@@ -19,7 +19,7 @@ use crate::content::{ContentDistribution, unique, written};
 #[derive(Default)]
 pub(super) struct PageContents {
     distribution: Option<ContentDistribution>,
-    /// True once a distribution or a content was set. Before that, no contents are stored.
+    /// True once a distribution or a content was set. Before that, writes to pages are not recorded here.
     are_kept: bool,
     /// Random stream that generates the contents of each address space.
     streams: BTreeMap<SpaceId, u64>,

@@ -45,14 +45,15 @@ pub(super) struct RunRequest {
 }
 
 impl RunRequest {
-    /// Requests a run of free blocks at any address, without compaction.
+    /// Request for a run of `blocks` free 2MB blocks at any address, without compaction.
     pub(super) const fn free(blocks: u64) -> Self {
         Self { blocks, faulty_frames: 0, compacts: false, within: None }
     }
 }
 
 impl Core {
-    /// Takes a free run of 2MB blocks, but leaves free memory at the high watermark.
+    /// Allocates a run of 2MB blocks as requested. Fails if there is none, or if free memory and page cache
+    /// would fall below the high watermark.
     pub(super) fn take_run(&mut self, request: &RunRequest) -> Result<Run, OsError> {
         let (blocks, most_blocks) = (request.blocks, most_run_blocks(self));
         let longest = if blocks > most_blocks {
@@ -143,8 +144,8 @@ impl Core {
         self.compaction.counts.frames_migrated > before
     }
 
-    /// Takes a run that is partly in use, and migrates its contents. On failure, frees the frames
-    /// it took and returns false.
+    /// Allocates all frames of a run that is partly in use, and migrates the contents of its used frames to
+    /// frames outside. On failure, frees the frames it allocated and returns false.
     fn empty_run(&mut self, run: &Run, large_pages: &LargePages) -> bool {
         let numbered = |number| Frame::new(number << BLOCK_ORDER);
         let mut taken = Taken::new();
@@ -173,8 +174,8 @@ impl Core {
         is_empty
     }
 
-    /// Migrates the contents of one block of a run. `taken` then contains all its frames except
-    /// faulty ones.
+    /// Migrates the contents of 2MB block `number` to other blocks. Allocates the emptied frames and adds
+    /// their indices to `taken`, which then has all frames except faulty ones. Returns false on failure.
     fn empty_block(
         &mut self,
         number: u64,
@@ -235,8 +236,8 @@ impl Core {
 }
 
 impl Core {
-    /// Takes contiguous frames for `pages`. The first frame has the same offset in its 2MB block as
-    /// the first page in its region. At most `faulty_frames` of them are faulty. With `compacts`,
+    /// Allocates contiguous frames for `pages`. The first frame has the same offset in its 2MB block as
+    /// the first page in its region. At most `faulty_frames` of the frames are faulty. With `compacts`,
     /// movable frames are migrated if no run is free.
     ///
     /// # Errors
@@ -261,7 +262,7 @@ impl Core {
         Ok(keep_for(self, &run, pages))
     }
 
-    /// Frees the frames of a run that was taken, except faulty ones.
+    /// Frees frames of a run from [`Self::take_run_for`], except faulty ones.
     pub fn give_back_run(&mut self, frames: Range<u64>) {
         let mut start = frames.start;
         for faulty in self.memory.retired_within(&frames) {
@@ -295,8 +296,8 @@ impl Kernel {
     }
 }
 
-/// Selects the frames of a run for `pages`. The first frame has the same offset in its 2MB block as
-/// the first page in its region. Frees the frames of the run before and after.
+/// Selects the frames of an allocated run that `pages` will use, and frees all frames before and after. The
+/// first selected frame has the same offset in its 2MB block as the first page in its region.
 pub(super) fn keep_for(core: &mut Core, run: &Run, pages: &Range<u64>) -> Range<u64> {
     let first = run.first().number() + index_of(pages.start) as u64;
     let frames = first..first + (pages.end - pages.start);

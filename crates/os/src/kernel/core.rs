@@ -54,8 +54,8 @@ pub struct Core {
     pub(super) most: Option<Levels>,
     /// Frames of shadow page tables, which belong to no address space.
     pub(super) own_tables: BTreeSet<Frame>,
-    /// Number of punched sub-pages that demotion has already considered: those up to the end of the
-    /// last operation.
+    /// Value of the count of punched sub-pages when demotion last ran. A greater count tells that 2MB
+    /// pages got holes since and must be checked.
     pub(super) concluded_punches: u64,
 }
 
@@ -253,8 +253,8 @@ impl Core {
             && regions.any(|region| self.injected_holes(region).is_some())
     }
 
-    /// Adds a sufficient memory size to an out-of-memory error. The estimate is the current use
-    /// plus, for every unmapped page of an area, its frame and its share of tables and of the rest
+    /// Adds to an out-of-memory error the memory size that would suffice. The estimate is the current
+    /// use plus, for every unmapped page of an area, its frame and its share of tables and of the rest
     /// of the system's frames.
     pub(super) fn with_estimate(&self, error: OsError) -> OsError {
         let OsError::OutOfMemory { asked_bytes, free_bytes, memory_bytes, .. } = error else {

@@ -179,7 +179,7 @@ impl Kernel {
         mechanisms.iter().for_each(|(name, value)| out.set(name, value));
     }
 
-    /// Counters of same-page merging and of backers such as direct segments, at this moment.
+    /// Counters, at this moment, of same-page merging and of the mechanisms that map memory on first touches.
     fn mechanisms_now(&self) -> Counters {
         let mut now = Counters::default();
         self.ksm.counters(&self.core, &mut now);
@@ -187,8 +187,9 @@ impl Kernel {
         now
     }
 
-    /// Updates the maxima of mechanisms' counters. Call it before events that may remove all
-    /// mappings of a mechanism; it is slower than [`Core::note_peak`].
+    /// Raises the maxima of the counters of same-page merging and of mechanisms such as direct segments to
+    /// the values at this moment. Slower than [`Core::note_peak`], so only called before events that may
+    /// remove all mappings of a mechanism.
     pub(super) fn note_mechanisms(&mut self) {
         let now = self.mechanisms_now();
         self.mechanisms_maxima.raise(&now);

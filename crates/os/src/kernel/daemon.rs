@@ -1,4 +1,4 @@
-//! Periods of kernel threads.
+//! Kernel threads that run periodically, such as khugepaged: their period and settings.
 
 use perforate_config::{Count, OptionTexts, Options, write};
 use schemars::JsonSchema;

@@ -68,15 +68,16 @@ fn move_away(core: &mut Core, frame: Frame) -> HardFault {
     }
 }
 
-/// Moves a page that only an overlay (a direct segment) maps to another frame.
+/// Copies `page` from its failing frame to a new one. No page-table entry maps the page, only an overlay
+/// (a direct segment).
 fn replace_kept_frame(core: &mut Core, id: SpaceId, page: u64) -> Result<(), OsError> {
     let space = &mut core.space_mut(id)?;
     let mechanism = space.overlay().expect("it keeps the page").mechanism();
     mechanism.replace_frame(space, page)
 }
 
-/// Address space and page that an extent maps in place to `frame`; `None` if no extent does. Visits all
-/// mappings, which is affordable because frames fail rarely.
+/// Address space and page whose extent (mapping of more than 4KB, such as a 2MB page) contains `frame`;
+/// `None` if no extent does. Visits all mappings, which is affordable because frames fail rarely.
 fn extent_around(core: &Core, frame: Frame) -> Option<(SpaceId, u64)> {
     core.live_spaces().find_map(|space| {
         let page = space.page_of_frame(frame)?;

@@ -12,9 +12,10 @@ use crate::space::{ALL_PAGES, Departure};
 pub(super) struct Processes {
     spaces: BTreeMap<ProcessId, SpaceId>,
     current: SpaceId,
-    /// Index of the processor that runs `current`.
+    /// Processor that [`Kernel::run_on`] selected last; it runs address space `current`.
     processor: usize,
-    /// Address space that each processor runs; `None` if it has run nothing.
+    /// Address space that each processor runs; `None` if the processor has run nothing, or if another
+    /// processor has ended its process.
     running: Vec<Option<SpaceId>>,
 }
 
@@ -50,7 +51,8 @@ impl Kernel {
         self.processes.processor = processor;
     }
 
-    /// Address space that a processor runs; `None` if it runs no living process.
+    /// Address space that a processor runs; `None` if the processor has run nothing, or if another processor
+    /// has ended its process.
     pub fn running(&self, processor: usize) -> Option<SpaceId> {
         self.processes.running.get(processor).copied().flatten()
     }

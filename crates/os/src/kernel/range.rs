@@ -74,8 +74,9 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Unmaps sub-pages of a region and releases their frames. An extent that loses a part is
-    /// broken up, or the part is detached. Only this step can fail, and it fails before any change.
+    /// Unmaps sub-pages of a region and releases their frames. A 2MB page that loses only a part is split,
+    /// or gets holes if the policy makes such pages. Fails only if memory for the tables of this runs out,
+    /// and changes nothing then.
     pub(super) fn drop_subpages(&mut self, number: u64, subpages: &HoleSet) -> Result<(), OsError> {
         if !self.has_extent(number) {
             self.drop_pages(number, subpages);

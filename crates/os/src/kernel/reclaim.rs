@@ -31,7 +31,7 @@ use crate::space::{AddressSpace, Departure, Mapping, Present, page_at, pages_of,
 pub(super) struct Reclaim {
     /// Region at which the search for the next victim begins.
     pub(super) hand: SpaceRegion,
-    /// Backoff of the clock: rounds without a victim defer the next searches.
+    /// Backoff of the clock algorithm: after rounds over all memory without a victim, searches are skipped.
     rounds: Deferral,
     /// Number of pages dropped that had been advised free.
     pub(super) advised_pages: u64,

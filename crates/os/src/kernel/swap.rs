@@ -24,8 +24,8 @@ impl Core {
         self.swap_out_round(avoid, takes) || (spares && self.swap_out_round(avoid, |_, _| true))
     }
 
-    /// Swaps out the first region, in one round of the clock, for which `takes` is true. Returns false if
-    /// there is none.
+    /// Swaps out the first region for which `takes` is true, in one round of the clock algorithm over all
+    /// address spaces. Returns false if there is none.
     fn swap_out_round(
         &mut self,
         avoid: Option<SpaceRegion>,

@@ -2,7 +2,8 @@
 //!
 //! The kernel has no clock. It counts actions: faults by kind, frames cleared and copied, entries
 //! written, shootdowns sent. Operations on page tables and shootdowns are counted when they are
-//! emitted, independent of their cause. A mechanism counts operations of its format itself.
+//! emitted, independent of their cause. A mechanism with page-table entries of a format of its own counts
+//! its writes itself.
 
 use perforate_types::{
     CounterUnit, CounterValue, Counters, Figure, ProgramEvent, Prominence, Shootdown, SpaceId,
@@ -235,14 +236,16 @@ pub enum FirstTouch {
 pub(crate) struct Ledger {
     /// Counts of the work done since boot.
     pub done: Work,
-    /// Number of added translations that are sub-pages of a page that was mapped before.
+    /// Number of added translations that only filled a hole of a 2MB page.
     pub subpages_mapped: u64,
-    /// True if new frames are cleared: those of anonymous memory. Frames of files are read instead.
+    /// True if frames that are mapped next count as cleared, which anonymous memory is; false for memory that
+    /// is read from a file or from swap.
     pub clears: bool,
     last_mapped: FirstTouch,
     entries_waiting: u64,
     flush_waiting: bool,
-    /// Last address whose invalidation this batch counted.
+    /// Address of the last shootdown in this batch. If the next one has the same address, it is counted
+    /// as done by the same instruction.
     last_invalidated: Option<(SpaceId, VirtualPage)>,
 }
 
@@ -318,7 +321,7 @@ impl Ledger {
         }
     }
 
-    /// True if shootdowns of the present operation are counted and not sent yet.
+    /// True if the present operation has shootdowns that [`Self::send`] has not counted as sent yet.
     pub(crate) fn is_waiting(&self) -> bool {
         self.entries_waiting > 0 || self.flush_waiting
     }
@@ -366,7 +369,7 @@ impl Ledger {
         }
     }
 
-    /// Records the kind of a mapping to frames that other pages already map, for which nothing is cleared.
+    /// Records the kind of a new mapping to frames that other pages already map, so that nothing is cleared.
     #[inline]
     pub(crate) fn join(&mut self, what: FirstTouch) {
         self.last_mapped = what;
@@ -385,14 +388,14 @@ impl Ledger {
         }
     }
 
-    /// The work done so far, as if the operation were complete.
+    /// The work done so far, with the shootdowns of the present operation counted as sent.
     pub(crate) fn total(mut self) -> Work {
         self.send();
         self.done
     }
 
-    /// Translations added since boot, not counting sub-pages of a page that was mapped before.
-    /// Equals the number of faults that would map the same memory on demand.
+    /// Number of translations (pages of any size) added since boot, not counting holes that were filled
+    /// in a 2MB page. Equals the number of faults that would map the same memory on demand.
     pub(crate) fn pages_brought_in(&self) -> u64 {
         self.done.pages_mapped - self.subpages_mapped
     }
@@ -402,9 +405,9 @@ impl Ledger {
         self.done.frames_scanned += frames;
     }
 
-    /// Counts `frames` frames whose content moved to another frame under the same page. The updates
-    /// and shootdowns of the migration are counted separately. Its copies are not counted as copied
-    /// frames.
+    /// Counts `frames` frames as migrated: their contents were copied to other frames, to which the same
+    /// pages are mapped now. The table writes and shootdowns of the migration are counted separately; its
+    /// copies do not count as copied frames.
     pub(crate) fn migrated(&mut self, frames: u64) {
         self.done.frames_migrated += frames;
     }

@@ -1,4 +1,4 @@
-//! Contents of one 2MB block, and allocation of its single frames.
+//! Free, movable and fixed frames of one 2MB block, and allocation of single frames of a block.
 
 use perforate_types::{Frame, HoleSet};
 

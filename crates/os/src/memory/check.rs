@@ -132,7 +132,8 @@ impl PhysicalMemory {
         Ok(())
     }
 
-    /// Checks that every recorded frame is in use in the recorded way.
+    /// Checks the reverse map: every frame that it gives to a page is mapped, and every other recorded frame
+    /// has the recorded user.
     fn check_owners(&self, recount: &mut Recount) -> Result<(), String> {
         for (frame, owner) in self.owners.iter() {
             let known = *recount.of(frame);

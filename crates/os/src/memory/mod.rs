@@ -172,7 +172,7 @@ impl PhysicalMemory {
         Ok(Self::over(zones, present, addable, end_frame, top_table, top_frames))
     }
 
-    /// Creates a memory with the given zones and top table.
+    /// Creates a memory with the given zones, address ranges and table reserved at the top of memory.
     fn over(
         zones: Zones,
         present: Vec<Range<u64>>,
@@ -217,12 +217,12 @@ impl PhysicalMemory {
         self.memory_bytes
     }
 
-    /// First frame of the table at the top of memory; `None` unless `is_wanted` accepts its kind.
+    /// First frame of the table reserved at the top of memory; `None` if `is_wanted` is false for its kind.
     pub(crate) fn top_table(&self, is_wanted: fn(TopTable) -> bool) -> Option<Frame> {
         is_wanted(self.top_table).then(|| Frame::new(self.top_frames.start))
     }
 
-    /// Number of frames of the table at the top of memory; 0 unless `is_wanted` accepts its kind.
+    /// Number of frames of the table reserved at the top of memory; 0 if `is_wanted` is false for its kind.
     pub(crate) fn top_table_frames(&self, is_wanted: fn(TopTable) -> bool) -> u64 {
         let frames = self.top_frames.end - self.top_frames.start;
         if is_wanted(self.top_table) { frames } else { 0 }
@@ -334,7 +334,7 @@ impl PhysicalMemory {
         taken
     }
 
-    /// Number of the first frame above the usable memory.
+    /// Number of the first frame above all zones. Only the table at the top of memory can lie there.
     pub(crate) fn usable_frames(&self) -> u64 {
         self.zones.iter().next_back().map_or(0, |zone| zone.buddy.range().end)
     }

@@ -158,12 +158,12 @@ impl Owners {
         })
     }
 
-    /// Number of frames of the pageblock with a record.
+    /// Number of frames in the pageblock around `block` that have a recorded owner.
     pub(super) fn recorded(&self, block: Frame) -> u64 {
         self.pageblock(block).map_or(0, Records::recorded)
     }
 
-    /// Number of retired frames of the pageblock.
+    /// Number of retired (faulty) frames in the pageblock around `block`.
     pub(super) fn retired(&self, block: Frame) -> u64 {
         self.pageblock(block).map_or(0, Records::retired)
     }

@@ -253,7 +253,7 @@ impl PhysicalMemory {
     }
 }
 
-/// Allocates all frames that the snapshot has in use from the zones.
+/// Allocates, in the zones of the new memory, all frames that are in use in the snapshot.
 fn place(occupancy: &Occupancy, zones: &mut Zones) {
     let starts: Vec<u64> =
         zones.iter().map(|zone| zone.buddy.range().start >> BLOCK_ORDER).collect();

@@ -97,7 +97,8 @@ impl BlockStates<'_> {
         }
     }
 
-    /// Computes packed states with `new`, which maps the index and present state of each frame.
+    /// New states of the block's frames, four bits each. `new` computes each from the frame's index and
+    /// present state.
     fn packed(&self, mut new: impl FnMut(u64, FrameState) -> FrameState) -> Packed {
         let mut packed = [0; BLOCK_FRAMES as usize / 2];
         for (place, byte) in packed.iter_mut().enumerate() {
@@ -172,8 +173,8 @@ impl Occupancy {
         }
     }
 
-    /// Returns a copy of the occupancy in which frames with state `from` have a new state. `to` lists
-    /// ascending runs of blocks with their new state; frames outside these runs do not change.
+    /// Returns a copy of the occupancy in which frames with state `from` have a new state. `to` lists, in
+    /// ascending order, runs of 2MB blocks and the new state of such frames in them.
     ///
     /// # Errors
     /// If the runs are not in ascending order.

@@ -50,7 +50,8 @@ impl Policy for Thp {
     }
 }
 
-/// Rule of policies that map 1GB pages where possible, before they try 2MB pages.
+/// Entry of [`Policy::rules`] that makes the kernel map 1GB pages where possible, before it tries 2MB
+/// pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HugePageRule;
 

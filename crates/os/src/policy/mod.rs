@@ -76,8 +76,8 @@ pub trait HoleRule {
 /// A policy of page sizes. Each kernel has one object, chosen by configuration.
 ///
 /// The trait has the decisions about 2MB blocks that every policy can make, because most mechanisms use 2MB
-/// blocks as a fallback. Decisions that concern a single mechanism are in a rule of that mechanism (any
-/// type). Policies that use the mechanism return the rule from [`Policy::rules`].
+/// blocks as a fallback. Decisions that concern a single mechanism are values of types that the mechanism
+/// defines (its *rules*). Policies that use the mechanism return them from [`Policy::rules`].
 pub trait Policy: Send {
     /// Name of the policy in configuration and results.
     fn name(&self) -> &'static str;
@@ -87,7 +87,7 @@ pub trait Policy: Send {
         self.name().into()
     }
 
-    /// True if only areas with MADV_HUGEPAGE get large pages.
+    /// True if only areas that the program advised (MADV_HUGEPAGE) get pages larger than 4KB.
     fn needs_advice(&self) -> bool {
         false
     }
@@ -97,8 +97,8 @@ pub trait Policy: Send {
         attributes.is_advised() || !self.needs_advice()
     }
 
-    /// Page sizes (orders) to use for the memory, a subset of `request.offered`. The kernel takes
-    /// the largest for which free memory exists.
+    /// Page sizes (orders) that may back the requested page or region, a subset of `request.offered`. The
+    /// kernel takes the largest for which free memory exists.
     fn orders_for(&self, request: &OrderRequest<'_>) -> Orders {
         if self.wants_large(&request.area.attributes) { request.offered } else { Orders::BASE }
     }
@@ -109,18 +109,19 @@ pub trait Policy: Send {
         true
     }
 
-    /// The rule for 2MB pages with holes; `None` if the policy makes none.
+    /// The policy's decisions about 2MB pages with holes; `None` if it makes no such pages.
     fn hole_rule(&self) -> Option<&dyn HoleRule> {
         None
     }
 
-    /// Rules of the mechanisms that the policy uses besides 4KB and 2MB pages: [`HugePageRule`],
-    /// [`PageLayout`], and rules of mechanisms outside this crate.
+    /// Rules (decisions that concern one mechanism) of the mechanisms that the policy uses besides 4KB and
+    /// 2MB pages: [`HugePageRule`], [`PageLayout`], and types from outside this crate.
     fn rules(&self) -> Vec<&dyn Any> {
         Vec::new()
     }
 
-    /// Backers of the policy's mechanisms. The kernel tries them before 2MB pages.
+    /// Backers (mechanisms that map memory on first touches) that the policy uses. The kernel tries them in
+    /// this order, before 2MB pages.
     fn backers(&self) -> Vec<Box<dyn Backer>> {
         Vec::new()
     }
@@ -131,9 +132,9 @@ pub trait Policy: Send {
         tables
     }
 
-    /// Index of the free memory of `end_frame` frames that the policy's mechanism maintains; `None` if it
-    /// needs none. If `is_fragmented` is true, fragmentation is generated and the mechanism chooses the
-    /// frames for it.
+    /// Index that the policy's mechanism keeps of free memory, besides the buddy allocator's; `None` if it
+    /// needs none. Memory ends at frame `end_frame`. If `is_fragmented` is true, fragmentation is generated
+    /// and the mechanism chooses the frames for it.
     ///
     /// # Errors
     /// If the policy does not fit the page tables or the memory.
@@ -146,8 +147,8 @@ pub trait Policy: Send {
         Ok(None)
     }
 
-    /// Decides on a 2MB block for a region that is eligible for large pages. The frames in `holes` are in
-    /// use. [`BlockUse::WithHoles`] needs page tables with shadow directories.
+    /// Decides how to use a 2MB block for a region that is eligible for large pages. The frames in `holes`
+    /// are in use by others. [`BlockUse::WithHoles`] needs page tables that support holes.
     fn use_block(&self, holes: &HoleSet) -> BlockUse;
 
     /// Kinds of background promotion that khugepaged looks for. If empty, it does not scan. A

@@ -186,7 +186,8 @@ impl ShadowTables {
         is_trapped.then_some(written)
     }
 
-    /// Handles a guest's write to ordinary page tables.
+    /// Records a guest's write to ordinary page tables, and drops the shadow entries and shadow tables that
+    /// were made from what the write replaced.
     fn table_changed(&mut self, operation: &TableOperation, kernel: &mut Kernel) {
         self.guest_tables.apply(operation);
         match *operation {

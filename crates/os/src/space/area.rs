@@ -90,7 +90,8 @@ impl Attributes {
         self.object.is_some()
     }
 
-    /// Attributes of an area whose page `from` moved to `to` (mremap).
+    /// Attributes after mremap moved page `from` of the area to `to`: the base of a shared object moves
+    /// along.
     pub(crate) fn moved(self, from: u64, to: u64) -> Self {
         let moved = |object: SharedObject| {
             let base = object.base.wrapping_add(to).wrapping_sub(from);
@@ -275,7 +276,7 @@ impl Areas {
         }
     }
 
-    /// Changes the attributes of all areas, or parts of areas, in `pages`.
+    /// Applies `act` to the attributes of all areas in `pages`. Splits areas that extend beyond.
     pub(crate) fn change(&mut self, pages: Range<u64>, act: impl Fn(&mut Attributes)) {
         for mut part in self.within(pages) {
             act(&mut part.attributes);

@@ -60,9 +60,9 @@ impl Present {
 pub struct SharedBlock {
     /// First frame of the block.
     pub block: Frame,
-    /// Sub-pages that are not in place, by index.
+    /// Indices of the sub-pages that the second mapping must not map to this block.
     pub holes: HoleSet,
-    /// Holes that are mapped: index and frame.
+    /// Index and frame of each hole that a separate 4KB entry maps.
     pub moved: Vec<(usize, Frame)>,
 }
 
@@ -71,32 +71,32 @@ pub trait Extent: Any + Send {
     /// The mechanism that maps this extent.
     fn mechanism(&self) -> &'static dyn Mechanism;
 
-    /// Number of 4KB pages of the extent, in place or not.
+    /// Number of 4KB pages that the extent covers, holes included.
     fn pages(&self) -> u64;
 
-    /// Permissions of the in-place pages.
+    /// Permissions of the pages that the extent maps itself, that is, of all except holes.
     fn permissions(&self) -> Permissions;
 
     /// Present translation of page number `offset` of the extent.
     fn find(&self, offset: u64) -> Present;
 
-    /// Separate 4KB entries of detached pages, by offset; `None` if the extent has none.
+    /// 4KB entries of the holes of a 2MB page, by index of the sub-page; `None` if the extent has none.
     fn entries(&self) -> Option<&Entries> {
         None
     }
 
-    /// True if all pages of the extent are in place.
+    /// True if the extent maps all its pages itself, without holes.
     fn is_whole(&self) -> bool {
         true
     }
 
-    /// State of the extent as a 2MB page with holes; `None` if the mechanism has no holes.
+    /// State of the extent if it is a 2MB page with holes; `None` for all other extents.
     fn holed(&self) -> Option<Holed> {
         None
     }
 
-    /// True if [`HoledPages`](super::HoledPages) may detach single pages of the extent, provided
-    /// that the address space has such a mechanism.
+    /// True if single pages may be taken out of the extent as holes, provided that the address space has a
+    /// mechanism for holes ([`HoledPages`](super::HoledPages)).
     fn may_have_holes(&self) -> bool {
         false
     }
@@ -111,14 +111,14 @@ pub trait Extent: Any + Send {
         false
     }
 
-    /// True if other mappings share any in-place frame of the extent.
+    /// True if any frame that the extent maps (holes excluded) has other mappings too.
     fn is_shared(&self, memory: &PhysicalMemory) -> bool;
 
     /// Offset of the page that the extent maps in place to `frame`; `None` if the frame is not in
     /// the extent.
     fn offset_of(&self, frame: Frame) -> Option<u64>;
 
-    /// Adds a reference to each in-place frame, for a further mapping.
+    /// Adds a reference to each frame that the extent maps (holes excluded), for a second mapping.
     fn share(&self, memory: &mut PhysicalMemory);
 
     /// Drops all references to frames that the extent holds, and frees frames without further references.
@@ -127,8 +127,9 @@ pub trait Extent: Any + Send {
     /// A new extent that maps the same in-place frames with these permissions.
     fn with_permissions(&self, permissions: Permissions) -> Box<dyn Extent>;
 
-    /// Sub-pages `wanted` of the extent's 2MB region number `region`, for a second mapping. `None`
-    /// unless at least one is in place and all in-place ones are in one block.
+    /// Description of a 2MB block that a second mapping can map in one piece: the block of region number
+    /// `region` in the extent, limited to sub-pages `wanted`. `None` if the extent maps none of these, or
+    /// maps them to several blocks.
     fn shared_block(&self, _region: u64, _wanted: &HoleSet) -> Option<SharedBlock> {
         None
     }
@@ -196,11 +197,11 @@ pub trait Mechanism: Sync {
         extent: Box<dyn Extent>,
     ) -> Result<(), OsError>;
 
-    /// Unmaps an extent with its detached pages. Returns the extent, whose frames the caller must
-    /// release.
+    /// Unmaps an extent together with the 4KB entries of its holes. Returns the extent, whose frames the
+    /// caller must release.
     fn unmap(&self, space: &mut SpaceMut<'_>, first: u64) -> Box<dyn Extent>;
 
-    /// Changes the permissions of all in-place pages of an extent.
+    /// Changes the permissions of all pages of an extent except holes.
     fn protect(&self, space: &mut SpaceMut<'_>, first: u64, permissions: Permissions);
 
     /// Breaks an extent up into smaller pages, without moving data. After a failure, nothing has
@@ -224,7 +225,7 @@ pub trait Mechanism: Sync {
         self.break_up(space, first).map(|()| Part::BrokenUp)
     }
 
-    /// Gives the part of an extent inside `pages` the permissions of its area.
+    /// Changes the permissions of the pages of an extent that lie in `pages` to what `attributes` allow.
     ///
     /// # Errors
     /// If memory for tables runs out.

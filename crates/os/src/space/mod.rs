@@ -127,7 +127,7 @@ impl SpaceMut<'_> {
         &mut self.ledger.done
     }
 
-    /// Counts an added translation of a single sub-page of a larger page.
+    /// Counts an added translation that fills a hole of a 2MB page.
     pub fn subpage_mapped(&mut self) {
         self.ledger.done.pages_mapped += 1;
         self.ledger.subpages_mapped += 1;
@@ -139,12 +139,12 @@ impl SpaceMut<'_> {
         self.ledger.bring_in(what);
     }
 
-    /// Records the kind of a mapping to frames that other pages already map, for which nothing is cleared.
+    /// Records the kind of a new mapping to frames that other pages already map, so that nothing is cleared.
     pub fn join(&mut self, what: FirstTouch) {
         self.ledger.join(what);
     }
 
-    /// Counts `frames` frames whose contents moved to other frames under the same pages.
+    /// Counts `frames` frames as migrated: copied to other frames, to which their pages are mapped now.
     pub fn migrated(&mut self, frames: u64) {
         self.ledger.migrated(frames);
     }
@@ -176,8 +176,8 @@ crate::fieldwise! {
         pub reserved: u64,
         /// Number of level-1 nodes, including nodes for the entries of holes.
         pub leaf_nodes: u64,
-        /// Number of 4KB pages in other extents that level-2 entries map, such as gap-tolerant
-        /// superpages.
+        /// Number of 4KB pages in gap-tolerant superpages and similar mappings: of level-2 entries, but of
+        /// another size than 2MB.
         pub wide_pages: u64,
         /// Number of 4KB pages that only an overlay (a direct segment) translates, without a page-table
         /// entry.
@@ -186,7 +186,8 @@ crate::fieldwise! {
 }
 
 impl Usage {
-    /// Number of 4KB pages that an overlay or an extent translates.
+    /// Number of 4KB pages that a larger mapping translates: a direct segment, a superpage, or an entry of
+    /// 2MB or more (holes excluded).
     pub(crate) fn large_mapped_pages(&self) -> u64 {
         self.overlay_pages
             + self.wide_pages
@@ -324,7 +325,7 @@ impl AddressSpace {
         (self.find_wide(page), false)
     }
 
-    /// Mapping of the 2MB region `number`.
+    /// Record of how 4KB or 2MB entries map the 2MB region `number`; `None` if they do not.
     pub(crate) fn region(&self, number: u64) -> Option<&Region> {
         self.regions.get(&number)
     }
@@ -346,8 +347,8 @@ impl AddressSpace {
         self.region(number).is_some()
     }
 
-    /// Parts of `pages` that page tables map, in ascending order: single pages, and 2MB extents as
-    /// a whole.
+    /// Page ranges that 4KB and 2MB entries map in `pages`, in ascending order: a range for each 4KB page,
+    /// and all pages of each 2MB page, even those outside `pages`.
     pub fn mapped_within(&self, pages: &Range<u64>) -> Vec<Range<u64>> {
         let mut mapped = Vec::new();
         for number in self.regions_within(pages) {
@@ -373,7 +374,8 @@ impl AddressSpace {
         found
     }
 
-    /// Numbers of the 2MB regions in `pages` that [`Self::next_region`] would find.
+    /// Numbers of the 2MB regions that overlap `pages` and that entries smaller than 1GB map
+    /// ([`Self::next_region`]).
     pub(crate) fn mapped_regions(&self, pages: &Range<u64>) -> Vec<u64> {
         let regions = regions_of(pages);
         let first = self.next_region(regions.start);
@@ -394,7 +396,8 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Allocates a frame for a level-1 node. Callers do this first, because it can fail.
+    /// Allocates a frame for a level-1 node. Callers do this before they change any mapping, because it can
+    /// fail.
     ///
     /// # Errors
     /// If memory is out.
@@ -410,8 +413,8 @@ impl SpaceMut<'_> {
         self.usage.leaf_nodes -= 1;
     }
 
-    /// Creates a level-1 node where nothing is mapped, and the nodes above it. Returns the frame of the
-    /// level-1 node.
+    /// Creates a level-1 node for region `number`, where nothing is mapped, and the nodes above it. For
+    /// `branch` see [`Self::add_node`]. Returns the frame of the level-1 node.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -429,14 +432,14 @@ impl SpaceMut<'_> {
         node
     }
 
-    /// Reports a new level-1 node. `branch` is 0 for nodes of 4KB pages; other values depend on the
-    /// format.
+    /// Reports a new level-1 node. `branch` tells nodes of one region apart: 0 for the entries of 4KB pages;
+    /// other values depend on the table format (such as the entries of holes).
     pub fn add_node(&mut self, number: u64, frame: Frame, branch: u8) {
         let page = first_page(number);
         self.table(TableOperation::AddNode { space: self.id, level: 1, page, frame, branch });
     }
 
-    /// Removes an empty level-1 node and frees its frame.
+    /// Reports the removal of an empty level-1 node, and frees its frame.
     pub fn remove_node(&mut self, number: u64, frame: Frame, branch: u8) {
         let page = first_page(number);
         self.table(TableOperation::RemoveNode { space: self.id, level: 1, page, branch });

@@ -105,8 +105,9 @@ impl dyn Overlay {
 
 /// Operations on the overlay of an address space. The overlay must belong to this mechanism.
 pub trait OverlayMechanism: Sync {
-    /// Makes page tables alone translate `pages`, as far as `departure` requires it. After a
-    /// failure, all pages are still translated as before.
+    /// Takes `pages` out of the overlay as far as the coming change `departure` requires it. Page tables
+    /// alone then translate them, unless they are unmapped. After a failure, all pages are translated as
+    /// before.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -200,7 +201,7 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Notifies the overlay that the mapping of pages is about to change. Call it before the change.
+    /// Makes the overlay give up `pages` as far as `departure` requires. Call it before the change itself.
     pub(crate) fn leave_overlay(
         &mut self,
         pages: &Range<u64>,

@@ -9,13 +9,13 @@ use crate::memory::Fragment;
 
 /// One mapped 2MB region.
 pub(crate) struct Region {
-    /// Mapping of the region.
+    /// Entries that map the region: 4KB pages or a 2MB extent.
     pub mapping: Mapping,
     /// Block with generated fragmentation that the region got at its first touch.
     pub fragment: Option<Fragment>,
 }
 
-/// The mapping of a 2MB region.
+/// Entries that map a 2MB region.
 pub(crate) enum Mapping {
     /// The region is mapped by 4KB pages.
     Pages(Pages),

@@ -52,8 +52,8 @@ impl Backer for Blocks {
     }
 }
 
-/// Maps a block except for `holes`, as an ordinary 2MB page if there are none. With `reserves`, the
-/// block is reserved and nothing is mapped yet.
+/// Maps region `number` to a block by a 2MB page with `holes`, or by an ordinary one if there are none. With
+/// `reserves`, only reserves the frames of the block, without mapping any.
 pub(super) fn map(
     core: &mut Core,
     id: SpaceId,
@@ -83,7 +83,7 @@ pub(super) fn map(
     Ok(())
 }
 
-/// Allocates a frame for every hole of a region.
+/// Allocates and maps a frame for each hole of a region's 2MB page.
 pub(super) fn fill_holes(
     core: &mut Core,
     id: SpaceId,

@@ -100,8 +100,8 @@ impl Core {
         self.memory.inject_holes(blocks, |block| fragmentation.holes(seed, block));
     }
 
-    /// Marks the memory that the present operation maps from now on as anonymous, so that its
-    /// frames count as cleared.
+    /// Counts frames that the present operation maps from now on as cleared, because they become anonymous
+    /// memory.
     pub fn clear_new_frames(&mut self) {
         self.ledger.clears = true;
     }

@@ -171,8 +171,8 @@ impl Khugepaged {
         None
     }
 
-    /// Promotes one region if parameters, memory and policy allow it. An error is the reason for
-    /// which the region stays.
+    /// Promotes one region to a 2MB page if parameters, memory and policy allow it. An error is the reason
+    /// why the region keeps its 4KB pages.
     fn consider(&mut self, core: &mut Core, id: SpaceId, number: u64) -> Result<(), Refusal> {
         let mut census = region::census(core, id, number).expect("the scanner found it");
         self.check_limits(core, number, &census)?;

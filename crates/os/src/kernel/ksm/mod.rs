@@ -167,8 +167,8 @@ impl Ksm {
         Ok(())
     }
 
-    /// Merged frame with content `identity`: `own` if it is a merged frame, else one with room for
-    /// another sharer.
+    /// Merged frame with content `identity` for a scanned page. That is the page's present frame `own` if
+    /// `own` is a merged frame, else one that another page may still map. `None` if there is none.
     fn stable_frame(&mut self, core: &mut Core, identity: u64, own: Frame) -> Option<Frame> {
         let mut nodes = self.stable.remove(&identity)?;
         let is_valid = |node: &&Node| {

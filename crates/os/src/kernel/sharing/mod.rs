@@ -30,8 +30,8 @@ pub struct SharedPlace {
     pub page: u64,
 }
 
-/// Part of another mapping of an object. Page p of the first mapping and page p + `distance` of
-/// this one are the same page of the object.
+/// Part of another mapping of a shared object, as [`elsewhere`] finds it for some pages. Page p of these
+/// pages and page p + `distance` of the other mapping are the same page of the object.
 struct Elsewhere {
     space: SpaceId,
     pages: Range<u64>,

@@ -24,7 +24,7 @@ pub(super) enum Records {
         /// Encoded owner of the first frame.
         first: u64,
     },
-    /// Any other records, as a word for each frame.
+    /// Any other owners, as an encoded word for each frame.
     Each(Box<Each>),
 }
 
@@ -114,7 +114,7 @@ impl Records {
         }
     }
 
-    /// Number of frames with a record.
+    /// Number of frames of the pageblock that have a recorded owner.
     pub(super) fn recorded(&self) -> u64 {
         match self {
             Self::Run { start, end, .. } => u64::from(end - start),
@@ -122,7 +122,7 @@ impl Records {
         }
     }
 
-    /// Number of retired frames.
+    /// Number of retired (faulty) frames in the pageblock.
     pub(super) fn retired(&self) -> u64 {
         match self {
             Self::Run { .. } => 0,
@@ -130,7 +130,7 @@ impl Records {
         }
     }
 
-    /// Records in ascending order of frame index.
+    /// Recorded owners of the pageblock's frames, in ascending order of frame index.
     pub(super) fn iter(&self) -> RecordsOfBlock<'_> {
         RecordsOfBlock(match self {
             &Self::Run { start, end, first } => {
@@ -158,7 +158,7 @@ impl Each {
 pub(crate) struct RecordsOfBlock<'a>(Source<'a>);
 
 enum Source<'a> {
-    /// Remaining indices, and the encoded owner at the first one.
+    /// Indices of the frames still to visit, and the encoded owner of the first of these.
     Run {
         places: Range<usize>,
         first: u64,
@@ -167,8 +167,8 @@ enum Source<'a> {
 }
 
 impl RecordsOfBlock<'_> {
-    /// Indices of the remaining records, if all are known to be pages of programs without decoding
-    /// them; `None` otherwise.
+    /// Indices of the remaining frames if they hold consecutive pages of a program (a fast path that decodes
+    /// no record); `None` otherwise.
     pub(crate) fn pages_alone(&self) -> Option<HoleSet> {
         match &self.0 {
             Source::Run { places, .. } => Some(HoleSet::of_range(places.clone())),
