@@ -124,8 +124,8 @@ pub enum ChunkItem<'a> {
 pub struct Chunk {
     /// Instructions in program order.
     pub instructions: Vec<Instruction>,
-    /// Accesses of all instructions in program order. Each instruction has the next
-    /// [`Instruction::accesses`] of this list.
+    /// Accesses of all instructions in program order: the first [`Instruction::accesses`] elements
+    /// belong to the first instruction, the next ones to the second, and so on.
     pub accesses: Vec<MemoryAccess>,
     /// Events in order. The number is the index of the instruction that an event precedes
     /// (`instructions.len()` after the last instruction).
@@ -166,9 +166,9 @@ impl Chunk {
         self.accesses.extend_from_slice(accesses);
     }
 
-    /// Returns the accesses in program order, in groups of the same process. At the call, `process`
-    /// must be the process that runs at the start of the chunk. After the last group, it is the
-    /// process that runs at the end.
+    /// Splits the chunk's accesses, in program order, at context switches. Each item is a process
+    /// and its accesses until the next switch. The caller sets `process` to the process that runs
+    /// at the start of the chunk; the iterator updates it at each switch.
     pub fn accesses_by_process<'a>(
         &'a self,
         process: &'a mut ProcessId,

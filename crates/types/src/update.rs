@@ -26,7 +26,7 @@ pub enum Shootdown {
         /// Page size of the entry: 2M or 1G.
         size: PageSize,
     },
-    /// Invalidates the bitmap entry that covers sub-page `page`.
+    /// Invalidates the TLB's bitmap entry (32 bits of a hole bitmap) that covers sub-page `page`.
     Bitmap {
         /// Address space of the entry.
         space: SpaceId,
@@ -61,7 +61,8 @@ impl Shootdown {
         }
     }
 
-    /// Numbers of the invalidated 4KB pages; `None` if only bitmap bits are invalidated.
+    /// Range of numbers of the 4KB pages whose translations are invalidated; `None` if only bits of
+    /// a hole bitmap are invalidated.
     pub fn pages(&self) -> Option<Range<u64>> {
         let (page, pages) = match *self {
             Self::Page { page, .. } => (page, 1),
