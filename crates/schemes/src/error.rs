@@ -1,6 +1,7 @@
 //! Errors of scheme names and of mechanisms' hardware.
 
-/// An unknown scheme, an impossible pair of schemes, or impossible hardware.
+/// Error for an unknown scheme name, a pair of schemes that cannot be combined, or hardware
+/// parameters that no machine can have.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemeError {
     /// There is no scheme of this name.

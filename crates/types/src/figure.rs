@@ -42,7 +42,7 @@ impl CounterUnit {
     }
 }
 
-/// Tables of a report in which a counter appears, beside the list of all counters.
+/// Tables of a report in which a counter appears, in addition to the list of all counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prominence {
     /// Shown in the list of all counters only.

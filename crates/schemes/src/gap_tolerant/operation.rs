@@ -10,7 +10,7 @@ use perforate_types::{
 pub enum SuperpageOperation {
     /// Maps a gap-tolerant entry: one superpage, or the two of a pair (G §3.3, §3.6). Virtual block
     /// *k* of a superpage is in the B-block of the *k*-th set bit of the selection. The affected
-    /// 2MB regions have no level-1 node and no 2MB page.
+    /// 2MB regions must have no level-1 node.
     Map {
         /// Address space of the entry.
         space: SpaceId,

@@ -68,7 +68,7 @@ impl PerforatedRadix {
         Self { radix: Radix::new(), bitmaps, loading, shadow_reads, pages, sharers }
     }
 
-    /// Sets the point of a walk at which the hardware reads shadow entries.
+    /// Selects the point of a walk at which the hardware reads shadow entries.
     pub fn with_shadow_reads(self, shadow_reads: ShadowReads) -> Self {
         Self { shadow_reads, ..self }
     }
@@ -351,8 +351,8 @@ impl Dimension for PerforatedRadix {
         self.radix.walk(request, walker)
     }
 
-    /// Returns the reach of a page's translation. In a page with holes it is 4KB: a hole of this
-    /// address space or an in-place sub-page.
+    /// Returns the mapping around a page, without hardware effects. In a page with holes it covers
+    /// 4KB: a hole of this address space or an in-place sub-page.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let Some(own) = self.own_holes(space, page) else {
             return self.radix.look_at(space, page);

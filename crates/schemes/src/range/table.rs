@@ -134,7 +134,7 @@ impl Node {
     }
 }
 
-/// Makes the nodes of a B-tree of minimal height for these ranges, root first.
+/// Builds a B-tree of minimal height from these ranges. Returns its nodes, root first.
 pub(super) fn nodes(ranges: &[RangeEntry]) -> Vec<Node> {
     let mut nodes = Vec::new();
     if !ranges.is_empty() {

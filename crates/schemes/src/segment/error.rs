@@ -46,7 +46,7 @@ pub enum SegmentError {
         /// Address space without a segment.
         space: SpaceId,
     },
-    /// The page is outside the direct segment, or has escaped.
+    /// The segment does not translate the page: it is outside the segment, or has escaped.
     #[error("{page:?} of address space {} is not translated by a segment", .space.0)]
     Outside {
         /// Address space of the page.

@@ -32,7 +32,7 @@ pub enum VirtualizedMode {
 }
 
 impl VirtualizedMode {
-    /// Mode that results if guest and host have a segment or not.
+    /// Mode in which the guest, the host, both or neither have an active segment.
     pub const fn of(guest_segment: bool, host_segment: bool) -> Self {
         match (guest_segment, host_segment) {
             (false, false) => Self::BaseVirtualized,
@@ -42,7 +42,7 @@ impl VirtualizedMode {
         }
     }
 
-    /// Number of segments that this mode has.
+    /// Number of active segments in this mode: 0, 1 or 2.
     const fn segments(self) -> u32 {
         match self {
             Self::BaseVirtualized => 0,
@@ -91,7 +91,7 @@ pub struct Fragmented {
 pub struct ModePlan {
     /// Mode when the guest starts.
     pub start: VirtualizedMode,
-    /// Mode that the policy works towards.
+    /// Mode that the policy tries to reach by creating segments.
     pub goal: VirtualizedMode,
     /// True if self-ballooning provides memory for the guest segment.
     pub self_balloons: bool,
@@ -129,7 +129,8 @@ pub struct ModeTransition {
     pub why: &'static str,
 }
 
-/// A kernel, of guest or host, and one of its address spaces.
+/// One side of a virtualized system: the kernel of the guest or of the host, with one of its
+/// address spaces.
 pub struct Side<'a> {
     /// Kernel of the guest or of the host.
     pub kernel: &'a mut Kernel,
@@ -142,7 +143,7 @@ impl Side<'_> {
         self.kernel.segment(self.space).is_some_and(|segment| segment.is_active)
     }
 
-    /// Creates a segment in the address space, or sets the registers of an existing one again.
+    /// Creates a segment in the address space or, if one exists, writes its registers again.
     /// Returns true if the segment is active.
     fn make_segment(&mut self, rule: SegmentRule) -> Result<bool, OsError> {
         if self.kernel.segment(self.space).is_some() {

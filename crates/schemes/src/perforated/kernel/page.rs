@@ -18,7 +18,8 @@ pub(super) struct PerforatedPage {
     pub permissions: Permissions,
     /// Sub-pages that are holes in this address space.
     pub holes: HoleSet,
-    /// Frame of the level-1 node that the shadow entry points to.
+    /// Frame of the level-1 node that the shadow entry points to, which has the entries of the
+    /// holes.
     pub node: Frame,
     /// Unallocated holes whose in-place frames are reserved for this page (P §VI).
     pub reserved: HoleSet,
