@@ -49,7 +49,7 @@ pub enum ScriptError {
         script: String,
         /// Position of the error in the script.
         place: Place,
-        /// Question's function that the kernel called.
+        /// Name of the script function that the kernel called.
         function: &'static str,
         /// Description of the failure.
         problem: String,
@@ -61,7 +61,7 @@ pub enum ScriptError {
         script: String,
         /// Position of the function's definition.
         place: Place,
-        /// Question's function that the kernel called.
+        /// Name of the script function that the kernel called.
         function: &'static str,
         /// Value that the function returned.
         found: String,
