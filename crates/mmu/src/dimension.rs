@@ -70,9 +70,11 @@ pub trait Dimension: Send {
     /// Returns the simulated memory that contains the tables.
     fn memory(&self) -> &TableMemory;
 
-    /// Returns the capability of the wanted kind, read-only; `None` if the dimension lacks it.
+    /// Returns the capability (optional feature) of the wanted kind, read-only; `None` if the
+    /// dimension lacks it.
     fn capability(&self, wanted: Wanted) -> Option<Capability<'_>>;
 
-    /// Returns the capability of the wanted kind, mutable; `None` if the dimension lacks it.
+    /// Returns the capability (optional feature) of the wanted kind, mutable; `None` if the
+    /// dimension lacks it.
     fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>>;
 }

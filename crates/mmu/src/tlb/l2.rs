@@ -7,7 +7,8 @@
 //!
 //! The machine file determines where entries of a size ([`EntryKind::size`]) are placed: in any way
 //! of the shared array, in some of its ways, or in a separate array for 2MB or 1GB pages. A look-up
-//! compares all ways of the array, as the other ways cannot hold the key.
+//! compares all ways of the array: those without entries of the size do not match, because kinds of
+//! entries have different keys.
 
 use std::ops::Range;
 
@@ -333,8 +334,8 @@ impl L2Tlb {
     }
 
     /// Fills an entry for `page` and returns its slot; `None` if the TLB has no ways for entries of
-    /// this size. For a page entry, the preceding look-up must have missed; a bitmap entry may be
-    /// present already.
+    /// this page size. For the entry of a page, the preceding look-up must have missed. A bitmap
+    /// entry may be present already and is then replaced.
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
@@ -360,8 +361,9 @@ impl L2Tlb {
         self.insert_absent(entry.kind().size(), (tag.number(page), tag.key(space, page)), entry)
     }
 
-    /// Replaces the least recently used entry in the ways for this size. The key must be absent.
-    /// Returns the slot; `None` if there are no such ways.
+    /// Inserts an entry into the ways for its page size, in an empty slot or that of the least
+    /// recently used entry. The key must be absent. Returns the slot; `None` if there are no ways
+    /// for this size.
     #[inline]
     fn insert_absent(
         &mut self,
@@ -380,8 +382,9 @@ impl L2Tlb {
         Some(slot as u32)
     }
 
-    /// Fills an entry into the ways for 4KB pages, where bitmaps and runs are also placed. Replaces
-    /// an entry with the same key, if any. Returns the slot.
+    /// Fills an entry into the ways for 4KB pages, where bitmap entries and runs are also placed.
+    /// Replaces an entry with the same key, if any. Returns the slot; `None` if there are no such
+    /// ways.
     pub(crate) fn insert_small(&mut self, number: u64, key: u64, entry: L2Entry) -> Option<u32> {
         match self.shared.find_key(number, key) {
             Some(slot) => {
@@ -392,8 +395,8 @@ impl L2Tlb {
         }
     }
 
-    /// Sets the dirty bit in `slot` if the slot still holds `entry`; a later fill may have replaced
-    /// it.
+    /// Sets the dirty bit of the entry in `slot` if the slot still holds `entry`. A later fill may
+    /// have replaced the entry.
     pub(crate) fn mark_dirty(&mut self, slot: u32, entry: L2Entry) {
         let mut slot = slot as usize;
         for array in self.arrays_mut() {
