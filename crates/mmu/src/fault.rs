@@ -15,7 +15,7 @@ pub struct HostFault {
 /// Reason why a walk found no translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkFault {
-    /// An entry on the path is not present.
+    /// A page-table entry on the path to the leaf is not present.
     NotMapped,
     /// The host does not map the address of a table on the path.
     Host(HostFault),

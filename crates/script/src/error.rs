@@ -51,7 +51,7 @@ pub enum ScriptError {
         place: Place,
         /// Name of the script function that the kernel called.
         function: &'static str,
-        /// Description of the failure.
+        /// Description of the failure of the script's function.
         problem: String,
     },
     /// A function of the script returned a value outside the permitted answers.
@@ -59,7 +59,7 @@ pub enum ScriptError {
     Answer {
         /// Name of the script.
         script: String,
-        /// Position of the function's definition.
+        /// Position at which the script defines the function.
         place: Place,
         /// Name of the script function that the kernel called.
         function: &'static str,

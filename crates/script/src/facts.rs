@@ -13,7 +13,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Name of the purpose in scripts.
+    /// Name by which scripts know this reason.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Fault => "fault",
@@ -127,7 +127,7 @@ facts! {
 
     /// Facts about a 2MB region that reclaim may swap out.
     VictimFacts as "Victim" {
-        /// First address of the region.
+        /// First address of the 2MB region.
         address: u64,
         /// Number of mapped 4KB pages in the region; for a 2MB page, without its holes.
         pages_present: u64,

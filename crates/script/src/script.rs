@@ -73,7 +73,7 @@ impl Question {
 /// allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoleUse {
-    /// The block does not become a page with holes.
+    /// The block is not used for a page with holes.
     No,
     /// Frames for the holes are allocated at the same time as the page.
     Eager,

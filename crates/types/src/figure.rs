@@ -76,7 +76,7 @@ pub struct Counter {
     pub label: Cow<'static, str>,
     /// Unit of the counter's value.
     pub unit: CounterUnit,
-    /// Heading under which lists show the counter.
+    /// Heading under which lists of counters show this one.
     pub group: &'static str,
     /// Meaning of the counter, in a line or two.
     pub meaning: Cow<'static, str>,
@@ -100,7 +100,7 @@ pub struct Figure<S> {
     pub label: Option<&'static str>,
     /// Unit of the counter's value.
     pub unit: CounterUnit,
-    /// Heading under which lists show the counter.
+    /// Heading under which lists of counters show this one.
     pub group: &'static str,
     /// Meaning of the counter: the lines of its doc comment.
     pub meaning: &'static [&'static str],

@@ -86,7 +86,7 @@ pub struct Instruction {
     pub accesses: u8,
     /// Length in bytes, 1–15; 0 if the trace does not record it.
     pub length: u8,
-    /// Kind of control transfer.
+    /// Kind of control transfer that the instruction performs, if any.
     pub branch: Branch,
     /// True if the branch was taken; false for other instructions.
     pub taken: bool,
@@ -97,7 +97,7 @@ pub struct Instruction {
 /// One memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
-    /// Address of the first byte.
+    /// Address of the first byte accessed.
     pub address: VirtualAddress,
     /// Number of bytes accessed, at least 1.
     pub size: u16,
@@ -105,7 +105,7 @@ pub struct MemoryAccess {
     pub kind: AccessKind,
 }
 
-/// Number of memory accesses of all these instructions together.
+/// Sums up the numbers of memory accesses of these instructions.
 pub fn access_count(instructions: &[Instruction]) -> usize {
     instructions.iter().map(|instruction| usize::from(instruction.accesses)).sum()
 }

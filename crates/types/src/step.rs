@@ -152,14 +152,14 @@ impl Purpose {
 pub enum Action {
     /// A look-up that found the entry in `slot`.
     Hit {
-        /// Structure that was looked up.
+        /// TLB or other cache that was looked up.
         unit: Unit,
-        /// Slot of the matching entry.
+        /// Slot of the matching entry in that cache.
         slot: u32,
     },
     /// A look-up without a match.
     Miss {
-        /// Structure that was looked up.
+        /// TLB or other cache that was looked up.
         unit: Unit,
     },
     /// A read of simulated memory by the page walker, through the data caches.
@@ -177,9 +177,9 @@ pub enum Action {
     /// Fill of an entry. The entry can be used once the steps of this and all earlier stages are
     /// done.
     Fill {
-        /// Structure that was filled.
+        /// TLB or other cache that was filled.
         unit: Unit,
-        /// Slot of the new entry.
+        /// Slot of the new entry in that cache.
         slot: u32,
     },
 }
@@ -189,7 +189,7 @@ pub enum Action {
 pub struct Step {
     /// Steps of one stage run in parallel; the next stage starts when all are done.
     pub stage: u8,
-    /// Reason for the step.
+    /// Reason for the step: the translation that is looked up, or the entry that is read.
     pub purpose: Purpose,
     /// Look-up, memory access or fill that the hardware performs.
     pub action: Action,
@@ -325,7 +325,7 @@ impl Steps {
         })
     }
 
-    /// Number of comparisons with the registers of direct segments.
+    /// Number of comparisons of addresses with the registers of direct segments.
     #[inline]
     pub fn checks(&self) -> u8 {
         self.checks

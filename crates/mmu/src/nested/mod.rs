@@ -35,7 +35,7 @@ pub use register::RegisteredRun;
 /// values are those of the 2MB around the page. Bitmap reads and walks to holes need them.
 #[derive(Clone, Copy)]
 struct Found {
-    /// First guest frame of the 2MB region.
+    /// First guest frame of the 2MB that the leaf maps around the page.
     block: Frame,
     allows: u8,
     filter: u8,

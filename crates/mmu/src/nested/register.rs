@@ -6,7 +6,7 @@ use perforate_types::{Frame, GuestFrame, SpaceId, Truth};
 /// nested walk for them (P §V: the guest's hole bitmaps).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisteredRun {
-    /// First guest-physical page of the run.
+    /// First guest-physical page of the run that the register describes.
     pub first: GuestFrame,
     /// Length of the run in 4KB pages.
     pub pages: u64,

@@ -39,7 +39,7 @@ pub(crate) struct FirstWalk {
     pub(crate) in_measured_part: bool,
 }
 
-/// Address space and number of a chunk.
+/// Address space, and number of a chunk of pages in it.
 type Key = (SpaceId, u64);
 
 /// Number of elements of `recent`, a direct-mapped cache that finds the chunk of a page without a

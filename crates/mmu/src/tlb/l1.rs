@@ -30,7 +30,7 @@ impl L1Entry {
 pub(crate) struct L1Hit {
     /// Frame of the requested 4KB page.
     pub(crate) frame: Frame,
-    /// Slot of the entry in the first-level TLB.
+    /// Slot of the first-level TLB entry that the look-up hit.
     pub(crate) slot: u32,
     pub(crate) allows: u8,
 }

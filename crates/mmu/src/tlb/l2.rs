@@ -120,7 +120,7 @@ impl L2Entry {
         (self.0 >> BITS_SHIFT) as u8
     }
 
-    /// True if the page of this entry has holes.
+    /// True if the page that this entry maps has holes.
     #[inline]
     pub(crate) fn has_holes(self) -> bool {
         match self.kind() {
@@ -130,7 +130,7 @@ impl L2Entry {
         }
     }
 
-    /// The 32 bits of a bitmap entry.
+    /// The 32 bits of the hole bitmap that a bitmap entry holds.
     #[inline]
     pub(crate) fn bits(self) -> u32 {
         (self.0 >> BITS_SHIFT) as u32
@@ -148,7 +148,7 @@ pub(crate) enum Tag {
     Page1G = 4,
 }
 
-/// Number of bits of the [`Tag`] in a key.
+/// Number of bits of the [`Tag`] (kind of entry) in the key of a TLB entry.
 const TAG_BITS: u32 = 3;
 /// Number of bits for tag and address space in a key. The page number is above them. Numbers of 4KB
 /// pages have at most 45 bits (57-bit addresses).
@@ -247,7 +247,7 @@ impl L2Tlb {
         }
     }
 
-    /// All arrays, in order of their slots.
+    /// All arrays of the second-level TLB, in the order in which their slots are numbered.
     fn arrays(&self) -> impl Iterator<Item = &SetAssociative<L2Entry>> {
         std::iter::once(&self.shared).chain(&self.large).chain(&self.huge)
     }

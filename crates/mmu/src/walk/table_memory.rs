@@ -27,7 +27,7 @@ pub struct TableMemory {
 #[derive(Clone, Copy, Default)]
 struct FewWords {
     words: [u64; MOST_FEW],
-    /// Indices of `words` in the frame.
+    /// Index in the frame (0–511) of each element of `words`.
     indices: [u16; MOST_FEW],
     count: u16,
 }
@@ -81,7 +81,7 @@ impl<T> Pool<T> {
     }
 }
 
-/// Index of a 64-bit word in its frame, 0–511.
+/// Index of the 64-bit word at `address` in its frame, 0–511.
 #[inline]
 const fn index_in_frame(address: PhysicalAddress) -> usize {
     (address.value() as usize & 0xfff) / 8

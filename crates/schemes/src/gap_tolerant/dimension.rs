@@ -68,7 +68,7 @@ pub struct Superpage {
     pub entry: PhysicalAddress,
     /// First frame of the slice that contains the page.
     pub slice: Frame,
-    /// Selection bitmap of the entry.
+    /// Selection bitmap of the gap-tolerant entry: one bit per B-block of the slice.
     pub selection: u64,
     /// Index of the page's B-block in the slice.
     pub block: u32,

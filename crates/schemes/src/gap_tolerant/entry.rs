@@ -79,7 +79,7 @@ impl GapTolerantEntry {
         self.first.is_large()
     }
 
-    /// First frame of the entry's first slice.
+    /// First frame of the slice that the entry's first superpage is mapped to.
     pub fn slice(self) -> Frame {
         self.first.leaf_frame(PageSize::Size2M)
     }
@@ -124,7 +124,7 @@ impl LoadedEntry {
         Self { entry, sums: PrefixSums::of(entry.selection) }
     }
 
-    /// Sets the accessed and dirty bits of the entry.
+    /// Sets the accessed and dirty bits in this copy of the gap-tolerant entry.
     pub(super) fn mark_dirty(&mut self) {
         self.entry.first = self.entry.first.with_accessed(true);
     }

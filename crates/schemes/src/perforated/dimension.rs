@@ -30,15 +30,15 @@ struct OwnHoles {
 /// State of a perforated page in the page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerforatedPage {
-    /// Address space of the page.
+    /// Address space of the perforated page.
     pub space: SpaceId,
-    /// First 4KB page of the 2MB page.
+    /// First 4KB page of the perforated 2MB page.
     pub page: VirtualPage,
     /// Hole filter in the page-directory entry, one bit for each 256KB region.
     pub filter: u8,
     /// Sub-pages that are holes in this address space.
     pub holes: HoleSet,
-    /// Holes that are mapped to a frame.
+    /// Holes that are mapped to a frame of their own.
     pub allocated: HoleSet,
 }
 

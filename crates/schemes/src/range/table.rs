@@ -13,7 +13,7 @@ use perforate_types::{
     Purpose, SpaceId, Update, VirtualPage, Written,
 };
 
-/// Maximum number of ranges in a node.
+/// Maximum number of ranges in a node of the range table.
 const MOST_RANGES: usize = 124;
 /// Index of the first word of a node that holds the frame of a child node.
 const BELOW: usize = 1 + 3 * MOST_RANGES;
@@ -36,7 +36,7 @@ pub(super) struct RangeEntry {
 }
 
 impl RangeEntry {
-    /// Page numbers in the range.
+    /// Numbers of the 4KB pages in the range.
     pub(super) fn pages(&self) -> Range<u64> {
         self.start..self.end
     }
@@ -73,7 +73,7 @@ pub(super) enum RangeOperation {
     Node {
         /// Address space of the range table.
         space: SpaceId,
-        /// Frame of the node to write.
+        /// Frame of the range-table node to write.
         frame: Frame,
         /// New content of the node, from word 0 on. The rest of the frame is unused.
         words: Box<[u64]>,
@@ -82,7 +82,7 @@ pub(super) enum RangeOperation {
     Clear {
         /// Address space of the range table.
         space: SpaceId,
-        /// Frame of the removed node.
+        /// Frame of the removed range-table node.
         frame: Frame,
     },
 }

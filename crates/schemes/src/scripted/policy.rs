@@ -22,7 +22,7 @@ const PAGE_BYTES: u64 = 4096;
 /// Format of the page tables that a script's policy uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tables {
-    /// Ordinary page tables of x86-64.
+    /// Ordinary page tables of x86-64, without holes.
     Ordinary,
     /// Page tables with perforated pages.
     Perforated,

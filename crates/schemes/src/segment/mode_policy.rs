@@ -89,7 +89,7 @@ pub struct Fragmented {
 /// Plan for a guest's virtualized mode: a row of D Table III, or the plan without fragmentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModePlan {
-    /// Mode when the guest starts.
+    /// Virtualized mode in which the guest starts.
     pub start: VirtualizedMode,
     /// Mode that the policy tries to reach by creating segments.
     pub goal: VirtualizedMode,
@@ -119,11 +119,11 @@ impl ModePlan {
 /// A change of the virtualized mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeTransition {
-    /// Number of instructions executed before the change.
+    /// Number of instructions that the program had executed before the change.
     pub instruction: u64,
-    /// Mode before the change.
+    /// Virtualized mode before the change.
     pub from: VirtualizedMode,
-    /// Mode after the change.
+    /// Virtualized mode after the change.
     pub to: VirtualizedMode,
     /// Cause of the change, as a text for results.
     pub why: &'static str,
@@ -221,17 +221,17 @@ impl ModePolicy {
         }
     }
 
-    /// The plan that the policy follows.
+    /// Plan that the policy follows: first mode, goal, and sources of memory for segments.
     pub const fn plan(&self) -> ModePlan {
         self.plan
     }
 
-    /// Mode after the last attempts.
+    /// Virtualized mode since the last attempts to create segments.
     pub const fn mode(&self) -> VirtualizedMode {
         self.mode
     }
 
-    /// All changes of the mode so far, in order.
+    /// All changes of the virtualized mode so far, in order.
     pub fn log(&self) -> &[ModeTransition] {
         &self.log
     }

@@ -69,7 +69,7 @@ pub(super) struct Slices {
     least_blocks: u32,
     /// Indices of the slices that superpages may use, by the policy's option for a range of memory.
     within: Range<u64>,
-    /// Block availability vector of each slice.
+    /// Block availability vector of each slice: bit *i* is set if B-block *i* is usable.
     vectors: Vec<u64>,
     /// B-blocks of each slice that were given to superpages and have not been free since, as a
     /// bitmap.
@@ -112,7 +112,7 @@ impl Slices {
         self.mode
     }
 
-    /// Block availability vector of each slice of memory.
+    /// Block availability vector of each slice: bit *i* is set if B-block *i* is usable.
     pub(super) fn vectors(&self) -> &[u64] {
         &self.vectors
     }

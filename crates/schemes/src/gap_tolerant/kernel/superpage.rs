@@ -20,9 +20,9 @@ use crate::gap_tolerant::SuperpageOperation;
 /// Mapping of a gap-tolerant entry: one superpage, or a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Superpage {
-    /// Slices and B-blocks that the entry maps.
+    /// Slices and B-blocks that the gap-tolerant entry maps.
     pub place: Selected,
-    /// Accesses that the entry allows.
+    /// Accesses that the gap-tolerant entry allows.
     pub permissions: Permissions,
     /// Gap-tolerant mode of the page directory that contains the entry.
     pub mode: GapTolerance,

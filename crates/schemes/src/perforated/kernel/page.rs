@@ -23,7 +23,7 @@ pub(super) struct PerforatedPage {
     pub node: Frame,
     /// Unallocated holes whose in-place frames are reserved for this page (P §VI).
     pub reserved: HoleSet,
-    /// Number of holes that have a frame.
+    /// Number of holes that are mapped to a frame of their own.
     pub allocated: u32,
     /// Page-table entries of the page's holes, by sub-page.
     pub entries: Entries,
@@ -44,7 +44,7 @@ impl PerforatedPage {
         }
     }
 
-    /// Frame of sub-page `index` in the 2MB block.
+    /// Frame of sub-page `index` (0–511) in the 2MB block that the page maps.
     pub(super) fn in_place(&self, index: usize) -> Frame {
         self.block.add(index as u64)
     }
