@@ -36,7 +36,7 @@ pub struct Coalescing {
 pub enum CoalescingForm {
     /// All pages of the window share an entry, or none does.
     Groups,
-    /// The longest run around the accessed page shares an entry (CoLT-SA).
+    /// The pages of the longest run around the accessed page share an entry (CoLT-SA).
     Runs,
 }
 

@@ -18,11 +18,11 @@ const CHUNK_WORDS: usize = CHUNK_PAGES as usize / 64;
 /// Pages of a chunk that a second-level TLB of unlimited size would hold.
 #[derive(Clone)]
 struct Chunk {
-    /// Bitmap of the pages that a walk has translated since the run began or since their last
-    /// invalidation.
+    /// Bitmap of the pages that a walk has translated since the run began. The invalidation of a
+    /// page clears its bit.
     in_run: [u64; CHUNK_WORDS],
-    /// Bitmap of the pages that a walk has translated since the last reset of the counters or since
-    /// their last invalidation.
+    /// Bitmap of the pages that a walk has translated since the last reset of the counters. The
+    /// invalidation of a page clears its bit.
     in_measured_part: [u64; CHUNK_WORDS],
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct FirstWalk {
     pub(crate) in_measured_part: bool,
 }
 
-/// Address space, and number of a chunk of pages in it.
+/// Address space and chunk number: first page ÷ [`CHUNK_PAGES`].
 type Key = (SpaceId, u64);
 
 /// Number of elements of `recent`, a direct-mapped cache that finds the chunk of a page without a

@@ -215,7 +215,8 @@ pub(crate) struct L2Tlb {
     has_large: bool,
     /// True if a 1GB entry was filled since the last flush; otherwise look-ups skip such entries.
     has_huge: bool,
-    /// Number of pages in a window of runs; 0 if the TLB does not coalesce.
+    /// Number of 4KB pages in an aligned window, which no run may cross; 0 if the TLB does not
+    /// coalesce.
     pub(crate) window: u64,
 }
 

@@ -17,7 +17,7 @@ use perforate_types::{
 const MOST_RANGES: usize = 124;
 /// Index of the first word of a node that holds the frame of a child node.
 const BELOW: usize = 1 + 3 * MOST_RANGES;
-/// Flag in word 0 of a node: the node has children.
+/// Flag in word 0 of a range-table node: the node has children.
 const HAS_BELOW: u64 = 1 << 16;
 /// Size of a cache line in bytes, the unit of the walker's reads.
 const LINE_BYTES: u64 = 64;
