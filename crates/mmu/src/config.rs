@@ -199,7 +199,7 @@ pub enum ConfigError {
         Coalescing::MAXIMUM_PAGES
     )]
     Coalescing {
-        /// Configured number of pages in a window.
+        /// Configured number of pages in a coalescing window.
         pages: u64,
     },
     /// The number of sets of a TLB is not a power of two, or the TLB has no entries.
@@ -219,7 +219,7 @@ pub enum ConfigError {
     Ways {
         /// Key of the page size's ways in the machine file.
         key: &'static str,
-        /// Configured ways for this page size.
+        /// Ways that the machine file names for this page size.
         asked: Ways,
         /// Associativity of the second-level TLB.
         ways: usize,
@@ -235,7 +235,7 @@ pub enum ConfigError {
         WalkCacheConfig::MAXIMUM
     )]
     WalkCache {
-        /// Section of the machine file.
+        /// Section of the machine file that configures the walk cache.
         section: &'static str,
         /// Key of the walk cache in that section.
         key: &'static str,
@@ -248,9 +248,9 @@ pub enum ConfigError {
          level{level}_entries must be ways × a power of two"
     )]
     WalkCacheWays {
-        /// Section of the machine file.
+        /// Section of the machine file that configures the walk cache.
         section: &'static str,
-        /// Level of the cached entries.
+        /// Level of the page-table entries that the walk cache holds.
         level: u8,
         /// Configured number of entries.
         entries: usize,
@@ -263,7 +263,7 @@ impl TlbGeometry {
     /// Maximum number of entries of a TLB.
     const MAXIMUM: usize = 1 << 24;
 
-    /// Number of sets in the array.
+    /// Number of sets in the TLB or cache.
     pub const fn sets(self) -> usize {
         self.entries / self.ways
     }

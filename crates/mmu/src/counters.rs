@@ -73,7 +73,8 @@ pub struct MmuCounters {
     /// Number of B-blocks located in gap-tolerant entries that the walk cache of level-2 entries
     /// held.
     pub walk_cache_gap_tolerant_hits: u64,
-    /// Page-directory reads that hit zero padding, so that a second read followed (G §3.5).
+    /// Page-directory reads that hit the zero padding of a page directory with gap-tolerant
+    /// entries, so that a second read followed (G §3.5).
     pub padding_references: u64,
 }
 
@@ -154,8 +155,8 @@ impl Interval {
 }
 
 impl MmuCounters {
-    /// Counts a translation that missed the first-level TLB. `walked` is true if a walk found the
-    /// page.
+    /// Counts a translation that missed the first-level TLB, by its case and its steps. `walked` is
+    /// true if a walk found the page.
     pub(crate) fn add(&mut self, case: Case, walked: bool, steps: &Steps) {
         if case == Case::Beside {
             self.beside_translations += 1;

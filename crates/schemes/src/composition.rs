@@ -55,9 +55,9 @@ impl Composition {
         Ok(found)
     }
 
-    /// All pairs of the schemes named in `guests` and `hosts`, each a comma-separated list.
-    /// Impossible pairs are left out; the second part of the result has one message for each
-    /// reason.
+    /// Returns all possible pairs of a guest's scheme in `guests` and a host's in `hosts`, each a
+    /// comma-separated list of names. The second part of the result has one message for each reason
+    /// for which pairs were left out.
     ///
     /// # Errors
     /// If a scheme does not exist, or if the first guest cannot run over the only host.
@@ -154,8 +154,9 @@ fn native(name: &str) -> Result<&'static Scheme, SchemeError> {
     Scheme::find(name)
 }
 
-/// Finds the schemes in a list of names, each with `find`. `all` means all schemes that can run a
-/// program. For hosts, `all` excludes `free` and adds the schemes that only hosts can have.
+/// Resolves a comma-separated list of scheme names; `find` looks up one name. `all` means all
+/// schemes that can run a program. For hosts, `all` excludes `free` and adds the schemes that only
+/// hosts can have.
 fn schemes(
     names: &str,
     for_hosts: bool,

@@ -2,9 +2,9 @@
 //! schemes that use both.
 //!
 //! A scheme combines an operating-system policy with a dimension (address translation from one
-//! address space to the next), which the shared TLB pipeline asks after a miss. To add a scheme,
-//! write a folder and add its list to `GROUPS`. The command line, `perforate list`, the oracle
-//! tests and the reports then include it.
+//! address space to the next), which the shared TLB pipeline asks for a translation after a TLB
+//! miss. To add a scheme, write a folder and add its list to `GROUPS`. The command line, `perforate
+//! list`, the oracle tests and the reports then include it.
 
 mod coalescing;
 mod composition;
@@ -76,7 +76,8 @@ fn registered() -> impl Iterator<Item = &'static Scheme> + Clone {
 /// Names of the schemes that are compared by default.
 pub const DEFAULT: &str = "4k,thp,perforated,ideal";
 
-/// Names of the schemes that are compared by default, given a layout of page sizes or a script.
+/// Names of the schemes that are compared by default. `has_layout` and `has_script` are true if the
+/// user gave a layout (page sizes of address intervals) or a policy script.
 pub const fn default_schemes(has_layout: bool, has_script: bool) -> &'static str {
     match (has_layout, has_script) {
         (false, false) => DEFAULT,
@@ -87,7 +88,8 @@ pub const fn default_schemes(has_layout: bool, has_script: bool) -> &'static str
 }
 
 /// Names of the scheme pairs that are compared by default in a virtual machine: the guest's schemes
-/// over a host with 4KB pages, and over a host with 2MB pages.
+/// over a host with 4KB pages, and over a host with 2MB pages. The arguments are those of
+/// [`default_schemes`].
 pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
     match (has_layout, has_script) {
         (false, false) => "4k+4k,thp+4k,4k+thp,thp+thp",
@@ -97,7 +99,8 @@ pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
     }
 }
 
-/// Inputs for building page tables and units that are looked up in parallel with a TLB.
+/// Inputs for building a scheme's translation hardware: its page tables, and any unit that is
+/// looked up in parallel with a TLB.
 pub struct Hardware<'a> {
     /// The scheme whose hardware is built.
     pub scheme: &'a Scheme,
@@ -179,8 +182,8 @@ fn script<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Script>, 
 }
 
 impl PolicyOptions {
-    /// Checks the options of each mechanism without those of the schemes. Combinations with a
-    /// scheme's own options are checked when its policy is built.
+    /// Checks the options that the user gave for each mechanism, without those of the schemes.
+    /// Combinations with a scheme's own options are checked when its policy is built.
     ///
     /// # Errors
     /// Error of the first option that is wrong.
@@ -210,7 +213,8 @@ pub fn counters() -> Vec<Counter> {
     found
 }
 
-/// Function that builds page tables and units that are looked up in parallel with the TLBs.
+/// Function that builds a scheme's page tables, and any unit that is looked up in parallel with the
+/// TLBs.
 pub type MakeDimension = fn(&Hardware<'_>) -> Box<dyn Dimension>;
 
 /// Function that builds an operating-system policy from a scheme's options, overridden by the given
@@ -227,8 +231,7 @@ pub struct Scheme {
     pub source: &'static str,
     /// Alternative names of the scheme, as used for curves of experiments.
     pub other_names: &'static [&'static str],
-    /// Colour of the scheme in reports, a name in `report/src/palette.rs` that states its meaning.
-    /// `report/src/palette.rs`.
+    /// Colour of the scheme in reports: a name in `report/src/palette.rs` that states its meaning.
     pub colour: &'static str,
     /// Counters of the scheme's mechanism, in addition to those of every scheme.
     pub counters: fn() -> Vec<Counter>,
@@ -254,7 +257,7 @@ pub struct Scheme {
     pub coalescing: Option<Coalescing>,
     /// Builds the operating system's policy.
     pub policy: MakePolicy,
-    /// Builds the page tables.
+    /// Builds the page tables and other translation hardware.
     pub dimension: MakeDimension,
 }
 

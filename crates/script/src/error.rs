@@ -49,9 +49,9 @@ pub enum ScriptError {
         script: String,
         /// Position of the error in the script.
         place: Place,
-        /// Question's function that the kernel called.
+        /// Name of the script function that the kernel called.
         function: &'static str,
-        /// Description of the failure.
+        /// Description of the failure of the script's function.
         problem: String,
     },
     /// A function of the script returned a value outside the permitted answers.
@@ -59,9 +59,9 @@ pub enum ScriptError {
     Answer {
         /// Name of the script.
         script: String,
-        /// Position of the function's definition.
+        /// Position at which the script defines the function.
         place: Place,
-        /// Question's function that the kernel called.
+        /// Name of the script function that the kernel called.
         function: &'static str,
         /// Value that the function returned.
         found: String,

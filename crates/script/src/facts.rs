@@ -1,4 +1,5 @@
-//! Arguments of the kernel's questions to a script: objects with read-only fields.
+//! Facts about memory that the kernel passes to a script's functions: objects with read-only
+//! fields.
 
 use rhai::{Dynamic, Engine, EvalAltResult, Position};
 
@@ -12,7 +13,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Name of the purpose in scripts.
+    /// Name by which scripts know this reason.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Fault => "fault",
@@ -109,9 +110,10 @@ facts! {
         pages_shared: u64,
     }
 
-    /// Facts about one way to turn a region into a 2MB page, with its cost.
+    /// Facts about one way in which khugepaged can turn a region into a 2MB page, with its cost.
     WayFacts as "Way" {
-        /// Name of the way: `collapse`, `punch_in_place` or `punch_around`.
+        /// Name of the way: `collapse` copies all pages into a free block, `punch_around` copies
+        /// pages around the frames of other users in a block, `punch_in_place` copies nothing.
         name: &'static str,
         /// Number of frames of the region that must be copied.
         frames_copied: u64,
@@ -125,7 +127,7 @@ facts! {
 
     /// Facts about a 2MB region that reclaim may swap out.
     VictimFacts as "Victim" {
-        /// First address of the region.
+        /// First address of the 2MB region.
         address: u64,
         /// Number of mapped 4KB pages in the region; for a 2MB page, without its holes.
         pages_present: u64,

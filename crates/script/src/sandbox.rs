@@ -42,7 +42,7 @@ const MOST_DEPTH: usize = 32;
 /// - output, which would appear in the middle of a simulation.
 const FORBIDDEN: [&str; 6] = ["eval", "Fn", "curry", "#{", "print", "debug"];
 
-/// Progress of the script that answers a question on this thread.
+/// Count of operations and deadline of the script that answers a question on this thread.
 #[derive(Clone, Copy)]
 struct Work {
     operations: u64,
@@ -67,8 +67,8 @@ pub(crate) fn bounded_by<T>(most_time: Duration, act: impl FnOnce() -> T) -> (T,
     (outcome, WORK.replace(Work { operations: 0, deadline: None }).operations)
 }
 
-/// Records the script's operation count; returns a value, which stops the script, if its time is
-/// up.
+/// Callback of the script engine: records the number of operations that the script has executed.
+/// Returns a value, which makes the engine stop the script, if its time is up.
 fn on_operation(operations: u64) -> Option<Dynamic> {
     let work = Work { operations, ..WORK.get() };
     WORK.set(work);

@@ -73,7 +73,7 @@ impl Question {
 /// allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoleUse {
-    /// The block does not become a page with holes.
+    /// The block is not used for a page with holes.
     No,
     /// Frames for the holes are allocated at the same time as the page.
     Eager,
@@ -81,7 +81,7 @@ pub enum HoleUse {
     Lazy,
 }
 
-/// Answer of a script, and the number of operations that it took.
+/// Answer of a script, and the number of operations that it executed for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered<T> {
     /// Answer of the script.
@@ -169,8 +169,9 @@ impl Script {
         self.0.defined[question as usize]
     }
 
-    /// Asks which orders to try in an area, largest first, out of `offered`. Returns `None` if the
-    /// script does not define the function, which leaves the choice to the kernel.
+    /// Asks the script which of the `offered` page sizes (buddy orders) to use in an area; the kernel
+    /// tries the largest of them first. Returns `None` if the script does not define the function,
+    /// which leaves the choice to the kernel.
     ///
     /// # Errors
     /// If the script fails or returns any other value.
@@ -198,8 +199,8 @@ impl Script {
         })
     }
 
-    /// Asks how to use a partly occupied block. Returns `None` if the script does not define the
-    /// function.
+    /// Asks the script how to use a partly occupied block. Returns `None` if the script does not
+    /// define the function.
     ///
     /// # Errors
     /// See [`Self::order_for`].
@@ -215,9 +216,9 @@ impl Script {
         })
     }
 
-    /// Asks for khugepaged's choice among `ways`. The answer is an index in `ways`, or `None` to
-    /// leave the region unchanged. The outer `None` means that the script does not define the
-    /// function.
+    /// Asks the script which of `ways` khugepaged takes to make a 2MB page of a region. The answer
+    /// is an index in `ways`, or `None` to leave the region unchanged. The outer `None` means that
+    /// the script does not define the function.
     ///
     /// # Errors
     /// See [`Self::order_for`].
@@ -242,8 +243,9 @@ impl Script {
         })
     }
 
-    /// Asks if khugepaged should patch a hole for which `frames_copied` frames are copied. Returns
-    /// `None` if the script does not define the function.
+    /// Asks the script if khugepaged should move a hole's page back into its 2MB page, for which it
+    /// has to copy `frames_copied` frames. Returns `None` if the script does not define the
+    /// function.
     ///
     /// # Errors
     /// See [`Self::order_for`].
@@ -251,8 +253,8 @@ impl Script {
         self.ask(Question::Patch, (frames_copied as i64,), read_bool)
     }
 
-    /// Asks if a page with these holes should be demoted to 4KB pages. Returns `None` if the script
-    /// does not define the function.
+    /// Asks the script if a page with these holes should be demoted to 4KB pages. Returns `None` if
+    /// the script does not define the function.
     ///
     /// # Errors
     /// See [`Self::order_for`].
@@ -260,8 +262,8 @@ impl Script {
         self.ask(Question::Demote, (block,), read_bool)
     }
 
-    /// Asks if reclaim should swap a region out. Returns `None` if the script does not define the
-    /// function.
+    /// Asks the script if reclaim should swap a region out. Returns `None` if the script does not
+    /// define the function.
     ///
     /// # Errors
     /// See [`Self::order_for`].
@@ -357,8 +359,8 @@ fn is_plain(value: &Dynamic) -> bool {
     value.is_int() || value.is_float() || value.is_bool() || value.is_string() || value.is_char()
 }
 
-/// Returns a flag for each question whose function the script defines, or the name of a wrong
-/// function and its error.
+/// Returns a flag for each question: true if the script defines the function that answers it. The
+/// error has the name of a function with wrong parameters, or no name, and the message.
 fn defined(ast: &AST) -> Result<[bool; Question::ALL.len()], (&'static str, String)> {
     let mut defined = [false; Question::ALL.len()];
     for question in Question::ALL {

@@ -61,7 +61,7 @@ pub enum ProgramEvent {
         length: u64,
         /// Accesses that the mapping allows.
         permissions: Permissions,
-        /// True if any access is allowed (false: PROT_NONE).
+        /// False for PROT_NONE, which forbids every access.
         accessible: bool,
         /// Kind of memory behind the mapping.
         backing: Backing,
@@ -70,14 +70,14 @@ pub enum ProgramEvent {
         /// True for MAP_POPULATE: all pages are mapped at once, before the next instruction.
         populate: bool,
     },
-    /// munmap: removes the mappings in a range.
+    /// munmap: removes the mappings in a range of addresses.
     Unmap {
         /// Address of the range's first byte; a multiple of 4096.
         start: VirtualAddress,
         /// Length in bytes, rounded up to whole pages.
         length: u64,
     },
-    /// mprotect: changes the permissions of a range.
+    /// mprotect: changes the permissions of a range of addresses.
     Protect {
         /// Address of the range's first byte; a multiple of 4096.
         start: VirtualAddress,
@@ -85,10 +85,10 @@ pub enum ProgramEvent {
         length: u64,
         /// Accesses that the range allows from now on.
         permissions: Permissions,
-        /// True if any access is allowed (false: PROT_NONE).
+        /// False for PROT_NONE, which forbids every access.
         accessible: bool,
     },
-    /// madvise: gives advice about a range.
+    /// madvise: gives advice about a range of addresses.
     Advise {
         /// Address of the range's first byte; a multiple of 4096.
         start: VirtualAddress,
@@ -130,7 +130,7 @@ pub enum ProgramEvent {
     /// Instructions that the program executed here but the trace omits. Only sampled traces have
     /// gaps: the recorder skipped instructions between two windows.
     Gap {
-        /// Number of instructions omitted.
+        /// Number of instructions that the trace omits.
         instructions: u64,
     },
     /// The program begins another phase of its work.

@@ -42,14 +42,14 @@ impl CounterUnit {
     }
 }
 
-/// Tables of a report that show a counter. The list of all counters shows every counter.
+/// Tables of a report in which a counter appears, in addition to the list of all counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prominence {
     /// Shown in the list of all counters only.
     Listed,
-    /// Shown in the table of figures.
+    /// Shown in the report's full table of counters.
     Table,
-    /// Shown in the table of figures and in the short table.
+    /// Shown in the report's full table of counters and in its short table of the main ones.
     Main,
 }
 
@@ -63,7 +63,7 @@ pub struct Part {
     pub key: Cow<'static, str>,
     /// Label of this part in the chart's legend.
     pub label: Cow<'static, str>,
-    /// Name of the part's colour in reports, by its meaning, such as `level1`.
+    /// Name of the part's colour in the palette of reports; it states a meaning, such as `level1`.
     pub colour: Cow<'static, str>,
 }
 
@@ -76,7 +76,7 @@ pub struct Counter {
     pub label: Cow<'static, str>,
     /// Unit of the counter's value.
     pub unit: CounterUnit,
-    /// Heading under which lists show the counter.
+    /// Heading under which lists of counters show this one.
     pub group: &'static str,
     /// Meaning of the counter, in a line or two.
     pub meaning: Cow<'static, str>,
@@ -100,7 +100,7 @@ pub struct Figure<S> {
     pub label: Option<&'static str>,
     /// Unit of the counter's value.
     pub unit: CounterUnit,
-    /// Heading under which lists show the counter.
+    /// Heading under which lists of counters show this one.
     pub group: &'static str,
     /// Meaning of the counter: the lines of its doc comment.
     pub meaning: &'static [&'static str],

@@ -64,7 +64,7 @@ impl GapTolerance {
     /// Paired entries for 4MB (two superpages of 2MB), with B-blocks of 64KB.
     pub const PAIRED_4M: Self = Self { block_order: 4, paired: true };
 
-    /// All modes, in the order of G Table 3.
+    /// All modes with gap-tolerant entries, in the order of G Table 3.
     pub const ALL: [Self; 5] =
         [Self::SINGLE_1M, Self::SINGLE_2M, Self::SINGLE_4M, Self::PAIRED_2M, Self::PAIRED_4M];
 
@@ -97,7 +97,7 @@ impl GapTolerance {
         }
     }
 
-    /// Value of GTPTCR for this mode.
+    /// Value of the register GTPTCR that selects this mode.
     pub const fn control(self) -> u64 {
         1 | (self.paired as u64) << 1 | (self.block_order as u64) << 2
     }

@@ -86,7 +86,7 @@ pub struct Instruction {
     pub accesses: u8,
     /// Length in bytes, 1–15; 0 if the trace does not record it.
     pub length: u8,
-    /// Kind of control transfer.
+    /// Kind of control transfer that the instruction performs, if any.
     pub branch: Branch,
     /// True if the branch was taken; false for other instructions.
     pub taken: bool,
@@ -97,7 +97,7 @@ pub struct Instruction {
 /// One memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
-    /// Address of the first byte.
+    /// Address of the first byte accessed.
     pub address: VirtualAddress,
     /// Number of bytes accessed, at least 1.
     pub size: u16,
@@ -105,7 +105,7 @@ pub struct MemoryAccess {
     pub kind: AccessKind,
 }
 
-/// Number of memory accesses of all these instructions together.
+/// Sums up the numbers of memory accesses of these instructions.
 pub fn access_count(instructions: &[Instruction]) -> usize {
     instructions.iter().map(|instruction| usize::from(instruction.accesses)).sum()
 }
@@ -124,8 +124,8 @@ pub enum ChunkItem<'a> {
 pub struct Chunk {
     /// Instructions in program order.
     pub instructions: Vec<Instruction>,
-    /// Accesses of all instructions in program order. Each instruction has the next
-    /// [`Instruction::accesses`] of this list.
+    /// Accesses of all instructions in program order: the first [`Instruction::accesses`] elements
+    /// belong to the first instruction, the next ones to the second, and so on.
     pub accesses: Vec<MemoryAccess>,
     /// Events in order. The number is the index of the instruction that an event precedes
     /// (`instructions.len()` after the last instruction).
@@ -166,9 +166,9 @@ impl Chunk {
         self.accesses.extend_from_slice(accesses);
     }
 
-    /// Returns the accesses in program order, in groups of the same process. At the call, `process`
-    /// must be the process that runs at the start of the chunk. After the last group, it is the
-    /// process that runs at the end.
+    /// Splits the chunk's accesses, in program order, at context switches. Each item is a process
+    /// and its accesses until the next switch. The caller sets `process` to the process that runs
+    /// at the start of the chunk; the iterator updates it at each switch.
     pub fn accesses_by_process<'a>(
         &'a self,
         process: &'a mut ProcessId,

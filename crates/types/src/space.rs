@@ -18,7 +18,7 @@ pub struct SpaceId(pub u16);
 pub struct PageRun {
     /// Address space of the pages.
     pub space: SpaceId,
-    /// First page of the run.
+    /// First of the consecutive pages.
     pub page: VirtualPage,
     /// Number of 4KB pages.
     pub pages: u64,
@@ -35,7 +35,7 @@ impl PageRun {
         Self { space, page: VirtualPage::new(0), pages: 1 << 52 }
     }
 
-    /// The page after the last page.
+    /// The page after the last page of the run.
     pub const fn end(&self) -> VirtualPage {
         self.page.add(self.pages)
     }

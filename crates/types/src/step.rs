@@ -63,13 +63,15 @@ macro_rules! purposes {
         }
 
         impl Purpose {
-            /// All purposes, in order of their index.
+            /// All purposes: reasons for a step of translation. The element at index *i* has
+            /// `purpose as usize` = *i*.
             pub const ALL: [Self; Self::COUNT] = [$(Self::$own,)* $(Self::$host,)*];
             const OWN: usize = [$(Self::$own),*].len();
-            /// Number of purposes, for arrays indexed by `purpose as usize`.
+            /// Number of purposes (reasons for a step of translation), for arrays indexed by
+            /// `purpose as usize`.
             pub const COUNT: usize = 2 * Self::OWN;
 
-            /// Name of the purpose in counters.
+            /// Name of the purpose (reason for a step) in names of counters.
             pub const fn id(self) -> &'static str {
                 match self {
                     $(Self::$own => $id,)*
@@ -77,7 +79,7 @@ macro_rules! purposes {
                 }
             }
 
-            /// Name of the purpose in tables and charts.
+            /// Name of the purpose (reason for a step) in tables and charts.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$own => $name,)*
@@ -85,7 +87,7 @@ macro_rules! purposes {
                 }
             }
 
-            /// Name of the purpose's colour in reports.
+            /// Name of the colour in which reports show steps with this purpose.
             pub const fn colour(self) -> &'static str {
                 match self {
                     $(Self::$own => $id,)*
@@ -93,7 +95,8 @@ macro_rules! purposes {
                 }
             }
 
-            /// Name of the entry that is read; equal for native, guest and host tables.
+            /// Name of the entry that a step with this purpose reads; equal for native, guest and
+            /// host tables.
             pub const fn label(self) -> &'static str {
                 match self {
                     $(Self::$own | Self::$host => $label,)*
@@ -132,7 +135,8 @@ impl Purpose {
         self as usize >= Self::OWN
     }
 
-    /// Counterpart of this purpose in nested translation.
+    /// Returns the purpose of the corresponding step in nested translation, such as
+    /// [`Self::HostLevel1`] for [`Self::Level1`].
     ///
     /// # Panics
     /// If the purpose belongs to nested translation already.
@@ -148,14 +152,14 @@ impl Purpose {
 pub enum Action {
     /// A look-up that found the entry in `slot`.
     Hit {
-        /// Structure that was looked up.
+        /// TLB or other cache that was looked up.
         unit: Unit,
-        /// Slot of the matching entry.
+        /// Slot of the matching entry in that cache.
         slot: u32,
     },
     /// A look-up without a match.
     Miss {
-        /// Structure that was looked up.
+        /// TLB or other cache that was looked up.
         unit: Unit,
     },
     /// A read of simulated memory by the page walker, through the data caches.
@@ -170,11 +174,12 @@ pub enum Action {
     /// has just read the entry, the step has the purpose of that read. If the level-2 walk cache
     /// held it, the purpose is [`Purpose::Page`] or [`Purpose::HostPage`].
     Select,
-    /// Fill of an entry. The entry is usable when all stages so far are done.
+    /// Fill of an entry. The entry can be used once the steps of this and all earlier stages are
+    /// done.
     Fill {
-        /// Structure that was filled.
+        /// TLB or other cache that was filled.
         unit: Unit,
-        /// Slot of the new entry.
+        /// Slot of the new entry in that cache.
         slot: u32,
     },
 }
@@ -184,9 +189,9 @@ pub enum Action {
 pub struct Step {
     /// Steps of one stage run in parallel; the next stage starts when all are done.
     pub stage: u8,
-    /// Reason for the step.
+    /// Reason for the step: the translation that is looked up, or the entry that is read.
     pub purpose: Purpose,
-    /// Action of the hardware.
+    /// Look-up, memory access or fill that the hardware performs.
     pub action: Action,
 }
 
@@ -320,7 +325,7 @@ impl Steps {
         })
     }
 
-    /// Number of comparisons with the registers of direct segments.
+    /// Number of comparisons of addresses with the registers of direct segments.
     #[inline]
     pub fn checks(&self) -> u8 {
         self.checks

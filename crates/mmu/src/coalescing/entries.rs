@@ -36,9 +36,9 @@ impl L2Tlb {
         Some((slot, self.shared.value(slot), page.number() % self.window))
     }
 
-    /// Looks up a run that contains `page`. Returns the slot and an entry for this single page. A
-    /// store marks only the page dirty and not the run: [`Self::mark_dirty`] compares the returned
-    /// entry with the stored one, and they differ.
+    /// Looks up a run that contains `page`. Returns the slot, and an entry made for this single
+    /// page. A store sets no dirty bit in the run's TLB entry: the made entry differs from the
+    /// stored one, so [`Self::mark_dirty`] leaves that unchanged.
     #[cold]
     #[inline(never)]
     pub(crate) fn look_up_run(

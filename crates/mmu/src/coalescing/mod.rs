@@ -36,7 +36,7 @@ pub struct Coalescing {
 pub enum CoalescingForm {
     /// All pages of the window share an entry, or none does.
     Groups,
-    /// The longest run around the accessed page shares an entry (CoLT-SA).
+    /// The pages of the longest run around the accessed page share an entry (CoLT-SA).
     Runs,
 }
 
@@ -61,7 +61,7 @@ impl Coalescing {
 /// Pages of one window that are mapped to consecutive frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Index of the run's first page in its window.
+    /// Index of the run's first page in its aligned window of pages.
     pub first: u64,
     /// Length of the run in 4KB pages.
     pub pages: u64,
@@ -80,9 +80,9 @@ impl Run {
 /// Parameters of a search for a run around a 4KB page that a walk has found.
 #[derive(Clone, Copy, Debug)]
 pub struct RunRequest {
-    /// Address space of the page.
+    /// Address space of the page that the walk found.
     pub space: SpaceId,
-    /// The page that the walk found.
+    /// The 4KB page that the walk found, around which a run is searched.
     pub page: VirtualPage,
     /// Frame to which the page is mapped.
     pub frame: Frame,
@@ -90,7 +90,7 @@ pub struct RunRequest {
     pub allows: u8,
     /// Bits of [`crate::allow`] in which the pages of a run must agree.
     pub compared: u8,
-    /// Number of 4KB pages in a window.
+    /// Number of 4KB pages in an aligned window, which no run may cross.
     pub window: u64,
 }
 

@@ -14,8 +14,8 @@ use crate::{
     Reach, VirtualizationConfig, WalkCaches, WalkFault, WalkRequest, Walker, allow,
 };
 
-/// Converts a guest frame to a page of the address space that the hypervisor's kernel has for the
-/// virtual machine. Both have the same number.
+/// Converts a guest frame to a page of the virtual machine's address space in the hypervisor's
+/// kernel. Page and guest frame have the same number.
 pub(crate) fn host_page(page: GuestFrame) -> VirtualPage {
     VirtualPage::new(page.number())
 }
@@ -49,8 +49,8 @@ pub(crate) enum LocatedFor {
 pub struct Host {
     dimension: Box<dyn Dimension>,
     loading: BitmapLoading,
-    /// Ways in which the walker uses the host's [`BesideL2`](crate::BesideL2) unit, such as a range
-    /// TLB. The unit is looked up before cached gPA→hPA entries.
+    /// Uses that the walker makes of the host's [`BesideL2`](crate::BesideL2) unit, such as a range
+    /// TLB. The walker looks it up before cached gPA→hPA entries.
     unit: BesideUse,
     /// Walk caches and nested TLB of the running core.
     own: CoreCaches,
@@ -58,8 +58,8 @@ pub struct Host {
     /// Address space of the virtual machine in the host's kernel.
     space: SpaceId,
     registered: Option<RegisteredRun>,
-    /// True if the host has moved or unmapped the registered run since the last
-    /// [`Self::take_moved_run`].
+    /// True if, since the last [`Self::take_moved_run`], the host has moved or unmapped guest
+    /// memory whose machine location is in the register ([`RegisteredRun`]).
     has_moved_run: bool,
     config: VirtualizationConfig,
     /// True if the last [`Self::reach`] hit the entry of a hole, which is a 4KB part of a larger
@@ -67,8 +67,8 @@ pub struct Host {
     is_hole: bool,
     /// True if the last [`Self::reach`] walked the tables and filled no gPA→hPA entry.
     is_unfilled: bool,
-    /// Guest frame and machine frame of each guest page-table node that was located since the last
-    /// [`Self::take_located`]. `None` unless [`Self::note_located`] was called.
+    /// Guest frame and machine frame of each guest page-table node that the walker has located
+    /// since the last [`Self::take_located`]. `None` unless [`Self::note_located`] was called.
     located: Option<Vec<(GuestFrame, Frame)>>,
 }
 
@@ -151,7 +151,7 @@ impl Host {
         self.config.guest_blocks_in_entries
     }
 
-    /// True if the walker caches the gPA→hPA entry of a page that is located for this purpose.
+    /// True if the walker caches the gPA→hPA entry of a page that it translates for this purpose.
     fn caches(&self, purpose: LocatedFor) -> bool {
         self.config.nested_entries == NestedEntries::All || purpose != LocatedFor::Data
     }
@@ -166,8 +166,8 @@ impl Host {
         if let NestedTlb::Apart(tlb) = &self.own.tlb { tlb.slots() } else { 0 }
     }
 
-    /// Sets the register with the machine location of a run of guest memory, whose pages then need
-    /// no nested walk.
+    /// Writes the register that holds the machine location of a run of guest memory. The walker
+    /// then translates pages of the run without a nested walk.
     pub fn set_register(&mut self, run: RegisteredRun) {
         self.registered = Some(run);
     }
@@ -196,7 +196,8 @@ impl Host {
         self.own.caches.on_table_operation(operation);
     }
 
-    /// Clears the register if the host moves or unmaps pages of the registered run.
+    /// Clears the register with the location of a run of guest memory if the host moves or unmaps a
+    /// page of that run.
     pub(crate) fn on_truth(&mut self, truth: &Truth) {
         let moves = |run: RegisteredRun| run.is_moved_by(self.space, truth);
         if self.registered.is_some_and(moves) {
@@ -205,8 +206,8 @@ impl Host {
         }
     }
 
-    /// Returns true if the host has moved or unmapped the registered run since the last call. Such
-    /// a change clears the register.
+    /// Returns true if, since the last call, the host has moved or unmapped guest memory whose
+    /// machine location was in the register. Such a change clears the register.
     pub fn take_moved_run(&mut self) -> bool {
         std::mem::take(&mut self.has_moved_run)
     }
@@ -374,8 +375,8 @@ impl Host {
     /// Translates a guest-physical page that the combined bitmap marks as a hole, but that is not a
     /// hole of the guest. It may be a hole of the host. Otherwise another address space made the
     /// hole, and the host's level-1 node of holes maps the page in place. So the walk goes to that
-    /// node in both cases, without another read of the bitmap. No gPA→hPA entry is filled, because
-    /// the combined entries cover the page (P §V).
+    /// node in both cases, without another read of the bitmap. No gPA→hPA entry is filled for the
+    /// hole, because the combined entries cover the page (P §V).
     pub(super) fn locate_hole(
         &mut self,
         (page, kind): (GuestFrame, AccessKind),
@@ -439,7 +440,7 @@ impl Host {
     }
 
     /// True if the host's bitmap marks the page as a hole. Looks up a cached bitmap entry; if there
-    /// is none, reads the bitmap from memory.
+    /// is none, reads the bitmap from memory and caches it if this purpose allows.
     fn is_hole(
         &mut self,
         reach: &Reach,
@@ -555,7 +556,8 @@ impl Host {
 /// Panic message: only tables with holes return a mapping with a hole filter.
 pub(crate) const HAS_HOLES: &str = "a reach with holes comes of tables with holes";
 
-/// Returns the bitmap loading policy of a dimension; the default policy if it has no holes.
+/// Returns the policy by which the TLB loads hole bitmaps of this dimension's pages; the default
+/// policy if it has no holes.
 pub(crate) fn loading_of(dimension: &dyn Dimension) -> BitmapLoading {
     dimension.holes().map(Holes::bitmap_loading).unwrap_or_default()
 }

@@ -31,11 +31,11 @@ use host::{Located, guest_frame, host_page};
 pub(crate) use host::{LocatedFor, needs_bitmap};
 pub use register::RegisteredRun;
 
-/// Leaf entry of the guest that the last walk found, for bitmap reads and walks to holes. For a 1GB
-/// leaf, the 2MB around the page.
+/// The guest's leaf entry for the page of the last walk, if it maps 2MB or 1GB. For a 1GB leaf, the
+/// values are those of the 2MB around the page. Bitmap reads and walks to holes need them.
 #[derive(Clone, Copy)]
 struct Found {
-    /// First guest frame of the 2MB region.
+    /// First guest frame of the 2MB that the leaf maps around the page.
     block: Frame,
     allows: u8,
     filter: u8,
@@ -50,9 +50,9 @@ pub struct Nested {
     host_has_holes: bool,
     guest_unit: BesideUse,
     found: Found,
-    /// Guest leaves that TLB entries with holes contain, by address space and first page of the 2MB
-    /// region. Intermediate entries always contain the guest's leaf; other entries do only if
-    /// `guest_blocks_in_entries` is set. A TLB entry is invalidated with the mapping that it was
+    /// Leaf entries of the guest that TLB entries with holes also hold, by space and first page
+    /// of the 2MB region. Intermediate entries always hold the guest's leaf; other entries do only
+    /// if `guest_blocks_in_entries` is set. A TLB entry is invalidated with the mapping that it was
     /// made from, so a leaf in this map is never older than the TLB entry that uses it.
     entry_regions: HashMap<(SpaceId, VirtualPage), Found>,
     /// True if the last walk found a large guest page over 4KB host pages (P §V).
@@ -124,7 +124,8 @@ impl Nested {
         Ok(Located { frame, allows })
     }
 
-    /// Translates the guest's 4KB page to a machine frame. Returns the combined 4KB mapping.
+    /// Translates the guest frame in `guest` to a machine frame. Returns the combined 4KB mapping
+    /// (gVA→hPA).
     fn resolve_host(
         &mut self,
         request: &WalkRequest,
@@ -137,8 +138,8 @@ impl Nested {
         Ok(Reach::of_page(frame, allows & guest.allows))
     }
 
-    /// Records the guest's leaf of the last walk if the TLB entry contains it (`names_region`).
-    /// Otherwise removes an older record.
+    /// Stores the guest's leaf of the last walk as part of the TLB entry to be filled, if such
+    /// entries hold it (`names_region`). Otherwise removes an older leaf of the region.
     fn note_entry(&mut self, request: &WalkRequest, names_region: bool) {
         let region = (request.space, request.page.align_down(PageSize::Size2M));
         if names_region {
@@ -148,8 +149,8 @@ impl Nested {
         }
     }
 
-    /// Finds the guest's leaf after a TLB hit: from the TLB entry, or by reading the guest's
-    /// page-directory entry again.
+    /// After a TLB hit, sets `found` to the guest's leaf: that in the TLB entry, or else the result
+    /// of another walk of the guest's tables.
     fn find_again(
         &mut self,
         request: WalkRequest,
@@ -165,8 +166,8 @@ impl Nested {
         Ok(())
     }
 
-    /// Translates a page by the guest's unit, such as a range TLB, without side effects; `None` for
-    /// a miss.
+    /// Translates a page by the guest's unit in parallel with the TLB, such as a range TLB, without
+    /// side effects. `None` for a miss.
     fn find_in_guest_unit(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         if !self.guest_unit.looked_up {
             return None;
@@ -420,9 +421,9 @@ impl BesideL2 for Nested {
         unit.map_or("unit", BesideL2::name)
     }
 
-    /// Returns the use of the two units together: the pipeline looks them up only if guest and host
-    /// both have one. A single unit speeds up only the walks of its own tables. Walks fill both
-    /// units, so the pipeline does not.
+    /// Returns the uses that the pipeline makes of the two units: it looks them up only if guest
+    /// and host both have one. If only one side has a unit, walks of that side's tables use it.
+    /// Walks fill both units, so the pipeline does not.
     fn used(&self) -> BesideUse {
         let looked_up = self.guest_unit.looked_up && self.host.unit().looked_up;
         BesideUse { looked_up, ..BesideUse::default() }
@@ -435,7 +436,8 @@ impl BesideL2 for Nested {
         Some(intersect(&guest, in_place, &host))
     }
 
-    /// Looks up both units in parallel, and appends the steps of the guest's unit only.
+    /// Looks up the units of guest and host in parallel. If both translate the page, appends the
+    /// steps of the guest's unit only, because the host's look-up takes no further time.
     fn look_up(
         &mut self,
         space: SpaceId,

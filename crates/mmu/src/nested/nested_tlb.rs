@@ -8,11 +8,11 @@ use crate::tlb::L2Tlb;
 /// Structure that caches gPA→hPA entries.
 #[derive(Clone)]
 pub(super) enum NestedTlb {
-    /// The second-level TLB.
+    /// The second-level TLB, which gPA→hPA entries share with other entries.
     Shared,
     /// A separate TLB, for gPA→hPA entries only.
     Apart(Box<L2Tlb>),
-    /// None: the entries are not cached.
+    /// None: gPA→hPA entries are not cached.
     None,
 }
 

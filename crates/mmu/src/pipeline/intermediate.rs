@@ -54,8 +54,9 @@ impl Mmu {
         Ok(Found { frame: reach.frame, slot, case: Case::Regular })
     }
 
-    /// Completes an access by an intermediate entry: first looks up the guest's holes, then the
-    /// host's 4KB page. Only a hole is also filled into the second level, as in P §IV.C–D.
+    /// Completes an access by an intermediate entry: looks up the guest's hole bitmap if the filter
+    /// requires it, then the host's 4KB page. The 4KB translation is filled into the first level;
+    /// for a hole also into the second, as in P §IV.C–D.
     pub(super) fn translate_intermediate(
         &mut self,
         request: Request,

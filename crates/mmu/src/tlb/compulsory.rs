@@ -15,12 +15,14 @@ use perforate_types::SpaceId;
 const CHUNK_PAGES: u64 = 32_768;
 const CHUNK_WORDS: usize = CHUNK_PAGES as usize / 64;
 
-/// The pages of a chunk that a TLB of unlimited size would translate.
+/// Pages of a chunk that a second-level TLB of unlimited size would hold.
 #[derive(Clone)]
 struct Chunk {
-    /// Bits of the pages walked to since the run began.
+    /// Bitmap of the pages that a walk has translated since the run began. The invalidation of a
+    /// page clears its bit.
     in_run: [u64; CHUNK_WORDS],
-    /// Bits of the pages walked to since the last reset of the counters.
+    /// Bitmap of the pages that a walk has translated since the last reset of the counters. The
+    /// invalidation of a page clears its bit.
     in_measured_part: [u64; CHUNK_WORDS],
 }
 
@@ -37,11 +39,11 @@ pub(crate) struct FirstWalk {
     pub(crate) in_measured_part: bool,
 }
 
-/// Address space and number of a chunk.
+/// Address space and chunk number: first page ÷ [`CHUNK_PAGES`].
 type Key = (SpaceId, u64);
 
-/// Number of chunk indices in a direct-mapped cache. The lowest bits of the chunk number select
-/// one.
+/// Number of elements of `recent`, a direct-mapped cache that finds the chunk of a page without a
+/// search of `places`. The lowest bits of the chunk number select the element.
 const RECENT: usize = 16;
 
 /// Contents of a second-level TLB of unlimited size that walks fill, for counting compulsory
@@ -56,8 +58,8 @@ pub(crate) struct WalkedPages {
 
 impl WalkedPages {
     /// True if a walk has translated the page since the last reset of the counters, so
-    /// [`Self::walk`] would have no effect. May be false for such a page, because only recently
-    /// used chunks are searched.
+    /// [`Self::walk`] would have no effect. May also be false for such a page, because the page is
+    /// searched only in recently used chunks.
     #[inline]
     pub(crate) fn is_known(&self, space: SpaceId, page: u64) -> bool {
         let key = (space, page / CHUNK_PAGES);
@@ -70,8 +72,8 @@ impl WalkedPages {
         }
     }
 
-    /// Records a miss of `page`, whose walk translated all pages of `translated`. The result shows
-    /// whether the walk was the first to `page`.
+    /// Records a walk after a miss of `page`; the walk translated all pages of `translated`. The
+    /// result shows whether it was the first walk to `page`.
     pub(crate) fn walk(&mut self, space: SpaceId, page: u64, translated: Range<u64>) -> FirstWalk {
         let (word, bit) = position(page);
         let chunk = self.chunk((space, page / CHUNK_PAGES));
@@ -90,7 +92,7 @@ impl WalkedPages {
         first
     }
 
-    /// Marks the pages of `translated` as walked to.
+    /// Marks the pages of `translated` as translated by a walk.
     fn note(&mut self, space: SpaceId, translated: Range<u64>) {
         for number in chunks_of(&translated) {
             let chunk = self.chunk((space, number));
@@ -101,7 +103,7 @@ impl WalkedPages {
         }
     }
 
-    /// Invalidates the translations of these pages.
+    /// Marks these pages as invalidated: the next walk to such a page is a first walk again.
     pub(crate) fn invalidate(&mut self, space: SpaceId, pages: &Range<u64>) {
         for number in chunks_of(pages) {
             let Some(&place) = self.places.get(&(space, number)) else { continue };
@@ -113,14 +115,14 @@ impl WalkedPages {
         }
     }
 
-    /// Invalidates all translations of an address space.
+    /// Marks all pages of an address space as invalidated.
     pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
         for (_, &place) in self.places.range((space, 0)..=(space, u64::MAX)) {
             self.chunks[place as usize] = Chunk::EMPTY;
         }
     }
 
-    /// Invalidates all translations of all address spaces.
+    /// Marks all pages of all address spaces as invalidated.
     pub(crate) fn invalidate_all(&mut self) {
         self.chunks.fill(Chunk::EMPTY);
     }

@@ -46,7 +46,7 @@ const KINDS: [Kind; 10] = [
     ("empty", "empty", "empty"),
 ];
 
-/// Name of the counter for entries of a kind.
+/// Name of the counter for second-level TLB entries of a kind.
 fn counter_id(kind: &str) -> String {
     format!("l2_tlb_entries_{}", kind.strip_prefix("page_").unwrap_or(kind))
 }

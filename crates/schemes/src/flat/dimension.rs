@@ -13,7 +13,7 @@ use perforate_types::{
 
 use crate::Hardware;
 
-/// Builds the flat table at the address that the host's kernel has reserved.
+/// Builds the flat table, at the physical address that the host's kernel has reserved for it.
 pub(super) fn flat(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let kernel = hardware.kernel;
     let first = kernel.flat_table().expect("the host's kernel reserved memory for the table");
@@ -37,7 +37,7 @@ impl Flat {
         Self { first, pages, space, memory: TableMemory::new(), others: Radix::new() }
     }
 
-    /// Address of a page's flat-table entry; `None` beyond the end of the table.
+    /// Physical address of a page's entry in the flat table; `None` beyond the end of the table.
     fn place(&self, space: SpaceId, page: VirtualPage) -> Option<PhysicalAddress> {
         debug_assert_eq!(space, self.space, "another process's page");
         let is_inside = page.number() < self.pages;
@@ -138,8 +138,9 @@ impl Dimension for Flat {
         Ok(reach(self.mark_entry(found, dirtied)))
     }
 
-    /// Returns the reach of a page's flat-table entry. A 2MB page counts as dirty if any of its 512
-    /// entries is: after one entry is dirty, stores that hit in the TLB set no further dirty bits.
+    /// Returns the mapping of a page by its flat-table entry, without hardware effects. A 2MB page
+    /// counts as dirty if any of its 512 entries is: after one entry is dirty, stores that hit in
+    /// the TLB set no further dirty bits.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         if space != self.space {
             return self.others.look_at(space, page);

@@ -29,22 +29,22 @@ impl PrefixSums {
     }
 }
 
-/// Prefix sum that is greater than the index of any set bit.
+/// Stands for S₇ in comparisons: greater than the index of any set bit.
 const NEVER: u8 = 127;
 /// A 64-bit word with value 1 in each byte.
 const ONES: u64 = u64::MAX / 255;
 /// A 64-bit word with the top bit of each byte set.
 const TOP: u64 = ONES << 7;
 
-/// Number of the eight `sums` that are at most `index`, found by one comparison of a 64-bit word.
-/// No sum exceeds 127.
+/// Counts how many of the eight `sums` are at most `index`, by one comparison of a 64-bit word. No
+/// sum exceeds 127.
 #[inline]
 fn not_above(sums: [u8; 8], index: u32) -> u32 {
     let above = (u64::from_le_bytes(sums) + ONES * u64::from(127 - index)) & TOP;
     8 - above.count_ones()
 }
 
-/// Numbers of set bits in the first *i* + 1 bits of a byte, for *i* from 0 to 7.
+/// Counts the set bits in the first *i* + 1 bits of a byte, for each *i* from 0 to 7.
 #[inline]
 fn bit_sums(bits: u8) -> [u8; 8] {
     // Byte i keeps only bit i, normalized to 1; the multiplication adds up the lower bytes.

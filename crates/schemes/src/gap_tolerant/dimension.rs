@@ -21,9 +21,11 @@ use crate::gap_tolerant::SuperpageOperation;
 /// Page tables with 4KB pages and gap-tolerant superpages, but no 2MB pages (G Table 3). Each
 /// address space has one mode, set in its control register GTPTCR.
 pub struct GapTolerantRadix {
-    /// Mode of the address spaces whose control register GTPTCR is not set.
+    /// Mode of address spaces for which the operating system has not written GTPTCR, the register
+    /// that selects the mode.
     mode: GapTolerance,
-    /// Mode of each address space, by number; `None` if its control register GTPTCR is not set.
+    /// Mode of each address space, by number; `None` if the operating system has not written its
+    /// register GTPTCR.
     modes: Vec<Option<GapTolerance>>,
     pub(super) radix: Radix,
     /// Hardware state of the running core; the state of the other cores is in `parked`.
@@ -43,7 +45,8 @@ pub(super) struct CoreState {
     pub(super) native: Option<NativeTlb>,
 }
 
-/// Gap-tolerant entry in the walk cache, with its address space and the number of its entry.
+/// Gap-tolerant entry that a slot of the walk cache holds, with the key of the slot: address space
+/// and index of the entry.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CachedEntry {
     space: SpaceId,
@@ -65,7 +68,7 @@ pub struct Superpage {
     pub entry: PhysicalAddress,
     /// First frame of the slice that contains the page.
     pub slice: Frame,
-    /// Selection bitmap of the entry.
+    /// Selection bitmap of the gap-tolerant entry: one bit per B-block of the slice.
     pub selection: u64,
     /// Index of the page's B-block in the slice.
     pub block: u32,
@@ -74,8 +77,8 @@ pub struct Superpage {
 }
 
 impl GapTolerantRadix {
-    /// Creates tables without address spaces. `mode` applies to address spaces whose control
-    /// register is not set.
+    /// Creates tables without address spaces. `mode` applies to address spaces for which the
+    /// operating system does not write the control register GTPTCR.
     pub fn new(mode: GapTolerance) -> Self {
         let find_entry = move |memory: &TableMemory, control: Option<u64>, node, page| {
             layout::table_entry(memory, control.map_or(mode, mode_of), node, page)
@@ -214,7 +217,8 @@ impl GapTolerantRadix {
         self.modes.get(usize::from(space.0)).copied().flatten().unwrap_or(self.mode)
     }
 
-    /// Sets the control register GTPTCR of an address space that has no tables yet.
+    /// Writes the control register GTPTCR of an address space, which selects its mode. The address
+    /// space must not have tables yet.
     fn set_control(&mut self, operation: &TableOperation, space: SpaceId, control: u64) {
         let index = usize::from(space.0);
         if self.modes.len() <= index {
@@ -238,8 +242,8 @@ impl GapTolerantRadix {
         })
     }
 
-    /// Reach of the translation of one page by a loaded gap-tolerant entry. It is 4KB, because TLBs
-    /// hold 4KB entries only (G §3.7).
+    /// Returns the mapping of one page by a loaded gap-tolerant entry. It covers 4KB only, because
+    /// TLBs hold 4KB entries (G §3.7).
     pub(super) fn reach_of(
         &self,
         (space, page): (SpaceId, VirtualPage),
@@ -255,7 +259,7 @@ impl GapTolerantRadix {
         page.number() / self.mode(space).entry_pages()
     }
 
-    /// Stores the gap-tolerant entry that the walk cache has just filled into `slot`.
+    /// Keeps a copy of a gap-tolerant entry whose key the walk cache has just filled into `slot`.
     pub(super) fn store_cached(&mut self, slot: u32, request: &WalkRequest, loaded: LoadedEntry) {
         let slot = slot as usize;
         if self.own.cached.len() <= slot {

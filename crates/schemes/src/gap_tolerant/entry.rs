@@ -39,7 +39,8 @@ struct Place {
 }
 
 impl GapTolerantEntry {
-    /// Creates an entry of `mode` for two slices, which are equal in a single entry.
+    /// Creates a gap-tolerant entry for superpages in two slices. An entry for one superpage is
+    /// given its slice twice.
     ///
     /// # Panics
     /// If a slice is not aligned, or the two slices are not in one chunk of 128MB.
@@ -78,7 +79,7 @@ impl GapTolerantEntry {
         self.first.is_large()
     }
 
-    /// First frame of the entry's first slice.
+    /// First frame of the slice that the entry's first superpage is mapped to.
     pub fn slice(self) -> Frame {
         self.first.leaf_frame(PageSize::Size2M)
     }
@@ -108,7 +109,7 @@ impl GapTolerantEntry {
     }
 }
 
-/// Unit of the offsets of slices in frames: 2MB, the smallest slice.
+/// Unit of the field Offset-B, in frames: 2MB, the smallest slice.
 const SLICE_UNIT: u64 = PageSize::Size2M.pages();
 
 /// A gap-tolerant entry with its prefix sums, as the walk cache holds it.
@@ -123,7 +124,7 @@ impl LoadedEntry {
         Self { entry, sums: PrefixSums::of(entry.selection) }
     }
 
-    /// Sets the accessed and dirty bits of the entry.
+    /// Sets the accessed and dirty bits in this copy of the gap-tolerant entry.
     pub(super) fn mark_dirty(&mut self) {
         self.entry.first = self.entry.first.with_accessed(true);
     }

@@ -4,7 +4,7 @@ use perforate_os::mechanism::size;
 use perforate_os::{MechanismError, OsError};
 use thiserror::Error;
 
-/// Error of gap-tolerant superpages.
+/// Error of the configuration of gap-tolerant superpages.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum SuperpageError {
     /// The page tables do not have gap-tolerant entries.
@@ -17,9 +17,9 @@ pub enum SuperpageError {
         size(*end_bytes), size(*memory_bytes), size(*slice_bytes)
     )]
     SliceOutsideMemory {
-        /// First byte of the requested range.
+        /// First byte of the memory range in which slices must lie.
         start_bytes: u64,
-        /// First byte after the requested range.
+        /// First byte after the memory range in which slices must lie.
         end_bytes: u64,
         /// Size of physical memory in bytes.
         memory_bytes: u64,

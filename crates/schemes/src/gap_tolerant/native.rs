@@ -63,8 +63,8 @@ impl NativeTlb {
         self.walked = through;
     }
 
-    /// Looks up a gap-tolerant entry and marks it most recently used. Returns its slot and content;
-    /// `None` if it misses.
+    /// Looks up a gap-tolerant entry and marks it most recently used. Returns its slot and content,
+    /// or `None` for a miss.
     pub(super) fn look_up(&mut self, place: Place) -> Option<(u32, LoadedEntry)> {
         let slot = self.entries.look_up(place.number, place.key())?;
         Some((slot as u32, self.entries.value(slot)))
@@ -76,8 +76,8 @@ impl NativeTlb {
         Some(self.entries.value(slot))
     }
 
-    /// Fills the entry that the last page walk used into the TLB. Returns its slot, or `None` if
-    /// the walk used none.
+    /// Fills the gap-tolerant entry that the last page walk used into this TLB. Returns its slot,
+    /// or `None` if the walk used none.
     fn fill(&mut self, place: Place) -> Option<u32> {
         let loaded = self.walked.take()?;
         Some(self.entries.insert(place.number, place.key(), loaded) as u32)
@@ -159,7 +159,8 @@ impl BesideL2 for GapTolerantRadix {
         self.native().entries.slots()
     }
 
-    /// Fills the gap-tolerant entry that the walk has already read, without a memory reference.
+    /// Fills the TLB with the gap-tolerant entry that the walk used. The walk has read the entry,
+    /// so the fill needs no memory reference.
     fn fill(&mut self, request: WalkRequest, _: &Reach, walker: &mut Walker<'_>) {
         let place = self.entry_place(request.space, request.page);
         if let Some(slot) = self.native_mut().fill(place) {

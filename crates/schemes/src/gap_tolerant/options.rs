@@ -52,7 +52,7 @@ impl SuperpageOptions {
         pages: SmallPages::Size4K,
     };
 
-    /// Converts the options to the kernel's rule.
+    /// Converts these options to the conditions that the kernel checks.
     ///
     /// # Errors
     /// If options contradict each other.

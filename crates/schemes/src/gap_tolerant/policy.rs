@@ -33,8 +33,9 @@ pub struct SuperpageRule {
 const BY_PROCESS: [GapTolerance; 3] =
     [GapTolerance::SINGLE_4M, GapTolerance::SINGLE_2M, GapTolerance::SINGLE_1M];
 
-/// Selects the mode with the largest B-blocks for which memory provides the share `enough` of
-/// superpages. `bytes` returns the number of bytes of superpages that can be allocated in a mode.
+/// Selects the mode with the largest B-blocks in which superpages can be allocated for the share
+/// `enough` of the bytes that the smallest B-blocks allow. `bytes` returns the number of bytes of
+/// superpages that can be allocated in a mode.
 fn largest_sufficient(enough: Share, bytes: impl Fn(GapTolerance) -> u64) -> GapTolerance {
     let smallest = BY_PROCESS[BY_PROCESS.len() - 1];
     let wanted = enough.value() * bytes(smallest) as f64;

@@ -10,10 +10,11 @@ use super::GapTolerantRadix;
 use super::entry::{GapTolerantEntry, LoadedEntry};
 use super::layout::{superpage_offset, table_offset};
 
-/// Result of a walk down to level 2: the page of the directory node to read, or a leaf.
+/// Result of the levels above the page directory: the 4KB page of the directory node that contains
+/// the entry to read, or a 1GB leaf.
 enum Above {
     Directory(Node),
-    /// Reach of a 1GB page, at whose entry the walk ends.
+    /// Mapping of a 1GB page, whose leaf entry ends the walk.
     Leaf(Reach),
 }
 
@@ -92,8 +93,8 @@ impl GapTolerantRadix {
         Some(self.reach_of((request.space, request.page), &loaded))
     }
 
-    /// Sets the dirty bit of a cached entry if the request is a store and the entry is not dirty
-    /// yet.
+    /// For a permitted store to a clean superpage, sets the dirty bit in `loaded`, in the entry in
+    /// memory, and in all cached copies.
     fn mark_dirty_if_store(&mut self, request: &WalkRequest, loaded: &mut LoadedEntry) {
         let first = loaded.entry.first;
         if is_permitted_store(request, first) && !first.is_dirty() {

@@ -30,15 +30,15 @@ struct OwnHoles {
 /// State of a perforated page in the page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerforatedPage {
-    /// Address space of the page.
+    /// Address space of the perforated page.
     pub space: SpaceId,
-    /// First 4KB page of the 2MB page.
+    /// First 4KB page of the perforated 2MB page.
     pub page: VirtualPage,
     /// Hole filter in the page-directory entry, one bit for each 256KB region.
     pub filter: u8,
     /// Sub-pages that are holes in this address space.
     pub holes: HoleSet,
-    /// Holes that are mapped to a frame.
+    /// Holes that are mapped to a frame of their own.
     pub allocated: HoleSet,
 }
 
@@ -68,7 +68,7 @@ impl PerforatedRadix {
         Self { radix: Radix::new(), bitmaps, loading, shadow_reads, pages, sharers }
     }
 
-    /// Sets the point of a walk at which the hardware reads shadow entries.
+    /// Selects the point of a walk at which the hardware reads shadow entries.
     pub fn with_shadow_reads(self, shadow_reads: ShadowReads) -> Self {
         Self { shadow_reads, ..self }
     }
@@ -351,8 +351,8 @@ impl Dimension for PerforatedRadix {
         self.radix.walk(request, walker)
     }
 
-    /// Returns the reach of a page's translation. In a page with holes it is 4KB: a hole of this
-    /// address space or an in-place sub-page.
+    /// Returns the mapping around a page, without hardware effects. In a page with holes it covers
+    /// 4KB: a hole of this address space or an in-place sub-page.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let Some(own) = self.own_holes(space, page) else {
             return self.radix.look_at(space, page);

@@ -36,9 +36,9 @@ fn perforated_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(PerforatedRadix::new(bitmaps, loading).with_shadow_reads(hardware.tlb.shadow_reads))
 }
 
-/// Builds the policy from the scheme's options `own`, overridden by `options`. On aged memory, only
-/// blocks that P §III.C selects are perforated, because a page that is mostly holes costs more TLB
-/// entries than it saves.
+/// Builds the policy from the scheme's options `own`, overridden by `options`. If memory is
+/// fragmented by a simulated history of use, only blocks that P §III.C selects are perforated,
+/// because a page that is mostly holes costs more TLB entries than it saves.
 fn perforated(
     options: &PolicyOptions,
     own: PerforationOptions,

@@ -18,7 +18,7 @@ pub const HOLE_BRANCH: u8 = 1;
 pub enum PerforatedOperation {
     /// Maps a new perforated page: `block` with unallocated `holes`.
     Perforate {
-        /// Address space of the page.
+        /// Address space of the 2MB page.
         space: SpaceId,
         /// First 4KB page of the 2MB page; aligned to 2MB.
         page: VirtualPage,
@@ -31,14 +31,14 @@ pub enum PerforatedOperation {
     },
     /// Turns sub-page `page` of a perforated or ordinary 2MB page into an unallocated hole.
     Punch {
-        /// Address space of the page.
+        /// Address space of the 2MB page.
         space: SpaceId,
         /// The 4KB sub-page to punch.
         page: VirtualPage,
     },
     /// Removes the hole at sub-page `page`: the 2MB mapping translates it again.
     Patch {
-        /// Address space of the page.
+        /// Address space of the 2MB page.
         space: SpaceId,
         /// The 4KB sub-page to patch.
         page: VirtualPage,
@@ -46,9 +46,9 @@ pub enum PerforatedOperation {
     /// Allocates the hole `page`: maps it to `frame`, which is its in-place frame if only the
     /// permissions differ.
     MapHole {
-        /// Address space of the page.
+        /// Address space of the 2MB page.
         space: SpaceId,
-        /// The 4KB sub-page to map.
+        /// The hole, a 4KB sub-page.
         page: VirtualPage,
         /// Frame that the hole is mapped to.
         frame: Frame,
@@ -57,9 +57,9 @@ pub enum PerforatedOperation {
     },
     /// Unmaps the hole `page`, which becomes unallocated but stays a hole.
     UnmapHole {
-        /// Address space of the page.
+        /// Address space of the 2MB page.
         space: SpaceId,
-        /// The 4KB sub-page to unmap.
+        /// The hole, a 4KB sub-page, to unmap.
         page: VirtualPage,
     },
 }

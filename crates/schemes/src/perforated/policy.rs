@@ -10,8 +10,8 @@ use perforate_types::HoleSet;
 use super::kernel::PerforatedPages;
 use super::{BlockCreation, PerforationOptions};
 
-/// Policy that maps fragmented blocks as 2MB pages with holes, and punches holes instead of
-/// splitting 2MB pages.
+/// Policy that maps fragmented 2MB blocks as 2MB pages with holes, and punches holes (takes single
+/// 4KB sub-pages out) instead of splitting 2MB pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Perforated {
     options: PerforationOptions,

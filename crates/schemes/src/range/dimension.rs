@@ -81,8 +81,8 @@ impl Ranged {
     }
 }
 
-/// Reach of the translation of one 4KB page by a range. It is not marked dirty, so that the first
-/// store sets the dirty bit in the page tables.
+/// Returns the mapping of one 4KB page by a range. It is not marked dirty, so that the first store
+/// sets the dirty bit in the page tables.
 fn reach(range: &RangeEntry, page: VirtualPage) -> Reach {
     let frame = range.frame.add(page.number() - range.start);
     Reach::of_page(frame, allow::of_leaf(range.permissions, false))

@@ -16,8 +16,8 @@ use super::table::{RangeEntry, RangeOperation, nodes};
 /// Maximum number of pages that are backed in one pass: 1GB. This bounds the number of updates held
 /// in memory.
 const PIECE_PAGES: u64 = 1 << 18;
-/// Limit of the pages tried to back an area in advance, as a multiple of the memory size. An area
-/// may be far larger than memory, and free memory may not suit it.
+/// Limit of the effort to back one area in advance: pages tried, as a multiple of the pages in
+/// memory. An area may be far larger than memory, and free memory may not suit it.
 const MOST_TRIED: u64 = 8;
 /// Number of 4KB pages in a 2MB region.
 const REGION_PAGES: u64 = 512;
@@ -41,24 +41,25 @@ impl Policy for EagerPaging {
     }
 }
 
-/// Backer that maps areas in advance, when they are created, and adds ranges for their pages.
+/// Backs areas with frames when they are created, before they are touched, and adds ranges for
+/// their pages.
 #[derive(Default)]
 struct EagerBacker {
     waiting: VecDeque<Waiting>,
     pages_backed: u64,
 }
 
-/// Changed part of an address space that eager paging has not processed yet.
+/// Pages in which areas were created or changed, and that eager paging has not backed yet.
 struct Waiting {
     space: SpaceId,
     pages: Range<u64>,
-    /// Number of pages that were already processed for this change.
+    /// Number of pages of this change that eager paging has already tried to back.
     tried: u64,
 }
 
 impl Backer for EagerBacker {
-    /// Leaves the touch to the next backer. Only pages that could not be backed in advance are
-    /// touched unmapped.
+    /// Maps nothing, because pages are backed in advance. A page for which that failed is left to
+    /// the next first-touch handler.
     fn back(&mut self, _: &mut Core, _: &Touch) -> Result<Backed, OsError> {
         Ok(Backed::No)
     }
@@ -142,7 +143,7 @@ fn suits(area: &Area) -> bool {
 }
 
 impl EagerBacker {
-    /// Backs the unmapped pages of an area in the page range `piece`.
+    /// Allocates frames for the unmapped pages of an area in the page range `piece`, and maps them.
     fn back_piece(
         &mut self,
         core: &mut Core,
@@ -326,7 +327,7 @@ impl Ranges {
     }
 }
 
-/// Operation on the ranges of an address space before a mapping changes.
+/// Removal of pages from the ranges of an address space before their mapping changes.
 struct RangeMechanism;
 
 impl OverlayMechanism for RangeMechanism {

@@ -13,11 +13,11 @@ use perforate_types::{
     Purpose, SpaceId, Update, VirtualPage, Written,
 };
 
-/// Maximum number of ranges in a node.
+/// Maximum number of ranges in a node of the range table.
 const MOST_RANGES: usize = 124;
 /// Index of the first word of a node that holds the frame of a child node.
 const BELOW: usize = 1 + 3 * MOST_RANGES;
-/// Flag in word 0 of a node: the node has children.
+/// Flag in word 0 of a range-table node: the node has children.
 const HAS_BELOW: u64 = 1 << 16;
 /// Size of a cache line in bytes, the unit of the walker's reads.
 const LINE_BYTES: u64 = 64;
@@ -36,7 +36,7 @@ pub(super) struct RangeEntry {
 }
 
 impl RangeEntry {
-    /// Page numbers in the range.
+    /// Numbers of the 4KB pages in the range.
     pub(super) fn pages(&self) -> Range<u64> {
         self.start..self.end
     }
@@ -73,7 +73,7 @@ pub(super) enum RangeOperation {
     Node {
         /// Address space of the range table.
         space: SpaceId,
-        /// Frame of the node to write.
+        /// Frame of the range-table node to write.
         frame: Frame,
         /// New content of the node, from word 0 on. The rest of the frame is unused.
         words: Box<[u64]>,
@@ -82,7 +82,7 @@ pub(super) enum RangeOperation {
     Clear {
         /// Address space of the range table.
         space: SpaceId,
-        /// Frame of the removed node.
+        /// Frame of the removed range-table node.
         frame: Frame,
     },
 }
@@ -134,7 +134,7 @@ impl Node {
     }
 }
 
-/// Makes the nodes of a B-tree of minimal height for these ranges, root first.
+/// Builds a B-tree of minimal height from these ranges. Returns its nodes, root first.
 pub(super) fn nodes(ranges: &[RangeEntry]) -> Vec<Node> {
     let mut nodes = Vec::new();
     if !ranges.is_empty() {

@@ -41,7 +41,8 @@ const PERFORATED_SCRIPTED: Scheme = Scheme {
     ..perforated::PERFORATED
 };
 
-/// Makes a policy of the script that `options` name, or by default of the bundled script `default`.
+/// Makes a policy from the script that `options` name, or by default from the bundled script
+/// `default`.
 fn scripted(options: &PolicyOptions, default: &str, tables: Tables) -> Box<dyn Policy> {
     let script = options.script.clone();
     let script = script.unwrap_or_else(|| bundled::find(default).expect("it is bundled"));

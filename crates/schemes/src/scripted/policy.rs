@@ -22,13 +22,13 @@ const PAGE_BYTES: u64 = 4096;
 /// Format of the page tables that a script's policy uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tables {
-    /// Ordinary page tables of x86-64.
+    /// Ordinary page tables of x86-64, without holes.
     Ordinary,
     /// Page tables with perforated pages.
     Perforated,
 }
 
-/// Property of script policies, which [`Policy`] returns as a rule: the name of the script.
+/// Rule of a script policy, by which other code recognizes such a policy: the name of the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptRule(pub String);
 
@@ -43,13 +43,14 @@ pub(super) struct Scripted {
     state: RefCell<ScriptState>,
 }
 
-/// Counts of questions, the first failure, and recent answers of a script.
+/// State that a script policy keeps between questions: their counts, the script's first failure,
+/// and the answers to recent questions.
 #[derive(Default)]
 struct ScriptState {
     counts: Counts,
     failure: Option<OsError>,
-    /// Last question about page orders, with its answers. Several parts of the kernel ask the same
-    /// question in succession, so the script runs once.
+    /// Last question about page sizes (buddy orders), with its answers. Several parts of the kernel
+    /// ask the same question in succession, so the script runs once.
     orders: Option<(AreaFacts, Purpose, Orders, Orders)>,
     block: Option<(BlockFacts, BlockUse)>,
 }

@@ -83,9 +83,9 @@ impl Registers {
         self.escapes.fill(OnceCell::new());
     }
 
-    /// Reach around `page`, which must be in the segment and not in the filter: the largest aligned
-    /// range without a page in the filter (D §V). D does not say how hardware could know about the
-    /// other pages of the range.
+    /// Returns the mapping around `page`, which must be in the segment and not in the filter: the
+    /// largest aligned page size around it without a page in the filter (D §V). D does not say how
+    /// hardware could know about the other pages of that range.
     fn reach(&self, page: VirtualPage) -> Reach {
         let is_covered = |size: PageSize| self.covers(page, size) && !self.has_escape(page, size);
         let covered = PageSize::ALL.into_iter().rev().find(|&size| is_covered(size));
@@ -131,8 +131,8 @@ impl Segmented {
         &mut self.registers[index]
     }
 
-    /// Reach around a page that the segment translates; `None` if the page is outside the segment
-    /// or has escaped.
+    /// Returns the mapping around a page that the segment translates; `None` if the page is outside
+    /// the segment or in the escape filter.
     #[inline(always)]
     fn translate(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let registers = self.registers(space)?;
@@ -169,8 +169,8 @@ impl Segmented {
     }
 }
 
-/// Page tables around which segments translate. Accessed and dirty bits exist only in the page
-/// tables, because a segment has none.
+/// Translates pages of the segment by the registers and all other pages by the page tables inside.
+/// Accessed and dirty bits exist only in the page tables, because a segment has none.
 impl Around for Segmented {
     fn inside(&self) -> &dyn Dimension {
         self.paging.as_ref()
@@ -185,8 +185,8 @@ impl Around for Segmented {
         own.map(|operation| self.write(operation)).is_some()
     }
 
-    /// Walks the page tables, except for a page in the segment: it takes one check of the registers
-    /// and no memory reference (D Table II).
+    /// Translates a page of the segment by one check of the registers, without a memory reference
+    /// (D Table II). Walks the page tables for any other page.
     fn walk_around(
         &mut self,
         request: WalkRequest,
@@ -212,9 +212,9 @@ impl Around for Segmented {
     }
 }
 
-/// Lookup of segment registers in parallel with a TLB. The registers, unlike TLB entries, are no
-/// copies: the kernel writes them with every change of the mapping, so nothing is filled or
-/// invalidated.
+/// Look-up of segment registers in parallel with a TLB. The kernel writes the registers with every
+/// change of the mapping. Unlike TLB entries they are not copies of table entries, so no walk fills
+/// them and no shootdown invalidates them.
 impl BesideL2 for Segmented {
     fn name(&self) -> &'static str {
         "direct segment"
@@ -225,8 +225,8 @@ impl BesideL2 for Segmented {
         BesideUse { looked_up: !beside_l1, beside_l1, ..BesideUse::default() }
     }
 
-    /// Finds the reach of a page in the segment: 2MB or 1GB if no page in that range can escape (D
-    /// §III).
+    /// Returns the mapping around a page of the segment: 2MB or 1GB if no page of that range is in
+    /// the escape filter (D §III).
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         self.translate(space, page)
     }

@@ -12,14 +12,14 @@ const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Geometry of a machine's escape filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EscapeFilterConfig {
-    /// Total number of bits of one filter.
+    /// Total number of bits of one escape filter.
     pub bits: usize,
     /// Number of hash functions, each with a separate bank of bits.
     pub functions: usize,
 }
 
 impl Default for EscapeFilterConfig {
-    /// Returns the geometry of the filter in D §IX.C.
+    /// Returns the geometry of the escape filter that D §IX.C evaluates.
     fn default() -> Self {
         Self { bits: 256, functions: 4 }
     }

@@ -32,7 +32,7 @@ pub enum VirtualizedMode {
 }
 
 impl VirtualizedMode {
-    /// Mode that results if guest and host have a segment or not.
+    /// Mode in which the guest, the host, both or neither have an active segment.
     pub const fn of(guest_segment: bool, host_segment: bool) -> Self {
         match (guest_segment, host_segment) {
             (false, false) => Self::BaseVirtualized,
@@ -42,7 +42,7 @@ impl VirtualizedMode {
         }
     }
 
-    /// Number of segments that this mode has.
+    /// Number of active segments in this mode: 0, 1 or 2.
     const fn segments(self) -> u32 {
         match self {
             Self::BaseVirtualized => 0,
@@ -89,9 +89,9 @@ pub struct Fragmented {
 /// Plan for a guest's virtualized mode: a row of D Table III, or the plan without fragmentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModePlan {
-    /// Mode when the guest starts.
+    /// Virtualized mode in which the guest starts.
     pub start: VirtualizedMode,
-    /// Mode that the policy works towards.
+    /// Mode that the policy tries to reach by creating segments.
     pub goal: VirtualizedMode,
     /// True if self-ballooning provides memory for the guest segment.
     pub self_balloons: bool,
@@ -119,17 +119,18 @@ impl ModePlan {
 /// A change of the virtualized mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeTransition {
-    /// Number of instructions executed before the change.
+    /// Number of instructions that the program had executed before the change.
     pub instruction: u64,
-    /// Mode before the change.
+    /// Virtualized mode before the change.
     pub from: VirtualizedMode,
-    /// Mode after the change.
+    /// Virtualized mode after the change.
     pub to: VirtualizedMode,
     /// Cause of the change, as a text for results.
     pub why: &'static str,
 }
 
-/// A kernel, of guest or host, and one of its address spaces.
+/// One side of a virtualized system: the kernel of the guest or of the host, with one of its
+/// address spaces.
 pub struct Side<'a> {
     /// Kernel of the guest or of the host.
     pub kernel: &'a mut Kernel,
@@ -142,7 +143,7 @@ impl Side<'_> {
         self.kernel.segment(self.space).is_some_and(|segment| segment.is_active)
     }
 
-    /// Creates a segment in the address space, or sets the registers of an existing one again.
+    /// Creates a segment in the address space or, if one exists, writes its registers again.
     /// Returns true if the segment is active.
     fn make_segment(&mut self, rule: SegmentRule) -> Result<bool, OsError> {
         if self.kernel.segment(self.space).is_some() {
@@ -220,17 +221,17 @@ impl ModePolicy {
         }
     }
 
-    /// The plan that the policy follows.
+    /// Plan that the policy follows: first mode, goal, and sources of memory for segments.
     pub const fn plan(&self) -> ModePlan {
         self.plan
     }
 
-    /// Mode after the last attempts.
+    /// Virtualized mode since the last attempts to create segments.
     pub const fn mode(&self) -> VirtualizedMode {
         self.mode
     }
 
-    /// All changes of the mode so far, in order.
+    /// All changes of the virtualized mode so far, in order.
     pub fn log(&self) -> &[ModeTransition] {
         &self.log
     }

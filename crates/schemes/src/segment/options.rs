@@ -43,7 +43,7 @@ impl SegmentOptions {
         escapes: Count::new(16),
     };
 
-    /// Converts the options to the kernel's rule.
+    /// Converts these options to the conditions that the kernel checks.
     ///
     /// # Errors
     /// If options contradict each other.

@@ -27,7 +27,8 @@ impl Shadow {
         Self { guest, host, tables: Radix::new() }
     }
 
-    /// The guest's translation to guest-physical addresses, as the hypervisor reads it.
+    /// The guest's translation from guest-virtual to guest-physical addresses, which only the
+    /// hypervisor reads.
     pub fn guest(&self) -> &dyn Dimension {
         self.guest.as_ref()
     }
@@ -53,7 +54,7 @@ impl Shadow {
 
     /// Sets accessed bits in the guest's tables, and for a store the dirty bit of the leaf entry.
     /// The hypervisor has to do this, because the hardware sets only the bits in the shadow tables.
-    /// Registers have no such bits.
+    /// Has no effect on pages that the guest's registers translate, which have no such bits.
     pub fn mark_guest(&mut self, space: SpaceId, page: VirtualPage, write: bool) {
         if !self.is_in_guest_tables(space, page) {
             return;
@@ -69,8 +70,8 @@ impl Shadow {
         self.host.mark(page, Mark::Dirty);
     }
 
-    /// Applies an operation to the shadow tables. TLB entries made from these have the guest's
-    /// address-space tags.
+    /// Applies an operation of the hypervisor to the shadow tables. TLB entries filled from these
+    /// tables carry the address-space tags of the guest.
     ///
     /// # Panics
     /// If the operation does not fit the tables, which is a bug of the hypervisor model.
@@ -79,8 +80,8 @@ impl Shadow {
     }
 }
 
-/// The hardware walks the shadow tables, and uses neither the guest's nor the host's units, so the
-/// guest's capabilities are not passed on.
+/// The hardware walks the shadow tables only. It uses no unit of the guest or the host, such as a
+/// range TLB, so optional features of the guest's tables are not offered to it.
 impl Around for Shadow {
     fn inside(&self) -> &dyn Dimension {
         &self.tables
@@ -125,8 +126,8 @@ impl OverHost for Shadow {
         &mut self.host
     }
 
-    /// Leaves the cause of a fault to the hypervisor: a shadow entry may allow less than guest and
-    /// host do.
+    /// Returns a fault without a cause, because a shadow entry may allow less than guest and host
+    /// do. The hypervisor determines the cause.
     fn blame(&self, _: WalkRequest, _: AccessKind) -> PageFault {
         PageFault::Incomplete
     }

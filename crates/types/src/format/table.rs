@@ -23,11 +23,11 @@ pub enum TableOperation {
     /// Adds a node at `frame` and links it from its parent (for level 4, from the root register
     /// CR3). Some formats have nodes that are larger than 4KB at some levels.
     AddNode {
-        /// Address space of the tables.
+        /// Address space of the page tables.
         space: SpaceId,
         /// Level of the page-table node.
         level: Level,
-        /// First page the node covers.
+        /// First virtual page that the page-table node covers.
         page: VirtualPage,
         /// First frame of the page-table node.
         frame: Frame,
@@ -38,22 +38,22 @@ pub enum TableOperation {
     },
     /// Removes the node that covers `page` at `level`. The node must not map any page.
     RemoveNode {
-        /// Address space of the tables.
+        /// Address space of the page tables.
         space: SpaceId,
         /// Level of the page-table node.
         level: Level,
-        /// First page the node covers.
+        /// First virtual page that the page-table node covers.
         page: VirtualPage,
         /// Index of the node among several nodes for the same pages, as in [`Self::AddNode`].
         branch: u8,
     },
-    /// Maps a page of `size`.
+    /// Maps the page of `size` at `page` to memory from `frame` on.
     Map {
-        /// Address space of the tables.
+        /// Address space of the page tables.
         space: SpaceId,
         /// First page to map; aligned to `size`.
         page: VirtualPage,
-        /// Size of the page.
+        /// Page size of the leaf entry.
         size: PageSize,
         /// First frame of the memory to which the page is mapped; aligned to `size`.
         frame: Frame,
@@ -63,21 +63,21 @@ pub enum TableOperation {
     /// Unmaps the page of `size` at `page`. This includes separate entries that a format has for
     /// parts of the page, such as holes.
     Unmap {
-        /// Address space of the tables.
+        /// Address space of the page tables.
         space: SpaceId,
         /// First 4KB page of the page to unmap; aligned to `size`.
         page: VirtualPage,
-        /// Size of the page.
+        /// Page size of the leaf entry.
         size: PageSize,
     },
     /// Changes the permissions of the page of `size` at `page`. Parts of the page that have
     /// separate entries, such as holes, keep their permissions.
     Protect {
-        /// Address space of the tables.
+        /// Address space of the page tables.
         space: SpaceId,
         /// First 4KB page of the page to change; aligned to `size`.
         page: VirtualPage,
-        /// Size of the page.
+        /// Page size of the leaf entry.
         size: PageSize,
         /// Accesses that the page allows from now on.
         permissions: Permissions,

@@ -8,11 +8,12 @@ use perforate_types::{Frame, GapTolerance};
 
 use super::slices::{Selected, Slices};
 
-/// Availability of a memory's slices for each mode, in descending order of B-block size.
+/// Slices of a memory, with their free B-blocks, for each mode that processes may have; largest
+/// B-blocks first.
 pub(in crate::gap_tolerant) struct Granularities(Vec<Slices>);
 
 impl Granularities {
-    /// Combines the slices of several modes, of which at least one is required.
+    /// Combines the slices of several modes, largest B-blocks first. At least one mode is required.
     pub(super) fn new(of_modes: Vec<Slices>) -> Self {
         assert!(!of_modes.is_empty(), "superpages have a mode");
         Self(of_modes)
@@ -33,19 +34,21 @@ impl Granularities {
         slices.map_or(0, |slices| slices.superpages() * mode.superpage_pages() * 4096)
     }
 
-    /// Number of frames in slices whose fragmentation has been generated.
+    /// Number of frames in slices for which synthetic fragmentation (frames occupied by other
+    /// users) has been generated.
     pub(super) fn drawn_frames(&self) -> u64 {
         self.first().drawn_frames()
     }
 
-    /// Range of frames whose fragmentation is generated next. These are whole slices of every mode,
-    /// because the mode with the largest slices determines them.
+    /// Range of frames for which synthetic fragmentation (frames occupied by other users) is
+    /// generated next. These are whole slices of every mode, because the mode with the largest
+    /// slices determines them.
     pub(super) fn next_to_draw(&self) -> Range<u64> {
         self.first().next_to_draw()
     }
 
-    /// Records that fragmentation has been generated for these frames, so that their slices may be
-    /// used.
+    /// Records that synthetic fragmentation has been generated for these frames, so that superpages
+    /// may use their slices.
     pub(super) fn note_drawn(&mut self, frames: &Range<u64>) {
         self.0.iter_mut().for_each(|slices| slices.note_drawn(frames));
     }

@@ -27,14 +27,14 @@ pub use pairing::{ChunkPairing, SlicePair, lowest_blocks};
 use slices::{Selected, Slices};
 use superpage::{Superpage, map_superpage};
 
-/// Backer that maps gap-tolerant superpages at first touches.
+/// First-touch handler that maps gap-tolerant superpages.
 #[derive(Default)]
 pub(super) struct Superpages {
-    /// Address space and first page of each aligned virtual range for which superpages were tried.
-    /// Recorded only if the memory has generated fragmentation.
+    /// Aligned virtual ranges that the kernel has tried to map with superpages: address space and
+    /// first page. Recorded only if memory is fragmented synthetically.
     tried: BTreeSet<(SpaceId, u64)>,
-    /// Number of pages for which superpages were tried. Each aligned range counts once in the
-    /// lifetime of its process.
+    /// Number of pages that the kernel has tried to map with superpages. Each aligned range counts
+    /// once in the lifetime of its process.
     wanted_pages: u64,
     /// Number of gap-tolerant entries mapped since the start.
     made: u64,
@@ -61,9 +61,9 @@ pub fn availability_vectors(kernel: &Kernel) -> &[u64] {
 }
 
 impl Superpages {
-    /// Generates fragmentation for as much memory as superpages were tried for. Superpages thus
-    /// have as many slices to choose from as 2MB pages have blocks, namely one block per 2MB
-    /// region.
+    /// Generates synthetic fragmentation for further slices, until their size equals that of all
+    /// pages that the kernel has tried to map with superpages. Superpages thus choose among as many
+    /// slices as 2MB pages among blocks: one block per 2MB of virtual memory.
     fn draw_slices(&mut self, core: &mut Core, id: SpaceId, pages: &Range<u64>) {
         if core.config.fragmentation.is_none() {
             return;

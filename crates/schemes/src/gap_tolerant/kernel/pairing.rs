@@ -116,7 +116,8 @@ impl ChunkPairing {
         self.self_paired
     }
 
-    /// Slices of the chunk that no entry maps, one bit each.
+    /// Slices of the chunk that no entry can map, one bit each: they have too few usable B-blocks,
+    /// or too few in common with every later unpaired slice.
     pub fn discarded(&self) -> u64 {
         self.discarded
     }

@@ -44,7 +44,7 @@ impl Pairs {
         Self { slices_per_chunk, unsearched: BTreeSet::new(), found: BTreeMap::new() }
     }
 
-    /// Records that a slice gained usable B-blocks.
+    /// Records that a slice gained usable B-blocks, so that its chunk is searched for pairs again.
     pub(super) fn record_gain(&mut self, slice: u64) {
         self.unsearched.insert(slice / self.slices_per_chunk);
     }

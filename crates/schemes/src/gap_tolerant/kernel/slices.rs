@@ -59,15 +59,17 @@ fn slices_at_a_time(mode: GapTolerance) -> u64 {
     if mode.is_paired() { CHUNK_FRAMES / mode.slice_frames() } else { 1 }
 }
 
-/// Slices of physical memory in one mode, with their usable B-blocks.
+/// Number of slices whose fragmentation is generated in one step: one, or a whole chunk in a paired
+/// mode, because Algorithm 1 pairs the slices of a chunk.
 #[derive(Clone, Debug)]
 pub(super) struct Slices {
     mode: GapTolerance,
-    /// Number of usable B-blocks that a slice with faulty or used pages must have.
+    /// Number of usable B-blocks that a slice needs to provide a superpage, if some of its pages
+    /// are faulty or used otherwise.
     least_blocks: u32,
-    /// Indices of the slices that superpages may use, by the policy's rule.
+    /// Indices of the slices that superpages may use, by the policy's option for a range of memory.
     within: Range<u64>,
-    /// Block availability vector of each slice.
+    /// Block availability vector of each slice: bit *i* is set if B-block *i* is usable.
     vectors: Vec<u64>,
     /// B-blocks of each slice that were given to superpages and have not been free since, as a
     /// bitmap.
@@ -76,14 +78,14 @@ pub(super) struct Slices {
     allocatable: BTreeSet<u64>,
     /// Pairs of slices with a common selection bitmap; `None` unless the mode is paired.
     pairs: Option<Pairs>,
-    /// Indices of the slices whose fragmentation has been generated. Later slices must not be used
-    /// yet.
+    /// Indices of the slices for which synthetic fragmentation has been generated. Superpages may
+    /// not use later slices yet.
     drawn: Range<u64>,
 }
 
 impl Slices {
-    /// Creates the slices of memory up to frame `end`, without usable B-blocks. With `is_drawn`, a
-    /// slice is used only after its fragmentation has been generated.
+    /// Creates the slices of memory up to frame `end`, without usable B-blocks. With `is_drawn`,
+    /// superpages may use a slice only after its synthetic fragmentation has been generated.
     pub(super) fn new(mode: GapTolerance, end: u64, rule: &SuperpageRule, is_drawn: bool) -> Self {
         let size = mode.slice_frames();
         let count = end.div_ceil(size);
@@ -110,7 +112,7 @@ impl Slices {
         self.mode
     }
 
-    /// Block availability vector of each slice of memory.
+    /// Block availability vector of each slice: bit *i* is set if B-block *i* is usable.
     pub(super) fn vectors(&self) -> &[u64] {
         &self.vectors
     }
@@ -149,12 +151,14 @@ impl Slices {
         self.within.contains(&slice) && self.drawn.contains(&slice)
     }
 
-    /// Number of frames in slices whose fragmentation has been generated.
+    /// Number of frames in slices for which synthetic fragmentation (frames occupied by other
+    /// users) has been generated.
     pub(super) fn drawn_frames(&self) -> u64 {
         (self.drawn.end - self.drawn.start) * self.mode.slice_frames()
     }
 
-    /// Range of frames whose fragmentation is generated next; empty at the end of memory.
+    /// Range of frames for which synthetic fragmentation is generated next; empty at the end of
+    /// memory.
     pub(super) fn next_to_draw(&self) -> Range<u64> {
         let size = self.mode.slice_frames();
         let next = self.drawn.end;
@@ -162,8 +166,8 @@ impl Slices {
         next * size..end * size
     }
 
-    /// Records that fragmentation has been generated for these frames, which may extend beyond the
-    /// end of memory.
+    /// Records that synthetic fragmentation has been generated for these frames, so that superpages
+    /// may use their slices. The frames may extend beyond the end of memory.
     pub(super) fn note_drawn(&mut self, frames: &Range<u64>) {
         let end = (frames.end / self.mode.slice_frames()).min(self.vectors.len() as u64);
         let drawn = self.drawn.end..end;

@@ -20,9 +20,9 @@ use crate::gap_tolerant::SuperpageOperation;
 /// Mapping of a gap-tolerant entry: one superpage, or a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Superpage {
-    /// Slices and B-blocks that the entry maps.
+    /// Slices and B-blocks that the gap-tolerant entry maps.
     pub place: Selected,
-    /// Accesses that the entry allows.
+    /// Accesses that the gap-tolerant entry allows.
     pub permissions: Permissions,
     /// Gap-tolerant mode of the page directory that contains the entry.
     pub mode: GapTolerance,
@@ -109,8 +109,8 @@ impl Extent for Superpage {
     }
 }
 
-/// Operations on gap-tolerant entries in an address space. A change of a part of an entry demotes
-/// it to 4KB pages.
+/// Operations of the kernel on gap-tolerant entries, such as splitting, moving and protecting. A
+/// change of a part of an entry demotes its superpages to 4KB pages.
 pub(super) struct Superpages;
 
 impl Mechanism for Superpages {
@@ -241,7 +241,8 @@ pub(super) fn map_superpage(
     Ok(())
 }
 
-/// Reports the pages of a gap-tolerant entry as mapped; contiguous B-blocks form one run.
+/// Reports to the oracle which frames the pages of a gap-tolerant entry are mapped to; contiguous
+/// B-blocks form one run.
 fn report_superpage_mapped(space: &mut SpaceMut<'_>, page: u64, superpage: Superpage) {
     let Superpage { place, permissions, mode } = superpage;
     let block_frames = mode.block_frames();
@@ -257,8 +258,8 @@ fn report_superpage_mapped(space: &mut SpaceMut<'_>, page: u64, superpage: Super
     }
 }
 
-/// Clears a gap-tolerant entry but keeps the page-table nodes above it. The caller must report if
-/// the entry's pages are unmapped or mapped otherwise.
+/// Clears a gap-tolerant entry but keeps the page-table nodes above it. The oracle is not informed:
+/// the caller must report the unmapping or new mapping of the pages.
 fn take_superpage(space: &mut SpaceMut<'_>, page: u64) -> Superpage {
     let extent = space.take_extent(page);
     let superpage = *extent.downcast::<Superpage>();

@@ -369,8 +369,8 @@ impl HoledPages for PerforatedPages {
     }
 }
 
-/// Reports and counts the mapping of 2MB region `number` to a block whose holes are all
-/// unallocated.
+/// Reports a new perforated page to the oracle, counts it, and writes its entry. It maps 2MB region
+/// `number` to a block; all of its holes are unallocated.
 fn report_perforated(space: &mut SpaceMut<'_>, number: u64, large: Large, holes: HoleSet) {
     let Large { block, permissions } = large;
     let (id, page) = (space.id(), first_page(number));
@@ -393,8 +393,8 @@ fn unmap_perforated(space: &mut SpaceMut<'_>, number: u64) -> PerforatedPage {
     perforated
 }
 
-/// Clears the entry of a perforated page but keeps the record of its 2MB region. The caller must
-/// report if the sub-pages are unmapped or mapped otherwise.
+/// Clears the entry of a perforated page but keeps the kernel's structure for its 2MB region. The
+/// oracle is not informed: the caller must report the unmapping or new mapping of the sub-pages.
 fn take_perforated(space: &mut SpaceMut<'_>, number: u64) -> PerforatedPage {
     let page = first_page(number);
     let extent = space.take_region_extent(number);

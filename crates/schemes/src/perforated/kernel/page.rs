@@ -18,11 +18,12 @@ pub(super) struct PerforatedPage {
     pub permissions: Permissions,
     /// Sub-pages that are holes in this address space.
     pub holes: HoleSet,
-    /// Frame of the level-1 node that the shadow entry points to.
+    /// Frame of the level-1 node that the shadow entry points to, which has the entries of the
+    /// holes.
     pub node: Frame,
     /// Unallocated holes whose in-place frames are reserved for this page (P §VI).
     pub reserved: HoleSet,
-    /// Number of holes that have a frame.
+    /// Number of holes that are mapped to a frame of their own.
     pub allocated: u32,
     /// Page-table entries of the page's holes, by sub-page.
     pub entries: Entries,
@@ -43,7 +44,7 @@ impl PerforatedPage {
         }
     }
 
-    /// Frame of sub-page `index` in the 2MB block.
+    /// Frame of sub-page `index` (0–511) in the 2MB block that the page maps.
     pub(super) fn in_place(&self, index: usize) -> Frame {
         self.block.add(index as u64)
     }

@@ -117,8 +117,8 @@ fn largest_area(space: &AddressSpace, rule: &SegmentRule) -> Option<(Area, Range
     fitting.rev().max_by_key(|(_, pages)| pages.end - pages.start)
 }
 
-/// Number of frames, in whole 2MB blocks, of the run that a segment of the largest suitable area
-/// needs; `None` if no area is suitable.
+/// Number of frames, in whole 2MB blocks, that a segment over the largest suitable area needs as
+/// contiguous free memory; `None` if no area is suitable.
 pub(super) fn frames_wanted(space: &AddressSpace, rule: &SegmentRule) -> Option<u64> {
     let blocks = regions_of(&largest_area(space, rule)?.1);
     Some((blocks.end - blocks.start) * HoleSet::SUBPAGES as u64)

@@ -34,30 +34,32 @@ pub struct SegmentState {
     pub frame: Frame,
     /// Permissions of all pages in the segment.
     pub permissions: Permissions,
-    /// True if the segment's registers are set.
+    /// True if the hardware's registers hold the segment; false while they are cleared.
     pub is_active: bool,
     /// Number of pages that escaped from the segment.
     pub escaped_pages: u64,
-    /// Number of pages of the segment that a page-table entry also maps in place.
+    /// Number of pages that a page-table entry also maps, to the frame that the segment gives them.
     pub paged_pages: u64,
 }
 
-/// Backer that creates a direct segment at the first touch of a large area, if the policy has a
-/// rule for this.
+/// First-touch handler that creates a direct segment at the first touch of a large area, if the
+/// policy has a rule for this.
 pub(super) struct Segments {
     rule: Option<SegmentRule>,
-    /// True if 2MB page-table entries may map pages of segments in place.
+    /// True if 2MB page-table entries may map pages of segments to the segments' frames.
     large_pages: bool,
     made: u64,
     failed: u64,
-    /// Pause of the attempts after first touches that found no contiguous memory.
+    /// Pause between attempts to create a segment, after first touches that found no contiguous
+    /// memory.
     back_off: Deferral,
-    /// Pages whose first touch last found no run of free frames; `None` after a success.
+    /// Pages for which the last attempt found no contiguous run of free frames; `None` after a
+    /// success.
     missing: Option<MissingRun>,
 }
 
-/// Address space and pages for which no run of free frames was available. No run can become
-/// available until frames are freed.
+/// Address space and pages for which no contiguous run of free frames was available. None can
+/// become available until frames are freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MissingRun {
     space: SpaceId,
@@ -81,8 +83,9 @@ impl From<&Segment> for SegmentState {
 }
 
 impl Segments {
-    /// Creates the backer. `rule` applies to first touches; if it is `None`, these create no
-    /// segments. With `large_pages`, 2MB page-table entries may map segments in place.
+    /// Creates the first-touch handler. `rule` has the conditions for a segment at a first touch;
+    /// if it is `None`, first touches create no segments. With `large_pages`, 2MB page-table
+    /// entries may map pages of segments to the segments' frames.
     pub(super) fn new(rule: Option<SegmentRule>, large_pages: bool) -> Self {
         Self { rule, large_pages, made: 0, failed: 0, back_off: Deferral::default(), missing: None }
     }

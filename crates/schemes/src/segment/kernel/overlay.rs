@@ -21,7 +21,8 @@ use perforate_types::{Frame, Permissions};
 
 use super::record::{self, Segment, held_ranges, is_region_held, segment_of};
 
-/// Operations on a direct segment when other mappings of its address space change.
+/// Reactions of a direct segment to changes of its pages, such as unmapping, mprotect and faults of
+/// frames.
 struct SegmentMechanism;
 
 impl OverlayMechanism for SegmentMechanism {

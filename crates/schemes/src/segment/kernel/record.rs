@@ -33,13 +33,14 @@ pub(super) struct Segment {
     pub frame: Frame,
     /// Permissions of all pages in the segment.
     pub permissions: Permissions,
-    /// True if the segment's registers are set.
+    /// True if the hardware's registers hold the segment; false while they are cleared.
     pub is_active: bool,
     /// Pages that have escaped from the segment, which only page tables can translate.
     pub escaped: BTreeSet<u64>,
-    /// Number of pages in the segment that a page-table entry also maps in place.
+    /// Number of paged pages: page-table entries also map them, to the frames that the segment
+    /// gives them.
     pub paged: u64,
-    /// True if 2MB page-table entries may map pages of the segment in place.
+    /// True if 2MB page-table entries may map pages of the segment to the segment's frames.
     pub large_pages: bool,
     /// Maximum number of escaped pages. If more pages would escape, the segment is dissolved.
     pub most_escapes: u64,
@@ -56,7 +57,8 @@ impl Segment {
         self.pages().contains(&page)
     }
 
-    /// True if the page is within the bounds of the segment and has not escaped.
+    /// True if the page is within the bounds of the segment and has not escaped, whether or not the
+    /// registers are set.
     pub(super) fn translates(&self, page: u64) -> bool {
         self.covers(page) && !self.escaped.contains(&page)
     }
@@ -66,19 +68,21 @@ impl Segment {
         self.start < pages.end && pages.start < self.end
     }
 
-    /// Frame of the segment's run of memory that corresponds to a page within the bounds.
+    /// Frame at the position of `page` in the segment's contiguous memory. The page must be within
+    /// the bounds, escaped or not.
     pub(super) fn run_frame(&self, page: u64) -> Frame {
         self.frame.add(page - self.start)
     }
 
-    /// Page that corresponds to a frame of the segment's run, escaped or not; `None` for frames
-    /// outside the run.
+    /// Page at the position of `frame` in the segment's contiguous memory, escaped or not; `None`
+    /// for frames outside that memory.
     pub(super) fn run_page(&self, frame: Frame) -> Option<u64> {
         let index = frame.number().checked_sub(self.frame.number())?;
         Some(self.start + index).filter(|page| *page < self.end)
     }
 
-    /// Frames of the segment's run that correspond to these pages, which must be within the bounds.
+    /// Frames at the positions of these pages in the segment's contiguous memory. The pages must be
+    /// within the bounds.
     pub(super) fn frames_of(&self, pages: &Range<u64>) -> Range<u64> {
         let first = self.run_frame(pages.start).number();
         first..first + (pages.end - pages.start)
@@ -189,7 +193,8 @@ pub(super) fn held_ranges(space: &AddressSpace) -> Vec<Range<u64>> {
     held
 }
 
-/// Maps a held page of the segment in place by a 4KB page-table entry.
+/// Adds a 4KB page-table entry for a held page (one without an entry), which maps it to its frame
+/// of the segment.
 pub(super) fn page_in_place(space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
     let segment = existing_segment(space);
     let (frame, permissions) = (segment.run_frame(page), segment.permissions);
@@ -203,7 +208,8 @@ pub(super) fn page_in_place(space: &mut SpaceMut<'_>, page: u64) -> Result<(), O
     Ok(())
 }
 
-/// Maps a 2MB region of held pages of the segment in place by one page-table entry.
+/// Adds a 2MB page-table entry for a region of held pages (pages without an entry), which maps them
+/// to their frames of the segment.
 pub(super) fn region_in_place(space: &mut SpaceMut<'_>, number: u64) -> Result<(), OsError> {
     let segment = existing_segment(space);
     let (block, permissions) = (segment.run_frame(first_of(number)), segment.permissions);
@@ -216,8 +222,8 @@ pub(super) fn region_in_place(space: &mut SpaceMut<'_>, number: u64) -> Result<(
     Ok(())
 }
 
-/// True if all pages of 2MB region `number` are held by the segment and their frames are aligned,
-/// so that one 2MB entry can map the region.
+/// True if the segment holds all pages of 2MB region `number` without page-table entries, and their
+/// frames are aligned, so that one 2MB entry can map the region.
 pub(super) fn is_region_held(space: &AddressSpace, number: u64) -> bool {
     segment_of(space).is_some_and(|segment| {
         let region = pages_of(number);
@@ -229,8 +235,8 @@ pub(super) fn is_region_held(space: &AddressSpace, number: u64) -> bool {
     })
 }
 
-/// Dissolves the segment: all its pages become ordinary pages in place. After an error, the pages
-/// mapped so far stay mapped and the segment stays.
+/// Dissolves the segment: its pages get page-table entries with their present frames, and the
+/// registers are cleared. After an error, the entries made so far and the segment stay.
 pub(super) fn dissolve(space: &mut SpaceMut<'_>) -> Result<(), OsError> {
     page_all_in_place(space)?;
     let held = end(space);
@@ -238,7 +244,8 @@ pub(super) fn dissolve(space: &mut SpaceMut<'_>) -> Result<(), OsError> {
     Ok(())
 }
 
-/// Maps every held page of the segment in place, by 2MB entries where possible.
+/// Adds page-table entries for all held pages (pages without an entry), 2MB entries where possible.
+/// They map the pages to their frames of the segment.
 fn page_all_in_place(space: &mut SpaceMut<'_>) -> Result<(), OsError> {
     let large = segment_of(space).is_some_and(|segment| segment.large_pages);
     for held in held_ranges(space) {
@@ -255,8 +262,9 @@ fn page_all_in_place(space: &mut SpaceMut<'_>) -> Result<(), OsError> {
     Ok(())
 }
 
-/// Prepares a page of the segment for a separate 4KB entry, without changing a translation. Only
-/// this part of an escape can fail.
+/// Prepares the page tables for a separate 4KB entry of a page that is to escape: splits a 2MB
+/// entry around it, or adds missing nodes. No translation changes. Only this part of an escape can
+/// fail.
 fn open_for_escape(space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
     let number = region_of(page);
     if space.has_extent(number) {
@@ -266,8 +274,8 @@ fn open_for_escape(space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
     space.open_pages(page)
 }
 
-/// Makes pages escape from the segment in place: each gets an ordinary 4KB entry with its frame of
-/// the run.
+/// Makes pages escape from the segment without moving them: each gets an ordinary 4KB entry with
+/// the frame that it has in the segment.
 pub(super) fn escape_in_place(space: &mut SpaceMut<'_>, pages: &[u64]) -> Result<(), OsError> {
     for &page in pages {
         open_for_escape(space, page)?;
@@ -283,8 +291,8 @@ pub(super) fn escape_in_place(space: &mut SpaceMut<'_>, pages: &[u64]) -> Result
     Ok(())
 }
 
-/// Makes a page escape from the segment to frame `to`. Returns the page's frame of the run, which
-/// the caller must free.
+/// Makes a page escape from the segment and maps it to frame `to`. Returns the frame that it had in
+/// the segment, which the caller must free.
 pub(super) fn escape_to(space: &mut SpaceMut<'_>, page: u64, to: Frame) -> Result<Frame, OsError> {
     open_for_escape(space, page)?;
     let permissions = existing_segment(space).permissions;
