@@ -101,7 +101,8 @@ pub(super) fn note_text(claim: &ClaimRecord) -> Option<&str> {
     claim.note.as_deref().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// Returns the explanation of a deviation from the experiment file, with the test of the explanation.
+/// Returns the experiment file's explanation of the deviation of our value, and the experiment that tests the
+/// explanation.
 pub(super) fn explanation_text(claim: &ClaimRecord) -> Option<String> {
     let text = claim.explanation.as_deref().map(str::trim).filter(|text| !text.is_empty())?;
     let tested = match &claim.tested_by {

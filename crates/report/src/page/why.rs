@@ -45,7 +45,8 @@ impl<'a> Wait<'a> {
         self.parts.iter().sum()
     }
 
-    /// Returns the components with indices in `large`, and the sum of the components in `small`.
+    /// Converts the waits to one side of the waterfall: the components with indices in `large` one by one,
+    /// and those in `small` as a sum.
     fn side(&self, large: &[usize], small: &[usize]) -> Side {
         let part = |&place: &usize| self.parts[place];
         let mut parts: Vec<f64> = large.iter().map(part).collect();

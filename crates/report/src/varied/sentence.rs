@@ -5,7 +5,8 @@ use super::{Quantity, Row, Table};
 use crate::answer::{Difference, difference};
 use crate::format;
 
-/// Least change of the quantity that matters, as a share of its largest value.
+/// Share of a quantity's largest value, 0–1, up to which a change of the quantity does not count as an effect
+/// of the option.
 const MATTERS: f64 = 0.01;
 
 /// Maximum number of other schemes that a sentence names.
@@ -152,7 +153,7 @@ impl Quantity {
         }
     }
 
-    /// Returns the predicate of a sentence on a scheme whose quantity changes from `from` to `to`.
+    /// Returns the predicate of a sentence on `scheme`, whose compared quantity changes from `from` to `to`.
     fn change(self, scheme: &str, from: f64, to: f64) -> String {
         let Some(change) = percent(from, to) else {
             return format!("changes {}", self.of_scheme(scheme));
