@@ -61,7 +61,7 @@ impl Alarms {
         })
     }
 
-    /// Like [`Self::ring`], for the threads of the host's kernel.
+    /// Runs all threads of the host's kernel that are due before instruction `now`.
     ///
     /// # Errors
     /// As [`Self::ring`].

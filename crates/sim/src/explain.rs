@@ -55,7 +55,7 @@ pub struct Explained {
 pub struct Explanation {
     /// State of TLBs and walk caches before the translation.
     pub situation: TlbState,
-    /// Case of the translation, as in P §IV.D.
+    /// Way in which TLBs, filter and bitmap complete the translation (the cases of P §IV.D).
     pub case: Case,
     /// True if the page missed in the second-level TLB, so a page walk had to find it.
     pub walked: bool,

@@ -38,7 +38,8 @@ struct HostOracle {
 
 /// Pages of the guest's memory that the page walker reads.
 pub(crate) struct GuestTables {
-    /// First frame of each page-table node, by address space, level, first page and branch.
+    /// First frame of each page-table node, by address space, level, first page that the node
+    /// covers, and index among the nodes of this level for the same pages.
     nodes: BTreeMap<(SpaceId, Level, VirtualPage, u8), Frame>,
     /// Number of frames of a level-2 node in the default format.
     directory_frames: u64,

@@ -7,7 +7,8 @@ use std::ops::Sub;
 use crate::sampled::Windows;
 use crate::warmup::Slices;
 
-/// Counts between the start of measuring and a later moment, or within one part of the run.
+/// Counts of a run at one moment (instructions since the run began, all other counts since
+/// measuring started), or counts within one part of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartCounts {
     pub(crate) instructions: u64,
@@ -53,19 +54,21 @@ impl RunParts {
         Self { slices: Slices::new(timed), windows: Windows::new(window_warmup) }
     }
 
-    /// Starts measuring after `done` instructions. The counts must restart at 0.
+    /// Starts measuring after `done` instructions. The caller resets the run's counts to 0 at the
+    /// same moment.
     pub(crate) fn start_measuring(&mut self, done: u64) {
         self.slices.start(done);
         self.windows.start_measuring(done);
     }
 
-    /// Returns the number of instructions after which the next tally is due.
+    /// Returns the number of instructions after which a part begins or ends, so that the run's
+    /// counts are needed.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.slices.next().min(self.windows.next())
     }
 
-    /// Records the tally `now` in the parts that begin or end here.
+    /// Ends and begins the parts that end or begin at this moment. `now` are the run's counts.
     pub(crate) fn reach(&mut self, now: &PartCounts) {
         self.slices.reach(now);
         self.windows.reach(now);

@@ -37,8 +37,8 @@ impl System {
         self.prepare()
     }
 
-    /// Lets the operating system do its work in advance of accesses, and lets the host back the
-    /// tables of mechanisms that the guest's kernel has written.
+    /// Lets the kernel map the memory that its mechanisms map in advance of accesses, and lets the
+    /// host back the tables of mechanisms that the guest's kernel has written.
     pub(super) fn prepare(&mut self) -> Result<(), SimError> {
         while self.kernel.has_work_in_advance() {
             self.populating(|kernel| kernel.proceed())?;

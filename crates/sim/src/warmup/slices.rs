@@ -20,12 +20,12 @@ pub(crate) struct Slices {
     timed: bool,
     interval: u64,
     next: u64,
-    /// Counts between the start of measuring and the beginning of the current slice.
+    /// Counts of the run between the start of measuring and the beginning of the current slice.
     before: Slice,
     slices: Vec<Slice>,
 }
 
-/// Counts of one slice.
+/// Counts of one slice of the measured part of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slice {
     /// Number of cycles; of misses of the L2 TLB for runs without a clock.
