@@ -269,8 +269,8 @@ pub struct ProcessTotals {
     pub swapped_bytes: u64,
     /// Size of the memory that page-table entries of 2MB or more map, as the kernel reports it.
     pub large_bytes: u64,
-    /// Resident memory by the size of the largest aligned run of consecutive frames that contains the page.
-    /// `None` if frame numbers are hidden.
+    /// Resident memory in bytes, by the size of the largest aligned run of consecutive frames that contains
+    /// the page. `None` if frame numbers are hidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizes: Option<BTreeMap<String, u64>>,
     /// Size of the memory in large folios; `None` if the flags of frames cannot be read.

@@ -194,7 +194,7 @@ pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Ma
 }
 
 /// Returns the matrix of speeds that include the work of operating systems and VM exits; `None` if there was
-/// no such work. Shadow paging has all of its costs there.
+/// no such work. All costs of shadow paging are part of this work.
 fn with_system(comparison: &Comparison<'_>, reference: Option<usize>) -> Option<Matrix> {
     let reference = reference?;
     let ipc = |run: &RunResult| run.counter(ids::WHOLE_RUN_IPC);

@@ -85,7 +85,7 @@ impl Alarms {
     }
 }
 
-/// Runs one pass of a kernel thread.
+/// Lets a kernel thread do its work of one period, such as scanning memory.
 fn pass(thread: Thread, kernel: &mut Kernel) -> Result<(), OsError> {
     match thread {
         Thread::Khugepaged => drop(kernel.khugepaged_pass()),

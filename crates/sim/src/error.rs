@@ -51,7 +51,7 @@ pub enum SimError {
         /// The host's memory in bytes.
         host_bytes: u64,
     },
-    /// The memory of the host, rather than of the guest, has this error.
+    /// An error in the memory or options of the host, not of the guest.
     #[error("host: {0}")]
     Host(Box<SimError>),
     /// An option has a wrong value.
@@ -317,7 +317,7 @@ pub enum SimError {
 }
 
 impl SimError {
-    /// Marks this error as one of the host's memory or options.
+    /// Wraps this error to say that it concerns the host's memory or options, not the guest's.
     pub(crate) fn of_host(self) -> Self {
         match self {
             Self::GuestTooLarge { .. } => self,

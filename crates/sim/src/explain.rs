@@ -266,7 +266,8 @@ impl Subject {
         })
     }
 
-    /// Returns the cycles that these steps take in the timing model on an idle machine.
+    /// Returns the cycles that these steps take in the timing model on an idle machine, with warm
+    /// data caches if `warm`, otherwise with empty ones.
     fn cost(&self, steps: &Steps, warm: bool) -> Result<u64, SimError> {
         let mut core = Core::new(&self.machine.timing(), self.system.mmu().slots())?;
         let load = Instruction { length: 4, accesses: 1, ..Instruction::default() };

@@ -51,7 +51,7 @@ pub(crate) struct GuestTables {
 }
 
 impl GuestTables {
-    /// Creates the record for a kernel that has not written any tables yet.
+    /// Creates an empty list of tables, for a kernel that has not written any tables yet.
     pub(crate) fn new(kernel: &Kernel) -> Self {
         let bitmaps = kernel.hole_bitmap().map(|address| GuestFrame::new(address.page().number()));
         let directory_frames = 1 << kernel.tables().directory_order();
@@ -238,8 +238,8 @@ impl Oracles {
         }
     }
 
-    /// Ends the serving of a fault. If the fault was spurious and nothing was written for its page,
-    /// this is an error.
+    /// Notes that the operating system has served a fault. An error if the fault was spurious and
+    /// nothing was written for its page meanwhile.
     pub(crate) fn end_fault(&mut self) -> Result<(), Disagreement> {
         self.spurious.take().map_or(Ok(()), |spurious| Err(spurious.disagreement))
     }

@@ -524,7 +524,8 @@ impl Simulation {
         self.system.event(event)
     }
 
-    /// Fetches a line of code. No effect for address 0, which means that the trace omits the code.
+    /// Translates the fetch of the code line that contains `ip`, and passes it to the timing model.
+    /// No effect for address 0, which means that the trace omits the code.
     #[inline]
     fn fetch<M: Model>(&mut self, model: &mut M, ip: VirtualAddress) -> Result<(), SimError> {
         if ip.value() == 0 {

@@ -16,8 +16,8 @@ pub(crate) struct PartCounts {
     pub(crate) cycles: u64,
     /// Sum of the latencies of translations that missed in the first-level TLB.
     pub(crate) translation_cycles: u64,
-    /// Cycles in which the run waited for translation. A later tally may attribute a few cycles to
-    /// another cause, so this count may fall slightly.
+    /// Cycles in which the run waited for translation. May fall slightly between two moments of a
+    /// run, because the timing model may later attribute a few of these cycles to another cause.
     pub(crate) translation_stall_cycles: u64,
     pub(crate) l2_tlb_misses: u64,
     pub(crate) walks: u64,
@@ -79,7 +79,7 @@ impl RunParts {
         self.windows.gap(now);
     }
 
-    /// Ends the run, and returns slices and windows.
+    /// Ends the run, and returns the counts of all slices and of all windows.
     pub(crate) fn finish(mut self, now: &PartCounts) -> (Slices, Vec<PartCounts>) {
         self.reach(now);
         (self.slices, self.windows.finish(now))

@@ -17,8 +17,8 @@ pub(super) fn look(verdict: Verdict) -> (&'static str, &'static str, &'static st
     }
 }
 
-/// Returns the range that the paper states for every one of several places, or its number for their mean, in
-/// displayed units. Both ends are equal for a number. `None` for other claims.
+/// Returns the lower and the upper end of the range in which the paper's values at all places lie; for a
+/// claim on a mean over places, the mean as both ends. In displayed units; `None` for other claims.
 pub(super) fn band(claim: &ClaimRecord) -> Option<(f64, f64)> {
     let low = claim.paper?;
     let high = match (claim.relation.as_str(), claim.over.as_deref()?) {

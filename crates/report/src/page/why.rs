@@ -10,8 +10,8 @@ use crate::format::{MISSING, ratio};
 use crate::html::{Cell, Figure, Grid, Heading};
 use crate::waiting;
 
-/// Least share of the longest total wait at which a component is shown. Components that are smaller under
-/// every scheme are joined into one.
+/// Share of the longest total wait below which a component is too small to be shown on its own. Components
+/// below it under every scheme are joined into one.
 const LEAST_SHARE: f64 = 0.01;
 
 /// Average number of cycles that a memory access waits for translation under one scheme.

@@ -173,8 +173,8 @@ fn percent(from: f64, to: f64) -> Option<String> {
     (from != 0.0).then(|| format!("{sign}{:.1} %", change.abs()))
 }
 
-/// Returns a sentence on the change of the other schemes from the first to the last value; `None` if nothing
-/// is known.
+/// Returns a sentence on all schemes but the first: the changes of their compared quantity from the option's
+/// first to its last value. `None` if no change is known.
 fn others(table: &Table<'_>) -> Option<String> {
     let (first, last) = (table.rows.first()?, table.rows.last()?);
     if first.value() == last.value() {

@@ -205,7 +205,7 @@ impl MachineFile {
         format!("machine: {key} is set to ")
     }
 
-    /// Adds a note that each result contains.
+    /// Adds a note on the machine, which the results of all runs on it contain.
     pub fn remark(&mut self, remark: impl Into<String>) {
         self.remarks.push(remark.into());
     }

@@ -1,4 +1,4 @@
-//! Tallies of the windows of a sampled trace.
+//! Counts of instructions, cycles, TLB misses and page walks in each window of a sampled trace.
 
 use crate::stretches::PartCounts;
 

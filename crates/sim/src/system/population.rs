@@ -112,8 +112,8 @@ impl System {
         Ok(())
     }
 
-    /// Returns the number of translations that the host has added since it booted for accesses of
-    /// the guest.
+    /// Returns the number of translations that the host's kernel has added since it booted, without
+    /// sub-pages of pages that were mapped before.
     fn pages_backed(&self) -> u64 {
         self.hypervisor.as_ref().map_or(0, |host| host.kernel().pages_brought_in())
     }
