@@ -14,7 +14,7 @@ use crate::{RecordsError, json_line, read_json};
 pub struct ExperimentRecord {
     /// Name of the experiment.
     pub experiment: String,
-    /// Experiment file that the user named; `None` for an experiment that comes with the program.
+    /// Path of the experiment file that the user named; `None` for an experiment that comes with the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Title of the experiment on pages and in tables.
@@ -156,7 +156,8 @@ pub struct PointRecord {
     /// Name of the point's place on an axis of named places; `None` on a numeric axis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// True for a point of the axis. False for a point in between that is only simulated for a claim.
+    /// True if charts and tables show the point. False for an additional position that was only simulated
+    /// because a claim needs its value.
     #[serde(default = "yes")]
     pub on_axis: bool,
     /// Median of the value over the runs of the point; `None` if no run has the value.
@@ -173,7 +174,7 @@ pub struct PointRecord {
     /// Number of runs of the point that have the value.
     #[serde(default, deserialize_with = "some_whole")]
     pub runs: Option<u64>,
-    /// Monte Carlo estimate of a value that has a closed form.
+    /// Monte Carlo estimate of a value that has a closed form; `None` if the curve has no such estimate.
     #[serde(flatten)]
     pub drawn: Option<DrawnRecord>,
 }
@@ -228,13 +229,14 @@ pub struct ClaimRecord {
     /// Name of the curve that the claim is about.
     #[serde(default, deserialize_with = "or_default")]
     pub curve: String,
-    /// Position on a numeric axis to which the claim applies; `None` if it is about several positions.
+    /// Position on a numeric axis to which the claim applies; `None` if it is not about one position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x: Option<f64>,
     /// Name of the place to which the claim applies, on an axis of named places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// Treatment of the values if the claim covers several places: `every`, or the name of an average.
+    /// Name of the average that the claim is about, or `every` if the claim must hold at each of several
+    /// places; `None` for other claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
     /// Names of the places that `over` covers; empty for all places of the axis.
@@ -265,7 +267,8 @@ pub struct ClaimRecord {
     /// Greatest of our values, if the claim covers several places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_greatest: Option<f64>,
-    /// Greatest deviation from the paper's number that counts as reproduced.
+    /// Greatest absolute difference from the paper's number, in the unit of the curve, that counts as
+    /// reproduced.
     #[serde(default)]
     pub tolerance: Option<f64>,
     /// Verdict of the comparison of our value with the paper's.
@@ -289,7 +292,8 @@ pub struct ClaimRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimKind {
-    /// A formula. Our value is computed by the same formula, or counts what the formula predicts.
+    /// A formula. Our value is computed by the same formula, or is a simulated count of events that the
+    /// formula predicts.
     ClosedForm,
     /// A property of the mechanism as described: no simulation could contradict the claim.
     ByConstruction,
@@ -315,9 +319,11 @@ pub enum ClaimKind {
 pub enum Verdict {
     /// Our value deviates from the paper's by at most the tolerance.
     Reproduced,
-    /// Our value is outside the tolerance, but on the same side of the reference value as the paper's.
+    /// Our value is outside the tolerance, but deviates in the same direction as the paper's from the value
+    /// that means no effect (such as a speedup of 1).
     SameDirection,
-    /// Our value is neither within the tolerance nor on the paper's side of the reference value.
+    /// Our value is outside the tolerance, and does not deviate in the paper's direction from the value that
+    /// means no effect.
     NotReproduced,
 }
 
@@ -346,18 +352,19 @@ impl ClaimRecord {
 /// Range of a claim's value over plausible values of parameters that the paper does not state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnstatedRange {
-    /// Value of the claim on the unchanged machine with the first seed; `None` if unknown.
+    /// Value of the claim with all unstated parameters at their defaults and the first seed; `None` if
+    /// unknown.
     pub default: Option<f64>,
     /// Smallest value of the claim over all variants of the machine.
     pub least: f64,
     /// Greatest value of the claim over all variants of the machine.
     pub greatest: f64,
-    /// Number of simulated variants of the machine, the unchanged one included.
+    /// Number of simulated variants of the machine, including the one with all parameters at their defaults.
     pub variants: usize,
     /// Number of variants with which the claim is reproduced.
     #[serde(default)]
     pub reproduced: usize,
-    /// Machines in this range with which the claim holds: the unchanged one, some variant, or none.
+    /// Machines with which the claim holds: the one with default parameters, some variant, or none.
     pub reading: Reading,
     /// Effect of each unstated parameter alone on the claim's value, greatest effect first.
     pub parts: Vec<PartRange>,
@@ -367,7 +374,7 @@ pub struct UnstatedRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// The claim holds on the unchanged machine.
+    /// The claim holds with all unstated parameters at their defaults.
     AtTheDefault,
     /// The claim holds for a variant of the machine, or for a value between those of two variants.
     InsideTheRange,

@@ -14,11 +14,11 @@ pub struct MemoryPoint {
     /// Instructions executed since the start of the run, warm-up included.
     #[serde(deserialize_with = "whole")]
     pub instruction: u64,
-    /// Share of free memory, 0–1, in blocks smaller than 2MB (Linux: unusable index). `None` if
+    /// Share of free memory, 0–1, that is in blocks smaller than 2MB (Linux: unusable index). `None` if
     /// unknown.
     pub unusable_index_2m: Option<f64>,
-    /// Cause of failure of a 2MB allocation, from 0 (too little memory) to 1 (fragmentation). `None` if the
-    /// allocation would succeed (Linux: fragmentation index).
+    /// Reason why a 2MB allocation fails, from 0 (too little free memory) to 1 (free memory is fragmented).
+    /// `None` if it would succeed (Linux: fragmentation index).
     pub fragmentation_index_2m: Option<f64>,
     /// Free memory in bytes.
     #[serde(deserialize_with = "some_whole")]

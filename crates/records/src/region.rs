@@ -12,7 +12,7 @@ pub struct Region {
     /// Virtual address of the 2MB page in hexadecimal.
     #[serde(deserialize_with = "or_default")]
     pub page: String,
-    /// Kind of mapping of the page, for schemes with several kinds; empty for other schemes.
+    /// Name of the kind of perforated page, for schemes that have several kinds; empty if there is only one.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub scheme_kind: String,
     /// Filter bits of the page: if bit *r* is set, its 256KB region *r* may have holes.

@@ -11,7 +11,7 @@ use crate::lenient::whole;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sampled {
-    /// True for sampled timing: all instructions ran and were counted, but only windows were timed.
+    /// True for sampled timing: events were counted in all instructions, but only the windows were timed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub only_timing: bool,
     /// Number of measured windows; if only parts of windows are measured, the number of parts.

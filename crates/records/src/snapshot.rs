@@ -62,7 +62,8 @@ pub struct HostRecord {
     pub blocks: Option<Survey>,
     /// Size in bytes of each simulated request in `requests`.
     pub request_bytes: u64,
-    /// Simulated requests for memory (P §III.C).
+    /// Results of the experiment of P §III.C on this memory: one for each case of a simulated request for
+    /// memory.
     pub requests: Vec<SnapshotRequest>,
     /// Map of physical memory; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,10 +126,10 @@ pub struct SnapshotOrder {
     pub counted: u64,
     /// Number of free blocks of this order according to the states of the frames; `None` if unknown.
     pub placed: Option<u64>,
-    /// Share of free memory, 0–1, in blocks smaller than the allocation (Linux: unusable index).
+    /// Share of free memory, 0–1, that is in blocks smaller than the allocation (Linux: unusable index).
     pub unusable_index: f64,
-    /// Cause of failure of the allocation, from 0 (too little memory) to 1 (fragmentation). `None` if it
-    /// would succeed (Linux: fragmentation index).
+    /// Reason why the allocation fails, from 0 (too little free memory) to 1 (free memory is fragmented).
+    /// `None` if it would succeed (Linux: fragmentation index).
     pub fragmentation_index: Option<f64>,
 }
 
@@ -156,7 +157,8 @@ pub struct RequestShares {
     pub perforated: f64,
 }
 
-/// Possible use of a 2MB block of physical memory, in order of effort.
+/// Way in which a 2MB block of physical memory can become a large page. The first variants need the least
+/// effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockReach {
@@ -169,7 +171,8 @@ pub enum BlockReach {
     PerforableNow,
     /// The policy accepts the block as a perforated page after compaction.
     Perforable,
-    /// The policy rejects the block, but it is free once its slab caches are freed as well.
+    /// The policy rejects the block as a perforated page, but compaction frees it if its slab caches are
+    /// freed too.
     Reclaimable,
     /// The block is in use as a large page of a program or of hugetlbfs.
     Large,
@@ -188,15 +191,16 @@ pub struct Survey {
     pub blocks: BTreeMap<BlockReach, u64>,
     /// Number of blocks that have memory.
     pub memory_blocks: u64,
-    /// Number of compactable blocks for whose used frames there is room in other blocks. Each needs 512 free
-    /// frames outside whole blocks, its own included.
+    /// Number of compactable blocks that compaction can free. The free frames of all blocks that are not
+    /// entirely free must suffice for them, at 512 frames per block.
     pub compactable_with_room: u64,
     /// Number of compactable blocks with only free frames and page cache. Dropping the page cache frees them
     /// without copying.
     pub whole_without_page_cache: u64,
-    /// Number of blocks that the policy accepts as perforated pages now, compactable ones included.
+    /// Number of blocks that the policy accepts as perforated pages without compaction. They include blocks
+    /// that are counted as `Compactable`.
     pub perforable_as_they_are: u64,
-    /// Number of perforable blocks by the number of frames that cannot move: at most 1, 2, 4, … 512.
+    /// Number of perforable blocks by their number of frames that cannot move: 0–1, 2, 3–4, 5–8, … 257–512.
     pub holes: [u64; 10],
 }
 
@@ -265,8 +269,8 @@ pub struct ProcessTotals {
     pub swapped_bytes: u64,
     /// Size of the memory that page-table entries of 2MB or more map, as the kernel reports it.
     pub large_bytes: u64,
-    /// Resident memory by the size of the largest aligned run of consecutive frames that contains the page.
-    /// `None` if frame numbers are hidden.
+    /// Resident memory in bytes, by the size of the largest aligned run of consecutive frames that contains
+    /// the page. `None` if frame numbers are hidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizes: Option<BTreeMap<String, u64>>,
     /// Size of the memory in large folios; `None` if the flags of frames cannot be read.
@@ -291,9 +295,9 @@ pub struct ProcessContents {
     pub duplicate_pages: u64,
     /// Number of distinct contents among the duplicate pages.
     pub distinct_duplicates: u64,
-    /// Number of pages that share the most frequent content.
+    /// Number of pages that share the most frequent content other than zeros.
     pub most_copies: u64,
-    /// Number of pages that merging pages of equal content would free.
+    /// Number of page frames that become free if pages of equal content are merged.
     pub savable_pages: u64,
     /// Sampling period: one page in this many was read. Above 1, all numbers are estimates.
     pub sampled_one_in: u64,

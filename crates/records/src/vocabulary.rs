@@ -24,8 +24,8 @@ impl Vocabulary {
         self.counters.iter().find(|counter| counter.id == id)
     }
 
-    /// Returns the registered components of the total `whole`, each with its counter, in the order in which
-    /// charts stack them.
+    /// Returns the registered components of the total `whole` (such as `walk_references`), each with its
+    /// counter, in the order in which charts stack them.
     pub fn parts<'a>(&'a self, whole: &'a str) -> impl Iterator<Item = (&'a Counter, &'a Part)> {
         let parts = self.counters.iter().filter_map(|one| Some((one, one.part.as_ref()?)));
         parts.filter(move |(_, part)| part.whole == whole)
@@ -55,7 +55,8 @@ impl Vocabulary {
         values.reduce(|sum, value| sum + value)
     }
 
-    /// Returns the headings of the registered counters in order, without duplicates.
+    /// Returns the headings under which reports list the registered counters, in order and without
+    /// duplicates.
     pub fn groups(&self) -> Vec<&'static str> {
         let mut found = Vec::new();
         for counter in &self.counters {

@@ -67,7 +67,7 @@ pub(crate) mod tests {
     use perforate_records::Vocabulary;
     use perforate_types::{SchemeFacts, SchemeRole};
 
-    /// Returns a vocabulary of the schemes that headlines are about.
+    /// Returns a vocabulary with one scheme for each role that headlines distinguish.
     pub(crate) fn vocabulary() -> Vocabulary {
         let scheme = |name: &'static str, colour: &'static str, role| SchemeFacts {
             name: name.into(),

@@ -194,7 +194,7 @@ pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Ma
 }
 
 /// Returns the matrix of speeds that include the work of operating systems and VM exits; `None` if there was
-/// no such work. Shadow paging has all of its costs there.
+/// no such work. All costs of shadow paging are part of this work.
 fn with_system(comparison: &Comparison<'_>, reference: Option<usize>) -> Option<Matrix> {
     let reference = reference?;
     let ipc = |run: &RunResult| run.counter(ids::WHOLE_RUN_IPC);
@@ -235,7 +235,8 @@ fn guest_references_per_walk(vocabulary: &Vocabulary, run: &RunResult) -> Option
     run.counter(ids::GUEST_REFERENCES_PER_WALK).or_else(native)
 }
 
-/// Key, label (or the counter with the label), function and definition (for readers) of a figure.
+/// One figure of the matrices: its key, its label or the name of the counter that has the label, the function
+/// that computes it, and its definition for readers.
 type Figure = (&'static str, &'static str, metric::Figure, &'static str);
 
 const FIGURES: &[Figure] = &[

@@ -216,7 +216,7 @@ fn of_group(comparison: &Comparison<'_>, group: &'static str) -> Vec<Metric> {
     found
 }
 
-/// Returns the figure of a registered counter.
+/// Returns the values of a registered counter under all schemes, as a row of tables.
 fn registered(comparison: &Comparison<'_>, counter: &Counter) -> Metric {
     let value = |run: &RunResult| shown_value(comparison.vocabulary, run, &counter.id);
     let values = comparison.schemes.iter().map(|scheme| scheme.spread(value)).collect();
@@ -243,7 +243,8 @@ enum What {
 }
 
 impl Computed {
-    /// Returns one metric for a single figure, or several for components and kinds.
+    /// Returns the metrics that this entry of [`COMPUTED`] adds to tables: one, or one for each component of
+    /// the operating system's cycles or kind of TLB entry.
     fn metrics(&self, comparison: &Comparison<'_>) -> Vec<Metric> {
         let metric = |label: String, is_main, form, figure: &dyn Fn(&RunResult) -> Option<f64>| {
             let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
@@ -325,8 +326,8 @@ fn waiting(comparison: &Comparison<'_>) -> Metric {
     Metric { is_main: true, intervals, ..metric }
 }
 
-/// Returns the speeds of which `figure` is the IPC. The intervals are those of the steady state, multiplied
-/// by `factor` of the scheme.
+/// Returns metrics on speed: the IPC that `figure` computes for each run, and its ratio to that of the
+/// reference and of the ideal scheme. Intervals are those of the steady state, times `factor` of the scheme.
 fn speed_by(
     comparison: &Comparison<'_>,
     group: &'static str,
@@ -361,11 +362,12 @@ fn speed_by(
     found
 }
 
-/// Headings of the figures on speed: in the steady state, and including the operating system's work.
+/// Heading of the figures on speed in the steady state; `WITH_WORK` and `WHOLE_RUN` head the speeds
+/// that include the operating system's work.
 const STEADY: &str = "Speed, steady state";
 const WITH_WORK: &str = "Speed, including OS work";
 const WHOLE_RUN: &str = "Whole run, including OS work";
-/// Other headings of figures that the report computes.
+/// Heading of the figures on the length of a run; `WALKS` heads the figures on page walks.
 const RUN: &str = "Run";
 const WALKS: &str = "Page walks";
 

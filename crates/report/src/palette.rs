@@ -130,7 +130,7 @@ pub(crate) fn light(name: &str) -> &'static str {
     COLOURS.iter().find(is_its).or(other).map_or("#6b7681", |colour| colour.light)
 }
 
-/// Returns the name `name` if the palette has such a colour, otherwise `other`.
+/// Looks up a colour's name in the palette; returns the name `other` if the palette has no such colour.
 pub(crate) fn known(name: &str) -> &'static str {
     COLOURS.iter().find(|colour| colour.name == name).map_or("other", |colour| colour.name)
 }

@@ -36,7 +36,8 @@ const FIGURES: [(&str, &str); 4] = [
 ];
 const EXTRAPOLATED: [(&str, &str); 2] =
     [("cycles", "cycles, whole program"), ("walks", "walks, whole program")];
-/// Extrapolated counters for sampled timing: only cycles, because all other counters count every instruction.
+/// Counters that are extrapolated with sampled timing: only the cycles. All other counters are exact, because
+/// they cover every instruction, not only those in windows.
 const EXTRAPOLATED_TIMING: [(&str, &str); 1] = [("cycles", "cycles, measured part")];
 
 fn sampled<'a>(scheme: &SchemeRuns<'a>) -> Option<&'a Sampled> {

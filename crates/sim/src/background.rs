@@ -61,7 +61,7 @@ impl Alarms {
         })
     }
 
-    /// Like [`Self::ring`], for the threads of the host's kernel.
+    /// Runs all threads of the host's kernel that are due before instruction `now`.
     ///
     /// # Errors
     /// As [`Self::ring`].
@@ -85,7 +85,7 @@ impl Alarms {
     }
 }
 
-/// Runs one pass of a kernel thread.
+/// Lets a kernel thread do its work of one period, such as scanning memory.
 fn pass(thread: Thread, kernel: &mut Kernel) -> Result<(), OsError> {
     match thread {
         Thread::Khugepaged => drop(kernel.khugepaged_pass()),

@@ -1,5 +1,5 @@
-//! Comparison of schemes on one workload. It is decoded once, and the schemes run in parallel, each
-//! with a separate memory.
+//! Comparison of schemes on one workload. The workload is decoded once, and the schemes run in
+//! parallel, each with a separate memory.
 
 use perforate_records::{Batches, RunResult, Warmup};
 use perforate_schemes::segment;
@@ -321,8 +321,8 @@ impl ResolvedRun {
         notes
     }
 
-    /// Returns a note for each of guest and host whose scheme uses direct segments but never had
-    /// one.
+    /// Returns notes on direct segments that were never created, although the scheme of the guest
+    /// or of the host uses direct segments.
     fn segment_notes(&self, composition: &Composition, figures: &Figures) -> Vec<String> {
         let name = composition.name();
         let host_memory = self.memory.host();
@@ -344,15 +344,16 @@ impl ResolvedRun {
         missing.map(note).collect()
     }
 
-    /// Returns a note if the `superpages` option overrides the mode in the scheme's name.
+    /// Returns a note if the `superpages` option selects another mode of gap-tolerant superpages
+    /// than the scheme's name.
     fn mode_note(&self, scheme: &Composition) -> Option<String> {
         let mode = scheme.own.mode(&self.memory).ok().flatten()?;
         (Some(mode) != scheme.own.gap_tolerance)
             .then(|| format!("{}: the mode is {} (superpages)", scheme.name(), mode.label()))
     }
 
-    /// Returns a note on the perforation policy: that it is the default for aged memory, or that it
-    /// perforated no page.
+    /// Returns a note if fragmented memory had no perforated page, or if the state of memory
+    /// selected the perforation policy; otherwise `None`.
     fn policy_note(&self, scheme: &Composition, figures: &Figures) -> Option<String> {
         let (scheme, name) = (scheme.own, scheme.name());
         if !scheme.shadow_directories {
@@ -467,7 +468,7 @@ fn precision_note(
     Some(format!("a precision of ±{precision} was not reached: {reached} at the end"))
 }
 
-/// Converts the tallies of windows to the format of results files.
+/// Converts the counts of each window of a sampled run to the batches of results files.
 fn window_batches(windows: &[PartCounts]) -> Batches {
     let mut batches = Batches::default();
     for window in windows {
@@ -476,7 +477,8 @@ fn window_batches(windows: &[PartCounts]) -> Batches {
     batches
 }
 
-/// Describes a scheme as results store it.
+/// Returns the description of a scheme for results files, as JSON: its name, its source, its policy
+/// and its mechanisms.
 fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
     serde_json::json!({
         "name": scheme.name,

@@ -11,8 +11,9 @@ const PAGES: u64 = 1 << 23;
 /// Number of times that events may make the kernel process all of memory, because programs populate
 /// their memory once.
 const MEMORY_SHARE: u64 = 2;
-/// Number of additional pages per instruction. A program that only forks and waits, with 1GB of 4KB
-/// pages, takes some thousand instructions for each fork.
+/// Number of pages that events may make the kernel process for each executed instruction. A program
+/// that only forks and waits, with 1GB of 4KB pages, executes some thousand instructions for each
+/// fork.
 const PAGES_PER_INSTRUCTION: u64 = 256;
 
 /// Amount of work that events have requested so far, and its limit.
@@ -37,7 +38,8 @@ impl WorkLimit {
         self.free_pages = self.free_pages.saturating_add(pages_allowed_for(instructions));
     }
 
-    /// Counts an event after `instruction` instructions, which requests work on `pages` pages.
+    /// Adds the `pages` pages that the kernel processes for an event. `instruction` is the number
+    /// of instructions executed before the event, which determines the limit.
     ///
     /// # Errors
     /// [`SimError::TooMuchAsked`] if the limit is exceeded.
@@ -53,7 +55,7 @@ impl WorkLimit {
     }
 }
 
-/// Returns the number of pages that `instructions` instructions allow.
+/// Returns the number of pages by which `instructions` executed instructions raise the limit.
 fn pages_allowed_for(instructions: u64) -> u64 {
     instructions.saturating_mul(PAGES_PER_INSTRUCTION)
 }

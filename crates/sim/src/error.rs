@@ -51,7 +51,7 @@ pub enum SimError {
         /// The host's memory in bytes.
         host_bytes: u64,
     },
-    /// The memory of the host, rather than of the guest, has this error.
+    /// An error in the memory or options of the host, not of the guest.
     #[error("host: {0}")]
     Host(Box<SimError>),
     /// An option has a wrong value.
@@ -89,7 +89,8 @@ pub enum SimError {
         /// Largest size of a memory in bytes whose addresses the machine's caches can distinguish.
         limit_bytes: u64,
     },
-    /// Values of a machine together take too much of this computer's memory.
+    /// The TLBs, caches and predictors of a machine file together take too much of this computer's
+    /// memory.
     #[error(
         "machine {machine}: {key} = {value} is too large for {for_whom}: its TLBs, caches and predictors \
          take {total} of this computer's memory; at most {most} are possible"
@@ -97,11 +98,11 @@ pub enum SimError {
     MachineTooLarge {
         /// Name of the machine.
         machine: String,
-        /// Key of the machine that takes the most memory.
+        /// Key of the machine file whose structure takes the most memory.
         key: &'static str,
         /// Value of that key.
         value: u64,
-        /// Number of cores and schemes, in words.
+        /// Phrase with the numbers of cores and schemes, each of which has its own structures.
         for_whom: String,
         /// Memory of this computer that all simulated structures together take.
         total: Size,
@@ -316,7 +317,7 @@ pub enum SimError {
 }
 
 impl SimError {
-    /// Marks this error as one of the host's memory or options.
+    /// Wraps this error to say that it concerns the host's memory or options, not the guest's.
     pub(crate) fn of_host(self) -> Self {
         match self {
             Self::GuestTooLarge { .. } => self,

@@ -55,7 +55,7 @@ pub struct Explained {
 pub struct Explanation {
     /// State of TLBs and walk caches before the translation.
     pub situation: TlbState,
-    /// Case of the translation, as in P §IV.D.
+    /// Way in which TLBs, filter and bitmap complete the translation (the cases of P §IV.D).
     pub case: Case,
     /// True if the page missed in the second-level TLB, so a page walk had to find it.
     pub walked: bool,
@@ -266,7 +266,8 @@ impl Subject {
         })
     }
 
-    /// Returns the cycles that these steps take in the timing model on an idle machine.
+    /// Returns the cycles that these steps take in the timing model on an idle machine, with warm
+    /// data caches if `warm`, otherwise with empty ones.
     fn cost(&self, steps: &Steps, warm: bool) -> Result<u64, SimError> {
         let mut core = Core::new(&self.machine.timing(), self.system.mmu().slots())?;
         let load = Instruction { length: 4, accesses: 1, ..Instruction::default() };

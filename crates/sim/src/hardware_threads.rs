@@ -116,8 +116,8 @@ impl Placement {
         }
     }
 
-    /// Returns the hardware thread of a program thread, which never moves. A new thread is placed
-    /// on the hardware thread with the fewest program threads. Ties go to the core with the fewest,
+    /// Returns the hardware thread on which a program thread always runs. A new program thread gets
+    /// the hardware thread with the fewest program threads; ties go to the core with the fewest,
     /// then to the lowest number.
     fn place(&mut self, process: ProcessId, thread: ThreadId) -> usize {
         if let Some(&place) = self.places.get(&(process, thread)) {

@@ -96,8 +96,8 @@ pub struct Virtualization {
     /// True if the second-level TLB holds one entry for a guest's large page that 4KB pages of the
     /// host back (P §V). If false, it holds one entry per 4KB page, as in x86-64 processors.
     pub intermediate_entries: bool,
-    /// Guest-physical pages that get gPA→hPA entries: `all`, or `tables` (the guest's tables, and
-    /// data under intermediate entries).
+    /// Guest-physical pages whose gPA→hPA translations a TLB caches: `all`, or `tables` (those of
+    /// the guest's tables, and of data under intermediate entries).
     pub nested_entries: NestedEntries,
     /// True if a TLB entry with holes also contains the guest frame of the 2MB page. Otherwise the
     /// walker reads the guest's page-directory entry again to find the guest's bitmap and holes. P
@@ -316,7 +316,8 @@ pub fn one_line(error: &toml::de::Error, text: &str) -> String {
     format!("line {line}: {message}")
 }
 
-/// Replaces serde's list of all known keys by the nearest one. `None` for other errors.
+/// Rewrites serde's message on an unknown key: suggests the nearest known key instead of listing
+/// all. `None` for other messages.
 fn with_nearest(message: &str) -> Option<String> {
     let what = "unknown field";
     let (name, known) = message.strip_prefix(what)?.strip_prefix(" `")?.split_once('`')?;

@@ -82,8 +82,8 @@ impl MemoryState {
         Ok(Self { kernel, snapshot: Some(snapshot), ..self })
     }
 
-    /// Returns the options of policies, completed by properties of this memory: aged blocks and the
-    /// layout.
+    /// Returns the options of the kernel policies, to which this memory adds its layout of page
+    /// sizes, and whether its blocks are those of an aged memory.
     pub fn policy_options(&self) -> PolicyOptions {
         let KernelConfig { fragmentation, faulty, age, .. } = &self.kernel;
         let is_emulated = fragmentation.is_some() || faulty.is_some();

@@ -101,8 +101,8 @@ impl MemoryHistory {
     }
 }
 
-/// Adds a map of physical memory. If it equals the last one, the last map gets a further time stamp
-/// instead.
+/// Appends a map of physical memory to the list. If it equals the last map, only adds its
+/// instruction count to the last map.
 fn add_picture(pictures: &mut Vec<MemoryMap>, picture: MemoryMap) {
     match pictures.last_mut() {
         Some(last) if is_same_map(last, &picture) => last.instructions.extend(picture.instructions),

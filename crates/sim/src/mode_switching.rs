@@ -57,15 +57,15 @@ impl From<ModeOptions> for ModeSwitching {
 }
 
 impl ModeSwitching {
-    /// True if a composition can have the direct segments. A big-memory program needs segments in
-    /// guest and host, other programs only in the host.
+    /// True if the schemes of guest and host have the direct segments that this policy creates: in
+    /// guest and host for a big-memory program, only in the host for other programs.
     pub(crate) fn suits(&self, composition: &Composition) -> bool {
         let host = composition.host.is_some_and(segment::is_used_by);
         host && (!self.big_memory || segment::is_used_by(composition.own))
     }
 }
 
-/// State of the policy of D Table III for one virtual machine.
+/// State of the policy that creates direct segments for one running virtual machine (D Table III).
 pub(crate) struct ModeSwitcher {
     policy: ModePolicy,
     every: u64,
@@ -73,8 +73,8 @@ pub(crate) struct ModeSwitcher {
 }
 
 impl ModeSwitcher {
-    /// Creates the policy for a composition; `None` if it was not requested or the composition
-    /// cannot have the segments.
+    /// Creates the state of the policy for a run of these schemes; `None` if the policy was not
+    /// requested, or if the schemes lack the direct segments that it creates.
     pub(crate) fn new(composition: &Composition, memory: &MemoryState) -> Option<Self> {
         let switching = memory.modes.filter(|switching| switching.suits(composition))?;
         let application =
@@ -90,7 +90,8 @@ impl ModeSwitcher {
         Some(Self { policy, every: switching.every.get(), next: 0 })
     }
 
-    /// Returns the instruction before which the next attempt is due.
+    /// Returns the number of the instruction before which the next attempt to create a segment is
+    /// due.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }

@@ -20,8 +20,8 @@ pub trait Observer {
         false
     }
 
-    /// Returns true if results need maps of physical memory. A short run takes less time than these
-    /// maps.
+    /// Returns true if results need maps of physical memory. Making the maps takes longer than a
+    /// short run.
     fn wants_maps(&self) -> bool {
         true
     }

@@ -38,7 +38,8 @@ struct HostOracle {
 
 /// Pages of the guest's memory that the page walker reads.
 pub(crate) struct GuestTables {
-    /// First frame of each page-table node, by address space, level, first page and branch.
+    /// First frame of each page-table node, by address space, level, first page that the node
+    /// covers, and index among the nodes of this level for the same pages.
     nodes: BTreeMap<(SpaceId, Level, VirtualPage, u8), Frame>,
     /// Number of frames of a level-2 node in the default format.
     directory_frames: u64,
@@ -50,7 +51,7 @@ pub(crate) struct GuestTables {
 }
 
 impl GuestTables {
-    /// Creates the record for a kernel that has not written any tables yet.
+    /// Creates an empty list of tables, for a kernel that has not written any tables yet.
     pub(crate) fn new(kernel: &Kernel) -> Self {
         let bitmaps = kernel.hole_bitmap().map(|address| GuestFrame::new(address.page().number()));
         let directory_frames = 1 << kernel.tables().directory_order();
@@ -237,8 +238,8 @@ impl Oracles {
         }
     }
 
-    /// Ends the serving of a fault. If the fault was spurious and nothing was written for its page,
-    /// this is an error.
+    /// Notes that the operating system has served a fault. An error if the fault was spurious and
+    /// nothing was written for its page meanwhile.
     pub(crate) fn end_fault(&mut self) -> Result<(), Disagreement> {
         self.spurious.take().map_or(Ok(()), |spurious| Err(spurious.disagreement))
     }

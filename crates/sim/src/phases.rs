@@ -11,7 +11,7 @@ use crate::system::SystemOptions;
 use crate::workload::in_pools;
 use crate::{Composition, Machine, MemoryState, SimError, Simulation, host_memory};
 
-/// Event at the beginning of a phase.
+/// Beginning of a phase, as the program announces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// Name that the program gives to the phase.

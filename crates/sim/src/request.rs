@@ -23,9 +23,9 @@ pub struct Request {
 }
 
 impl Request {
-    /// Touches the memory page by page, on a simulated machine with this `memory`. The request's
-    /// own policy, `compaction` and `defrag` replace those of `memory`. Returns the shares of 2MB
-    /// regions that have large and perforated pages.
+    /// Touches the requested memory page by page, on a simulated machine with this `memory`. The
+    /// request's own policy, `compaction` and `defrag` replace those of `memory`. Returns the
+    /// shares of the request that large and perforated pages back.
     ///
     /// # Errors
     /// Out of memory.

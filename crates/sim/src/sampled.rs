@@ -17,7 +17,7 @@ pub(crate) use schedule::{Phase, Schedule};
 pub use timing::{TimedWindows, Timing};
 pub(crate) use windows::Windows;
 
-/// Gaps of a sampled trace, in order.
+/// Gaps of a sampled trace, in order: the places at which the recorder skipped instructions.
 #[derive(Default)]
 pub(crate) struct Gaps {
     /// Pairs of the number of the trace's instructions before a gap, and the number of skipped

@@ -178,8 +178,9 @@ impl Simulation {
         self.timed.is_some()
     }
 
-    /// Moves the clock to a separate thread, in parallel with the thread that translates. Results
-    /// stay the same. No effect without a clock. Call before the first instruction runs.
+    /// Moves the timing model (the clock) to a separate thread, in parallel with the thread that
+    /// translates. Results stay the same. No effect on functional runs. Call before the first
+    /// instruction runs.
     ///
     /// # Errors
     /// [`SimError::Thread`] if the thread cannot be started.
@@ -223,7 +224,8 @@ impl Simulation {
         &mut self.system
     }
 
-    /// Starts a clock, as a core with empty caches.
+    /// Attaches a timing model, a core with empty caches, so that the instructions from now on take
+    /// simulated time.
     ///
     /// # Errors
     /// The machine cannot exist.
@@ -233,7 +235,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Removes the clock; events are still counted.
+    /// Removes the timing model: the instructions from now on are executed and counted, but not
+    /// timed.
     pub fn stop_clock(&mut self) {
         self.clock = None;
     }
@@ -320,8 +323,9 @@ impl Simulation {
         Ok(())
     }
 
-    /// Returns the counts since measuring started. Stores `instructions` as their number of
-    /// instructions. `cycles` are the clock's counts.
+    /// Returns the counts of cycles, TLB misses and page walks since measuring started, and
+    /// `instructions`, the number of instructions since the run began. `cycles` are the timing
+    /// model's counts.
     fn tally(&self, cycles: Cycles, instructions: u64) -> PartCounts {
         let Cycles { all: cycles, translation, translation_stall } = cycles;
         let counters = self.system.mmu().counters();
@@ -336,7 +340,8 @@ impl Simulation {
         }
     }
 
-    /// Returns the counts since measuring started, while no instruction is being executed.
+    /// Returns the run's counts at this moment, between two instructions: instructions since the
+    /// run began; cycles, TLB misses and page walks since measuring started.
     fn tally_at_rest(&mut self) -> PartCounts {
         let cycles = self.clock.as_mut().map(Clock::cycles).unwrap_or_default();
         self.tally(cycles, self.done)
@@ -442,8 +447,8 @@ impl Simulation {
         self.alarms.next().min(self.host_alarms.next()).min(modes)
     }
 
-    /// Runs instructions without an event between them. Returns the accesses of the instructions
-    /// that follow.
+    /// Runs `instructions`, between which no event occurs. `accesses` begins with their accesses;
+    /// returns the rest, which belong to later instructions.
     fn run_undisturbed<'a, M: Model>(
         &mut self,
         model: &mut M,
@@ -481,8 +486,9 @@ impl Simulation {
         model.run_on(self.system.hardware_thread());
     }
 
-    /// Returns the interrupts that shootdowns cause. The machine file states the whole wait of the
-    /// sender, so the delivery takes this time without the time in the interrupt handler.
+    /// Converts shootdowns to interrupts with durations in cycles. The machine file states the
+    /// sender's whole wait, so the delivery of an interrupt takes this time less the time in the
+    /// interrupt handler.
     fn interrupts(&self, sent: &SentShootdowns) -> Interrupts {
         let costs = &self.machine.operating_system;
         let cycles = |ns: f64| (ns * self.machine.core.frequency_ghz).round() as u32;
@@ -518,7 +524,8 @@ impl Simulation {
         self.system.event(event)
     }
 
-    /// Fetches a line of code. No effect for address 0, which means that the trace omits the code.
+    /// Translates the fetch of the code line that contains `ip`, and passes it to the timing model.
+    /// No effect for address 0, which means that the trace omits the code.
     #[inline]
     fn fetch<M: Model>(&mut self, model: &mut M, ip: VirtualAddress) -> Result<(), SimError> {
         if ip.value() == 0 {

@@ -58,7 +58,8 @@ pub(crate) fn note(
     ))
 }
 
-/// Returns a note on the length of a warm-up that the run had to detect.
+/// Returns a note on a warm-up whose length the run had to detect. `detected` is false if no steady
+/// state was found, so that the default length was used.
 pub(crate) fn detection_note(warmup: u64, figure: &str, detected: bool) -> String {
     if detected {
         return format!(

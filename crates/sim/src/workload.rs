@@ -141,7 +141,8 @@ fn open_together(
     Ok(Box::new(ConcurrentPrograms::new(std::iter::once(first).chain(others).collect())))
 }
 
-/// Moves the program's memory into pools, if the memory has a layout.
+/// Wraps a source so that the program's memory is in the pools of the memory's layout; without a
+/// layout, returns the source unchanged.
 pub(crate) fn in_pools(
     source: Box<dyn Source>,
     memory: &MemoryState,

@@ -7,12 +7,12 @@ use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{percent, share};
 use crate::{ids, waiting};
 
-/// Least share of the time, 0–1, that a hardware unit must be busy to be called a bottleneck.
+/// Share of the time, 0–1, from which a busy hardware unit is called a bottleneck.
 const SATURATED: f64 = 0.9;
-/// Least share of translation stall cycles from which the answer names their component.
+/// Share of the translation stall cycles, 0–1, from which the answer names a component of these cycles.
 const NAMED: f64 = 0.1;
-/// Least difference between translation's share of the critical path and the share of time that free
-/// translation saves for which the answer explains the difference.
+/// Difference between translation's share of the critical path and the share of time that free translation
+/// saves, 0–1, above which the answer explains the difference.
 const MARGIN: f64 = 0.05;
 
 /// Returns the sentence on the bottleneck of the reference scheme: translation's share of its critical path

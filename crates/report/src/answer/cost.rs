@@ -64,7 +64,8 @@ pub(super) fn pages(comparison: &Comparison<'_>) -> String {
     }
 }
 
-/// Returns the sentence on the translation cost of the reference scheme, without its final words.
+/// Returns the sentence on the translation cost of the reference scheme, without its end, which [`cost_end`]
+/// returns.
 pub(super) fn cost_sentence(comparison: &Comparison<'_>, cost: Cost) -> Sentence {
     let Cost { share, basis } = cost;
     let pages = pages(comparison);

@@ -154,7 +154,7 @@ fn work(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
     })
 }
 
-/// Returns a sentence for a comparison that has one scheme only.
+/// Returns the sentence on the instructions per cycle of the only scheme in a comparison.
 fn speed_of_one(comparison: &Comparison<'_>) -> Sentence {
     let scheme = &comparison.schemes[comparison.reference];
     let start = Sentence::default().strong(scheme.name).plain(" runs ").strong(comparison.workload);
@@ -164,7 +164,8 @@ fn speed_of_one(comparison: &Comparison<'_>) -> Sentence {
     }
 }
 
-/// Returns a sentence on TLB misses, for runs without timing.
+/// Returns the sentence on the rate of L2 TLB misses under the reference scheme and the scheme of the
+/// headline, for runs without timing.
 fn counted(comparison: &Comparison<'_>) -> Option<Sentence> {
     let misses = |scheme: usize| {
         let figure = comparison.schemes[scheme].spread(|run| {

@@ -24,7 +24,7 @@ pub(crate) struct Bars<'a> {
     pub value: Axis<'a>,
     /// Ends of the value axis; `None` unless other charts share the axis.
     pub range: Option<(f64, f64)>,
-    /// Title of the place names in tooltips.
+    /// Title of the tooltips' line with the name of a bar's place, such as `scheme`.
     pub place: &'a str,
     /// Value at which a reference line crosses all bars.
     pub reference: Option<f64>,
@@ -123,8 +123,8 @@ impl Bars<'_> {
     }
 }
 
-/// Returns the layers that draw ranges and single values. They override the vertical offset per series, which
-/// all layers of the chart inherit.
+/// Returns the Vega-Lite layers that draw published ranges and single values. They switch off the vertical
+/// offset per series, which they would otherwise inherit from the bars.
 fn bands(bands: &[Band], value: impl Fn(&str) -> Value) -> Vec<Value> {
     let (lines, ranges): (Vec<&Band>, Vec<&Band>) = bands.iter().partition(|band| band.is_line());
     let mut layers = Vec::new();

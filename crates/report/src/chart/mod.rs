@@ -170,7 +170,7 @@ impl Axis<'_> {
         })
     }
 
-    /// Returns the Vega-Lite specification of the axis if it is vertical.
+    /// Returns the Vega-Lite specification of this axis for use as a vertical axis, with about four labels.
     fn upright(&self) -> Value {
         let mut axis = self.spec(0);
         axis["tickCount"] = 4.into();
@@ -184,7 +184,8 @@ fn spoken(title: &str) -> String {
     title.replace('\\', "\u{2216}").replace(['\u{2028}', '\u{2029}'], " ")
 }
 
-/// Largest odd factor of a number that is labelled in units of 1024.
+/// Largest odd factor of a number that is labelled in units of 1024: 1,536 = 3 × 512 is, but 1,500 = 375 × 4
+/// is not.
 const GREATEST_ODD: u64 = 15;
 
 /// True if all numbers are integers with a small odd factor, such as 64, 1,536 and 131,072.
@@ -245,8 +246,8 @@ fn colour(series: &[Series]) -> Value {
     })
 }
 
-/// Returns the entries of the page's legend (label, colour and sign); empty if there is only one series. A
-/// saved picture has Vega's own legend instead.
+/// Returns the entries of the page's legend: label, colour, and the dash, shape or opacity that `sign`
+/// returns. Empty if there is only one series. Saved pictures have Vega's own legend instead.
 fn legend<'s>(series: &'s [Series], sign: impl Fn(&'s Series) -> Value) -> Value {
     let item = |one: &'s Series| json!({"label": one.label, "colour": palette::css(one.colour), "sign": sign(one)});
     if series.len() < 2 { json!([]) } else { series.iter().map(item).collect() }
@@ -295,8 +296,8 @@ fn fit(text: &str, most: usize) -> String {
     }
 }
 
-/// Returns the tooltip of a data point. `place` is the title of its position; it is replaced by "at" if
-/// Vega-Lite could not have it in an expression.
+/// Returns the tooltip of a data point. `place` is the title of its line with the point's position; "at"
+/// replaces a title with characters that Vega-Lite cannot have in an expression.
 fn tooltip(place: &str, place_field: &str) -> Value {
     let field = |field: &str, title: &str| json!({"field": field, "title": title});
     let is_plain = |letter: char| letter.is_alphanumeric() || " ,()%÷/+-".contains(letter);

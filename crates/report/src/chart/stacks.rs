@@ -11,7 +11,7 @@ pub(crate) struct Stacks<'a> {
     /// Data points of the bars; the values are in the unit of the axis.
     pub marks: Vec<Mark>,
     pub value: Axis<'a>,
-    /// Title of the place names in tooltips.
+    /// Title of the tooltips' line with the name of a bar's place, such as `scheme`.
     pub place: &'a str,
 }
 

@@ -8,12 +8,12 @@ use super::{Axis, filled};
 /// Vertical distance in pixels from one bar to the next.
 const PITCH: usize = 26;
 
-/// A scheme with the values of its components.
+/// One end of a waterfall: a scheme with the values of its components.
 pub(crate) struct Side {
     pub name: String,
     /// Values of the scheme's components, in the order of the waterfall.
     pub parts: Vec<f64>,
-    /// Quantity of which the components are a share, as text.
+    /// Text of the total of which the components are parts, such as all cycles per memory access.
     pub whole: String,
 }
 
@@ -21,7 +21,8 @@ pub(crate) struct Side {
 pub(crate) struct Waterfall<'a> {
     pub parts: Vec<String>,
     pub sides: Vec<Side>,
-    /// Index of the scheme that is selected as the start at first; `to` is that of the end.
+    /// Index of the scheme from which the waterfall starts until a reader chooses another; `to` is that at
+    /// which it ends.
     pub from: usize,
     pub to: usize,
     pub value: Axis<'a>,

@@ -27,7 +27,8 @@ struct Canvas<'r> {
     curves: Vec<Drawn<'r>>,
     /// Notation of the first curve's values; determines the unit of the axis.
     show: Show,
-    /// Ranges of the values in the experiment's other charts with equal axes.
+    /// Ranges of the values in those other charts of the experiment whose value axes have this chart's label
+    /// and notation.
     alike: Vec<(f64, f64)>,
 }
 
@@ -109,8 +110,8 @@ impl Canvas<'_> {
         }
     }
 
-    /// Returns form, label of the value axis, and notation of the chart. Charts that agree in these share a
-    /// value axis.
+    /// Returns the chart's form, the label of its value axis, and the notation of its values. Charts that
+    /// agree in all three share a value axis.
     fn axes(&self) -> (ChartForm, &str, Show) {
         (self.chart.form, &self.chart.value_label, self.show)
     }
@@ -305,7 +306,8 @@ impl Canvas<'_> {
         chart.spec()
     }
 
-    /// Returns the data points at places of the axis, without points in between that only claims need.
+    /// Returns the data points on the axis, without those that were only simulated because a claim needs
+    /// their values.
     fn on_axis(&self) -> Vec<Mark> {
         let places: BTreeSet<String> = self.places().into_iter().collect();
         self.marks().into_iter().filter(|mark| places.contains(&mark.place)).collect()

@@ -17,8 +17,8 @@ pub(super) fn look(verdict: Verdict) -> (&'static str, &'static str, &'static st
     }
 }
 
-/// Returns the range that the paper states for every one of several places, or its number for their mean, in
-/// displayed units. Both ends are equal for a number. `None` for other claims.
+/// Returns the lower and the upper end of the range in which the paper's values at all places lie; for a
+/// claim on a mean over places, the mean as both ends. In displayed units; `None` for other claims.
 pub(super) fn band(claim: &ClaimRecord) -> Option<(f64, f64)> {
     let low = claim.paper?;
     let high = match (claim.relation.as_str(), claim.over.as_deref()?) {
@@ -101,7 +101,8 @@ pub(super) fn note_text(claim: &ClaimRecord) -> Option<&str> {
     claim.note.as_deref().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// Returns the explanation of a deviation from the experiment file, with the test of the explanation.
+/// Returns the experiment file's explanation of the deviation of our value, and the experiment that tests the
+/// explanation.
 pub(super) fn explanation_text(claim: &ClaimRecord) -> Option<String> {
     let text = claim.explanation.as_deref().map(str::trim).filter(|text| !text.is_empty())?;
     let tested = match &claim.tested_by {

@@ -16,8 +16,8 @@ const SHOWS: [(Show, &str); 4] = [
     (Show::Number, "numbers"),
 ];
 
-/// Returns a figure for each notation in which the values of numbers and thresholds are written. `id` is the
-/// prefix of the figures' anchors.
+/// Returns a chart of the papers' values and ours for each notation (percentages, gains, ratios, numbers) in
+/// which claims are written. `id` is the prefix of the charts' anchors.
 pub(super) fn figures(result: &ExperimentRecord, id: &str) -> Vec<Figure> {
     let figures = SHOWS.iter().filter_map(|(show, name)| figure(result, *show, name, id));
     figures.collect()

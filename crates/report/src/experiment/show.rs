@@ -7,7 +7,7 @@ use crate::html::{Cell, Heading};
 
 /// Scale, format and unit of values in one notation.
 pub(super) struct Notation {
-    /// Function that converts a value to displayed units, such as percent. Charts and CSV files use them.
+    /// Function that converts a value to the unit in which charts and CSV files show it, such as percent.
     pub scale: fn(f64) -> f64,
     /// Function that writes a converted value as text.
     pub write: fn(f64) -> String,
@@ -21,7 +21,7 @@ pub(super) struct Notation {
 pub(super) trait Written: Copy {
     fn notation(self) -> Notation;
 
-    /// Converts a value to displayed units, such as percent, which charts and CSV files use.
+    /// Converts a value to the unit in which charts and CSV files show it, such as percent.
     fn shown(self, value: f64) -> f64 {
         (self.notation().scale)(value)
     }

@@ -8,7 +8,8 @@ use super::show::Written;
 use crate::chart::{Axis, Swing, Tornado, broken};
 use crate::html::{Cell, Figure, Grid};
 
-/// Returns words for the machines with which a claim holds, among those that the paper allows.
+/// Returns the words for a reading: whether a claim holds with the default parameters, with some plausible
+/// ones, or with none.
 fn reading_text(reading: Reading) -> &'static str {
     match reading {
         Reading::AtTheDefault => "at the default",
@@ -20,7 +21,8 @@ fn reading_text(reading: Reading) -> &'static str {
 /// Maximum number of bars in a chart. Parameters with less effect appear only in the data table.
 const MOST_BARS: usize = 8;
 
-/// Returns a claim's smallest and largest value over this parameter, the value at the default included.
+/// Returns a claim's smallest and largest value over the alternative values of one parameter. `default` is
+/// the value with the default parameters, which counts as well.
 fn ends(part: &PartRange, default: f64) -> (f64, f64) {
     let values = part.values.iter().filter_map(|(_, value)| *value);
     values.fold((default, default), |(low, high), value| (low.min(value), high.max(value)))

@@ -155,7 +155,8 @@ fn heading(map: &MemoryMap) -> String {
     }
 }
 
-/// Returns the classes in `shown`, and the maps with indices into these classes instead of `series`.
+/// Returns the classes with indices in `shown`, and the maps with class indices that refer to this shorter
+/// list.
 fn only_shown(
     series: &[Series],
     mut pictures: Vec<Vec<Picture>>,

@@ -151,7 +151,8 @@ fn name(comparison: &Comparison<'_>) -> String {
     parts.join(" · ")
 }
 
-/// Returns the heading of the section after the first chart. Runs without timing have no causes to explain.
+/// Returns the heading of the section after the first chart: `Why`, or `Summary` for runs without timing,
+/// whose speeds are unknown.
 fn heading(comparison: &Comparison<'_>) -> &'static str {
     if comparison.is_timed() { "Why" } else { "Summary" }
 }

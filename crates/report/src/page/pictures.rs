@@ -13,7 +13,8 @@ use crate::html::{Cell, Figure, Grid, Heading, Page, dot, linked, places};
 /// Maximum number of perforated pages that are drawn in a comparison, because more would look alike.
 const MOST_PAGES: usize = 12;
 
-/// A quantity over time, for which each scheme has a stacked-area chart. All charts share their axes.
+/// A quantity over time, such as TLB contents, that the page shows as one stacked-area chart per scheme. All
+/// charts share their axes.
 pub(super) struct OverTime<'a> {
     pub key: &'a str,
     pub name: &'a str,

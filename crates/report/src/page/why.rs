@@ -10,8 +10,8 @@ use crate::format::{MISSING, ratio};
 use crate::html::{Cell, Figure, Grid, Heading};
 use crate::waiting;
 
-/// Least share of the longest total wait at which a component is shown. Components that are smaller under
-/// every scheme are joined into one.
+/// Share of the longest total wait below which a component is too small to be shown on its own. Components
+/// below it under every scheme are joined into one.
 const LEAST_SHARE: f64 = 0.01;
 
 /// Average number of cycles that a memory access waits for translation under one scheme.
@@ -45,7 +45,8 @@ impl<'a> Wait<'a> {
         self.parts.iter().sum()
     }
 
-    /// Returns the components with indices in `large`, and the sum of the components in `small`.
+    /// Converts the waits to one side of the waterfall: the components with indices in `large` one by one,
+    /// and those in `small` as a sum.
     fn side(&self, large: &[usize], small: &[usize]) -> Side {
         let part = |&place: &usize| self.parts[place];
         let mut parts: Vec<f64> = large.iter().map(part).collect();

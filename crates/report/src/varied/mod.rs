@@ -38,7 +38,8 @@ pub(crate) fn is_varied(found: &[Comparison<'_>]) -> bool {
     varied_keys(found).is_some()
 }
 
-/// Figure that is compared between values: instructions per cycle, or walks for runs without timing.
+/// Figure by which the values of a varied option are compared: instructions per cycle, or page walks for runs
+/// without timing.
 #[derive(Clone, Copy)]
 struct Quantity {
     label: &'static str,

@@ -5,7 +5,8 @@ use super::{Quantity, Row, Table};
 use crate::answer::{Difference, difference};
 use crate::format;
 
-/// Least change of the quantity that matters, as a share of its largest value.
+/// Share of a quantity's largest value, 0–1, up to which a change of the quantity does not count as an effect
+/// of the option.
 const MATTERS: f64 = 0.01;
 
 /// Maximum number of other schemes that a sentence names.
@@ -152,7 +153,7 @@ impl Quantity {
         }
     }
 
-    /// Returns the predicate of a sentence on a scheme whose quantity changes from `from` to `to`.
+    /// Returns the predicate of a sentence on `scheme`, whose compared quantity changes from `from` to `to`.
     fn change(self, scheme: &str, from: f64, to: f64) -> String {
         let Some(change) = percent(from, to) else {
             return format!("changes {}", self.of_scheme(scheme));
@@ -172,8 +173,8 @@ fn percent(from: f64, to: f64) -> Option<String> {
     (from != 0.0).then(|| format!("{sign}{:.1} %", change.abs()))
 }
 
-/// Returns a sentence on the change of the other schemes from the first to the last value; `None` if nothing
-/// is known.
+/// Returns a sentence on all schemes but the first: the changes of their compared quantity from the option's
+/// first to its last value. `None` if no change is known.
 fn others(table: &Table<'_>) -> Option<String> {
     let (first, last) = (table.rows.first()?, table.rows.last()?);
     if first.value() == last.value() {

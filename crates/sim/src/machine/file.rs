@@ -172,8 +172,8 @@ impl MachineFile {
         Ok(())
     }
 
-    /// Like [`Self::set`], for a value that comes from `source`, which is stored as the comment
-    /// after the value. Results do not mention the change.
+    /// Changes the value of a key as [`Self::set`] does, and stores `source`, the origin of the
+    /// value, as the comment after the value. Results do not mention the change.
     ///
     /// # Errors
     /// As [`Self::set`].
@@ -205,7 +205,7 @@ impl MachineFile {
         format!("machine: {key} is set to ")
     }
 
-    /// Adds a note that each result contains.
+    /// Adds a note on the machine, which the results of all runs on it contain.
     pub fn remark(&mut self, remark: impl Into<String>) {
         self.remarks.push(remark.into());
     }

@@ -96,8 +96,8 @@ impl Machine {
         file.machine()?.alternatives(name, &file)
     }
 
-    /// Like [`Self::left_open`], for a loaded file. Also checks that each alternative is a valid
-    /// machine and differs from the file.
+    /// Returns the parameters for which a loaded machine file's sources give no value, with their
+    /// alternatives. Checks that each alternative is a valid machine and differs from the file.
     pub(super) fn alternatives(
         &self,
         name: &str,
@@ -160,8 +160,8 @@ fn remove_key(entry: &mut Table, key: &str) {
     }
 }
 
-/// True if a `[[plausible]]` section has an alternative value for `key`, or if its list `keys` is
-/// empty.
+/// True if a `[[plausible]]` section is obsolete once `key` is set: one of its alternatives sets a
+/// related key, or its list `keys` has become empty.
 fn affects(entry: &Table, key: &str) -> bool {
     let values = entry.get("values").and_then(Item::as_array).into_iter().flatten();
     let tables = values.filter_map(Value::as_inline_table);

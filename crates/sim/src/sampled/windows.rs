@@ -1,4 +1,4 @@
-//! Tallies of the windows of a sampled trace.
+//! Counts of instructions, cycles, TLB misses and page walks in each window of a sampled trace.
 
 use crate::stretches::PartCounts;
 
@@ -11,7 +11,8 @@ pub(crate) struct Windows {
     start: u64,
     /// Number of instructions executed when measuring started; `None` before.
     measured_from: Option<u64>,
-    /// Counts when counting in the current window started; `None` before.
+    /// Counts of the run at the moment from which the current window counts; `None` before that
+    /// moment.
     open: Option<PartCounts>,
     /// Instruction at which counting in the current window starts; [`u64::MAX`] once it has started.
     next: u64,

@@ -1,4 +1,4 @@
-//! Recorded calls of a [`Model`], for a clock on another thread to replay.
+//! Blocks of translated instructions, which a timing model on another thread simulates later.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) struct Block {
     has_fetch: bool,
 }
 
-/// Recorded calls of the [`Model`] for one instruction.
+/// One instruction of a block: the calls of [`Model`]'s functions that simulate it.
 struct Calls {
     has_fetch: bool,
     /// Number of loads and stores of the instruction.
@@ -119,7 +119,7 @@ impl Block {
         self.access(address, slot, steps)
     }
 
-    /// Replays all recorded calls in order, then empties the block.
+    /// Simulates all instructions of the block on `core`, in order, then empties the block.
     pub(super) fn run(&mut self, core: &mut Core) {
         if self.is_warming {
             self.replay(&mut Warming(core));

@@ -47,7 +47,8 @@ impl Clock {
         })
     }
 
-    /// Runs `action` on the core after all recorded calls of the core.
+    /// Runs `action` on the core, after the core has simulated all instructions that were passed to
+    /// it.
     ///
     /// # Panics
     /// If there are several hardware threads.
@@ -84,7 +85,8 @@ impl Clock {
         }
     }
 
-    /// Makes all recorded calls, then ends the clock and its thread.
+    /// Simulates all instructions that were passed to the clock, ends its thread, and returns the
+    /// timing model.
     pub(super) fn end(self) -> Ended {
         match self {
             Self::Inline(core) => Ended::One(core),
@@ -140,7 +142,7 @@ enum Order {
 
 /// Core on a separate thread. The run loop uses it as a [`Model`].
 pub(super) struct ClockThread {
-    /// Recorded calls that have not been sent to the thread yet.
+    /// Translated instructions that have not been sent to the clock thread yet.
     block: Block,
     orders: Sender<Order>,
     /// Empty blocks for reuse. Their number limits how far the run loop may be ahead of the clock.
@@ -185,13 +187,13 @@ impl ClockThread {
         }
     }
 
-    /// Sets the chunk that contains the instructions of the next calls.
+    /// Sets the chunk to which the next instructions for the clock thread belong.
     pub(super) fn set_chunk(&mut self, chunk: Arc<Chunk>) {
         self.flush();
         (self.block.chunk, self.block.first) = (chunk, 0);
     }
 
-    /// Sends the recorded calls to the clock thread.
+    /// Sends the collected block of instructions to the clock thread, unless it is empty.
     fn flush(&mut self) {
         if self.block.is_empty() {
             return;
@@ -225,7 +227,8 @@ impl ClockThread {
         self.send(Order::Do(Box::new(action)));
     }
 
-    /// Runs `query` on the core after all recorded calls, and waits for its result.
+    /// Runs `query` on the core, after the core has simulated all instructions that were passed to
+    /// it, and returns the result.
     fn query<T: Send + 'static>(
         &mut self,
         query: impl FnOnce(&mut Core) -> T + Send + 'static,

@@ -39,9 +39,9 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Records the speed including the operating system's work. For a sampled trace, this is the
-    /// speed of the whole program. Its pages that are first touched between windows fault in a
-    /// window, so the work is more than that of the recorded instructions.
+    /// Records instructions per cycle including the operating system's work; for a sampled trace,
+    /// those of the whole program. Pages that the program first touches between windows fault in a
+    /// later window, so the windows contain more of this work than their own instructions cause.
     pub(crate) fn record_speed(&mut self, sampled: Option<&Sampled>) {
         let (Some(work), Some(cycles)) = (self.work_cycles, self.cycles) else { return };
         let measured = (self.instructions, cycles);

@@ -37,8 +37,8 @@ impl System {
         self.prepare()
     }
 
-    /// Lets the operating system do its work in advance of accesses, and lets the host back the
-    /// tables of mechanisms that the guest's kernel has written.
+    /// Lets the kernel map the memory that its mechanisms map in advance of accesses, and lets the
+    /// host back the tables of mechanisms that the guest's kernel has written.
     pub(super) fn prepare(&mut self) -> Result<(), SimError> {
         while self.kernel.has_work_in_advance() {
             self.populating(|kernel| kernel.proceed())?;
@@ -112,8 +112,8 @@ impl System {
         Ok(())
     }
 
-    /// Returns the number of translations that the host has added since it booted for accesses of
-    /// the guest.
+    /// Returns the number of translations that the host's kernel has added since it booted, without
+    /// sub-pages of pages that were mapped before.
     fn pages_backed(&self) -> u64 {
         self.hypervisor.as_ref().map_or(0, |host| host.kernel().pages_brought_in())
     }

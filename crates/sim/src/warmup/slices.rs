@@ -20,12 +20,12 @@ pub(crate) struct Slices {
     timed: bool,
     interval: u64,
     next: u64,
-    /// Counts between the start of measuring and the beginning of the current slice.
+    /// Counts of the run between the start of measuring and the beginning of the current slice.
     before: Slice,
     slices: Vec<Slice>,
 }
 
-/// Counts of one slice.
+/// Counts of one slice of the measured part of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slice {
     /// Number of cycles; of misses of the L2 TLB for runs without a clock.
@@ -62,8 +62,8 @@ pub(crate) enum Steadiness {
     /// The run is steady after `after` measured instructions. Without them, the mean changes by the
     /// share `change`.
     Steady { after: u64, change: f64 },
-    /// The best cut is in the second half of the run, so a steady state is not certain. Without the
-    /// part before the cut, the mean changes by the share `change`.
+    /// MSER cuts off more than half of the run, so a steady state is not certain. Without the part
+    /// before the cut, the mean changes by the share `change`.
     Unsteady { change: f64 },
 }
 
@@ -73,7 +73,7 @@ impl Slices {
         Self { timed, interval: FIRST_INTERVAL, next: u64::MAX, before, slices }
     }
 
-    /// Starts the first slice after `done` instructions. The counts must start at 0 there.
+    /// Starts the first slice after `done` instructions. The run's counts must be 0 at this moment.
     pub(crate) fn start(&mut self, done: u64) {
         self.next = done.saturating_add(self.interval);
     }
