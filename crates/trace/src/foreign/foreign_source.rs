@@ -294,8 +294,8 @@ pub(super) trait Format: Send + 'static {
     /// Appends up to `at_most` instructions to an empty chunk. Appends none at the end of the trace.
     fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError>;
 
-    /// Removes and returns the place at which the file is cut off, once it is reached; its number of
-    /// instructions counts from the start of the chunk.
+    /// Returns the point at which the file is cut off, once `fill` has read up to it; later calls return
+    /// `None`. Its number of instructions counts from the start of the chunk.
     fn take_truncation(&mut self) -> Option<Truncation> {
         None
     }
@@ -308,7 +308,8 @@ pub(super) struct ForeignSource<F> {
     /// Number of instructions read from the trace so far.
     instructions: u64,
     truncation: Option<Truncation>,
-    /// Last switch event that was skipped and not delivered yet. Foreign formats have no other events.
+    /// Last switch of the running thread among the skipped instructions; the next chunk starts with it.
+    /// Foreign formats have no other events.
     switch: Option<ProgramEvent>,
 }
 

@@ -86,8 +86,9 @@ impl Flow {
         }
     }
 
-    /// Goes to the predicted record and returns its number. Like [`Flow::predict`] and [`Flow::follow`], if
-    /// the prediction is right and below the number given to [`Flow::grow`].
+    /// Advances to the predicted record, as the actual next one, and returns its number. Has the effect of
+    /// [`Flow::predict`] and then [`Flow::follow`] of the predicted record, which must be below the number
+    /// given to [`Flow::grow`].
     #[inline]
     fn follow_prediction(&mut self) -> u32 {
         let next = self.next[self.current as usize];
@@ -103,8 +104,9 @@ impl Flow {
         predicted
     }
 
-    /// Follows predictions as long as the predicted records have consecutive numbers: at least one record and
-    /// at most `most`. Returns the records; the last may be beyond the number given to [`Flow::grow`].
+    /// Advances by predictions as long as the predicted records have consecutive numbers: over at least one
+    /// record and at most `most`. Returns the record numbers; the last may be beyond the number given to
+    /// [`Flow::grow`].
     #[inline]
     pub(crate) fn follow_run(&mut self, most: usize) -> Range<usize> {
         let first = self.follow_prediction();

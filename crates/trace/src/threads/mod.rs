@@ -34,7 +34,8 @@ impl Runner {
         }
     }
 
-    /// Moves skipped events into `chunk`. Switch events among them update `running`.
+    /// Moves the events of skipped instructions into `chunk`. Sets `running` to the thread that the last
+    /// switch event among them names, if any.
     fn after_skipped(skipped: &mut Vec<ProgramEvent>, running: &mut Self, chunk: &mut Chunk) {
         for event in skipped.drain(..) {
             *running = Self::after(&event).unwrap_or(*running);

@@ -50,7 +50,7 @@ impl Tracer {
         Self { chunk: Chunk::default(), code: Code::new(), work: Vec::new(), outbox }
     }
 
-    /// Omits the addresses of all instructions, so that no instruction is fetched.
+    /// Gives all instructions the address 0, so that no instruction is fetched.
     pub(crate) fn leave_code_out(&mut self) {
         self.code.leave_out();
     }

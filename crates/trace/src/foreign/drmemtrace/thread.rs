@@ -39,7 +39,8 @@ pub(super) struct Thread {
     bundled: usize,
     /// Address of the first byte after the last instruction.
     after: u64,
-    /// Address of the last instruction, or the address in a record without length.
+    /// Address of the thread's last instruction, or the address given by a record that states an address but
+    /// no instruction length.
     ip: Option<u64>,
     process: u64,
     thread: u64,
