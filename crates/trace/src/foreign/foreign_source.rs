@@ -294,7 +294,7 @@ pub(super) trait Format: Send + 'static {
     /// Appends up to `at_most` instructions to an empty chunk. Appends none at the end of the trace.
     fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError>;
 
-    /// Returns the point at which the file is cut off, once `fill` has read up to it; later calls return
+    /// Returns the point at which the file is cut off, once `fill` has read that far; later calls return
     /// `None`. Its number of instructions counts from the start of the chunk.
     fn take_truncation(&mut self) -> Option<Truncation> {
         None

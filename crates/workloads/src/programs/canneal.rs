@@ -38,8 +38,8 @@ const COOLING: f64 = 1.5;
 
 pub(crate) struct Canneal {
     elements: Place,
-    /// Array of source elements: for each element, the [`FAN_IN`] elements from which nets lead to it. Its
-    /// values are computed, not stored.
+    /// Array of the sources of nets: for each element, the [`FAN_IN`] elements at which the element's
+    /// incoming nets start. The values are computed, not stored.
     into: Place,
     /// Array of the elements to which nets lead, grouped by the element at which they start.
     out: Array<u32>,
