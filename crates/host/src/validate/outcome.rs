@@ -12,24 +12,28 @@ use super::verdict::{Verdict, effect_error, typical_factor};
 use crate::counters::Absence;
 use crate::machine::Processor;
 
-/// Numbers of rows by verdict, under one assumption.
+/// Numbers of result rows (a benchmark at one size, or a program) by verdict on the prediction, under one
+/// assumption about the host's page size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Score {
     /// Name of the assumption in tables.
     pub assumption: &'static str,
-    /// Number of rows whose predicted effect agrees with the measured effect.
+    /// Number of rows whose predicted speed-up by 2MB pages agrees with the measured one, within the
+    /// tolerance.
     pub agrees: usize,
-    /// Number of rows whose predicted effect has the measured direction but another size.
+    /// Number of rows in which 2MB pages help (or harm) in both measurement and prediction, but by different
+    /// amounts.
     pub same_direction: usize,
-    /// Number of rows whose predicted effect disagrees with the measured effect.
+    /// Number of rows in which only one of measurement and prediction shows an effect of 2MB pages, or the
+    /// effects have opposite signs.
     pub disagrees: usize,
-    /// Number of rows whose measurements are too noisy.
+    /// Number of rows whose measured run times spread too far for a verdict.
     pub noisy: usize,
-    /// Number of rows in which neither measurement nor prediction shows an effect.
+    /// Number of rows in which 2MB pages change neither the measured nor the predicted time.
     pub no_effect: usize,
-    /// Sum of the differences between predicted and measured effects over all judged rows, divided by
-    /// the sum of the measured effects: 1 for a prediction of no effect in every row. `None` if no row
-    /// is judged.
+    /// Sum of the absolute differences between predicted and measured effects (speed-up by 2MB pages, minus
+    /// 1) over all judged rows, divided by the sum of the absolute measured effects: 1 if no effect is
+    /// predicted in any row. `None` if no row is judged.
     pub effect_error: Option<f64>,
     /// Number of rows with measured and predicted times.
     pub times: usize,
@@ -77,7 +81,7 @@ impl Score {
         score
     }
 
-    /// Number of rows that have an effect to predict and allow a verdict.
+    /// Number of rows with a verdict of agreement or disagreement: neither too noisy nor without an effect.
     pub fn judged(&self) -> usize {
         self.agrees + self.same_direction + self.disagrees
     }
@@ -102,7 +106,7 @@ pub(super) trait Ranked: Serialize {
     /// Name of the assumption in tables.
     fn assumption(&self) -> &'static str;
 
-    /// Number of rows that have an effect to predict and allow a verdict.
+    /// Number of rows with a verdict of agreement or disagreement: neither too noisy nor without an effect.
     fn judged(&self) -> usize;
 
     /// Relative error of the predicted effects; `None` if effects are predicted but none was
@@ -129,8 +133,7 @@ pub struct Outcome<R = RowOutcome> {
     pub machine: Machine,
     /// Clock frequency of the processor in GHz, measured.
     pub clock_ghz: Option<f64>,
-    /// Reason for missing hardware counters; `None` if there are counters, or if the rows have
-    /// layouts.
+    /// Reason for missing hardware counters; `None` if there are counters. Runs with layouts use no counters.
     pub absence: Option<Absence>,
     /// Assumptions about page tables under which the rows were simulated.
     pub assumptions: Vec<Assumption>,
@@ -251,7 +254,8 @@ impl Outcome {
         text + "."
     }
 
-    /// Score of the assumption with the best times, for when no effect could be judged.
+    /// Score of the assumption whose predicted times are nearest to the measured times. Used if no effect
+    /// could be judged.
     fn best_times(&self) -> Option<Score> {
         let factor = |score: &Score| score.time_factor.unwrap_or(f64::INFINITY);
         let scores = self.scores().into_iter().filter(|score| score.times > 0);

@@ -190,8 +190,8 @@ pub(super) struct Predictor<'a> {
 }
 
 impl Predictor<'_> {
-    /// Records the code of a benchmark and simulates the recording under all assumptions. Returns
-    /// also where the simulated instructions come from.
+    /// Records the code of a benchmark and simulates the recording under all assumptions. Returns times and
+    /// counters per assumption, the results of the simulations, and the source of the simulated instructions.
     pub fn predict_row(
         &self,
         row: &Row,

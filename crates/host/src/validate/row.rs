@@ -33,7 +33,8 @@ pub struct RowOutcome {
     pub seconds: Option<[Spread; 2]>,
     /// Share of the memory that is in 2MB pages in runs that request 2MB pages, 0–1.
     pub large_share: Option<f64>,
-    /// Share of the groups of four 4KB pages that lie in consecutive frames, 0–1.
+    /// Share of the aligned groups of four 4KB pages that lie in four consecutive frames, which one TLB entry
+    /// of AMD's processors can map, 0–1.
     pub grouped_share: Option<f64>,
     /// Readings of hardware counters with 4KB and with 2MB pages: per operation for benchmarks, per
     /// 1,000 instructions for programs.

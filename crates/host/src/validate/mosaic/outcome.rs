@@ -22,7 +22,7 @@ pub struct MosaicScore {
     /// Errors over the rows of all programs.
     #[serde(flatten)]
     pub errors: Errors,
-    /// Name of each program, and errors of its rows.
+    /// Name of each program, and summary of the prediction errors over its rows.
     pub programs: Vec<(String, Errors)>,
 }
 

@@ -18,7 +18,7 @@ pub struct MosaicRow {
     /// Measured time with 4KB pages only ÷ time with the layout.
     #[serde(rename = "measured_ratio")]
     pub ratio: Option<Spread>,
-    /// Size of the program's memory that is in 2MB pages, in bytes.
+    /// Memory in 2MB pages within the intervals for which the layout asks for 2MB pages, in bytes.
     pub large_bytes: u64,
     /// Share of the touched memory in the layout's 2MB intervals that is in 2MB pages, 0–1. `None`
     /// if the program touched no memory in these intervals.
