@@ -11,8 +11,8 @@ pub(super) const NO_EFFECT: f64 = 0.02;
 /// Largest distance of the minimum or maximum measured effect from the median, as a share of the median, at
 /// which a prediction can count as agreeing; beyond, the verdict is "too noisy".
 pub(super) const MAX_NOISE: f64 = 0.50;
-/// Largest difference between the relative errors of two assumptions that count as
-/// indistinguishable.
+/// Largest difference between the relative errors of two assumptions about the host's page tables that count
+/// as equally good.
 pub(super) const INDISTINGUISHABLE: f64 = 0.05;
 
 /// Share of a benchmark's memory that is in 2MB pages, or of its aligned groups of four 4KB pages that lie in

@@ -1,4 +1,5 @@
-//! Outcome over all rows: the assumption that fits best, and possible reasons for differences.
+//! Outcome of a validation: all measurements and predictions, the assumption about the host's page tables
+//! that fits best, and possible reasons for differences.
 
 use perforate_records::json_line;
 use perforate_sim::Machine;
@@ -16,7 +17,7 @@ use crate::machine::Processor;
 /// assumption about the host's page size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Score {
-    /// Name of the assumption in tables.
+    /// Name of the assumption about the host's page tables, as in tables.
     pub assumption: &'static str,
     /// Number of rows whose predicted speed-up by 2MB pages agrees with the measured one, within the
     /// tolerance.
@@ -35,9 +36,9 @@ pub struct Score {
     /// 1) over all judged rows, divided by the sum of the absolute measured effects: 1 if no effect is
     /// predicted in any row. `None` if no row is judged.
     pub effect_error: Option<f64>,
-    /// Number of rows with measured and predicted times.
+    /// Number of rows with both measured and predicted absolute times.
     pub times: usize,
-    /// Number of rows whose predicted time is near the measured time.
+    /// Number of rows whose predicted absolute time is near the measured time.
     pub times_agree: usize,
     /// Geometric mean of the factors by which predicted times are too long or too short.
     pub time_factor: Option<f64>,
@@ -101,9 +102,10 @@ impl Ranked for Score {
     }
 }
 
-/// Score of an assumption. Scores are ranked by the error of their predicted effects.
+/// Score of the predictions under one assumption about the host's page tables, for ranking by the error of
+/// predicted effects.
 pub(super) trait Ranked: Serialize {
-    /// Name of the assumption in tables.
+    /// Name of the assumption about the host's page tables, as in tables.
     fn assumption(&self) -> &'static str;
 
     /// Number of rows with a verdict of agreement or disagreement: neither too noisy nor without an effect.
@@ -114,8 +116,8 @@ pub(super) trait Ranked: Serialize {
     fn effect_error(&self) -> Option<f64>;
 }
 
-/// Scores of the assumption with the smallest error and of assumptions that are indistinguishable
-/// from it, best first. Empty if no effect could be judged.
+/// Scores of the assumption about the host's page tables that predicts best, and of assumptions that predict
+/// about equally well, best first. Empty if no effect of 2MB pages could be judged.
 pub(super) fn closest<S: Ranked>(mut scores: Vec<S>) -> Vec<S> {
     let error = |score: &S| score.effect_error().unwrap_or(f64::INFINITY);
     scores.retain(|score| score.judged() > 0);
@@ -125,19 +127,19 @@ pub(super) fn closest<S: Ranked>(mut scores: Vec<S>) -> Vec<S> {
     scores
 }
 
-/// Outcome of a validation: all rows, the machine, and notes.
+/// Outcome of a validation: the machine, all measurements and predictions, and notes.
 pub struct Outcome<R = RowOutcome> {
-    /// Processor on which the rows were measured.
+    /// Processor on which the benchmarks and programs were measured.
     pub processor: Processor,
-    /// Machine for which the rows were simulated.
+    /// Machine for which the benchmarks and programs were simulated.
     pub machine: Machine,
     /// Clock frequency of the processor in GHz, measured.
     pub clock_ghz: Option<f64>,
     /// Reason for missing hardware counters; `None` if there are counters. Runs with layouts use no counters.
     pub absence: Option<Absence>,
-    /// Assumptions about page tables under which the rows were simulated.
+    /// Assumptions about the host's page tables, each of which was simulated.
     pub assumptions: Vec<Assumption>,
-    /// Rows, each with measurements and predictions.
+    /// Measurements and predictions of each benchmark or program.
     pub rows: Vec<R>,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -197,14 +199,14 @@ impl<R: Serialize> Outcome<R> {
 }
 
 impl Outcome {
-    /// Score of each assumption, in the order of the assumptions.
+    /// Score of the predictions under each assumption, in the order of `assumptions`.
     pub fn scores(&self) -> Vec<Score> {
         let assumptions = self.assumptions.iter().enumerate();
         assumptions.map(|(index, assumption)| Score::of(assumption, &self.rows, index)).collect()
     }
 
-    /// Scores of the assumption with the smallest error and of assumptions that are
-    /// indistinguishable from it, best first. Empty if no effect could be judged.
+    /// Scores of the assumption about the host's page tables that predicts best, and of assumptions that
+    /// predict about equally well, best first. Empty if no effect of 2MB pages could be judged.
     pub fn closest(&self) -> Vec<Score> {
         closest(self.scores())
     }
@@ -262,8 +264,8 @@ impl Outcome {
         scores.min_by(|a, b| factor(a).total_cmp(&factor(b)))
     }
 
-    /// Descriptions of the row with the worst effect and of that with the worst time under an
-    /// assumption.
+    /// Describes, for the assumption with this index, the benchmark or program with the worst wrong effect,
+    /// and the one with the worst wrong time. Leaves out either if none is wrong.
     fn farthest(&self, index: usize) -> Vec<String> {
         let mut found = Vec::new();
         let missed = self.rows.iter().filter_map(|row| {

@@ -38,7 +38,7 @@ pub enum Origin {
 /// program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Simulated {
-    /// Nanoseconds per unit of work, at the machine file's clock.
+    /// Simulated nanoseconds per unit of work, at the clock frequency in the machine file.
     pub ns: f64,
     /// Rates of the simulation's counters per unit of work.
     pub rates: Rates,
@@ -77,7 +77,8 @@ impl Simulated {
     }
 }
 
-/// Results of the simulations with 4KB pages and with 2MB pages, under one assumption.
+/// Results of the simulations with 4KB pages and with 2MB pages, under one assumption about the host's page
+/// tables.
 pub(super) type Both = [Simulated; 2];
 
 /// Measurements with which predictions are compared. Pairs have the value for 4KB pages first, then the
@@ -109,10 +110,11 @@ impl Observed {
     }
 }
 
-/// Prediction of a row's ratio and times under one assumption.
+/// Predicted effect of 2MB pages and predicted times of a benchmark or program, under one assumption about
+/// the host's page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Prediction {
-    /// Assumption under which the row was simulated.
+    /// Assumption about the host's page tables that was simulated.
     #[serde(flatten)]
     pub assumption: Assumption,
     /// Predicted time with 4KB pages ÷ time with 2MB pages.
@@ -250,7 +252,7 @@ impl Predictor<'_> {
         Ok(record_once(options, &row.name(), reporter)?.instructions)
     }
 
-    /// Simulates a workload that touches `bytes` bytes, under all assumptions. If the number of
+    /// Simulates a workload that touches `bytes` bytes, with the schemes of all assumptions. If the number of
     /// instructions is known, the first half of them warms up the caches.
     pub fn simulate(
         &self,
@@ -293,8 +295,8 @@ impl Predictor<'_> {
         MemoryOptions { size, kernel, ..MemoryOptions::default() }.resolve(&MemorySnapshot::load)
     }
 
-    /// Times and counters per unit of work, for each assumption. `units` returns the number of
-    /// units of work that a result simulated.
+    /// Times and counters per unit of work, for each assumption, from the results of its schemes. `units`
+    /// returns the number of units of work in a result.
     pub fn simulated(&self, results: &[RunResult], units: impl Fn(&RunResult) -> f64) -> Vec<Both> {
         let frequency_ghz = self.machine.core.frequency_ghz;
         let of = |scheme: &str| {

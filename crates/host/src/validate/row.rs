@@ -13,7 +13,7 @@ use crate::counters::Rates;
 /// Measurement and predictions of a benchmark or a program. Serialized as a line of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowOutcome {
-    /// Name of the row in tables.
+    /// Name of the benchmark and its size, or of the program, in tables.
     #[serde(rename = "row")]
     pub name: String,
     /// Measured time with 4KB pages ÷ time with 2MB pages.
@@ -46,7 +46,7 @@ pub struct RowOutcome {
     /// Source of the simulated instructions.
     #[serde(rename = "instructions_from")]
     pub origin: Origin,
-    /// Predictions of the row's ratio and times, one per assumption.
+    /// Predictions of ratio and times, one per assumption about the host's page tables.
     pub predicted: Vec<Prediction>,
     /// Notes for the user.
     pub notes: Vec<String>,

@@ -204,7 +204,7 @@ impl Desk {
     }
 }
 
-/// ID of the process at the other end of the socket, in the recorder's namespace.
+/// ID of the process at the other end of the socket, in the recorder's PID namespace.
 fn peer(stream: &UnixStream) -> io::Result<u32> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;

@@ -125,7 +125,7 @@ impl SharedMemory {
         self.ring_header(ring).user.store(ring_user(process.into(), RING_USED), Ordering::Release);
     }
 
-    /// Marks the virtual CPU of a ring as exited, for a process that was killed.
+    /// Marks the virtual CPU that uses a ring as exited, because its process was killed.
     pub fn end(&self, ring: usize, process: u32) {
         let user = &self.ring_header(ring).user;
         let [used, ended] = [RING_USED, RING_ENDED].map(|state| ring_user(process.into(), state));

@@ -24,8 +24,8 @@ pub struct Image {
     pub relocation: Relocation,
     /// True once the trace contains the image's process.
     pub is_known: bool,
-    /// True once the trace contains the image's mappings. Events before are not written; the next start
-    /// writes the mappings.
+    /// True once the trace contains the image's mappings. Until then, its events are not written; the
+    /// mappings are written when recording starts in the image again.
     pub is_mapped: bool,
     /// Process in whose memory the image runs until it executes another program (vfork); usually `None`.
     pub borrows: Option<ProcessId>,

@@ -100,7 +100,7 @@ fn takes_memory(event: &ProgramEvent) -> bool {
 
 /// Replay of the plugin's records as instructions and events of a trace.
 pub struct Replay<S> {
-    /// Threads of all processes, indexed by ring.
+    /// State of each recorded thread, indexed by the ring buffer into which the thread's virtual CPU writes.
     threads: Vec<Thread>,
     /// Index of the ring whose segment (records of one thread between two points of synchronization) is being
     /// replayed.
@@ -159,7 +159,7 @@ impl<S: Sink> Replay<S> {
         self.threads[ring].answers.pop_front()
     }
 
-    /// True if the thread of a ring writes no more records.
+    /// True if the thread that uses a ring has ended and writes no more records.
     pub fn is_thread_over(&self, ring: usize) -> bool {
         let last = self.threads[ring].records.last().map(|word| record::decode(*word));
         matches!(last, Some(Record::Control(Control::ThreadEnd, _)))

@@ -48,7 +48,8 @@ pub(super) const fn exchange(register: Register) -> Register {
     register
 }
 
-/// Bit of the stack pointer's class; the classes of the registers that a branch uses determine its kind.
+/// Bit for the stack pointer in a set of register classes. The classes of the registers that a branch reads
+/// and writes determine its kind.
 const STACK: u8 = 1;
 const FLAG: u8 = 2;
 const POINTER: u8 = 4;

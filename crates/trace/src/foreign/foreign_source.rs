@@ -108,7 +108,7 @@ impl FillerLimit {
         Self { content, bytes: 0, allowed_bytes: 0 }
     }
 
-    /// Raises the limit after an instruction or access.
+    /// Raises the limit on filler bytes, because the file has one more instruction or access.
     #[inline]
     pub(super) fn note_entry(&mut self) {
         self.allowed_bytes += Self::BYTES_PER_ENTRY;
@@ -183,7 +183,7 @@ impl Lines {
     }
 }
 
-/// Buffered part of an [`Input`], for formats that look ahead.
+/// Buffer at the current position of an [`Input`], for formats whose readers look ahead.
 pub(super) struct Window {
     pub(super) input: Input,
     buffer: Vec<u8>,

@@ -147,7 +147,8 @@ impl Addresses {
         self.recent[self.newest] = address;
     }
 
-    /// Finds the code for `address`, which was mispredicted. Also returns the difference of an explicit code.
+    /// Finds the code that gives `address`, which was mispredicted, with the fewest bytes. Also returns the
+    /// difference that the code is followed by, if it is explicit.
     pub(crate) fn explain(&self, operand: usize, address: u64) -> (u8, u64) {
         let state = &self.operands[operand];
         if self.by_mode(state, !state.relative) == address {

@@ -12,7 +12,7 @@ const CONTEXT_BITS: u32 = 15;
 pub(super) const SLOTS: usize = 1 << CONTEXT_BITS;
 /// Flag of a dictionary record that has had more than one successor.
 const VARYING: u32 = 1 << 31;
-/// Flag of a dictionary record whose successor is not known yet.
+/// Flag of a dictionary record that has not been followed by another record yet.
 const FRESH: u32 = 1 << 30;
 const RECORD: u32 = FRESH - 1;
 

@@ -53,8 +53,8 @@ impl Runner {
     }
 }
 
-/// Skips instructions that `fill` delivers. Returns the number of skipped instructions, and the skipped
-/// events.
+/// Skips up to `instructions` instructions of the source that `fill` reads. Returns the number of skipped
+/// instructions, and their events.
 fn skip(
     instructions: u64,
     fill: impl FnMut(&mut Chunk, usize) -> Result<bool, TraceError>,

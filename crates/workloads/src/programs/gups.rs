@@ -29,8 +29,8 @@ pub(crate) struct Gups {
     table: Place,
     mask: u64,
     first: u64,
-    /// Number of further integer instructions after each update, which bring an update to the option's
-    /// instruction count.
+    /// Number of further integer instructions after each update, so that an update takes as many instructions
+    /// as the user chose.
     work: u32,
 }
 

@@ -258,8 +258,8 @@ impl Tracer {
         YieldOnce(false).await;
     }
 
-    /// Puts at most `instructions` instructions into the outbox. Later instructions stay in the tracer's
-    /// chunk.
+    /// Moves at most `instructions` instructions to the outbox, the chunk that the reader takes. Later
+    /// instructions stay in the tracer's chunk.
     fn leave(&mut self, instructions: usize) {
         let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
         outbox.clear();

@@ -52,7 +52,7 @@ impl Record {
     }
 }
 
-/// Control flow that the type of an instruction record tells.
+/// Branch information that the type of an instruction record gives.
 #[derive(Clone, Copy)]
 pub(super) enum Flow {
     /// Kind of branch that the record type names, and true if it is taken.

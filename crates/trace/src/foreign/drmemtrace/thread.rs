@@ -35,7 +35,8 @@ pub(super) struct Thread {
     pending: Pending,
     /// True if the pending instruction is a conditional branch whose outcome the next address shows.
     next_tells: bool,
-    /// Number of instructions of the current bundle that were delivered or are pending.
+    /// Number of instructions of the current bundle (a record of several consecutive instructions) that were
+    /// delivered or are pending.
     bundled: usize,
     /// Address of the first byte after the last instruction.
     after: u64,
@@ -217,7 +218,8 @@ impl Thread {
         self.begin(instruction, chunk, shared)
     }
 
-    /// Makes `instruction` the pending one. Adds an event to `chunk` if the thread or process is another one.
+    /// Makes `instruction` the pending one. Adds a switch event to `chunk` if it runs in another process or
+    /// thread than the instruction before.
     fn begin(
         &mut self,
         instruction: Instruction,

@@ -45,8 +45,8 @@ use table::Store;
 const MOST_KEYS: u64 = 16_000_000;
 const LONGEST_VALUE_BYTES: u64 = 1 << 20;
 const MOST_READS: u64 = 1_000_000_000;
-/// Host memory per key of the workload `store`, in bytes: its record, links, and its part of the allocator's
-/// maps.
+/// Host memory per key of the workload `store`, in bytes: addresses of the key's objects, chain links, and
+/// the key's share of the allocator's maps.
 const HOST_BYTES_PER_KEY: u64 = 256;
 /// Divisor that gives the number of warm-up reads from the number of counted reads.
 const WARMUP_SHARE: u64 = 10;
