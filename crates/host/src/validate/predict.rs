@@ -284,8 +284,8 @@ impl Predictor<'_> {
         Ok(perforate_sim::run(&run, observer)?)
     }
 
-    /// State of a simulated memory with room for `bytes` bytes. In aged memory, page faults compact
-    /// to get 2MB pages, because the benchmarks use MADV_HUGEPAGE.
+    /// Makes the state of the simulated memory, with room for `bytes` bytes. In aged memory, page faults
+    /// compact to get 2MB pages, because the benchmarks use MADV_HUGEPAGE.
     fn memory(&self, bytes: u64) -> Result<MemoryState, SimError> {
         let room = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES).next_power_of_two();
         let size = if self.age.is_some() { room.saturating_mul(2) } else { room };

@@ -131,8 +131,8 @@ impl Images {
         Ok(id)
     }
 
-    /// Records that a program was loaded into an image, which belongs to a new process or replaces
-    /// another image.
+    /// Records that a program was loaded into process image `number`. The image belongs to a new process, or
+    /// replaces the previous image of its process (execve).
     pub fn load(&mut self, number: u64) -> Result<(), RecordError> {
         let process = self.get(number)?.process;
         let before = self.images[..number as usize].iter_mut().rev().flatten();

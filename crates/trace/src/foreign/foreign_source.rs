@@ -91,7 +91,7 @@ impl Input {
 pub(super) struct FillerLimit {
     /// Name of the limited content, for the error message.
     content: &'static str,
-    /// Bytes of content without instructions so far.
+    /// Bytes of content without instructions that were read so far.
     bytes: u64,
     /// Bytes of content without instructions that may have been read by now.
     allowed_bytes: u64,

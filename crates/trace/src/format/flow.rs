@@ -23,7 +23,8 @@ pub(crate) struct Flow {
     /// Table indexed by a hash of record and history: tag of the hash (high half) and successor (low half).
     long: Box<[u64; SLOTS]>,
     short: Box<[u64; SLOTS]>,
-    /// Four bits for each of the last 16 successors of varying records, the newest in the lowest bits.
+    /// History of the last 16 records that followed a record with the flag [`VARYING`]: a 4-bit hash of each
+    /// record number, the newest in the lowest bits.
     history: u64,
     current: u32,
 }
