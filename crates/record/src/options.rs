@@ -10,8 +10,9 @@ use perforate_trace::{StoppedBy, WriterOptions};
 
 use crate::region::Region;
 
-/// Sampling of a long run. Instructions of all threads are counted together, and threads follow within
-/// some ten thousand instructions.
+/// Sampling of a long run: windows of instructions are recorded, the rest is skipped. Lengths count the
+/// instructions of all threads together. At the start and end of a window, threads may lag some ten thousand
+/// instructions behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampling {
     /// The first `window` of every `period` instructions are recorded.

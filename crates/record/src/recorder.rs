@@ -157,8 +157,8 @@ struct Session {
     children_before: f64,
     /// True once all programs were killed.
     are_programs_ended: bool,
-    /// False if processes of the program outlived the first process or were killed with it. The
-    /// processor time of children only includes processes for which their parents waited.
+    /// True if no other process of the program still ran when the first process ended or was killed. Only
+    /// then is the processor time complete: the kernel counts only children for which their parents waited.
     is_time_known: bool,
     /// Moment at which the last records arrived.
     last_batch: Instant,
@@ -284,7 +284,8 @@ impl Session {
         self.begun.get_or_insert_with(Instant::now).elapsed() >= limit
     }
 
-    /// Checks the processes when all records are replayed. Returns the reason if the recording has ended.
+    /// Checks the processes while no records wait. Skips records that were lost with a killed process.
+    /// Returns the reason if the recording has ended.
     fn idle(&mut self) -> Result<Option<Ending>, RecordError> {
         match self.shared.header().failure.load(Ordering::Acquire) {
             FAILURE_THREADS => return Err(RecordError::TooManyThreads),
@@ -357,8 +358,8 @@ impl Session {
                 .is_some_and(|last| last.is_in_exec)
     }
 
-    /// Waits for the answer to the question of a ring's thread. The answer may arrive after the thread's
-    /// records. `None` if the thread was killed.
+    /// Waits for the recorder's answer to a question of a ring's thread, which may be queued after the
+    /// thread's records. `None` if the thread ended before the question was answered.
     fn answer(&mut self, ring: usize) -> Result<Option<Answer>, RecordError> {
         loop {
             let answer = self.replay.answer(ring);
@@ -394,7 +395,9 @@ impl Session {
         Ok(())
     }
 
-    /// Starts recording in the process image of a ring's thread, for the first time or after a gap.
+    /// Starts recording in the process image of a ring's thread, for the first time or after skipped
+    /// instructions. `skipped` counts all instructions skipped so far; `phase` is the number of the recorded
+    /// part.
     fn start(&mut self, ring: usize, skipped: u64, phase: u64) -> Result<(), RecordError> {
         if self.replay.output.is_none() {
             self.create(skipped)?;

@@ -19,11 +19,12 @@ use crate::windows::{contiguous, is_kept, level};
 pub struct RecordedWindows {
     window: u64,
     kept: u64,
-    /// Number in the trace of the first instruction of each window after the windows without gaps.
+    /// For each window after the initial windows, which follow each other without a gap: number in the trace
+    /// of the window's first instruction.
     starts: Vec<u64>,
     last_phase: u64,
-    /// Number of the newest window when the last decision about a window was made. The program may have ended
-    /// in this window before it was recorded.
+    /// Number of the newest window that [`Self::is_kept`] has considered. The program may have ended in this
+    /// window, with none of its instructions recorded.
     last_known: u64,
 }
 
@@ -33,8 +34,8 @@ impl RecordedWindows {
         Self { window, kept, starts: Vec::new(), last_phase: 1, last_known: 0 }
     }
 
-    /// Records that phase `phase` of the recording starts at this instruction of the trace. Returns true if
-    /// the phase is a new window.
+    /// Notes that part `phase` of the run (odd: recorded, even: skipped) starts at this instruction of the
+    /// trace. Returns true if it is a new window.
     pub fn start(&mut self, phase: u64, instruction: u64) -> bool {
         // All processes report a phase, and a process may have missed some phases.
         let is_new = phase > self.last_phase;
@@ -45,7 +46,8 @@ impl RecordedWindows {
         is_new
     }
 
-    /// True if the window that starts with a phase stays in the trace, as far as is known in phase `now`.
+    /// True if the window of part `phase` stays in the trace, decided by the length of the run so far: the
+    /// run has reached part `now`.
     pub fn is_kept(&mut self, phase: u64, now: u64) -> bool {
         let number = |phase: u64| contiguous(self.kept) - 1 + phase.saturating_sub(1) / 2;
         // Even phases are gaps: the window before counts.
@@ -58,7 +60,8 @@ impl RecordedWindows {
         self.window
     }
 
-    /// Number of instructions in the windows without gaps, in a trace of `instructions` instructions.
+    /// Number of instructions in the initial windows, which follow each other without a gap, in a trace of
+    /// `instructions` instructions.
     fn contiguous_end(&self, instructions: u64) -> u64 {
         self.starts.first().copied().unwrap_or(instructions)
     }
@@ -171,7 +174,7 @@ pub fn thin(
 /// Number of entries in the cache of recently touched pages.
 const RECENT_PAGES: usize = 1 << 12;
 
-/// State while a trace is partly copied.
+/// State of a copy of a trace that leaves out windows.
 struct Copy<'a> {
     writer: &'a mut TraceWriter,
     thinned: &'a mut Thinned,

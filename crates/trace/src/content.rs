@@ -13,7 +13,7 @@ pub(crate) trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
-/// Bytes of a trace, a file or memory, positioned at the beginning.
+/// Bytes of a trace, from a file or from memory, to be read from the beginning.
 pub(crate) struct Content {
     pub(crate) bytes: Box<dyn ReadSeek>,
     /// Total length of the trace in bytes.

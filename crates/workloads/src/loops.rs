@@ -32,7 +32,8 @@ macro_rules! loop_workload {
         }
 
         impl $name {
-            /// Parameters of the loop body; accesses do not depend on loaded values.
+            /// Makes the parameters of the loop body from the options. Accesses do not depend on loaded
+            /// values, unless the caller changes this.
             fn common(&self) -> Loop {
                 Loop {
                     name: text_of::<Self>(self),

@@ -8,7 +8,8 @@ use perforate_trace::{Limited, Source, TraceError};
 
 use crate::{loops, programs};
 
-/// A workload that can be put in the list of workloads.
+/// Interface of a workload type: name and help for the list of workloads, options, and source of
+/// instructions.
 pub(crate) trait Registered: Sized + 'static {
     /// Name of the workload on the command line.
     const NAME: &'static str;

@@ -47,7 +47,8 @@ pub(super) struct Synthetic<P> {
     /// Threshold (scaled to 2⁶⁴) of the random number below which an access writes; 0 if all accesses read.
     write_threshold: u128,
     write_random: Random,
-    /// Events for the start of the next chunk: the mappings of the program, and skipped events.
+    /// Events with which the next chunk starts: the mappings of the program, or events of skipped
+    /// instructions.
     events: Vec<ProgramEvent>,
 }
 

@@ -24,9 +24,9 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Chase whose time is subtracted from that of a chase through `pages` 4KB pages, so that only
-    /// the translation is left: the same nodes in 2MB pages. If TLB entries hold only 4KB of a 2MB
-    /// page, packed lines instead.
+    /// Chase to subtract from a chase through `pages` 4KB pages, so that only the cost of translation is
+    /// left: the same nodes in 2MB pages. If a TLB entry holds only 4KB of a 2MB page, adjacent cache lines
+    /// instead.
     pub(super) fn untranslated(&self, pages: u64) -> Point {
         if self.is_splintered { Point::lines(pages) } else { Point::pages(Paging::Large, pages) }
     }
@@ -52,13 +52,14 @@ impl Round {
         )
     }
 
-    /// Curve of cycles per load against bytes of consecutive cache lines.
+    /// Measured curve of the latency of a load in cycles against the bytes of consecutive cache lines that
+    /// the chase visits.
     fn lines(&self) -> Curve {
         self.curve(|point| point.is_large && point.nodes == Nodes::Lines)
     }
 
-    /// Curve of cycles per access that address translation adds, against the number of pages. `of`
-    /// returns for that number the chases with and without translation.
+    /// Curve of the cycles per access that address translation adds, against the number of pages. `of`
+    /// returns the chase through a number of pages, and the chase without translation costs to subtract.
     fn more(&self, of: impl Fn(u64) -> [Point; 2]) -> Curve {
         let mut counts: Vec<u64> = self.values.keys().map(|point| point.count).collect();
         counts.dedup();
@@ -178,7 +179,8 @@ impl Round {
         Some(small? / large?)
     }
 
-    /// Lowest time per load over all numbers of parallel chains, in nanoseconds.
+    /// Lowest time per load in nanoseconds, over all measured numbers of parallel chains; `alone` is the
+    /// chase with one chain.
     fn best(&self, alone: Point) -> Option<f64> {
         let values = CHAINS.iter().filter_map(|chains| self.values.get(&alone.chains(*chains)));
         values.copied().min_by(f64::total_cmp)

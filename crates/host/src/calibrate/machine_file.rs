@@ -71,8 +71,8 @@ impl MachineFile {
         Ok(self.file.state(key, &text, reason)?)
     }
 
-    /// Writes a measured number into the machine file. Sizes of caches and TLBs are rounded to a
-    /// possible geometry, and the number of ways changes if necessary.
+    /// Writes a measured number into the machine file. Sizes of caches and TLBs are rounded to a possible
+    /// geometry, and the file's number of ways changes if necessary.
     pub(super) fn set_measured(
         &mut self,
         key: &str,
@@ -135,8 +135,8 @@ impl MachineFile {
         Ok(self.file.state("processors", &own, "")?)
     }
 
-    /// Text of the machine file after the comment `preface`. Each measured range is added as a
-    /// plausible range.
+    /// Text of the machine file after the comment `preface`. The range of each measured value is added as a
+    /// `[[plausible]]` section, which names other values to try.
     pub(super) fn text(&self, preface: &str, quantities: &[Quantity]) -> String {
         let mut text = format!("{preface}\n{}", self.file.text());
         for quantity in quantities {
@@ -160,8 +160,8 @@ impl MachineFile {
         text
     }
 
-    /// Minimum and maximum of a spread as assignments for a plausible range, without those that
-    /// equal the file's value.
+    /// Assignments that set a machine file's key to the minimum and to the maximum of its measured values,
+    /// for a `[[plausible]]` section. An assignment that changes nothing is left out.
     fn ends(&self, key: &str, spread: &Spread) -> Vec<String> {
         let is_whole = !key.ends_with("_ns") && !key.ends_with("_ghz");
         let rounded = |value: f64| match is_whole {

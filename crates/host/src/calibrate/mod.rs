@@ -217,7 +217,8 @@ fn base(
     Ok(name)
 }
 
-/// Number of bytes for each of the two chases, so that both fit in memory.
+/// Reduces `wanted` to a size in bytes with which both memories of the calibration (4KB and 2MB pages) fit
+/// into available memory. Adds a note if it reduces the size.
 fn size(wanted: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     if wanted < MIN_BYTES {
         return Err(HostError::Size(format!("expected at least 64M, not {}", Size(wanted))));

@@ -67,7 +67,8 @@ impl Quantity {
         Self { name, unit, measured, noise, key: None, before: None, value: None, remark: None }
     }
 
-    /// Creates a quantity without a key, of values that remain after other costs are subtracted.
+    /// Like [`Self::of`], for values that every round has, such as the cost that remains after other costs
+    /// are subtracted.
     pub(super) fn left(name: &'static str, unit: &'static str, values: Vec<f64>) -> Self {
         Self::of(name, unit, &values.into_iter().map(Some).collect::<Vec<_>>())
     }

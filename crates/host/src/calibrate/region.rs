@@ -41,7 +41,8 @@ impl Nodes {
 /// Memory in pages of one size that holds a chase.
 pub(super) struct Region {
     memory: AnonymousMemory,
-    /// Nodes at equal distances in the chase, at which its chains start or continue.
+    /// Nodes from which the parallel chains of the next run start: at first, nodes at equal distances in the
+    /// cycle; then the nodes at which the previous run ended.
     starts: [*const u64; MAX_CHAINS],
 }
 

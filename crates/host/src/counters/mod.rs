@@ -45,8 +45,8 @@ impl Counting {
         })
     }
 
-    /// Opens a counter for each event. `set` configures when the counters start and what they
-    /// inherit.
+    /// Opens a counter for each event. `set` configures when a counter starts, and if child processes are
+    /// counted.
     fn open(set: fn(&mut Builder<'_>)) -> Result<Self, Absence> {
         let processor = Processor::own();
         let mut counters = Vec::new();

@@ -104,7 +104,8 @@ impl LayoutChoice {
         }
     }
 
-    /// Layout for pools of which the program uses these numbers of bytes.
+    /// Makes the layout of a program that uses these numbers of bytes in its two pools. A layout file is used
+    /// as it is.
     pub fn over(&self, heap_bytes: u64, mapped_bytes: u64) -> Layout {
         match self {
             Self::File(file) => file.layout.clone(),

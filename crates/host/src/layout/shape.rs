@@ -7,15 +7,15 @@ use super::{Intervals, LARGE_BYTES};
 /// Rule that chooses the 2MB pages of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// No 2MB pages: the base of all ratios.
+    /// No 2MB pages. Run times with other layouts are compared with the run time with this one.
     AllSmall,
     /// 2MB pages in all of the pool.
     AllLarge,
-    /// 2MB pages in a part of the pool, from one eighth (of 0 to 8) to another.
+    /// 2MB pages in a contiguous part of the pool, from start to end in eighths of the pool (0 to 8).
     Part(u8, u8),
     /// Every second page of 2MB, and 4KB pages between.
     Alternating,
-    /// 2MB pages at random places of the pool: a number of eighths of all pages, and the seed.
+    /// 2MB pages at random places of the pool: number of eighths of the pool's 2MB regions, and seed.
     Random(u8, u64),
 }
 
@@ -35,8 +35,8 @@ const FIRST: [Shape; 10] = [
 ];
 
 impl Shape {
-    /// The first `count` rules, all different. The rule for 4KB pages only, the base of all ratios,
-    /// is not included.
+    /// Returns the first `count` layout rules, all different. [`Self::AllSmall`], with which all layouts are
+    /// compared, is not included.
     pub fn list(count: usize) -> Vec<Self> {
         let more = (0..).map(|number| Self::Random([4, 2, 6][number % 3], 2 + number as u64 / 3));
         FIRST.into_iter().chain(more).take(count).collect()

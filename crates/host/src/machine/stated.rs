@@ -103,7 +103,7 @@ fn amd(
     Stated { section, size, ways, source }
 }
 
-/// Translation caches of CPUID leaf 18H that form one TLB of a machine file.
+/// Rule that selects the TLB structures in CPUID leaf 18H that together form one TLB of a machine file.
 struct Kind {
     section: &'static str,
     level: u8,

@@ -327,7 +327,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Adds a 2MB block that is only partly memory.
+    /// Adds the frames of a 2MB block at the edge of memory, frame by frame. Frames outside memory count as
+    /// absent.
     fn add_at_edge(&mut self, first: u64, block: &[PageFlags]) -> Result<(), OsError> {
         for (frame, &flags) in (first..).zip(block) {
             let is_memory =

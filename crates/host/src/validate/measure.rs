@@ -1,4 +1,5 @@
-//! Native measurement of rows, alternately with and without 2MB pages.
+//! Native measurement of a benchmark at one size of memory (a row of the result), alternately with 4KB and
+//! with 2MB pages.
 
 use perforate_sim::Progress;
 
@@ -10,12 +11,13 @@ use crate::{HostError, Reporter};
 /// Number of operations in the trial run that determines the number of timed operations.
 pub(super) const FIRST_OPERATIONS: u64 = 200_000;
 
-/// Number and duration of measured runs.
+/// Number and duration of the native runs of each benchmark or program.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Number of times that the workers are started, each time with new memory.
     pub rounds: u32,
-    /// Number of blocks of four runs in each round.
+    /// Number of blocks in each round. A block has four runs, such as 4KB, 2MB, 2MB, 4KB pages, so that
+    /// steady drift cancels.
     pub blocks: u32,
     /// Duration of one run in nanoseconds.
     pub run_nanoseconds: u64,
@@ -55,8 +57,8 @@ pub(super) struct Measurement {
     /// Share of the memory that is in 2MB pages where the worker requests them, 0–1; the lowest of
     /// all rounds.
     pub large_share: Option<f64>,
-    /// Share of the groups of four 4KB pages that lie in consecutive frames, if frame numbers can
-    /// be read.
+    /// Share of the aligned groups of four 4KB pages that lie in four consecutive frames, which one TLB entry
+    /// of AMD's processors can map, 0–1. `None` if frame numbers are hidden.
     pub grouped_share: Option<f64>,
     wall_nanoseconds: u64,
     processor_nanoseconds: u64,

@@ -87,7 +87,8 @@ pub struct Options {
     /// Machine for predictions. By default, the bundled machine that describes this processor, or the
     /// nearest of its maker.
     pub machine: Option<Machine>,
-    /// Age of the simulated memory, as with the option `--age`. `None` for consecutive frames.
+    /// Simulated past use of memory before the run, after which 4KB frames lie scattered (option `--age`).
+    /// `None` for memory in which frames follow each other as pages do.
     pub age: Option<Ageing>,
     /// Minimum number of operations to record of each benchmark; the first half warms up the
     /// caches.

@@ -1,4 +1,5 @@
-//! Outcome over all rows: the assumption that fits best, and possible reasons for differences.
+//! Outcome of a validation: all measurements and predictions, the assumption about the host's page tables
+//! that fits best, and possible reasons for differences.
 
 use perforate_records::json_line;
 use perforate_sim::Machine;
@@ -12,28 +13,32 @@ use super::verdict::{Verdict, effect_error, typical_factor};
 use crate::counters::Absence;
 use crate::machine::Processor;
 
-/// Numbers of rows by verdict, under one assumption.
+/// Numbers of result rows (a benchmark at one size, or a program) by verdict on the prediction, under one
+/// assumption about the host's page size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Score {
-    /// Name of the assumption in tables.
+    /// Name of the assumption about the host's page tables, as in tables.
     pub assumption: &'static str,
-    /// Number of rows whose predicted effect agrees with the measured effect.
+    /// Number of rows whose predicted speed-up by 2MB pages agrees with the measured one, within the
+    /// tolerance.
     pub agrees: usize,
-    /// Number of rows whose predicted effect has the measured direction but another size.
+    /// Number of rows in which 2MB pages help (or harm) in both measurement and prediction, but by different
+    /// amounts.
     pub same_direction: usize,
-    /// Number of rows whose predicted effect disagrees with the measured effect.
+    /// Number of rows in which only one of measurement and prediction shows an effect of 2MB pages, or the
+    /// effects have opposite signs.
     pub disagrees: usize,
-    /// Number of rows whose measurements are too noisy.
+    /// Number of rows whose measured run times spread too far for a verdict.
     pub noisy: usize,
-    /// Number of rows in which neither measurement nor prediction shows an effect.
+    /// Number of rows in which 2MB pages change neither the measured nor the predicted time.
     pub no_effect: usize,
-    /// Sum of the differences between predicted and measured effects over all judged rows, divided by
-    /// the sum of the measured effects: 1 for a prediction of no effect in every row. `None` if no row
-    /// is judged.
+    /// Sum of the absolute differences between predicted and measured effects (speed-up by 2MB pages, minus
+    /// 1) over all judged rows, divided by the sum of the absolute measured effects: 1 if no effect is
+    /// predicted in any row. `None` if no row is judged.
     pub effect_error: Option<f64>,
-    /// Number of rows with measured and predicted times.
+    /// Number of rows with both measured and predicted absolute times.
     pub times: usize,
-    /// Number of rows whose predicted time is near the measured time.
+    /// Number of rows whose predicted absolute time is near the measured time.
     pub times_agree: usize,
     /// Geometric mean of the factors by which predicted times are too long or too short.
     pub time_factor: Option<f64>,
@@ -77,7 +82,7 @@ impl Score {
         score
     }
 
-    /// Number of rows that have an effect to predict and allow a verdict.
+    /// Number of rows with a verdict of agreement or disagreement: neither too noisy nor without an effect.
     pub fn judged(&self) -> usize {
         self.agrees + self.same_direction + self.disagrees
     }
@@ -97,12 +102,13 @@ impl Ranked for Score {
     }
 }
 
-/// Score of an assumption. Scores are ranked by the error of their predicted effects.
+/// Score of the predictions under one assumption about the host's page tables, for ranking by the error of
+/// predicted effects.
 pub(super) trait Ranked: Serialize {
-    /// Name of the assumption in tables.
+    /// Name of the assumption about the host's page tables, as in tables.
     fn assumption(&self) -> &'static str;
 
-    /// Number of rows that have an effect to predict and allow a verdict.
+    /// Number of rows with a verdict of agreement or disagreement: neither too noisy nor without an effect.
     fn judged(&self) -> usize;
 
     /// Relative error of the predicted effects; `None` if effects are predicted but none was
@@ -110,8 +116,8 @@ pub(super) trait Ranked: Serialize {
     fn effect_error(&self) -> Option<f64>;
 }
 
-/// Scores of the assumption with the smallest error and of assumptions that are indistinguishable
-/// from it, best first. Empty if no effect could be judged.
+/// Scores of the assumption about the host's page tables that predicts best, and of assumptions that predict
+/// about equally well, best first. Empty if no effect of 2MB pages could be judged.
 pub(super) fn closest<S: Ranked>(mut scores: Vec<S>) -> Vec<S> {
     let error = |score: &S| score.effect_error().unwrap_or(f64::INFINITY);
     scores.retain(|score| score.judged() > 0);
@@ -121,20 +127,19 @@ pub(super) fn closest<S: Ranked>(mut scores: Vec<S>) -> Vec<S> {
     scores
 }
 
-/// Outcome of a validation: all rows, the machine, and notes.
+/// Outcome of a validation: the machine, all measurements and predictions, and notes.
 pub struct Outcome<R = RowOutcome> {
-    /// Processor on which the rows were measured.
+    /// Processor on which the benchmarks and programs were measured.
     pub processor: Processor,
-    /// Machine for which the rows were simulated.
+    /// Machine for which the benchmarks and programs were simulated.
     pub machine: Machine,
     /// Clock frequency of the processor in GHz, measured.
     pub clock_ghz: Option<f64>,
-    /// Reason for missing hardware counters; `None` if there are counters, or if the rows have
-    /// layouts.
+    /// Reason for missing hardware counters; `None` if there are counters. Runs with layouts use no counters.
     pub absence: Option<Absence>,
-    /// Assumptions about page tables under which the rows were simulated.
+    /// Assumptions about the host's page tables, each of which was simulated.
     pub assumptions: Vec<Assumption>,
-    /// Rows, each with measurements and predictions.
+    /// Measurements and predictions of each benchmark or program.
     pub rows: Vec<R>,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -194,14 +199,14 @@ impl<R: Serialize> Outcome<R> {
 }
 
 impl Outcome {
-    /// Score of each assumption, in the order of the assumptions.
+    /// Score of the predictions under each assumption, in the order of `assumptions`.
     pub fn scores(&self) -> Vec<Score> {
         let assumptions = self.assumptions.iter().enumerate();
         assumptions.map(|(index, assumption)| Score::of(assumption, &self.rows, index)).collect()
     }
 
-    /// Scores of the assumption with the smallest error and of assumptions that are
-    /// indistinguishable from it, best first. Empty if no effect could be judged.
+    /// Scores of the assumption about the host's page tables that predicts best, and of assumptions that
+    /// predict about equally well, best first. Empty if no effect of 2MB pages could be judged.
     pub fn closest(&self) -> Vec<Score> {
         closest(self.scores())
     }
@@ -251,15 +256,16 @@ impl Outcome {
         text + "."
     }
 
-    /// Score of the assumption with the best times, for when no effect could be judged.
+    /// Score of the assumption whose predicted times are nearest to the measured times. Used if no effect
+    /// could be judged.
     fn best_times(&self) -> Option<Score> {
         let factor = |score: &Score| score.time_factor.unwrap_or(f64::INFINITY);
         let scores = self.scores().into_iter().filter(|score| score.times > 0);
         scores.min_by(|a, b| factor(a).total_cmp(&factor(b)))
     }
 
-    /// Descriptions of the row with the worst effect and of that with the worst time under an
-    /// assumption.
+    /// Describes, for the assumption with this index, the benchmark or program with the worst wrong effect,
+    /// and the one with the worst wrong time. Leaves out either if none is wrong.
     fn farthest(&self, index: usize) -> Vec<String> {
         let mut found = Vec::new();
         let missed = self.rows.iter().filter_map(|row| {

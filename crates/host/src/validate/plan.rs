@@ -75,7 +75,8 @@ const VIRTUAL: [Assumption; 2] = [
     Assumption { name: "VM, host 2MB", schemes: ["4k+thp", "thp+thp"] },
 ];
 
-/// Assumptions for a processor: native, and in a virtual machine also both page sizes of the host.
+/// Assumptions about the host's page tables to simulate for a processor: no hypervisor and, in a virtual
+/// machine, also a host with 4KB and one with 2MB pages.
 pub(super) fn assumptions(processor: &Processor) -> Vec<Assumption> {
     let virtual_machines = if processor.is_virtual() { &VIRTUAL[..] } else { &[] };
     std::iter::once(NATIVE).chain(virtual_machines.iter().copied()).collect()

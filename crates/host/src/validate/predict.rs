@@ -38,7 +38,7 @@ pub enum Origin {
 /// program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Simulated {
-    /// Nanoseconds per unit of work, at the machine file's clock.
+    /// Simulated nanoseconds per unit of work, at the clock frequency in the machine file.
     pub ns: f64,
     /// Rates of the simulation's counters per unit of work.
     pub rates: Rates,
@@ -77,7 +77,8 @@ impl Simulated {
     }
 }
 
-/// Results of the simulations with 4KB pages and with 2MB pages, under one assumption.
+/// Results of the simulations with 4KB pages and with 2MB pages, under one assumption about the host's page
+/// tables.
 pub(super) type Both = [Simulated; 2];
 
 /// Measurements with which predictions are compared. Pairs have the value for 4KB pages first, then the
@@ -109,10 +110,11 @@ impl Observed {
     }
 }
 
-/// Prediction of a row's ratio and times under one assumption.
+/// Predicted effect of 2MB pages and predicted times of a benchmark or program, under one assumption about
+/// the host's page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Prediction {
-    /// Assumption under which the row was simulated.
+    /// Assumption about the host's page tables that was simulated.
     #[serde(flatten)]
     pub assumption: Assumption,
     /// Predicted time with 4KB pages ÷ time with 2MB pages.
@@ -190,8 +192,8 @@ pub(super) struct Predictor<'a> {
 }
 
 impl Predictor<'_> {
-    /// Records the code of a benchmark and simulates the recording under all assumptions. Returns
-    /// also where the simulated instructions come from.
+    /// Records the code of a benchmark and simulates the recording under all assumptions. Returns times and
+    /// counters per assumption, the results of the simulations, and the source of the simulated instructions.
     pub fn predict_row(
         &self,
         row: &Row,
@@ -250,7 +252,7 @@ impl Predictor<'_> {
         Ok(record_once(options, &row.name(), reporter)?.instructions)
     }
 
-    /// Simulates a workload that touches `bytes` bytes, under all assumptions. If the number of
+    /// Simulates a workload that touches `bytes` bytes, with the schemes of all assumptions. If the number of
     /// instructions is known, the first half of them warms up the caches.
     pub fn simulate(
         &self,
@@ -282,8 +284,8 @@ impl Predictor<'_> {
         Ok(perforate_sim::run(&run, observer)?)
     }
 
-    /// State of a simulated memory with room for `bytes` bytes. In aged memory, page faults compact
-    /// to get 2MB pages, because the benchmarks use MADV_HUGEPAGE.
+    /// Makes the state of the simulated memory, with room for `bytes` bytes. In aged memory, page faults
+    /// compact to get 2MB pages, because the benchmarks use MADV_HUGEPAGE.
     fn memory(&self, bytes: u64) -> Result<MemoryState, SimError> {
         let room = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES).next_power_of_two();
         let size = if self.age.is_some() { room.saturating_mul(2) } else { room };
@@ -293,8 +295,8 @@ impl Predictor<'_> {
         MemoryOptions { size, kernel, ..MemoryOptions::default() }.resolve(&MemorySnapshot::load)
     }
 
-    /// Times and counters per unit of work, for each assumption. `units` returns the number of
-    /// units of work that a result simulated.
+    /// Times and counters per unit of work, for each assumption, from the results of its schemes. `units`
+    /// returns the number of units of work in a result.
     pub fn simulated(&self, results: &[RunResult], units: impl Fn(&RunResult) -> f64) -> Vec<Both> {
         let frequency_ghz = self.machine.core.frequency_ghz;
         let of = |scheme: &str| {

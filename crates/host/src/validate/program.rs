@@ -149,7 +149,7 @@ fn remark_on_pages(large_share: f64) -> Option<String> {
 
 /// Prediction of a program's times and counters.
 pub(super) struct ProgramPrediction {
-    /// Simulated times and counters per instruction, under each assumption.
+    /// Simulated times and counters per instruction, one pair per assumption about the host's page tables.
     pub both: Vec<Both>,
     /// Number of instructions of the whole program; `None` if only a part was recorded.
     pub instructions: Option<u64>,

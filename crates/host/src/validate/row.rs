@@ -13,7 +13,7 @@ use crate::counters::Rates;
 /// Measurement and predictions of a benchmark or a program. Serialized as a line of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowOutcome {
-    /// Name of the row in tables.
+    /// Name of the benchmark and its size, or of the program, in tables.
     #[serde(rename = "row")]
     pub name: String,
     /// Measured time with 4KB pages ÷ time with 2MB pages.
@@ -33,7 +33,8 @@ pub struct RowOutcome {
     pub seconds: Option<[Spread; 2]>,
     /// Share of the memory that is in 2MB pages in runs that request 2MB pages, 0–1.
     pub large_share: Option<f64>,
-    /// Share of the groups of four 4KB pages that lie in consecutive frames, 0–1.
+    /// Share of the aligned groups of four 4KB pages that lie in four consecutive frames, which one TLB entry
+    /// of AMD's processors can map, 0–1.
     pub grouped_share: Option<f64>,
     /// Readings of hardware counters with 4KB and with 2MB pages: per operation for benchmarks, per
     /// 1,000 instructions for programs.
@@ -45,7 +46,7 @@ pub struct RowOutcome {
     /// Source of the simulated instructions.
     #[serde(rename = "instructions_from")]
     pub origin: Origin,
-    /// Predictions of the row's ratio and times, one per assumption.
+    /// Predictions of ratio and times, one per assumption about the host's page tables.
     pub predicted: Vec<Prediction>,
     /// Notes for the user.
     pub notes: Vec<String>,

@@ -16,7 +16,8 @@ use super::spread::Spread;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The predicted effect is within [`EFFECT_TOLERANCE`] of the measured effect.
+    /// The predicted effect (speed-up minus 1) differs from the measured effect by at most the share
+    /// [`EFFECT_TOLERANCE`] of the measured effect.
     Agrees,
     /// 2MB pages help in measurement and prediction, or harm in both, but the size of the effect
     /// differs.
@@ -53,7 +54,8 @@ impl Verdict {
         }
     }
 
-    /// True if there is an effect to predict, and the measurements allow a verdict.
+    /// True if the prediction is judged right or wrong: an effect was measured or predicted, and the
+    /// measurements are not too noisy.
     pub fn is_judged(self) -> bool {
         matches!(self, Self::Agrees | Self::SameDirection | Self::Disagrees)
     }
@@ -71,9 +73,9 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Sum of the differences between predicted and measured effects, divided by the sum of the
-/// measured effects, from pairs of measured and predicted ratios. 0 if all predictions are right; 1
-/// if no effect is predicted anywhere. `None` without measured effects.
+/// Sum of the absolute differences between predicted and measured effects, divided by the sum of the absolute
+/// measured effects, from pairs of measured and predicted ratios. 0 if all predictions are right; 1 if no
+/// effect is predicted anywhere. `None` without measured effects.
 pub(super) fn effect_error(pairs: &[(f64, f64)]) -> Option<f64> {
     let effects: f64 = pairs.iter().map(|(measured, _)| (measured - 1.0).abs()).sum();
     let errors: f64 = pairs.iter().map(|(measured, predicted)| (predicted - measured).abs()).sum();

@@ -86,7 +86,8 @@ const KILL_ROUNDS: u32 = 50;
 /// Pause between two rounds of killing all processes.
 const KILL_PAUSE: Duration = Duration::from_millis(2);
 
-/// Kills all processes that write to rings. They stop waiting for the recorder to read their last records.
+/// Kills all processes that use rings (ring buffers of records in shared memory, one per virtual CPU). First
+/// sets a flag, with which the plugins no longer wait for room in their rings.
 pub fn kill_all(shared: &SharedMemory, emulator: &Path) {
     shared.header().closed.store(1, Ordering::Release);
     for _ in 0..KILL_ROUNDS {

@@ -1,5 +1,6 @@
-//! Questions that a plugin asks the recorder while the program is stopped. The recorder reads the
-//! answers from `/proc` immediately, and queues them with the records for the replay.
+//! Questions of the plugins: while its program is stopped, a plugin asks the recorder for the program's
+//! mappings or existing pages. The recorder reads these from `/proc` immediately, and queues them with the
+//! plugin's records for the replay.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use super::shared::SharedMemory;
 use crate::layout::{QUESTION_IMAGE, QUESTION_PAGES};
 use crate::region::{self, Region};
 
-/// Answer of the recorder to a question of a plugin.
+/// Reply of the recorder to a plugin's question: the properties of a process that the replay needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The program that runs in the plugin's process, and its mappings.
@@ -33,8 +34,8 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// Answers the question of a ring's virtual CPU. `None` if there is no question, or its process has
-    /// ended.
+    /// Answers the open question of the virtual CPU that uses this ring, so that the CPU continues. `None` if
+    /// the CPU has asked no question, or its process has ended.
     pub fn answer(&self, shared: &SharedMemory, ring: usize) -> Option<Answer> {
         let question = shared.question(ring)?;
         let process = shared.user(ring)?;
@@ -58,8 +59,8 @@ impl Answerer {
         Some(Answer::Image { program, loaded })
     }
 
-    /// Passes the addresses of the region to the plugin, if this is the first program that contains the
-    /// region.
+    /// Passes the addresses of the region to record to the plugins, if this program contains the region and
+    /// no earlier program did.
     fn find_region(&self, shared: &SharedMemory, process: u32, program: &Path, start: Option<u64>) {
         let phases = &shared.header().phases;
         let Some(region) = &self.region else { return };

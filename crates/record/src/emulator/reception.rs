@@ -23,7 +23,7 @@ use crate::RecordError;
 const FOLDERS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Maximum length of a folder's path in bytes; the path of a socket is limited to 107 bytes.
 const MAX_FOLDER_BYTES: usize = 80;
-/// Time for which the recorder waits for a plugin to send its number.
+/// Maximum time for which the recorder waits for the first message of a plugin, and a plugin for admission.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Folder and socket for plugins, with the thread that replies to plugins.
@@ -36,7 +36,7 @@ pub struct Reception {
     thread: Option<JoinHandle<()>>,
 }
 
-/// State of the thread that replies to plugins.
+/// State shared with the thread that replies to plugins.
 struct Desk {
     listener: UnixListener,
     shared: Arc<SharedMemory>,
@@ -204,7 +204,7 @@ impl Desk {
     }
 }
 
-/// ID of the process at the other end of the socket, in the recorder's namespace.
+/// ID of the process at the other end of the socket, in the recorder's PID namespace.
 fn peer(stream: &UnixStream) -> io::Result<u32> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;

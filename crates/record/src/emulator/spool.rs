@@ -20,7 +20,7 @@ use crate::record::{self, Control};
 
 /// Maximum size in bytes of the records that wait in memory before the disk is used.
 const MEMORY_BYTES: u64 = 128 << 20;
-/// Pause before the rings are read again after all were empty.
+/// Pause before the plugins' rings are read again after all rings were empty.
 const IDLE_PAUSE: Duration = Duration::from_micros(200);
 /// Time between two checks that the processes that use the rings still run.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
@@ -70,8 +70,8 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Starts to drain the rings. Records that do not fit in memory are written to an unnamed file in
-    /// `folder`, at most `limit_bytes` bytes at a time.
+    /// Starts to move records from the plugins' ring buffers to the queue. Records that do not fit in memory
+    /// are written to an unnamed file in `folder`, at most `limit_bytes` bytes at a time.
     pub fn start(
         shared: Arc<SharedMemory>,
         answerer: Answerer,
@@ -178,8 +178,8 @@ impl State {
         is_any
     }
 
-    /// Marks the virtual CPUs of processes that were killed, or replaced by a program that is not recorded,
-    /// as exited.
+    /// Marks virtual CPUs as exited if their process was killed, or was replaced by a program that is not
+    /// recorded.
     fn end_orphans(&self) {
         for ring in 0..self.shared.rings() {
             if let Some(process) = self.shared.user(ring)

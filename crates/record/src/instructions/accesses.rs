@@ -87,7 +87,7 @@ impl Repetition {
     }
 }
 
-/// Makes a memory access as a trace contains it.
+/// Makes a memory access in the form of traces, from the emulator's address, size in bytes and direction.
 pub fn access(address: u64, size: u16, write: bool) -> MemoryAccess {
     let kind = if write { AccessKind::Write } else { AccessKind::Read };
     MemoryAccess { address: VirtualAddress::new(address), size, kind }

@@ -111,8 +111,8 @@ impl Session {
         })
     }
 
-    /// Copies the windows that adaptive sampling selects into the new trace. `None` if it selects all
-    /// windows; then the whole trace is copied.
+    /// Makes the new trace from the windows that adaptive sampling selects. If it selects all windows, copies
+    /// the whole file instead, and returns `None`.
     fn thin(
         &self,
         all: &File,

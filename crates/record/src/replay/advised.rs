@@ -53,7 +53,8 @@ impl AdvisedRanges {
         before.is_some_and(|(_, (end, _))| *end > range.start)
     }
 
-    /// Makes events that give the advice again.
+    /// Makes events that repeat the advice of all ranges, for a trace that starts in the middle of the
+    /// program.
     pub fn events(&self) -> impl Iterator<Item = ProgramEvent> {
         self.ranges.iter().map(|(start, (end, advice))| ProgramEvent::Advise {
             start: VirtualAddress::new(*start),

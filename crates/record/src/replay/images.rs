@@ -24,8 +24,8 @@ pub struct Image {
     pub relocation: Relocation,
     /// True once the trace contains the image's process.
     pub is_known: bool,
-    /// True once the trace contains the image's mappings. Events before are not written; the next start
-    /// writes the mappings.
+    /// True once the trace contains the image's mappings. Until then, its events are not written; the
+    /// mappings are written when recording starts in the image again.
     pub is_mapped: bool,
     /// Process in whose memory the image runs until it executes another program (vfork); usually `None`.
     pub borrows: Option<ProcessId>,
@@ -131,8 +131,8 @@ impl Images {
         Ok(id)
     }
 
-    /// Records that a program was loaded into an image, which belongs to a new process or replaces
-    /// another image.
+    /// Records that a program was loaded into process image `number`. The image belongs to a new process, or
+    /// replaces the previous image of its process (execve).
     pub fn load(&mut self, number: u64) -> Result<(), RecordError> {
         let process = self.get(number)?.process;
         let before = self.images[..number as usize].iter_mut().rev().flatten();

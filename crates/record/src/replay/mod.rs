@@ -31,20 +31,22 @@ use syscalls::{Syscall, is_failure};
 pub enum Step {
     /// More records are needed to continue.
     Starved,
-    /// A program was loaded in a ring's thread, and its mappings are needed.
+    /// A ring's thread has loaded a program. The caller must provide the program's mappings.
     Image {
         /// Index of the thread's ring.
         ring: usize,
         /// Number of the process image.
         image: u64,
     },
-    /// Recording starts in the image of a ring's thread, and its existing pages are needed.
+    /// Recording starts in the process image of a ring's thread. The caller must provide the pages that exist
+    /// in the image.
     Start {
         /// Index of the thread's ring.
         ring: usize,
         /// Number of instructions skipped so far, over all threads.
         skipped: u64,
-        /// Number of the recording's phase, which begins.
+        /// Number of the recorded part that begins: parts of the run are numbered, recorded (odd) and skipped
+        /// (even) in turn.
         phase: u64,
     },
     /// The maximum number of recorded instructions is reached.
@@ -98,9 +100,10 @@ fn takes_memory(event: &ProgramEvent) -> bool {
 
 /// Replay of the plugin's records as instructions and events of a trace.
 pub struct Replay<S> {
-    /// Threads of all processes, indexed by ring.
+    /// State of each recorded thread, indexed by the ring buffer into which the thread's virtual CPU writes.
     threads: Vec<Thread>,
-    /// Index of the ring whose segment of records is being replayed.
+    /// Index of the ring whose segment (records of one thread between two points of synchronization) is being
+    /// replayed.
     current: Option<usize>,
     next_ticket: u64,
     next_thread: u16,
@@ -133,7 +136,8 @@ impl<S: Sink> Replay<S> {
         }
     }
 
-    /// Adds records from a ring, with their answer.
+    /// Appends a batch of records to those of its ring's thread, and the batch's answer to the thread's
+    /// answers.
     pub fn add(&mut self, mut batch: Batch) {
         if self.threads.len() <= batch.ring {
             self.threads.resize_with(batch.ring + 1, Thread::default);
@@ -155,7 +159,7 @@ impl<S: Sink> Replay<S> {
         self.threads[ring].answers.pop_front()
     }
 
-    /// True if the thread of a ring writes no more records.
+    /// True if the thread that uses a ring has ended and writes no more records.
     pub fn is_thread_over(&self, ring: usize) -> bool {
         let last = self.threads[ring].records.last().map(|word| record::decode(*word));
         matches!(last, Some(Record::Control(Control::ThreadEnd, _)))
@@ -182,7 +186,8 @@ impl<S: Sink> Replay<S> {
         }
     }
 
-    /// Finds the segment of records with the next ticket. Tickets have no gaps, so this segment is present or
+    /// Finds the segment of records that is next in the order of tickets, the numbers that segments of all
+    /// threads drew from a common counter at their start. Tickets have no gaps, so this segment is present or
     /// will arrive.
     fn choose_segment(&mut self) -> Result<Option<Step>, RecordError> {
         for ring in 0..self.threads.len() {
@@ -201,7 +206,7 @@ impl<S: Sink> Replay<S> {
         Ok(Some(Step::Starved))
     }
 
-    /// Processes the ends and starts of threads between two segments of a ring.
+    /// Processes the records of ended and started threads that precede the next segment of a ring.
     fn change_threads(&mut self, ring: usize) -> Result<(), RecordError> {
         loop {
             match self.threads[ring].peek() {
@@ -265,8 +270,8 @@ impl<S: Sink> Replay<S> {
         Ok(())
     }
 
-    /// Skips a ticket whose segment will never arrive, because its process was killed before writing.
-    /// Returns false if no later segment waits.
+    /// Skips tickets whose segments will never arrive, because their processes were killed before writing:
+    /// continues with the lowest ticket that is present. Returns false if no segment is present.
     pub fn skip_lost_ticket(&mut self) -> bool {
         let waiting = self.threads.iter().filter_map(|thread| match thread.peek()? {
             Record::Control(Control::Segment, ticket) => Some(ticket),

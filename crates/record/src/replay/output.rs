@@ -59,7 +59,8 @@ pub struct ProcessCounts {
     pub pages_touched: u64,
 }
 
-/// Wrapper of a sink that counts, ends at a limit, and adds events where process or thread change.
+/// Wrapper of a sink that counts instructions, accesses and touched pages, stops at a maximum number of
+/// instructions, and inserts an event when the process or thread changes.
 pub struct Output<S> {
     /// Destination of instructions and events.
     pub sink: S,

@@ -40,8 +40,9 @@ pub struct Syscall {
 }
 
 impl Syscall {
-    /// Returns the event that takes effect when the system call begins, if any. Only munmap has one;
-    /// otherwise another thread's mapping of the same range could precede it in the trace.
+    /// Returns the event that takes effect when the system call begins, if any. Only munmap has one: once the
+    /// memory is free, another thread may map the same range before munmap returns, and must come later in
+    /// the trace.
     pub fn begin(&self) -> Option<ProgramEvent> {
         let [start, length, ..] = self.arguments;
         let is_valid = self.number == number::MUNMAP && start % PAGE_BYTES == 0 && length != 0;

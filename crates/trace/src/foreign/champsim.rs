@@ -27,8 +27,8 @@ use crate::{SourceMetadata, TraceError};
 /// ChampSim's and Perforate's numbers of the stack pointer, the flags and the instruction pointer.
 const SPECIAL: [(Register, Register); 3] =
     [(6, STACK_POINTER), (25, FLAGS), (26, INSTRUCTION_POINTER)];
-/// Register read by an indirect jump or call that Perforate's writer exports without a known register;
-/// never written.
+/// Placeholder for the unknown target register of an indirect jump or call: Perforate's ChampSim writer lists
+/// it as read, and the reader removes it. Never written.
 pub(super) const UNKNOWN_TARGET: Register = 255;
 /// Assumed size of every access in bytes, because ChampSim records no sizes.
 const ASSUMED_SIZE_BYTES: u16 = 8;
@@ -48,7 +48,8 @@ pub(super) const fn exchange(register: Register) -> Register {
     register
 }
 
-/// Bit of the stack pointer's class; the classes of the registers that a branch uses determine its kind.
+/// Bit for the stack pointer in a set of register classes. The classes of the registers that a branch reads
+/// and writes determine its kind.
 const STACK: u8 = 1;
 const FLAG: u8 = 2;
 const POINTER: u8 = 4;
@@ -328,8 +329,9 @@ fn push_record(layout: &Layout, record: &[u8], chunk: &mut Chunk) -> Result<(), 
     Ok(())
 }
 
-/// Chooses at most two written registers, as many as an instruction of Perforate has. They keep their places
-/// if none is dropped.
+/// Reduces ChampSim's written registers to the two that an instruction of Perforate has, without the
+/// instruction pointer. Two registers in the first two places keep their places; otherwise, the first two
+/// that are present are returned.
 fn first_two(written: [Register; 4]) -> [Register; 2] {
     let kept = written.map(|register| if register == INSTRUCTION_POINTER { 0 } else { register });
     if kept[2] == 0 && kept[3] == 0 {

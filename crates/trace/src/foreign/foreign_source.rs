@@ -91,7 +91,7 @@ impl Input {
 pub(super) struct FillerLimit {
     /// Name of the limited content, for the error message.
     content: &'static str,
-    /// Bytes of content without instructions so far.
+    /// Bytes of content without instructions that were read so far.
     bytes: u64,
     /// Bytes of content without instructions that may have been read by now.
     allowed_bytes: u64,
@@ -108,7 +108,7 @@ impl FillerLimit {
         Self { content, bytes: 0, allowed_bytes: 0 }
     }
 
-    /// Raises the limit after an instruction or access.
+    /// Raises the limit on filler bytes, because the file has one more instruction or access.
     #[inline]
     pub(super) fn note_entry(&mut self) {
         self.allowed_bytes += Self::BYTES_PER_ENTRY;
@@ -183,7 +183,7 @@ impl Lines {
     }
 }
 
-/// Buffered part of an [`Input`], for formats that look ahead.
+/// Buffer at the current position of an [`Input`], for formats whose readers look ahead.
 pub(super) struct Window {
     pub(super) input: Input,
     buffer: Vec<u8>,
@@ -294,8 +294,8 @@ pub(super) trait Format: Send + 'static {
     /// Appends up to `at_most` instructions to an empty chunk. Appends none at the end of the trace.
     fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError>;
 
-    /// Removes and returns the place at which the file is cut off, once it is reached; its number of
-    /// instructions counts from the start of the chunk.
+    /// Returns the point at which the file is cut off, once `fill` has read that far; later calls return
+    /// `None`. Its number of instructions counts from the start of the chunk.
     fn take_truncation(&mut self) -> Option<Truncation> {
         None
     }
@@ -308,7 +308,8 @@ pub(super) struct ForeignSource<F> {
     /// Number of instructions read from the trace so far.
     instructions: u64,
     truncation: Option<Truncation>,
-    /// Last switch event that was skipped and not delivered yet. Foreign formats have no other events.
+    /// Last switch of the running thread among the skipped instructions; the next chunk starts with it.
+    /// Foreign formats have no other events.
     switch: Option<ProgramEvent>,
 }
 

@@ -27,10 +27,10 @@ use crate::content::Content;
 use crate::format::SIGNATURE;
 use crate::{Source, TraceError, TraceReader};
 
-/// Length in bytes of the beginning that is examined to detect a format: 1536 records of ChampSim, or 1024 of
-/// CloudSuite.
+/// Number of bytes at the beginning of a file that are examined to detect its format: 1536 records of
+/// ChampSim, or 1024 of CloudSuite.
 const SAMPLE_BYTES: u64 = 96 << 10;
-/// Length in bytes of the beginning that identifies Perforate's format and compressions.
+/// Length in bytes of the beginning of a file that identifies Perforate's format and compressions.
 const MAGIC_BYTES: u64 = 8;
 
 /// Address assumed for instructions whose address is not recorded: the usual start of programs without

@@ -73,7 +73,7 @@ fn entries<R: rawzip::ReaderAt>(
 
 type Bytes = Box<dyn ReadSeek>;
 
-/// Entry of the archive that is being read. It owns the archive's bytes meanwhile.
+/// Reader of the current entry of the archive. While it exists, it owns the archive's bytes.
 enum Current {
     None,
     Stored(Take<Bytes>),

@@ -15,9 +15,11 @@ pub(crate) const RECENT: usize = 8;
 /// 8 × base + (bytes − 1)`: base 0 is the operand's last address, base k the k-th most recent access; `bytes`
 /// bytes of the zigzagged difference follow.
 pub(crate) const OTHER_MODE: u8 = 0;
-/// Code of a misprediction: right is the operand's address that last followed the same most recent access.
+/// Misprediction code: the right address is the one that this operand accessed the last time the most recent
+/// access (of any operand) was to the same address as now.
 pub(crate) const AFTER_RECENT: u8 = 1;
-/// Code of a misprediction: right is the operand's address that last followed its current last address.
+/// Misprediction code: the right address is the one that this operand accessed the last time after its
+/// current last address.
 pub(crate) const AFTER_LAST: u8 = 2;
 /// First misprediction code with an explicit difference.
 pub(crate) const EXPLICIT: u8 = 3;
@@ -29,7 +31,8 @@ struct Operand {
     last: u64,
     /// Difference between the operand's last two addresses.
     delta: u64,
-    /// Difference of the operand's addresses that last occurred twice in succession.
+    /// Difference between successive addresses of the operand, as of the last time that two successive
+    /// differences were equal.
     stride: u64,
     /// Operand's last address minus the address of the `back`-th most recent access before it.
     offset: u64,
@@ -144,7 +147,8 @@ impl Addresses {
         self.recent[self.newest] = address;
     }
 
-    /// Finds the code for `address`, which was mispredicted. Also returns the difference of an explicit code.
+    /// Finds the code that gives `address`, which was mispredicted, with the fewest bytes. Also returns the
+    /// difference that the code is followed by, if it is explicit.
     pub(crate) fn explain(&self, operand: usize, address: u64) -> (u8, u64) {
         let state = &self.operands[operand];
         if self.by_mode(state, !state.relative) == address {
@@ -203,7 +207,8 @@ impl Addresses {
         if base == 0 { self.operands[operand].last } else { self.recent(base) }
     }
 
-    /// Indices into the tables `after_recent` and `after_last` for the next access of `operand`.
+    /// Indices of the entries for `operand` in the tables `after_recent` (by the most recent address) and
+    /// `after_last` (by the operand's last address).
     fn contexts(&self, operand: usize) -> (usize, usize) {
         (slot(operand, self.recent(1)), slot(operand, self.operands[operand].last))
     }

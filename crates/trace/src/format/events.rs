@@ -22,7 +22,8 @@ pub(crate) fn encode(
     packer.pack(&[list]).map(Some)
 }
 
-/// Size of a phase event in units of about one figure's memory; 0 for other events.
+/// Memory that a phase event takes, in units of about one of its figures (named numbers that the program
+/// reports with the phase); 0 for other events.
 pub(crate) fn figures(event: &ProgramEvent) -> usize {
     let ProgramEvent::Phase { name, figures } = event else { return 0 };
     let letters: usize = figures.iter().map(|(name, _)| name.len()).sum();

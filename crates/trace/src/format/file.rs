@@ -242,7 +242,8 @@ impl TraceFile {
         Ok(Found::Place(place))
     }
 
-    /// Reads and checks the payload of the chunk at `place`, and its header again.
+    /// Reads and checks the payload of the chunk at `place`. Also reads the chunk's header again and compares
+    /// it with `place`.
     pub(crate) fn read_payload(
         &mut self,
         place: &Place,

@@ -12,7 +12,7 @@ const CONTEXT_BITS: u32 = 15;
 pub(super) const SLOTS: usize = 1 << CONTEXT_BITS;
 /// Flag of a dictionary record that has had more than one successor.
 const VARYING: u32 = 1 << 31;
-/// Flag of a dictionary record whose successor is not known yet.
+/// Flag of a dictionary record that has not been followed by another record yet.
 const FRESH: u32 = 1 << 30;
 const RECORD: u32 = FRESH - 1;
 
@@ -23,7 +23,8 @@ pub(crate) struct Flow {
     /// Table indexed by a hash of record and history: tag of the hash (high half) and successor (low half).
     long: Box<[u64; SLOTS]>,
     short: Box<[u64; SLOTS]>,
-    /// Four bits for each of the last 16 successors of varying records, the newest in the lowest bits.
+    /// History of the last 16 records that followed a record with the flag [`VARYING`]: a 4-bit hash of each
+    /// record number, the newest in the lowest bits.
     history: u64,
     current: u32,
 }
@@ -86,8 +87,9 @@ impl Flow {
         }
     }
 
-    /// Goes to the predicted record and returns its number. Like [`Flow::predict`] and [`Flow::follow`], if
-    /// the prediction is right and below the number given to [`Flow::grow`].
+    /// Advances to the predicted record, as the actual next one, and returns its number. Has the effect of
+    /// [`Flow::predict`] and then [`Flow::follow`] of the predicted record, which must be below the number
+    /// given to [`Flow::grow`].
     #[inline]
     fn follow_prediction(&mut self) -> u32 {
         let next = self.next[self.current as usize];
@@ -103,8 +105,9 @@ impl Flow {
         predicted
     }
 
-    /// Follows predictions as long as the predicted records have consecutive numbers: at least one record and
-    /// at most `most`. Returns the records; the last may be beyond the number given to [`Flow::grow`].
+    /// Advances by predictions as long as the predicted records have consecutive numbers: over at least one
+    /// record and at most `most`. Returns the record numbers; the last may be beyond the number given to
+    /// [`Flow::grow`].
     #[inline]
     pub(crate) fn follow_run(&mut self, most: usize) -> Range<usize> {
         let first = self.follow_prediction();

@@ -206,7 +206,7 @@ impl Decoder {
         if spent { Ok(()) } else { Err(problem("bytes after the last instruction", "none")) }
     }
 
-    /// Goes to the next dictionary records, at most `most`, that have consecutive numbers. `None` if the
+    /// Decodes the numbers of the next executed records, at most `most` and consecutive. `None` if the
     /// columns are damaged or name a record that does not exist.
     #[inline]
     fn next_records(&mut self, most: usize) -> Option<Range<usize>> {

@@ -52,18 +52,21 @@ pub(crate) const MAX_CHUNK_EVENTS: usize = 1 << 16;
 /// memory.
 pub(crate) const MAX_EVENTS_BYTES: usize = 16 << 20;
 
-/// Maximum number of events, with each figure of a phase counted as one, that the reader holds until their
-/// instruction is delivered: the events of a chunk, or of all skipped chunks.
+/// Maximum number of events that the reader holds until their instruction is delivered: the events of a
+/// chunk, or of all skipped chunks. Each figure of a phase event counts as one event.
 pub(crate) const MAX_WAITING_EVENTS: usize = 1 << 22;
 
-/// Maximum number of events between two instructions. Programs make some before the first instruction,
-/// and few afterwards. A file with more has no other content, and reading it would take minutes.
+/// Maximum number of events between two instructions. Programs map memory and the like before their first
+/// instruction, and cause few events afterwards. A file with more has no other content, and reading it would
+/// take minutes.
 pub(crate) const MAX_EVENTS_IN_A_ROW: u64 = 10_000_000;
 
-/// Maximum number of gaps in a trace. Readers keep statistics of each window between gaps.
+/// Maximum number of gaps (instructions that the recorder skipped between two windows) in a trace. Readers
+/// keep statistics of each window.
 pub(crate) const MAX_GAPS: u64 = 1 << 20;
 
-/// Maximum number of figures that a phase event may have; each 64 bytes of names count as a figure.
+/// Maximum number of figures (named numbers that a program reports) in a phase event; each 64 bytes of names
+/// count as a figure.
 pub(crate) const MAX_PHASE_FIGURES: usize = 1 << 12;
 
 /// Maximum number of records in a dictionary. A full dictionary is replaced by a new one.

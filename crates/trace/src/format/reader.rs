@@ -35,7 +35,7 @@ pub struct TraceReader {
     /// Events that were read and not delivered yet, with their positions.
     events: VecDeque<PositionedEvent>,
     newest_event: u64,
-    /// Total size of the phase events in `events`, in units of about one figure's memory.
+    /// Total memory of the phase events in `events`, in units of about one figure of a phase.
     figures: usize,
     /// Number of events read since the last chunk of instructions.
     in_a_row: u64,

@@ -285,8 +285,8 @@ impl TraceWriter {
         self.end(Some(metadata))
     }
 
-    /// Writes the last chunk, final metadata (if given), and the index. Nothing may be appended
-    /// afterwards. If there is no room ([`TraceError::is_without_room`]),
+    /// Ends the trace: writes the last chunk, final metadata (if given), and the index. Nothing may be
+    /// appended afterwards. If there is no room ([`TraceError::is_without_room`]),
     /// [`TraceWriter::end_without_room`] can keep the written part.
     ///
     /// # Errors

@@ -34,7 +34,8 @@ impl Runner {
         }
     }
 
-    /// Moves skipped events into `chunk`. Switch events among them update `running`.
+    /// Moves the events of skipped instructions into `chunk`. Sets `running` to the thread that the last
+    /// switch event among them names, if any.
     fn after_skipped(skipped: &mut Vec<ProgramEvent>, running: &mut Self, chunk: &mut Chunk) {
         for event in skipped.drain(..) {
             *running = Self::after(&event).unwrap_or(*running);
@@ -52,8 +53,8 @@ impl Runner {
     }
 }
 
-/// Skips instructions that `fill` delivers. Returns the number of skipped instructions, and the skipped
-/// events.
+/// Skips up to `instructions` instructions of the source that `fill` reads. Returns the number of skipped
+/// instructions, and their events.
 fn skip(
     instructions: u64,
     fill: impl FnMut(&mut Chunk, usize) -> Result<bool, TraceError>,

@@ -30,7 +30,7 @@ pub struct InterleavedThreads<S> {
     event: Option<(Runner, ProgramEvent)>,
     /// Process and thread that run at the end of the delivered instructions.
     running: Runner,
-    /// Events among skipped instructions, which precede the next chunk.
+    /// Events of skipped instructions; the next chunk starts with them.
     skipped: Vec<ProgramEvent>,
 }
 
@@ -56,7 +56,8 @@ impl<S: Source> InterleavedThreads<S> {
         }
     }
 
-    /// Reads instructions up to the end of the window, or to the next event that keeps its place.
+    /// Reads instructions into the threads' queues, up to the end of the window or to the next request to the
+    /// operating system, whose position must not change.
     fn read_window(&mut self) -> Result<(), TraceError> {
         let mut read = 0;
         while read < self.window && self.event.is_none() {

@@ -23,9 +23,10 @@ pub struct ConcurrentPrograms {
 /// One of several programs that run concurrently.
 struct Program {
     source: Pieces<Box<dyn Source>>,
-    /// Numbers of the program's processes among the processes of all programs, by the program's own numbers.
+    /// New number of each of the program's processes: processes of all programs are numbered together. The
+    /// key is the process number in the program's own trace.
     processes: BTreeMap<ProcessId, ProcessId>,
-    /// Process and thread that run in the program; the process by its number among those of all programs.
+    /// Process (by its new number) and thread that run next in this program.
     runner: Runner,
 }
 
@@ -120,8 +121,9 @@ impl Program {
         })
     }
 
-    /// Adds an event to `chunk`, with process numbers that are unique among all programs. Switches only
-    /// change the program's `runner`; gaps are dropped.
+    /// Adds an event to `chunk`, with process numbers that are unique among all programs. A switch only
+    /// changes the program's `runner`. A gap (instructions that the recorder skipped) is dropped, because the
+    /// other programs continue.
     fn deliver_event(
         &mut self,
         mut event: ProgramEvent,

@@ -292,7 +292,8 @@ impl Memory {
         }
     }
 
-    /// Allocates room for a mapping in the pool of mappings. Returns the mapping's address there.
+    /// Places a new mapping of the program in the pool of mappings, and records the offset that moves its
+    /// addresses there. Returns its address in the pool.
     fn map(
         &mut self,
         range: Range<u64>,
@@ -350,7 +351,8 @@ impl Memory {
         first
     }
 
-    /// Moves or resizes a mapping. If it is in a pool, it grows in place if there is room.
+    /// Moves or resizes a mapping (mremap). A mapping in a pool grows in place if the pool has room behind
+    /// it.
     fn remap(
         &mut self,
         old: Range<u64>,

@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::registry::Registered;
 use crate::traced::{Array, ProgramSource, Space, Tracer, Value};
 
-/// Parent of a vertex that the search has not reached.
+/// Value in `parents` of a vertex that the search has not reached.
 const NONE: u32 = u32::MAX;
 
 pub(crate) struct BreadthFirst {

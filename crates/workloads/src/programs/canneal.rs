@@ -22,11 +22,12 @@ const ELEMENT_BYTES: u64 = 64;
 const POINTER_BYTES: u64 = 8;
 const COORDINATE_BYTES: u64 = 4;
 type Field = (u64, u64);
-/// Fields of an element with begin and end of its vector of incoming nets, as offset and bytes.
+/// Fields of an element (byte offset and length) with the begin and end pointers of its vector of incoming
+/// nets.
 const INTO: [Field; 2] = [(8, POINTER_BYTES), (16, POINTER_BYTES)];
 const OUT: [Field; 2] = [(32, POINTER_BYTES), (40, POINTER_BYTES)];
 const PLACE: Field = (56, POINTER_BYTES);
-/// Field of a place with its first coordinate, as offset and bytes.
+/// Field of a place (byte offset and length) that has the first coordinate.
 const X: Field = (0, COORDINATE_BYTES);
 const Y: Field = (COORDINATE_BYTES, COORDINATE_BYTES);
 
@@ -37,8 +38,8 @@ const COOLING: f64 = 1.5;
 
 pub(crate) struct Canneal {
     elements: Place,
-    /// Array of the elements at which nets start, [`FAN_IN`] for each element. Its values are computed, not
-    /// stored.
+    /// Array of the sources of nets: for each element, the [`FAN_IN`] elements at which the element's
+    /// incoming nets start. The values are computed, not stored.
     into: Place,
     /// Array of the elements to which nets lead, grouped by the element at which they start.
     out: Array<u32>,

@@ -87,7 +87,7 @@ impl Algorithm for Dictionary {
     }
 }
 
-/// One of the keys of a batch.
+/// Key of a batch as the traced program has it after the load: number, hash and position.
 #[derive(Clone, Copy)]
 pub(super) struct Key {
     /// Index of the key in the array of keys.

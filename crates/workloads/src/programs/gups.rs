@@ -29,7 +29,8 @@ pub(crate) struct Gups {
     table: Place,
     mask: u64,
     first: u64,
-    /// Number of instructions between two updates, for further work.
+    /// Number of further integer instructions after each update, so that an update takes as many instructions
+    /// as the user chose.
     work: u32,
 }
 

@@ -9,7 +9,7 @@ use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer};
 
-/// Partner of a vertex that is not matched.
+/// Value in `partners` of a vertex that is not matched.
 const NONE: u32 = u32::MAX;
 /// Size of an edge in bytes: two vertices.
 const EDGE_BYTES: u64 = 2 * VERTEX_BYTES;

@@ -1,10 +1,9 @@
 //! Workloads that are programs.
 //!
-//! Nine of them run an algorithm and represent the programs of paper G, §4.2: GUPS, canneal, and
-//! seven benchmarks on dictionaries, graphs and matrices. Their data are generated at the first
-//! request for instructions, which takes some seconds per gigabyte of a graph. The recorded part
-//! starts with memory that is mapped in full and filled. An algorithm that is finished starts
-//! again.
+//! Nine of them run an algorithm and represent the programs of paper G, §4.2: GUPS, canneal, and seven
+//! benchmarks on dictionaries, graphs and matrices. Their data are generated when the first instructions are
+//! requested; a graph takes some seconds per gigabyte. The recorded part starts with memory that is mapped in
+//! full and filled. An algorithm that is finished starts again.
 //!
 //! The remaining programs are those of paper P's case studies. Their operations on memory mappings
 //! matter as much as their reads. They announce phases, and experiments report figures per phase.

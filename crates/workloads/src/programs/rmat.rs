@@ -28,7 +28,8 @@ const fn probability(numerator: u32, denominator: u32) -> u32 {
 /// Parameters of an R-MAT graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rmat {
-    /// Number of levels of quarters: the graph has 2^levels vertices, at most 2³².
+    /// Number of times that the adjacency matrix is divided into quarters: the graph has 2^levels vertices,
+    /// at most 2³².
     levels: u32,
     edges: u64,
     seed: u64,

@@ -183,7 +183,7 @@ impl<T: Copy> Array<T> {
         &self.values
     }
 
-    /// All values of the array for changes without an access by the traced program.
+    /// Values of the array, for changes that are not recorded as accesses of the traced program.
     pub(crate) fn values_mut(&mut self) -> &mut [T] {
         &mut self.values
     }

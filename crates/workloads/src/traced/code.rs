@@ -1,5 +1,5 @@
-//! Code of a traced program: addresses and registers of instructions, by the source line that calls the
-//! tracer.
+//! Instruction addresses and destination registers of a traced program. Each source line that calls the
+//! tracer has its own.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -8,23 +8,26 @@ use perforate_types::Register;
 
 use crate::body::{CODE_START, INSTRUCTION_BYTES};
 
-/// First of the registers that source lines write. Each line has its own register until all are used.
+/// First of the registers that instructions of source lines write. Each source line gets its own register;
+/// after the last register, assignment starts over.
 const FIRST_REGISTER: u32 = 8;
 const REGISTERS: u32 = 256 - FIRST_REGISTER;
 /// Number of entries in the direct-mapped cache of source lines.
 const RECENT: usize = 1 << 13;
 
-/// Part of a source line: 0 for its instructions, or the number of a copy of the code that it calls, from 1.
+/// Item that a source line owns: 0 for the line's own instructions; k + 1 for copy k of the code that the
+/// line calls; [`ALIGNED`].
 type Part = usize;
-/// Part number that stands for the alignment of the code after a source line.
+/// [`Part`] that records that the code after a source line has been aligned.
 const ALIGNED: Part = 63;
 /// Size of an instruction-cache line in bytes.
 const CACHE_LINE_BYTES: u64 = 64;
 
-/// Place of a source line's instructions, or a copy of the code that the line calls.
+/// Result of a look-up by source line: the addresses and register of the line's instructions, or the copy of
+/// the code that the line calls.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Site {
-    /// Address of the line's first instruction, or number of the copy.
+    /// Address of the line's first instruction; for a called copy, the number of the copy.
     pub(super) address: u64,
     /// Register that the line's instructions write.
     pub(super) register: Register,
@@ -41,9 +44,10 @@ pub(super) struct Code {
     /// Number of the copy of the code that runs; the first is 0.
     copy: usize,
     copies: u64,
-    /// Places of instructions by copy of the code, part, file, line and column.
+    /// Assigned sites, by calling copy of the code, [`Part`], and file, line and column of the source line.
     known: HashMap<(usize, Part, &'static str, u32, u32), Site>,
-    /// Direct-mapped cache of `known`, by the address of a line's [`Location`].
+    /// Direct-mapped cache of `known`. The key combines the address of a line's [`Location`] with the copy
+    /// and part.
     recent: Box<[(usize, Site); RECENT]>,
 }
 
@@ -60,13 +64,13 @@ impl Code {
         }
     }
 
-    /// Omits the addresses of all instructions, so that no instruction is fetched.
+    /// Gives all instructions the address 0, so that no instruction is fetched.
     pub(super) fn leave_out(&mut self) {
         *self = Self { next_address: 0, instruction_bytes: 0, ..Self::new() };
     }
 
-    /// Returns the place of a source line's instructions, of which there are `count`. Assigns a place at the
-    /// first call.
+    /// Returns the site of a source line that makes `count` instructions. Assigns addresses and a register at
+    /// the first call.
     #[inline(always)]
     pub(super) fn site(&mut self, line: &'static Location<'static>, count: u32) -> Site {
         self.find(line, 0, count)

@@ -50,7 +50,7 @@ impl Tracer {
         Self { chunk: Chunk::default(), code: Code::new(), work: Vec::new(), outbox }
     }
 
-    /// Omits the addresses of all instructions, so that no instruction is fetched.
+    /// Gives all instructions the address 0, so that no instruction is fetched.
     pub(crate) fn leave_code_out(&mut self) {
         self.code.leave_out();
     }
@@ -258,8 +258,8 @@ impl Tracer {
         YieldOnce(false).await;
     }
 
-    /// Puts at most `instructions` instructions into the outbox. Later instructions stay in the tracer's
-    /// chunk.
+    /// Moves at most `instructions` instructions to the outbox, the chunk that the reader takes. Later
+    /// instructions stay in the tracer's chunk.
     fn leave(&mut self, instructions: usize) {
         let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
         outbox.clear();

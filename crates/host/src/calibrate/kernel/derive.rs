@@ -60,8 +60,8 @@ impl KernelRound {
         (self.fault_4k_ns - self.zero_4k_ns() - self.map_ns()).max(1.0)
     }
 
-    /// Duration of clearing a 2MB page in a page fault, in nanoseconds: the fault without
-    /// `rest_2m_ns` and mapping.
+    /// Duration of clearing a 2MB page in a page fault, in nanoseconds: the duration of the fault, minus
+    /// mapping the page and the other work ([`Self::rest_2m_ns`]).
     pub fn zero_2m_ns(&self) -> Option<f64> {
         Some((self.fault_2m_ns? - self.rest_2m_ns()? - self.map_ns()).max(0.0))
     }

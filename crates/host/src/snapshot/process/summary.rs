@@ -4,7 +4,8 @@ use perforate_records::{ProcessArea, ProcessContents, ProcessTotals};
 
 use crate::snapshot::PageContents;
 
-/// Sums up all mappings of a process. Removes figures that could not be determined.
+/// Sums up the figures of all mappings of a process. Leaves out figures that could not be read for this
+/// process.
 pub(super) fn add_up(
     areas: &mut [ProcessArea],
     has_frames: bool,

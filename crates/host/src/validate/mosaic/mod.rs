@@ -87,7 +87,7 @@ struct Measured {
 /// Amount of memory for which a layout asked for 2MB pages, and the part that obtained them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Pages {
-    /// Touched bytes in the layout's intervals of 2MB pages, in bytes.
+    /// Resident bytes in the intervals for which the layout asks for 2MB pages.
     wanted_bytes: u64,
     /// Part of `wanted_bytes` that is in 2MB pages.
     large_bytes: u64,
@@ -101,7 +101,7 @@ impl Pages {
     }
 }
 
-/// Simulated cycles of a program with one layout, one value per assumption.
+/// Simulated cycles of a program with one layout, one value per assumption about the host's page size.
 type Cycles = Vec<f64>;
 
 /// Measures programs with layouts, simulates them and compares the ratios. Also returns the results

@@ -1,4 +1,5 @@
-//! Outcome of a validation by mosaics: all rows, and errors overall and per program.
+//! Outcome of a validation by mosaics: measurement and prediction for each program and layout, and errors
+//! overall and per program.
 
 use serde::Serialize;
 
@@ -14,15 +15,15 @@ use crate::validate::plan::Assumption;
 /// program.
 pub type MosaicOutcome = Outcome<MosaicRow>;
 
-/// Errors of the predictions under one assumption.
+/// Errors of the predictions under one assumption about the host's page tables.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MosaicScore {
-    /// Name of the assumption in tables.
+    /// Name of the assumption about the host's page tables, as in tables.
     pub assumption: &'static str,
     /// Errors over the rows of all programs.
     #[serde(flatten)]
     pub errors: Errors,
-    /// Name of each program, and errors of its rows.
+    /// Name of each program, and summary of the prediction errors over its rows.
     pub programs: Vec<(String, Errors)>,
 }
 
@@ -41,8 +42,8 @@ impl Ranked for MosaicScore {
 }
 
 impl MosaicOutcome {
-    /// Adds the rows of a program to the outcome. `cycles` has the simulated cycles of each layout
-    /// under each assumption.
+    /// Adds the rows of a program, one per layout, to the outcome. `cycles` has the simulated cycles of each
+    /// layout under each assumption about the host's page tables.
     pub(super) fn add(&mut self, program: &str, measured: &Measured, cycles: &[Cycles]) {
         // Two samples may be different parts of the same program.
         let taken = self.programs().iter().filter(|name| name.starts_with(program)).count();
@@ -63,7 +64,8 @@ impl MosaicOutcome {
         self.rows.iter().filter(move |row| row.program == program)
     }
 
-    /// Errors under each assumption, in the order of the assumptions.
+    /// Summary of the prediction errors under each assumption about the host's page tables, in the order of
+    /// `assumptions`.
     pub fn scores(&self) -> Vec<MosaicScore> {
         let score = |(index, assumption): (usize, &Assumption)| MosaicScore {
             assumption: assumption.name,
@@ -77,8 +79,8 @@ impl MosaicOutcome {
         self.assumptions.iter().enumerate().map(score).collect()
     }
 
-    /// Scores of the assumption with the smallest error and of assumptions that are
-    /// indistinguishable from it, best first. Empty if no effect could be judged.
+    /// Scores of the assumption about the host's page tables that predicts best, and of assumptions that
+    /// predict about equally well, best first. Empty if no effect of 2MB pages could be judged.
     pub fn closest(&self) -> Vec<MosaicScore> {
         closest(self.scores())
     }
@@ -120,7 +122,7 @@ impl MosaicOutcome {
         self.lines(self.scores(), &self.closest(), None)
     }
 
-    /// Adds notes for the user about all rows.
+    /// Adds notes for the user on possible reasons for differences between predictions and measurements.
     pub(super) fn add_notes(&mut self) {
         let setting = LargePageSettings::now().get("enabled").unwrap_or("unknown").to_owned();
         if setting != "madvise" {

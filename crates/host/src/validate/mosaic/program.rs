@@ -31,18 +31,19 @@ pub(super) struct Program<'a> {
     pub pools: Pools,
     /// The layout of only 4KB pages, followed by the chosen layouts.
     pub layouts: Vec<Layout>,
-    /// Largest resident memory that was seen in the program's first run, in bytes.
+    /// Largest resident memory of the program in its first run, in bytes, as sampled.
     pub resident_bytes: u64,
     notes: Vec<String>,
 }
 
-/// Amounts of memory that a program used in large pools, in bytes.
+/// Memory that a program used in a trial run with large pools, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PoolUse {
     heap_bytes: u64,
     mapped_bytes: u64,
     resident_bytes: u64,
-    /// Anonymous memory, and its part in the pools, at the moment of most anonymous memory.
+    /// Largest anonymous memory of the program. The next field is the part that lay in the pools at the same
+    /// moment.
     anonymous_bytes: u64,
     pooled_bytes: u64,
 }

@@ -18,19 +18,19 @@ pub struct MosaicRow {
     /// Measured time with 4KB pages only ÷ time with the layout.
     #[serde(rename = "measured_ratio")]
     pub ratio: Option<Spread>,
-    /// Size of the program's memory that is in 2MB pages, in bytes.
+    /// Memory in 2MB pages within the intervals for which the layout asks for 2MB pages, in bytes.
     pub large_bytes: u64,
     /// Share of the touched memory in the layout's 2MB intervals that is in 2MB pages, 0–1. `None`
     /// if the program touched no memory in these intervals.
     pub obtained_share: Option<f64>,
-    /// Predictions of the row's ratio, one per assumption.
+    /// Predictions of the ratio, one per assumption about the host's page tables.
     pub predicted: Vec<MosaicPrediction>,
 }
 
-/// Prediction for a layout under one assumption.
+/// Prediction for a program with one layout, under one assumption about the host's page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MosaicPrediction {
-    /// Name of the assumption in tables.
+    /// Name of the assumption about the host's page tables, as in tables.
     pub assumption: &'static str,
     /// Predicted time with 4KB pages only ÷ time with the layout.
     pub ratio: f64,

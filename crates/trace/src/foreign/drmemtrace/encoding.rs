@@ -63,8 +63,8 @@ impl Known {
     }
 }
 
-/// Collects the encoding records of a file. An encoding precedes the first execution of its instruction, and
-/// is repeated when the code has changed.
+/// Collector of a file's encoding records, which have the machine code of the next instruction. An encoding
+/// precedes the first execution of its instruction, and is repeated when the code has changed.
 #[derive(Default)]
 pub(super) struct Encodings {
     next: [u8; MAX_BYTES],
@@ -72,7 +72,8 @@ pub(super) struct Encodings {
 }
 
 impl Encodings {
-    /// Adds the bytes of an encoding record to the next instruction's encoding. `Err` describes the problem.
+    /// Adds the bytes of an encoding record to the encoding of the next instruction. `Err` describes the
+    /// problem.
     pub(super) fn add(&mut self, record: Record) -> Result<(), String> {
         let bytes = record.value.to_le_bytes();
         let end = self.next_bytes + usize::from(record.size);

@@ -20,13 +20,14 @@ pub(super) const ENCODING: u16 = 47;
 /// Largest record type that the reader knows; a larger one is an error.
 pub(super) const LAST: u16 = 49;
 
-/// Marker type of time stamps; the field `size` of a marker's record has the type.
+/// Marker type of a time stamp. A marker is a record that describes the trace; its field `size` is its type.
 pub(super) const TIME: u16 = 2;
 pub(super) const PROCESSOR: u16 = 3;
 pub(super) const FILE_TYPE: u16 = 9;
 pub(super) const VERSION: u16 = 12;
 pub(super) const PAGE_SIZE: u16 = 18;
-/// Markers after an instruction that calls the system: number of the call, and that it may block.
+/// Types of the markers after a system-call instruction: one has the number of the call, the other states
+/// that the call may block.
 pub(super) const SYSTEM_CALL: [u16; 2] = [25, 26];
 pub(super) const KERNEL_CODE_BEGINS: [u16; 2] = [27, 34];
 pub(super) const KERNEL_CODE_ENDS: [u16; 2] = [28, 35];
@@ -51,7 +52,7 @@ impl Record {
     }
 }
 
-/// Control flow that the type of an instruction record tells.
+/// Branch information that the type of an instruction record gives.
 #[derive(Clone, Copy)]
 pub(super) enum Flow {
     /// Kind of branch that the record type names, and true if it is taken.

@@ -35,11 +35,13 @@ pub(super) struct Thread {
     pending: Pending,
     /// True if the pending instruction is a conditional branch whose outcome the next address shows.
     next_tells: bool,
-    /// Number of instructions of the current bundle that were delivered or are pending.
+    /// Number of instructions of the current bundle (a record of several consecutive instructions) that were
+    /// delivered or are pending.
     bundled: usize,
     /// Address of the first byte after the last instruction.
     after: u64,
-    /// Address of the last instruction, or the address in a record without length.
+    /// Address of the thread's last instruction, or the address given by a record that states an address but
+    /// no instruction length.
     ip: Option<u64>,
     process: u64,
     thread: u64,
@@ -216,7 +218,8 @@ impl Thread {
         self.begin(instruction, chunk, shared)
     }
 
-    /// Makes `instruction` the pending one. Adds an event to `chunk` if the thread or process is another one.
+    /// Makes `instruction` the pending one. Adds a switch event to `chunk` if it runs in another process or
+    /// thread than the instruction before.
     fn begin(
         &mut self,
         instruction: Instruction,

@@ -96,8 +96,8 @@ fn registers(instruction: &Instruction) -> ([Register; 4], [Register; 2]) {
     (read, written)
 }
 
-/// Chooses a record's registers: the `demanded` ones, followed by others while there is room. Without
-/// demanded registers, the others keep their places.
+/// Fills a record's register places: the `demanded` registers first, then `others` while there is room. If
+/// none is demanded, each of the others stays at its own place.
 fn places<const N: usize>(
     demanded: &[Register],
     others: impl Iterator<Item = Register>,

@@ -1,4 +1,5 @@
-//! The store's process: its memory accesses and requests, and a record of touched pages.
+//! The process that runs the store: its memory accesses, its requests to the operating system, and the set of
+//! pages that it touched.
 //!
 //! Code, branches and mispredictions are omitted. Every access is preceded by [`OTHERS`] integer
 //! instructions, except those of a copy.
@@ -32,7 +33,7 @@ pub(super) struct Process<'a> {
     pub(super) tracer: &'a mut Tracer,
     pub(super) touched: Touched,
     pub(super) copying: Copying,
-    /// Pointer that the process read last, on which the next look-up access depends.
+    /// Pointer that the last read returned. The address of the next read depends on it.
     pointer: Value<()>,
     /// Data that the process read last, which the next write stores.
     data: Value<()>,
@@ -101,13 +102,14 @@ impl<'a> Process<'a> {
     }
 }
 
-/// Number of bytes of a pointer access, cut at the end of the page. Only names and values are not aligned to
-/// 8.
+/// Number of bytes that an access to a pointer at `address` reads or writes: 8, or fewer up to the end of the
+/// page. Only names and values are not aligned to 8 bytes.
 fn pointer_bytes(address: u64) -> u64 {
     (PAGE_BYTES - address % PAGE_BYTES).min(POINTER_BYTES)
 }
 
-/// Addresses `start` and the first byte of each further page, up to `length` bytes.
+/// Addresses at which a pass over `length` bytes from `start` touches each page once: `start`, then the first
+/// byte of each further page.
 fn pages(start: u64, length: u64) -> impl Iterator<Item = u64> {
     let next = |&address: &u64| Some((address / PAGE_BYTES + 1) * PAGE_BYTES);
     std::iter::successors(Some(start), next).take_while(move |&address| address < start + length)

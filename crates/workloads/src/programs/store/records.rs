@@ -18,7 +18,7 @@ const ENTRY_BYTES: u64 = 8;
 /// Bytes of address space that a leaf of the page map covers; a leaf has 2MB of entries.
 const LEAF_SPAN_BYTES: u64 = BLOCK_BYTES / ENTRY_BYTES * PAGE_BYTES;
 
-/// Addresses of the allocator's metadata.
+/// Addresses at which the simulated allocator keeps its metadata.
 #[derive(Default)]
 pub(super) struct Records {
     /// Address of each used extent's descriptor, by the extent's first byte. Never iterated.

@@ -1,6 +1,7 @@
-//! `cpu_schedule.bin.zip` and `serial_schedule.bin`: the schedule of threads on processors, as entries
-//! of type `schedule_entry_t`: thread, time stamp, processor, and number of its first instruction (64
-//! bits each). Threads' files contain the same time stamps, and are merged by them.
+//! `cpu_schedule.bin.zip` and `serial_schedule.bin`: the schedule of threads on processors, as entries of
+//! type `schedule_entry_t`: thread, time stamp, processor, and number of its first instruction (64 bits
+//! each). The trace files of the threads contain these time stamps too; the trace reader merges the files by
+//! time stamp and does not need the schedule.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
