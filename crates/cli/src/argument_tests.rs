@@ -1,4 +1,4 @@
-//! All arguments of all commands: help that can be read, counts and sizes as people write them.
+//! Tests of all arguments of all commands: their help texts, and the accepted forms of counts and sizes.
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, Command, CommandFactory};

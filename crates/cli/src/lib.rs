@@ -2,7 +2,7 @@
 //! under this scheme, and what would another scheme cost?
 //!
 //! [`main`] is the whole command; [`python`] has functions that return data instead of printing it;
-//! [`actions`] is what both do.
+//! [`actions`] does the work for both.
 
 pub mod actions;
 mod bench;
@@ -143,8 +143,8 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
     }
 }
 
-/// Refuses an empty command after `--`, such as an unset variable of a shell. For clap it is the same as
-/// no command, which has a default.
+/// Refuses an empty command after `--`, which an unset shell variable may cause. clap would treat it like a
+/// missing command, so that `compare` would run its default workload.
 fn check_program(arguments: &[OsString]) -> Result<(), Failure> {
     let mut rest = arguments.iter().skip_while(|argument| *argument != "--").skip(1);
     let is_empty = match rest.next() {

@@ -4,7 +4,7 @@ use perforate_sim::RunResult;
 use perforate_types::counted;
 use serde_json::Value;
 
-/// A note of the results, and the schemes whose notes have only other numbers.
+/// A note of one scheme, and the names of other schemes whose notes have the same text with other numbers.
 struct MergedNote<'a> {
     text: &'a str,
     /// Text of the note without the scheme's name and without numbers.

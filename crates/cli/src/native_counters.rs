@@ -59,7 +59,8 @@ impl NativeCounters {
     }
 }
 
-/// Formats the measured rates, which are comparable with those of a part of the program.
+/// Formats rates of the native run (per 1000 instructions). Unlike totals, they are comparable with those of
+/// the simulated part of the program.
 fn measured(readings: &Readings) -> String {
     let kilo = readings.instructions.map_or(0.0, |count| count as f64 / 1000.0);
     let rates = readings.per(kilo);

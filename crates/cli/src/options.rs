@@ -9,7 +9,7 @@ use perforate_sim::{MemoryOptions, PlacementOptions, Progress, RunSpec};
 
 use crate::progress::Bar;
 
-/// Options of a run. Those of warm-up, clock and checks are flags only if `MEASURED` is true.
+/// Options of a run, as flags. Options of warm-up, timing and checks are included only if `MEASURED` is true.
 #[derive(Clone)]
 pub struct RunFlags<const MEASURED: bool> {
     texts: OptionTexts,
@@ -61,7 +61,7 @@ impl<const MEASURED: bool> FromArgMatches for RunFlags<MEASURED> {
     }
 }
 
-/// True if the option has no value on the command line.
+/// True if the option is a switch on the command line: a flag without a value.
 fn is_switch(key: &Key) -> bool {
     key.form == "yes|no"
 }

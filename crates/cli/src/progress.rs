@@ -29,7 +29,7 @@ const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '�
 /// Minimum time after which a rate of progress is computed.
 const LEAST_MEASURED: Duration = Duration::from_secs(2);
 
-/// Total of the progress if it is shown as a share of the work.
+/// Number of steps into which the work is divided if its progress is known only as a share from 0 to 1.
 const SHARE_STEPS: u64 = 100_000;
 
 /// Prints a line on standard error. Ignores errors, because a closed standard error is no reason to stop.
@@ -190,8 +190,8 @@ impl Bar {
         self.draw();
     }
 
-    /// Shows `share` of the work, from 0 to 1, as done; also shows `parts` of `all_parts`, which may differ
-    /// in length.
+    /// Shows that `share` of the work, from 0 to 1, is done. The text also says that `parts` of `all_parts`
+    /// are done, which may be another share, because parts may differ in length.
     pub fn show_share(&self, share: f64, parts: usize, all_parts: usize) {
         let percent = share * 100.0;
         let mut stage = lock(&self.stage);

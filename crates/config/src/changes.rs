@@ -1,4 +1,4 @@
-//! Overrides of some options of a set.
+//! Overrides of some options of a struct, such as `key=value,key=value`.
 
 use std::fmt;
 

@@ -26,7 +26,7 @@ pub struct Key {
     pub section: Option<Section>,
     /// True if only `--help` shows the option, and `-h` does not.
     pub is_rare: bool,
-    /// True if the option applies to guests only, not to hosts.
+    /// True if only the system that runs the program has the option, and not the host of a virtual machine.
     pub is_guest_only: bool,
 }
 
@@ -137,8 +137,8 @@ fn form(property: &Value) -> Cow<'static, str> {
     .into()
 }
 
-/// Words of an enum without comments on its variants, or the word of one variant, from its JSON
-/// schema.
+/// Words that a JSON schema lists: all words of an enum whose variants have no comments (key `enum`),
+/// or the word of a single variant (key `const`).
 fn listed_words(property: &Value) -> Vec<&str> {
     let listed = property.get("enum").and_then(Value::as_array);
     let mut words: Vec<&str> = listed.into_iter().flatten().filter_map(Value::as_str).collect();

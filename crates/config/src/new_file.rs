@@ -27,7 +27,7 @@ pub struct NewFile {
 enum Target {
     /// Path of a regular file that is to be written, which may not exist yet.
     Regular(PathBuf),
-    /// A device, a pipe, or an open file without a name.
+    /// A device, a pipe, or an open file that was deleted; written to directly.
     Direct,
 }
 
@@ -69,8 +69,8 @@ impl NewFile {
         }
     }
 
-    /// Duplicate of the open file, for writers that take a [`File`]. Both have one position in the
-    /// file.
+    /// Duplicate of the open file, for writers that take a [`File`]. Both share one position for
+    /// reading and writing.
     ///
     /// # Errors
     /// Too many files are open.

@@ -7,8 +7,8 @@ use crate::{ConfigError, OptionTexts, words};
 
 /// Parses the text of an option.
 ///
-/// - A struct is `key=value,…`. A key without a value is a flag: it sets a bool, or it is an alias of a
-///   field and its value (`clustered`). `default` is an empty list.
+/// - A struct is `key=value,…`. A key without a value is a flag: it sets a bool, or its word is both an
+///   alias of a field and the field's value (`clustered` for `shape=clustered`). `default` is an empty list.
 /// - An `Option` is `none` or a value.
 /// - An enum is the word of a variant, or `variant=value`.
 /// - A bool is `yes` or `no`. Whole numbers are written as for [`crate::Count`].

@@ -36,8 +36,8 @@ pub fn shorten(message: &str) -> String {
     short
 }
 
-/// Splits the quotation at the start of `text`, as `{:?}` writes it, from its closing mark, which
-/// is empty if missing.
+/// Returns the quotation (in the form of `{:?}`) at the start of `text`, with its closing mark, and
+/// that mark alone; the mark is empty if it is missing.
 fn quotation(text: &str) -> (&str, &'static str) {
     let mut is_escaped = false;
     for (place, letter) in text.char_indices().skip(1) {

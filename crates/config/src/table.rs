@@ -57,7 +57,7 @@ impl Section {
     }
 }
 
-/// Work that an option causes in a run, as counters show it.
+/// Work that an option causes in a run. Counters of this work show that the option had an effect.
 #[derive(Clone, Copy)]
 pub struct Work {
     /// Counters of which at least one is above 0 if the work was done.
@@ -74,11 +74,11 @@ pub struct Row<T: Table> {
     pub section: Section,
     /// True if only `--help` shows the option, and `-h` does not.
     pub is_rare: bool,
-    /// True if the option applies to the virtual machine as a whole, and not to its host.
+    /// True if only the system that runs the program has the option, and not the host of a virtual machine.
     pub is_guest_only: bool,
-    /// True if the ideal scheme ignores the option.
+    /// True if the scheme `ideal` (2MB pages on unfragmented memory) runs without the option.
     pub ideal_ignores: bool,
-    /// True if the option contradicts a memory snapshot of a real machine.
+    /// True if the option contradicts a snapshot of a real machine's memory, which has the use of each frame.
     pub snapshot_says: bool,
     /// Line for short help; empty if the doc comment of the field is short enough.
     pub brief: &'static str,
@@ -91,9 +91,9 @@ pub struct Row<T: Table> {
     pub is_set: fn(&T) -> bool,
     /// Resets the option to its default.
     pub unset: fn(&mut T),
-    /// Phrase about the option for headings; `None` if its value needs none.
+    /// Phrase about the option, to describe a run's memory; `None` if the option's value needs none.
     pub phrase: fn(&T) -> Option<String>,
-    /// Reason why the option has no effect in this setting; `None` if it may have one.
+    /// Reason why the option has no effect in a run with these facts; `None` if it may have one.
     pub idle: fn(&T, &T::Setting) -> Option<String>,
     /// Work that the option causes; `None` if no counter shows it.
     pub work: Option<Work>,
@@ -165,7 +165,7 @@ pub trait Table: Sized + Serialize + DeserializeOwned + schemars::JsonSchema + '
         Self::rows().iter().filter(|row| (row.is_set)(self))
     }
 
-    /// Phrases for headings about the options that are set, in the order of the rows.
+    /// Phrases about the options that are set, in the order of the rows, to describe a run's memory.
     fn phrases(&self) -> Vec<String> {
         Self::rows().iter().filter_map(|row| (row.phrase)(self)).collect()
     }

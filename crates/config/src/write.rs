@@ -1,4 +1,4 @@
-//! Writer of options, for the parser.
+//! Conversion of options to text that the parser can read.
 
 use serde::Serialize;
 use serde_json::Value;

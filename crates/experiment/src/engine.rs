@@ -1,4 +1,5 @@
-//! Measurement of all points that experiments need, each once, on several threads.
+//! Measurement of all points that experiments need, each once, on several threads. A point is one
+//! measurement: a subject (such as a scheme) under some settings, with a seed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -43,7 +44,8 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// All points that a set of experiments needs, grouped into jobs.
+/// All points that a set of experiments needs. Points that differ only in the subject (such as the scheme)
+/// form a job, and are measured together.
 pub struct Plan {
     jobs: Vec<Job>,
     keys: BTreeMap<Point, Key>,
@@ -62,7 +64,7 @@ pub struct Step {
 
 impl Plan {
     /// Plans the points that the experiments need, and validates their settings. Points that must give equal
-    /// results are measured once. `build` is the hash of the program.
+    /// results are measured once. `build` is the hash of Perforate's executable file.
     ///
     /// # Errors
     /// Invalid settings of a point, or unreadable inputs.

@@ -41,7 +41,7 @@ pub enum ExperimentError {
         /// Reason why the point could not be measured.
         problem: String,
     },
-    /// Results of several parts of the points that cannot be combined.
+    /// Measurements of a part of the points (`--shard`) that cannot be merged with the other parts.
     #[error("{0}")]
     Parts(String),
 }

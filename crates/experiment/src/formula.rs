@@ -1,7 +1,8 @@
 //! Formulas over measurements: `ipc(perforated@clustered) / ipc(4k) - 1`.
 //!
-//! A figure has its subject in parentheses and, after `@`, the state in which it is measured.
-//! Without a state, only the experiment's common settings apply. A formula may also have numbers,
+//! A figure (a measured quantity, such as `ipc`) has its subject (such as the scheme) in parentheses
+//! and, after `@`, the state: the name of the settings with which it is measured. Without a state,
+//! only the experiment's common settings apply. A formula may also have numbers,
 //! names of definitions, `+ - * /`, parentheses, `min(a, b)`, `max(a, b)` and `given(c, a)`.
 //! `given(c, a)` is `a` if `c` is more than 0, otherwise it is missing. A result is missing if one
 //! of its operands is, or after a division by 0.

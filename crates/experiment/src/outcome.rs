@@ -122,7 +122,8 @@ impl Outcome {
         Judged { verdict: claim.judge(&medians, self.show(claim)), ours }
     }
 
-    /// Returns the notation of a claim's values: that of its curve, except if they are places or differences.
+    /// Returns the notation of a claim's values: that of its curve. The place at which the curve crosses a
+    /// threshold has the axis's notation instead, and a difference of two gains is a percentage.
     pub fn show(&self, claim: &Claim) -> Show {
         let of_curve = self.curve(&claim.curve).map_or(Show::default(), |(curve, _)| curve.show);
         match (claim.measure(), of_curve) {
@@ -201,8 +202,8 @@ fn drawn(
     Some(DrawnRecord { drawn, drawn_half_width_95: half_width, draws, agrees })
 }
 
-/// Names of figures in formulas and in measurements. A name that occurs in no measurement is an error, not a
-/// missing value.
+/// Names of figures: those in formulas, and those in measurements. A figure of a formula that no measurement
+/// contains is an error of the experiment file, not a missing value.
 #[derive(Default)]
 struct Figures {
     asked: BTreeSet<String>,

@@ -88,8 +88,8 @@ impl Formulas {
     }
 }
 
-/// Adds the figures that a formula needs to `references`. Rejects unknown names and definitions that need
-/// themselves: `above` are the definitions being followed, `sound` those already checked.
+/// Adds the figures that a formula needs, also by definitions, to `references`. Rejects unknown names and
+/// cyclic definitions. `above` are the definitions that led to this formula, `sound` those already checked.
 fn follow(
     formula: &Formula,
     definitions: &BTreeMap<String, Formula>,

@@ -188,7 +188,8 @@ fn of_choices(experiment: &Experiment) -> Result<Vec<(Plausible, Vec<Alternative
 }
 
 /// True if an alternative can change one of these figures. Energy and operating-system parameters affect only
-/// figures of energy and of operating-system work. Structures for virtualization affect only pairs.
+/// figures of energy and of operating-system work. Structures for virtualization affect only pairs of
+/// guest and host.
 fn matters(alternative: &Alternative, figures: &[String], kind: &str) -> bool {
     let names = |word: &str| kind != "simulation" || figures.iter().any(|name| name.contains(word));
     alternative.changes.iter().any(|(key, _)| match key.split('.').next() {

@@ -14,7 +14,7 @@ use crate::points::own_build;
 use crate::runs::Pairs;
 use crate::work::{guarded, work};
 
-/// Total of the progress of a job, which is measured as a share.
+/// Number of steps into which a job is divided for its progress, which is known only as a share from 0 to 1.
 const WHOLE: u64 = 10_000;
 
 /// A planned run of an experiment. Its jobs are measured by [`measure`], in any process.

@@ -56,7 +56,7 @@ pub fn speed_over(py: Python<'_>, lines: &str, scheme: &str, other: &str) -> PyR
     })
 }
 
-/// Summarizes the comparisons in the results, as JSON.
+/// Summarizes each comparison in the results, as JSON: speeds, and the time that translation costs.
 #[pyfunction]
 pub fn summaries(py: Python<'_>, lines: &str) -> PyResult<String> {
     of_lines(py, lines, |results| {
@@ -65,7 +65,7 @@ pub fn summaries(py: Python<'_>, lines: &str) -> PyResult<String> {
     })
 }
 
-/// Makes the answer and the main figures as HTML, for a notebook.
+/// Formats the cost of translation in each comparison, in sentences and main figures, as HTML for a notebook.
 #[pyfunction]
 pub fn summary_html(py: Python<'_>, lines: &str) -> PyResult<String> {
     of_lines(py, lines, |results| perforate_report::summary_html(results, &vocabulary()))

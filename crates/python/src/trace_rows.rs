@@ -173,19 +173,19 @@ struct ChunkRows<'a> {
 }
 
 impl ChunkRows<'_> {
-    /// Adds to `column`, for each row, a value of the row's instruction.
+    /// Adds to `column`, for each row, the value that `value` returns for the row's instruction.
     fn each<T>(&self, column: &mut Vec<T>, value: impl Fn(&Instruction) -> T) {
         let owners = self.places.owners.iter();
         column.extend(owners.map(|&owner| value(&self.instructions[owner as usize])));
     }
 
-    /// Adds to `column`, for each row, a value of the number of the row's instruction.
+    /// Adds to `column`, for each row, the value that `value` returns for the instruction's number.
     fn each_number<T>(&self, column: &mut Vec<T>, value: impl Fn(u64) -> T) {
         let owners = self.places.owners.iter();
         column.extend(owners.map(|&owner| value(self.first + u64::from(owner))));
     }
 
-    /// Adds to `column`, for each row, several values of the row's instruction.
+    /// Adds to `column`, for each row, the values that `values` returns for the row's instruction.
     fn several<const N: usize>(
         &self,
         column: &mut Vec<u8>,
@@ -195,7 +195,7 @@ impl ChunkRows<'_> {
         column.extend(owners.flat_map(|&owner| values(&self.instructions[owner as usize])));
     }
 
-    /// Adds to `column`, for each row, a value of the row's access, or 0 if the row has none.
+    /// Adds to `column`, for each row, the value that `value` returns for the row's access; 0 if it has none.
     fn each_access<T: Clone + Default>(
         &self,
         column: &mut Vec<T>,
@@ -209,8 +209,8 @@ impl ChunkRows<'_> {
         }
     }
 
-    /// Adds to `column`, for each row, a value of the running process and thread, which change with events
-    /// between instructions.
+    /// Adds to `column`, for each row, the value that `value` returns for the running process and thread,
+    /// which change with events between instructions.
     fn each_running(&self, column: &mut Vec<u16>, value: impl Fn((ProcessId, ThreadId)) -> u16) {
         let mut running = self.running;
         let mut events = self.chunk.events.iter().peekable();

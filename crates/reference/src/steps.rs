@@ -32,7 +32,8 @@ struct Walk {
     next: [Next; 2],
     /// TLB or walk cache whose look-up of a guest-physical address missed.
     missed_host: Option<Unit>,
-    /// Slot of the second-level TLB whose entry translated the page last.
+    /// Slot of the second-level TLB entry that the attempt last hit or filled for the page. The first-level
+    /// TLB is filled from this entry.
     used: Option<u32>,
     filled: Vec<(Unit, u32)>,
     /// True after a look-up of a bitmap entry of the host's tables.
@@ -92,8 +93,8 @@ impl Core {
         self.units[unit as usize].entries().filter(is_selected)
     }
 
-    /// Returns the entry of the second-level TLB that translates a page; `None` on a miss. Sizes
-    /// are tried in the order 4KB, 2MB, runs, 1GB.
+    /// Returns the entry of the second-level TLB that translates a page; `None` on a miss. Entries
+    /// are tried in the order 4KB pages, 2MB pages, coalesced runs of 4KB pages, 1GB pages.
     fn in_second_level(&self, space: SpaceId, page: u64) -> Option<CachedEntry> {
         let order = |entry: &&CachedEntry| match (kind_of(entry), entry.pages) {
             (Some(EntryKind::Run), _) => 2,

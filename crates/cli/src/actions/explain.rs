@@ -79,7 +79,8 @@ impl Explanations {
         text
     }
 
-    /// Returns the JSON form: for each address, its translation in each relevant state of the TLBs.
+    /// Returns the JSON form: for each address, its translation with empty TLBs, and with TLBs that lack only
+    /// some of the entries that the translation needs.
     pub fn record(&self) -> Value {
         let step = |step: &Explained| {
             let Explained { text, cold_cycles, warm_cycles, .. } = step;

@@ -28,7 +28,7 @@ pub enum Failure {
     /// The arguments of the command contradict each other, or are incomplete.
     #[error("{0}")]
     Usage(String),
-    /// A machine key was overridden with an invalid value.
+    /// A key of the machine file was overridden (`--set KEY=VALUE`) with an invalid value.
     #[error("{}: {problem}", flags(settings))]
     Setting {
         /// Overridden machine keys and their values, in the order of the flags.
@@ -57,7 +57,7 @@ pub enum Failure {
     /// The linear model cannot be computed from its input.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// Parts of an experiment's results do not combine to a complete result.
+    /// Parts of an experiment (`--shard`) cannot be merged.
     #[error("{0}")]
     Parts(String),
     /// Records of results cannot be read.
@@ -167,7 +167,7 @@ impl Failure {
     }
 }
 
-/// Formats overrides of machine keys as command-line flags.
+/// Formats overrides of machine keys as command-line flags, `--set KEY=VALUE`.
 fn flags(settings: &[(String, String)]) -> String {
     let flags: Vec<_> =
         settings.iter().map(|(key, value)| format!("--set {key}={value}")).collect();

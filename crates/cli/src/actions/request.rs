@@ -59,8 +59,9 @@ impl RunRequest {
         load_machine(&self.spec.placement.machine, &self.settings)
     }
 
-    /// Resolves the run of a workload (or of the default trace) under these schemes. If the machine
-    /// is the one that the program runs on and is virtual, it gets a remark on the schemes.
+    /// Resolves the run of a workload (or of the default trace) under these schemes. If the simulated
+    /// machine is this one, and this one is virtual, the run gets a remark that walks also read the
+    /// host's page tables.
     ///
     /// # Errors
     /// Errors of [`Self::machine`] and [`RunSpec::resolve`], or an option without effect under

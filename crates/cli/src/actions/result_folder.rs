@@ -56,8 +56,8 @@ impl ResultFolder {
         Ok(Self(Place::Numbered(name(what))))
     }
 
-    /// Returns a folder in `results` for part `index` of `count`, which later runs of the same part
-    /// continue.
+    /// Returns the folder in `results` for part `index` of `count`. Later runs of the same part use this
+    /// folder again, and measure only what it lacks.
     ///
     /// # Errors
     /// A folder that cannot be created or written.
@@ -110,7 +110,7 @@ impl ResultFolder {
         }
     }
 
-    /// Returns the path of a file that later runs continue. It is in the folder that the user
+    /// Returns the path of a file to which later runs append. The file is in the folder that the user
     /// names, otherwise directly in `results`. The folder is created if necessary.
     ///
     /// # Errors

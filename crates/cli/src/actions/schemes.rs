@@ -31,9 +31,9 @@ pub fn schemes(
     Ok((compared, left_out))
 }
 
-/// Appends `free` to a list that lacks it, because the cost of translation is the difference
-/// between the reference and `free`. If the reference is virtualized, its host is also the host of
-/// `free`. Functional runs have no timing, so their lists stay unchanged.
+/// Appends `free` (translation without cost) to a list that lacks it, because the cost of translation
+/// is the difference between the reference and `free`. If the reference is virtualized, its host is
+/// also the host of `free`. Functional runs have no timing, so their lists stay unchanged.
 ///
 /// # Panics
 /// Never: `free` is registered, and every host can run it as a guest.

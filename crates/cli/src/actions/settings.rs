@@ -1,10 +1,11 @@
-//! Overrides of machine keys: `--set KEY=VALUE` on the command line.
+//! Overrides of machine keys: `--set KEY=VALUE` on the command line. A machine key is the dotted path of a
+//! value in a machine file, such as `tlb.l2.entries`.
 
 use perforate_sim::{MachineFile, SimError};
 
 use super::Failure;
 
-/// Overrides of machine keys, in the order of the command line.
+/// Machine keys with the values that override those of the machine file, in the order of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineSettings(pub Vec<(String, String)>);
 

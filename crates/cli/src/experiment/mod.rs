@@ -147,11 +147,11 @@ struct MergeArguments {
 
 /// Name of the folder for results of several experiments.
 const ALL: &str = "experiments";
-/// Maximum of the number N of random choices of all unstated values together.
+/// Maximum of N in `--unstated N`: the number of variants in which all unstated values are chosen at random.
 const MOST_UNSTATED: u64 = 65_535;
 /// Maximum number of seeds of an experiment.
 const MOST_SEEDS: u64 = Experiment::MOST_SEEDS;
-/// Maximum number of samples of a point; their sums are exact in 64 bits.
+/// Maximum number of random draws for a point; sums over so many draws fit into 64 bits.
 const MOST_SAMPLES: u64 = 1_000_000_000_000;
 
 impl RunOptions {

@@ -1,4 +1,5 @@
-//! Estimate of the processor time of an experiment's points: as stated, or from a few points measured here.
+//! Estimate of the processor time of an experiment's points: from the user's average time of a point, or from
+//! a few points that are measured here.
 
 use std::time::Duration;
 
@@ -8,14 +9,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::progress::{Bar, time};
 
-/// Processor time after which no further job is measured.
+/// Processor time after which no further job is measured for the estimate.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Quantiles, by amount of work, of the jobs that are measured.
+/// Jobs that are measured for the estimate, as quantiles of all jobs in the order of their work.
 const QUANTILES: [f64; 3] = [0.5, 0.75, 0.25];
 
 /// Estimate of the time that points of an experiment take.
 pub struct Estimate {
-    /// Processor time per unit of work, in seconds.
+    /// Processor time in seconds per unit of [`Job::work`].
     pub per_work: f64,
     /// Origin of the estimate, as the script states it.
     pub source: String,

@@ -18,9 +18,9 @@ pub struct Array {
     jobs: usize,
     cpus: usize,
     length: Duration,
-    /// Duration of all points on one processor, in seconds.
+    /// Estimated duration of all points on one processor, in seconds.
     total: f64,
-    /// Duration of the longest job, in seconds.
+    /// Estimated duration of the array's longest job, in seconds.
     longest: f64,
     source: String,
 }
@@ -38,8 +38,8 @@ pub struct Submission<'a> {
 }
 
 impl Array {
-    /// Plans the smallest number of jobs that take at most `length`, or the time of the longest run if that
-    /// is longer.
+    /// Plans the smallest number of array jobs that each take at most `length`. If a single run, which cannot
+    /// be divided, takes longer, its time is the limit instead.
     pub fn of(plan: &Plan, estimate: Estimate, length: Duration, cpus: usize) -> Self {
         let Estimate { per_work, source } = estimate;
         let seconds = |shard| plan.jobs(shard).map(|job: &Job| job.work() * per_work);

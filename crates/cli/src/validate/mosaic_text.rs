@@ -1,4 +1,4 @@
-//! Text output of `perforate validate` for mosaics.
+//! Text output of `perforate validate` for mosaics: layouts that mix 4KB and 2MB pages in one program.
 
 use perforate_host::validate::{Errors, MosaicOutcome, MosaicRow, Spread};
 use perforate_report::text::wrapped;

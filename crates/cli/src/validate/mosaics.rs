@@ -1,4 +1,5 @@
-//! Options of `perforate validate` for mosaics, and the file with programs.
+//! Options of `perforate validate` for mosaics (layouts that mix 4KB and 2MB pages in one program), and the
+//! file that lists the programs to measure.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

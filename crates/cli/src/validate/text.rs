@@ -45,7 +45,7 @@ pub fn text(outcome: &Outcome) -> String {
     text + "\n" + notes(&outcome.notes, COLUMNS).as_str()
 }
 
-/// Counts the verdicts of all rows.
+/// Formats a table with the numbers of rows by verdict: a line for each assumption of the predictions.
 fn scores(outcome: &Outcome) -> String {
     const NAME: usize = TABLE.name;
     let mut text = format!(

@@ -37,7 +37,8 @@ pub struct Axis {
     pub places: Vec<NamedPlace>,
 }
 
-/// A named place of an axis; each key of its table in the file is a placeholder.
+/// A named position on an axis. Each key of its table in the experiment file is a placeholder `{key}`, whose
+/// value replaces it in the file's texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NamedPlace {
     /// Unique name of the place, which replaces the placeholder `{x}`.
@@ -155,8 +156,8 @@ impl Axis {
         self.places.iter().map(|place| (place.name.clone(), label(place))).collect()
     }
 
-    /// Adds the values of a place's placeholders to `values`: `{x}`, also `{x%}` for a number, and the keys
-    /// of a named place.
+    /// Adds the values of a place's placeholders to `values`: `{x}` is the number or name of the place,
+    /// `{x%}` is the number in percent, and every key of a named place is a placeholder, too.
     pub fn add_values(&self, values: Values, place: &Place) -> Values {
         match place {
             Place::Number(number) => values

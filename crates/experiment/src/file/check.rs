@@ -6,10 +6,10 @@ use super::{Axis, Claim, Experiment, Measure, Place};
 use crate::kind::check_key;
 use crate::plan::Formulas;
 
-/// Maximum depth of definitions that use other definitions.
+/// Maximum number of definitions in an experiment file. The limit protects against hostile files.
 const MOST_DEFINITIONS: usize = 200;
-/// Maximum number of values of all curves and definitions at all places. Both limits protect against hostile
-/// files.
+/// Maximum number of values of all curves and definitions at all places of the axis. The limit protects
+/// against hostile files.
 const MOST_VALUES: usize = 200_000;
 
 impl Experiment {
@@ -59,8 +59,8 @@ impl Experiment {
         Ok(())
     }
 
-    /// Checks that every choice has alternative values in `[[plausible]]`, and that every alternative value
-    /// belongs to a choice.
+    /// Checks that every choice (a value that the paper leaves open) has alternative values in
+    /// `[[plausible]]`, and that every alternative value belongs to a choice.
     fn check_choices(&self) -> Result<(), String> {
         if let Some(name) = self.inputs.keys().find(|name| self.choices.contains_key(*name)) {
             return Err(format!("{name} is both an input and a choice"));

@@ -1,4 +1,4 @@
-//! Claims of a paper, as experiment files state them, and the verdict of our results on them.
+//! Claims of a paper, as experiment files state them, and their comparison with our results.
 
 use perforate_records::{ClaimKind, Show, Verdict};
 use serde::de::Error;
@@ -18,7 +18,7 @@ pub enum Measure {
     At(Place),
     /// Last place up to which all values of the curve are at least this threshold.
     FallsTo(f64),
-    /// Smallest difference between the curve and the named curve.
+    /// Smallest value, over all places, of the curve minus the named curve.
     LeadOver(String),
     /// Average of the curve over the named places; over all places if the list is empty.
     Over(Average, Vec<String>),
@@ -137,8 +137,8 @@ pub struct Claim {
     /// Explanation why our value deviates from the paper's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
-    /// Test of the explanation: the name of an experiment, or `--unstated`. An explanation without a test is
-    /// a guess.
+    /// Test of the explanation: the name of an experiment, or `--unstated` (the claim is measured again with
+    /// other values of what the paper leaves open). An explanation without a test is a guess.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tested_by: Option<String>,
     /// True if the short runs of `--quick` warm up too little to judge the claim.
@@ -228,20 +228,21 @@ impl Claim {
         self.curve == curve || self.lead_over.as_deref() == Some(curve)
     }
 
-    /// Returns a place that must be measured for the claim: the place that it is about, or the paper's
-    /// crossing of a threshold, because our crossing is probably near. `None` for claims on several places.
+    /// Returns a place that must be measured for the claim: the place that it is about, or the place where
+    /// the paper's curve falls below the threshold, because ours probably does so near it. `None` for claims
+    /// on several places.
     pub fn point(&self) -> Option<Place> {
         let crossing = self.value.filter(|_| self.falls_to.is_some());
         self.at.clone().or(crossing.map(|x| Place::Number(rounded(x))))
     }
 
-    /// Returns the reference value for [`Verdict::SameDirection`]: `direction_from`, or 1 for a gain,
-    /// otherwise `None`.
+    /// Returns the reference value for [`Verdict::SameDirection`]: `direction_from`, or 1 for a ratio that is
+    /// shown as a gain (1.25 as +25 %), otherwise `None`.
     pub fn direction(&self, show: Show) -> Option<f64> {
         self.direction_from.or((show == Show::Gain).then_some(1.0))
     }
 
-    /// Returns the worst verdict over all values in `ours`; a missing value is not reproduced.
+    /// Returns the worst verdict over all values in `ours`; a missing value counts as not reproduced.
     pub fn judge(&self, ours: &[Option<f64>], show: Show) -> Verdict {
         let judge = |ours: &Option<f64>| self.judge_one(*ours, show);
         ours.iter().map(judge).max().unwrap_or(Verdict::NotReproduced)

@@ -25,7 +25,7 @@ pub struct Curve {
     pub label: Option<String>,
     /// Formula of the curve's values.
     pub value: String,
-    /// Notation in which reports print the values.
+    /// Notation in which reports print the values, such as a percentage.
     #[serde(default)]
     pub show: Show,
     /// Formula of the Monte Carlo estimate, if `value` is a closed form.

@@ -320,7 +320,8 @@ impl Experiment {
         Ok(settings)
     }
 
-    /// Returns the warm-up that the file sets, as text for reports; `None` if it sets none.
+    /// Returns the length of the warm-up as text for reports: the file's setting, or the default of simulated
+    /// runs. `None` for other kinds of measurement without that setting.
     pub fn warmup(&self) -> Option<String> {
         let warmup = self.settings.get("warmup").map(|text| match text.0.contains('{') {
             true => "another for each place".into(),
@@ -343,7 +344,8 @@ pub fn filled(place: &Values, text: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Returns the problem that an experiment or group is unknown, with similar names.
+/// Returns the second half of an error about an unknown experiment or group: the nearest known name, or the
+/// names of all groups.
 fn near(name: &str) -> String {
     let names = bundled::FILES.iter().map(|(name, _)| *name);
     let groups = names.clone().filter_map(|name| Some(name.split_once('/')?.0));

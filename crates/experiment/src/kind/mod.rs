@@ -107,7 +107,7 @@ fn each(
     Ok(measurements)
 }
 
-/// A kind of measurement, for use with the settings of any experiment.
+/// A kind of measurement as functions, most of which take the settings of an experiment.
 pub struct Kind {
     /// Name of the kind in experiment files.
     pub name: &'static str,

@@ -1,4 +1,5 @@
-//! Work and outcome of pairing all slices of a memory (G §3.6, Algorithm 1).
+//! Work and outcome of Algorithm 1, which finds pairs of slices that can share an entry, for all slices of a
+//! memory (G §3.6).
 //!
 //! Wall-clock times depend on the computer and are measured separately: `cargo bench -p
 //! perforate-os --bench pairing`.

@@ -11,7 +11,7 @@ pub struct Row {
     pub is_measured: bool,
     /// Number of cycles spent in page walks.
     pub walk_cycles: f64,
-    /// Walk cycles as a share of the native run's execution time, in cycles.
+    /// Walk cycles divided by the cycles of the whole native run.
     pub share_of_native: f64,
     /// Address-translation overhead (D §VIII); `None` if walks take all of the ideal run's time.
     pub overhead: Option<f64>,

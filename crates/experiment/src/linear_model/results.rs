@@ -155,8 +155,9 @@ impl ResultsFile {
         Ok(Measured { cycles, misses, walk_cycles })
     }
 
-    /// Returns the median shares of misses over the runs with misses in both segments; if there are none,
-    /// over the runs with misses in one segment. `Ok(None)` if no run has misses in segments.
+    /// Returns the shares of misses that segments cover, each the median over the runs in which some misses
+    /// are in both segments; if there is no such run, over the runs with misses in one segment. `Ok(None)` if
+    /// no run has misses in segments.
     fn shares(&self, lines: &[&Line]) -> Result<Option<Shares>, ModelError> {
         const NAMES: [&str; 4] = [
             "l2_tlb_misses",

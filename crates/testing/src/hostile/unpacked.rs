@@ -1,9 +1,10 @@
 //! Perforate's trace files without compression and checksums, so that mutations reach the content
 //! behind them (`docs/trace-format.md`).
 //!
-//! An unpacked trace is a sequence of chunks. A chunk has a kind (1 byte), count (4), first (8),
-//! and number of columns (1); then, for each column, its length (2) and its bytes. [`pack`]
-//! computes all other bytes of the file, including the index and the end chunk.
+//! An unpacked trace is a sequence of chunks. A chunk has a kind (1 byte), the number of its items
+//! (4), the number of instructions before it (8), and the number of columns (1); then, for each
+//! column, its length (2) and its bytes. [`pack`] computes all other bytes of the file, including the
+//! index and the end chunk.
 
 const START: &[u8] = b"\x89PTRACE\n\x01\0\0\0";
 const HEADER_BYTES: usize = 32;

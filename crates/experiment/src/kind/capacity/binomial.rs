@@ -1,4 +1,4 @@
-//! Binomial distribution for up to 64 trials, the number of bits of a B-block map or a region.
+//! Binomial distribution for up to 64 trials: the B-blocks of a slice, or the 4KB frames of a region.
 
 /// Distribution of the number of successes in independent trials.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,8 @@ use perforate_os::Random;
 use crate::kind::Measurement;
 use crate::kind::case_study::named;
 
-/// Number of random draws for each point. The paper's 16PB of memory are 4300M slices (G).
+/// Number of slices or blocks drawn at random for each point. The paper's 16PB of memory are 4300 million
+/// slices (G).
 pub type Samples = Count<1, 1_000_000_000_000>;
 
 /// Default number of random draws for each point.
@@ -64,14 +65,14 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Returns the draws for a point, with a separate random stream for each subject and each `x` on the
-    /// axis.
+    /// Returns the number of draws and the seed for a point. Each subject and each `x` on the axis has a
+    /// random stream of its own.
     pub fn for_point(samples: Samples, seed: u64, subject: &str, x: f64) -> Self {
         let stream = xxhash_rust::xxh3::xxh3_64(subject.as_bytes());
         Self { samples: samples.get(), seed }.of(stream, x)
     }
 
-    /// Returns the draws for the point at `x` of one curve, with a separate random stream.
+    /// Replaces the seed by one for the point at `x` of the curve with the number `curve`.
     pub fn of(self, curve: u64, x: f64) -> Self {
         let seed = Random::new(self.seed, curve, x.to_bits()).next();
         Self { seed, ..self }

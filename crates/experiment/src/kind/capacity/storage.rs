@@ -1,4 +1,4 @@
-//! Storage needs of page tables and registers (G Table 1, §3.7, §3.8).
+//! Sizes of page tables, availability vectors and additional translation hardware (G Table 1, §3.7, §3.8).
 
 use perforate_config::{Count, Size};
 use perforate_types::{GapTolerance, PageSize};
@@ -62,9 +62,10 @@ impl Study for Storage {
 
 /// Size of an ordinary page-table entry in bytes.
 const ENTRY_BYTES: u64 = 8;
-/// Size of the register GTPTCR in bytes.
+/// Size in bytes of GTPTCR, the control register of gap-tolerant page tables.
 const REGISTER_BYTES: u64 = 8;
-/// Growth of a PDE-cache entry in bytes: a bitmap of 64 bits, and seven prefix sums of a byte each.
+/// Number of bytes by which gap tolerance enlarges a PDE-cache entry: a bitmap of 64 bits, and seven prefix
+/// sums of its bits of a byte each.
 const SELECTION_BYTES: u64 = 8 + 7;
 
 /// Returns the size in bytes of the leaf entries that map `footprint_bytes` with pages of one size. Upper
@@ -73,7 +74,7 @@ fn leaf_table_bytes(footprint_bytes: u64, page: PageSize) -> u64 {
     footprint_bytes.div_ceil(page.bytes()) * ENTRY_BYTES
 }
 
-/// Returns the size in bytes of the availability vectors of all slices of memory (G §3.8).
+/// Returns the size in bytes of the availability vectors, one of 64 bits for each slice of memory (G §3.8).
 fn availability_bytes(memory_bytes: u64, mode: GapTolerance) -> u64 {
     memory_bytes.div_ceil(mode.slice_frames() * PageSize::Size4K.bytes()) * ENTRY_BYTES
 }

@@ -53,7 +53,7 @@ impl Tape {
 }
 
 /// Returns the system calls at the start of the program (removed from `chunks`), followed by a read of each
-/// page that it accesses.
+/// page that it accesses, and of the first page of each writable anonymous area.
 fn touches(chunks: &mut [Chunk]) -> Chunk {
     let accesses = chunks.iter().flat_map(|chunk| &chunk.accesses);
     let mut pages: BTreeSet<_> = accesses.map(|access| access.address.page()).collect();
@@ -86,8 +86,9 @@ pub struct Outcome {
     pub segment: SegmentState,
     /// Number of first-level TLB misses, without instruction fetches.
     pub misses: f64,
-    /// Number of TLB misses that the mode's segments translated. `walked` counts misses that the
-    /// host's segment did not translate, because the page had escaped or was a false positive.
+    /// Number of TLB misses that the host's segment translated; if the guest has a segment, too, that both
+    /// translated. `walked` counts misses that the host's segment did not translate, because the page had
+    /// escaped or was a false positive.
     pub by_segments: f64,
     pub walked: f64,
 }
@@ -163,8 +164,8 @@ impl Program<'_> {
     }
 }
 
-/// Returns the frames that are in the host's segment for every possible start. To avoid faulty
-/// frames, the segment may start up to `HOST_EXTRA_MB` earlier or later.
+/// Returns the frames that the host's segment covers wherever the host places it: to avoid faulty
+/// frames, the host may move the segment's start by up to `HOST_EXTRA_MB` in both directions.
 ///
 /// # Errors
 /// A segment that is too small to have such frames.

@@ -2,11 +2,11 @@
 //! Redis does to save its data. Then the server writes, or its child writes, or the child changes
 //! permissions. The child exits, and khugepaged restores large pages as far as possible.
 //!
-//! The paper illustrates this without numbers, so closed forms are figures as well. The program is the
-//! workload `fork`. Further choices of ours: The rest of memory is free, and nothing else runs. Each change
-//! is a separate operation, so shootdowns are not batched with those of other changes. Reads and changes take
-//! no time themselves. khugepaged runs only after the child's exit, with Linux's limits, until it finds
-//! nothing to do.
+//! The paper illustrates this without numbers, so our results are compared with closed forms. The program is
+//! the workload `fork`. Further choices of ours: The rest of memory is free, and nothing else runs. Each
+//! change is a separate operation, so shootdowns are not batched with those of other changes. Reads and
+//! changes take no time themselves. khugepaged runs only after the child's exit, with Linux's limits, until
+//! it finds nothing to do.
 
 mod expected;
 mod run;

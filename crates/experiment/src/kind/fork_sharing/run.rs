@@ -8,8 +8,8 @@ use super::ForkSharing;
 use crate::kind::Measurement;
 use crate::kind::case_study::{PAGE_BYTES, counter, counters, cycles, promote};
 
-/// Returns a free memory with room for the heap, a complete copy, another copy by khugepaged, and page
-/// tables.
+/// Returns a free memory with room for the heap, its complete copy after copy-on-write, khugepaged's copies,
+/// and page tables.
 fn memory(setup: &ForkSharing) -> MemoryState {
     let perforation = setup.perforation.clone();
     let policies = PolicyOptions { perforation, ..PolicyOptions::default() };
@@ -101,7 +101,8 @@ impl Study<'_> {
         }
     }
 
-    /// Records the mappings of both processes together, as figures named after `moment`.
+    /// Records numbers of pages by kind, and the memory beyond the heap, of both processes together, as
+    /// figures named after `moment`.
     fn moment(&mut self, moment: &str) {
         let counters = counters(self.system());
         for (what, name) in [

@@ -154,8 +154,9 @@ impl SamePageMerging {
         Ok(figures)
     }
 
-    /// Runs the next round of reads with both access patterns, each with cold caches. Cycles exclude the
-    /// operating system, which only switches between the processes.
+    /// Runs the next round of reads, first uniform, then skewed, each with cold caches, and records TLB
+    /// misses, walks and cycles. Cycles exclude the operating system, which only switches between the
+    /// processes.
     fn count_round(
         &self,
         run: &mut PhasedRun,

@@ -102,8 +102,8 @@ impl Study for VmPageSharing {
         })
     }
 
-    /// Rejects hosts with shadow page tables, because they do not merge pages themselves. The second machine
-    /// has no simulated hardware, so guests must have ordinary page tables.
+    /// Rejects hosts with shadow page tables, because shadow paging itself merges no pages. Rejects guests
+    /// without ordinary page tables, because the second machine has no simulated hardware.
     fn check(&self, host: &str) -> Result<(), String> {
         let pair = self.pair(host).map_err(|error| error.to_string())?;
         if pair.host.is_some_and(|scheme| scheme.shadow_paging) {

@@ -12,8 +12,8 @@ use perforate_script::{
 use super::{Target, target, told, with_file};
 use crate::hostile::target::Seeds;
 
-/// Longest permitted duration of two rounds of calls to a script, which limits on operations and
-/// sizes bound. It is less than the script engine's time limit for one question.
+/// Longest permitted duration of two rounds of calls to a script. The script engine's limits on
+/// operations and sizes must keep it; the engine's time limit for one call is longer.
 const MOST_TIME: Duration = Duration::from_secs(8);
 /// Largest number of statements in a generated block, and largest nesting depth of blocks.
 const MOST_STATEMENTS: u64 = 12;

@@ -54,9 +54,9 @@ pub const TARGETS: &[Target] = &[
     }),
 ];
 
-/// Loads a machine with values from lines `KEY=VALUE`, and `cores`. Each value may be valid, but
-/// the machine too large. If the estimate of memory is small, the simulation is created, and must
-/// stay within the limit.
+/// Loads a machine with the keys and number of cores in the input's lines `KEY=VALUE`. Valid values may
+/// still make the machine too large. If its estimate of memory is small, creates a simulation, which
+/// must stay within the target's memory limit.
 fn built(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let values = text.lines().filter_map(|line| line.split_once('=')).take(16);
