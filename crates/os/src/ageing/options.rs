@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ageing {
-    /// Kind of past use.
+    /// Preset for the kind of use that memory has seen.
     #[serde(alias = "desktop-day", alias = "kernel-build", alias = "weeks")]
     pub preset: AgeingPreset,
     /// Stops once this share of the free memory is of no use for 2MB blocks (Linux's unusable free

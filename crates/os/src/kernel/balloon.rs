@@ -17,7 +17,7 @@ use crate::{OsError, OtherUse};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SelfBalloonConfig {
-    /// Whole 2MB blocks that the guest is to have free: so many that are missing are made at once.
+    /// Number of free 2MB blocks that the guest is to have. Missing ones are made all at once.
     ///
     /// D names no number; 16 are 32MB.
     pub blocks: Count<1>,

@@ -176,7 +176,7 @@ options! {
             }),
             idle: |it, setting| it.io_gap.and_then(|gap| idle_gap(gap, it.memory_bytes, setting)),
         };
-        /// Room above memory for what self-ballooning adds [default: none].
+        /// Address space above memory in which self-ballooning can add memory [default: none].
         hot_add: Size, Virtual {
             is_rare: true,
             snapshot_says: true,

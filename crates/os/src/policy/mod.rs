@@ -26,7 +26,7 @@ pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HoleAllocation {
-    /// With the page.
+    /// At the creation of the page.
     Eager,
     /// On the first touch of each hole.
     Lazy,
@@ -38,7 +38,7 @@ pub enum SmallPages {
     /// 4KB pages.
     #[serde(rename = "4k")]
     Size4K,
-    /// 2MB pages where a whole block can be had, else 4KB pages.
+    /// 2MB pages where a whole block is free, otherwise 4KB pages.
     #[serde(rename = "2m")]
     Size2M,
 }

@@ -79,13 +79,13 @@ impl PromotionPrice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PromotionRule {
-    /// Whatever costs least.
+    /// The promotion with the lowest cost.
     Cheapest,
-    /// Whole blocks only, as Linux does.
+    /// Only 2MB pages without holes, as in Linux.
     Collapse,
-    /// Holes only, whichever way costs less.
+    /// Only 2MB pages with holes, in the cheaper way.
     Punch,
-    /// None.
+    /// No promotions.
     Never,
 }
 

@@ -25,7 +25,7 @@ const SLICE: u64 = 50_000;
 /// Constant that makes the reads' random numbers independent of the writes', which have the same seed.
 const READS_SEED: u64 = 0x5265_6164;
 
-/// Who changes sub-pages, and how.
+/// Process that changes pages after the fork, and kind of the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ForkCase {
     /// The parent writes private memory, as a server that goes on while its child saves.

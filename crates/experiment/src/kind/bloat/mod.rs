@@ -21,7 +21,7 @@ use super::{Measurement, Settings, Study};
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BloatSettings {
-    /// Options of the workload store; page-reads is 200k and reads is 5k where nothing is said.
+    /// Options of the workload `store`. Defaults here: page-reads 200k, reads 5k.
     store: Option<Changes<StoreOptions>>,
     /// Knobs with which khugepaged runs after deleting until it finds nothing more to do.
     khugepaged: Option<KhugepagedConfig>,

@@ -29,8 +29,8 @@ use super::{Measurement, Settings, Study, each};
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MergingSettings {
-    /// Options of the workload readers; heap is 2580M where nothing is said: the paper's machines have
-    /// 5.16 GB together.
+    /// Options of the workload `readers`. Default of heap here: 2580M, as the paper's two machines
+    /// have 5.16 GB together.
     readers: Option<Changes<ReadersOptions>>,
     /// Physical memory.
     memory: Size,

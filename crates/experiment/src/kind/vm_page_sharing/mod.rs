@@ -37,11 +37,11 @@ const HOST_EXTRA_MB: u64 = 512;
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SharingSettings {
-    /// Options of the workload readers, a single one; where nothing is said heap is 2580M, as in
-    /// P §III.A, touch is yes, and reads and warmup are 1M.
+    /// Options of the workload `readers` in one virtual machine. Defaults here: heap 2580M, as in P
+    /// §III.A, touch yes, reads and warmup 1M.
     readers: Option<Changes<ReadersOptions>>,
-    /// Contents of the pages of both machines; without distinct= the pool is half as large as the pages
-    /// that draw from it: a content has two takers on average.
+    /// Contents of the pages of both machines. Without distinct= the pool has so many contents that
+    /// two pages have each of them on average.
     contents: ContentDistribution,
     /// Scheme of both guests.
     guest: String,

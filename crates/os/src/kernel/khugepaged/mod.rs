@@ -40,14 +40,17 @@ const MOST_PAGES: u64 = 511;
 pub struct KhugepagedConfig {
     /// Pages scanned by one pass (Linux: before each sleep), rounded up to whole regions of 512.
     pub pages_to_scan: Count<1>,
-    /// Pages of a region that may be absent; they become zero pages, that is, bloat.
+    /// Largest number of absent 4KB pages in a 2MB region that is promoted. They become zero pages,
+    /// so memory grows.
     pub max_ptes_none: Count<0, MOST_PAGES>,
-    /// Pages of a region that may be swapped out; they are read back.
+    /// Largest number of swapped-out 4KB pages in a 2MB region that is promoted. They are read
+    /// back.
     pub max_ptes_swap: Count<0, MOST_PAGES>,
-    /// Pages of a region whose frame others may map as well; they are copied.
+    /// Largest number of 4KB pages in a promoted 2MB region whose frames other mappings share. They
+    /// are copied.
     pub max_ptes_shared: Count<0, MOST_PAGES>,
-    /// Compact a block for a region if necessary (Linux: `khugepaged/defrag`); page faults have an
-    /// option of their own ([`crate::Defrag`]).
+    /// Compact memory if no 2MB block is free for a promotion (Linux: khugepaged/defrag). Page
+    /// faults have the option defrag.
     pub defrag: bool,
 }
 

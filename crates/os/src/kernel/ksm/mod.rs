@@ -39,8 +39,8 @@ use merge::maps_merged;
 pub struct KsmConfig {
     /// Pages scanned by one pass (Linux: before each sleep).
     pub pages_to_scan: Count<1>,
-    /// Pages that may map one merged frame; the next ones get another. At least 2: fewer share
-    /// nothing. A fork makes more of them, as it takes no notice of merging.
+    /// Largest number of pages that same-page merging maps to one frame; further equal pages get
+    /// another frame. At least 2. Forks may exceed it.
     pub max_page_sharing: Count<2>,
 }
 
