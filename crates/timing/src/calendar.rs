@@ -1,7 +1,8 @@
-//! Calendar queue: events by time, then by [`Event::order`].
+//! Calendar queue: events in order of cycle, then of [`Event::order`].
 //!
-//! Nearly all events are at most [`NEAR`] cycles away. Each of these cycles has a sorted list, so that adding an
-//! event and finding the next one take few steps, however many events there are (Brown, "Calendar queues", 1988).
+//! Nearly all events are due less than [`NEAR`] cycles ahead. Each of these cycles has a sorted list, so that
+//! adding an event and finding the next one take few steps, however many events there are (Brown, "Calendar
+//! queues", 1988). Later events are in a heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,17 +11,18 @@ use crate::agenda::{Event, Thread};
 use crate::near::{NEAR, NearCycles, place};
 use crate::ring::NONE;
 
-/// Events by time, then by order.
+/// Priority queue of events, by cycle and then by [`Event::order`].
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar {
-    /// List of each near cycle, by [`place`]. Valid if the cycle is busy.
+    /// Event list of each of the next [`NEAR`] cycles, at index [`place`] of the cycle. Only valid if `busy`
+    /// has the cycle.
     days: Box<[Day]>,
-    /// Near cycles with events.
+    /// Those of the next [`NEAR`] cycles that have events.
     busy: NearCycles,
     entries: Vec<Entry>,
-    /// First entry that is unused.
+    /// Index of the first unused entry; unused entries form a linked list.
     free: u32,
-    /// Events further away: time, place among the entries.
+    /// Events [`NEAR`] or more cycles ahead: cycle, and index in `entries`.
     far: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
@@ -33,7 +35,7 @@ struct Day {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     event: Event,
-    /// Next entry of the same day, or next unused entry.
+    /// Next entry in the list of the same cycle, or next unused entry.
     next: u32,
     thread: Thread,
 }
@@ -55,7 +57,7 @@ impl Calendar {
         self.busy.is_empty() && self.far.is_empty()
     }
 
-    /// Adds an event at `time`, which is not before `now`.
+    /// Adds an event at cycle `time`, which is not before `now`.
     pub(crate) fn add(&mut self, now: u64, time: u64, (thread, event): (Thread, Event)) {
         if self.free as usize == self.entries.len() {
             self.make_entry();
@@ -83,7 +85,7 @@ impl Calendar {
         self.far.push(Reverse((time, entry)));
     }
 
-    /// Inserts an entry into the list of its day, after all that are not later in order.
+    /// Inserts an entry into the list of cycle `time`, behind all entries whose order is not greater.
     #[inline]
     fn insert(&mut self, time: u64, entry: u32) {
         if self.busy.has(time) {
@@ -93,7 +95,7 @@ impl Calendar {
         self.days[place(time)] = Day { first: entry, last: entry };
     }
 
-    /// Inserts an entry into the list of a day that has others.
+    /// Like [`Self::insert`], for a cycle that has events already.
     #[inline(never)]
     fn insert_among(&mut self, time: u64, entry: u32) {
         let order = self.entries[entry as usize].event.order();
@@ -117,7 +119,8 @@ impl Calendar {
         }
     }
 
-    /// Takes the next event, with its time. Later calls of [`Calendar::add`] give no earlier `now`.
+    /// Removes and returns the next event, with its cycle. The caller never goes back: later calls pass that
+    /// cycle or a later one as `now`.
     #[inline(always)]
     pub(crate) fn next(&mut self, now: u64) -> Option<(u64, (Thread, Event))> {
         let Some(time) = self.busy.first(now) else { return self.next_far() };
@@ -127,13 +130,13 @@ impl Calendar {
         Some((time, self.take(time)))
     }
 
-    /// Time of the next event.
+    /// Cycle of the next event; `None` without events.
     pub(crate) fn next_time(&self, now: u64) -> Option<u64> {
         let far = || self.far.peek().map(|&Reverse((time, _))| time);
         self.busy.first(now).or_else(far)
     }
 
-    /// Takes the first event of a day.
+    /// Removes and returns the first event of cycle `time`.
     #[inline(always)]
     fn take(&mut self, time: u64) -> (Thread, Event) {
         let day = &mut self.days[place(time)];
@@ -156,7 +159,8 @@ impl Calendar {
         Some((time, self.take(time)))
     }
 
-    /// Moves far events that are near from `now` on to their days.
+    /// Moves events from the heap `far` to the lists of their cycles, if these are less than [`NEAR`] cycles
+    /// after `now`.
     #[inline(never)]
     fn come_near(&mut self, now: u64) {
         while let Some(&Reverse((time, entry))) = self.far.peek()

@@ -1,19 +1,19 @@
-//! Set of the next cycles in which something happens.
+//! Bitmap of the coming cycles in which something happens.
 
-/// Cycles that are near, from now on.
+/// Number of cycles, from the current one on, that a bitmap or table of coming cycles covers.
 pub(crate) const NEAR: u64 = 1024;
-/// Bits of a word.
+/// Bits in a word of the bitmap.
 const WORD: usize = u64::BITS as usize;
 
-/// A bit for each near cycle, by cycle modulo [`NEAR`].
+/// Set of cycles, none [`NEAR`] or more ahead of now: one bit for each, at the cycle modulo [`NEAR`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NearCycles {
     words: [u64; NEAR as usize / WORD],
-    /// Words that are not 0, a bit each.
+    /// Bit *n* is set if word *n* is not 0.
     used: u16,
 }
 
-/// Place of a cycle among near ones.
+/// Index of a cycle in a table of [`NEAR`] cycles.
 #[inline]
 pub(crate) const fn place(time: u64) -> usize {
     (time % NEAR) as usize
@@ -25,7 +25,7 @@ impl NearCycles {
         self.used == 0
     }
 
-    /// True if something happens in this cycle.
+    /// True if this cycle is in the set.
     #[inline]
     pub(crate) fn has(&self, time: u64) -> bool {
         self.words[place(time) / WORD] >> (place(time) % WORD) & 1 != 0
@@ -45,7 +45,7 @@ impl NearCycles {
         self.used &= !(u16::from(self.words[word] == 0) << word);
     }
 
-    /// The first from `now` on.
+    /// First cycle of the set from `now` on.
     #[inline]
     pub(crate) fn first(&self, now: u64) -> Option<u64> {
         let (word, bit) = (place(now) / WORD, place(now) % WORD);
