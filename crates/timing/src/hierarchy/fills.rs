@@ -1,54 +1,58 @@
-//! Fills: the ways of lines into caches, in order of time.
+//! Fills: each brings one line into one cache. Here they are simulated in order of time.
 
 use super::*;
 use crate::agenda::{Agenda, Event, List, Thread, UNKNOWN, Waiter};
 
-/// Mark of a party that waits for a line and asks for it only after another will have asked.
+/// Task number that marks a waiter whose access comes after the request of the line, so that it merges with
+/// the MSHR.
 const LATER: u32 = 0;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
-    /// No access has asked for the line in time.
+    /// The miss is known in program order, but no access has requested the line yet.
     #[default]
     Wanted,
-    /// The line has been asked for.
+    /// The line has been requested from the next level, or waits for an MSHR.
     OnItsWay,
-    /// The line arrives at [`Fill::ready`].
+    /// The arrival is known: [`Fill::ready`].
     Timed,
 }
 
-/// Way of one line into one cache.
+/// Transfer of one line into one cache, from the miss on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fill {
     pub(super) state: State,
     pub(super) origin: Origin,
-    /// A prefetcher asked for the line before the access that missed it, which has yet to come.
+    /// A prefetcher requested the line before the demand access that missed it in program order; that access
+    /// is still to come.
     pub(super) is_prefetched: bool,
-    /// It asks for an MSHR, or has one: not if its cache asks at once.
+    /// The fill occupies an MSHR, or waits for one; false if its cache needs no MSHR events
+    /// ([`Level::asks_at_once`]).
     pub(super) uses_mshr: bool,
-    /// Level that has the line, once known.
+    /// Level that had the line; valid once the arrival is known.
     from: u8,
     level: u16,
     ready: u64,
     pub(super) line: u64,
-    /// Line in the level below.
+    /// State of the line in the next level.
     pub(super) below: Data,
-    /// Time at which the fill got its MSHR; before that, earliest time at which one will be asked for.
+    /// Cycle at which the fill got its MSHR; before that, earliest cycle at which an access will request the
+    /// line.
     since: u64,
-    /// Time until which the line waited for an MSHR of any level; 0 without a wait.
+    /// Cycle until which the fill waited for an MSHR, here or in a level below; 0 without a wait.
     waited_until: u64,
-    /// Line that is written to memory when this one takes its place.
+    /// Dirty line that is written to memory when this one evicts it.
     pub(super) writes: Option<u64>,
-    /// First party that waits for the line, its thread, and the time from which it has use for the line.
+    /// First party that waits for the line, its thread, and the cycle before which it cannot use the line.
     waiter: Waiter,
     waiter_thread: Thread,
     waiter_from: u64,
-    /// All other parties that wait.
+    /// All other parties that wait for the line.
     waiters: List,
 }
 
 impl Fill {
-    /// Appends a party that waits and has no use for the line before `from`.
+    /// Adds a party that waits for the line and cannot use it before cycle `from`.
     #[inline]
     fn wait(&mut self, agenda: &mut Agenda, waiter: Waiter, from: u64) {
         if self.waiter == Waiter::Nobody {
@@ -58,7 +62,7 @@ impl Fill {
         }
     }
 
-    /// Appends a party that asks at `from`, after another has asked.
+    /// Adds a party whose access comes at cycle `from`, when another access will have requested the line.
     fn wait_for_another(&mut self, agenda: &mut Agenda, waiter: Waiter, from: u64) {
         agenda.wait_for_task(&mut self.waiters, waiter, from, LATER);
     }
@@ -68,19 +72,19 @@ impl Fill {
         Self { origin, level, ready: UNKNOWN, since: UNKNOWN, line, ..Self::default() }
     }
 
-    /// True if the line is in the cache now.
+    /// True if the line is in the cache at cycle `now`.
     #[inline]
     pub(super) fn has_arrived(&self, now: u64) -> bool {
         self.ready <= now
     }
 }
 
-/// Service of an access.
+/// Source of an access's line, and its wait for MSHRs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Served {
     /// Level that had the line.
     pub(crate) from: usize,
-    /// Time until which the access waited for MSHRs of any level; 0 without a wait.
+    /// Cycle until which the access waited for MSHRs of any level; 0 without a wait.
     pub(crate) waited_until: u64,
 }
 
@@ -91,7 +95,8 @@ impl Hierarchy {
         self.fills.next()
     }
 
-    /// Instructions in flight refer to no fill before this one.
+    /// Allows the ring buffer to overwrite fills older than `floor`, as no instruction in flight refers to
+    /// them.
     pub(crate) fn keep_fills_from(&mut self, floor: u32) {
         self.floor = floor;
     }
@@ -107,8 +112,8 @@ impl Hierarchy {
         self.fills.push(fill)
     }
 
-    /// Access to a located line at `time`, now or later. Returns the time of its end if that is known; otherwise
-    /// `waiter` learns it later. `line` is the number of the line.
+    /// Simulates an access to a line, looked up by [`Self::locate`] before, at cycle `time`, now or later.
+    /// Returns the cycle at which the access completes, if known; otherwise `waiter` is told later.
     #[inline]
     pub(crate) fn access(
         &mut self,
@@ -128,7 +133,8 @@ impl Hierarchy {
         self.access_fill(agenda, data.fill, found, waiter)
     }
 
-    /// As [`Self::access`], for a line that may yet have to come; its look-up ends at `found`.
+    /// Like [`Self::access`], for the line of fill `id`, which may be in flight; the look-up ends at cycle
+    /// `found`.
     fn access_fill(
         &mut self,
         agenda: &mut Agenda,
@@ -172,8 +178,8 @@ impl Hierarchy {
         None
     }
 
-    /// A line on its way is asked for at `asked`. If that is earlier than the request so far, the request moves
-    /// forward; the event of the later one finds it done.
+    /// Moves the request of a line in flight forward to cycle `asked` if that is earlier, in all levels
+    /// below; the event of the later request then has no effect.
     fn bring_forward(&mut self, agenda: &mut Agenda, id: u32, asked: u64) {
         let fill = &mut self.fills[id];
         let at = &self.levels[usize::from(fill.level)];
@@ -193,7 +199,8 @@ impl Hierarchy {
         }
     }
 
-    /// A look-up has ended at a line that had not come when the access began.
+    /// Handles the end of a look-up that missed, or hit a line in flight: requests an MSHR for the line if
+    /// none has been, and makes `waiter` wait for it.
     #[inline]
     pub(crate) fn miss(&mut self, agenda: &mut Agenda, id: u32, waiter: Waiter) {
         let now = agenda.now;
@@ -228,8 +235,8 @@ impl Hierarchy {
         }
     }
 
-    /// A fill has its MSHR at `time`: asks for its line below, level by level. Returns the arrival of the line if
-    /// that is known.
+    /// Requests the line of a fill that has its MSHR at cycle `time` from the levels below, one after the
+    /// other. Returns the cycle of its arrival, if known.
     pub(super) fn read_below(&mut self, agenda: &mut Agenda, id: u32, time: u64) -> Option<u64> {
         let (mut reader, mut time) = (id, time);
         loop {
@@ -258,7 +265,7 @@ impl Hierarchy {
         }
     }
 
-    /// A line is read from memory now.
+    /// Reads the line of a fill from DRAM now, unless the request was moved to an earlier cycle.
     #[inline]
     pub(crate) fn read_memory(&mut self, agenda: &mut Agenda, id: u32) {
         let fill = &self.fills[id];
@@ -268,7 +275,8 @@ impl Hierarchy {
         }
     }
 
-    /// The level below has the line of a fill at `done`. So it comes into all caches above that wait for it.
+    /// Completes a fill whose line the next level delivers at cycle `done`: sets its arrival and tells the
+    /// waiters. If the first waiter is a fill of the level above, completes that too, and so on.
     pub(crate) fn served(&mut self, agenda: &mut Agenda, mut id: u32, mut done: u64) {
         loop {
             let fill = &self.fills[id];
@@ -313,7 +321,7 @@ impl Hierarchy {
         }
     }
 
-    /// MSHRs may have become free.
+    /// Grants free MSHRs of a level to the fills that wait for one.
     pub(crate) fn mshr_free(&mut self, agenda: &mut Agenda, level: usize) {
         while let Some(id) = self.levels[level].mshrs.next(agenda.now) {
             self.fills[id].waited_until = agenda.now;
@@ -322,7 +330,8 @@ impl Hierarchy {
         self.set_alarm(agenda, level);
     }
 
-    /// Service of an access to `level` that began at `start` and had its line at `done`.
+    /// Determines which level served an access to `level` that began at cycle `start` and had its line at
+    /// `done`.
     #[inline]
     pub(crate) fn served_how(&self, level: usize, data: Data, start: u64, done: u64) -> Served {
         if data.fill == NONE || done <= start + self.levels[level].latency {
