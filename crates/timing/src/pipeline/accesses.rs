@@ -1,4 +1,4 @@
-//! Loads and stores: translation, data of stores before them, caches.
+//! Loads and stores: translation, store-to-load forwarding, cache accesses.
 
 use super::demands::{Demand, WAITS};
 use super::stores::{Further, Line};
@@ -9,48 +9,51 @@ use crate::hierarchy::{Data, Origin};
 use crate::ring::Ring;
 use crate::translation::{Request, Translated};
 
-/// Accesses that the ring holds at first.
+/// Initial capacity of the ring buffer of accesses.
 const ACCESSES: usize = 4096;
 
-/// Load that may be more than a hit, or store that has to wait for its translation.
+/// Load that is not simply an L1 TLB and L1D hit, or store that has to wait for its translation. Others need
+/// no record.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Access {
-    /// Number of its instruction.
+    /// Number of the instruction that makes the access.
     instruction: u64,
     is_store: bool,
-    /// Has its data from the store before it.
+    /// The load takes its data from an older store (store-to-load forwarding).
     is_forwarded: bool,
-    /// Level that had the line that came last.
+    /// Cache level that supplied the line that arrived last.
     from: u8,
-    /// Lines that have not come.
+    /// Cache lines of the load that have not arrived.
     pending: u16,
     translated_by: Translated,
-    /// Lines that it reads.
+    /// First line that the load reads.
     line: Line,
     further: Further,
-    /// Youngest store before it to the same address, or [`NONE`].
+    /// Youngest older store to the address of this load that is not in the cache yet, or [`NONE`].
     store: u32,
-    /// Next access of the same instruction, or [`NONE`].
+    /// Access that the same instruction made before this one, or [`NONE`].
     next: u32,
-    /// Time of its address.
+    /// Cycle at which the virtual address is known.
     issue: u64,
     translated: u64,
     done: u64,
-    /// Time until which that line waited for an MSHR, or at which the forwarding store had the data.
+    /// Cycle until which the line that arrived last waited for an MSHR, or at which the forwarding store had
+    /// its data.
     waited_until: u64,
 }
 
-/// Accesses in program order.
+/// Ring buffers of accesses, numbered in program order, and of their lines.
 #[derive(Clone, Debug)]
 pub(crate) struct Accesses {
     all: Ring<Access>,
-    /// Lines of accesses after their first, and of stores.
+    /// State of all lines of loads and stores after their first, where an access spans several lines.
     further: Ring<Data>,
-    /// First access that an instruction in flight, or on the critical path, may refer to.
+    /// Oldest access that an instruction in flight, or the critical path, may refer to; older ones may be
+    /// overwritten.
     floor: u32,
-    /// First of the further lines that an instruction in flight may refer to.
+    /// Oldest element of `further` that an instruction in flight may refer to.
     further_floor: u32,
-    /// Cycles of a hit in the L1D.
+    /// Latency of an L1D hit, in cycles.
     pub(crate) hit_cycles: u64,
 }
 
@@ -60,19 +63,20 @@ impl Accesses {
         Self { all, further, floor: 0, further_floor: 0, hit_cycles }
     }
 
-    /// Number of the next access.
+    /// Number that the next access will get.
     #[inline]
     pub(super) fn next(&self) -> u32 {
         self.all.next()
     }
 
-    /// Number of the next line after the first of an access.
+    /// Number that the next element of `further` will get.
     #[inline]
     pub(super) fn next_further(&self) -> u32 {
         self.further.next()
     }
 
-    /// Instructions in flight, and the critical path, refer to no access and no further line before these.
+    /// Allows the ring buffers to overwrite accesses and further lines older than these, as no instruction in
+    /// flight and no critical path refers to them.
     pub(super) fn keep_from(&mut self, access: u32, further: u32) {
         (self.floor, self.further_floor) = (access, further);
     }
@@ -84,7 +88,8 @@ impl Accesses {
         self.all.push(access)
     }
 
-    /// Adds the stretches of an access from its address on.
+    /// Appends to `timeline` the intervals of an access, from the cycle at which its address is known:
+    /// translation, wait, cache.
     pub(crate) fn explain(&self, id: u32, translation: &Translation, timeline: &mut Timeline) {
         let access = &self.all[id];
         let waited = (access.issue, access.translated);
@@ -101,7 +106,7 @@ impl Accesses {
     }
 }
 
-/// Number of lines that an access touches.
+/// Number of cache lines that an access of `size` bytes touches.
 #[inline]
 pub(super) fn lines(address: u64, size: u16) -> u64 {
     let within = address & (LINE_BYTES - 1);
@@ -109,7 +114,8 @@ pub(super) fn lines(address: u64, size: u16) -> u64 {
 }
 
 impl Core {
-    /// A load of the instruction in hand, translated by `steps` from entry `slot` of the first-level data TLB.
+    /// Adds a load to the instruction begun last; `steps` translate it, from entry `slot` of the first-level
+    /// data TLB.
     #[inline]
     pub fn load<'a>(
         &mut self,
@@ -149,8 +155,8 @@ impl Core {
         });
     }
 
-    /// A store of the instruction in hand, translated by `steps` from entry `slot` of the first-level data TLB. Its
-    /// data are written after retirement.
+    /// Adds a store to the instruction begun last; `steps` translate it, from entry `slot` of the first-level
+    /// data TLB. It writes the cache after retirement.
     #[inline]
     pub fn store<'a>(
         &mut self,
@@ -186,7 +192,7 @@ impl Core {
         }
     }
 
-    /// Looks up the lines of an access after its first.
+    /// Looks up, in program order, the lines of an access after its first.
     #[inline]
     fn further_lines(&mut self, first: u64, lines: u64, write: bool) -> Further {
         if lines == 1 { Further::default() } else { self.look_up_further(first, lines, write) }
@@ -214,7 +220,9 @@ impl Core {
         self.in_hand.flags |= WAITS;
     }
 
-    /// The addresses of an instruction's accesses are known from `time` on, which is its dispatch if `at_dispatch`.
+    /// Requests the translations of an instruction's accesses at cycle `time`, when their addresses are
+    /// known; `at_dispatch` if that is the cycle of its dispatch. `first` is the head of the list of
+    /// accesses.
     pub(super) fn start_accesses(&mut self, first: u32, time: u64, at_dispatch: bool) {
         let mut id = first;
         while id != NONE {
@@ -231,7 +239,8 @@ impl Core {
         }
     }
 
-    /// An access has its translation at `time`.
+    /// Continues access `id`, translated at cycle `time`: a load reads its lines or is forwarded, a store can
+    /// retire.
     pub(super) fn translated(&mut self, id: u32, time: u64) {
         let access = &mut self.accesses.all[id];
         access.translated = time;
@@ -256,7 +265,8 @@ impl Core {
         }
     }
 
-    /// A load has its data from the store before it, unless these are in the cache when it is translated.
+    /// Forwards a load from the older store to its address, or, if the store is in the cache when the load is
+    /// translated, reads the lines.
     pub(super) fn forward_or_read(&mut self, id: u32) {
         let Access { store: number, translated, .. } = self.accesses.all[id];
         let has_retired = self.stores.has_retired(number);
@@ -285,13 +295,13 @@ impl Core {
         self.read_lines(id, true);
     }
 
-    /// The store before a load has its data at `time`.
+    /// Completes the forwarding of a load whose store has its data at cycle `time`.
     pub(super) fn forwarded(&mut self, id: u32, time: u64) {
         self.accesses.all[id].waited_until = time;
         self.line_read(id, time + self.accesses.hit_cycles);
     }
 
-    /// Reads the lines of a load; of a forwarded one those after the first.
+    /// Accesses the cache for all lines of a load; if the load is forwarded, for all but the first.
     fn read_lines(&mut self, id: u32, is_forwarded: bool) {
         let Access { line, further, translated, .. } = self.accesses.all[id];
         if !is_forwarded {
@@ -313,7 +323,7 @@ impl Core {
         }
     }
 
-    /// A line of a load is there at `time`.
+    /// Notes that a line of load `id` arrived at cycle `time`; with the last line, the load is complete.
     pub(super) fn line_read(&mut self, id: u32, time: u64) {
         let access = &mut self.accesses.all[id];
         access.done = access.done.max(time);
@@ -347,7 +357,7 @@ impl Core {
         self.complete(instruction);
     }
 
-    /// The next store retires at `time`, and writes its lines.
+    /// Writes the lines of store `number`, the next to retire, to the cache from cycle `time` on.
     #[inline]
     pub(super) fn write_store(&mut self, number: u32, time: u64) {
         let Store { line, further, .. } = self.stores.retire();
@@ -368,7 +378,7 @@ impl Core {
         }
     }
 
-    /// A line of a store is written at `time`.
+    /// Notes that a line of store `number` was written at cycle `time`, and frees store-queue entries.
     pub(super) fn line_written(&mut self, number: u32, time: u64) {
         let queue = &mut self.store_queue;
         self.stores.line_written(number, time, |released| queue.release(released));
@@ -377,7 +387,7 @@ impl Core {
 }
 
 impl Demand {
-    /// True if a store is the instruction's own.
+    /// True if this store belongs to the instruction itself.
     fn has_store(&self, store: u32) -> bool {
         store.wrapping_sub(self.first_store) < u32::from(self.stores)
     }

@@ -4,8 +4,8 @@ use super::instructions::{Reader, Waiting};
 use super::*;
 
 impl Core {
-    /// All registers for the addresses of an instruction are known; `at_dispatch` if they are there when it is
-    /// dispatched.
+    /// Starts the accesses of an instruction whose address operands are all known; `at_dispatch` if they were
+    /// ready when it was dispatched.
     pub(super) fn addresses_known(&mut self, number: u64, at_dispatch: bool) {
         let waiting = &mut self.instructions.waiting[number];
         let (time, first_access) = (waiting.addresses, waiting.first_access);
@@ -22,7 +22,8 @@ impl Core {
         self.complete(number);
     }
 
-    /// A register that an instruction reads is there at `time`.
+    /// Notes that a source register of a waiting instruction is ready at cycle `time`; issues the instruction
+    /// with the last of them.
     pub(super) fn source_ready(&mut self, reader: Reader, time: u64) {
         let number = self.instructions.in_flight(reader.number());
         let data_sources = self.instructions.entries[number].operands.data_sources;
@@ -48,7 +49,7 @@ impl Core {
         }
     }
 
-    /// An instruction is done after its latency, if it has everything that it needs.
+    /// Completes an instruction if its operands and loads are all known and it has not completed yet.
     #[inline(always)]
     pub(super) fn complete(&mut self, number: u64) {
         let waiting = &self.instructions.waiting[number];
@@ -61,7 +62,8 @@ impl Core {
         }
     }
 
-    /// An instruction has everything that it needs, and is done after its latency.
+    /// Computes the result cycle of an instruction whose operands and loads are known, and wakes the
+    /// instructions and loads that wait for the result.
     #[inline(never)]
     fn has_everything(&mut self, number: u64) {
         let Waiting {
@@ -82,14 +84,14 @@ impl Core {
         }
     }
 
-    /// What an instruction waited for has become known: it may retire if it is the oldest, and the front end may
-    /// have waited for it.
+    /// Requests another try of retirement and fetch: an instruction's result, or the translation of its
+    /// stores, has become known.
     #[inline]
     pub(super) fn is_done(&mut self, number: u64) {
         self.may_retire |= number == self.instructions.oldest || !self.front_end.stops.is_empty();
     }
 
-    /// Retires instructions in program order, as long as it is known when.
+    /// Retires instructions in program order, as far as their retire cycles are known.
     #[inline]
     pub(super) fn retire_instructions(&mut self) {
         loop {
@@ -112,7 +114,8 @@ impl Core {
         }
     }
 
-    /// Retires an instruction with accesses; returns false if it has to wait.
+    /// Retires an instruction with loads, stores or front-end stalls and starts its writes; returns false if
+    /// its retire cycle is not known yet.
     fn retire_demanding(&mut self, number: u64) -> bool {
         let instructions = &mut self.instructions;
         let mut result = instructions.entries[number].result;

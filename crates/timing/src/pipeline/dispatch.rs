@@ -5,7 +5,7 @@ use super::instructions::{HITS, Operands, Reader, SERIAL, STORES, WAITED, Waitin
 use super::*;
 
 impl Core {
-    /// Dispatches instructions as long as it is known when.
+    /// Dispatches instructions in program order, as far as their dispatch cycles are known.
     pub(super) fn dispatch_instructions(&mut self) {
         while self.dispatch_plain() && self.instructions.next < self.instructions.handed {
             let demand = *self.demands.next();
@@ -16,7 +16,7 @@ impl Core {
         }
     }
 
-    /// Dispatches those before the next that needs more than registers; returns false if one has to wait.
+    /// Dispatches the instructions before the next demanding one; returns false if dispatch has to wait.
     fn dispatch_plain(&mut self) -> bool {
         let stop = self.instructions.handed.min(self.demands.next_number);
         while self.instructions.next < stop {
@@ -38,7 +38,7 @@ impl Core {
         true
     }
 
-    /// Dispatch has to wait for an entry of the scheduler, until `again` at most.
+    /// Schedules another try of dispatch at cycle `again`, because the scheduler is full.
     #[cold]
     fn try_again(&mut self, again: Option<u64>) {
         if let Some(again) = again
@@ -49,7 +49,8 @@ impl Core {
         }
     }
 
-    /// Dispatches an instruction that needs more than registers; returns false if it has to wait.
+    /// Dispatches an instruction with accesses or front-end stalls, or that serializes; returns false if it
+    /// has to wait.
     fn dispatch_demanding(&mut self, demand: &Demand) -> bool {
         let number = demand.number;
         let instructions = &self.instructions;
@@ -110,8 +111,9 @@ impl Core {
         true
     }
 
-    /// A demanding instruction is dispatched. It waited for the store queue and the instruction that is so far back,
-    /// or did not if that is 0.
+    /// Enters a demanding instruction, dispatched at cycle `dispatch`, into the reorder buffer.
+    /// `store_queue_writer`: distance back to the instruction whose store freed the store-queue entry that
+    /// dispatch waited for; 0 without a wait.
     fn enter(&mut self, number: u64, dispatch: u64, demand: &Demand, store_queue_writer: u32) {
         let Instructions { entries, registers, next, .. } = &mut self.instructions;
         *next += 1;
@@ -152,7 +154,7 @@ impl Core {
         }
     }
 
-    /// A dispatched instruction has accesses, or waits for registers.
+    /// Notes what a dispatched instruction waits for: source registers that are not ready, and its accesses.
     fn wait(&mut self, number: u64, dispatch: u64, demand: &Demand) {
         let instructions = &mut self.instructions;
         let entry = &mut instructions.entries[number];
@@ -206,18 +208,19 @@ impl Core {
     }
 }
 
-/// Reason for which the loop over plain instructions ends.
+/// Reason for which the dispatch loop over non-demanding instructions ends.
 enum Outcome {
     Done,
     FullReorderBuffer,
-    /// Dispatch is tried again at this time at the latest, if there is one.
+    /// Scheduler full; dispatch is to be tried again at this cycle, if known.
     FullScheduler(Option<u64>),
-    /// This instruction is dispatched and waits for a register.
+    /// The instruction of this number was dispatched and waits for a register.
     Waits(u64),
 }
 
 impl Instructions {
-    /// Dispatches instructions before `stop`, none of which needs more than registers.
+    /// Dispatches instructions before number `stop`, all of which need only registers, and computes their
+    /// results where known.
     fn dispatch_plain(
         &mut self,
         stop: u64,
@@ -271,14 +274,15 @@ impl Instructions {
         outcome
     }
 
-    /// Latency of an operation. Integer work on a loaded operand is part of the load.
+    /// Latency of an operation, in cycles; 0 for integer work on a loaded operand, which counts as part of
+    /// the load.
     #[inline]
     fn latency(&self, operands: Operands, loads: bool) -> u64 {
         let in_load = loads && operands.operation == Operation::Integer as u8;
         if in_load { 0 } else { self.latencies[usize::from(operands.operation & 7)].into() }
     }
 
-    /// Appends a reader of the result of `writer`.
+    /// Adds a reader to the list of those that wait for the result of instruction `writer`.
     fn add_reader(&mut self, writer: u32, reader: Reader) {
         let writer = u64::from(writer);
         let last = std::mem::replace(&mut self.waiting[writer].last_reader, reader);

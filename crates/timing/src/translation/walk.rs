@@ -1,4 +1,4 @@
-//! One translation in time.
+//! Progress of one translation through its steps, in order of time.
 
 use super::*;
 use crate::agenda::{Agenda, Event, List, Thread};
@@ -6,58 +6,60 @@ use crate::critical_path::Cause;
 use crate::hierarchy::Data;
 use crate::shared::Shared;
 
-/// Requirement of a task besides the clock.
+/// Result of another unit that a task has to wait for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Needs {
     #[default]
     Nothing,
-    /// Line that the walker reads.
+    /// Cache line that the task reads.
     Line(Data),
-    /// Entry that another translation may yet have to fill.
+    /// TLB or walk-cache entry that an older walk may still be filling.
     Entry(Translated),
 }
 
-/// Step of a translation that takes time. Tasks of one stage are done side by side.
+/// Step of a translation that takes time: a look-up, check or read. The tasks of one stage run in parallel;
+/// the next stage begins when the slowest has completed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Task {
-    /// End of the stage, once known.
+    /// Cycle at which the stage ends, once known. Only set in the first task of the stage.
     pub(super) end: u64,
     pub(super) needs: Needs,
-    /// Latency of a look-up or check.
+    /// Cycles of a look-up or check; 0 for a read.
     pub(super) latency: u16,
-    /// Share that the time counts for; of the first task of a stage that has ended, the share of the slowest.
+    /// Index of the [`Share`] that the cycles count towards. When a stage has ended, its first task has the
+    /// share of the slowest.
     pub(super) share: u8,
-    /// Number of tasks in the stage, if this is the first; else 0.
+    /// Number of tasks in the stage, in the first task of the stage; 0 in the others.
     pub(super) stage: u8,
-    /// Cycles at the end of the stage that the slowest task waited for an entry.
+    /// Cycles at the end of the stage for which the slowest task waited for an entry to be filled.
     fill_wait: u32,
-    /// Cycles at the beginning of the stage that the slowest task waited for MSHRs.
+    /// Cycles at the beginning of the stage for which the slowest task waited for MSHRs.
     mshr_wait: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Nobody has asked for the translation in time.
+    /// The translation has been noted in program order, but no access has requested it yet.
     #[default]
     Idle,
     Begun,
 }
 
-/// State of a translation towards the page walkers.
+/// Whether a translation holds a page walker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Holds {
-    /// Has not asked for a walker, or needs none.
+    /// No walker requested yet, or none needed.
     #[default]
     None,
-    /// Has asked, and waits.
+    /// Walker requested, not yet granted.
     Asked,
-    /// Has a walker of its own.
+    /// Walker granted to this translation.
     Walker,
-    /// Uses the walker of a translation that waits for this one.
+    /// Runs on the walker of another translation, which waits for this one.
     Borrowed,
 }
 
-/// End of the slowest task of a stage.
+/// Completion of a task, or of the slowest task of a stage.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ended {
     at: u64,
@@ -66,42 +68,43 @@ struct Ended {
     share: u8,
 }
 
-/// State of one translation.
+/// State of one translation: its tasks, progress, page walker, and the parties that wait for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Walk {
     start: u64,
-    /// Beginning of the stage that is next or under way.
+    /// Cycle at which the current stage began, or the next one begins.
     now: u64,
     pub(super) end: u64,
-    /// Time at which the translation asked for a walker, later the time at which it got it.
+    /// Cycle at which the translation requested a walker; after the grant, cycle of the grant.
     walker_since: u64,
     slowest: Ended,
-    /// Number of the first task.
+    /// Number of the first task, in the ring buffer of tasks.
     pub(super) first: u32,
     pub(super) tasks: u16,
-    /// First task of the last stage.
+    /// Index of the first task of the last stage, counted from the first task of the translation.
     pub(super) last_stage: u16,
-    /// First task of the stage that is next or under way.
+    /// Index of the first task of the current or next stage.
     next: u16,
-    /// Tasks of the stage under way that are not done.
+    /// Tasks of the current stage that have not completed.
     pending: u16,
-    /// First and last task that need a walker.
+    /// Indices of the first and the last task that need a page walker.
     pub(super) first_walkers: u16,
     pub(super) last_walkers: u16,
-    /// Walkers read something: without a read, no walker is needed.
+    /// A page walker makes at least one read: otherwise the translation needs no walker.
     pub(super) reads: bool,
     phase: Phase,
     holds: Holds,
-    /// A party that waits for this translation lends it a walker.
+    /// A walk that waits for this translation lends it a page walker.
     may_borrow: bool,
     pub(super) is_background: bool,
     owner_thread: Thread,
-    /// Access that the translation is made for, once it waits, and the time of its request.
+    /// Access that missed the first-level TLB and waits for the whole translation, and the cycle of its
+    /// request.
     owner: Waiter,
     owner_from: u64,
-    /// Waiters for single tasks.
+    /// Parties that wait for a single task, because it fills the entry that they hit.
     waiters: List,
-    /// Translation that begins in the background when this one is done.
+    /// Number of the background walk that begins when this one has completed, or [`NONE`].
     pub(super) background: u32,
 }
 
@@ -110,7 +113,8 @@ impl Task {
         Self { end: UNKNOWN, ..Self::default() }
     }
 
-    /// End of the task in a stage that began at `start`; what it needs was there at `time`.
+    /// Completion of the task, in a stage that began at cycle `start`; the line or entry that it needs came
+    /// at cycle `time`.
     #[inline(always)]
     fn ended(&self, memory: &Hierarchy, walker_level: usize, start: u64, time: u64) -> Ended {
         let found = start + u64::from(self.latency);
@@ -136,7 +140,7 @@ impl Walk {
         Self { end: UNKNOWN, first, first_walkers: u16::MAX, background: NONE, ..Self::default() }
     }
 
-    /// True if a walker is needed from the stage on that is next and has so many tasks.
+    /// True if the walker must be requested before the next stage, which has `stage` tasks.
     #[inline]
     fn asks_for_walker(&self, stage: u8) -> bool {
         self.holds == Holds::None
@@ -145,7 +149,8 @@ impl Walk {
             && !self.is_background
     }
 
-    /// The stage that begins with `task` has ended. Returns true if the walker is released.
+    /// Ends the current stage, whose first task is `task` and whose slowest task completed as `ended` says:
+    /// counts its cycles and moves on to the next stage. Returns true if the page walker is released.
     #[inline(always)]
     fn end_stage(
         &mut self,
@@ -171,15 +176,15 @@ impl Walk {
 }
 
 impl Translation {
-    /// Time at which a translation is there, if that is known.
+    /// Cycle at which a translation, or the task waited for, completes; `None` if not known yet.
     #[inline]
     fn end_of(&self, Translated { walk, task }: Translated) -> Option<u64> {
         let end = if task == NONE { self.walks[walk].end } else { self.tasks[task].end };
         (end != UNKNOWN).then_some(end)
     }
 
-    /// A party asks for a translation, now or later. Returns the time from which it is there if that is known;
-    /// otherwise the waiter learns it later.
+    /// Requests a translation at `request.time`, now or later. Returns the cycle from which it is available,
+    /// if known; otherwise the waiter is told later.
     #[inline]
     pub(crate) fn request(
         &mut self,
@@ -227,7 +232,8 @@ impl Translation {
         None
     }
 
-    /// A translation was asked for, and may not have begun.
+    /// Handles the event of a request: begins translation `id` unless it has begun already, or lends it a
+    /// walker.
     pub(crate) fn translate(&mut self, shared: &mut Shared, id: u32, lends_walker: bool) {
         let now = shared.agenda.now;
         if self.walks[id].phase == Phase::Idle {
@@ -245,7 +251,8 @@ impl Translation {
         self.proceed(shared, id, None);
     }
 
-    /// A translation, and all that it waits for, needs no walker of its own any more.
+    /// Lets a translation, and all that it waits for, run on the walker of the requester; withdraws their own
+    /// requests for a walker.
     fn lend(&mut self, agenda: &mut Agenda, id: u32, time: u64) {
         let walk = &mut self.walks[id];
         if walk.may_borrow || walk.end != UNKNOWN || walk.holds == Holds::Walker {
@@ -268,7 +275,7 @@ impl Translation {
         }
     }
 
-    /// A translation has come to the first task that needs a walker.
+    /// Requests a page walker for translation `id`, which has reached the first task that needs one.
     pub(crate) fn ask_for_walker(&mut self, shared: &mut Shared, id: u32) {
         if self.walks[id].may_borrow {
             self.use_walker(shared, id, (Holds::Borrowed, shared.agenda.now));
@@ -277,12 +284,12 @@ impl Translation {
         }
     }
 
-    /// Walkers may have become free.
+    /// Grants free page walkers to the translations in the queue.
     pub(crate) fn grant_walkers(&mut self, shared: &mut Shared) {
         self.walkers.grant(&mut shared.agenda);
     }
 
-    /// A translation has a walker of its own from `time` on.
+    /// Continues translation `id`, which has been granted a page walker from cycle `time` on.
     pub(crate) fn get_walker(&mut self, shared: &mut Shared, id: u32, time: u64) {
         self.use_walker(shared, id, (Holds::Walker, time));
     }
@@ -295,8 +302,8 @@ impl Translation {
         self.proceed(shared, id, None);
     }
 
-    /// Goes on, stage by stage, until something has to be waited for. What the lone task of the next stage needs may
-    /// be known to be there at `done`.
+    /// Runs the translation stage by stage, until it ends or has to wait. `done` is the cycle at which the
+    /// line or entry of the next stage's only task comes, if known already.
     fn proceed(&mut self, shared: &mut Shared, id: u32, mut done: Option<u64>) {
         loop {
             let walk = &mut self.walks[id];
@@ -350,7 +357,8 @@ impl Translation {
         }
     }
 
-    /// Begins the tasks of a stage side by side. Returns the end of the slowest if all are done.
+    /// Starts all tasks of the next stage, in parallel. Returns the completion of the slowest, if all are
+    /// known.
     fn perform_stage(&mut self, shared: &mut Shared, id: u32, stage: u8) -> Option<Ended> {
         let walk = &mut self.walks[id];
         let Walk { now, first, next, .. } = *walk;
@@ -365,7 +373,8 @@ impl Translation {
         ended
     }
 
-    /// Begins a task of the stage that is next. Returns the time of what it needs if that is known.
+    /// Starts a task of the next stage. Returns the cycle at which the line or entry that it needs comes, if
+    /// known.
     #[inline]
     fn perform(&mut self, shared: &mut Shared, id: u32, task: u16, needs: Needs) -> Option<u64> {
         let walk = &self.walks[id];
@@ -385,7 +394,7 @@ impl Translation {
         }
     }
 
-    /// The requirement of a task is there at `time`.
+    /// Continues translation `id`: the line or entry that its task `task` waited for comes at cycle `time`.
     pub(crate) fn task_done(&mut self, shared: &mut Shared, id: u32, task: u16, time: u64) {
         let Walk { first, next, .. } = self.walks[id];
         if self.tasks[first.wrapping_add(next.into())].stage == 1 {
@@ -397,7 +406,7 @@ impl Translation {
         }
     }
 
-    /// One of several tasks is done. Returns the end of the slowest of the stage if all are done.
+    /// Completes one of several parallel tasks. Returns the completion of the slowest if this was the last.
     fn end_task(&mut self, memory: &Hierarchy, id: u32, task: u16, time: u64) -> Option<Ended> {
         let walk = &mut self.walks[id];
         let task = &self.tasks[walk.first.wrapping_add(task.into())];
@@ -409,7 +418,8 @@ impl Translation {
         (walk.pending == 0).then_some(walk.slowest)
     }
 
-    /// All of several tasks of a stage are done.
+    /// Ends a stage of several tasks: counts its cycles, releases the walker if no longer needed, and tells
+    /// the waiters.
     fn end_stage(&mut self, agenda: &mut Agenda, id: u32, ended: Ended) {
         let walk = &mut self.walks[id];
         let number = walk.first.wrapping_add(walk.next.into());
@@ -441,7 +451,8 @@ impl Translation {
         }
     }
 
-    /// Gives the stretches of a translation's time in order: the end of each, and its cause.
+    /// Calls `stretch` for each interval of a translation in order of time, with the cycle at which it ends
+    /// and its cause.
     pub(crate) fn explain(&self, id: u32, mut stretch: impl FnMut(u64, Cause)) {
         let walk = &self.walks[id];
         let mut begins = walk.start;

@@ -1,4 +1,4 @@
-//! Page walkers, given to the translation that asks first.
+//! Page walkers, granted to translations in the order of their requests.
 
 use std::collections::VecDeque;
 
@@ -9,12 +9,14 @@ use crate::pool::Pool;
 #[derive(Clone, Debug)]
 pub(super) struct Walkers {
     pool: Pool<u32>,
-    /// The only walker is given to the first in the queue when its release becomes known, which may be earlier
-    /// than the release.
+    /// True if a single walker is granted to the first in the queue as soon as its release cycle is known,
+    /// which may be before that cycle.
     is_granted_ahead: bool,
-    /// Release of the only walker; [`UNKNOWN`] while it is taken. Only used if it is granted ahead.
+    /// Cycle from which the single walker is free; [`UNKNOWN`] while occupied. Only used with
+    /// `is_granted_ahead`.
     free_from: u64,
-    /// Translations that ask for the only walker while it is taken, now or later: time, and number. In this order.
+    /// Translations that request the single walker while it is occupied: request cycle (now or later) and
+    /// number, sorted. Only used with `is_granted_ahead`.
     queue: VecDeque<(u64, u32)>,
 }
 
@@ -28,8 +30,8 @@ impl Walkers {
         self.pool.units()
     }
 
-    /// A translation asks for a walker at `time`, now or later. Returns true if it is in the queue for it: otherwise
-    /// it has to ask then, by an event.
+    /// Announces that a translation will request a walker at cycle `time`, now or later. Returns true if that
+    /// already queues it; otherwise the caller must make the request then, by an event.
     #[inline]
     pub(super) fn expect(&mut self, walk: u32, time: u64) -> bool {
         let is_taken = self.is_granted_ahead && self.free_from == UNKNOWN;
@@ -52,8 +54,8 @@ impl Walkers {
         }
     }
 
-    /// A translation asks for a walker now. Returns the time from which it has one, if that is known; otherwise
-    /// the translation waits in the queue.
+    /// Requests a walker now. Returns the cycle from which the translation has one, if known; otherwise it
+    /// waits in the queue.
     #[inline]
     pub(super) fn ask(&mut self, agenda: &mut Agenda, walk: u32) -> Option<u64> {
         let now = agenda.now;
@@ -70,7 +72,7 @@ impl Walkers {
         None
     }
 
-    /// A walker is released at `time`, now or later.
+    /// Releases a walker at cycle `time`, now or later.
     #[inline]
     pub(super) fn release(&mut self, agenda: &mut Agenda, time: u64) {
         if !self.is_granted_ahead {
@@ -92,7 +94,7 @@ impl Walkers {
         }
     }
 
-    /// Walkers may have become free.
+    /// Grants free walkers to the translations in the queue.
     pub(super) fn grant(&mut self, agenda: &mut Agenda) {
         while let Some(walk) = self.pool.next(agenda.now) {
             agenda.tell(Waiter::Walker(walk), agenda.now);
@@ -100,7 +102,8 @@ impl Walkers {
         self.set_alarm(agenda);
     }
 
-    /// Takes a translation out of the queue, if it is there. Returns the time at which it asks if that is to come.
+    /// Removes a translation from the queue. `None` if it was not queued; otherwise the cycle of its request
+    /// if that is still to come.
     pub(super) fn withdraw(&mut self, walk: u32, now: u64) -> Option<Option<u64>> {
         if !self.is_granted_ahead {
             return self.pool.withdraw(&walk).then_some(None);
