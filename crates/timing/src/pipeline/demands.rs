@@ -7,7 +7,7 @@ use crate::ring::Ring;
 pub(super) const STOPS: u8 = 1;
 /// Flag: the instruction is dispatched only when all instructions before it have retired.
 pub(super) const SERIALIZES: u8 = 2;
-/// Flag: the instruction has accesses with an [`Access`](super::accesses::Access) record, which may miss.
+/// Flag: the instruction has accesses that may miss a TLB or cache.
 pub(super) const WAITS: u8 = 4;
 
 /// Instruction with loads or stores, or before which the front end may stall, or that serializes.

@@ -1,4 +1,4 @@
-//! Instructions as they come, in program order.
+//! Entry of instructions into the core model, in program order: the caller hands over one after the other.
 
 use super::demands::{Demand, First, SERIALIZES, STOPS};
 use super::front_end::{Code, Stop};
@@ -7,9 +7,9 @@ use super::*;
 use crate::hierarchy::Origin;
 
 impl Core {
-    /// The code line of the next instruction, translated by `steps` from entry `slot` of the first-level
-    /// instruction TLB. Called before [`Core::begin`], only where the line or page changes. A hit costs nothing;
-    /// the front end stalls for the further time of a miss.
+    /// Adds the fetch of the next instruction's code line; `steps` translate it, from entry `slot` of the
+    /// first-level instruction TLB. To be called before [`Core::begin`], and only where the line or page
+    /// changes. A hit costs nothing; a miss stalls the front end for its latency beyond that of a hit.
     pub fn fetch<'a>(
         &mut self,
         address: PhysicalAddress,
@@ -28,7 +28,8 @@ impl Core {
         }
     }
 
-    /// Hands over the next instruction: its accesses follow, then [`Core::finish`].
+    /// Begins the next instruction of the program. Calls for its loads and stores follow, then
+    /// [`Core::finish`].
     #[inline]
     pub fn begin(&mut self, instruction: &Instruction) {
         self.announce(instruction);
@@ -41,7 +42,8 @@ impl Core {
         }
     }
 
-    /// The next instruction is to be fetched.
+    /// Notes whether the front end may stall before the next instruction, and whether that instruction
+    /// serializes.
     #[inline]
     pub(super) fn announce(&mut self, instruction: &Instruction) {
         let is_serializing = instruction.operation == Operation::Serializing;
@@ -57,7 +59,8 @@ impl Core {
         }
     }
 
-    /// The next instruction serializes or follows one that does, or the front end may have to stop before it.
+    /// Marks the next instruction as serializing if it or the one before is, and adds a [`Stop`] if its code
+    /// line, a mispredicted branch or an interruption may delay it.
     #[inline(never)]
     fn announce_after_stop(&mut self, is_serializing: bool, ip: u64) {
         if is_serializing | std::mem::replace(&mut self.after_serializing, is_serializing) {
@@ -74,14 +77,15 @@ impl Core {
         self.front_end.stops.push_back(Stop { number, is_mispredicted, code });
     }
 
-    /// True if the next instruction has been fetched.
+    /// True if no [`Stop`] is unresolved and the fetch queue has room, so that the next instruction can be
+    /// accepted.
     #[inline]
     pub(super) fn is_fetched(&self) -> bool {
         let Instructions { handed, next, fetch_queue, .. } = self.instructions;
         self.front_end.stops.is_empty() && handed - next < fetch_queue
     }
 
-    /// The instruction in hand is complete: it has made all its accesses.
+    /// Ends the instruction that [`Core::begin`] began, when all its accesses have been added.
     #[inline]
     pub fn finish(&mut self, instruction: &Instruction) {
         self.complete_in_hand(instruction);
@@ -106,7 +110,7 @@ impl Core {
         }
     }
 
-    /// Lets go of fills that no instruction needs any more.
+    /// Allows the oldest fills to be overwritten, if no instruction in flight refers to them.
     fn let_fills_go(&mut self) {
         let first = self.first_records().fill;
         self.shared.memory.keep_fills_from(first);
@@ -135,7 +139,8 @@ impl Core {
         }
     }
 
-    /// Notes the first records that instructions from here on may refer to.
+    /// Notes the numbers of the next fill, walk, access and line: instructions from here on refer to no older
+    /// ones.
     #[inline(never)]
     fn begin_batch(&mut self) {
         let first = First {
@@ -147,7 +152,8 @@ impl Core {
         self.batches.push_back((self.instructions.handed, first));
     }
 
-    /// First records that an instruction in flight, or a store that is not written, may refer to.
+    /// Oldest fill, walk, access and line that an instruction in flight, or a store not yet in the cache, may
+    /// refer to.
     pub(super) fn first_records(&mut self) -> First {
         let of_stores = self.stores.oldest_writer().unwrap_or(UNKNOWN);
         let oldest = self.instructions.oldest.min(of_stores);
@@ -157,7 +163,7 @@ impl Core {
         self.batches[0].1
     }
 
-    /// Lets time go on until no more than `waiting` of the instructions that have come are not dispatched.
+    /// Simulates until at most `waiting` of the instructions handed over are still to be dispatched.
     pub(super) fn run(&mut self, waiting: u64) {
         // The front end and dispatch may have waited for nothing but instructions.
         (self.may_retire, self.may_dispatch) = (true, true);
@@ -170,8 +176,8 @@ impl Core {
         self.runs_from = next + handed_early + BATCH;
     }
 
-    /// Lets time go on until the instructions that are not dispatched fit into the fetch queue. Then times do not
-    /// depend on how early instructions come.
+    /// Simulates until the instructions still to be dispatched fit into the fetch queue. From there on,
+    /// cycles do not depend on how early instructions are handed over.
     pub fn catch_up(&mut self) {
         if self.comes_early {
             self.run(self.instructions.fetch_queue);
