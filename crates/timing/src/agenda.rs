@@ -107,7 +107,7 @@ pub(crate) struct Agenda {
     pub(crate) now: u64,
     /// Thread being simulated; it owns the events and waiters added now.
     pub(crate) thread: Thread,
-    /// Waiters whose cycle is known, to be told. The order in which they are told changes no result.
+    /// Messages to waiters whose cycle is known. The order of delivery changes no result.
     news: Vec<News>,
     entries: Vec<Entry>,
     /// Index in `entries` of the first unused entry; unused entries form a linked list.

@@ -17,7 +17,7 @@ pub(crate) struct Calendar {
     /// Event list of each of the next [`NEAR`] cycles, at index [`place`] of the cycle. Only valid if `busy`
     /// has the cycle.
     days: Box<[Day]>,
-    /// Those of the next [`NEAR`] cycles that have events.
+    /// Set of the near cycles (less than [`NEAR`] ahead) that have events.
     busy: NearCycles,
     entries: Vec<Entry>,
     /// Index of the first unused entry; unused entries form a linked list.

@@ -2,26 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Everything the timing model needs to know about a machine.
+/// Machine parameters that the timing model needs.
 ///
-/// Deserialises from the sections `[core]`, `[branch_predictor]`, `[cache.l1i]`, `[cache.l1d]`,
-/// `[cache.l2]`, `[cache.llc]` (optional), `[dram]` and `[walker]`.
+/// Deserialises from the sections `[core]`, `[branch_predictor]`, `[cache.l1i]`, `[cache.l1d]`, `[cache.l2]`,
+/// `[cache.llc]` (optional), `[dram]` and `[walker]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimingConfig {
-    /// Out-of-order core.
+    /// Out-of-order core: widths, queue sizes, latencies.
     pub core: CoreConfig,
-    /// Branch predictor.
+    /// Branch predictor: table sizes and misprediction penalty.
     pub branch_predictor: BranchPredictorConfig,
-    /// Caches.
+    /// Caches: sizes, latencies, MSHRs, prefetchers.
     pub cache: CachesConfig,
-    /// Main memory.
+    /// Main memory: geometry and timing.
     pub dram: DramConfig,
     /// Page walkers and translation latencies.
     pub walker: WalkerConfig,
 }
 
-/// Out-of-order core.
+/// Parameters of the out-of-order core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreConfig {
@@ -54,24 +54,24 @@ pub struct CoreConfig {
     pub float_cycles: u32,
 }
 
-/// Branch predictor: a bimodal and a gshare table with a chooser for conditional branches, a
-/// last-target table for indirect ones, a return stack. Direct targets are always known.
+/// Branch predictor: a bimodal and a gshare table with a chooser for conditional branches, a last-target
+/// table for indirect ones, a return-address stack. Direct targets are always predicted correctly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BranchPredictorConfig {
     /// Two-bit counters in each of the three tables; a power of two.
     pub table_entries: u32,
-    /// Outcomes of conditional branches in the global history.
+    /// Length of the global history: number of conditional-branch outcomes.
     pub history_bits: u32,
     /// Entries of the last-target table; a power of two.
     pub indirect_entries: u32,
-    /// Return addresses remembered.
+    /// Entries of the return-address stack.
     pub return_stack_entries: u32,
     /// Cycles from the resolution of a mispredicted branch to the dispatch of the right path.
     pub mispredict_penalty_cycles: u32,
 }
 
-/// The caches. All have 64-byte lines, are physically indexed, write back and allocate on writes.
+/// Parameters of the caches. All have 64-byte lines, are physically indexed, write-back and write-allocate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CachesConfig {
@@ -90,7 +90,7 @@ pub struct CachesConfig {
     pub walker: Option<CacheConfig>,
 }
 
-/// One cache.
+/// Parameters of one cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheConfig {
@@ -153,7 +153,7 @@ pub struct DramConfig {
     pub burst_ns: f64,
 }
 
-/// Page walkers and translation latencies.
+/// Parameters of page walkers, TLB and walk-cache latencies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WalkerConfig {

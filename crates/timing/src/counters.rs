@@ -14,24 +14,24 @@ use crate::hierarchy::{
 use crate::pipeline::CoreStatistics;
 use crate::translation::{Share, TranslationStatistics};
 
-/// Accesses to each structure by translations beyond the first-level TLB.
+/// Accesses to TLBs, walk caches and memory by translations that miss the first-level TLB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TranslationAccesses {
-    /// Look-ups and fills, by [`Unit`]; look-ups of the first level are not among them.
+    /// Look-ups in, and fills of, each [`Unit`]; look-ups in the first-level TLB are not counted.
     pub units: [u64; Unit::COUNT],
-    /// Checks of direct segments.
+    /// Checks of an address against a direct segment.
     pub segment_checks: u64,
     /// B-blocks found in selection bitmaps of gap-tolerant entries.
     pub selections: u64,
-    /// Walker reads that the walkers' own cache served.
+    /// Walker reads that hit in the cache that only page walkers use.
     pub reads_from_walker_cache: u64,
-    /// Walker reads that the first-level data cache served.
+    /// Walker reads that hit in the first-level data cache.
     pub reads_from_l1d: u64,
-    /// Walker reads that the second-level cache served.
+    /// Walker reads that hit in the second-level cache.
     pub reads_from_l2: u64,
-    /// Walker reads that the last-level cache served.
+    /// Walker reads that hit in the last-level cache.
     pub reads_from_llc: u64,
-    /// Walker reads that memory served.
+    /// Walker reads from main memory.
     pub reads_from_memory: u64,
 }
 

@@ -10,7 +10,7 @@ pub enum TimingError {
         key: String,
         /// Value in the configuration.
         value: String,
-        /// Valid values.
+        /// Values that are valid for the key.
         expected: String,
     },
     /// Cache size that is not a whole number of sets.

@@ -12,7 +12,7 @@ impl TimingConfig {
     /// [`Core::new`](crate::Core::new).
     pub const SLOT_BYTES: u64 = Translation::SLOT_BYTES;
 
-    /// Host memory of those structures of one core that may be large: configuration key that sets the size,
+    /// Host memory of the potentially large structures of one core: configuration key that sets the size,
     /// its value, and host bytes.
     pub fn host_bytes_of_core(&self) -> Vec<(&'static str, u64, u64)> {
         let predictor = &self.branch_predictor;

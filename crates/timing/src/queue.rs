@@ -40,7 +40,7 @@ impl Queue {
         (self.taken + count.min(self.entries)).checked_sub(self.entries + 1)
     }
 
-    /// Allocates `count` entries.
+    /// Allocates the next `count` entries of the queue.
     #[inline]
     pub(crate) fn take(&mut self, count: u64) {
         self.taken += count;

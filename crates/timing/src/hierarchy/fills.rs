@@ -95,8 +95,8 @@ impl Hierarchy {
         self.fills.next()
     }
 
-    /// Allows the ring buffer to overwrite fills older than `floor`, as no instruction in flight refers to
-    /// them.
+    /// Sets the oldest fill that an instruction in flight may refer to; the ring buffer may overwrite older
+    /// ones.
     pub(crate) fn keep_fills_from(&mut self, floor: u32) {
         self.floor = floor;
     }

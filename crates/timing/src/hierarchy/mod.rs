@@ -39,7 +39,7 @@ pub(crate) const MEMORY: usize = 5;
 /// Number of levels that can serve an access. The levels of core *n* have the same indices plus *n* times
 /// this; all cores use the [`LLC`] and [`MEMORY`] of core 0.
 pub(crate) const LEVELS: usize = 6;
-/// Reads that one walk makes in parallel, at most: a page-table entry and its shadow entry.
+/// Maximum number of parallel reads of one walk: a page-table entry and the shadow entry beside it.
 pub(crate) const PARALLEL_READS: u32 = 2;
 /// Initial capacity of the ring buffer of fills.
 const FILLS: usize = 2048;
@@ -88,7 +88,7 @@ impl Default for Data {
 }
 
 impl Data {
-    /// Line that is present, with nothing else to do.
+    /// Plain hit: the line is present, and this is not the first use of a prefetched line.
     pub(crate) const HERE: Self = Self { fill: NONE, is_first_use: false };
 
     /// True if the access is a plain hit, which takes the latency of the cache.
@@ -122,7 +122,7 @@ pub(crate) struct Hierarchy {
     /// First cache that the page walkers access, as a level index of core 0.
     walker_level: usize,
     dram: Dram,
-    /// See [`Shortcuts::merged_accesses_need_no_event`].
+    /// Copy of [`Shortcuts::merged_accesses_need_no_event`] for this machine.
     merges_without_event: bool,
     /// Ring buffer of fills, numbered in program order.
     fills: Ring<Fill>,

@@ -75,8 +75,8 @@ impl Accesses {
         self.further.next()
     }
 
-    /// Allows the ring buffers to overwrite accesses and further lines older than these, as no instruction in
-    /// flight and no critical path refers to them.
+    /// Sets the oldest access and further line that an instruction in flight, or the critical path, may refer
+    /// to; the ring buffers may overwrite older ones.
     pub(super) fn keep_from(&mut self, access: u32, further: u32) {
         (self.floor, self.further_floor) = (access, further);
     }
@@ -114,8 +114,8 @@ pub(super) fn lines(address: u64, size: u16) -> u64 {
 }
 
 impl Core {
-    /// Adds a load to the instruction begun last; `steps` translate it, from entry `slot` of the first-level
-    /// data TLB.
+    /// Adds a load to the instruction that [`Core::begin`] began. `steps` translate its address after a miss
+    /// in the first-level data TLB; without steps, it hits entry `slot` there.
     #[inline]
     pub fn load<'a>(
         &mut self,
@@ -155,8 +155,9 @@ impl Core {
         });
     }
 
-    /// Adds a store to the instruction begun last; `steps` translate it, from entry `slot` of the first-level
-    /// data TLB. It writes the cache after retirement.
+    /// Adds a store to the instruction that [`Core::begin`] began; it writes the cache after retirement.
+    /// `steps` translate its address after a miss in the first-level data TLB; without steps, it hits entry
+    /// `slot` there.
     #[inline]
     pub fn store<'a>(
         &mut self,

@@ -62,10 +62,10 @@ pub(super) struct First {
 #[derive(Clone, Debug)]
 pub(super) struct Demands {
     all: Ring<Demand>,
-    /// Next one to be dispatched, and its instruction number; [`UNKNOWN`] if there is none.
+    /// Demanding instruction to be dispatched next, and its instruction number; [`UNKNOWN`] without one.
     next: u32,
     pub(super) next_number: u64,
-    /// Next one to retire, and its instruction number; [`UNKNOWN`] if there is none.
+    /// Demanding instruction to retire next, and its instruction number; [`UNKNOWN`] without one.
     oldest: u32,
     pub(super) oldest_number: u64,
 }

@@ -282,7 +282,7 @@ impl Instructions {
         if in_load { 0 } else { self.latencies[usize::from(operands.operation & 7)].into() }
     }
 
-    /// Adds a reader to the list of those that wait for the result of instruction `writer`.
+    /// Adds an operand to the list of operands that wait for the result of instruction `writer`.
     fn add_reader(&mut self, writer: u32, reader: Reader) {
         let writer = u64::from(writer);
         let last = std::mem::replace(&mut self.waiting[writer].last_reader, reader);

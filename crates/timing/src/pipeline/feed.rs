@@ -1,5 +1,5 @@
-//! Work queues of the hardware threads of a [`Processors`]: instructions with their translated accesses in
-//! program order, and TLB shootdowns between instructions.
+//! Work queues of the hardware threads of [`Processors`](super::Processors): instructions with their
+//! translated accesses in program order, and TLB shootdowns between instructions.
 
 use std::collections::VecDeque;
 

@@ -7,9 +7,10 @@ use super::*;
 use crate::hierarchy::Origin;
 
 impl Core {
-    /// Adds the fetch of the next instruction's code line; `steps` translate it, from entry `slot` of the
-    /// first-level instruction TLB. To be called before [`Core::begin`], and only where the line or page
-    /// changes. A hit costs nothing; a miss stalls the front end for its latency beyond that of a hit.
+    /// Adds the fetch of the next instruction's code line; to be called before [`Core::begin`], and only
+    /// where the line or page changes. `steps` translate its address after a miss in the first-level
+    /// instruction TLB; without steps, it hits entry `slot` there. The front end stalls for the latency
+    /// beyond that of a hit.
     pub fn fetch<'a>(
         &mut self,
         address: PhysicalAddress,
@@ -110,7 +111,8 @@ impl Core {
         }
     }
 
-    /// Allows the oldest fills to be overwritten, if no instruction in flight refers to them.
+    /// Finds the oldest fill that an instruction in flight may refer to, and lets the ring buffer overwrite
+    /// older ones.
     fn let_fills_go(&mut self) {
         let first = self.first_records().fill;
         self.shared.memory.keep_fills_from(first);

@@ -31,13 +31,13 @@ pub(crate) const STORES: u8 = 8;
 /// Operands of an instruction, and the cycles at which it passed through the pipeline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    /// Cycle of dispatch.
+    /// Cycle at which the instruction is dispatched.
     pub(crate) dispatched: u64,
     /// Cycle from which the front end could deliver it to dispatch.
     pub(crate) available: u64,
     /// Cycle at which the result is available, or [`UNKNOWN`].
     pub(crate) result: u64,
-    /// Cycle of retirement.
+    /// Cycle at which the instruction retires.
     pub(crate) retired: u64,
     /// For each source, low bits of the number of the instruction that wrote the register, as in
     /// [`Register::writer`].
@@ -81,7 +81,7 @@ pub(crate) struct Waiting {
     /// Head of the list of operands that wait for its result, see [`Reader`].
     pub(crate) first_reader: Reader,
     pub(crate) last_reader: Reader,
-    /// For each of its source registers, the next operand in the list of those that wait for the same result.
+    /// For each of its source registers, the next operand in the list of operands that wait for that result.
     pub(crate) next_readers: [Reader; 4],
     /// Distance back to the instruction whose store freed the store-queue entry that dispatch waited for; 0
     /// without a wait.

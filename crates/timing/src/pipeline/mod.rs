@@ -184,7 +184,7 @@ pub struct Core {
     may_retire: bool,
     /// Dispatch may be able to make progress, and is to be tried again.
     may_dispatch: bool,
-    /// Cycle of the event by which dispatch is tried again; in the past if there is none.
+    /// Cycle of the next event that tries dispatch again; in the past if no such event is planned.
     dispatch_alarm: u64,
     /// TLB shootdowns by which the thread has been interrupted.
     interrupted: Interrupted,

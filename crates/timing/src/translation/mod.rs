@@ -40,7 +40,7 @@ struct Slot {
 pub(crate) struct Translated {
     /// Number of the translation to wait for; [`NONE`] if the first-level TLB entry is present.
     pub(crate) walk: u32,
-    /// Task of that translation to wait for; [`NONE`] for all of it.
+    /// Task of translation `walk` to wait for; [`NONE`] to wait for the whole translation.
     task: u32,
 }
 
@@ -171,8 +171,8 @@ impl Translation {
         self.walks.next()
     }
 
-    /// Allows the ring buffers to overwrite walks older than `floor`, as no instruction in flight and no
-    /// critical path refers to them.
+    /// Sets the oldest walk that an instruction in flight, or the critical path, may refer to; the ring buffers
+    /// may overwrite older ones.
     pub(crate) fn keep_walks_from(&mut self, floor: u32) {
         self.floor = floor;
     }

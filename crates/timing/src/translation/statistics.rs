@@ -37,7 +37,7 @@ pub(super) fn look_up_share(unit: Unit, purpose: Purpose) -> Share {
 pub(crate) struct TranslationStatistics {
     /// Number of translations that missed the first-level TLB.
     pub(crate) translations: u64,
-    /// Their latencies, plus the waits of first-level hits for an entry being filled; the sum of `shares`.
+    /// Latencies of these translations, plus the waits of first-level hits for an entry being filled; the sum of `shares`.
     pub(crate) cycles: u64,
     pub(crate) shares: [u64; SHARES],
     pub(crate) reads_by_level: [u64; LEVELS],

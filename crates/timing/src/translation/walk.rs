@@ -29,7 +29,7 @@ pub(super) struct Task {
     /// Index of the [`Share`] that the cycles count towards. When a stage has ended, its first task has the
     /// share of the slowest.
     pub(super) share: u8,
-    /// Number of tasks in the stage, in the first task of the stage; 0 in the others.
+    /// Number of tasks in the stage; only set in the first task of the stage, 0 in later ones.
     pub(super) stage: u8,
     /// Cycles at the end of the stage for which the slowest task waited for an entry to be filled.
     fill_wait: u32,
@@ -45,7 +45,7 @@ enum Phase {
     Begun,
 }
 
-/// Whether a translation holds a page walker.
+/// Page walker of a translation: requested, granted or borrowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Holds {
     /// No walker requested yet, or none needed.
