@@ -1,7 +1,7 @@
 //! Queues whose entries are allocated and freed in program order: reorder buffer, load queue, store queue.
 
-/// Allocation of the entries of one queue. Allocation number *n* waits for the release of allocation *n* −
-/// size.
+/// Entry allocator of one queue. Once all entries have been used, each allocation waits for the oldest
+/// release that no earlier allocation has taken.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     entries: u64,

@@ -38,8 +38,8 @@ impl<T: Copy + Default> Ring<T> {
         is_late && number != NONE
     }
 
-    /// True if the records from `floor` (the oldest still needed) on, with this many new ones, exceed half
-    /// the ring. Then the ring must grow, as each of them may refer to a record that is half a ring older.
+    /// True if the records from `floor` (the oldest still needed) on, plus this many new ones, exceed half
+    /// the ring. Then the ring must grow, as a needed record may refer to one that is half a ring older.
     #[inline]
     pub(crate) fn is_short_of(&self, floor: u32, records: usize) -> bool {
         self.next.wrapping_sub(floor) as usize + records > self.places.len() / 2
@@ -107,7 +107,7 @@ pub(crate) fn further_back(next: u32, one: u32, other: u32) -> u32 {
 pub(crate) struct Lane<T>(Box<[T]>);
 
 impl<T: Copy> Lane<T> {
-    /// Makes a lane for this many instructions, a power of two; each gets a copy of `item`.
+    /// Makes an array for this many instructions, a power of two; each element is a copy of `item`.
     pub(crate) fn new(instructions: usize, item: T) -> Self {
         assert!(instructions.is_power_of_two());
         Self(vec![item; instructions].into_boxed_slice())

@@ -4,7 +4,7 @@
 /// that is checked when a core is made. Tests switch them off and compare the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortcuts {
-    /// A translation starts without an event if the access that brings it requests it at dispatch: other
+    /// A translation starts without an event if the access that missed the TLB requests it at dispatch: other
     /// instructions that wait for it are younger, so none can request it earlier.
     pub walks_begin_at_dispatch: bool,
     /// With a single page walker, the translation that has waited longest is granted the walker as soon as
@@ -25,7 +25,7 @@ pub struct Shortcuts {
 }
 
 impl Shortcuts {
-    /// All rules together.
+    /// All optimisations, as simulations use them.
     pub const ALL: Self = Self {
         walks_begin_at_dispatch: true,
         walker_is_granted_ahead: true,
@@ -35,7 +35,7 @@ impl Shortcuts {
         instructions_come_early: true,
     };
 
-    /// No rule: an event for each request.
+    /// No optimisation: every request is an event.
     pub const NONE: Self = Self {
         walks_begin_at_dispatch: false,
         walker_is_granted_ahead: false,

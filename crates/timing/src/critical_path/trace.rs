@@ -80,19 +80,19 @@ impl Tracer<'_> {
         }
     }
 
-    /// True if this trace covers the instruction: it has retired, and its cycles were not charged by an
-    /// earlier trace.
+    /// True if this trace (pass back over the critical path) covers the instruction: it has retired, and no
+    /// earlier trace charged its cycles.
     fn has(&self, number: u64) -> bool {
         (self.path.first..self.times.instructions.oldest).contains(&number)
     }
 
-    /// Cycle of an instruction's retirement; 0 if an earlier trace covered it.
+    /// Cycle of an instruction's retirement; 0 if an earlier trace over the critical path covered it.
     fn retired(&self, number: Option<u64>) -> u64 {
         let number = number.filter(|&number| self.has(number));
         number.map_or(0, |number| self.times.instructions.entries[number].retired)
     }
 
-    /// Cycle of an instruction's dispatch; 0 if an earlier trace covered it.
+    /// Cycle of an instruction's dispatch; 0 if an earlier trace over the critical path covered it.
     fn dispatched(&self, number: Option<u64>) -> u64 {
         let number = number.filter(|&number| self.has(number));
         number.map_or(0, |number| self.times.instructions.entries[number].dispatched)
@@ -142,8 +142,8 @@ impl Tracer<'_> {
         Inputs { addresses, operands, loaded, load: NONE }
     }
 
-    /// Charges the cycles back from one event to the event that it waited for last, and returns that. `None`
-    /// if an earlier trace covers it.
+    /// Charges the cycles between an event and the event that it waited for last, and returns the latter;
+    /// `None` if an earlier trace over the critical path covers it.
     fn step(&mut self, node: Node) -> Option<Node> {
         match node {
             Node::Front(place) => self.front(place),
@@ -232,8 +232,8 @@ impl Tracer<'_> {
         })
     }
 
-    /// Completion of the source register's producer at cycle `time`; without one, the dispatch of the
-    /// instruction itself.
+    /// Event that made an operand available at cycle `time`: completion of the instruction that produced it,
+    /// or, without one, the dispatch of instruction `number` itself.
     fn producer(&self, number: u64, time: u64) -> Node {
         let instructions = self.times.instructions;
         if instructions.entries[number].dispatched == time {
@@ -310,7 +310,7 @@ impl Tracer<'_> {
         low
     }
 
-    /// Next event that an instruction was waiting for at the cycle that the trace has come back to.
+    /// Event that instruction `number` was next to reach at the cycle that the trace has come back to.
     fn activity(&self, number: u64) -> Node {
         let instructions = self.times.instructions;
         if self.time > instructions.entries[number].result {

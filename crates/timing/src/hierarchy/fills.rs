@@ -113,7 +113,7 @@ impl Hierarchy {
     }
 
     /// Simulates an access to a line, looked up by [`Self::locate`] before, at cycle `time`, now or later.
-    /// Returns the cycle at which the access completes, if known; otherwise `waiter` is told later.
+    /// Returns the cycle at which the access completes, if known; otherwise `waiter` gets a message later.
     #[inline]
     pub(crate) fn access(
         &mut self,

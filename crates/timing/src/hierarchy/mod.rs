@@ -77,7 +77,7 @@ pub(crate) enum Origin {
 pub(crate) struct Data {
     /// Number of the fill that brings the line; [`NONE`] if the line is present.
     pub(crate) fill: u32,
-    /// The line was prefetched, and this is the first demand access to it.
+    /// True for the first demand access to a prefetched line.
     is_first_use: bool,
 }
 
@@ -303,7 +303,8 @@ impl Hierarchy {
         from
     }
 
-    /// Inserts a line into a cache; returns a dirty line that has to be written to memory in consequence.
+    /// Inserts a line into a cache; returns the dirty line that has to be written to memory because of
+    /// evictions, if any.
     fn insert(&mut self, level: usize, line: u64, entry: Line) -> Option<u64> {
         let dirty = self.levels[level].cache.insert(line, entry)?;
         self.write_victim(level, dirty)

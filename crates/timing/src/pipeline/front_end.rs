@@ -28,7 +28,7 @@ pub(super) struct Stop {
     pub(super) code: Option<Code>,
 }
 
-/// Progress of the front end at the first [`Stop`] of its list.
+/// Progress of the front end at the first [`Stop`] (possible stall) of its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Waiting for a mispredicted branch to resolve, or for room in the fetch queue.
@@ -49,12 +49,12 @@ pub(super) struct FrontEnd {
     fetch_time: u64,
     /// Cycle from which the next instruction can be dispatched.
     available: u64,
-    /// Resolved stops: instruction number, and cycle from which that instruction can be dispatched.
+    /// Resolved stops: instruction number, and first cycle at which the instruction can be dispatched.
     over: VecDeque<(u64, u64)>,
     penalty: u64,
     /// Latency of an L1I hit, in cycles.
     hit_cycles: u64,
-    /// The instruction that came last is a mispredicted branch.
+    /// True if the instruction handed over last is a mispredicted branch.
     pub(super) is_mispredicted: bool,
     /// The thread was idle, drained or interrupted before the next instruction, which may delay its dispatch.
     pub(super) has_stood_still: bool,
@@ -94,8 +94,8 @@ impl FrontEnd {
         self.has_stood_still = true;
     }
 
-    /// Cycle from which instruction `number`, which has a [`Stop`] before it, can be dispatched; `None` if
-    /// the stall's end is not known yet.
+    /// First cycle at which instruction `number`, before which the front end stalled, can be dispatched;
+    /// `None` if the end of the stall is not known yet.
     #[inline]
     pub(super) fn is_over(&self, number: u64) -> Option<u64> {
         self.over.front().filter(|over| over.0 == number).map(|over| over.1)
@@ -107,7 +107,8 @@ impl FrontEnd {
 }
 
 impl Core {
-    /// Works through the list of stops as far as cycles are known; returns true if at least one was resolved.
+    /// Works through the list of stops (possible stalls) as far as cycles are known; returns true if at least
+    /// one was resolved.
     pub(super) fn fetch_ahead(&mut self) -> bool {
         let mut is_one_over = false;
         while let Some(&stop) = self.front_end.stops.front() {
@@ -122,8 +123,8 @@ impl Core {
         is_one_over
     }
 
-    /// Advances the first stop through branch resolution, translation and L1I read, as far as cycles are
-    /// known; returns true if it is resolved.
+    /// Advances the first stop (possible stall) through branch resolution, translation and L1I read, as far
+    /// as cycles are known; returns true if it is resolved.
     fn go_on_with(&mut self, stop: Stop) -> bool {
         let number = stop.number;
         if self.front_end.stage == Stage::Waiting {

@@ -7,10 +7,9 @@ use super::*;
 use crate::hierarchy::Origin;
 
 impl Core {
-    /// Adds the fetch of the next instruction's code line; to be called before [`Core::begin`], and only
-    /// where the line or page changes. `steps` translate its address after a miss in the first-level
-    /// instruction TLB; without steps, it hits entry `slot` there. The front end stalls for the latency
-    /// beyond that of a hit.
+    /// Adds the fetch of the next instruction's code line; call before [`Core::begin`], only where line or
+    /// page changes. `steps` translate its address after a miss in the first-level instruction TLB; without
+    /// steps, it hits entry `slot`. The front end stalls for the latency beyond that of a hit.
     pub fn fetch<'a>(
         &mut self,
         address: PhysicalAddress,
@@ -60,8 +59,8 @@ impl Core {
         }
     }
 
-    /// Marks the next instruction as serializing if it or the one before is, and adds a [`Stop`] if its code
-    /// line, a mispredicted branch or an interruption may delay it.
+    /// Marks the next instruction as serializing if it or the one before is, and adds a [`Stop`] (possible
+    /// stall) if its code line, a mispredicted branch or an interruption may delay it.
     #[inline(never)]
     fn announce_after_stop(&mut self, is_serializing: bool, ip: u64) {
         if is_serializing | std::mem::replace(&mut self.after_serializing, is_serializing) {
@@ -78,8 +77,8 @@ impl Core {
         self.front_end.stops.push_back(Stop { number, is_mispredicted, code });
     }
 
-    /// True if no [`Stop`] is unresolved and the fetch queue has room, so that the next instruction can be
-    /// accepted.
+    /// True if the front end has no pending stall and the fetch queue has room, so that the next instruction
+    /// can be accepted.
     #[inline]
     pub(super) fn is_fetched(&self) -> bool {
         let Instructions { handed, next, fetch_queue, .. } = self.instructions;

@@ -33,7 +33,7 @@ pub(crate) const STORES: u8 = 8;
 pub(crate) struct Entry {
     /// Cycle at which the instruction is dispatched.
     pub(crate) dispatched: u64,
-    /// Cycle from which the front end could deliver it to dispatch.
+    /// Cycle from which the front end can deliver the instruction to dispatch.
     pub(crate) available: u64,
     /// Cycle at which the result is available, or [`UNKNOWN`].
     pub(crate) result: u64,
@@ -167,7 +167,7 @@ impl Register {
     pub(crate) const START: Self = Self { ready: 0, writer: NONE };
 }
 
-/// The latest instructions, and the registers that connect producers to consumers.
+/// The latest instructions in program order, and the architectural registers.
 #[derive(Clone, Debug)]
 pub(crate) struct Instructions {
     pub(crate) entries: Lane<Entry>,
@@ -242,7 +242,7 @@ impl Instructions {
         }
     }
 
-    /// Sets the result cycle of an instruction, and the ready cycle of those destination registers that no
+    /// Sets the result cycle of an instruction, and the ready cycle of the destination registers that no
     /// younger instruction has overwritten.
     #[inline]
     pub(crate) fn complete(&mut self, number: u64, time: u64) {

@@ -137,9 +137,9 @@ impl InOrder {
 /// [`Core::begin`], [`Core::load`] and [`Core::store`] for its accesses, [`Core::finish`]; at the end of the
 /// program [`Core::drain`]. Pass an access that crosses a page as two.
 ///
-/// In a machine of several hardware threads ([`Processors`]), each is a `Core`. Only the thread being
-/// simulated holds the state that they share (caches, memory, page walkers); the others hold stand-ins until
-/// it is swapped to them.
+/// In a machine of several hardware threads ([`Processors`]), each thread is a `Core`. Only the thread being
+/// simulated holds the state that the threads share (caches, memory, page walkers); the others hold empty
+/// stand-ins.
 #[derive(Clone, Debug)]
 pub struct Core {
     /// Number of the hardware thread.
@@ -408,8 +408,8 @@ impl Core {
         Times { instructions: &self.instructions, accesses: &self.accesses, translation }
     }
 
-    /// Follows the critical path back to the last boundary, and allows the accesses and walks that it no
-    /// longer needs to be overwritten.
+    /// Follows the critical path back to the end of the last trace, and lets the ring buffers overwrite
+    /// accesses and walks that no instruction needs any more.
     #[cold]
     fn reach_boundary(&mut self) {
         let (instructions, accesses) = (&self.instructions, &self.accesses);

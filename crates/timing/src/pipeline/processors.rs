@@ -16,7 +16,8 @@ use super::feed::{Item, Stream};
 use super::*;
 use crate::ring::further_back;
 
-/// Instructions after which fills and walks that no thread needs any more are allowed to be overwritten.
+/// Number of instructions after which the ring buffers are allowed to overwrite fills and walks no longer
+/// needed.
 const LET_GO: u64 = 4096;
 
 /// Maximum number of hardware threads: the targets of a shootdown are a 64-bit mask.
@@ -63,8 +64,8 @@ struct Waiting {
     until: u64,
 }
 
-/// TLB shootdowns by which a thread is interrupted. It answers at once, without waiting for its instructions
-/// in flight. When these have retired, it stalls for as many cycles as the answers took.
+/// TLB shootdowns by which a thread is interrupted. The thread answers at once, without waiting for its
+/// instructions in flight. When these have retired, it stalls for as many cycles as the answers took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Interrupted {
     /// Cycle at which the thread has answered all shootdowns so far.
@@ -144,7 +145,7 @@ impl Processors {
         })
     }
 
-    /// Returns a thread to simulate, after swapping to it the state that it shares with other threads.
+    /// Swaps the state shared between threads to this thread, and returns its core model for simulation.
     fn at(&mut self, thread: usize) -> &mut Core {
         if thread != self.holder {
             let [one, other] = self.pair(self.holder, thread);
@@ -211,8 +212,8 @@ impl Processors {
         self.streams[self.current].data_access(true, (address, size), slot, steps.into());
     }
 
-    /// Ends the instruction begun last. Simulates until no thread is more than [`Topology::lead`]
-    /// instructions behind.
+    /// Ends the instruction that [`Processors::begin`] began. Simulates until no thread is more than
+    /// [`Topology::lead`] instructions behind.
     pub fn finish(&mut self) {
         self.position += 1;
         if self.position.is_multiple_of(LET_GO) {
@@ -223,8 +224,8 @@ impl Processors {
         }
     }
 
-    /// Charges the critical path of each thread, and allows fills and walks that no thread needs any more to
-    /// be overwritten.
+    /// Charges the critical path of each thread, and lets the ring buffers overwrite fills and walks that no
+    /// thread needs any more.
     fn let_go(&mut self) {
         let next_fill = self.shared().memory.next_fill();
         let mut first_fill = next_fill;
@@ -339,8 +340,8 @@ impl Processors {
         }
     }
 
-    /// Tells all waiters whose cycle is known, and advances the pipelines of `thread` and of the threads
-    /// told, until nothing more can happen without an event.
+    /// Tells all waiters whose cycle is known, and advances the pipelines of `thread` and of the waiters'
+    /// threads, until nothing more can happen without an event.
     fn settle(&mut self, thread: usize) {
         let mut concerned = 1_u64 << thread;
         while concerned != 0 {

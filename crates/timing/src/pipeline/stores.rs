@@ -28,7 +28,8 @@ pub(super) struct Store {
     /// Cycle from which its data, and those of all older stores, are in the cache: the store-queue entry is
     /// free.
     pub(super) released: u64,
-    /// Instruction whose store, this or an older one, was the last to be written before that cycle.
+    /// Instruction whose store was the last, of this and all older stores, to reach the cache; it determines
+    /// `released`.
     writer: u64,
 }
 
@@ -91,7 +92,7 @@ impl Stores {
         &mut self.all[number]
     }
 
-    /// Youngest store to the granule of an address, if its data are not in the cache by cycle `now`;
+    /// Youngest store to the 8-byte granule of an address, if its data are not in the cache by cycle `now`;
     /// otherwise [`NONE`].
     #[inline]
     pub(super) fn before(&self, address: u64, now: u64) -> u32 {
@@ -101,8 +102,8 @@ impl Stores {
         if is_there { number } else { NONE }
     }
 
-    /// Instruction whose write delayed the release of this store's store-queue entry. Known for as many
-    /// released stores as the queue has entries.
+    /// Instruction whose write to the cache determined when store `number` freed its store-queue entry. Known
+    /// for as many released stores as the queue has entries.
     #[inline]
     pub(super) fn writer(&self, number: u32) -> u64 {
         self.all[number].writer
@@ -128,8 +129,8 @@ impl Stores {
     }
 
     /// Notes that a line of store `number` is written at cycle `time`. Stores become visible in program order
-    /// (x86-TSO), though their misses overlap. Calls `released` with the cycle at which each store-queue
-    /// entry that is now determined becomes free.
+    /// (x86-TSO), though their misses overlap. Calls `released` with the release cycle of each store-queue
+    /// entry for which it is now known.
     #[inline]
     pub(super) fn line_written(&mut self, number: u32, time: u64, mut released: impl FnMut(u64)) {
         let store = &mut self.all[number];
@@ -154,7 +155,7 @@ pub(super) struct Line {
     pub(super) data: Data,
 }
 
-/// Lines of an access after its first: consecutive elements of `Accesses::further`.
+/// Cache lines of an access after its first: consecutive elements of the ring buffer `Accesses::further`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Further {
     pub(super) first: u32,

@@ -19,7 +19,7 @@ impl Core {
         );
     }
 
-    /// As [`Core::begin`], but takes no time.
+    /// As [`Core::begin`], but only trains the target prediction of the branch before.
     #[inline]
     pub fn warm_begin(&mut self, instruction: &Instruction) {
         self.branches.check_target(instruction.ip.value());

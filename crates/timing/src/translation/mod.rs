@@ -31,7 +31,7 @@ const WALKS: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     walk: u32,
-    /// Task of that walk (a look-up, check or read) whose completion makes the entry usable.
+    /// Task of walk `walk` (a look-up, check or read) whose completion makes the entry usable.
     task: u32,
 }
 
@@ -171,8 +171,8 @@ impl Translation {
         self.walks.next()
     }
 
-    /// Sets the oldest walk that an instruction in flight, or the critical path, may refer to; the ring buffers
-    /// may overwrite older ones.
+    /// Sets the oldest walk that an instruction in flight, or the critical path, may refer to; the ring
+    /// buffers may overwrite older ones.
     pub(crate) fn keep_walks_from(&mut self, floor: u32) {
         self.floor = floor;
     }
@@ -201,8 +201,8 @@ impl Translation {
         Translated { walk, task: NONE }
     }
 
-    /// Determines whether a TLB or walk-cache entry that was hit is present, or which task of which walk is
-    /// to fill it.
+    /// Returns what a hit on a TLB or walk-cache entry has to wait for: nothing if the entry is present,
+    /// otherwise the task of the walk that fills it.
     #[inline]
     fn entry(&mut self, unit: Unit, slot: u32, now: u64) -> Translated {
         let slot = &mut self.slots[unit as usize][slot as usize];
@@ -309,8 +309,8 @@ impl Translation {
         }
     }
 
-    /// Sets the latency and share of a task that is a look-up; returns true if the page walker makes the
-    /// look-up.
+    /// Makes `task` a look-up: sets its latency and the share of its cycles. Returns true if a page walker
+    /// makes the look-up.
     #[inline]
     fn look_up(&self, task: &mut Task, unit: Unit, purpose: Purpose, latency: u16) -> bool {
         (task.latency, task.share) = (latency, look_up_share(unit, purpose) as u8);

@@ -37,7 +37,8 @@ pub(super) fn look_up_share(unit: Unit, purpose: Purpose) -> Share {
 pub(crate) struct TranslationStatistics {
     /// Number of translations that missed the first-level TLB.
     pub(crate) translations: u64,
-    /// Latencies of these translations, plus the waits of first-level hits for an entry being filled; the sum of `shares`.
+    /// Latencies of these translations, plus the waits of first-level hits for an entry being filled; the sum
+    /// of `shares`.
     pub(crate) cycles: u64,
     pub(crate) shares: [u64; SHARES],
     pub(crate) reads_by_level: [u64; LEVELS],
@@ -45,9 +46,9 @@ pub(crate) struct TranslationStatistics {
     pub(crate) walker_cycles: u64,
     /// Look-ups in, and fills of, each [`Unit`].
     pub(crate) unit_accesses: [u64; Unit::COUNT],
-    /// Checks of direct segments.
+    /// Number of checks of addresses against direct segments.
     pub(crate) checks: u64,
-    /// B-blocks found in selection bitmaps.
+    /// Number of B-blocks (64ths of a slice) found in selection bitmaps.
     pub(crate) selections: u64,
 }
 

@@ -21,7 +21,8 @@ pub(super) enum Needs {
 /// the next stage begins when the slowest has completed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Task {
-    /// Cycle at which the stage ends, once known. Only set in the first task of the stage.
+    /// Cycle at which the stage (group of parallel tasks) ends, once known; only set in the first task of the
+    /// stage.
     pub(super) end: u64,
     pub(super) needs: Needs,
     /// Cycles of a look-up or check; 0 for a read.
@@ -29,11 +30,12 @@ pub(super) struct Task {
     /// Index of the [`Share`] that the cycles count towards. When a stage has ended, its first task has the
     /// share of the slowest.
     pub(super) share: u8,
-    /// Number of tasks in the stage; only set in the first task of the stage, 0 in later ones.
+    /// Number of parallel tasks in the stage that begins with this task; 0 in its other tasks.
     pub(super) stage: u8,
-    /// Cycles at the end of the stage for which the slowest task waited for an entry to be filled.
+    /// For the slowest of a group of parallel tasks: cycles at its end that it waited for a TLB entry to be
+    /// filled.
     fill_wait: u32,
-    /// Cycles at the beginning of the stage for which the slowest task waited for MSHRs.
+    /// For the slowest of a group of parallel tasks: cycles at its beginning that it waited for MSHRs.
     mshr_wait: u32,
 }
 
@@ -59,7 +61,7 @@ enum Holds {
     Borrowed,
 }
 
-/// Completion of a task, or of the slowest task of a stage.
+/// Completion of a task, or of the slowest task of a stage (group of parallel tasks).
 #[derive(Clone, Copy, Debug, Default)]
 struct Ended {
     at: u64,
@@ -72,7 +74,7 @@ struct Ended {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Walk {
     start: u64,
-    /// Cycle at which the current stage began, or the next one begins.
+    /// Cycle at which the current stage (group of parallel tasks) began, or the next one begins.
     now: u64,
     pub(super) end: u64,
     /// Cycle at which the translation requested a walker; after the grant, cycle of the grant.
@@ -81,11 +83,13 @@ pub(super) struct Walk {
     /// Number of the first task, in the ring buffer of tasks.
     pub(super) first: u32,
     pub(super) tasks: u16,
-    /// Index of the first task of the last stage, counted from the first task of the translation.
+    /// First task of the last stage (group of parallel tasks), as an index among the tasks of the
+    /// translation.
     pub(super) last_stage: u16,
-    /// Index of the first task of the current or next stage.
+    /// First task of the current or next stage (group of parallel tasks), as an index among the tasks of the
+    /// translation.
     next: u16,
-    /// Tasks of the current stage that have not completed.
+    /// Number of parallel tasks under way that have not completed.
     pending: u16,
     /// Indices of the first and the last task that need a page walker.
     pub(super) first_walkers: u16,
@@ -140,7 +144,7 @@ impl Walk {
         Self { end: UNKNOWN, first, first_walkers: u16::MAX, background: NONE, ..Self::default() }
     }
 
-    /// True if the walker must be requested before the next stage, which has `stage` tasks.
+    /// True if a page walker must be requested before the next stage, a group of `stage` parallel tasks.
     #[inline]
     fn asks_for_walker(&self, stage: u8) -> bool {
         self.holds == Holds::None
@@ -149,8 +153,9 @@ impl Walk {
             && !self.is_background
     }
 
-    /// Ends the current stage, whose first task is `task` and whose slowest task completed as `ended` says:
-    /// counts its cycles and moves on to the next stage. Returns true if the page walker is released.
+    /// Ends the current stage (group of parallel tasks), whose first task is `task` and whose slowest one
+    /// completed as `ended` says: counts its cycles and moves on. Returns true if the page walker is
+    /// released.
     #[inline(always)]
     fn end_stage(
         &mut self,
@@ -184,7 +189,7 @@ impl Translation {
     }
 
     /// Requests a translation at `request.time`, now or later. Returns the cycle from which it is available,
-    /// if known; otherwise the waiter is told later.
+    /// if known; otherwise the waiter gets a message later.
     #[inline]
     pub(crate) fn request(
         &mut self,
@@ -302,8 +307,8 @@ impl Translation {
         self.proceed(shared, id, None);
     }
 
-    /// Runs the translation stage by stage, until it ends or has to wait. `done` is the cycle at which the
-    /// line or entry of the next stage's only task comes, if known already.
+    /// Runs the translation stage by stage (groups of parallel tasks), until it ends or has to wait. `done`
+    /// is the cycle at which the line or entry of the next stage's only task comes, if known already.
     fn proceed(&mut self, shared: &mut Shared, id: u32, mut done: Option<u64>) {
         loop {
             let walk = &mut self.walks[id];
@@ -357,8 +362,8 @@ impl Translation {
         }
     }
 
-    /// Starts all tasks of the next stage, in parallel. Returns the completion of the slowest, if all are
-    /// known.
+    /// Starts all tasks of the next stage in parallel. Returns the completion of the slowest, if all
+    /// completions are known.
     fn perform_stage(&mut self, shared: &mut Shared, id: u32, stage: u8) -> Option<Ended> {
         let walk = &mut self.walks[id];
         let Walk { now, first, next, .. } = *walk;
@@ -418,8 +423,8 @@ impl Translation {
         (walk.pending == 0).then_some(walk.slowest)
     }
 
-    /// Ends a stage of several tasks: counts its cycles, releases the walker if no longer needed, and tells
-    /// the waiters.
+    /// Ends a stage of several parallel tasks: counts its cycles, releases the walker if no longer needed,
+    /// tells the waiters.
     fn end_stage(&mut self, agenda: &mut Agenda, id: u32, ended: Ended) {
         let walk = &mut self.walks[id];
         let number = walk.first.wrapping_add(walk.next.into());
