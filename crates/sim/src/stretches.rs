@@ -82,3 +82,25 @@ impl Stretches {
         (self.slices, self.windows.finish(now))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_count_of_a_part_is_a_difference() {
+        let tally = |[instructions, cycles, translation_cycles, stalls, misses, walks]: [u64;
+                         6]| Tally {
+            instructions,
+            cycles,
+            translation_cycles,
+            translation_stall_cycles: stalls,
+            l2_tlb_misses: misses,
+            walks,
+        };
+        let before = tally([100, 200, 70, 50, 8, 5]);
+        assert_eq!(tally([110, 230, 120, 57, 19, 18]) - before, tally([10, 30, 50, 7, 11, 13]));
+        // Two counts may have restarted or fallen in between.
+        assert_eq!(tally([110, 230, 60, 48, 19, 18]) - before, tally([10, 30, 0, 0, 11, 13]));
+    }
+}
