@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes the traces of this folder again: ./record.sh [NAME…]
 # Needs: apt-get install qemu-user redis-server mummer hpcc xz-utils stockfish gcc g++ python3 \
-#        liblemon-dev libquantum-dev jellyfish meep
+#        liblemon-dev libquantum-dev jellyfish meep minimap2
 # Variables: PERFORATE (the command; default: this repository's), WORK (scratch, about 1.5GB).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -136,13 +136,21 @@ meep() {
         /usr/bin/meep edge=10 resolution=16 "$here/programs/cavity.ctl" >/dev/null
 }
 
+minimap2() {
+    local folder=$work/minimap2
+    mkdir -p "$folder"
+    [ -f "$folder/reads.fa" ] || python3 "$here/programs/reads.py" 8000000 8 800 "$folder"
+    sample minimap2 "${MINIMAP2_SKIP:-4000000000}" 2M/4000M 84000000 \
+        /usr/bin/minimap2 -x ava-ont -t 1 "$folder/reads.fa" "$folder/reads.fa" >/dev/null
+}
+
 zeus() {
     gcc -O2 -o "$work/zeus" "$here/programs/zeus.c" -lm
     sample zeus "${ZEUS_SKIP:-8000000000}" 6M/1400M 144000000 "$work/zeus" 160 10 >/dev/null
 }
 
 all="redis mummer xz xz-compress hpcc bfs stockfish simplex libquantum ethernet
-    ethernet-large jellyfish meep zeus"
+    ethernet-large jellyfish meep minimap2 zeus"
 for name in "${@:-$all}"; do
     for one in $name; do
         "$one"

@@ -14,7 +14,8 @@ use perforate_types::{
 pub(crate) struct Oracles {
     own: Oracle,
     host: Option<HostOracle>,
-    /// Spurious fault that is being served: according to the oracle, the page is mapped.
+    /// Spurious fault that is being served: the page is mapped according to the oracle. `None` if
+    /// there is none.
     spurious: Option<Spurious>,
 }
 
@@ -37,7 +38,8 @@ struct HostOracle {
 
 /// Pages of the guest's memory that the page walker reads.
 pub(crate) struct GuestTables {
-    /// First frame of each page-table node, by address space, level, first page and branch.
+    /// First frame of each page-table node, by address space, level, first page that the node
+    /// covers, and index among the nodes of this level for the same pages.
     nodes: BTreeMap<(SpaceId, Level, VirtualPage, u8), Frame>,
     /// Number of frames of a level-2 node in the default format.
     directory_frames: u64,
@@ -49,7 +51,7 @@ pub(crate) struct GuestTables {
 }
 
 impl GuestTables {
-    /// Creates the record for a kernel that has not written any tables yet.
+    /// Creates an empty list of tables, for a kernel that has not written any tables yet.
     pub(crate) fn new(kernel: &Kernel) -> Self {
         let bitmaps = kernel.hole_bitmap().map(|address| GuestFrame::new(address.page().number()));
         let directory_frames = 1 << kernel.tables().directory_order();
@@ -142,7 +144,7 @@ impl HostOracle {
     }
 }
 
-/// Memory access to check.
+/// Memory access whose translation is checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Access {
     pub(crate) space: SpaceId,
@@ -236,8 +238,8 @@ impl Oracles {
         }
     }
 
-    /// Ends the serving of a fault. If the fault was spurious and nothing was written for its page,
-    /// this is an error.
+    /// Notes that the operating system has served a fault. An error if the fault was spurious and
+    /// nothing was written for its page meanwhile.
     pub(crate) fn end_fault(&mut self) -> Result<(), Disagreement> {
         self.spurious.take().map_or(Ok(()), |spurious| Err(spurious.disagreement))
     }

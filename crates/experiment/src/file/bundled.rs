@@ -6,7 +6,8 @@ macro_rules! files {
     };
 }
 
-/// Name and text of each file, in the order in which `perforate experiment all` shows them.
+/// Name and text of each bundled experiment file, in the order in which `perforate experiment all` shows
+/// them.
 pub const FILES: &[(&str, &str)] = files![
     "perforated/table1",
     "perforated/bloat",
@@ -63,6 +64,7 @@ pub const FILES: &[(&str, &str)] = files![
     "reasons/footprint",
     "reasons/instructions-per-read",
     "reasons/overlap",
+    "reasons/placement",
     "all-schemes",
     "all-schemes-virtual",
 ];

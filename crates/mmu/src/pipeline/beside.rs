@@ -14,14 +14,14 @@ impl Mmu {
         unit.look_up(self.own.space, request.page, Purpose::Page, steps)
     }
 
-    /// Translates a page by the unit, without side effects. Returns the mapping around the page;
-    /// `None` for a miss.
+    /// Translates a page by the unit in parallel with a TLB, such as a range TLB, without side
+    /// effects. Returns the mapping around the page; `None` for a miss.
     pub(super) fn find_in_unit(&self, request: Request) -> Option<Reach> {
         self.dimension.beside_l2()?.find(self.own.space, request.page)
     }
 
-    /// Like [`Self::find_in_unit`], for a unit in parallel with the first-level TLB; `None` without
-    /// such a unit.
+    /// Translates a page by the unit in parallel with the first-level TLB, without side effects.
+    /// `None` for a miss, or without such a unit.
     #[inline(always)]
     pub(super) fn find_beside_l1(&self, request: Request) -> Option<Reach> {
         if self.unit.beside_l1 { self.find_in_unit(request) } else { None }
@@ -62,7 +62,8 @@ impl Mmu {
         Ok(Found { frame, slot, case: Case::Regular })
     }
 
-    /// Fills the unit after a walk to a page that it missed. The access does not wait for the fill.
+    /// Fills the unit in parallel with the TLB, such as a range TLB, after a walk to a page that
+    /// the unit did not translate. The access does not wait for the fill.
     #[cold]
     #[inline(never)]
     pub(super) fn fill_unit(&mut self, request: WalkRequest, reach: &Reach, steps: &mut Steps) {

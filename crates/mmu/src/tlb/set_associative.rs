@@ -27,18 +27,18 @@ pub struct SetAssociative<V> {
     live: usize,
 }
 
-/// [`GROUP`] slots of the same set.
+/// Group of [`GROUP`] slots of the same set, which are compared together.
 #[derive(Clone, Copy)]
 struct Group<V> {
     keys: [u64; GROUP],
-    /// Time of each slot's last use in units of [`TICK`] (0 for an empty slot), plus its way. So
-    /// the minimum in a set gives the way to replace. Slots that must stay empty have the maximum.
+    /// LRU clock at each slot's last use (0 for an empty slot), plus the slot's way. So the minimum
+    /// in a set gives the way to replace. Slots that must stay empty have the maximum.
     last_used: [u64; GROUP],
     values: [V; GROUP],
 }
 
 impl<V: Copy + Default> SetAssociative<V> {
-    /// An empty array. The number of sets must be a power of two.
+    /// Creates an empty array. The number of sets must be a power of two.
     pub fn new(geometry: TlbGeometry) -> Self {
         let groups_per_set = geometry.ways.div_ceil(GROUP);
         let group = |index: usize| Group {
@@ -70,7 +70,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         self.entries
     }
 
-    /// Number of slots, including those that stay empty; slot numbers are smaller.
+    /// Number of slots, including those that always stay empty. All slot numbers are below it.
     #[inline]
     pub fn slots(&self) -> usize {
         self.groups.len() * GROUP
@@ -213,8 +213,8 @@ impl<V: Copy + Default> SetAssociative<V> {
         *used = self.clock | (*used & (TICK - 1));
     }
 
-    /// Slot to replace in the set that `index` selects. Empty slots have time 0 and are chosen
-    /// first.
+    /// Returns the slot to replace in the set that `index` selects: an empty slot if there is one,
+    /// otherwise the least recently used.
     #[inline]
     fn victim(&self, index: u64) -> usize {
         let set = self.set(index);
