@@ -368,7 +368,7 @@ mod tests {
         let range = |form, values: [f64; 3]| {
             Matrix::new("", "", form, vec![Spread::of(values)], "").uncertainty(Some(0))
         };
-        assert_eq!(range(Form::Percent, [0.2, 0.125, 0.15]), "12.5–20 %");
+        assert_eq!(range(Form::Percent, [0.2, 0.125, 0.15]), "12.5–20.0 %");
         assert_eq!(range(Form::Times, [1.5, 1.25, 1.75]), "1.25–1.75×");
         assert_eq!(range(Form::Times, [1.5; 3]), "");
     }
