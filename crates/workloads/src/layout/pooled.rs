@@ -558,7 +558,7 @@ mod tests {
         assert_eq!(reads, expected);
     }
 
-    /// What stays in its place is memory that was there before, and outside of all pools.
+    /// Only memory that was mapped outside of all pools keeps its place.
     #[test]
     fn a_mapping_over_another_of_the_pool_stays_in_the_pool() {
         let (events, reads) = run(vec![

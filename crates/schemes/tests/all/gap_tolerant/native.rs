@@ -58,7 +58,7 @@ fn one_walk_serves_the_whole_superpage() {
     assert_eq!(count(&mmu, "gap_tolerant_tlb_fills"), 1.0);
 }
 
-/// What a core has loaded, another core has to walk for.
+/// A core walks for a superpage even if another core has its entry.
 #[test]
 fn each_core_has_entries_of_its_own() {
     let mut mmu = native(MODE, 4, &[superpage(MODE, 0, 0, SELECTION)]);
