@@ -318,4 +318,16 @@ mod tests {
         assert!(Formula::parse(&"(".repeat(10_000)).unwrap_err().contains("too many"));
         assert!(Formula::parse(&"1+".repeat(10_000)).unwrap_err().contains("too many"));
     }
+
+    /// Numbers, operators and parentheses count as parts.
+    #[test]
+    fn formulas_have_at_most_64_parts() {
+        let sum = |numbers| vec!["1"; numbers].join(" + ");
+        let nested = |depth| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
+        assert_eq!(value(&sum(32)), Some(32.0));
+        assert_eq!(value(&nested(63)), Some(1.0));
+        for text in [sum(33), nested(64)] {
+            assert!(Formula::parse(&text).unwrap_err().contains("too many parts"), "{text}");
+        }
+    }
 }

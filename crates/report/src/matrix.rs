@@ -364,6 +364,16 @@ mod tests {
     }
 
     #[test]
+    fn a_range_over_the_seeds_begins_with_the_least() {
+        let range = |form, values: [f64; 3]| {
+            Matrix::new("", "", form, vec![Spread::of(values)], "").uncertainty(Some(0))
+        };
+        assert_eq!(range(Form::Percent, [0.2, 0.125, 0.15]), "12.5–20.0 %");
+        assert_eq!(range(Form::Times, [1.5, 1.25, 1.75]), "1.25–1.75×");
+        assert_eq!(range(Form::Times, [1.5; 3]), "");
+    }
+
+    #[test]
     fn native_results_and_half_a_pair_have_no_matrices() {
         let lines = [
             line("4k", 1, 0),

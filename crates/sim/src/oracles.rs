@@ -279,3 +279,50 @@ impl Oracles {
 fn physical(frame: Frame, address: VirtualAddress) -> PhysicalAddress {
     frame.address().add(address.offset(PageSize::Size4K))
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::{PageRun, Permissions, Truth};
+
+    use super::*;
+
+    const GUEST: SpaceId = SpaceId(0);
+    const DATA: u64 = 9;
+    const TABLE: u64 = 20;
+
+    /// The guest maps page 5 to its frame `DATA`, with a level-1 table in `TABLE`. The host maps
+    /// nothing.
+    fn oracles() -> Oracles {
+        let nodes = [((GUEST, 1, VirtualPage::new(0), 0), Frame::new(TABLE))].into();
+        let tables = GuestTables {
+            nodes,
+            directory_frames: 1,
+            directory_frames_of: BTreeMap::new(),
+            bitmaps: None,
+        };
+        let mut oracles = Oracles::new(Some((SpaceId(1), tables)));
+        let run = PageRun::new(GUEST, VirtualPage::new(5), 1);
+        let permissions = Permissions::READ_WRITE;
+        let map = Truth::Map { run, frame: Frame::new(DATA), permissions };
+        oracles.apply(&Update::Truth(map)).expect("consistent");
+        oracles
+    }
+
+    #[test]
+    fn faults_of_the_host_are_on_data_as_accessed_and_on_tables_as_written() {
+        use AccessKind::{Fetch, Read, Write};
+        let is_justified = |kind, page, faulted| {
+            let access = Access { space: GUEST, address: VirtualAddress::new(5 << 12), kind };
+            let fault = HostFault { page: GuestFrame::new(page), kind: faulted };
+            oracles().check(access, &Err(PageFault::Host(fault))).is_ok()
+        };
+        assert!(is_justified(Read, DATA, Read));
+        assert!(is_justified(Write, DATA, Write));
+        assert!(is_justified(Fetch, DATA, Read));
+        assert!(!is_justified(Read, DATA, Write));
+        assert!(!is_justified(Write, DATA, Fetch));
+        assert!(is_justified(Read, TABLE, Write));
+        assert!(!is_justified(Read, TABLE, Read));
+        assert!(!is_justified(Read, DATA + 1, Read));
+    }
+}

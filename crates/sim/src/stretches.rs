@@ -85,3 +85,29 @@ impl RunParts {
         (self.slices, self.windows.finish(now))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(values: [u64; 6]) -> PartCounts {
+        let [instructions, cycles, translation_cycles, stall, l2_tlb_misses, walks] = values;
+        let translation_stall_cycles = stall;
+        PartCounts {
+            instructions,
+            cycles,
+            translation_cycles,
+            translation_stall_cycles,
+            l2_tlb_misses,
+            walks,
+        }
+    }
+
+    #[test]
+    fn every_count_of_a_part_is_a_difference() {
+        let before = counts([100, 200, 70, 50, 8, 5]);
+        assert_eq!(counts([110, 230, 120, 57, 19, 18]) - before, counts([10, 30, 50, 7, 11, 13]));
+        // Two counts may have restarted or fallen in between.
+        assert_eq!(counts([110, 230, 60, 48, 19, 18]) - before, counts([10, 30, 0, 0, 11, 13]));
+    }
+}

@@ -87,12 +87,10 @@ impl Kernel {
     /// fork: creates a child with a copy of its parent's memory. Both share frames; private pages
     /// are read-only until a write copies them. If memory runs out, no child is created.
     pub(super) fn fork(&mut self, parent: SpaceId, child: ProcessId) -> Result<(), OsError> {
-        let core = &mut self.core;
-        core.space(parent)?;
         if self.processes.spaces.get(&child) == Some(&parent) {
             return Ok(());
         }
-        let space = &mut core.space_mut(parent)?;
+        let space = &mut self.core.space_mut(parent)?;
         space.leave_overlay(&ALL_PAGES, Departure::Forked)?;
         self.exit(child)?;
         let core = &mut self.core;

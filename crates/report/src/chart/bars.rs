@@ -149,3 +149,27 @@ fn bands(bands: &[Band], value: impl Fn(&str) -> Value) -> Vec<Value> {
 fn filling(series: &Series) -> f64 {
     [1.0, 0.45, 0.12][series.round % 3]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn font_sizes(chart: &Value) -> Vec<f64> {
+        let layers = chart["layer"].as_array().expect("layers");
+        layers.iter().filter_map(|layer| layer["mark"]["fontSize"].as_f64()).collect()
+    }
+
+    /// Bars of a group are thinner, and where they are too thin their values are left out.
+    #[test]
+    fn values_are_written_as_large_as_bars_allow() {
+        let sizes = |count: usize, is_grouped| {
+            let label = |number| Series { label: format!("s{number}"), ..Series::default() };
+            let series = (0..count).map(label).collect();
+            font_sizes(&Bars { series, is_grouped, ..Bars::default() }.spec())
+        };
+        assert_eq!(sizes(2, false), [12.5; 2]);
+        assert_eq!(sizes(2, true), [10.5; 2]);
+        assert_eq!(sizes(6, false), [12.5; 2]);
+        assert!(sizes(6, true).is_empty());
+    }
+}

@@ -185,3 +185,29 @@ impl Quantity {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::comparisons;
+    use crate::ids::tests::vocabulary;
+    use perforate_records::read_results;
+
+    #[test]
+    fn bars_share_the_height_but_are_neither_too_thick_nor_too_thin() {
+        let height = |schemes: u64| {
+            let line =
+                |n| format!(r#"{{"scheme":"s{n}","workload":"w","cycles":{},"ipc":0.5}}"#, 100 + n);
+            let lines: Vec<String> = (0..schemes).map(line).collect();
+            let results = read_results(&lines.join("\n")).unwrap();
+            let vocabulary = vocabulary();
+            figure(&comparisons(&results, &vocabulary)[0], "c")
+                .map(|one| one.chart["height"].clone())
+        };
+        assert_eq!(height(1), None);
+        assert_eq!(height(2), Some((2 * 44).into()));
+        assert_eq!(height(10), Some(400.into()));
+        assert_eq!(height(36), Some((36 * 16).into()));
+        assert_eq!(height(37), None);
+    }
+}

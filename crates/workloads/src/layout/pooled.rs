@@ -558,6 +558,20 @@ mod tests {
         assert_eq!(reads, expected);
     }
 
+    /// Only memory that was mapped outside of all pools keeps its place.
+    #[test]
+    fn a_mapping_over_another_of_the_pool_stays_in_the_pool() {
+        let (events, reads) = run(vec![
+            anonymous(0x7000_0000, 16 * KB),
+            anonymous(0x7000_0000, 8 * KB),
+            Read(0x7000_0008),
+            Read(0x7000_2000),
+        ])
+        .unwrap();
+        assert_eq!(events, [map(MMAP, 64 * KB, Backing::Anonymous)], "the pool, once");
+        assert_eq!(reads, [MMAP + 8, MMAP + 8 * KB]);
+    }
+
     #[test]
     fn the_heap_grows_and_shrinks_in_its_pool() {
         let brk = |end| Event(ProgramEvent::Brk { start: at(0x1000_1000), end: at(end) });

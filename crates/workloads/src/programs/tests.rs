@@ -318,6 +318,23 @@ fn an_array_is_filled_to_its_end() {
     assert!(array.values().iter().copied().eq(0..11));
 }
 
+/// Two registers of instructions before it: the address is known with the index, not with the value.
+#[test]
+fn a_store_waits_for_its_index_and_its_value_apart() {
+    let mut array = Space::new(START).array(vec![0; 11], 4);
+    let chunk = complete(async |t: &mut Tracer| {
+        let index = t.integer((), 7_u32);
+        let value = t.integer((), 5);
+        array.store(t, index, value);
+    });
+    let [index, value, store] = &chunk.instructions[..] else { panic!("three instructions") };
+    assert_ne!(index.destinations, value.destinations);
+    assert_eq!(store.sources, [index.destinations[0], 0, value.destinations[0], 0]);
+    assert_eq!(store.data_sources, 0b1100);
+    assert_eq!(chunk.accesses[0].address.value(), START + 28);
+    assert_eq!(array.values()[7], 5);
+}
+
 #[test]
 fn aligned_code_begins_a_cache_line() {
     let chunk = complete(async |t: &mut Tracer| {
