@@ -82,8 +82,8 @@ impl Core {
         }
     }
 
-    /// What an instruction waited for has become known: it may retire if it is the oldest, and the front end may
-    /// have waited for it.
+    /// Lets retirement be tried if an instruction that has got something is the oldest, and the front end if it stands
+    /// still, as that may wait for this instruction.
     #[inline]
     pub(super) fn is_done(&mut self, number: u64) {
         self.may_retire |= number == self.instructions.oldest || !self.front_end.stops.is_empty();

@@ -18,13 +18,21 @@ pub(crate) struct Operands {
     pub(crate) operation: u8,
 }
 
+impl Operands {
+    /// Number of sources without unused ones at the end, rounded up: few instructions have more than two.
+    #[inline]
+    pub(super) fn used_sources(self) -> usize {
+        if self.sources[2] | self.sources[3] == 0 { 2 } else { 4 }
+    }
+}
+
 /// Has a record in [`Instructions::waiting`].
 pub(crate) const WAITED: u8 = 1;
 /// Has loads that hit the first-level TLB and the L1D.
 pub(crate) const HITS: u8 = 2;
 /// Is dispatched when all before it have retired.
 pub(crate) const SERIAL: u8 = 4;
-/// Has stores.
+/// Has stores, whose data are there with its result.
 pub(crate) const STORES: u8 = 8;
 
 /// Operands and times of an instruction.
