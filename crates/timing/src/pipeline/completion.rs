@@ -84,8 +84,8 @@ impl Core {
         }
     }
 
-    /// Requests another try of retirement and fetch: an instruction's result, or the translation of its
-    /// stores, has become known.
+    /// Lets retirement be tried if the instruction `number` is the oldest, and fetch if the front end waits: the
+    /// instruction's result, or the translation of its stores, has become known.
     #[inline]
     pub(super) fn is_done(&mut self, number: u64) {
         self.may_retire |= number == self.instructions.oldest || !self.front_end.stops.is_empty();

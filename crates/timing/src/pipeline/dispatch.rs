@@ -1,7 +1,9 @@
 //! Dispatch: in program order, `width` instructions a cycle.
 
 use super::demands::{Demand, SERIALIZES, STOPS, WAITS};
-use super::instructions::{HITS, Operands, Reader, SERIAL, STORES, WAITED, Waiting, write};
+use super::instructions::{
+    HITS, Operands, Reader, Register, SERIAL, STORES, WAITED, Waiting, write,
+};
 use super::*;
 
 impl Core {
@@ -30,8 +32,8 @@ impl Core {
                     self.try_again(again);
                     return false;
                 }
-                Outcome::Waits(number) => {
-                    self.wait(number, self.dispatch.cycle, &Demand::default());
+                Outcome::Waits(number, sources) => {
+                    self.wait(number, self.dispatch.cycle, &Demand::default(), sources);
                 }
             }
         }
@@ -127,14 +129,14 @@ impl Core {
         let sources = operands.sources.map(|source| registers[usize::from(source)]);
         entry.producers = sources.map(|source| source.writer);
         let (mut addresses, mut issue) = (dispatch, dispatch);
-        for (place, source) in sources.iter().enumerate() {
+        for (place, source) in sources.iter().enumerate().take(operands.used_sources()) {
             issue = issue.max(source.ready);
             if operands.data_sources >> place & 1 == 0 {
                 addresses = addresses.max(source.ready);
             }
         }
         if demand.flags & WAITS != 0 || issue == UNKNOWN || store_queue_writer > 0 {
-            self.wait(number, dispatch, demand);
+            self.wait(number, dispatch, demand, sources);
             self.instructions.waiting[number].store_queue_writer = store_queue_writer;
             return;
         }
@@ -155,17 +157,16 @@ impl Core {
     }
 
     /// Notes what a dispatched instruction waits for: source registers that are not ready, and its accesses.
-    fn wait(&mut self, number: u64, dispatch: u64, demand: &Demand) {
+    fn wait(&mut self, number: u64, dispatch: u64, demand: &Demand, sources: [Register; 4]) {
         let instructions = &mut self.instructions;
         let entry = &mut instructions.entries[number];
         entry.kind |= WAITED;
         entry.result = UNKNOWN;
         let operands = entry.operands;
-        let sources = operands.sources.map(|source| instructions.registers[usize::from(source)]);
         write(&mut instructions.registers, number, operands.destinations, UNKNOWN);
         let (mut addresses, mut known_operands) = (dispatch, 0);
         let (mut unknown, mut unknown_data) = (0_u8, 0_u8);
-        for (place, source) in sources.iter().enumerate() {
+        for (place, source) in sources.iter().enumerate().take(operands.used_sources()) {
             let is_data = operands.data_sources >> place & 1;
             if source.ready == UNKNOWN {
                 unknown |= 1 << place;
@@ -214,8 +215,8 @@ enum Outcome {
     FullReorderBuffer,
     /// Scheduler full; dispatch is to be tried again at this cycle, if known.
     FullScheduler(Option<u64>),
-    /// The instruction of this number was dispatched and waits for a register.
-    Waits(u64),
+    /// The instruction of this number was dispatched and waits for one of these registers.
+    Waits(u64, [Register; 4]),
 }
 
 impl Instructions {
@@ -261,7 +262,8 @@ impl Instructions {
                 (entry.producers[2], entry.producers[3]) = (three.writer, four.writer);
             }
             if issue == UNKNOWN {
-                outcome = Outcome::Waits(number);
+                let sources = entry.operands.sources.map(|it| registers[usize::from(it)]);
+                outcome = Outcome::Waits(number, sources);
                 next = number + 1;
                 break;
             }

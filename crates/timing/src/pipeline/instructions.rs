@@ -19,6 +19,14 @@ pub(crate) struct Operands {
     pub(crate) operation: u8,
 }
 
+impl Operands {
+    /// Number of sources without unused ones at the end, rounded up: few instructions have more than two.
+    #[inline]
+    pub(super) fn used_sources(self) -> usize {
+        if self.sources[2] | self.sources[3] == 0 { 2 } else { 4 }
+    }
+}
+
 /// Flag: the instruction waited for registers or accesses, and has an element in [`Instructions::waiting`].
 pub(crate) const WAITED: u8 = 1;
 /// Flag: the instruction has loads that hit the first-level TLB and the L1D.
