@@ -52,6 +52,9 @@ trait Pattern: Send + 'static {
     /// Offset in bytes of the next access within the data region.
     fn next_offset(&mut self) -> u64;
 
+    /// True if [`Self::renews`] may return a range.
+    const RENEWS: bool = false;
+
     /// Byte range of the region to unmap and map again before the next access.
     fn renews(&mut self) -> Option<Range<u64>> {
         None
