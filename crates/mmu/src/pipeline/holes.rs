@@ -9,7 +9,7 @@ use crate::{BitmapLoading, Walker};
 
 impl Mmu {
     /// Cases 2–6: translates inside a perforated page.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn translate_perforated(
         &mut self,
         request: Request,
@@ -122,8 +122,7 @@ impl Mmu {
         self.check_permissions(request, entry.allows())?;
         let allows = self.mark_dirty_if_store(request, entry, slot);
         let frame = entry.frame().add(request.page.index_in(PageSize::Size2M) as u64);
-        let slot = self.fill_l1(request, PageSize::Size4K, frame, allows, steps);
-        Ok(Found { frame, slot, case })
+        Ok(self.fill_l1(request, (PageSize::Size4K, frame), allows, case, steps))
     }
 
     /// Translates a hole through the shadow entry. Its 4KB translation is filled into both levels.
@@ -143,8 +142,7 @@ impl Mmu {
         self.check_permissions(request, entry.allows())?;
         let slot = self.fill_l2(request, Purpose::Hole, entry, steps);
         let allows = self.mark_dirty_if_store(request, entry, slot);
-        let slot = self.fill_l1(request, PageSize::Size4K, entry.frame(), allows, steps);
-        Ok(Found { frame: entry.frame(), slot, case })
+        Ok(self.fill_l1(request, (PageSize::Size4K, entry.frame()), allows, case, steps))
     }
 }
 

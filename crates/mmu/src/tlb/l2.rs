@@ -301,11 +301,19 @@ impl L2Tlb {
 
     /// Looks up entries of 4KB pages, 2MB pages, runs and 1GB pages, which hardware compares in
     /// parallel. Returns the slot and the entry.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look_up(&mut self, space: SpaceId, page: VirtualPage) -> Option<(u32, L2Entry)> {
         if let Some(slot) = self.find(Tag::Page4K, space, page) {
             return Some((slot as u32, self.shared.value(slot)));
         }
+        if self.has_large | self.has_huge | (self.window != 0) {
+            return self.look_up_larger(space, page);
+        }
+        None
+    }
+
+    #[inline(never)]
+    fn look_up_larger(&mut self, space: SpaceId, page: VirtualPage) -> Option<(u32, L2Entry)> {
         if self.has_large
             && let Some(found) = self.find_large((Tag::Page2M, PageSize::Size2M), space, page)
         {
@@ -335,14 +343,25 @@ impl L2Tlb {
     /// Fills an entry for `page` and returns its slot; `None` if the machine holds no entries of
     /// this size. For a page entry, the preceding look-up must have missed; a bitmap entry may be
     /// present already.
+    #[inline(always)]
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
         page: VirtualPage,
         entry: L2Entry,
     ) -> Option<u32> {
+        if let EntryKind::Page4K | EntryKind::Hole = entry.kind() {
+            let place = (page.number(), Tag::Page4K.key(space, page));
+            return self.insert_absent(PageSize::Size4K, place, entry);
+        }
+        self.fill_other(space, page, entry)
+    }
+
+    /// Like [`Self::fill`], for entries that do not stand for one 4KB page.
+    #[inline(never)]
+    fn fill_other(&mut self, space: SpaceId, page: VirtualPage, entry: L2Entry) -> Option<u32> {
         let tag = match entry.kind() {
-            EntryKind::Page4K | EntryKind::Hole => Tag::Page4K,
+            EntryKind::Page4K | EntryKind::Hole => unreachable!("it stands for one page"),
             EntryKind::Run => unreachable!("runs are filled with their window"),
             EntryKind::Page2M | EntryKind::Perforated | EntryKind::Intermediate => {
                 self.has_large = true;
@@ -362,7 +381,7 @@ impl L2Tlb {
 
     /// Replaces the least recently used entry in the ways for this size. The key must be absent.
     /// Returns the slot; `None` if there are no such ways.
-    #[inline]
+    #[inline(always)]
     fn insert_absent(
         &mut self,
         size: PageSize,
@@ -383,9 +402,9 @@ impl L2Tlb {
     /// Fills an entry into the ways for 4KB pages, where bitmaps and runs are also placed. Replaces
     /// an entry with the same key, if any. Returns the slot.
     pub(crate) fn insert_small(&mut self, number: u64, key: u64, entry: L2Entry) -> Option<u32> {
-        match self.shared.find_key(number, key) {
+        match self.shared.look_up(number, key) {
             Some(slot) => {
-                self.shared.put(slot, key, entry);
+                *self.shared.value_mut(slot) = entry;
                 Some(slot as u32)
             }
             None => self.insert_absent(PageSize::Size4K, (number, key), entry),
