@@ -1,4 +1,4 @@
-//! All arguments of all commands: help that can be read, counts and sizes as people write them.
+//! Tests of all arguments of all commands: their help texts, and the accepted forms of counts and sizes.
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, Command, CommandFactory};
@@ -8,10 +8,10 @@ use perforate_workloads::{WORKLOADS, WorkloadSpec};
 
 use crate::Arguments;
 
-/// Columns of help where nothing else is known.
+/// Width of help texts in columns, where no terminal width is known.
 const WIDTH: usize = 100;
 
-/// All commands, the words that call them first.
+/// Lists all commands, each with the words that call it.
 fn commands() -> Vec<(Vec<String>, Command)> {
     fn add(path: &[String], command: &Command, found: &mut Vec<(Vec<String>, Command)>) {
         let path = [path, &[command.get_name().to_owned()]].concat();
@@ -30,7 +30,7 @@ fn command(name: &str) -> Command {
     commands().into_iter().find(is_its).expect(name).1
 }
 
-/// All arguments that take a value, with the words before them.
+/// Lists all arguments that take a value, each with the words that call its command.
 fn values() -> Vec<(Vec<String>, Arg)> {
     let of = |(path, command): (Vec<String>, Command)| {
         let takes_value = |argument: &&Arg| argument.get_action().takes_values();
@@ -44,7 +44,7 @@ fn value_name(argument: &Arg) -> &str {
     argument.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str())
 }
 
-/// Error for this value of an option of a command; missing arguments are ignored.
+/// Parses `value` as this option of a command. Returns the error, if any; missing arguments are ignored.
 fn problem(path: &[String], argument: &Arg, value: &str) -> Option<String> {
     let flag = format!("--{}={value}", argument.get_long()?);
     let error = Arguments::command().try_get_matches_from([path, &[flag]].concat()).err()?;
@@ -139,7 +139,7 @@ fn sizes_take_letters() {
     assert!(sizes > 5, "{sizes}");
 }
 
-/// The flags of a simulation are texts until they are read.
+/// Flags of a simulation are texts for clap; their counts and sizes are read later.
 #[test]
 fn counts_and_sizes_of_simulations_take_letters() {
     let read = |key: &Key, value: &str| {

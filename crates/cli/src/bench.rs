@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use crate::actions::Failure;
 use clap::Args;
-use perforate_commands::Failure;
 use perforate_config::Section;
 use perforate_report::text::{Column, columns, compact, wrapped};
 use perforate_sim::{
@@ -16,10 +16,10 @@ use crate::options::{RunFlags, own_memory_bar};
 use crate::output::{COLUMNS, print};
 use crate::progress::Bar;
 
-/// Default workloads: data larger than every TLB, a stream, and recorded programs.
+/// Workloads that `bench` runs by default: data larger than every TLB, a stream, and recorded programs.
 const WORKLOADS: [&str; 8] =
     ["random", "chase:size=1G", "sequential", "bfs", "redis", "mummer", "xz", "hpcc"];
-/// Default number of instructions of each run.
+/// Number of instructions that each run has by default.
 const INSTRUCTIONS: u64 = 50_000_000;
 
 /// Measure how fast this computer simulates, and how far sampled timing is from full timing
@@ -53,7 +53,7 @@ pub struct BenchArguments {
     json: bool,
 }
 
-/// Result of a run, and its time.
+/// Result of a run, and the seconds that it took.
 struct Run {
     result: RunResult,
     seconds: f64,
@@ -61,12 +61,12 @@ struct Run {
 
 /// Runs of a workload under a scheme: with full timing, with sampled timing, and without timing.
 struct Measured {
-    /// The workload as the user named it.
+    /// Workload as the user named it.
     workload: String,
     full: Run,
     sampled: Run,
     functional: Run,
-    /// Relative error of the speed-up over the first scheme in the sampled runs; `None` for the first
+    /// Relative error, in the sampled runs, of the speed-up over the first scheme; `None` for the first
     /// scheme.
     speed_error: Option<f64>,
 }
@@ -145,14 +145,14 @@ fn measure(
 }
 
 impl Run {
-    /// Instructions per second, warm-up included.
+    /// Simulated instructions per second, warm-up included.
     fn rate(&self) -> f64 {
         (self.result.instructions + self.result.warmup.instructions) as f64 / self.seconds
     }
 }
 
 impl Measured {
-    /// Relative error of the sampled run's IPC, and half the width of its interval.
+    /// Relative error of the IPC of the sampled run, and relative half width of its 95% confidence interval.
     fn ipc_error(&self) -> Option<(f64, f64)> {
         let error = self.sampled.result.ipc? / self.full.result.ipc? - 1.0;
         let estimate =

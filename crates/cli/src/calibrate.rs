@@ -4,8 +4,8 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
+use crate::actions::{Failure, write_text};
 use clap::Args;
-use perforate_commands::{Failure, write_text};
 use perforate_config::{Count, Size};
 use perforate_host::Reporter;
 use perforate_host::calibrate::{Calibration, Options};
@@ -84,7 +84,7 @@ pub fn calibrate(
     Ok(CommandOutput { json, text })
 }
 
-/// Writes the file that `--machine host` reads, and returns a sentence about it.
+/// Writes the measured machine to the file that `--machine host` reads. Returns a sentence about the file.
 fn keep_for_host(found: &Calibration) -> String {
     if found.is_too_noisy() {
         return "too noisy to be kept for --machine host".into();

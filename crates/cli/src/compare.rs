@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::actions::{Failure, ResultFolder, RunRequest, json_lines, title};
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder, RunRequest, json_lines, title};
 use perforate_config::{Count, Section};
 use perforate_report::{ReportOptions, Rows};
 use perforate_sim::{
@@ -123,7 +123,7 @@ pub struct CompareArguments {
     json: bool,
 }
 
-/// Name of the report in the results folder.
+/// File name of the report in the results folder.
 const REPORT: &str = "report.html";
 
 /// Runs the comparison, writes the results and prints the table.
@@ -191,7 +191,7 @@ pub fn compare(arguments: &CompareArguments) -> Result<(), Failure> {
     folder.map_or(Ok(()), |folder| write_files(&folder, &results, lines, arguments, &left_out))
 }
 
-/// Name of a new folder for results, from the command and the workload.
+/// Chooses the name of a new folder for results, from the command and the workload.
 fn folder_name(arguments: &CompareArguments) -> String {
     let program = arguments.program.first().map(Path::new);
     let program = program.and_then(Path::file_name).map(|name| name.to_string_lossy());
@@ -201,7 +201,7 @@ fn folder_name(arguments: &CompareArguments) -> String {
     format!("compare-{}", subject.trim_end_matches(".trace"))
 }
 
-/// Schemes to compare, and notes on pairs that are left out.
+/// Schemes to compare, and notes on pairs of guest and host that cannot be combined.
 fn schemes(
     arguments: &CompareArguments,
     request: &RunRequest,
@@ -210,12 +210,12 @@ fn schemes(
     let is_varied = |option: &str| arguments.vary.iter().any(|vary| vary.is_for(option));
     let default = request.default_schemes(&is_varied);
     let (compared, left_out) =
-        perforate_commands::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)?;
+        crate::actions::schemes(scheme.as_deref(), guest.as_deref(), host.as_deref(), default)?;
     let is_functional = request.spec.measuring.functional;
-    Ok((perforate_commands::with_free(compared, is_functional), left_out))
+    Ok((crate::actions::with_free(compared, is_functional), left_out))
 }
 
-/// Records the program after `--`, if there is one.
+/// Records the program after `--`; `None` if the command names no program.
 fn record_program(
     arguments: &CompareArguments,
     placement: &PlacementOptions,
@@ -232,7 +232,7 @@ fn record_program(
     ProgramRecording::with_bar(&arguments.program, placement, bar).map(Some)
 }
 
-/// Text of the progress bar during one comparison.
+/// Text of the progress bar while one of the comparisons runs.
 fn stage(arguments: &CompareArguments, variant: &Variant, repetition: u64) -> String {
     let stage = match arguments.seeds.get() {
         1 => "simulating".to_owned(),
@@ -248,7 +248,7 @@ fn simulate(run: &ResolvedRun, bar: &Bar, stop: &AtomicBool) -> Result<Vec<RunRe
     })
 }
 
-/// Observer of a run that Ctrl-C cancels.
+/// Observer that shows a run's progress and cancels the run at Ctrl-C.
 struct BarAndStop<'a> {
     bar: &'a Bar,
     stop: &'a AtomicBool,

@@ -1,7 +1,7 @@
 //! `perforate explain`: shows translations step by step.
 
+use crate::actions::{Failure, Question};
 use clap::Args;
-use perforate_commands::{Failure, Question};
 use perforate_config::{Address, ConfigError, Section};
 
 use crate::options::{RunFlags, own_memory_bar};
@@ -50,11 +50,10 @@ fn address(text: &str) -> Result<u64, String> {
     Ok(address)
 }
 
-/// Prints explanations of the translations.
+/// Runs the workload, and prints explanations of the translations.
 pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
     let ExplainArguments { addresses, workload, scheme, placement } = arguments;
     let question = Question { addresses, workload, scheme };
-    let explained =
-        perforate_commands::explain(&placement.request()?, &question, &own_memory_bar())?;
+    let explained = crate::actions::explain(&placement.request()?, &question, &own_memory_bar())?;
     print(&explained.text(COLUMNS))
 }

@@ -1,13 +1,13 @@
 //! `--figures`: figures of a report as files.
 
-use perforate_commands::{Files, Written};
+use crate::actions::{Files, Written};
 use perforate_report::{CAN_DRAW_FIGURES, HOW_TO_GET_FIGURES, SavedFigure};
 
-/// Folder of the figures beside the report.
+/// Name of the folder for figures, next to the report.
 const FOLDER: &str = "figures";
 
-/// Parses the flag, which clap passes as `true` or `false`. A program built without figures refuses it
-/// before any simulation.
+/// Parses the flag `--figures`, which clap passes as `true` or `false`. A program built without figures
+/// refuses it before any simulation.
 pub fn flag(text: &str) -> Result<bool, String> {
     match text == "true" {
         true if !CAN_DRAW_FIGURES => Err(HOW_TO_GET_FIGURES.into()),
@@ -15,7 +15,7 @@ pub fn flag(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Each figure as SVG and CSV, in a folder beside the report.
+/// Files of the figures: SVG and CSV of each, in a folder next to the report.
 pub fn files(figures: &[SavedFigure]) -> Files {
     let of = |SavedFigure { id, svg, csv, .. }: &SavedFigure| {
         let name = |ending| format!("{FOLDER}/{id}.{ending}");
@@ -24,7 +24,7 @@ pub fn files(figures: &[SavedFigure]) -> Files {
     figures.iter().flat_map(of).collect()
 }
 
-/// Line with the folder of the figures; empty without figures.
+/// Line that names the folder of the written figures; empty without figures.
 pub fn summary(written: &Written, figures: Option<&[SavedFigure]>) -> String {
     figures.map_or(String::new(), |figures| {
         let (path, count) = (written.file(FOLDER), figures.len());

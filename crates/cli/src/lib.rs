@@ -1,8 +1,10 @@
 //! The `perforate` command: what does address translation cost this program, on this memory,
 //! under this scheme, and what would another scheme cost?
 //!
-//! [`main`] is the whole command; [`python`] has functions that return data instead of printing it.
+//! [`main`] is the whole command; [`python`] has functions that return data instead of printing it;
+//! [`actions`] does the work for both.
 
+pub mod actions;
 mod bench;
 mod calibrate;
 mod compare;
@@ -39,9 +41,9 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::num::{ParseFloatError, ParseIntError};
 
+use crate::actions::Failure;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Parser, Subcommand};
-use perforate_commands::Failure;
 
 use progress::StageBars;
 use sections::InSections;
@@ -94,10 +96,10 @@ enum Command {
     Man(shell::ManArguments),
 }
 
-/// Longest usage error that is printed in clap's own form, in bytes.
+/// Maximum length in bytes of a usage error that is printed in clap's own form.
 const MAX_USAGE_ERROR: usize = 2_000;
 
-/// Runs the command with these arguments, program first, and returns its exit code.
+/// Runs the command with these arguments, of which the first is the program. Returns the exit code.
 pub fn main(arguments: Vec<OsString>) -> u8 {
     output::set_command(&arguments);
     // Without a handler, a file larger than `ulimit -f` would end the program without an error.
@@ -141,8 +143,8 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
     }
 }
 
-/// Refuses an empty command after `--`, such as an unset variable of a shell. For clap it is the same as
-/// no command, which has a default.
+/// Refuses an empty command after `--`, which an unset shell variable may cause. clap would treat it like a
+/// missing command, so that `compare` would run its default workload.
 fn check_program(arguments: &[OsString]) -> Result<(), Failure> {
     let mut rest = arguments.iter().skip_while(|argument| *argument != "--").skip(1);
     let is_empty = match rest.next() {
@@ -156,8 +158,8 @@ fn check_program(arguments: &[OsString]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints an error of the argument parser, and returns the exit code. A wrong value is one line, like
-/// errors found later.
+/// Prints an error of the argument parser, and returns the exit code. An invalid value is reported in one
+/// line, like errors found later.
 fn print_usage_error(error: &clap::Error) -> u8 {
     match wrong_value(error) {
         Some(problem) => print_error(&problem),
@@ -176,7 +178,7 @@ fn print_usage_error(error: &clap::Error) -> u8 {
     u8::try_from(error.exit_code()).unwrap_or(1)
 }
 
-/// Problem with the value of an option; `None` for other errors.
+/// Describes the error if it is an invalid value of an option; `None` for other errors.
 fn wrong_value(error: &clap::Error) -> Option<String> {
     let option = error.get(ContextKind::InvalidArg)?.to_string();
     let problem = error.source().filter(|_| error.kind() == ErrorKind::ValueValidation)?;
@@ -193,7 +195,7 @@ fn wrong_value(error: &clap::Error) -> Option<String> {
     Some(format!("{}: {problem}", option.split(' ').next().unwrap_or_default()))
 }
 
-/// clap's message `99 is not in 1..=22` in words.
+/// Rewrites clap's message `99 is not in 1..=22` in words.
 fn in_range(problem: &str) -> String {
     let words = || {
         let (value, range) = problem.split_once(" is not in ")?;
@@ -203,7 +205,7 @@ fn in_range(problem: &str) -> String {
     words().unwrap_or_else(|| problem.to_owned())
 }
 
-/// Error of the argument parser as one line.
+/// Makes a failure of one line from an error of the argument parser.
 fn usage_error(error: &clap::Error) -> Failure {
     let first_paragraph = || {
         let text = error.to_string();
@@ -214,7 +216,7 @@ fn usage_error(error: &clap::Error) -> Failure {
     Failure::Usage(wrong_value(error).unwrap_or_else(first_paragraph))
 }
 
-/// Prints an error as one line. Long quotations are shortened.
+/// Prints an error as one line. Long quotations in it are shortened.
 fn print_error(problem: &str) {
     progress::print_message(&perforate_config::shorten(&problem.replace(['\n', '\r', '\t'], " ")));
 }

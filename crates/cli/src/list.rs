@@ -1,7 +1,7 @@
 //! `perforate list`: lists of everything that has a name.
 
+use crate::actions::Failure;
 use clap::{Args, ValueEnum};
-use perforate_commands::Failure;
 use perforate_config::{Key, keys, words_of};
 use perforate_experiment::Experiment;
 use perforate_os::{
@@ -55,7 +55,7 @@ enum Topic {
     Experiments,
 }
 
-/// Width of names of counters with their units.
+/// Width of the column with names of counters and their units, in characters.
 const NAME_COLUMNS: usize = 44;
 
 /// Prints one list, or all of them.
@@ -133,7 +133,7 @@ fn describe(path: &std::path::Path) -> String {
     }
 }
 
-/// The bundled machines.
+/// Lists the bundled machines with their summaries.
 pub fn machines() -> String {
     let mut text = "Machines\n".to_owned();
     for machine in Machine::bundled() {
@@ -177,7 +177,7 @@ fn policies() -> String {
     text
 }
 
-/// Counters by heading, each with its unit and meaning.
+/// Lists counters by heading, each with its unit and meaning.
 fn counters() -> String {
     let counters = perforate_sim::counters();
     let mut text = "Counters (name, unit, what it is)\n".to_owned();

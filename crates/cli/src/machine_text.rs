@@ -2,18 +2,18 @@
 
 use perforate_host::machine::Processor;
 
-/// Widths of a table with a name, a measured value and further values in each line.
+/// Widths in characters of a table's columns: a name, a measured value and further values in each line.
 pub struct TableLayout {
-    /// Width of a name.
+    /// Width of the column with names, in characters.
     pub name: usize,
-    /// Width of a measured value.
+    /// Width of the column with measured values, in characters.
     pub measured: usize,
-    /// Width of each further value.
+    /// Width of each column with further values, in characters.
     pub value: usize,
 }
 
 impl TableLayout {
-    /// Line of the table. A name that is too long for its column is on a line of its own.
+    /// Formats a line of the table. A name that is too long for its column is on a line of its own.
     pub fn line<S: AsRef<str>>(
         &self,
         name: &str,
@@ -32,7 +32,7 @@ impl TableLayout {
     }
 }
 
-/// Name of the processor, with the hypervisor in a virtual machine.
+/// Name of the processor; in a virtual machine, with the hypervisor.
 pub fn processor_name(processor: &Processor) -> String {
     let name = if processor.name.is_empty() { "unknown processor" } else { &processor.name };
     match processor.is_virtual() {

@@ -1,7 +1,7 @@
 //! `perforate machines`: lists and shows machine files.
 
+use crate::actions::{Failure, machine_file};
 use clap::{Args, Subcommand};
-use perforate_commands::{Failure, machine_file};
 
 use crate::list;
 use crate::options::SettingFlags;

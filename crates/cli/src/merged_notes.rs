@@ -4,19 +4,19 @@ use perforate_sim::RunResult;
 use perforate_types::counted;
 use serde_json::Value;
 
-/// A note, and the schemes with the same note but for numbers.
+/// A note of one scheme, and the names of other schemes whose notes have the same text with other numbers.
 struct MergedNote<'a> {
     text: &'a str,
-    /// The text without the scheme's name and without numbers.
+    /// Text of the note without the scheme's name and without numbers.
     pattern: String,
     scheme: &'a str,
     others: Vec<&'a str>,
-    /// Values of `--vary` that have this note.
+    /// Values of the varied key whose results have this note.
     values: Vec<String>,
 }
 
-/// Notes of all results, in order, each once. With `--vary`, a note names the values that it holds for,
-/// and the descriptions of memory are one note.
+/// Lists the notes of all results, in order, each once. With `--vary`, a note names the values that it holds
+/// for, and the descriptions of memory are one note.
 ///
 /// With `details`, notes of several schemes that differ in numbers only are merged, and notes on how the
 /// trace was made are only counted; `details` says where to find them.
@@ -67,8 +67,7 @@ pub fn merged_notes(results: &[RunResult], details: Option<&str>) -> Vec<String>
 }
 
 impl MergedNote<'_> {
-    /// The note with the names of the other schemes and with the values of the varied key that it holds
-    /// for.
+    /// Text of the note, with the other schemes and the values of the varied key that it holds for.
     fn line(&self, key: Option<&str>, all_values: usize) -> String {
         let mut line = self.text.to_owned();
         if !self.others.is_empty() {
@@ -81,7 +80,8 @@ impl MergedNote<'_> {
 /// Maximum number of pairs of values that a note names.
 const MOST_PAIRS: usize = 3;
 
-/// Values of the varied key, or pairs of a grid, that a note holds for; empty if it holds for all.
+/// Phrase that names the values of the varied key, or pairs of a grid, that a note holds for; empty if it
+/// holds for all.
 fn with_values(key: Option<&str>, values: &[String], all_values: usize) -> String {
     let count = values.len();
     match key {
@@ -92,7 +92,7 @@ fn with_values(key: Option<&str>, values: &[String], all_values: usize) -> Strin
     }
 }
 
-/// Name of the varied key if only one key is varied, and the number of values or pairs of values.
+/// Name of the varied key, if only one key is varied, and number of its values, or of pairs of values.
 fn all_values(results: &[RunResult]) -> (Option<&str>, usize) {
     let mut values: Vec<String> = results.iter().filter_map(varied_value).collect();
     values.sort_unstable();
@@ -102,8 +102,8 @@ fn all_values(results: &[RunResult]) -> (Option<&str>, usize) {
     (alone.and_then(|varied| varied.get("key")?.as_str()), values.len())
 }
 
-/// Descriptions of memory, which come first in the notes of each result, as one note: phrases that hold
-/// for all values are not repeated. `None` without `--vary`.
+/// Joins the descriptions of memory, which come first in the notes of each result, to one note. Phrases that
+/// hold for all values are not repeated. `None` without `--vary`.
 fn memory_of_values(results: &[RunResult]) -> Option<String> {
     let mut phrases: Vec<(&str, Vec<String>)> = Vec::new();
     for result in results {
@@ -123,7 +123,7 @@ fn memory_of_values(results: &[RunResult]) -> Option<String> {
     Some(texts.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
 }
 
-/// Value of the varied key in a result; for a grid, both keys with their values.
+/// Value of the varied key in a result; for a grid, both keys with their values. `None` without `--vary`.
 fn varied_value(result: &RunResult) -> Option<String> {
     let varied = result.config.get("varied")?;
     let text = |varied: &Value, name: &str| Some(varied.get(name)?.as_str()?.to_owned());
@@ -135,7 +135,8 @@ fn varied_value(result: &RunResult) -> Option<String> {
     }
 }
 
-/// Text of a note about a scheme without its name and without numbers; other notes are not changed.
+/// Removes the scheme's name and numbers from the text of a note about the scheme; other notes are not
+/// changed.
 fn pattern(text: &str, scheme: &str) -> String {
     let is_name = |word: &str| word.trim_matches(|c: char| ",:;".contains(c)) == scheme;
     if !text.split(' ').any(is_name) {
@@ -146,7 +147,7 @@ fn pattern(text: &str, scheme: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Notes from the metadata of the trace's file.
+/// Assumptions about the trace, from the metadata of its file.
 fn assumptions(result: &RunResult) -> Vec<&str> {
     let listed = result.config.pointer("/workload/assumptions").and_then(|all| all.as_array());
     listed.into_iter().flatten().filter_map(|text| text.as_str()).collect()

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::actions::Failure;
 use clap::Args;
-use perforate_commands::Failure;
 use perforate_config::Share;
 use perforate_experiment::linear_model::{
     ACCEPTED_EVENTS, Prediction, ResultSchemes, Row, Runs, Shares, predict, read_perf, read_results,
@@ -72,7 +72,7 @@ Events, by the first name that is there:
     )
 }
 
-/// Inputs of a prediction: runs, shares, and notes on them.
+/// Inputs of a prediction: measured runs, shares of misses in direct segments, and notes on both.
 struct Case {
     title: String,
     runs: Runs,
@@ -202,7 +202,7 @@ fn text(case: &Case, prediction: &Prediction) -> String {
         + notes(&case.notes, COLUMNS).as_str()
 }
 
-/// Text without control characters.
+/// Removes control characters from a text.
 fn plain(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).collect()
 }

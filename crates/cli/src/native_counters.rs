@@ -1,9 +1,9 @@
-//! Hardware counters of a native run of the recorded program, beside the prediction:
-//! `compare --counters -- PROG`.
+//! Hardware counters of a native run of the recorded program, next to the prediction: `compare --counters --
+//! PROG`.
 
 use std::ffi::OsString;
 
-use perforate_commands::Failure;
+use crate::actions::Failure;
 use perforate_host::counters::{Absence, Readings};
 use perforate_host::program::{ProgramTime, count_program};
 use perforate_report::text::compact;
@@ -21,7 +21,7 @@ impl NativeCounters {
         Ok(Self(count_program(program)?))
     }
 
-    /// Adds the readings to all results of one comparison.
+    /// Adds the readings of the counters to all results of one comparison.
     pub fn annotate(&self, results: &mut [RunResult]) {
         let note = self.note(results);
         for result in results {
@@ -59,7 +59,8 @@ impl NativeCounters {
     }
 }
 
-/// Measured rates, which are comparable with those of a part of the program.
+/// Formats rates of the native run (per 1000 instructions). Unlike totals, they are comparable with those of
+/// the simulated part of the program.
 fn measured(readings: &Readings) -> String {
     let kilo = readings.instructions.map_or(0.0, |count| count as f64 / 1000.0);
     let rates = readings.per(kilo);

@@ -2,14 +2,14 @@
 
 use std::cell::OnceCell;
 
+use crate::actions::{Failure, MachineSettings, RunRequest};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use perforate_commands::{Failure, MachineSettings, RunRequest};
 use perforate_config::{Key, OptionTexts, Section, Table};
 use perforate_sim::{MemoryOptions, PlacementOptions, Progress, RunSpec};
 
 use crate::progress::Bar;
 
-/// Options of a run. Those of warm-up, clock and checks are flags only if `MEASURED` is true.
+/// Options of a run, as flags. Options of warm-up, timing and checks are included only if `MEASURED` is true.
 #[derive(Clone)]
 pub struct RunFlags<const MEASURED: bool> {
     texts: OptionTexts,
@@ -24,7 +24,7 @@ impl<const MEASURED: bool> RunFlags<MEASURED> {
         }
     }
 
-    /// Run with these options.
+    /// Makes a request for a run with these options.
     pub fn request(&self) -> Result<RunRequest, Failure> {
         RunRequest::new(self.texts.clone(), self.settings.settings())
     }
@@ -61,7 +61,7 @@ impl<const MEASURED: bool> FromArgMatches for RunFlags<MEASURED> {
     }
 }
 
-/// True for an option without a value.
+/// True if the option is a switch on the command line: a flag without a value.
 fn is_switch(key: &Key) -> bool {
     key.form == "yes|no"
 }
@@ -105,7 +105,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl SettingFlags {
-    /// Values by key of the machine.
+    /// Overrides of the machine's keys, in the order of the flags.
     pub fn settings(&self) -> MachineSettings {
         MachineSettings(self.all.clone())
     }

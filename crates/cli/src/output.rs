@@ -5,15 +5,15 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use perforate_commands::{Failure, ResultFolder};
+use crate::actions::{Failure, ResultFolder};
 use perforate_report::text::wrapped;
 pub use perforate_report::text::{printable, quoted};
 use terminal_size::terminal_size_of;
 
-/// Columns of tables if standard output is not a terminal.
+/// Width of tables in characters if standard output is not a terminal.
 pub const COLUMNS: usize = 100;
 
-/// Command line of this process.
+/// Command line of this process, program first.
 static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// Stores the command line of this process, program first, for [`command`].
@@ -23,26 +23,26 @@ pub fn set_command(arguments: &[OsString]) {
 
 /// Output of a command that has not been printed yet.
 pub struct CommandOutput {
-    /// JSON: one object, or one on each line.
+    /// JSON output: one object, or one on each line.
     pub json: String,
-    /// Tables and notes, as the command prints them.
+    /// Text output: tables and notes.
     pub text: String,
 }
 
 impl CommandOutput {
-    /// Prints the JSON or the text.
+    /// Prints the JSON output if `json` is true, otherwise the text output.
     pub fn print(&self, json: bool) -> Result<(), Failure> {
         print(if json { &self.json } else { &self.text })
     }
 }
 
-/// Width of a wide table: the width of the terminal, within 40 to 240 columns, or [`COLUMNS`].
+/// Width of a wide table in characters: the width of the terminal, within 40 to 240 columns, or [`COLUMNS`].
 pub fn columns() -> usize {
     let terminal = terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     terminal.map_or(COLUMNS, |width| width.clamp(40, 240))
 }
 
-/// Prints to standard output, with control characters [escaped](printable).
+/// Prints a text to standard output, with control characters [escaped](printable).
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     out.write_all(printable(text).as_bytes())?;
@@ -60,7 +60,7 @@ pub fn command_of(arguments: &[OsString]) -> String {
     std::iter::once("perforate".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
-/// Folder for results, by default a new one named after `name`; `None` if only JSON is printed.
+/// Folder for results: `out`, or by default a new one named after `name`; `None` if only JSON is printed.
 pub fn result_folder(
     out: Option<&Path>,
     json: bool,
@@ -72,7 +72,7 @@ pub fn result_folder(
     }
 }
 
-/// Notes below a table, wrapped at `columns` characters.
+/// Formats notes below a table, wrapped at `columns` characters.
 pub fn notes<S: AsRef<str>>(notes: &[S], columns: usize) -> String {
     notes.iter().map(|note| wrapped("note: ", note.as_ref(), columns)).collect()
 }

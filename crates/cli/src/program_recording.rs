@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use perforate_commands::Failure;
+use crate::actions::Failure;
 use perforate_config::Count;
 use perforate_host::Reporter;
 use perforate_record::{
@@ -17,10 +17,10 @@ use perforate_sim::{CUT_OFF, PlacementOptions, RunResult};
 use crate::progress::Bar;
 use crate::record::{ending_text, record_with_bar, record_with_reporter};
 
-/// Number of instructions to record if only the instructions to skip are given.
+/// Number of instructions to record if the user gives only the number to skip.
 const DEFAULT_INSTRUCTIONS: u64 = 50_000_000;
 
-/// A recording that is deleted when dropped.
+/// Recording of a program in a temporary file, which is deleted when the value is dropped.
 pub struct ProgramRecording {
     trace: TemporaryTrace,
     /// Notes on the recorded part and on the end of the program.
@@ -29,7 +29,7 @@ pub struct ProgramRecording {
 
 impl ProgramRecording {
     /// Runs a program and records windows of the whole run. With `skip` or `instructions` in `part`, one
-    /// stretch is recorded instead: `instructions`, after the first `skip`.
+    /// contiguous part is recorded instead: `instructions`, after the first `skip`.
     pub fn with_bar(
         program: &[OsString],
         part: &PlacementOptions,
@@ -74,7 +74,7 @@ impl ProgramRecording {
         }
     }
 
-    /// Path of the trace.
+    /// Path of the recorded trace.
     pub fn path(&self) -> &Path {
         self.trace.path()
     }
@@ -86,13 +86,13 @@ impl ProgramRecording {
         result.notes.extend_from_slice(&self.notes);
     }
 
-    /// Flag that Ctrl-C sets while the recording is simulated.
+    /// Flag that Ctrl-C sets while the recorded trace is simulated.
     pub fn stop(&self) -> Arc<AtomicBool> {
         self.trace.stop()
     }
 }
 
-/// File name for the trace of a program.
+/// Chooses a file name for the trace of a program.
 fn file_name(program: &[OsString]) -> OsString {
     let name = program.first().and_then(|path| Path::new(path).file_name());
     let mut file_name = name.unwrap_or("program".as_ref()).to_owned();

@@ -14,40 +14,40 @@ use terminal_size::terminal_size_of;
 
 use crate::output::printable;
 
-/// Time between lines where there is no terminal, and before the first.
+/// Time between two lines of progress if there is no terminal, and before the first line.
 const LINE_PERIOD: Duration = Duration::from_secs(30);
-/// Time between redraws of a bar on a terminal without progress.
+/// Maximum time between two redraws of the bar, if there is no progress.
 const REDRAW_PERIOD: Duration = Duration::from_millis(200);
-/// Time between redraws of a bar on a terminal with progress.
+/// Minimum time between two redraws of the bar while there is progress.
 const LEAST_REDRAW_PERIOD: Duration = Duration::from_millis(50);
-/// Width of a terminal of unknown width.
+/// Assumed width of a terminal whose width is unknown, in characters.
 const UNKNOWN_TERMINAL: usize = 80;
-/// Minimum width of a bar, with the spaces around it.
+/// Minimum width of the bar in characters, with the spaces around it.
 const LEAST_BAR: usize = 8;
-/// Frames of the spinner, which replaces the bar if no total is known.
+/// Frames of the spinner, which replaces the bar if the total is unknown.
 const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
-/// Shortest time from which a rate is computed.
+/// Minimum time after which a rate of progress is computed.
 const LEAST_MEASURED: Duration = Duration::from_secs(2);
 
-/// Total of progress that is shown as a share.
+/// Number of steps into which the work is divided if its progress is known only as a share from 0 to 1.
 const SHARE_STEPS: u64 = 100_000;
 
-/// Prints a line on standard error. Ignores errors: a closed standard error is no reason to stop.
+/// Prints a line on standard error. Ignores errors, because a closed standard error is no reason to stop.
 pub fn print_message(line: &str) {
     let _ = writeln!(io::stderr(), "perforate: {}", printable(line));
 }
 
-/// A stage of the work and its progress.
+/// A stage of long work, and its progress.
 struct Stage {
-    /// Name of the stage.
+    /// Name of the stage, which is shown.
     text: String,
-    /// Unit of the progress, such as instructions.
+    /// Unit in which the progress is counted, such as instructions.
     unit: &'static str,
-    /// Text that replaces the counts, if the counts mean nothing to a reader.
+    /// Text that replaces the amounts done and total, if they mean nothing to a reader.
     counts: Option<String>,
     progress: Progress,
-    /// Time of the first progress, and the amount done by then. The rate starts here, since work before the
-    /// first instruction, such as ageing memory, is not counted.
+    /// Moment of the first progress, and the amount done by then. The rate counts from there, because work
+    /// before the first instruction, such as ageing memory, is not counted.
     from: Option<(Instant, u64)>,
 }
 
@@ -62,7 +62,7 @@ impl Stage {
         self.from.get_or_insert((now, progress.done));
     }
 
-    /// Progress per second; `None` until enough time has passed.
+    /// Progress per second in the stage's unit; `None` until enough time has passed.
     fn rate(&self, now: Instant) -> Option<f64> {
         let (since, before) = self.from?;
         let seconds = now.saturating_duration_since(since);
@@ -70,12 +70,12 @@ impl Stage {
         (seconds >= LEAST_MEASURED && done > 0).then(|| done as f64 / seconds.as_secs_f64())
     }
 
-    /// Total, if it is known; foreign traces of unknown length say 0.
+    /// Total of the progress; `None` if unknown, for which foreign traces report 0.
     fn total(&self) -> Option<u64> {
         self.progress.total.filter(|total| *total > 0)
     }
 
-    /// Amount done, and the total if it is known.
+    /// Formats the amount done, and the total if it is known.
     fn amounts(&self) -> String {
         let done = compact(self.progress.done as f64);
         match (&self.counts, self.total()) {
@@ -85,7 +85,7 @@ impl Stage {
         }
     }
 
-    /// Amounts, rate and time left, as far as they are known.
+    /// Formats amounts, rate and time left, as far as they are known.
     fn figures(&self, now: Instant) -> String {
         let (done, rate) = (self.progress.done, self.rate(now));
         let mut phrases = vec![self.amounts()];
@@ -99,7 +99,7 @@ impl Stage {
     }
 }
 
-/// A time with at most two digits, rounded up.
+/// Formats a duration with at most two digits, rounded up.
 pub fn time(seconds: f64) -> String {
     let (seconds, minutes) = (seconds.ceil(), (seconds / 60.0).ceil());
     match seconds {
@@ -109,10 +109,10 @@ pub fn time(seconds: f64) -> String {
     }
 }
 
-/// Progress of long work in one or more stages. It is shown until this value is dropped.
+/// Progress of long work in one or more stages. The progress is shown until this value is dropped.
 pub struct Bar {
     stage: Arc<Mutex<Stage>>,
-    /// The bar, if standard error is a terminal.
+    /// Terminal line of the bar; `None` if standard error is not a terminal.
     drawn: Option<Arc<Mutex<TerminalLine>>>,
     /// True while lines are printed instead of a bar.
     is_in_lines: Arc<AtomicBool>,
@@ -121,17 +121,18 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// Work counted in instructions. `text` names the first stage.
+    /// Shows the progress of work counted in instructions. `text` names the first stage.
     pub fn instructions(text: &str) -> Self {
         Self::of(text, "instructions")
     }
 
-    /// Like [`Bar::instructions`], while a program prints to the same terminal ([`Bar::share_terminal`]).
+    /// Shows progress like [`Bar::instructions`], while a program prints to the same terminal
+    /// ([`Bar::share_terminal`]).
     pub fn beside_program(text: &str) -> Self {
         Self::new(text, "instructions", true)
     }
 
-    /// Work counted in `unit`. `text` names the first stage.
+    /// Shows the progress of work counted in `unit`. `text` names the first stage.
     pub fn of(text: &str, unit: &'static str) -> Self {
         Self::new(text, unit, false)
     }
@@ -168,14 +169,14 @@ impl Bar {
         }
     }
 
-    /// Stage and progress, for a sentence.
+    /// Describes stage and progress, for use in a sentence.
     pub fn status(&self) -> String {
         let stage = lock(&self.stage);
         format!("{}, {}", stage.text, stage.amounts())
     }
 
-    /// Begins another stage in the same unit, unless it is the current stage. It is shown with its first
-    /// progress.
+    /// Begins another stage, counted in the same unit, unless `text` names the current stage. It is shown
+    /// with its first progress.
     pub fn stage(&self, text: &str) {
         let mut stage = lock(&self.stage);
         if stage.text != text {
@@ -183,13 +184,14 @@ impl Bar {
         }
     }
 
-    /// Shows the progress of the stage.
+    /// Updates the progress of the current stage, and shows it.
     pub fn show(&self, progress: Progress) {
         lock(&self.stage).advance(progress, Instant::now());
         self.draw();
     }
 
-    /// Shows the share of work that is done in parts of different lengths, and the number of parts.
+    /// Shows that `share` of the work, from 0 to 1, is done. The text also says that `parts` of `all_parts`
+    /// are done, which may be another share, because parts may differ in length.
     pub fn show_share(&self, share: f64, parts: usize, all_parts: usize) {
         let percent = share * 100.0;
         let mut stage = lock(&self.stage);
@@ -200,13 +202,13 @@ impl Bar {
         self.show(Progress { done, total: Some(SHARE_STEPS) });
     }
 
-    /// Function that removes the bar, for a thread that ends the process.
+    /// Makes a function that removes the bar, for a thread that ends the process.
     pub fn eraser(&self) -> impl Fn() + Send + 'static + use<> {
         let drawn = self.drawn.clone();
         move || drawn.iter().for_each(|drawn| lock(drawn).set_hidden(true))
     }
 
-    /// Draws the bar, if there is one and it was not drawn just before.
+    /// Draws the bar, if there is one, unless it was drawn just before.
     fn draw(&self) {
         if let Some(drawn) = &self.drawn {
             let mut line = lock(drawn);
@@ -223,19 +225,19 @@ impl Drop for Bar {
     }
 }
 
-/// Terminal line with the bar.
+/// Line of the terminal that has the bar.
 #[derive(Default)]
 struct TerminalLine {
-    /// True if nothing is drawn.
+    /// True while drawing is forbidden.
     is_hidden: bool,
-    /// Time of the last draw; absent if the line is empty.
+    /// Moment of the last draw; `None` if the line is empty.
     drawn_at: Option<Instant>,
     /// Number of draws so far, which selects the frame of the spinner.
     turn: usize,
 }
 
 impl TerminalLine {
-    /// Draws the stage over the last drawing.
+    /// Draws the progress of a stage over the last drawing.
     fn draw(&mut self, stage: &Mutex<Stage>) {
         if self.is_hidden {
             return;
@@ -258,7 +260,8 @@ impl TerminalLine {
     }
 }
 
-/// Bar with text in a line of `columns`. Without a total it has a spinner.
+/// Formats a bar with its text in a line of `columns` characters. Without a total, a spinner replaces the
+/// bar.
 fn bar(stage: &Stage, now: Instant, columns: usize, turn: usize) -> String {
     let (message, figures) = fitting(&stage.text, &stage.figures(now), columns);
     let Some(total) = stage.total() else {
@@ -272,8 +275,8 @@ fn bar(stage: &Stage, now: Instant, columns: usize, turn: usize) -> String {
     format!("{message} {}{} {figures}", "█".repeat(full), "░".repeat(width - full))
 }
 
-/// Message and figures, cut so that the bar fits into one line. A bar of two lines would leave a copy of
-/// itself at each redraw.
+/// Shortens message and figures so that they and the bar fit into one line. A bar of two lines would leave a
+/// copy of itself at each redraw.
 fn fitting(message: &str, figures: &str, columns: usize) -> (String, String) {
     let figures = cut(figures, columns.saturating_sub(LEAST_BAR));
     let left = columns.saturating_sub(LEAST_BAR + figures.chars().count());
@@ -281,20 +284,20 @@ fn fitting(message: &str, figures: &str, columns: usize) -> (String, String) {
     (cut(&message, left), figures)
 }
 
-/// Locks a value. Ignores poisoning: the value is valid after a panic.
+/// Locks a mutex. Ignores poisoning, because the value is valid after a panic.
 fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A thread that calls a function periodically until this value is dropped.
+/// Thread that calls a function periodically until this value is dropped.
 struct Ticker {
-    /// Sender of a channel without messages; the thread ends when it is dropped.
+    /// Sender of a channel without messages; the thread ends when the sender is dropped.
     until: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Ticker {
-    /// Calls `act` after each period.
+    /// Starts a thread that calls `act` after each period.
     fn start(period: Duration, act: impl Fn() + Send + 'static) -> Self {
         let (until, ended) = channel();
         // If no thread can be started, no progress is shown.
@@ -306,7 +309,7 @@ impl Ticker {
         Self { until: Some(until), thread: thread.ok() }
     }
 
-    /// Prints the progress after each period.
+    /// Starts a thread that prints the progress after each period.
     fn printing(
         stage: Arc<Mutex<Stage>>,
         period: Duration,
@@ -322,7 +325,7 @@ impl Ticker {
 }
 
 impl Drop for Ticker {
-    /// Waits for the thread, so that no line follows the command's output.
+    /// Waits for the end of the thread, so that no line of progress follows the command's output.
     fn drop(&mut self) {
         drop(self.until.take());
         if let Some(thread) = self.thread.take() {
@@ -331,7 +334,7 @@ impl Drop for Ticker {
     }
 }
 
-/// Reporter with a bar for the stages of a measurement.
+/// Reporter of a measurement, which shows a bar for its stages.
 #[derive(Default)]
 pub struct StageBars(Option<Bar>);
 

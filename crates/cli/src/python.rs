@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::actions::Failure;
 use clap::{Args, Command};
-use perforate_commands::Failure;
 use perforate_config::ConfigError;
 use perforate_host::Reporter;
 
@@ -106,12 +106,12 @@ pub fn plan_experiment(
     parse::<RunArguments>(&arguments)?.plan(command)
 }
 
-/// A program and its arguments as they follow options; nothing for no program.
+/// Puts `--` before a program and its arguments; empty if there is no program.
 fn after_dashes(program: Vec<OsString>) -> Vec<OsString> {
     if program.is_empty() { program } else { [vec!["--".into()], program].concat() }
 }
 
-/// Arguments of a command from keywords and positional arguments.
+/// Parses the arguments of a command from keywords and positional arguments.
 fn arguments<A: Args>(keywords: &Keywords, positional: Vec<OsString>) -> Result<A, Failure> {
     parse(&[flags::<A>(keywords)?, positional].concat())
 }
@@ -122,7 +122,7 @@ fn parse<A: Args>(arguments: &[OsString]) -> Result<A, Failure> {
     parsed.and_then(|matches| A::from_arg_matches(&matches)).map_err(|error| usage_error(&error))
 }
 
-/// Flags of the command with the arguments `A` from keywords.
+/// Converts keywords to flags of the command that has the arguments `A`.
 fn flags<A: Args>(keywords: &Keywords) -> Result<Vec<OsString>, ConfigError> {
     let command = A::augment_args(Command::new("perforate"));
     let known = command

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::actions::Failure;
 use clap::Args;
-use perforate_commands::Failure;
 use perforate_config::{ConfigError, Count, Size};
 use perforate_host::Reporter;
 use perforate_record::{
@@ -100,7 +100,7 @@ struct SelectionArguments {
     on_signal: bool,
 }
 
-/// Value of `--sample` for a program of unknown length.
+/// Value of `--sample` for sampling a program of unknown length.
 const AUTO: &str = "auto";
 
 impl SelectionArguments {
@@ -181,7 +181,7 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     }
 }
 
-/// Flag that SIGUSR1 sets if `on_signal` is true; SIGUSR2 then sets `stop`.
+/// Makes a flag that SIGUSR1 sets if `on_signal` is true; SIGUSR2 then sets `stop`.
 fn begin_signal(on_signal: bool, stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBool>, Failure> {
     if !on_signal {
         return Ok(Arc::default());
@@ -192,7 +192,7 @@ fn begin_signal(on_signal: bool, stop: &Arc<AtomicBool>) -> Result<Arc<AtomicBoo
     Ok(begin)
 }
 
-/// Like [`record`], but prints nothing, and deletes a recording that is stopped.
+/// Records the program like [`record`], but prints nothing, and deletes a recording that is stopped.
 pub fn record_quietly(
     arguments: &RecordArguments,
     reporter: &mut dyn Reporter,
@@ -246,7 +246,7 @@ fn json(path: &Path, summary: &RecordSummary) -> String {
     record.to_string()
 }
 
-/// Records a program, and reports the recorded instructions.
+/// Records a program, and reports the number of recorded instructions.
 pub fn record_with_reporter(
     options: RecordOptions,
     reporter: &mut dyn Reporter,
@@ -316,7 +316,7 @@ fn text(path: &Path, summary: &RecordSummary) -> String {
     text + warnings(summary).as_str()
 }
 
-/// Warnings about accesses and programs that are missing in the recording.
+/// Warnings about accesses and programs that are missing in the recording; empty if none are.
 fn warnings(summary: &RecordSummary) -> String {
     let mut text = String::new();
     if summary.accesses_unmapped > 0 {
@@ -336,7 +336,7 @@ fn warnings(summary: &RecordSummary) -> String {
     text
 }
 
-/// Maximum number of processes in the table.
+/// Maximum number of processes in the table of the summary.
 const TABLE_PROCESSES: usize = 20;
 
 fn process_table(processes: &[ProcessSummary]) -> String {
@@ -368,7 +368,7 @@ fn process_table(processes: &[ProcessSummary]) -> String {
     text
 }
 
-/// Durations and rates of the recording.
+/// Formats durations and rates of the recording.
 fn times(summary: &RecordSummary) -> String {
     let mut text = format!("time: the program ran {:.1} s", summary.program_seconds,);
     if summary.waited_seconds >= 0.05 {
@@ -389,7 +389,7 @@ fn times(summary: &RecordSummary) -> String {
     format!("{text}\n      the trace was complete after {:.1} s", summary.seconds)
 }
 
-/// Reason for the end of a recording.
+/// Describes the reason for which a recording ended.
 pub fn ending_text(ending: Ending) -> String {
     match ending {
         Ending::Exited(code) => format!("the program ended with exit code {code}"),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 
-/// File name and text of a command's page. Subcommands are links to their pages.
+/// Makes the page of a command: file name and text. Subcommands are links to their pages.
 pub fn page(command: &Command) -> (String, String) {
     let name = full_name(command);
     let about = command.get_long_about().or(command.get_about());
@@ -28,13 +28,13 @@ pub fn page(command: &Command) -> (String, String) {
     (file_name(command), text)
 }
 
-/// Examples in the help of a command, without their heading.
+/// Examples from the help of a command, without their heading; `None` if there are none.
 pub fn examples(command: &Command) -> Option<String> {
     let help = command.get_after_long_help().or(command.get_after_help())?.to_string();
     Some(help.trim_start_matches("Examples:\n").trim_start_matches("Example:\n").to_owned())
 }
 
-/// Full name of a command: `perforate trace info`.
+/// Full name of a command, such as `perforate trace info`.
 fn full_name(command: &Command) -> String {
     command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned()
 }
@@ -43,7 +43,7 @@ fn file_name(command: &Command) -> String {
     full_name(command).replace(' ', "-") + ".md"
 }
 
-/// Tables of arguments and options, one under each heading.
+/// Makes the tables of a command's arguments and options, one under each heading.
 fn options(command: &Command) -> String {
     let shown = || command.get_arguments().filter(|argument| !argument.is_hide_set());
     let heading = |argument: &Arg| match argument.get_help_heading() {
@@ -82,7 +82,7 @@ fn row(argument: &Arg) -> String {
     format!("| {} | {}{values}{default} |\n", called(argument), cell(&with_options(&help)))
 }
 
-/// Written form of an argument: `-o`, `--out DIR`.
+/// Form of an argument on the command line, such as `-o`, `--out DIR`.
 fn called(argument: &Arg) -> String {
     let names = argument.get_value_names().unwrap_or_default();
     let takes_value = argument.get_action().takes_values();
@@ -108,7 +108,7 @@ fn prose(text: Option<impl ToString>) -> String {
     text.map_or_else(String::new, |text| text.to_string())
 }
 
-/// Text for a table cell.
+/// Escapes a text for a cell of a Markdown table.
 fn cell(text: &str) -> String {
     let paragraphs: Vec<String> = text
         .split("\n\n")
@@ -117,7 +117,7 @@ fn cell(text: &str) -> String {
     paragraphs.join("<br>").replace('|', "\\|")
 }
 
-/// Text with options as code, so that Markdown keeps their hyphens.
+/// Marks options in a text as code, so that Markdown keeps their hyphens.
 fn with_options(text: &str) -> String {
     let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '-';
     let mut is_code = false;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::actions::{Failure, ResultFolder, json_lines};
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder, json_lines};
 use perforate_config::Section;
 use perforate_report::text::{Column, columns};
 use perforate_sim::{Composition, RunResult, Sampled, SimError};
@@ -68,7 +68,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     print(&texts.concat())
 }
 
-/// Estimates from windows for the whole program, or for the measured part.
+/// Describes the estimates from sampled windows for the whole program, or for the measured part.
 fn sampled(sampled: &Sampled) -> String {
     let groups = [(&sampled.figures, 4), (&sampled.extrapolated, 0)];
     let figures = groups.iter().flat_map(|(group, decimals)| {

@@ -47,7 +47,7 @@ fn help_flag() -> Arg {
         .help_heading(Section::Output.title())
 }
 
-/// Position of an argument's section.
+/// Position of an argument's section among the sections of the help.
 fn place(argument: &Arg) -> usize {
     let is_section = |section: &Section| argument.get_help_heading() == Some(section.title());
     Section::ALL.iter().position(is_section).unwrap_or(Section::ALL.len())

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-use perforate_commands::{Failure, write_text};
+use crate::actions::{Failure, write_text};
 
 use crate::output::print;
 use crate::{Arguments, reference};
@@ -65,7 +65,7 @@ pub fn man(arguments: &ManArguments) -> Result<(), Failure> {
 /// Function that makes the page of a command: file name and text.
 type Page = fn(&Command) -> Result<(String, String), Failure>;
 
-/// Writes the pages of a command and of its subcommands, and returns their number.
+/// Writes the pages of a command and of its subcommands. Returns the number of pages.
 fn write_pages(command: &Command, folder: &Path, page: Page) -> Result<usize, Failure> {
     let (name, text) = page(command)?;
     write_text(&folder.join(name), &text)?;
@@ -73,7 +73,7 @@ fn write_pages(command: &Command, folder: &Path, page: Page) -> Result<usize, Fa
     shown.map(|inner| write_pages(inner, folder, page)).try_fold(1, |pages, more| Ok(pages + more?))
 }
 
-/// File name and text of a manual page.
+/// Makes the manual page of a command: file name and text.
 fn page(command: &Command) -> Result<(String, String), Failure> {
     let examples = reference::examples(command);
     // clap_mangen would reflow the examples as a paragraph.

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use crate::actions::{Failure, write_whole};
 use clap::{Args, Subcommand};
-use perforate_commands::{Failure, write_whole};
 use perforate_config::{Count, Size};
 use perforate_record::stop_or_end_on_interrupt;
 use perforate_sim::{open_trace, recording_notes};
@@ -24,7 +24,7 @@ use perforate_workloads::WorkloadSpec;
 use crate::output::{COLUMNS, notes, print};
 use crate::progress::Bar;
 
-/// Maximum number of counted pages: a small trace may touch arbitrarily many.
+/// Maximum number of pages that are counted, because a small trace may touch arbitrarily many.
 const MOST_PAGES: usize = 1 << 23;
 
 /// Look into and convert traces.
@@ -83,7 +83,7 @@ docs/foreign-traces.md says what each lacks and what is assumed instead.")]
     },
 }
 
-/// Default compression level.
+/// Compression level of a converted trace by default.
 const LEVEL: i32 = 3;
 
 /// Describes or converts a trace.
@@ -98,7 +98,7 @@ pub fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
     }
 }
 
-/// Findings of one pass over a trace.
+/// Numbers of items found in one pass over a trace.
 #[derive(Default)]
 struct Contents {
     instructions: u64,
@@ -106,14 +106,14 @@ struct Contents {
     writes: u64,
     branches: u64,
     events: u64,
-    /// Data pages of each process.
+    /// Data pages that were accessed, with their process.
     pages: HashSet<(ProcessId, u64)>,
     processes: BTreeSet<ProcessId>,
     threads: BTreeSet<ThreadId>,
     running: (ProcessId, ThreadId),
     /// Number of gaps between windows.
     gaps: u64,
-    /// Instructions of the program that the trace passes over, in all gaps together.
+    /// Number of instructions of the program that the trace leaves out, in all gaps together.
     skipped: u64,
 }
 
@@ -137,7 +137,7 @@ impl Contents {
         self.branches += chunk.instructions.iter().filter(branch).count() as u64;
     }
 
-    /// Counts processes, threads and gaps from the events of a chunk.
+    /// Counts processes, threads and gaps in the events of a chunk.
     fn count_events(&mut self, chunk: &Chunk) {
         let mut from = 0;
         for (at, event) in &chunk.events {
@@ -163,7 +163,7 @@ impl Contents {
         }
     }
 
-    /// Lines for traces of several threads or with gaps.
+    /// Lines of text for traces that have several threads or gaps.
     fn details(&self) -> String {
         let mut text = String::new();
         if self.threads.len() > 1 {
@@ -240,7 +240,7 @@ fn info(file: &str) -> Result<(), Failure> {
     print(&text)
 }
 
-/// Lines about the files beside a drmemtrace trace: its page map and its schedule.
+/// Describes the files next to a drmemtrace trace: its page map and its schedule.
 fn drmemtrace_files(path: &Path, contents: &Contents) -> Result<String, Failure> {
     let mut text = String::new();
     if let Some(map) = PageMap::beside(path)? {
@@ -325,7 +325,7 @@ fn event_line(event: &ProgramEvent) -> String {
     line + "\n"
 }
 
-/// Permissions as in `/proc/PID/maps`: `rw-`.
+/// Formats permissions as in `/proc/PID/maps`: `rw-`.
 fn rights(permissions: Permissions, accessible: bool) -> String {
     let letter = |allowed, letter| if accessible && allowed { letter } else { '-' };
     [letter(true, 'r'), letter(permissions.write, 'w'), letter(permissions.execute, 'x')]
@@ -369,12 +369,12 @@ fn length_on_disk(path: &Path) -> u64 {
     entries.map(|entry| length_on_disk(&entry.path())).sum()
 }
 
-/// File extension, unless it is `.trace`.
+/// File extension of the output, unless it is `.trace`.
 fn foreign_ending(output: &Path) -> Option<&str> {
     output.extension()?.to_str().filter(|ending| *ending != "trace")
 }
 
-/// Format of the written trace.
+/// Format and compression of the written trace.
 struct Target {
     format: TraceFormat,
     compression: Compression,
@@ -451,7 +451,7 @@ fn convert(
     print(&format!("{}: {text}", output.display()))
 }
 
-/// Passes all chunks of `source` to `write`, with a progress bar.
+/// Passes all chunks of `source` to `write`, and shows a progress bar.
 fn copy_chunks(
     source: &mut dyn Source,
     mut write: impl FnMut(&Chunk) -> Result<(), perforate_trace::TraceError>,
@@ -511,7 +511,7 @@ fn write_foreign(
     Ok(text)
 }
 
-/// Summary of the written trace, with a warning if the source is incomplete.
+/// Summarizes the written trace, with a warning if the source is incomplete.
 fn summary_text(summary: TraceSummary, source: &dyn Source) -> String {
     let per_instruction = summary.bytes as f64 / summary.instructions.max(1) as f64;
     let TraceSummary { instructions, accesses, events, bytes } = summary;

@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
+use crate::actions::{Failure, ResultFolder, json_lines, load_machine};
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder, json_lines, load_machine};
 use perforate_config::{Count, Program, Size, read};
 use perforate_host::Reporter;
 use perforate_host::benchmark::{Job, WorkerCommand, serve};
@@ -21,7 +21,7 @@ use crate::options::SettingFlags;
 use crate::output::CommandOutput;
 use mosaics::MosaicArguments;
 
-/// Name of the hidden command that is a worker.
+/// Name of the hidden command by which a worker process is started.
 const WORKER: &str = "native-worker";
 
 /// Measure this machine with and without large pages, and compare with what is predicted.
@@ -100,7 +100,7 @@ pub struct WorkerArguments {
     job: String,
 }
 
-/// Does the job of a worker (see [`Job`]).
+/// Runs the job of a worker process (see [`Job`]).
 pub fn worker(arguments: &WorkerArguments) -> Result<(), Failure> {
     let job: Job = arguments
         .job
@@ -139,7 +139,7 @@ pub fn validate(
     Ok(CommandOutput { json: lines, text })
 }
 
-/// Command that starts this program as a worker.
+/// Command by which this program is started as a worker process.
 fn worker_command() -> Result<WorkerCommand, Failure> {
     let failed = |source| Failure::Machine { action: "finding this program", source };
     let mut command = Program::own().map_err(failed)?.command.into_iter();

@@ -3,19 +3,19 @@
 
 use std::str::FromStr;
 
-use perforate_commands::{Failure, RunRequest, WithError};
+use crate::actions::{Failure, RunRequest, WithError};
 use perforate_config::{Count, Share, Size, read};
 use perforate_sim::{MachineFile, RunResult, RunSpec};
 use serde_json::{Value, json};
 
-/// Maximum number of runs: values × schemes × seeds. Larger sweeps should be experiments, which can be
-/// continued.
+/// Maximum number of runs of a command: values × schemes × seeds. Larger sweeps should be experiments, which
+/// can be continued.
 const MOST_RUNS: u64 = 1_024;
 
-/// Maximum number of keys.
+/// Maximum number of keys that may be varied together.
 const MOST_KEYS: usize = 2;
 
-/// A key and its values.
+/// Option or machine key that is varied, and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vary {
     key: String,
@@ -48,26 +48,26 @@ impl FromStr for Vary {
 }
 
 impl Vary {
-    /// True if this option or key is varied.
+    /// True if `key` is the option or machine key that is varied.
     pub fn is_for(&self, key: &str) -> bool {
         self.key == key
     }
 
-    /// True if a note says only that the key overrides the machine file.
+    /// True if a note says only that a varied key overrides the machine file.
     pub fn is_stated_by(&self, note: &str) -> bool {
         note.starts_with(&MachineFile::set_to(&self.key))
     }
 }
 
-/// One of several comparisons.
+/// One of the comparisons that `--vary` demands.
 pub struct Variant {
-    /// Options with the varied values.
+    /// Options of the comparison, with its values of the varied keys.
     pub request: RunRequest,
-    /// Varied keys and their values; empty without `--vary`.
+    /// Varied keys with their values in this comparison; empty without `--vary`.
     varied: Vec<Setting>,
 }
 
-/// Value of a key in one comparison.
+/// Value that a varied key has in one comparison.
 #[derive(Clone)]
 struct Setting {
     key: String,
@@ -76,7 +76,7 @@ struct Setting {
     is_count: bool,
 }
 
-/// Comparisons to run; one without `--vary`. Each has `runs_each` runs.
+/// Makes the comparisons to run; one without `--vary`. Each has `runs_each` runs.
 ///
 /// # Errors
 /// An unknown option or key, too many keys, or too many runs.
@@ -132,14 +132,14 @@ fn failure(error: WithError) -> Failure {
 }
 
 impl Variant {
-    /// Keys and values for a progress bar; `None` without `--vary`.
+    /// Keys and values of the comparison for a progress bar; `None` without `--vary`.
     pub fn name(&self) -> Option<String> {
         let text = |Setting { key, value, .. }: &Setting| format!("{key}={value}");
         let texts: Vec<_> = self.varied.iter().map(text).collect();
         (!texts.is_empty()).then(|| texts.join(", "))
     }
 
-    /// Adds the varied keys and values to results.
+    /// Adds the varied keys and their values to results.
     pub fn mark(&self, results: &mut [RunResult]) {
         let setting = |Setting { key, value, is_count }: &Setting| {
             let (number, unit) = number(value, *is_count).unzip();
@@ -166,7 +166,7 @@ fn is_count(key: &str) -> bool {
     option.is_some_and(|option| option.form.split(['|', '-']).any(is_number))
 }
 
-/// Value as a number, with its unit on an axis.
+/// Parses a value as a number; also returns its unit on an axis. `None` if the value is not a number.
 fn number(value: &str, is_count: bool) -> Option<(f64, &'static str)> {
     if let Some(percent) = value.strip_suffix('%') {
         read::<Share>(value).ok()?;
@@ -181,8 +181,8 @@ fn number(value: &str, is_count: bool) -> Option<(f64, &'static str)> {
     read::<Size>(value).ok().map(|size| (size.bytes() as f64 / f64::from(1 << 20), "M"))
 }
 
-/// Adds notes on values that change no figure. In a grid, results are compared for each value of the
-/// other key.
+/// Adds notes about varied values that change no figure. In a grid, results are compared for each value of
+/// the other key.
 pub fn note_without_effect(keys: &[Vary], results: &mut [RunResult]) {
     let notes: Vec<String> =
         (0..keys.len()).filter_map(|place| without_effect(keys, place, results)).collect();
@@ -207,14 +207,14 @@ fn without_effect(keys: &[Vary], place: usize, results: &[RunResult]) -> Option<
     }
 }
 
-/// Value of the first or second varied key in a result.
+/// Value of the first (`place` 0) or second varied key in a result; `None` if none is varied.
 fn value_of(result: &RunResult, place: usize) -> Option<&str> {
     let varied = result.config.get("varied")?;
     let varied = if place == 0 { varied } else { varied.get("second")? };
     varied.get("value")?.as_str()
 }
 
-/// A result without configuration, notes and machine.
+/// Copies a result without configuration, notes and machine, which leaves the figures.
 fn figures(result: &RunResult) -> Value {
     let machine = String::new();
     let all = RunResult { config: Value::Null, notes: Vec::new(), machine, ..result.clone() };

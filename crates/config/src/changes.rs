@@ -1,4 +1,4 @@
-//! Overrides of some options of a set.
+//! Overrides of some options of a struct, such as `key=value,key=value`.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::{ConfigError, OptionTexts, Options, read, words, write};
 /// Overrides of some options of `T`. Displayed as `key=value,…`, in the order given.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changes<T> {
-    /// Keys of the overridden options, in order.
+    /// Keys of the overridden options, in the order given.
     keys: Vec<String>,
     /// Values of the overridden options; defaults for all other options.
     values: T,
@@ -33,7 +33,7 @@ impl<T: Options> Changes<T> {
 }
 
 impl<T> Changes<T> {
-    /// The overrides, with defaults for all other options.
+    /// Values of the overridden options, with defaults for all other options.
     pub fn values(&self) -> &T {
         &self.values
     }

@@ -9,25 +9,26 @@ use crate::words;
 /// Error in an option: path of keys to the wrong value, the problem, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// Keys on the way to the wrong value, outermost last.
+    /// Keys on the way to the wrong value, innermost first.
     path: Vec<String>,
     problem: String,
 }
 
 impl ConfigError {
-    /// Error without a path.
+    /// Creates an error whose path is still empty.
     pub fn new(problem: impl Into<String>) -> Self {
         Self { path: Vec::new(), problem: problem.into() }
     }
 
-    /// Adds a key to the path, from the inside out.
+    /// Adds an enclosing key to the path; keys are added from the inside out.
     #[must_use]
     pub fn under(mut self, key: impl Into<String>) -> Self {
         self.path.push(key.into());
         self
     }
 
-    /// Error for an unknown key. Names the nearest of the `known` keys, or all of them.
+    /// Creates an error for an unknown key that names the nearest of the `known` keys, or all of
+    /// them.
     pub fn unknown_key(key: &str, known: &[&str]) -> Self {
         Self::new(words::unknown(key, known))
     }
@@ -37,7 +38,7 @@ impl ConfigError {
         self.path.iter().rev().map(String::as_str)
     }
 
-    /// The problem and what would be right, without the path.
+    /// Description of the problem and of what would be right, without the path.
     pub fn problem(&self) -> &str {
         &self.problem
     }

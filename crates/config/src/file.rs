@@ -36,7 +36,7 @@ pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(text)
 }
 
-/// Kind of a file; `None` for a regular file.
+/// Kind of a file that is not a regular file, for messages; `None` for a regular file.
 fn irregular_kind(facts: &fs::Metadata) -> Option<&'static str> {
     let kind = facts.file_type();
     if kind.is_file() {

@@ -13,33 +13,33 @@ use crate::{Address, Section, Share, Size, option_texts, words};
 pub struct Key {
     /// Name of the option in files and on the command line.
     pub name: String,
-    /// Form of the values: `SIZE`, `S%`, `eager|lazy`. It comes from the type, or from the field
-    /// (`#[schemars(extend("form" = "FILE"))]`).
+    /// Form of the option's values: `SIZE`, `S%`, `eager|lazy`. It comes from the type, or from the
+    /// field (`#[schemars(extend("form" = "FILE"))]`).
     pub form: String,
-    /// Default value as text; empty if the option is required or has no default text.
+    /// Default value as text; empty if the option is required or its default has no text.
     pub default: String,
     /// Effect of the option: the doc comment of the field.
     pub help: String,
-    /// Effect in one line: from the row of the option's table, or a copy of `help`.
+    /// Effect of the option in one line: from the row of the option's table, or a copy of `help`.
     pub brief: String,
-    /// Section of the help; `None` if the struct is not a [`Table`](crate::Table).
+    /// Section of the help; `None` if the option's struct is not a [`Table`](crate::Table).
     pub section: Option<Section>,
-    /// True if only `--help` shows it.
+    /// True if only `--help` shows the option, and `-h` does not.
     pub is_rare: bool,
-    /// True if the option applies to guests only.
+    /// True if only the system that runs the program has the option, and not the host of a virtual machine.
     pub is_guest_only: bool,
 }
 
-/// Text form of an enum variant.
+/// Word that selects an enum variant in option texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// Variant name as written in options.
+    /// Name of the variant as written in options.
     pub name: String,
     /// Meaning of the variant: its doc comment.
     pub help: String,
 }
 
-/// Words of an enum, in order.
+/// Words that select the variants of an enum, in the order of the variants.
 pub fn words_of<T: JsonSchema>() -> Vec<Word> {
     let schema = SchemaSettings::default().into_generator().into_root_schema_for::<T>();
     let variants = alternatives(schema.as_value()).into_iter().flatten();
@@ -50,7 +50,7 @@ pub fn words_of<T: JsonSchema>() -> Vec<Word> {
     variants.filter_map(word).collect()
 }
 
-/// Options of a struct, in the order of its fields.
+/// Descriptions of the options of a struct, in the order of its fields.
 pub fn keys<T: JsonSchema + DeserializeOwned>() -> Vec<Key> {
     let key = |(name, property): (String, Value)| {
         let said = |of: &str| property.get(of).and_then(Value::as_str).map(str::to_owned);
@@ -71,7 +71,7 @@ pub fn keys<T: JsonSchema + DeserializeOwned>() -> Vec<Key> {
     properties::<T>().into_iter().map(key).collect()
 }
 
-/// Names and schemas of a struct's fields, in their order.
+/// Names and JSON schemas of a struct's fields, in their order.
 pub(crate) fn properties<T: JsonSchema + DeserializeOwned>() -> Vec<(String, Value)> {
     let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<T>();
@@ -83,14 +83,14 @@ pub(crate) fn properties<T: JsonSchema + DeserializeOwned>() -> Vec<(String, Val
     fields.filter_map(|name| Some(((*name).to_owned(), properties.get(*name)?.clone()))).collect()
 }
 
-/// First paragraph of a doc comment, without the full stop.
+/// First paragraph of a field's doc comment, without the full stop.
 fn help(property: &Value) -> String {
     let comment = property.get("description").and_then(Value::as_str).unwrap_or_default();
     let first = comment.split("\n\n").next().unwrap_or_default();
     first.replace('\n', " ").trim_end_matches('.').to_owned()
 }
 
-/// Schemas of the variants of an enum, or of an optional value.
+/// JSON schemas of the variants of an enum, or of an optional value.
 fn alternatives(property: &Value) -> Option<&Vec<Value>> {
     ["anyOf", "oneOf"].iter().find_map(|key| property.get(key)?.as_array())
 }
@@ -137,7 +137,8 @@ fn form(property: &Value) -> Cow<'static, str> {
     .into()
 }
 
-/// Words of an enum without comments on its variants, or the word of one variant.
+/// Words that a JSON schema lists: all words of an enum whose variants have no comments (key `enum`),
+/// or the word of a single variant (key `const`).
 fn listed_words(property: &Value) -> Vec<&str> {
     let listed = property.get("enum").and_then(Value::as_array);
     let mut words: Vec<&str> = listed.into_iter().flatten().filter_map(Value::as_str).collect();
@@ -145,7 +146,7 @@ fn listed_words(property: &Value) -> Vec<&str> {
     words
 }
 
-/// Text of a value, in the unit of its schema.
+/// Text of an option's value, in the unit that its JSON schema names.
 pub(crate) fn text_of(value: &Value, property: &Value) -> String {
     let unit = property.get("format").and_then(Value::as_str);
     match value {

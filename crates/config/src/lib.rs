@@ -48,7 +48,7 @@ pub use unit::{Address, BoundedSize, Count, Share, Size};
 pub use words::{nearest, suggestion};
 pub use write::{write, write_changed};
 
-/// A struct or enum that can be parsed, written and listed.
+/// A struct or enum of options that can be parsed, written and listed.
 pub trait Options: serde::Serialize + serde::de::DeserializeOwned + schemars::JsonSchema {}
 
 impl<T: serde::Serialize + serde::de::DeserializeOwned + schemars::JsonSchema> Options for T {}

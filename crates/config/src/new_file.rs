@@ -5,29 +5,29 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Maximum length of a chain of symbolic links; Linux has the same limit.
+/// Maximum number of symbolic links from a path to its target; Linux has the same limit.
 const MAX_LINKS: usize = 40;
-/// Maximum number of unfinished files beside one file.
+/// Maximum number of unfinished temporary files for one output file.
 const MAX_UNFINISHED: usize = 1000;
 
-/// A file that gets its name when it is complete, replacing a regular file of that name. Until then it is
-/// called `NAME.partial` (or `NAME.partial2` and so on if such a file exists). Dropping it before
-/// [`NewFile::finish`] removes it.
+/// An output file that gets its name when it is complete, replacing a regular file of that name.
+/// Until then it is called `NAME.partial` (or `NAME.partial2` and so on if such a file exists).
+/// Dropping it before [`NewFile::finish`] removes the temporary file.
 ///
 /// A device or a pipe is not replaced, but written to directly. A symbolic link is kept, and its target
 /// is replaced or written to.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
-    /// Temporary and final path; `None` if the file is written to directly.
+    /// Temporary and final path of the file; `None` if the file is written to directly.
     renamed: Option<(PathBuf, PathBuf)>,
 }
 
-/// Target of a path, after all symbolic links.
+/// Target of an output path, after all symbolic links.
 enum Target {
-    /// Path of a regular file, which may not exist yet.
+    /// Path of a regular file that is to be written, which may not exist yet.
     Regular(PathBuf),
-    /// A device, a pipe, or an open file without a name.
+    /// A device, a pipe, or an open file that was deleted; written to directly.
     Direct,
 }
 
@@ -55,7 +55,7 @@ impl NewFile {
         }
     }
 
-    /// Folder of the file at `path`; `None` for a device or a pipe.
+    /// Folder in which the file at `path` would be created; `None` for a device or a pipe.
     ///
     /// # Errors
     /// The path is a directory, or its folder does not exist.
@@ -69,7 +69,8 @@ impl NewFile {
         }
     }
 
-    /// The open file, for writers that take one. It has the same position as this value.
+    /// Duplicate of the open file, for writers that take a [`File`]. Both share one position for
+    /// reading and writing.
     ///
     /// # Errors
     /// Too many files are open.
@@ -77,10 +78,10 @@ impl NewFile {
         self.file.try_clone()
     }
 
-    /// Gives the file its name.
+    /// Renames the complete temporary file to its final name.
     ///
     /// # Errors
-    /// The file cannot be renamed. It is removed then.
+    /// The temporary file cannot be renamed. It is removed then.
     pub fn finish(mut self) -> io::Result<()> {
         if let Some((partial, path)) = self.renamed.take() {
             fs::rename(&partial, path).inspect_err(|_| drop(fs::remove_file(&partial)))?;
@@ -115,8 +116,8 @@ pub fn write_text(path: impl AsRef<Path>, text: &str) -> io::Result<()> {
     write_texts(&[(path, text)]).map_err(|(_, error)| error)
 }
 
-/// Writes several files: all are written before the first gets its name. If the disk is full, all old files
-/// remain.
+/// Writes several files: all are written under temporary names before the first gets its name, so
+/// that all old files remain if the disk is full.
 ///
 /// # Errors
 /// Index of the file that cannot be written, and the error.
@@ -157,7 +158,7 @@ fn target(path: &Path) -> io::Result<Target> {
     Err(io::Error::other("too many links lead on from one to the next"))
 }
 
-/// Creates the temporary file beside `path`. Existing files are not touched.
+/// Creates the temporary file in the folder of `path`. Existing files are not touched.
 fn create_partial(path: &Path) -> io::Result<(PathBuf, File)> {
     if path.file_name().is_none() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "no name of a file"));
@@ -247,7 +248,7 @@ mod tests {
         assert!(write_text(at("round"), "").is_err());
     }
 
-    /// A pipe keeps its type, and its reader gets the text.
+    /// Writing to a pipe does not replace it by a file: its reader gets the text.
     #[test]
     fn pipes_are_written_to() {
         let folder = tempfile::tempdir().unwrap();
@@ -265,7 +266,8 @@ mod tests {
         assert_eq!(NewFile::folder(&pipe).unwrap(), None);
     }
 
-    /// `/dev/full` has no room for anything.
+    /// If one of several files cannot be written (`/dev/full` has no room for any byte), all old
+    /// files remain.
     #[test]
     fn without_room_for_all_none_is_written() {
         let folder = tempfile::tempdir().unwrap();

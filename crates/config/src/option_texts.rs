@@ -7,8 +7,8 @@ use serde::de::{self, Deserialize, DeserializeOwned, Deserializer, MapAccess, Vi
 use crate::read::Written;
 use crate::{ConfigError, Key, words};
 
-/// Texts by key, and groups of such texts: the settings of an experiment, the flags of a command line,
-/// the keyword arguments of a call.
+/// Option texts by key, and groups of such texts: the settings of an experiment, the flags of a
+/// command line, the keyword arguments of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionTexts(Vec<(String, Value)>);
 
@@ -31,7 +31,7 @@ impl OptionTexts {
         self.insert(key, text);
     }
 
-    /// True if the option was given.
+    /// True if a text was given for the option `key`.
     pub fn contains(&self, key: &str) -> bool {
         self.0.iter().any(|(known, _)| words::same(known, key))
     }
@@ -59,7 +59,7 @@ impl OptionTexts {
     /// Removes and parses the options of `T`.
     ///
     /// # Errors
-    /// A wrong value.
+    /// The first option with a wrong value.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<T, ConfigError> {
         let fields = fields::<T>();
         let is_of_type = |key: &str| fields.iter().any(|field| words::same(field, key));
@@ -69,7 +69,7 @@ impl OptionTexts {
         Self(own).read()
     }
 
-    /// Removes the group of this name and returns it, if there is one.
+    /// Removes the group of this name and returns it; `None` if there is no such group.
     pub fn take_group(&mut self, name: &str) -> Option<Self> {
         let is_group =
             |(key, value): &(String, Value)| key == name && matches!(value, Value::Group(_));
@@ -80,7 +80,7 @@ impl OptionTexts {
         }
     }
 
-    /// Checks that all options have been taken.
+    /// Checks that no option is left after all known ones were taken.
     ///
     /// # Errors
     /// An unknown key. The error suggests the nearest of the `known` keys.
@@ -107,7 +107,7 @@ impl OptionTexts {
     /// Parses all options as one `T`.
     ///
     /// # Errors
-    /// A wrong value, or a key that is not an option of `T`.
+    /// The first option with a wrong value, or a key that is not an option of `T`.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         T::deserialize(Written::Group(self))
     }

@@ -1,13 +1,14 @@
-//! Plain wording for messages of libraries, which name types of Rust.
+//! Plain wording for error messages of libraries, which name types of Rust.
 
 use crate::words;
 
-/// Rewords serde's messages about values: what was expected, and the value. Other messages are not changed.
+/// Rewords serde's error messages about values in plain English. Other messages are not changed.
 pub fn plain(message: &str) -> String {
     of_type(message).or_else(|| of_word(message)).unwrap_or_else(|| message.to_owned())
 }
 
-/// `invalid type: string "abc", expected usize`.
+/// Rewords a message such as `invalid type: string "abc", expected usize`; `None` for other
+/// messages.
 fn of_type(message: &str) -> Option<String> {
     let rest = ["invalid type: ", "invalid value: "]
         .into_iter()
@@ -16,14 +17,15 @@ fn of_type(message: &str) -> Option<String> {
     Some(format!("expected {}, not {}", type_in_words(expected), found_in_words(found)))
 }
 
-/// `unknown variant `x`, expected one of `a`, `b``, or with one or two words.
+/// Rewords a message such as `unknown variant `x`, expected one of `a`, `b``; `None` for other
+/// messages.
 fn of_word(message: &str) -> Option<String> {
     let (word, known) = message.strip_prefix("unknown variant `")?.split_once('`')?;
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
     Some(words::none_of(word, &known))
 }
 
-/// Description of a type of Rust.
+/// Describes a Rust type in plain English.
 fn type_in_words(name: &str) -> String {
     let largest = |most: u64| format!("a whole number of at most {most}, such as 8");
     match name {
@@ -46,7 +48,7 @@ fn type_in_words(name: &str) -> String {
     }
 }
 
-/// Description of the value in serde's message.
+/// Description of the wrong value in serde's message.
 fn found_in_words(found: &str) -> &str {
     match found {
         "map" => "keys and values",

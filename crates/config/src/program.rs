@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 /// The running program: the executable of this process, or a module of an interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// File with the code.
+    /// File with the program's code: the executable, or the library of the module.
     pub file: PathBuf,
-    /// Command line that starts the program, without arguments of its own.
+    /// Command line that starts the program, up to the program's arguments.
     pub command: Vec<OsString>,
 }
 

@@ -7,8 +7,8 @@ use crate::{ConfigError, OptionTexts, words};
 
 /// Parses the text of an option.
 ///
-/// - A struct is `key=value,…`. A key without a value is a flag: it sets a bool, or it is an alias of a
-///   field and its value (`clustered`). `default` is an empty list.
+/// - A struct is `key=value,…`. A key without a value is a flag: it sets a bool, or its word is both an
+///   alias of a field and the field's value (`clustered` for `shape=clustered`). `default` is an empty list.
 /// - An `Option` is `none` or a value.
 /// - An enum is the word of a variant, or `variant=value`.
 /// - A bool is `yes` or `no`. Whole numbers are written as for [`crate::Count`].
@@ -19,11 +19,11 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
     T::deserialize(Written::Text(text.trim()))
 }
 
-/// Text of a value.
+/// Text that was given for an option or a group of options.
 #[derive(Clone, Copy)]
 pub(crate) enum Written<'a> {
     Text(&'a str),
-    /// A key without a value.
+    /// Key that was given without a value.
     Flag(&'a str),
     Group(&'a OptionTexts),
 }
@@ -31,7 +31,7 @@ pub(crate) enum Written<'a> {
 type Entries<'a> = Vec<(&'a str, Written<'a>)>;
 
 impl<'a> Written<'a> {
-    /// Text of a single value.
+    /// Text of the single value that was given.
     fn text(self) -> Result<&'a str, ConfigError> {
         match self {
             Self::Text(text) => Ok(text),
@@ -40,7 +40,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// Keys and values of a list.
+    /// Keys and values of the list that was given.
     fn entries(self) -> Result<Entries<'a>, ConfigError> {
         let text = match self {
             Self::Group(given) => return Ok(given.entries()),
@@ -58,7 +58,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Entries with the names of fields as keys.
+/// Replaces the keys of entries by the matching names of fields. An unknown key is an error.
 pub(crate) fn as_fields<'a>(
     entries: Entries<'a>,
     fields: &'static [&'static str],
@@ -71,7 +71,7 @@ pub(crate) fn as_fields<'a>(
     named.collect()
 }
 
-/// Whole numbers of all widths.
+/// Implements the deserializer's methods for whole numbers of all widths.
 macro_rules! whole_numbers {
     ($($method:ident)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConfigError> {
@@ -168,7 +168,7 @@ impl<'de> de::Deserializer<'de> for Written<'de> {
     }
 }
 
-/// Access of serde to a list.
+/// Deserializer of a list of keys and values.
 struct List<'a> {
     entries: std::vec::IntoIter<(&'a str, Written<'a>)>,
     value: Option<(&'a str, Written<'a>)>,
@@ -194,7 +194,7 @@ impl<'de> MapAccess<'de> for List<'de> {
     }
 }
 
-/// Access of serde to a variant of an enum.
+/// Deserializer of an enum variant.
 struct Variant<'a> {
     name: &'static str,
     value: Option<Written<'a>>,

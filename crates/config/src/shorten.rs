@@ -1,13 +1,14 @@
 //! Length limit for quotations in messages.
 
-/// Characters that are kept of a long quotation or word.
+/// Number of characters that remain of a long quotation or word.
 const KEPT: usize = 60;
-/// Longest quotation that is not shortened.
+/// Length of the longest quotation that is not shortened, in characters.
 const MAX_QUOTATION: usize = 80;
-/// Longest word that is not shortened; paths and lists of options may be long.
+/// Length of the longest word that is not shortened, in characters; paths and lists of options may
+/// be long.
 const MAX_WORD: usize = 300;
 
-/// Shortens long quotations and words of a message to 60 characters and `…`.
+/// Shortens the long quotations and words of a message to 60 characters and `…`.
 pub fn shorten(message: &str) -> String {
     let mut short = String::with_capacity(message.len().min(4096));
     let mut rest = message;
@@ -35,7 +36,8 @@ pub fn shorten(message: &str) -> String {
     short
 }
 
-/// Splits off a quotation, as `{:?}` writes it, and its closing mark if there is one.
+/// Returns the quotation (in the form of `{:?}`) at the start of `text`, with its closing mark, and
+/// that mark alone; the mark is empty if it is missing.
 fn quotation(text: &str) -> (&str, &'static str) {
     let mut is_escaped = false;
     for (place, letter) in text.char_indices().skip(1) {

@@ -8,24 +8,24 @@ use serde::de::DeserializeOwned;
 
 use crate::{Key, keys, words};
 
-/// Section of the help.
+/// Section of the options in the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
-    /// The program that runs.
+    /// Options of the program that runs.
     Program,
-    /// Translation schemes to compare.
+    /// Options that choose the translation schemes to compare.
     Schemes,
-    /// Memory and its history.
+    /// Options of physical memory and its history.
     Memory,
-    /// Processor, caches and TLBs.
+    /// Options of processor, caches and TLBs.
     Machine,
-    /// Length, repetitions, sampling, checks.
+    /// Options of the run's length, repetitions, sampling and checks.
     Length,
-    /// Linux's settings, and policies of schemes.
+    /// Options of Linux's settings, and of schemes' policies.
     System,
-    /// Guest and host of a virtual machine.
+    /// Options of a virtual machine's guest and host.
     Virtual,
-    /// Files and forms of results.
+    /// Options of files and forms of results.
     Output,
 }
 
@@ -42,7 +42,7 @@ impl Section {
         Self::Output,
     ];
 
-    /// Heading in the help.
+    /// Heading of the section in the help.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Program => "What to run",
@@ -57,49 +57,50 @@ impl Section {
     }
 }
 
-/// Work that an option causes in a run, as the counters show it.
+/// Work that an option causes in a run. Counters of this work show that the option had an effect.
 #[derive(Clone, Copy)]
 pub struct Work {
     /// Counters of which at least one is above 0 if the work was done.
     pub counters: &'static [&'static str],
-    /// Sentence for a run in which all of the counters are 0.
+    /// Sentence for the note on a run in which all of the counters are 0.
     pub missing: &'static str,
 }
 
-/// One option of the table `T`.
+/// Description of one option of the table `T`.
 pub struct Row<T: Table> {
-    /// Name of the field; users write it with `-` or `_`.
+    /// Name of the option's field; users write it with `-` or `_`.
     pub name: &'static str,
-    /// Section of the help.
+    /// Section of the help that lists the option.
     pub section: Section,
-    /// True if only `--help` shows it, and `-h` does not.
+    /// True if only `--help` shows the option, and `-h` does not.
     pub is_rare: bool,
-    /// True if the option applies to the virtual machine as a whole, and not to its host.
+    /// True if only the system that runs the program has the option, and not the host of a virtual machine.
     pub is_guest_only: bool,
-    /// True if the ideal scheme ignores the option.
+    /// True if the scheme `ideal` (2MB pages on unfragmented memory) runs without the option.
     pub ideal_ignores: bool,
-    /// True if the option contradicts a snapshot of a real machine's memory.
+    /// True if the option contradicts a snapshot of a real machine's memory, which has the use of each frame.
     pub snapshot_says: bool,
-    /// One line for short help; empty if the comment of the field is short enough.
+    /// Line for short help; empty if the doc comment of the field is short enough.
     pub brief: &'static str,
-    /// Form of the values in help (`FILE`); empty for the form of the field's type.
+    /// Form of the option's values in help, for example `FILE`; empty for the form of the field's
+    /// type.
     pub form: &'static str,
-    /// Default in help, if it differs from the default of the field.
+    /// Default in help; empty if it is the default of the field.
     pub default: &'static str,
-    /// True if the value is not the default.
+    /// True if the option's value is not the default.
     pub is_set: fn(&T) -> bool,
     /// Resets the option to its default.
     pub unset: fn(&mut T),
-    /// Phrase for headings; `None` if the value needs none.
+    /// Phrase about the option, to describe a run's memory; `None` if the option's value needs none.
     pub phrase: fn(&T) -> Option<String>,
-    /// Reason why the value has no effect; `None` if it may have one.
+    /// Reason why the option has no effect in a run with these facts; `None` if it may have one.
     pub idle: fn(&T, &T::Setting) -> Option<String>,
-    /// Work that the option causes.
+    /// Work that the option causes; `None` if no counter shows it.
     pub work: Option<Work>,
 }
 
 impl<T: Table> Row<T> {
-    /// Row with a name, a section, and defaults for the rest.
+    /// Creates a row with a name, a section, and defaults for the other fields.
     pub const fn new(
         name: &'static str,
         section: Section,
@@ -135,7 +136,7 @@ pub trait Table: Sized + Serialize + DeserializeOwned + schemars::JsonSchema + '
     /// Facts about the run that decide which options have an effect.
     type Setting;
 
-    /// The rows, in the order of the fields.
+    /// Rows of the table, in the order of the fields.
     fn rows() -> &'static [Row<Self>];
 
     /// Names, forms, defaults and help of all options.
@@ -159,17 +160,17 @@ pub trait Table: Sized + Serialize + DeserializeOwned + schemars::JsonSchema + '
         with_row.map(key).collect()
     }
 
-    /// Rows of the options that are set.
+    /// Rows of the options whose values differ from the defaults.
     fn set_rows(&self) -> impl Iterator<Item = &'static Row<Self>> {
         Self::rows().iter().filter(|row| (row.is_set)(self))
     }
 
-    /// Phrases for headings, in the order of the rows.
+    /// Phrases about the options that are set, in the order of the rows, to describe a run's memory.
     fn phrases(&self) -> Vec<String> {
         Self::rows().iter().filter_map(|row| (row.phrase)(self)).collect()
     }
 
-    /// Options that are set without an effect, with the reasons.
+    /// Names of the options that are set without an effect, with the reasons.
     fn idle(&self, setting: &Self::Setting) -> Vec<(String, String)> {
         let reason = |row: &Row<Self>| Some((row.option(), (row.idle)(self, setting)?));
         self.set_rows().filter_map(reason).collect()

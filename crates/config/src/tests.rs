@@ -169,7 +169,7 @@ fn options_come_one_by_one_and_in_groups() {
     assert_eq!(error, "memory is missing");
 }
 
-/// Files have numbers where they have a unit of their own, and truth values.
+/// Values in a file may also be truth values, and numbers for types that need no unit.
 #[test]
 fn files_are_read_by_the_same_types() {
     let json = r#"{"max_share": 0.25, "bits": 4, "min": "1G", "compact": true, "every": "2M"}"#;
@@ -188,7 +188,7 @@ fn changes_are_put_over_other_options() {
     let merged = changes.over(&base).unwrap();
     assert_eq!(merged, Policy { max_share: Share::percent(50), min: Size(1 << 30), ..base });
     assert_eq!(serde_json::to_string(&changes).unwrap(), "\"min=1G,max-share=50%\"");
-    // What is given is given, also where it is the default.
+    // An option that is given counts as changed, even if its value is the default.
     let changes: Changes<Policy> = "min=64M".parse().unwrap();
     assert_eq!(changes.over(&merged).unwrap().min, Size(64 << 20));
     let error = "mim=1G".parse::<Changes<Policy>>().unwrap_err().to_string();

@@ -1,16 +1,17 @@
 //! Spelling of keys and words, and suggestions for wrong ones.
 
-/// True if two keys are equal, apart from `-` and `_`.
+/// True if two keys are equal when `-` and `_` count as one character.
 pub fn same(one: &str, other: &str) -> bool {
     kebab(one) == kebab(other)
 }
 
-/// A key with `-` in place of `_`.
+/// Spells a key with `-` in place of `_`.
 pub fn kebab(key: &str) -> String {
     key.replace('_', "-")
 }
 
-/// The known word that is most similar to a wrong one, ignoring case; `None` if none is similar.
+/// The known word that is most similar to the wrong `word`, ignoring case; `None` if no word is
+/// similar.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     // Computing a distance takes time in proportion to the product of both lengths.
     let longest = known.iter().map(|known| known.chars().count()).max()?;
@@ -24,7 +25,7 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     is_near.then_some(*nearest)
 }
 
-/// Second half of an error about an unknown name: the nearest known name, or all of them.
+/// Second half of an error about an unknown name: the nearest known name, or all known names.
 pub fn suggestion(name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
         Some(near) => format!("did you mean {near}?"),
@@ -33,7 +34,7 @@ pub fn suggestion(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Sentence about an unknown key.
+/// Message about an unknown key, with the nearest known key, or with all known keys.
 pub fn unknown(key: &str, known: &[&str]) -> String {
     match nearest(key, known) {
         Some(near) => format!("there is no {key:?}; did you mean {}?", kebab(near)),
@@ -41,7 +42,7 @@ pub fn unknown(key: &str, known: &[&str]) -> String {
     }
 }
 
-/// Sentence about a word that is not one of the known words, with the nearest one.
+/// Message about a word that is not one of the known words, with the nearest one.
 pub fn none_of(word: &str, known: &[&str]) -> String {
     let (all, last) = (known.len(), known.last().copied().unwrap_or_default());
     let words = match all {

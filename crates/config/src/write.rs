@@ -1,12 +1,12 @@
-//! Writer of options, for the parser.
+//! Conversion of options to text that the parser can read.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{Options, key, words};
 
-/// Text of a value, for [`crate::read()`]: a struct is `key=value,…`, values have their unit, an enum is
-/// its word.
+/// Writes a value as text that [`crate::read()`] parses: a struct is `key=value,…`, values have
+/// their unit, an enum is its word.
 pub fn write<T: Options>(value: &T) -> String {
     match json(value) {
         Value::String(word) => word,
@@ -14,14 +14,14 @@ pub fn write<T: Options>(value: &T) -> String {
     }
 }
 
-/// Options of `value` that differ from `base`, as `key=value,…`.
+/// Writes the options of `value` that differ from `base`, as `key=value,…`.
 pub fn write_changed<T: Options>(value: &T, base: &T) -> String {
     let base = entries(base);
     let changed = entries(value).into_iter().zip(base).filter(|(entry, base)| entry != base);
     list(&changed.map(|(entry, _)| entry).collect::<Vec<_>>())
 }
 
-/// Keys and texts of a struct, in the order of its fields.
+/// Keys and texts of a struct's options, in the order of its fields.
 pub(crate) fn entries<T: Options>(value: &T) -> Vec<(String, String)> {
     let json = json(value);
     let text = |(name, property): (String, Value)| {

@@ -1,4 +1,5 @@
-//! Measurement of all points that experiments need, each once, on several threads.
+//! Measurement of all points that experiments need, each once, on several threads. A point is one
+//! measurement: a subject (such as a scheme) under some settings, with a seed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,25 +14,25 @@ use crate::kind::{Kind, Settings};
 use crate::plan::{self, Point};
 use crate::store::Store;
 
-/// One part of several into which all points are divided, so that several processes can share the
-/// work.
+/// One of `count` parts into which the points of experiments are divided, so that several processes can
+/// measure them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Number of the part, from 1 to `count`.
+    /// Number of this part, from 1 to `count`.
     pub index: usize,
-    /// Total number of parts.
+    /// Total number of parts into which the points are divided.
     pub count: usize,
 }
 
 impl Shard {
-    /// The undivided set of points.
+    /// The only part if the points are not divided.
     pub const WHOLE: Self = Self { index: 1, count: 1 };
 }
 
 impl std::str::FromStr for Shard {
     type Err = String;
 
-    /// Parses `2/8`: part 2 of 8.
+    /// Parses the number of a part and the total number of parts: `2/8` is part 2 of 8.
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split_once('/');
         let numbers =
@@ -43,26 +44,27 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// All points that a set of experiments needs, grouped into jobs.
+/// All points that a set of experiments needs. Points that differ only in the subject (such as the scheme)
+/// form a job, and are measured together.
 pub struct Plan {
     jobs: Vec<Job>,
     keys: BTreeMap<Point, Key>,
 }
 
-/// Progress of a measurement.
+/// Progress of the measurement of a plan's points.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Completed share of the work, 0–1.
+    /// Completed share of the estimated work, 0–1.
     pub done: f64,
-    /// Number of points already measured.
+    /// Number of points of the plan that are already measured.
     pub points: usize,
-    /// Total number of points to measure.
+    /// Total number of points of the plan.
     pub total: usize,
 }
 
 impl Plan {
-    /// Plans the points that the experiments need, and validates their settings. Points with equal
-    /// identities are measured once.
+    /// Plans the points that the experiments need, and validates their settings. Points that must give equal
+    /// results are measured once. `build` is the hash of Perforate's executable file.
     ///
     /// # Errors
     /// Invalid settings of a point, or unreadable inputs.
@@ -94,12 +96,12 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Store key of a point; `None` if the plan does not contain the point.
+    /// Returns the key of a point in the store; `None` if the plan does not contain the point.
     pub fn key(&self, point: &Point) -> Option<&Key> {
         self.keys.get(point)
     }
 
-    /// Number of points in the plan.
+    /// Returns the number of points in the plan.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
@@ -109,25 +111,27 @@ impl Plan {
         self.keys.is_empty()
     }
 
-    /// Number of points without a result in the store.
+    /// Returns the number of points of the plan that have no result in the store.
     pub fn missing(&self, store: &Store) -> usize {
         self.keys.values().filter(|key| store.get(key).is_none()).count()
     }
 
-    /// Returns the jobs of a part. Every `count`-th job belongs to the same part, so all parts take
-    /// about equally long. The division is the same in every process.
+    /// Returns the jobs of one part of the plan: every `count`-th job, so that all parts take about equally
+    /// long. The division is the same in every process.
     pub fn jobs(&self, shard: Shard) -> impl Iterator<Item = &Job> {
         self.jobs.iter().skip(shard.index - 1).step_by(shard.count)
     }
 
-    /// Jobs of a part that lack results, longest program first and grouped by program.
+    /// Returns the jobs of one part of the plan that lack results, grouped by workload, the longest workload
+    /// first.
     pub fn missing_jobs(&self, store: &Store, shard: Shard) -> Vec<Job> {
         let mut jobs: Vec<Job> = self.jobs(shard).filter_map(|job| job.missing(store)).collect();
         in_order(&mut jobs);
         jobs
     }
 
-    /// Measures the points of a part that have no result in `store`, and adds the results to it.
+    /// Measures the points of one part of the plan that have no result in `store`, on `workers` threads, and
+    /// adds the results to it.
     ///
     /// # Errors
     /// A point that could not be measured. Results of completed points stay in the store.
@@ -165,8 +169,8 @@ impl Plan {
     }
 }
 
-/// Sorts jobs with the longest first, so that no core is left with a long job at the end. Jobs on
-/// the same program are adjacent, so that its data are prepared once.
+/// Sorts jobs by descending cost, so that no core is left with a long job at the end. Jobs on the same
+/// workload are adjacent, so that its data are prepared once.
 fn in_order(jobs: &mut [Job]) {
     let mut longest: HashMap<(Option<String>, u64), f64> = HashMap::new();
     let program = |job: &Job| (job.program().0.map(str::to_owned), job.program().1);
@@ -182,8 +186,8 @@ fn in_order(jobs: &mut [Job]) {
     });
 }
 
-/// Returns a hint on the inputs of an experiment, for errors that they may cause. Empty for an
-/// experiment without inputs.
+/// Returns a hint on the inputs of an experiment, for errors that they may cause; empty for an experiment
+/// without inputs.
 fn hint_of_inputs(experiment: &Experiment) -> String {
     let inputs: Vec<&str> = experiment.inputs.keys().map(String::as_str).collect();
     if inputs.is_empty() {
@@ -192,13 +196,13 @@ fn hint_of_inputs(experiment: &Experiment) -> String {
     format!("; --with NAME=VALUE sets the inputs {}", inputs.join(", "))
 }
 
-/// Work queue shared by the worker threads.
+/// Queue of jobs that the worker threads share.
 struct Queue<'a> {
     jobs: &'a [Job],
     next: AtomicUsize,
     stopped: AtomicBool,
     store: Mutex<&'a mut Store>,
-    /// Completed share of each job, 0–1.
+    /// Completed share of each job in the queue, 0–1.
     shares: Mutex<Vec<f64>>,
     progress: &'a (dyn Fn(Step) + Sync),
 }

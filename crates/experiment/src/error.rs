@@ -18,7 +18,7 @@ pub enum ExperimentError {
     /// A file could not be read or written.
     #[error("{path}: {source}")]
     File {
-        /// Path of the file.
+        /// Path of the file that could not be read or written.
         path: PathBuf,
         /// Error of the operating system.
         source: std::io::Error,
@@ -26,7 +26,7 @@ pub enum ExperimentError {
     /// An experiment file is invalid.
     #[error("experiment {name}: {problem}")]
     Wrong {
-        /// Name of the experiment.
+        /// Name of the invalid experiment.
         name: String,
         /// Location in the file, and the problem.
         problem: String,
@@ -36,12 +36,12 @@ pub enum ExperimentError {
     Point {
         /// Name of an experiment that needs the point.
         name: String,
-        /// Description of the point.
+        /// Description of the point: its kind, subject and settings.
         point: String,
-        /// Reason for the failure.
+        /// Reason why the point could not be measured.
         problem: String,
     },
-    /// Partial results that cannot be combined.
+    /// Measurements of a part of the points (`--shard`) that cannot be merged with the other parts.
     #[error("{0}")]
     Parts(String),
 }

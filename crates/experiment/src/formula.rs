@@ -1,45 +1,46 @@
 //! Formulas over measurements: `ipc(perforated@clustered) / ipc(4k) - 1`.
 //!
-//! A figure has its subject in parentheses and, after `@`, the state in which it is measured.
-//! Without a state, only the experiment's common settings apply. A formula may also have numbers,
+//! A figure (a measured quantity, such as `ipc`) has its subject (such as the scheme) in parentheses
+//! and, after `@`, the state: the name of the settings with which it is measured. Without a state,
+//! only the experiment's common settings apply. A formula may also have numbers,
 //! names of definitions, `+ - * /`, parentheses, `min(a, b)`, `max(a, b)` and `given(c, a)`.
 //! `given(c, a)` is `a` if `c` is more than 0, otherwise it is missing. A result is missing if one
 //! of its operands is, or after a division by 0.
 
-/// Arithmetic expression over measured figures and definitions.
+/// Arithmetic expression over measured figures and definitions, as curves use it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Formula {
-    /// Numeric literal.
+    /// Number in the text of the formula.
     Number(f64),
-    /// Reference to a definition by its name.
+    /// Value of the definition of this name.
     Name(String),
     /// Reference to a measured figure.
     Figure(Reference),
-    /// Operation on two formulas.
+    /// Operation on the values of two formulas.
     Binary(Operation, Box<Formula>, Box<Formula>),
 }
 
-/// Reference to a measured figure.
+/// Reference to a measured figure, such as `ipc(4k@clustered)`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
-    /// Name of the figure.
+    /// Name of the figure, such as `ipc`.
     pub figure: String,
-    /// Subject of the measurement: a scheme or a design.
+    /// Subject of the measurement: a scheme, or a design for large mappings.
     pub subject: String,
-    /// Name of the state; `None` for the experiment's common settings.
+    /// Name of the state in which it is measured; `None` for the experiment's common settings.
     pub state: Option<String>,
 }
 
-/// Operation on the values of two formulas.
+/// Operation of a formula on two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Sum.
+    /// Sum of the two values.
     Add,
-    /// Difference.
+    /// First value minus the second.
     Subtract,
-    /// Product.
+    /// Product of the two values.
     Multiply,
-    /// Quotient.
+    /// First value divided by the second.
     Divide,
     /// Smaller of two values (`min`).
     Least,
@@ -49,7 +50,7 @@ pub enum Operation {
     Given,
 }
 
-/// Deepest nesting of parentheses and definitions. The limit protects against hostile files.
+/// Maximum nesting depth of parentheses and definitions. The limit protects against hostile files.
 const DEEPEST: usize = 64;
 
 impl Formula {
@@ -67,8 +68,8 @@ impl Formula {
         }
     }
 
-    /// Visits all figures and names of definitions in the formula. Figures inside definitions are
-    /// not visited.
+    /// Calls `references` for each figure in the formula, and `names` for each name of a definition. Figures
+    /// inside definitions are not visited.
     pub fn visit(&self, references: &mut dyn FnMut(&Reference), names: &mut dyn FnMut(&str)) {
         match self {
             Self::Number(_) => {}
@@ -81,8 +82,8 @@ impl Formula {
         }
     }
 
-    /// Evaluates the formula; `figure` and `definition` look up values. `None` if the value is
-    /// missing.
+    /// Evaluates the formula; `figure` and `definition` return the values of figures and definitions. `None`
+    /// if the result is missing.
     pub fn value(
         &self,
         figure: &dyn Fn(&Reference) -> Option<f64>,
@@ -121,7 +122,7 @@ fn first_word(text: &str) -> &str {
     text.split_whitespace().next().unwrap_or(text)
 }
 
-/// Recursive-descent parser with a function for each precedence.
+/// Recursive-descent parser for formulas, with a function for each precedence of operators.
 struct Parser<'a> {
     text: &'a str,
     place: usize,
@@ -143,7 +144,7 @@ impl<'a> Parser<'a> {
         self.place += rest.len() - rest.trim_start().len();
     }
 
-    /// Consumes the next character if it is `character`, and returns true in that case.
+    /// Consumes the next character if it is `character`; returns true if it was consumed.
     fn takes(&mut self, character: char) -> bool {
         self.skip_space();
         let takes = self.rest().starts_with(character);
@@ -235,8 +236,8 @@ impl<'a> Parser<'a> {
         Ok(Formula::Binary(operation, left.into(), right.into()))
     }
 
-    /// Parses subject and state after `figure(`. Subjects may contain characters that are operators
-    /// elsewhere.
+    /// Parses the subject and state of a figure after `figure(`. Subjects may contain characters that are
+    /// operators outside the parentheses.
     fn figure(&mut self, figure: &str) -> Result<Formula, String> {
         let Some(end) = self.rest().find(')') else {
             return Err(self.wrong("expected ')' after subject and state"));
@@ -316,5 +317,17 @@ mod tests {
         }
         assert!(Formula::parse(&"(".repeat(10_000)).unwrap_err().contains("too many"));
         assert!(Formula::parse(&"1+".repeat(10_000)).unwrap_err().contains("too many"));
+    }
+
+    /// Numbers, operators and parentheses count as parts.
+    #[test]
+    fn formulas_have_at_most_64_parts() {
+        let sum = |numbers| vec!["1"; numbers].join(" + ");
+        let nested = |depth| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
+        assert_eq!(value(&sum(32)), Some(32.0));
+        assert_eq!(value(&nested(63)), Some(1.0));
+        for text in [sum(33), nested(64)] {
+            assert!(Formula::parse(&text).unwrap_err().contains("too many parts"), "{text}");
+        }
     }
 }

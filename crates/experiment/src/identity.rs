@@ -1,4 +1,4 @@
-//! Identity of measurements: hashes with which stored results are found again.
+//! Identity of measurements: hashes by which stored results are found again.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::ExperimentError;
 
-/// A hash of everything that a measurement depends on.
+/// Hash of everything that the result of a measurement depends on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Key(pub String);
@@ -28,8 +28,8 @@ impl Key {
 }
 
 /// Returns everything that the results of a run depend on, except the build of the program:
-/// [`ResolvedRun::identity`] with the contents of traces. The folder of a trace is excluded,
-/// because it differs between computers that share results.
+/// [`ResolvedRun::identity`] with hashes of trace files. The folder of a trace is excluded, because it
+/// differs between computers that share results.
 ///
 /// # Errors
 /// A trace that cannot be read, or standard input, which cannot be read twice.
@@ -63,13 +63,13 @@ pub fn build() -> Result<String, ExperimentError> {
     std::fs::File::open(path).and_then(hash).map_err(failed)
 }
 
-/// Path, length and modification time of a file, used as the key of its cached hash.
+/// Path, length and modification time of a file; the key of its cached hash.
 type Facts = (PathBuf, u64, SystemTime);
 
-/// Cached hashes of files, because a sweep has thousands of points on few traces.
+/// Cache of hashes of files, because a sweep has thousands of points on few traces.
 static HASHES: Mutex<BTreeMap<Facts, String>> = Mutex::new(BTreeMap::new());
 
-/// Returns the hash of a file's contents. A trace that was recorded again is a different input.
+/// Returns the hash of a file's contents, so that a trace that was recorded again is a different input.
 ///
 /// # Errors
 /// An unreadable file.

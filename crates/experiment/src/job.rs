@@ -8,18 +8,18 @@ use crate::kind::{Kind, Measurement, Settings};
 use crate::plan::Point;
 use crate::store::Store;
 
-/// Points that differ only in their subject, and are measured together. A job can be sent to
-/// another process as JSON.
+/// Points that differ only in their subject (such as the scheme) and are measured together. A job can be sent
+/// to another process as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// Name of an experiment that needs the job, for error messages.
+    /// Name of an experiment that needs the job's points, for error messages.
     experiment: String,
     #[serde(deserialize_with = "known_kind")]
     kind: String,
     settings: Settings,
     seed: u64,
     subjects: Vec<(String, Key)>,
-    /// Cost of one subject, in the unit of [`Kind::cost`].
+    /// Estimated cost of measuring one subject, in the unit of [`Kind::cost`].
     cost: f64,
 }
 
@@ -29,7 +29,7 @@ fn known_kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::E
 }
 
 impl Job {
-    /// Creates a job with a point's settings and seed, without subjects.
+    /// Creates a job with the settings and seed of `point`, without subjects.
     pub(crate) fn new(experiment: &str, point: &Point) -> Self {
         let Point { kind, settings, seed, .. } = point.clone();
         let (experiment, kind, subjects) = (experiment.into(), kind.into(), Vec::new());
@@ -42,12 +42,12 @@ impl Job {
         Kind::find(&self.kind).expect("jobs have known kinds")
     }
 
-    /// Adds the point with this subject.
+    /// Adds the point with this subject and key to the job.
     pub(crate) fn add(&mut self, subject: &str, key: Key) {
         self.subjects.push((subject.into(), key));
     }
 
-    /// Number of points that the job measures.
+    /// Returns the number of points that the job measures.
     pub fn len(&self) -> usize {
         self.subjects.len()
     }
@@ -57,17 +57,17 @@ impl Job {
         self.subjects.is_empty()
     }
 
-    /// Estimated cost of the job, in a unit that all jobs share.
+    /// Returns the estimated cost of the whole job, in a unit that all jobs share.
     pub fn work(&self) -> f64 {
         self.cost * self.len() as f64
     }
 
-    /// Workload (`None` if the kind has none) and seed.
+    /// Returns the job's workload (`None` if its kind of measurement has none) and seed.
     pub(crate) fn program(&self) -> (Option<&str>, u64) {
         (self.settings.text("workload"), self.seed)
     }
 
-    /// Name of the job for users.
+    /// Returns a description of the job for progress and error messages.
     pub fn name(&self) -> String {
         let subjects: Vec<&str> =
             self.subjects.iter().map(|(subject, _)| subject.as_str()).collect();
@@ -79,7 +79,7 @@ impl Job {
         format!("{what}, seed {}", self.seed)
     }
 
-    /// Returns a job for the subjects without results in the store; `None` if there are none.
+    /// Returns a job for those subjects that have no result in the store; `None` if all have one.
     pub(crate) fn missing(&self, store: &Store) -> Option<Self> {
         let subjects = self.subjects.iter().filter(|(_, key)| store.get(key).is_none());
         let subjects: Vec<_> = subjects.cloned().collect();
@@ -128,7 +128,7 @@ impl Job {
         Ok(measured)
     }
 
-    /// Stores the measurements of all points.
+    /// Adds the measurements of all the job's points to the store.
     ///
     /// # Errors
     /// A file that cannot be written, or a wrong number of measurements.

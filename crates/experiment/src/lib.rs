@@ -3,8 +3,8 @@
 //!
 //! An [`Experiment`] is a file. It names a [`Kind`] of measurement with its settings, an axis,
 //! curves (formulas over measurements), charts and claims. The formulas determine which points must
-//! be measured ([`Plan`]). Each point is measured once for all formulas, and kept in a [`Store`].
-//! An [`Outcome`] has the values of the curves, and a verdict on each claim.
+//! be measured ([`Plan`]). Each point is measured once for all formulas, and its result is saved in a
+//! [`Store`]. An [`Outcome`] has the values of the curves, and a verdict on each claim.
 
 mod engine;
 mod error;

@@ -13,51 +13,51 @@ use crate::plan::{Formulas, Point, seeds};
 use crate::statistics::{Summary, geometric_mean, mean, median};
 use crate::store::Store;
 
-/// Results of an experiment.
+/// Results of an experiment: the values of its curves.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Experiment that was measured.
     pub experiment: Experiment,
-    /// Values of the curves, in the order of the file.
+    /// Values of the curves, in the order of the experiment file.
     pub curves: Vec<Values>,
 }
 
-/// Values of a curve.
+/// Values of one curve over the axis.
 #[derive(Clone, Debug)]
 pub struct Values {
-    /// Values at each place of the axis, in order.
+    /// Values of the curve at each place of the axis, in order.
     pub places: Vec<AtPlace>,
 }
 
-/// A curve's values at a place.
+/// Values of a curve at one place of the axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AtPlace {
-    /// Place on the axis.
+    /// Place of these values on the axis.
     pub place: Place,
-    /// Value for each seed; `None` if a figure is missing.
+    /// Value of the curve for each seed; `None` if a figure in its formula is missing.
     pub values: Vec<Option<f64>>,
-    /// Monte Carlo estimate with the first seed, if the curve has one.
+    /// Monte Carlo estimate of the value with the first seed; `None` if the curve has no estimate.
     pub drawn: Option<DrawnRecord>,
 }
 
 impl AtPlace {
-    /// Median and interval of the values that are not missing.
+    /// Returns the median and interval of the values that are not missing; `None` if all are missing.
     pub fn summary(&self) -> Option<Summary> {
         Summary::of(&self.values.iter().flatten().copied().collect::<Vec<_>>())
     }
 }
 
-/// Values of a claim, with the verdict on it.
+/// Our values for a claim, with the verdict on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// Median and interval over the seeds, for each place that the claim is about.
+    /// Median and interval over the seeds, for each place that the claim is about; `None` if missing.
     pub ours: Vec<Option<Summary>>,
     /// Verdict on the claim.
     pub verdict: Verdict,
 }
 
 impl Judged {
-    /// Returns the value that misses the expectation by most.
+    /// Returns the value that misses the claim's expectation by most; `None` if all values are missing.
     pub fn farthest(&self, claim: &Claim) -> Option<Summary> {
         let distance = |summary: &Summary| claim.expectation().distance(summary.median);
         let known = self.ours.iter().flatten();
@@ -66,7 +66,7 @@ impl Judged {
 }
 
 impl Outcome {
-    /// Computes the curves from measurements.
+    /// Computes the curves of an experiment from the measurements in `store`.
     ///
     /// # Errors
     /// A point that was not measured, or a figure that no point of the experiment has.
@@ -105,13 +105,13 @@ impl Outcome {
         Ok(Self { experiment, curves })
     }
 
-    /// Returns the curve of this name with its values.
+    /// Returns the curve of this name with its values; `None` if the experiment has no such curve.
     pub fn curve(&self, name: &str) -> Option<(&Curve, &Values)> {
         let mut curves = self.experiment.curves.iter().zip(&self.curves);
         curves.find(|(curve, _)| curve.name == name)
     }
 
-    /// Returns our values for a claim, and the verdict.
+    /// Returns our values for a claim, with the verdict on it.
     pub fn judge(&self, claim: &Claim) -> Judged {
         let Some((_, values)) = self.curve(&claim.curve) else {
             return Judged { ours: Vec::new(), verdict: Verdict::NotReproduced };
@@ -122,7 +122,8 @@ impl Outcome {
         Judged { verdict: claim.judge(&medians, self.show(claim)), ours }
     }
 
-    /// Notation of a claim's values: that of its curve, except for places and differences.
+    /// Returns the notation of a claim's values: that of its curve. The place at which the curve crosses a
+    /// threshold has the axis's notation instead, and a difference of two gains is a percentage.
     pub fn show(&self, claim: &Claim) -> Show {
         let of_curve = self.curve(&claim.curve).map_or(Show::default(), |(curve, _)| curve.show);
         match (claim.measure(), of_curve) {
@@ -160,7 +161,7 @@ impl Outcome {
     }
 }
 
-/// Measurements by subject and state.
+/// Measurements at one place and with one seed, by subject and state.
 type Measured<'a> = BTreeMap<(String, Option<String>), &'a Measurement>;
 
 fn measured<'a>(
@@ -187,8 +188,8 @@ fn measured<'a>(
     Ok(measured)
 }
 
-/// Evaluates the Monte Carlo estimate of a value with the closed form `exact`. They agree if they
-/// differ by less than twice the interval, which is four standard deviations. The interval itself
+/// Evaluates the Monte Carlo estimate of a value whose closed form is `exact`. Both agree if they differ by
+/// less than twice the half-width of the interval, which is four standard deviations. The interval itself
 /// would be too strict, because 5 % of a figure's points are outside it.
 fn drawn(
     formulas: &[Option<Formula>; 3],
@@ -201,8 +202,8 @@ fn drawn(
     Some(DrawnRecord { drawn, drawn_half_width_95: half_width, draws, agrees })
 }
 
-/// Names of figures in formulas and in measurements. A name that occurs in no measurement is an
-/// error, not a missing value.
+/// Names of figures: those in formulas, and those in measurements. A figure of a formula that no measurement
+/// contains is an error of the experiment file, not a missing value.
 #[derive(Default)]
 struct Figures {
     asked: BTreeSet<String>,
@@ -228,7 +229,7 @@ impl Figures {
 }
 
 impl Values {
-    /// Returns the values at the named places; at all places if there are no names.
+    /// Returns the curve's values at the named places; at all places if `names` is empty.
     fn at<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a AtPlace> {
         let wanted = |at: &&AtPlace| {
             names.is_empty() || names.iter().any(|name| at.place == Place::Name(name.clone()))
@@ -241,7 +242,7 @@ impl Values {
         self.places.iter().filter_map(point).collect()
     }
 
-    /// Returns the last place up to which all values are at least `y`, interpolated between two
+    /// Returns the last place up to which all values of the curve are at least `y`, interpolated between two
     /// points. `None` if the curve starts below `y` or never falls below it.
     fn falls_to(&self, y: f64, seed: usize) -> Option<f64> {
         let places = self.of_seed(seed);
@@ -251,7 +252,7 @@ impl Values {
         Some(before.0 + part * (after.0 - before.0))
     }
 
-    /// Returns the smallest difference between this curve and another.
+    /// Returns the smallest difference of this curve from `other` over all places; `None` if all are missing.
     fn least_lead(&self, other: &Self, seed: usize) -> Option<f64> {
         let pairs = self.places.iter().zip(&other.places);
         let leads = pairs.filter_map(|(at, other)| Some(at.values[seed]? - other.values[seed]?));
@@ -260,7 +261,7 @@ impl Values {
 }
 
 impl Average {
-    /// Averages these values; `None` if there are none.
+    /// Reduces `values` to a single number; `None` if `values` is empty.
     pub fn of(self, values: &[f64]) -> Option<f64> {
         match self {
             Self::Mean => mean(values),

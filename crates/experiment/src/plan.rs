@@ -10,25 +10,25 @@ use crate::file::{Experiment, Place, filled};
 use crate::formula::{Formula, Reference};
 use crate::kind::Settings;
 
-/// The formulas of an experiment at one place.
+/// Parsed formulas of an experiment at one place of the axis.
 pub struct Formulas {
-    /// Formulas of the curves, in order.
+    /// Formulas of the curves, in the order of the experiment file.
     pub curves: Vec<CurveFormulas>,
     /// All figures that the curves need, directly or through definitions.
     pub references: BTreeSet<Reference>,
     definitions: BTreeMap<String, Formula>,
 }
 
-/// The formulas of a curve at one place.
+/// Parsed formulas of a curve at one place of the axis.
 pub struct CurveFormulas {
-    /// Formula of the curve.
+    /// Formula of the curve's value.
     pub value: Formula,
     /// Formulas of the Monte Carlo mean, half the width of its interval, and the number of draws.
     pub drawn: [Option<Formula>; 3],
 }
 
 impl Formulas {
-    /// Parses the formulas of all curves.
+    /// Parses the formulas of all curves, with the placeholders replaced by their values at `place`.
     ///
     /// # Errors
     /// An invalid formula, an unknown name, or a placeholder without a value.
@@ -59,7 +59,8 @@ impl Formulas {
         Ok(Self { curves, references, definitions })
     }
 
-    /// Returns a function that evaluates formulas. Definitions are evaluated once.
+    /// Returns a function that evaluates formulas; `figure` returns the value of a figure. Definitions are
+    /// evaluated once.
     pub fn evaluator<'a>(
         &'a self,
         figure: impl Fn(&Reference) -> Option<f64> + 'a,
@@ -87,8 +88,8 @@ impl Formulas {
     }
 }
 
-/// Collects the figures that a formula needs. It rejects unknown names and definitions that need
-/// themselves: `above` are the definitions being followed, `sound` those already checked.
+/// Adds the figures that a formula needs, also by definitions, to `references`. Rejects unknown names and
+/// cyclic definitions. `above` are the definitions that led to this formula, `sound` those already checked.
 fn follow(
     formula: &Formula,
     definitions: &BTreeMap<String, Formula>,
@@ -124,20 +125,20 @@ fn follow(
     Ok(())
 }
 
-/// One measurement: a subject under some settings, with a seed.
+/// One measurement of an experiment: a subject under some settings, with a seed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Point {
     /// Name of the kind of measurement.
     pub kind: &'static str,
-    /// Settings of the measurement, by key.
+    /// Settings of the measurement, with placeholders replaced.
     pub settings: Settings,
-    /// Seed of the run.
+    /// Seed of the measurement.
     pub seed: u64,
-    /// Subject: a scheme or a design.
+    /// Subject of the measurement: a scheme, or a design for large mappings.
     pub subject: String,
 }
 
-/// Returns all points that an experiment needs.
+/// Returns all points that an experiment needs, without duplicates.
 ///
 /// # Errors
 /// Errors of [`Formulas::at`].
@@ -157,7 +158,7 @@ pub fn points(experiment: &Experiment) -> Result<BTreeSet<Point>, String> {
     Ok(points)
 }
 
-/// Returns the seeds of the runs.
+/// Returns the seeds with which each point of the experiment is measured.
 pub fn seeds(experiment: &Experiment) -> impl Iterator<Item = u64> + use<> {
     let first = experiment.seed;
     (0..experiment.seeds).map(move |number| first.wrapping_add(number))

@@ -1,4 +1,4 @@
-//! Conversion of an outcome to records.
+//! Conversion of the outcome of an experiment to records.
 
 use perforate_records::{
     ChartRecord, ClaimRecord, CurveRecord, ExperimentRecord, PointRecord, UnstatedRange, config_of,
@@ -9,8 +9,8 @@ use crate::file::{Chart, Claim, Expectation, Measure, Place};
 use crate::outcome::{AtPlace, Judged, Outcome};
 
 impl Outcome {
-    /// Returns the record of the experiment with its points and claims. `ranges` has one element
-    /// for each claim, or is empty.
+    /// Returns the record of the experiment with its points and claims. `quick` is true if `--quick` was set.
+    /// `ranges` has, for each claim, the range of its values under `--unstated`; empty without that option.
     pub fn record(&self, quick: bool, ranges: Vec<Option<UnstatedRange>>) -> ExperimentRecord {
         let experiment = &self.experiment;
         let on_axis = experiment.axis.points();

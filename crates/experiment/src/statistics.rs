@@ -1,31 +1,30 @@
 //! Medians over seeds, with confidence intervals for the true median.
 
-/// A median and its interval.
+/// Median of a value over several seeds, with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// Median of the values.
     pub median: f64,
-    /// Lower end of the interval.
+    /// Lower end of the confidence interval around the median.
     pub low: f64,
-    /// Upper end of the interval.
+    /// Upper end of the confidence interval around the median.
     pub high: f64,
     /// Probability that the interval contains the true median, for any distribution; 0 for a single
     /// value.
     pub confidence: f64,
-    /// Number of values.
+    /// Number of values, one for each seed.
     pub runs: usize,
 }
 
-/// Confidence level to reach, if there are enough values.
+/// Confidence level of the interval, if there are enough values.
 const WANTED: f64 = 0.95;
 
 impl Summary {
-    /// Median and interval of some values; `None` if there are none.
+    /// Returns the median and interval of `values`; `None` if `values` is empty.
     ///
-    /// The interval is between the k-th smallest and the k-th greatest value. It misses the true
-    /// median only if fewer than k values are on one side of it, whose probability is binomial. k
-    /// is the largest number with a confidence of 95 %. Three values reach only 75 %, five 94 %,
-    /// six 97 %.
+    /// The interval is between the k-th smallest and the k-th greatest value. It misses the true median only
+    /// if fewer than k values are on one side of it, whose probability is binomial. k is the largest number
+    /// with a confidence of 95 %. Three values reach only 75 %, five 94 %, six 97 %.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -43,13 +42,13 @@ impl Summary {
     }
 }
 
-/// Median of some values; `None` without values.
+/// Returns the median of `values`; `None` if `values` is empty.
 pub fn median(values: &[f64]) -> Option<f64> {
     Summary::of(values).map(|summary| summary.median)
 }
 
-/// Probability that the median is between the `tail`-th values from both ends. It is 1 minus twice
-/// the probability of at most `tail` heads in `runs` coin tosses.
+/// Returns the probability that the true median is between the values that remain without `tail` values at
+/// each end. It is 1 minus twice the probability of at most `tail` heads in `runs` coin tosses.
 fn confidence(runs: usize, tail: usize) -> f64 {
     if runs < 2 {
         return 0.0;
@@ -63,14 +62,14 @@ fn confidence(runs: usize, tail: usize) -> f64 {
     1.0 - 2.0 * sum / 2_f64.powi(runs.min(1000) as i32)
 }
 
-/// Geometric mean; `None` without values, or if a value is not above 0.
+/// Returns the geometric mean of `values`; `None` if `values` is empty, or if a value is not above 0.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let positive = !values.is_empty() && values.iter().all(|&value| value > 0.0);
     positive
         .then(|| (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp())
 }
 
-/// Arithmetic mean; `None` without values.
+/// Returns the arithmetic mean of `values`; `None` if `values` is empty.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -93,9 +92,8 @@ mod tests {
         assert_eq!(Summary::of(&[]), None);
     }
 
-    /// Ten values. Without the smallest and the greatest, the confidence is 1 − 2·(1 + 10)/1024 =
-    /// 97.9 %. Without two at each end it is 1 − 2·(1 + 10 + 45)/1024 = 89.1 %, which is too
-    /// little.
+    /// Ten values. Without the smallest and the greatest, the confidence is 1 − 2·(1 + 10)/1024 = 97.9 %.
+    /// Without two at each end it is 1 − 2·(1 + 10 + 45)/1024 = 89.1 %, which is too low.
     #[test]
     fn outer_values_are_left_out_where_there_are_enough() {
         let values: Vec<f64> = (1..=10).map(f64::from).collect();

@@ -15,7 +15,7 @@ use crate::error::ExperimentError;
 use crate::identity::Key;
 use crate::kind::Measurement;
 
-/// One line of the file. The point is written for people only, and ignored when reading.
+/// One line of the store's file. The point is written for people only, and ignored when reading.
 #[derive(Serialize, Deserialize)]
 struct Line<P, M> {
     key: Key,
@@ -31,22 +31,21 @@ pub struct Store<M = Measurement> {
     build: String,
     known: BTreeMap<Key, M>,
     file: Option<(PathBuf, File)>,
-    /// Number of lines in the file from other builds of the program.
+    /// Number of lines in the file that other builds of the program wrote.
     others: usize,
-    /// Line numbers of unreadable lines in the file.
+    /// Numbers of the lines in the file that cannot be read.
     unreadable: Vec<usize>,
 }
 
 impl<M: Serialize + DeserializeOwned> Store<M> {
-    /// Creates a store in memory, without a file.
+    /// Creates an empty store in memory, without a file.
     pub fn in_memory(build: String) -> Self {
         Self { build, known: BTreeMap::new(), file: None, others: 0, unreadable: Vec::new() }
     }
 
-    /// Opens a file, or creates it, and reads the measurements of this build. Measurements of other
-    /// builds and unreadable lines stay in the file, but are not used, because other builds may
-    /// measure different results ([`Store::remarks`] reports them). An incomplete last line is
-    /// removed.
+    /// Opens the store's file, or creates it, and reads the measurements of this build. Measurements of other
+    /// builds and unreadable lines stay in the file, but are not used, because other builds may measure
+    /// different results ([`Store::remarks`] reports them). An incomplete last line is removed.
     ///
     /// # Errors
     /// A file that cannot be read or written.
@@ -72,7 +71,7 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
         Ok(store)
     }
 
-    /// Removes the measurements of this build from a file, if it exists, so that they are repeated.
+    /// Removes the measurements of this build from a store's file, if it exists, so that they are repeated.
     ///
     /// # Errors
     /// A file that cannot be read or written.
@@ -93,7 +92,7 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
         file.finish().map_err(failed)
     }
 
-    /// Describes the lines of the file that are not used.
+    /// Returns remarks on the lines of the store's file that are not used.
     pub fn remarks(&self) -> Vec<String> {
         let Some((path, _)) = &self.file else { return Vec::new() };
         let path = path.display();
@@ -112,7 +111,7 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
         others.into_iter().chain(unreadable).collect()
     }
 
-    /// Adds measurements of this build from another file, and ignores those of other builds.
+    /// Adds the measurements of this build in another store's file, and ignores those of other builds.
     /// Returns the number of measurements that are new.
     ///
     /// # Errors
@@ -142,17 +141,17 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
         }
     }
 
-    /// Returns the measurement with this key.
+    /// Returns the measurement with this key; `None` if the store does not contain it.
     pub fn get(&self, key: &Key) -> Option<&M> {
         self.known.get(key)
     }
 
-    /// Build whose measurements the store contains.
+    /// Returns the hash of the build whose measurements the store contains.
     pub fn build(&self) -> &str {
         &self.build
     }
 
-    /// Adds a measurement, and writes it to the file immediately.
+    /// Adds a measurement to the store, and appends it to the store's file immediately.
     ///
     /// # Errors
     /// A file that cannot be written.
@@ -174,7 +173,7 @@ impl<M: Serialize + DeserializeOwned> Store<M> {
     }
 }
 
-/// Reads a file; empty if the file does not exist.
+/// Returns the contents of a file; empty if the file does not exist.
 fn read_if_any(path: &Path) -> io::Result<Vec<u8>> {
     match perforate_config::read_file(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
@@ -212,7 +211,7 @@ mod tests {
         let figures = |value: f64| Measurement::from([("x".to_owned(), value)]);
         let mut store = Store::open(&path, "build".into()).unwrap();
         store.insert(key("a"), &point("a"), figures(0.1)).unwrap();
-        let value = 1.074_897_014_265_389_6e-64; // not every reader of JSON gets it right
+        let value = 1.074_897_014_265_389_6e-64; // not every JSON parser reads this number exactly
         store.insert(key("b"), &point("b"), figures(value)).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         // Simulates a crash while the second line is written.

@@ -1,22 +1,22 @@
-//! Placeholders `{name}` in texts.
+//! Placeholders such as `{name}` in the texts of experiment files.
 
 /// Values of placeholders; later values override earlier ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values(Vec<(String, String)>);
 
 impl Values {
-    /// Adds a value for a placeholder.
+    /// Adds a value for the placeholder `name`.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.0.push((name.into(), value.into()));
         self
     }
 
-    /// Value of a placeholder, if it has one.
+    /// Returns the value of the placeholder `name`; `None` if it has none.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Replaces every placeholder that has a value. Other placeholders stay.
+    /// Replaces every placeholder in `text` that has a value. Other placeholders stay.
     pub fn fill(&self, text: &str) -> String {
         let mut filled = String::new();
         let mut rest = text;
@@ -34,7 +34,7 @@ impl Values {
     }
 }
 
-/// Returns the names of the placeholders in a text.
+/// Returns the names of all placeholders in a text.
 pub fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name)
 }

@@ -15,22 +15,22 @@ use crate::outcome::Outcome;
 use crate::plan::Formulas;
 use crate::store::Store;
 
-/// An experiment with variants of its machine and of its own choices.
+/// An experiment with variants of its machine and of the choices in its file.
 #[derive(Clone, Debug)]
 pub struct Unstated {
-    /// Open parameters with their alternative values.
+    /// Parameters that the sources leave open, each with its alternative values.
     parts: Vec<(Plausible, Vec<Alternative>)>,
     /// The experiment on the unchanged machine, reduced to its claims.
     default: Experiment,
-    /// For each parameter and each of its values, the experiment with that value.
+    /// Variants with one changed parameter: for each parameter, one experiment for each of its values.
     one_at_a_time: Vec<Vec<Experiment>>,
     /// Variants in which many parameters are changed at the same time.
     together: Vec<Experiment>,
 }
 
 impl Unstated {
-    /// Returns all variants of an experiment, `together` of which change many parameters. `None` if
-    /// its claims depend on no open parameter.
+    /// Returns the variants of an experiment that change parameters which the sources leave open; `together`
+    /// of the variants change many parameters at once. `None` if the claims depend on no such parameter.
     ///
     /// # Errors
     /// An unknown machine.
@@ -71,13 +71,14 @@ impl Unstated {
         Ok(Some(Self { parts, default, one_at_a_time, together }))
     }
 
-    /// Returns all experiments that must be measured.
+    /// Returns all experiments that must be measured: the unchanged one and its variants.
     pub fn experiments(&self) -> impl Iterator<Item = &Experiment> {
         let one_at_a_time = self.one_at_a_time.iter().flatten();
         std::iter::once(&self.default).chain(one_at_a_time).chain(&self.together)
     }
 
-    /// Returns the range of each claim, in order.
+    /// Returns the range of each claim over all variants, in the order of the claims; `None` for a claim
+    /// without values.
     ///
     /// # Errors
     /// Errors of [`Outcome::of`].
@@ -167,7 +168,7 @@ fn for_claims(experiment: &Experiment) -> Experiment {
     experiment
 }
 
-/// Returns the figures that the curves need, with their subjects, such as `ipc(4k+4k)`.
+/// Returns the figures that the experiment's curves need, with their subjects, such as `ipc(4k+4k)`.
 fn figures(experiment: &Experiment) -> Result<Vec<String>, String> {
     let mut figures = Vec::new();
     for place in experiment.places() {
@@ -178,7 +179,7 @@ fn figures(experiment: &Experiment) -> Result<Vec<String>, String> {
     Ok(figures)
 }
 
-/// Returns the choices that the experiment itself leaves open.
+/// Returns the choices that the experiment file leaves open, each with its alternative values.
 fn of_choices(experiment: &Experiment) -> Result<Vec<(Plausible, Vec<Alternative>)>, String> {
     let of = |plausible: &Plausible| {
         Ok((plausible.clone(), plausible.alternatives(&toml::Table::new())?))
@@ -186,8 +187,9 @@ fn of_choices(experiment: &Experiment) -> Result<Vec<(Plausible, Vec<Alternative
     experiment.plausible.iter().map(of).collect()
 }
 
-/// True if an alternative can change one of these figures. Energy costs and operating-system costs
-/// affect only figures of energy and work. Structures for virtual machines affect only pairs.
+/// True if an alternative can change one of these figures. Energy and operating-system parameters affect only
+/// figures of energy and of operating-system work. Structures for virtualization affect only pairs of
+/// guest and host.
 fn matters(alternative: &Alternative, figures: &[String], kind: &str) -> bool {
     let names = |word: &str| kind != "simulation" || figures.iter().any(|name| name.contains(word));
     alternative.changes.iter().any(|(key, _)| match key.split('.').next() {
@@ -222,8 +224,8 @@ fn with<'a>(
     experiment
 }
 
-/// Draws `count` combinations with one value, or none, of each parameter. Each value is drawn about
-/// equally often (a Latin hypercube).
+/// Generates `count` random combinations with one value, or the default, of each parameter. Each value occurs
+/// about equally often (a Latin hypercube).
 fn combinations(
     parts: &[(Plausible, Vec<Alternative>)],
     count: usize,
@@ -362,7 +364,7 @@ values = [{ size = "32M" }, { size = "128M" }]
         assert!(message.contains("other has no other [[plausible]] value"), "{message}");
     }
 
-    /// Kinds have default machines if the file names none.
+    /// Every kind of measurement has a default machine, for files that name none.
     #[test]
     fn every_bundled_experiment_can_be_measured_in_every_reading() {
         for experiment in Experiment::bundled() {

@@ -7,7 +7,7 @@ use perforate_os::OsError;
 use perforate_record::RecordError;
 use perforate_sim::SimError;
 
-/// Error of reading, measuring or predicting the real machine. Each prints as one line.
+/// Error of reading, measuring or predicting the real machine, printed as one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
@@ -16,18 +16,19 @@ pub enum HostError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// Reason, with what was expected.
+        /// Reason why the file cannot be read, with what was expected.
         problem: String,
     },
     /// The operating system refused an action.
     #[error("{action}: {source}")]
     System {
-        /// Attempted action, such as "starting the program".
+        /// Action that was refused, such as "starting the program".
         action: &'static str,
         /// The operating system's error.
         source: io::Error,
     },
-    /// The requested memory is too small or too large; with a message.
+    /// The requested memory is too small or too large; the text says which size is possible or why
+    /// none is.
     #[error("{0}")]
     Size(String),
     /// The requested processor cannot be used.
@@ -38,13 +39,13 @@ pub enum HostError {
         /// The operating system's error.
         source: io::Error,
     },
-    /// A benchmark's worker exited or sent an unexpected message.
+    /// A worker process that runs a benchmark exited or sent an unexpected message.
     #[error("the benchmark's process ended or answered {answer:?}; expected a measurement")]
     Benchmark {
         /// Message of the worker; empty if it exited.
         answer: String,
     },
-    /// There is no bundled machine by this processor's maker.
+    /// No bundled machine is of this processor's maker.
     #[error(
         "no bundled machine is of the maker of {processor}, and none of another maker stands in: \
          name one with --machine or --base, or measure this one with `perforate calibrate --base \
@@ -57,7 +58,7 @@ pub enum HostError {
     /// A signal killed the measured program.
     #[error("a signal ended the program while it was measured; expected it to exit")]
     ProgramKilled,
-    /// A program does not support layouts, or the layout cannot be applied; with a message.
+    /// A program does not support layouts, or the layout cannot be applied; the text says why.
     #[error("{0}")]
     Layout(String),
     /// A recording cannot be read or copied.
@@ -66,10 +67,10 @@ pub enum HostError {
     /// A program could not be recorded.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A prediction could not be simulated.
+    /// The simulation of a prediction failed.
     #[error(transparent)]
     Simulation(#[from] SimError),
-    /// The memory of a machine is not one that can be simulated.
+    /// The physical memory of a machine is not one that can be simulated.
     #[error(transparent)]
     Memory(#[from] OsError),
 }
@@ -79,7 +80,7 @@ impl HostError {
         Self::File { path: path.to_owned(), problem: problem.into() }
     }
 
-    /// Closure for `map_err`: the operating system refused `action`.
+    /// Returns a closure for `map_err` that reports that the operating system refused `action`.
     pub(crate) fn system(action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { action, source }
     }

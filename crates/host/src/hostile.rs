@@ -11,7 +11,7 @@ pub fn smaps(bytes: &[u8]) {
     }
 }
 
-/// Parses the text of `/proc/buddyinfo`.
+/// Parses bytes as the text of `/proc/buddyinfo`.
 pub fn buddyinfo(bytes: &[u8]) {
     proc::free_memory(&String::from_utf8_lossy(bytes));
 }

@@ -50,13 +50,13 @@ pub fn on_processor<T: Send>(
     })
 }
 
-/// Processors on which this process may run.
+/// Numbers of the processors on which this process may run.
 pub fn allowed_processors() -> Vec<usize> {
     let allowed = sched_getaffinity(None).unwrap_or_default();
     (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect()
 }
 
-/// The last processor on which this process may run; the first processor serves most interrupts.
+/// Last processor on which this process may run. (The first one serves most interrupts.)
 pub fn last_allowed_processor() -> usize {
     allowed_processors().pop().unwrap_or(0)
 }
@@ -78,7 +78,7 @@ pub fn be_killed_first() -> io::Result<()> {
     fs::write("/proc/self/oom_score_adj", "1000")
 }
 
-/// Processor time of the calling thread.
+/// Processor time that the calling thread has used.
 pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -17,17 +17,17 @@ use crate::{HostError, Residency};
 
 /// Tunable of glibc (2.35 or later) that makes malloc advise MADV_HUGEPAGE.
 const TUNABLE: &str = "glibc.malloc.hugetlb=1";
-/// Time between two samples of a running program's memory.
+/// Duration between two samples of a running program's memory.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(20);
 
-/// Times and counts of one run of a program.
+/// Durations and counts of one run of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramTime {
-    /// Processor time in user mode, of the program and its ended children.
+    /// Processor time in user mode of the program and its ended children.
     pub user: Duration,
-    /// Elapsed (wall-clock) time.
+    /// Elapsed (wall-clock) time of the run.
     pub wall: Duration,
-    /// Exit code; absent if a signal killed the program.
+    /// Exit code of the program; absent if a signal killed it.
     pub exit_code: Option<i32>,
     /// Readings of hardware counters over the whole run, user mode only; empty if there are none.
     pub counters: Readings,
@@ -41,12 +41,12 @@ pub(crate) struct Start<'a> {
     pub processor: Option<usize>,
     /// Environment variables in addition to those of this process.
     pub environment: Vec<(String, OsString)>,
-    /// True to disable transparent huge pages in the program.
+    /// True to disable transparent huge pages for the program.
     pub disables_large_pages: bool,
 }
 
 impl<'a> Start<'a> {
-    /// Runs with 2MB pages enabled or disabled.
+    /// Parameters for a run on one processor with 2MB pages enabled or disabled.
     fn new(program: &'a [OsString], paging: Paging, processor: usize) -> Self {
         let mut environment = Vec::new();
         if paging == Paging::Large {
@@ -76,7 +76,7 @@ impl<'a> Start<'a> {
         command.spawn().map_err(HostError::system("starting the program"))
     }
 
-    /// Runs the program to its end.
+    /// Runs the program to its end and measures it.
     pub fn time(&self) -> Result<ProgramTime, HostError> {
         let counting = Counting::of_next_program().ok();
         let started = Instant::now();
@@ -122,8 +122,8 @@ fn wait(child: &Child) -> io::Result<(ExitStatus, Duration)> {
     Ok((ExitStatus::from_raw(status), user))
 }
 
-/// Runs the program to its end on one processor. With [`Paging::Large`], malloc of glibc asks for
-/// large pages; no setting of the system is changed.
+/// Runs the program to its end on one processor and measures it. With [`Paging::Large`], malloc of
+/// glibc asks for large pages; no setting of the system is changed.
 ///
 /// # Errors
 /// If the program cannot be run.
@@ -135,7 +135,8 @@ pub fn time_program(
     Start::new(program, paging, processor).time()
 }
 
-/// Runs the program once, unmodified, with hardware counters. Does not run it if there are no counters.
+/// Runs the program once, unmodified, with hardware counters. Does not run it if there are no
+/// counters; then returns the reason.
 ///
 /// # Errors
 /// If the program cannot be run.
@@ -168,7 +169,7 @@ pub fn largest_residency(
     Ok(largest)
 }
 
-/// Current resident memory of a process; zero if the process has ended.
+/// Current resident memory of a process; zero bytes if the process has ended.
 fn residency_of(process: u32) -> Residency {
     let text = read_text(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
     Residency::of(&text, 0..u64::MAX)
@@ -212,7 +213,8 @@ mod tests {
         }
     }
 
-    /// `cat` has echoed a byte, so its memory is set up, and it runs until its input ends.
+    /// Samples a running `cat`: it has echoed a byte, so its memory is set up, and it runs until
+    /// its input ends.
     #[test]
     fn running_programs_are_sampled() {
         use std::io::{Read, Write};
@@ -227,7 +229,7 @@ mod tests {
         assert!(largest_residency(&words(&["true"]), Paging::Large, processor).is_ok());
     }
 
-    /// The kernel shows the setting in /proc/self/status (since Linux 5.0).
+    /// Checks the setting in the program's `/proc/self/status`, which shows it since Linux 5.0.
     #[test]
     fn large_pages_are_off_in_the_program() {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

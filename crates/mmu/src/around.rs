@@ -8,16 +8,18 @@ use perforate_types::{FormatOperation, SpaceId, VirtualPage};
 use crate::capability::{Capability, CapabilityMut, Wanted};
 use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker};
 
-/// A dimension that wraps another one, such as a range TLB over ordinary page tables.
+/// A dimension (address translation) that wraps another one, such as a range TLB over ordinary page
+/// tables.
 ///
 /// Every implementor is a [`Dimension`]. It behaves like the inner dimension except where a method
-/// of this trait is overridden. Requests for capabilities that the wrapper lacks go to the inner
-/// dimension, so capabilities that are added later pass through every wrapper.
+/// of this trait is overridden. Requests for capabilities (optional features) that the wrapper
+/// lacks go to the inner dimension, so capabilities that are added later pass through every
+/// wrapper.
 pub trait Around: Send + 'static {
-    /// The dimension that this one wraps.
+    /// Returns the dimension that this one wraps.
     fn inside(&self) -> &dyn Dimension;
 
-    /// The inner dimension, mutable.
+    /// Returns the dimension that this one wraps, mutable.
     fn inside_mut(&mut self) -> &mut dyn Dimension;
 
     /// Carries out an operation of the wrapper's own format and returns true. Returns false for any
@@ -45,15 +47,15 @@ pub trait Around: Send + 'static {
         None
     }
 
-    /// Returns a capability of the wrapper itself, read-only. `None` passes the request to the
-    /// inner dimension. The blanket implementation handles [`Capability::Part`] for the wrapper's
-    /// own type.
+    /// Returns a capability (optional feature) of the wrapper itself, read-only. `None` passes the
+    /// request to the inner dimension. The blanket implementation handles [`Capability::Part`] for
+    /// the wrapper's own type.
     fn own_capability(&self, _wanted: Wanted) -> Option<Capability<'_>> {
         None
     }
 
-    /// Returns a capability of the wrapper itself, mutable. Called only for capabilities that
-    /// [`Self::own_capability`] returns.
+    /// Returns a capability (optional feature) of the wrapper itself, mutable. Called only for
+    /// capabilities that [`Self::own_capability`] returns.
     fn own_capability_mut(&mut self, _wanted: Wanted) -> Option<CapabilityMut<'_>> {
         None
     }
@@ -75,7 +77,7 @@ impl<T: Around> Dimension for T {
         self.look_at_own(space, page).or_else(|| self.inside().look_at(space, page))
     }
 
-    /// Accessed and dirty bits are in the inner dimension's tables.
+    /// Sets accessed or dirty bits in the inner dimension, whose tables hold these bits.
     fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
         self.inside_mut().mark(space, page, mark);
     }

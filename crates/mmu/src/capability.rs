@@ -17,7 +17,8 @@ use crate::coalescing::{Run, RunRequest};
 use crate::nested::Host;
 use crate::{Dimension, PageFault, Reach, WalkFault, WalkRequest, Walker};
 
-/// A kind of capability, for [`Dimension::capability`].
+/// A kind of capability (optional feature of a translation), for requests by
+/// [`Dimension::capability`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Pages with holes ([`Holes`]).
@@ -32,11 +33,13 @@ pub enum Wanted {
     OverHost,
     /// Hardware that exists once per core ([`PerCoreHardware`]).
     PerCoreHardware,
-    /// Component of this Rust type, for code that knows the mechanism.
+    /// Component of this Rust type, such as the tables of one mechanism, for callers that know the
+    /// mechanism.
     Part(TypeId),
 }
 
-/// A capability with read-only access, as [`Dimension::capability`] returns it.
+/// A capability (optional feature of a translation) with read-only access, as
+/// [`Dimension::capability`] returns it.
 pub enum Capability<'a> {
     /// Pages with holes (P §IV).
     Holes(&'a dyn Holes),
@@ -54,7 +57,8 @@ pub enum Capability<'a> {
     Part(&'a dyn Any),
 }
 
-/// A capability with mutable access, as [`Dimension::capability_mut`] returns it.
+/// A capability (optional feature of a translation) with mutable access, as
+/// [`Dimension::capability_mut`] returns it.
 pub enum CapabilityMut<'a> {
     /// Pages with holes (P §IV).
     Holes(&'a mut dyn Holes),
@@ -71,9 +75,9 @@ pub enum CapabilityMut<'a> {
 /// Policy by which the second-level TLB loads the bitmap of a page with holes (P §IV.C, Fig. 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BitmapLoading {
-    /// All 16 bitmap entries are loaded with the page; the filter is ignored.
+    /// All 16 bitmap entries are loaded with the page; the page's hole filter is ignored.
     Naive,
-    /// A bitmap entry is loaded on its first use; the filter is ignored.
+    /// A bitmap entry is loaded on its first use; the page's hole filter is ignored.
     OnDemand,
     /// A bitmap entry is loaded on its first use, and only for 256KB regions whose filter bit is
     /// set: the paper's proposal.
@@ -117,8 +121,8 @@ pub trait Holes {
 /// Counts of translations by a [`BesideL2`] unit, such as a range TLB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BesideCounters {
-    /// Number of first-level misses that the unit translated. With nested translation, number of
-    /// those that the units of guest and host translated together.
+    /// Number of first-level TLB misses that the unit translated. With nested translation, number
+    /// of misses that the units of guest and host translated together.
     pub translations: u64,
     /// Number of walks to pages that the guest's unit translates but the host's unit does not.
     pub in_guest_only: u64,
@@ -126,12 +130,14 @@ pub struct BesideCounters {
     pub in_host_only: u64,
 }
 
-/// Ways in which the pipeline uses a [`BesideL2`] unit. The values never change during a run.
+/// Uses that the pipeline makes of a [`BesideL2`] unit, such as a range TLB. The values never
+/// change during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BesideUse {
-    /// True if the unit is looked up after first-level misses (for a host: by the nested walker).
+    /// True if the pipeline looks the unit up after first-level misses (for a host's unit: the
+    /// nested walker does).
     pub looked_up: bool,
-    /// True if the unit has entries, which are filled after walks.
+    /// True if the unit caches translations, such as a range TLB, so that walks fill it.
     pub filled: bool,
     /// True if the unit's entries replace those of the second-level TLB: a page that the unit
     /// translates after a fill gets no second-level entry.
@@ -141,24 +147,24 @@ pub struct BesideUse {
     pub beside_l1: bool,
 }
 
-/// Unit that translates addresses in parallel with a TLB, such as a range TLB or the registers of a
-/// direct segment. It is looked up with the second-level TLB after a first-level miss, or with the
-/// first-level TLB ([`BesideUse::beside_l1`]).
+/// A unit that translates addresses in parallel with a TLB, such as a range TLB or the registers of
+/// a direct segment. The pipeline looks it up with the second-level TLB after a first-level miss,
+/// or with the first-level TLB ([`BesideUse::beside_l1`]).
 ///
-/// After a hit of the unit in parallel with the second level, the page is filled into the first
-/// level as a 4KB entry, and not into the second level. A unit may have entries, which are filled
-/// after page walks.
+/// After a hit of a unit in parallel with the second level, the page is filled into the first level
+/// as a 4KB entry, and not into the second level. A unit may have entries, which are filled after
+/// page walks.
 ///
 /// The nested walker looks up a host's unit before the cached gPA→hPA entries.
 pub trait BesideL2 {
-    /// Name of the unit in reports.
+    /// Name of this unit in reports, such as "range TLB".
     fn name(&self) -> &'static str;
 
-    /// Returns the ways in which the pipeline uses the unit.
+    /// Returns the uses that the pipeline makes of this unit: look-ups, fills, and their place.
     fn used(&self) -> BesideUse;
 
-    /// Translates a page without side effects. Returns the mapping around the page, or `None` if
-    /// the unit does not translate the page now.
+    /// Translates a page by this unit (a range TLB or segment registers) without side effects.
+    /// Returns the mapping around the page, or `None` if the unit does not translate the page now.
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach>;
 
     /// Looks up a page and appends the hardware's steps. Returns the mapping around the page, or
@@ -173,31 +179,32 @@ pub trait BesideL2 {
         steps: &mut Steps,
     ) -> Option<Reach>;
 
-    /// Number of the unit's entries, for the timing model.
+    /// Number of slots of this unit, such as the entries of a range TLB, for the timing model.
     fn slots(&self) -> usize {
         0
     }
 
-    /// Fills the unit after a page walk that found `reach`. The page missed in the second-level TLB
-    /// and in this unit. The access does not wait for the fill.
+    /// Fills this unit, such as a range TLB, after a page walk that found `reach`. The page missed
+    /// in the second-level TLB and in this unit. The access does not wait for the fill.
     fn fill(&mut self, request: WalkRequest, reach: &Reach, walker: &mut Walker<'_>);
 
-    /// Invalidates the entries that the shootdown covers.
+    /// Invalidates the entries of this unit, such as a range TLB, that the shootdown covers.
     fn invalidate(&mut self, shootdown: Shootdown);
 
-    /// Invalidates all entries of the unit.
+    /// Invalidates all entries of this unit, such as a range TLB.
     fn flush(&mut self);
 
-    /// Writes the unit's counters to `out`. `counted` has the counts of the pipeline and the nested
-    /// walker, which belong to the unit's counters.
+    /// Writes the counters of this unit, such as hits of a range TLB, to `out`. `counted` has the
+    /// translations by the unit, which the pipeline and the nested walker count.
     fn record(&self, counted: &BesideCounters, out: &mut Counters);
 
-    /// Resets the unit's counters to 0.
+    /// Resets to 0 the counts that this unit keeps itself.
     fn reset_counters(&mut self);
 }
 
 impl dyn BesideL2 + '_ {
-    /// Calls [`Self::fill`] with all its steps in the background, off the critical path.
+    /// Calls [`Self::fill`], and records all steps of the fill as background work, for which no
+    /// access waits.
     pub(crate) fn fill_in_background(
         &mut self,
         request: WalkRequest,
@@ -222,29 +229,30 @@ pub trait Runs {
 /// dimension use the hardware of the running core. Most implementors keep the state of the other
 /// cores in [`Parked`](crate::Parked).
 pub trait PerCoreHardware {
-    /// Sets the number of cores. Each gets a copy of the current hardware state.
+    /// Sets the number of cores. Each core gets a copy of the current core's hardware state.
     fn set_cores(&mut self, cores: usize);
 
-    /// Makes `core` the running core, whose hardware other methods use.
+    /// Makes `core` the running core, whose hardware all other methods use.
     fn run_on(&mut self, core: usize);
 }
 
 /// Nested translation of a virtual machine: a guest's tables (gVA→gPA) over a host's (gPA→hPA).
 pub trait OverHost {
-    /// The host's half, which translates guest-physical addresses.
+    /// Returns the host's half, which translates guest-physical addresses.
     fn host(&self) -> &Host;
 
-    /// The host's half, mutable.
+    /// Returns the host's half, mutable.
     fn host_mut(&mut self) -> &mut Host;
 
-    /// Returns the guest's 2MB page that the last walk found over 4KB pages of the host, with a
-    /// guest frame (P §V). `None` for any other combination of page sizes.
+    /// Returns the guest's 2MB page that the last walk found, as a mapping to guest frames, if the
+    /// host maps the accessed part of it by a 4KB page (P §V). `None` for any other combination of
+    /// page sizes.
     fn intermediate(&self) -> Option<Reach> {
         None
     }
 
-    /// Reads the guest's hole bitmap of the 2MB page that starts at guest frame `block`. `None` if
-    /// the guest has no holes. The error means that the host does not map the bitmap.
+    /// Reads the guest's hole bitmap of the 2MB page that starts at guest frame `block`. Returns
+    /// `None` if the guest has no holes, and an error if the host does not map the bitmap.
     fn read_guest_bitmap(
         &mut self,
         _request: WalkRequest,
@@ -286,7 +294,8 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// Returns the ways in which the pipeline uses the [`BesideL2`] unit; all false without a unit.
+    /// Returns the uses that the pipeline makes of the dimension's [`BesideL2`] unit; all false
+    /// without such a unit.
     pub(crate) fn beside_use(&self) -> BesideUse {
         self.beside_l2().map(BesideL2::used).unwrap_or_default()
     }
@@ -317,7 +326,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// Sets the number of cores, for dimensions with hardware per core.
+    /// Sets the number of cores. No effect on dimensions without hardware per core.
     pub fn set_cores(&mut self, cores: usize) {
         if let Some(CapabilityMut::PerCoreHardware(own)) =
             self.capability_mut(Wanted::PerCoreHardware)
@@ -326,7 +335,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// Makes `core` the running core, for dimensions with hardware per core.
+    /// Makes `core` the running core. No effect on dimensions without hardware per core.
     pub fn run_on(&mut self, core: usize) {
         if let Some(CapabilityMut::PerCoreHardware(own)) =
             self.capability_mut(Wanted::PerCoreHardware)
@@ -364,7 +373,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// Returns the component of type `T`: the dimension itself or a part of it. `None` if there is
+    /// Returns the component of Rust type `T`, which may be the whole dimension. `None` if there is
     /// no such component.
     pub fn part<T: 'static>(&self) -> Option<&T> {
         match self.capability(Wanted::Part(TypeId::of::<T>()))? {
@@ -373,7 +382,7 @@ impl dyn Dimension + '_ {
         }
     }
 
-    /// Returns the component of type `T`, mutable.
+    /// Returns the component of Rust type `T`, mutable; `None` if there is no such component.
     pub fn part_mut<T: 'static>(&mut self) -> Option<&mut T> {
         match self.capability_mut(Wanted::Part(TypeId::of::<T>()))? {
             CapabilityMut::Part(part) => part.downcast_mut(),

@@ -13,7 +13,7 @@ pub use parts::{L2Part, Ways, WaysError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlbGeometry {
-    /// Total number of entries.
+    /// Total number of entries of the TLB or cache.
     pub entries: usize,
     /// Entries per set; equal to `entries` for a fully associative array.
     pub ways: usize,
@@ -64,7 +64,7 @@ pub struct TlbConfig {
     /// Coalescing of 4KB pages in the second-level TLB; off without this key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l2_coalescing: Option<Coalescing>,
-    /// Time at which walks read the shadow entries of perforated pages.
+    /// Point in a page walk at which the shadow entry of a perforated page is read.
     #[serde(default, skip_serializing_if = "is_when_needed")]
     pub shadow_reads: ShadowReads,
     /// Effect of making a hole in a perforated page, or removing one, on cached bitmap entries.
@@ -91,8 +91,9 @@ fn is_invalidate(updates: &BitmapUpdates) -> bool {
     *updates == BitmapUpdates::Invalidate
 }
 
-/// Time at which walks read the shadow entry of a perforated page, which leads to the translations
-/// of holes. The entry is 4KB after the page-directory entry; P §IV.B does not say when it is read.
+/// Point in a page walk at which the shadow entry of a perforated page is read. This entry leads to
+/// the translations of holes. It is 4KB after the page-directory entry; P §IV.B does not say when
+/// it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShadowReads {
@@ -189,7 +190,7 @@ pub struct MmuConfig {
     pub virtualization: VirtualizationConfig,
 }
 
-/// Error of a TLB or walk-cache geometry that no hardware can have.
+/// Error of a configured TLB or walk cache that no hardware can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The coalescing window has a size that no entry can hold.
@@ -198,15 +199,15 @@ pub enum ConfigError {
         Coalescing::MAXIMUM_PAGES
     )]
     Coalescing {
-        /// Configured number of pages in a window.
+        /// Configured number of pages in a coalescing window.
         pages: u64,
     },
-    /// The number of sets is not a power of two, or there are no entries.
+    /// The number of sets of a TLB is not a power of two, or the TLB has no entries.
     #[error(
         "{key}: {entries} entries in {ways} ways is no TLB; entries must be ways × a power of two"
     )]
     Geometry {
-        /// Key in the machine file.
+        /// Key of the TLB in the machine file.
         key: &'static str,
         /// Configured number of entries.
         entries: usize,
@@ -216,9 +217,9 @@ pub enum ConfigError {
     /// The second-level TLB does not have the configured ways.
     #[error("{key}: ways {asked} of {ways}; expected ways from 1 to {ways}, such as \"1-{ways}\"")]
     Ways {
-        /// Key in the machine file.
+        /// Key of the page size's ways in the machine file.
         key: &'static str,
-        /// Configured ways of this page size.
+        /// Ways that the machine file names for this page size.
         asked: Ways,
         /// Associativity of the second-level TLB.
         ways: usize,
@@ -234,9 +235,9 @@ pub enum ConfigError {
         WalkCacheConfig::MAXIMUM
     )]
     WalkCache {
-        /// Section of the machine file.
+        /// Section of the machine file that configures the walk cache.
         section: &'static str,
-        /// Key in that section.
+        /// Key of the walk cache in that section.
         key: &'static str,
         /// Configured number of entries.
         entries: usize,
@@ -247,13 +248,13 @@ pub enum ConfigError {
          level{level}_entries must be ways × a power of two"
     )]
     WalkCacheWays {
-        /// Section of the machine file.
+        /// Section of the machine file that configures the walk cache.
         section: &'static str,
-        /// Level of the cached entries.
+        /// Level of the page-table entries that the walk cache holds.
         level: u8,
         /// Configured number of entries.
         entries: usize,
-        /// Configured associativity of the cache.
+        /// Configured associativity of the walk cache.
         ways: usize,
     },
 }
@@ -262,7 +263,7 @@ impl TlbGeometry {
     /// Maximum number of entries of a TLB.
     const MAXIMUM: usize = 1 << 24;
 
-    /// Number of sets in the array.
+    /// Number of sets in the TLB or cache.
     pub const fn sets(self) -> usize {
         self.entries / self.ways
     }
@@ -279,7 +280,7 @@ impl TlbGeometry {
 }
 
 impl TlbConfig {
-    /// Number of second-level entries that can hold pages of `size`.
+    /// Number of entries of the second-level TLB that can hold pages of `size`.
     pub fn l2_entries(&self, size: PageSize) -> usize {
         match size {
             PageSize::Size4K => L2Part::Ways(self.l2_4k).entries(self.l2),
@@ -288,7 +289,7 @@ impl TlbConfig {
         }
     }
 
-    /// Checks that the second level has the ways configured for each page size.
+    /// Checks that the second-level TLB has the ways configured for each page size.
     fn validate_ways(&self) -> Result<(), ConfigError> {
         let all = [
             ("tlb.l2_4k", self.l2_4k),
@@ -338,7 +339,8 @@ impl WalkCacheConfig {
         Ok(())
     }
 
-    /// Geometry of the cache of `level` (4, 3 or 2), with 0 entries for a missing cache.
+    /// Geometry of the walk cache for entries of `level` (4, 3 or 2); 0 entries if there is no such
+    /// cache.
     pub(crate) fn geometry(&self, level: u8) -> TlbGeometry {
         let (entries, ways) = match level {
             4 => (self.level4_entries, self.level4_ways),

@@ -11,42 +11,44 @@ use crate::pipeline::Case;
 /// counts once, when it succeeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MmuCounters {
-    /// Translations of data accesses.
+    /// Number of translations for data accesses.
     pub l1_accesses: u64,
-    /// Data translations that missed the first level.
+    /// Number of translations for data accesses that missed in the first-level TLB.
     pub l1_misses: u64,
-    /// Translations of instruction fetches.
+    /// Number of translations for instruction fetches.
     pub l1_instruction_accesses: u64,
-    /// Fetch translations that missed the first level.
+    /// Number of translations for instruction fetches that missed in the first-level TLB.
     pub l1_instruction_misses: u64,
-    /// Second-level look-ups for a page; the additional look-ups of bitmap entries do not count.
+    /// Look-ups of the second-level TLB for a page; additional look-ups of bitmap entries do not
+    /// count.
     pub l2_accesses: u64,
-    /// Second-level look-ups that found neither the page nor a perforated page around it.
+    /// Look-ups of the second-level TLB that found neither the page nor a perforated page around
+    /// it.
     pub l2_misses: u64,
-    /// Second-level misses that a TLB of any size would also have: no walk had translated the page
-    /// since the run began or since its translation was invalidated.
+    /// Misses of the second-level TLB that a TLB of any size would also have: no walk had
+    /// translated the page since the run began or since its translation was invalidated.
     pub l2_compulsory_misses: u64,
-    /// Second-level misses whose walk is the first to its page since the last reset: compulsory
-    /// misses, and misses of pages that were walked to before the reset.
+    /// Misses of the second-level TLB whose walk is the first to its page since the last reset:
+    /// compulsory misses, and misses of pages that were walked to before the reset.
     pub l2_first_misses: u64,
-    /// Runs of 4KB pages filled into the second level.
+    /// Number of runs of 4KB pages filled into the second-level TLB.
     pub coalesced_fills: u64,
-    /// Pages in the runs of `coalesced_fills`.
+    /// Number of 4KB pages in the runs of `coalesced_fills`.
     pub coalesced_pages: u64,
-    /// Translations that read page-table entries.
+    /// Number of translations that read page-table entries.
     pub walks: u64,
-    /// Reads by the page walker, indexed by [`Purpose`].
+    /// Number of reads by the page walker, indexed by [`Purpose`].
     pub references: [u64; Purpose::COUNT],
     /// Translations by a perforated page whose filter excluded a hole, so the bitmap was not looked
     /// up.
     pub bitmap_filtered: u64,
     /// Bitmap look-ups that hit in the second-level TLB.
     pub bitmap_hits: u64,
-    /// Bitmap look-ups that read memory.
+    /// Bitmap look-ups that missed in the second-level TLB, so the bitmap was read from memory.
     pub bitmap_misses: u64,
     /// Cached bitmap entries that were rewritten in place after a hole was made or removed.
     pub bitmap_updates: u64,
-    /// Holes translated by a walk through the shadow entry.
+    /// Number of holes translated by a walk through the shadow entry of the perforated page.
     pub holes_translated: u64,
     /// Translations by a guest's large page in the second-level TLB, combined with a 4KB page of
     /// the host (P §V).
@@ -58,18 +60,21 @@ pub struct MmuCounters {
     /// that a unit in parallel with the first-level TLB translated. Range TLBs and direct segments
     /// are such units.
     pub beside_translations: u64,
-    /// Reads off the critical path, which fill units such as range TLBs.
+    /// Reads by the page walker off the critical path, which fill units such as range TLBs.
     pub background_references: u64,
     /// Comparisons of addresses with direct segments (D §III) by the page walker.
     pub segment_checks: u64,
-    /// Segment checks during the translations that [`Self::walks`] counts. There may be fewer than
-    /// `segment_checks`, because a translation is not a walk if it needs no memory reference.
+    /// Comparisons with direct segments during the translations that [`Self::walks`] counts. There
+    /// may be fewer than `segment_checks`, because a translation is not a walk if it needs no
+    /// memory reference.
     pub segment_checks_in_walks: u64,
-    /// B-blocks located in gap-tolerant entries (G §3), for guest and host together.
+    /// Number of B-blocks located in gap-tolerant entries (G §3), for guest and host together.
     pub gap_tolerant_translations: u64,
-    /// B-blocks located in gap-tolerant entries that the walk cache of level-2 entries held.
+    /// Number of B-blocks located in gap-tolerant entries that the walk cache of level-2 entries
+    /// held.
     pub walk_cache_gap_tolerant_hits: u64,
-    /// Page-directory reads that hit zero padding, so that a second read followed (G §3.5).
+    /// Page-directory reads that hit the zero padding of a page directory with gap-tolerant
+    /// entries, so that a second read followed (G §3.5).
     pub padding_references: u64,
 }
 
@@ -137,7 +142,7 @@ fn referenced(purpose: Purpose) -> Counter {
     }
 }
 
-/// Counts of an interval, with the number of executed instructions.
+/// MMU counts of an interval, with the number of executed instructions.
 struct Interval {
     counts: MmuCounters,
     instructions: u64,
@@ -150,7 +155,8 @@ impl Interval {
 }
 
 impl MmuCounters {
-    /// Counts a translation beyond the first level. `walked` is true if a walk found the page.
+    /// Counts a translation that missed the first-level TLB, by its case and its steps. `walked` is
+    /// true if a walk found the page.
     #[inline(always)]
     pub(crate) fn add(&mut self, case: Case, walked: bool, steps: &Steps) {
         if case == Case::Beside {
@@ -234,19 +240,20 @@ impl MmuCounters {
         self.guest_references() + self.host_references()
     }
 
-    /// Number of entries read from native tables or the guest's tables.
+    /// Number of entries that walks read from native tables or the guest's tables.
     fn guest_references(&self) -> u64 {
         let own = &self.references[..Purpose::HostPage as usize];
         own.iter().sum::<u64>() - self.references[Purpose::Bitmap as usize]
     }
 
-    /// Number of entries read from the host's tables.
+    /// Number of entries that walks read from the host's tables.
     fn host_references(&self) -> u64 {
         let own = &self.references[Purpose::HostPage as usize..];
         own.iter().sum::<u64>() - self.references[Purpose::HostBitmap as usize]
     }
 
-    /// Writes all counters to `out`. `instructions` is the number executed, for rates per 1,000.
+    /// Writes all counters to `out`. `instructions` is the number executed, for rates per 1,000
+    /// instructions.
     pub fn record(&self, instructions: u64, out: &mut Counters) {
         let interval = Interval { counts: *self, instructions };
         for table in [TLB, WALKS, WALKS_BY_DIMENSION, SEGMENT_CHECKS, HOLES, GAP_TOLERANT] {

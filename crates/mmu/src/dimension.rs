@@ -9,14 +9,14 @@ use crate::{Reach, TableMemory, WalkFault, Walker};
 /// A request for a page-table walk.
 #[derive(Clone, Copy, Debug)]
 pub struct WalkRequest {
-    /// Address space to walk.
+    /// Address space whose tables are walked.
     pub space: SpaceId,
-    /// Virtual page to translate.
+    /// Virtual page to translate; for a host's tables, a guest-physical page.
     pub page: VirtualPage,
-    /// True for a store.
+    /// True if the access that causes the walk is a store.
     pub write: bool,
     /// True if a walk for this access has already found the 2MB page with holes. Nested translation
-    /// then knows the guest's frame, and otherwise has to find it again.
+    /// then knows the guest frame of the page; otherwise, it has to read the guest's entry again.
     pub walked: bool,
 }
 
@@ -25,7 +25,7 @@ pub struct WalkRequest {
 pub enum Mark {
     /// The accessed bits of all entries on the path to a leaf, including the leaf.
     Accessed,
-    /// The dirty bit of the leaf.
+    /// The dirty bit of the leaf entry.
     Dirty,
 }
 
@@ -67,12 +67,14 @@ pub trait Dimension: Send {
     /// clean TLB entry, or accessed bits for a hypervisor that shadows these tables.
     fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark);
 
-    /// The simulated memory that contains the tables.
+    /// Returns the simulated memory that contains the tables.
     fn memory(&self) -> &TableMemory;
 
-    /// Returns the capability of the wanted kind, read-only; `None` if the dimension lacks it.
+    /// Returns the capability (optional feature) of the wanted kind, read-only; `None` if the
+    /// dimension lacks it.
     fn capability(&self, wanted: Wanted) -> Option<Capability<'_>>;
 
-    /// Returns the capability of the wanted kind, mutable; `None` if the dimension lacks it.
+    /// Returns the capability (optional feature) of the wanted kind, mutable; `None` if the
+    /// dimension lacks it.
     fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>>;
 }

@@ -6,7 +6,7 @@ use perforate_types::{AccessKind, GuestFrame};
 /// (EPT violation), which the hypervisor handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostFault {
-    /// Page of the guest's memory.
+    /// Page of the guest's memory that the host does not map, or to which it forbids the access.
     pub page: GuestFrame,
     /// Kind of the attempted access.
     pub kind: AccessKind,
@@ -15,12 +15,12 @@ pub struct HostFault {
 /// Reason why a walk found no translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkFault {
-    /// An entry on the path is not present.
+    /// A page-table entry on the path to the leaf is not present.
     NotMapped,
     /// The host does not map the address of a table on the path.
     Host(HostFault),
-    /// The walk was in shadow tables, which are filled on demand from other tables, and an entry is
-    /// missing. The other tables may or may not map the page.
+    /// An entry is missing in shadow tables, which the hypervisor fills on demand from the tables
+    /// of guest and host. Those may or may not map the page.
     Incomplete,
 }
 
@@ -39,8 +39,9 @@ pub enum PageFault {
     Protection,
     /// The host does not map the guest's page, or does not allow the access.
     Host(HostFault),
-    /// The walk was in shadow tables, which are filled on demand from other tables. They do not map
-    /// the page or do not allow the access, so the handler has to check the other tables.
+    /// Shadow tables, which the hypervisor fills on demand from the tables of guest and host, do
+    /// not map the page or do not allow the access. The hypervisor has to check the tables of guest
+    /// and host.
     Incomplete,
 }
 

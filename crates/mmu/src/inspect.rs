@@ -14,20 +14,20 @@ pub struct Attempt<'a> {
     pub kind: AccessKind,
     /// Virtual address of the access.
     pub address: VirtualAddress,
-    /// The translation, or the page fault.
+    /// The translation, or the page fault if the attempt failed.
     pub result: &'a Result<Translated, PageFault>,
-    /// Steps that the hardware took.
+    /// Steps of the hardware in this attempt.
     pub steps: &'a Steps,
 }
 
 /// An entry of a TLB or of a walk cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachedEntry {
-    /// Number of the core whose unit holds the entry.
+    /// Number of the core whose TLB or walk cache holds the entry.
     pub core: usize,
-    /// Unit that holds the entry.
+    /// TLB or walk cache that holds the entry.
     pub unit: Unit,
-    /// Slot number in the unit, as in steps.
+    /// Slot number of the entry in the unit, as in the steps of translations.
     pub slot: u32,
     /// Index of the array in the unit, of the set in the array, and of the way in the set, from 0.
     /// A first-level TLB has an array per page size. The second-level TLB has the shared array,
@@ -39,11 +39,11 @@ pub struct CachedEntry {
     pub space: SpaceId,
     /// True if the entry translates guest-physical addresses.
     pub is_guest_physical: bool,
-    /// First 4KB page that the entry covers.
+    /// First 4KB page that the cached entry covers.
     pub first: VirtualPage,
-    /// Number of 4KB pages that the entry covers.
+    /// Number of 4KB pages that the cached entry covers.
     pub pages: u64,
-    /// Content of the entry.
+    /// Translation, bitmap bits or node that the entry holds.
     pub content: CachedContent,
 }
 
@@ -63,9 +63,9 @@ pub enum CachedContent {
     },
     /// Bits of a hole bitmap; the lowest bit is that of the first page.
     Bitmap(u32),
-    /// A page-table entry that points to a node.
+    /// A non-leaf page-table entry in a walk cache, which points to a node.
     Node {
-        /// Level of the entry.
+        /// Level of the non-leaf entry.
         level: Level,
         /// Kind of the entry: an ordinary entry, or a shadow entry that points to the node of
         /// holes.

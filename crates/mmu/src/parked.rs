@@ -6,8 +6,8 @@
 /// Parked hardware state of the cores that are not running.
 #[derive(Clone, Debug)]
 pub struct Parked<T> {
-    /// One element per core. The element of the running core is stale, because its state is in the
-    /// hardware's own fields.
+    /// Hardware state of each core. The element of the running core is stale, because its state is
+    /// in the hardware's own fields.
     cores: Vec<T>,
     running: usize,
 }
@@ -42,7 +42,7 @@ impl<T: Clone> Parked<T> {
         self.numbered().map(|(_, part)| part)
     }
 
-    /// Parked state of the cores that are not running, with core numbers.
+    /// Parked state of the cores that are not running, each with its core number.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &T)> {
         let others = self.cores.iter().enumerate();
         others.filter(|(core, _)| *core != self.running)

@@ -6,9 +6,9 @@ use perforate_types::{Frame, PageSize, VirtualPage};
 /// holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// Size and alignment of the range.
+    /// Size and alignment of the range of pages.
     pub size: PageSize,
-    /// Frame of the range's first page.
+    /// Frame to which the range's first page is mapped.
     pub frame: Frame,
     /// Accesses that may complete at once, as bits of [`allow`]. A store to a clean page, for
     /// example, must first set the dirty bit.
@@ -18,7 +18,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Reach of one 4KB page.
+    /// Creates the mapping of one 4KB page to `frame`.
     pub const fn of_page(frame: Frame, allows: u8) -> Self {
         Self { size: PageSize::Size4K, frame, allows, filter: 0 }
     }

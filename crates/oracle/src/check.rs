@@ -9,18 +9,18 @@ use thiserror::Error;
 
 use crate::Oracle;
 
-/// A translation that differs from the intended mapping.
+/// Translation by the hardware that differs from the intended mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub struct Disagreement {
     /// Address space of the access.
     pub space: SpaceId,
-    /// Virtual address of the access.
+    /// Virtual address that was accessed.
     pub address: VirtualAddress,
-    /// Kind of the access.
+    /// Kind of the access: load, store or fetch.
     pub kind: AccessKind,
-    /// Correct physical address; `None` if the access should fault.
+    /// Physical address by the intended mapping; `None` if the access should fault.
     pub expected: Option<PhysicalAddress>,
-    /// Physical address that the hardware returned; `None` if it faulted.
+    /// Physical address that the hardware returned; `None` if the hardware faulted.
     pub got: Option<PhysicalAddress>,
 }
 
@@ -65,7 +65,7 @@ impl Oracle {
         }
     }
 
-    /// Like [`Oracle::translate`], but caches recent answers. `None` if the page is not mapped.
+    /// Like [`Oracle::translate`], but caches recent results. `None` if the page is not mapped.
     pub fn expected(&mut self, space: SpaceId, page: VirtualPage) -> Option<(Frame, Permissions)> {
         if let Some(answer) = self.recent.find(space, page) {
             return answer;

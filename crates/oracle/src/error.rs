@@ -5,13 +5,13 @@ use std::fmt;
 use perforate_types::Truth;
 use thiserror::Error;
 
-/// Error of a truth that contradicts earlier ones, which is a bug of the simulated operating
-/// system.
+/// Error of a truth (a change of the intended mapping) that contradicts earlier ones, which is a
+/// bug of the simulated operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub struct OracleError {
-    /// The truth that was refused.
+    /// Change of the intended mapping that was refused.
     pub truth: Truth,
-    /// Reason for the refusal.
+    /// Reason why the change was refused.
     pub reason: Reason,
 }
 
@@ -29,19 +29,19 @@ impl fmt::Display for OracleError {
     }
 }
 
-/// Reason why a truth is refused.
+/// Reason why the oracle refuses a change of the intended mapping of a run of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Reason {
-    /// The run has no pages.
+    /// The run of pages is empty.
     #[error("there are no pages")]
     Empty,
-    /// The run ends beyond the largest page or frame number.
+    /// The run of pages ends beyond the largest page or frame number.
     #[error("they end beyond the last page or frame")]
     TooLong,
-    /// Part of the run is mapped already.
+    /// Part of the run of pages is mapped already.
     #[error("part of them is mapped already")]
     Mapped,
-    /// Part of the run is not mapped.
+    /// Part of the run of pages is not mapped.
     #[error("part of them is not mapped")]
     NotMapped,
 }

@@ -7,11 +7,11 @@ use perforate_types::{Frame, Permissions, VirtualPage};
 pub struct Extent {
     /// First page of the run.
     pub page: VirtualPage,
-    /// Number of 4KB pages.
+    /// Number of 4KB pages in the run.
     pub pages: u64,
-    /// Frame of the first page.
+    /// Frame of the first page of the run.
     pub frame: Frame,
-    /// Permissions of all pages.
+    /// Permissions of all pages of the run.
     pub permissions: Permissions,
 }
 
@@ -26,7 +26,8 @@ impl Extent {
         self.frame.add(page.number() - self.page.number())
     }
 
-    /// True if `next`, which begins where `self` ends, continues its frames and permissions.
+    /// True if `next`, which begins after the last page of `self`, continues its frames with equal
+    /// permissions.
     pub(crate) fn is_continued_by(&self, next: &Self) -> bool {
         self.frame.add(self.pages) == next.frame && self.permissions == next.permissions
     }

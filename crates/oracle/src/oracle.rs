@@ -8,7 +8,7 @@ use crate::error::Reason;
 use crate::recent::Recent;
 use crate::{Extent, OracleError};
 
-/// Frame and permissions of a page.
+/// Frame and permissions of a mapped page.
 pub type Mapping = (Frame, Permissions);
 
 type Key = (SpaceId, VirtualPage);
@@ -16,11 +16,11 @@ type Key = (SpaceId, VirtualPage);
 /// Exclusive upper bound of page and frame numbers.
 const NUMBER_LIMIT: u64 = 1 << 52;
 
-/// The intended mapping of all address spaces, with one entry for each maximal run of pages.
+/// Oracle with the intended mapping of all address spaces, one entry for each maximal run of pages.
 #[derive(Debug, Default)]
 pub struct Oracle {
-    /// Runs by address space and first page. Runs do not overlap, and adjacent runs that could be
-    /// merged are merged.
+    /// Runs of pages by address space and first page. Runs do not overlap, and adjacent runs that
+    /// could be merged are merged.
     extents: BTreeMap<Key, Extent>,
     pub(crate) recent: Recent,
 }
@@ -31,7 +31,7 @@ impl Oracle {
         Self::default()
     }
 
-    /// Applies a truth (a map, unmap or protect of a run of pages) to the mapping.
+    /// Applies a truth (a map, unmap or protect of a run of pages) to the intended mapping.
     ///
     /// # Errors
     /// [`OracleError`] if the truth contradicts earlier ones; the oracle is then unchanged.
@@ -114,8 +114,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// Splits extents so that the run begins and ends at extent boundaries. Fails if some page of
-    /// the run is not mapped.
+    /// Splits extents so that the run begins and ends at the boundaries of extents. Fails if a page
+    /// of the run is not mapped.
     fn isolate(&mut self, run: PageRun) -> Result<(), Reason> {
         let mut next = run.page;
         while next < run.end() {
@@ -126,7 +126,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Returns the extents that begin inside `run`.
+    /// Returns the extents of the mapping that begin inside `run`.
     fn within(&self, run: PageRun) -> impl Iterator<Item = (&Key, &Extent)> {
         self.extents.range((run.space, run.page)..(run.space, run.end()))
     }

@@ -1,15 +1,15 @@
-//! Cache of recent answers, which makes checks fast enough to accompany a simulation.
+//! Cache of recent translations, which makes checks fast enough to accompany a simulation.
 
 use perforate_types::{Frame, PageRun, PageSize, Permissions, SpaceId, VirtualPage};
 
 use crate::oracle::Mapping;
 
-/// Number of cached 2MB regions, a power of two. At 4KB each, the cache takes at most 64MB of host
-/// memory.
+/// Number of 2MB regions in the cache, a power of two. At 4KB each, the cache takes at most 64MB of
+/// host memory.
 const PLACES: u64 = 1 << 14;
 
-/// A direct-mapped cache of answers for single pages, grouped by 2MB region. A change invalidates
-/// the answers of its pages; new answers always come from the ordered map.
+/// Direct-mapped cache of the oracle's translations of single pages, grouped by 2MB region. A
+/// change of the mapping invalidates its pages; misses are resolved by the ordered map.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     places: Vec<Option<Box<Region>>>,
@@ -22,8 +22,8 @@ struct Region {
     answers: [Answer; 512],
 }
 
-/// Answer for one page, or 0 if it is unknown. Bit 0 marks a known answer, bit 1 a mapped page; the
-/// other bits hold frame and permissions.
+/// Cached translation of one page, or 0 if it is unknown. Bit 0 marks a known translation, bit 1 a
+/// mapped page; the other bits hold frame and permissions.
 #[derive(Clone, Copy, Debug)]
 struct Answer(u64);
 
@@ -46,8 +46,8 @@ impl Answer {
 }
 
 impl Recent {
-    /// Returns the cached answer for this page. The outer `None` means that no valid answer is
-    /// cached, the inner `None` that the page is not mapped.
+    /// Returns the cached translation of a page. The outer `None` means that the page is not
+    /// cached, the inner `None` that it is not mapped.
     pub(crate) fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Option<Mapping>> {
         let number = region(page);
         let found = self.places.get(place(space, number))?.as_deref()?;
@@ -55,7 +55,7 @@ impl Recent {
         if same { found.answers[page.index_in(PageSize::Size2M)].get() } else { None }
     }
 
-    /// Caches the answer for a page.
+    /// Caches the translation of a page, or the fact that the page is not mapped.
     pub(crate) fn fill(&mut self, space: SpaceId, page: VirtualPage, answer: Option<Mapping>) {
         if self.places.is_empty() {
             self.places.resize_with(PLACES as usize, || None);
@@ -70,7 +70,7 @@ impl Recent {
         found.answers[page.index_in(PageSize::Size2M)] = Answer::new(answer);
     }
 
-    /// Invalidates the answers for the pages of a run.
+    /// Invalidates the cached translations of the pages of a run.
     pub(crate) fn invalidate(&mut self, run: PageRun) {
         let regions = region(run.page)..region(run.end().add(PageSize::Size2M.pages() - 1));
         if regions.end - regions.start >= PLACES {
@@ -87,7 +87,7 @@ impl Recent {
 }
 
 impl Region {
-    /// Invalidates the answers for the pages of this region that are in the run.
+    /// Invalidates the cached translations of the pages of this region that are in the run.
     fn invalidate(&mut self, run: &PageRun) {
         let first = self.number * PageSize::Size2M.pages();
         let index = |page: VirtualPage| page.number().saturating_sub(first).min(512) as usize;

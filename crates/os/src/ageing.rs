@@ -1,5 +1,5 @@
 //! Ageing: simulates the use of memory by other programs, the page cache and the kernel before the
-//! simulated program starts. Fragmentation then results from these mechanisms instead of a random
+//! simulated program starts. The fragmentation of memory results from this use, not from a random
 //! draw.
 //!
 //! The workload resembles a build (P §III.C compiles the Linux kernel). Several compilers run at a
@@ -17,16 +17,17 @@ use crate::random::Random;
 use crate::{FreeMemory, OsError};
 pub use options::{Ageing, AgeingPreset};
 
-/// Stream number for the random numbers of ageing.
+/// Number of the random-number stream that memory ageing uses.
 const AGEING: u64 = 3;
-/// Number of operations between two checks of the target.
+/// Number of steps of the background workload between two checks of the option `target_unusable`, at which
+/// ageing ends early.
 const LOOK_EVERY: u64 = 4096;
 /// Largest number of frames that a program allocates at a time.
 const GROWTH_FRAMES: u64 = 64;
 /// Largest number of frames of a cached file; most files are much smaller.
 const FILE_FRAMES: u64 = 256;
 
-/// Parameters of the background workload.
+/// Parameters of the background workload that ages memory.
 struct Usage {
     /// Number of frames allocated over the whole uptime, as a multiple of the frames of memory.
     churn: f64,
@@ -36,7 +37,7 @@ struct Usage {
     slab_share: f64,
     /// Number of programs that run at one time.
     programs: u64,
-    /// Largest program, as a share of memory.
+    /// Size of the largest program, as a share of memory.
     program_share: f64,
 }
 
@@ -68,7 +69,8 @@ impl AgeingPreset {
     }
 }
 
-/// Parameters of the preset, overridden by the options.
+/// Parameters of the background workload that the option names as a preset. The option `slab_share`, if
+/// given, replaces the preset's share.
 fn usage(ageing: &Ageing) -> Usage {
     let preset = ageing.preset.usage();
     let slab_share = ageing.slab_share.map_or(preset.slab_share, Share::value);
@@ -77,10 +79,10 @@ fn usage(ageing: &Ageing) -> Usage {
 
 /// A program of the background workload.
 struct Program {
-    /// Numbers of the program's allocations ([`PhysicalMemory::add_other`]).
+    /// Allocations of the program that it frees when it exits, by number ([`PhysicalMemory::add_other`]).
     pieces: Vec<u64>,
     frames: u64,
-    /// Number of frames at which the program exits.
+    /// Number of allocated frames at which the program exits.
     full_frames: u64,
 }
 
@@ -106,9 +108,9 @@ fn unusable(memory: &PhysicalMemory) -> f64 {
 /// Amount of work that ageing did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgeingOutcome {
-    /// Frames allocated in total.
+    /// Number of frames that ageing allocated in total.
     pub allocated_frames: u64,
-    /// Allocations and frees of runs of frames, in total.
+    /// Number of blocks of frames that ageing allocated, plus number of frames that it freed.
     pub operations: u64,
 }
 
@@ -168,7 +170,8 @@ impl Uptime<'_> {
         }
     }
 
-    /// Performs one random operation, with the frequencies of a build.
+    /// Performs one operation, chosen at random with the frequencies of a build: grows a program, caches a
+    /// file, or allocates slab or kernel data.
     fn step(&mut self) -> Result<(), OsError> {
         match self.random.below(16) {
             0..=6 => self.grow_program(),
@@ -211,8 +214,8 @@ impl Uptime<'_> {
         program.pieces.into_iter().for_each(|piece| self.remove(piece));
     }
 
-    /// Reads or writes a file of log-uniform size, which stays cached. A quarter of the calls
-    /// delete a file instead.
+    /// Allocates page cache for a file of log-uniform size. A quarter of the calls then free the page
+    /// cache of another random file.
     fn cache_file(&mut self) -> Result<(), OsError> {
         let largest = 1 + self.random.below(FILE_FRAMES.ilog2().into());
         let frames = 1 + self.random.below(1 << largest);
@@ -244,8 +247,8 @@ impl Uptime<'_> {
         }
     }
 
-    /// Allocates a piece of slab or kernel data of order 0 to 3. Frees pieces while `usage` exceeds
-    /// its share of memory.
+    /// Allocates one block (order 0 to 3) of slab or kernel data. Frees random blocks of `usage` while they
+    /// exceed `share` of memory.
     fn long_lived(&mut self, usage: OtherUse, share: f64) -> Result<(), OsError> {
         let order = self.random.below(4) as u32;
         self.add(usage, 1, order)?;

@@ -15,8 +15,8 @@ pub use options::ContentDistribution;
 /// Identity of a page of zeros.
 pub const ZERO_PAGE: u64 = 0;
 
-/// Kinds of synthetic identity, in the two top bits. An external hash can equal a synthetic
-/// identity only by coincidence, like two hashes.
+/// Value of the two top bits of a synthetic identity, which tell its kind (duplicate, unique, written) and
+/// keep the kinds apart. A hash from a trace equals a synthetic identity only by coincidence.
 const DUPLICATE: u64 = 1 << 62;
 const UNIQUE: u64 = 2 << 62;
 const WRITTEN: u64 = 3 << 62;
@@ -27,19 +27,19 @@ const PAGE_BITS: u32 = 36;
 const REGIONS: u64 = 3;
 const RUNS: u64 = 4;
 
-/// Identity of the content that the `count`-th write created. Differs from every other identity.
+/// Identity of the new content that the `count`-th write creates. Differs from every other identity.
 pub(crate) fn written(count: u64) -> u64 {
     WRITTEN | count
 }
 
-/// Identity of a content that only `page` of the program with this `stream` has.
+/// Identity of a content that only `page` of the program with random stream `stream` has.
 pub(crate) fn unique(stream: u64, page: u64) -> u64 {
     let stream = stream & ((1 << (62 - PAGE_BITS)) - 1);
     UNIQUE | stream << PAGE_BITS | (page & ((1 << PAGE_BITS) - 1))
 }
 
 impl ContentDistribution {
-    /// Identity of the initial content of `page`, for the program that draws from `stream`.
+    /// Identity of the initial content of `page` in the program with random stream `stream`.
     pub(crate) fn identity(&self, stream: u64, page: u64) -> u64 {
         let Self { zero, duplicate, regions, distinct, run, seed } = *self;
         let [zero, duplicate, regions] = [zero, duplicate, regions].map(Share::value);

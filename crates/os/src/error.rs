@@ -22,9 +22,9 @@ pub enum OsError {
         size(*asked_bytes), size(*free_bytes), size(*memory_bytes), size(*enough_bytes)
     )]
     OutOfMemory {
-        /// Size of the requested contiguous piece, in bytes.
+        /// Size of the requested contiguous block, in bytes.
         asked_bytes: u64,
-        /// Free memory in bytes, all in smaller pieces.
+        /// Free memory in bytes, all in smaller blocks.
         free_bytes: u64,
         /// Size of the memory in bytes.
         memory_bytes: u64,
@@ -47,7 +47,8 @@ pub enum OsError {
         /// Description of the problem, and of what would be right.
         problem: String,
     },
-    /// The policy maps perforated pages, but the table format has no shadow directories.
+    /// The policy maps perforated pages, but the page tables have no shadow nodes at level 2, through which
+    /// a walk finds the 4KB entries of holes.
     #[error("perforated pages need page tables with shadow directories")]
     NoShadowDirectories,
     /// The policy maps 2MB pages, but the page tables have gap-tolerant entries instead (G §3.7).
@@ -58,7 +59,7 @@ pub enum OsError {
     LargePagesWithGapTolerance {
         /// Name of the policy.
         policy: &'static str,
-        /// Mode of the page tables (GTPTCR).
+        /// Mode of gap-tolerant page tables (control register GTPTCR).
         mode: String,
     },
     /// The address space does not exist.
@@ -83,7 +84,7 @@ pub enum OsError {
     NotLarge {
         /// Address space of the page.
         space: SpaceId,
-        /// The page to punch or patch.
+        /// Page that was to become a hole (punch) or whose hole was to be filled (patch).
         page: VirtualPage,
     },
     /// The page to be punched is a hole already.
@@ -91,7 +92,7 @@ pub enum OsError {
     AlreadyHole {
         /// Address space of the page.
         space: SpaceId,
-        /// The page to punch.
+        /// Page that was to become a hole.
         page: VirtualPage,
     },
     /// The page to be patched is not a hole.
@@ -99,11 +100,11 @@ pub enum OsError {
     NotHole {
         /// Address space of the page.
         space: SpaceId,
-        /// The page to patch.
+        /// Page that was to be patched although it is not a hole.
         page: VirtualPage,
     },
-    /// The target is in use: the address range by a mapping (share), or the in-place frame by other
-    /// data (patch).
+    /// The address range to share is already mapped, or the in-place frame of the hole to patch holds other
+    /// data.
     #[error("{page:?} of address space {} is occupied", .space.0)]
     Occupied {
         /// Address space of the page.
@@ -147,7 +148,7 @@ pub enum OsError {
     SharingDiffers {
         /// Address space of the page.
         space: SpaceId,
-        /// The page that differs.
+        /// Page that is private in a shared 2MB page, or shared in a private one.
         page: VirtualPage,
     },
     /// Private memory with a copy-on-write page cannot become shared memory, because its frame is
@@ -185,12 +186,12 @@ pub enum OsError {
         /// Room for hot-added memory that is left, in bytes.
         left_bytes: u64,
     },
-    /// A patch would grant more permissions than the area has.
+    /// Patching the hole would grant more permissions than the page's area has.
     #[error("{page:?} of address space {} may not do what its 2MB mapping allows", .space.0)]
     PermissionsDiffer {
         /// Address space of the page.
         space: SpaceId,
-        /// The page to patch.
+        /// Hole that was to be patched.
         page: VirtualPage,
     },
 }

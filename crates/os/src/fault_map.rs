@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::random::Random;
 
-/// Stream number for the random numbers of fault maps.
+/// Number of the random-number stream that fault maps use.
 const FAULTS: u64 = 4;
 /// Number of frames in one cluster of faults: a DRAM row of 8KB on 8 devices, 64KB.
 const CLUSTER_FRAMES: u64 = 16;
@@ -18,15 +18,15 @@ const CLUSTER_FRAMES: u64 = 16;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultMap {
-    /// This share of all frames, each alone, anywhere.
+    /// This share of all frames, chosen one by one at random.
     Uniform(Share),
-    /// This share of all frames, in aligned runs of 64KB (a failed DRAM row), anywhere.
+    /// This share of all frames, in aligned runs of 64KB at random places (each like a failed DRAM row).
     Clustered(Share),
     /// These frames, by number; read from a file ([`Self::from_lines`]).
     Frames(Vec<u64>),
 }
 
-/// A share of faulty frames, as an option names it.
+/// Text form of a random [`FaultMap`]: `uniform=1%` or `clustered=1%`.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum FaultyShare {
@@ -77,7 +77,7 @@ impl FaultMap {
         }
     }
 
-    /// Reads the list in the file at `path`.
+    /// Reads the list of faulty frames in the file at `path`.
     fn from_file(path: &str) -> Result<Self, String> {
         let lines = perforate_config::read_text(path).map_err(|error| {
             let forms = "expected uniform=1%, clustered=1% or a file with one frame number a line";
@@ -86,7 +86,7 @@ impl FaultMap {
         Self::from_lines(&lines).map_err(|error| error.to_string())
     }
 
-    /// Reads a list of frames, one number a line, decimal or 0x…; `#` starts a comment.
+    /// Reads a list of faulty frames, one number a line, decimal or 0x…; `#` starts a comment.
     ///
     /// # Errors
     /// Names the first line that is not a frame number.
@@ -108,8 +108,8 @@ impl FaultMap {
     }
 }
 
-/// Draws aligned runs of `length` frames without replacement; together they are the share `share`
-/// of all frames.
+/// Chooses aligned runs of `length` frames at random, without replacement, until they contain `share` of
+/// all frames. Returns the numbers of the frames in them.
 fn runs(seed: u64, frames: u64, share: f64, length: u64) -> Vec<u64> {
     let all = frames / length;
     let count = (share * all as f64).round() as u64;

@@ -1,5 +1,5 @@
-//! Injected fragmentation, as paper P emulates it (P §VII.A). A given portion of the 2MB regions is
-//! fragmented. In each of these regions, others occupy a given share of the frames.
+//! Generated (injected) fragmentation, as paper P emulates it (P §VII.A). A given portion of the 2MB regions
+//! is fragmented. In each of these regions, data of other owners occupy a given share of the frames.
 
 mod options;
 
@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 use crate::random::Random;
 use options::FragmentationOptions;
 
-/// Number of regions in a group. Every group has exactly the given portion of fragmented regions,
-/// up to rounding.
+/// Number of aligned 2MB regions in a group. Every group has exactly the given portion of fragmented
+/// regions, up to rounding.
 const GROUP: u64 = 64;
 const SHUFFLE: u64 = 1;
 const HOLES: u64 = 2;
 
-/// Where the holes of one block lie.
+/// Distribution of the holes in a fragmented 2MB block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
@@ -30,24 +30,24 @@ pub enum Distribution {
     Dispersed,
 }
 
-/// How the memory is fragmented.
+/// Generated fragmentation of memory: shares of the 2MB regions that are affected, and their holes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "FragmentationOptions")]
 pub struct Fragmentation {
     /// Share of the 2MB regions that are fragmented.
     pub portion: Share,
-    /// Share of the 2MB regions that are so fragmented that no frame of their block is left: every
-    /// policy gives them 4KB pages (P §III.C has such regions beside perforated ones).
+    /// Share of the 2MB regions whose block has no usable frame at all. Every policy maps 4KB pages there (P
+    /// §III.C has such regions besides perforated ones).
     pub unusable: Share,
     /// Share of the sub-pages of a fragmented region that are holes.
     pub hole_share: Share,
-    /// Where the holes lie.
+    /// Distribution of the holes in a fragmented region.
     pub distribution: Distribution,
-    /// Sub-pages; clustered holes start at a multiple. P §VII.A says "clustered" and not where
+    /// Alignment of the start of clustered holes, in sub-pages. P §VII.A says "clustered" and not where
     /// clusters lie.
     pub align: u16,
-    /// Whether the program has data at the holes (it then lies in other frames). If not, the
-    /// program is expected never to touch them.
+    /// True if the program has data at the holes, which then lie in other frames. Otherwise the program is
+    /// expected never to touch the holes.
     pub allocated: bool,
 }
 
@@ -57,12 +57,12 @@ impl Fragmentation {
         self.portion == Share::NONE && self.unusable == Share::NONE
     }
 
-    /// Holes of a fragmented virtual 2MB region (address ÷ 2MB); `None` for a whole one.
+    /// Holes of virtual 2MB region number `region` (address ÷ 2MB); `None` if the region is not fragmented.
     ///
-    /// A pure function of seed and region, so that all schemes of a comparison see the same
-    /// fragmented regions and a workload can avoid unallocated holes. The draw is stratified: every
-    /// aligned group of 64 regions has portion × 64 fragmented regions (a fractional rest is
-    /// carried to the next group). Every fragmented region has round(share × 512) holes.
+    /// The result depends only on seed and region, so that all schemes of a comparison see the same
+    /// fragmented regions and a workload can avoid unallocated holes. The choice is stratified: every
+    /// aligned group of 64 regions has portion × 64 fragmented regions (a fractional rest is carried to the
+    /// next group). Every fragmented region has round(share × 512) holes.
     pub fn holes(&self, seed: u64, region: u64) -> Option<HoleSet> {
         let count = (self.hole_share.value() * HoleSet::SUBPAGES as f64).round() as usize;
         match self.state(seed, region) {
@@ -105,14 +105,14 @@ impl Fragmentation {
     }
 }
 
-/// State of the block for one region.
+/// Fragmentation of one 2MB region.
 enum State {
     Whole,
     Fragmented,
     Unusable,
 }
 
-/// Draws `count` of 512 sub-pages; every set is equally likely (Floyd's algorithm).
+/// Chooses `count` of 512 sub-pages at random; every set is equally likely (Floyd's algorithm).
 fn sample(random: &mut Random, count: usize) -> HoleSet {
     let mut holes = HoleSet::EMPTY;
     for last in HoleSet::SUBPAGES - count..HoleSet::SUBPAGES {

@@ -72,7 +72,7 @@ impl Hypervisor {
         self.shadow.as_mut().map(|shadow| &mut shadow.updates)
     }
 
-    /// Creates a shadow entry. Does nothing without shadow paging.
+    /// Creates a shadow page-table entry for `leaf`. Does nothing without shadow paging.
     ///
     /// # Errors
     /// If memory runs out for the shadow tables above the entry.
@@ -116,8 +116,8 @@ impl Hypervisor {
         self.kernel.fault(self.space, VirtualPage::new(page.number()), kind)
     }
 
-    /// Backs those frames of a run that the host has not backed yet. Call it after the guest's
-    /// kernel has written the frames.
+    /// Allocates host memory for those guest frames in `frames` that have none yet. Call it after the
+    /// guest's kernel has written the frames.
     ///
     /// # Errors
     /// If the host's memory runs out.
@@ -148,7 +148,8 @@ impl Hypervisor {
         &self.kernel
     }
 
-    /// The host's kernel, mutably. Its updates belong to the nested page table.
+    /// The host's kernel, mutably. The updates that it reports are changes of the nested page table and
+    /// shootdowns.
     pub fn kernel_mut(&mut self) -> &mut Kernel {
         &mut self.kernel
     }

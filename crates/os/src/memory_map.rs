@@ -34,7 +34,7 @@ named! {
     /// 4KB page in another) counts as the last of them.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
     pub enum FrameClass {
-        /// Cannot be moved: the kernel's data, page tables, the hole bitmap, frames of others. Also
+        /// Cannot be moved: the kernel's data, page tables, the hole bitmap, frames of other owners. Also
         /// the default for a frame whose use is unknown.
         #[default]
         Unmovable = "unmovable",
@@ -66,7 +66,7 @@ named! {
 }
 
 impl FrameClass {
-    /// True if compaction can move the frame or reclaim can free it.
+    /// True if the frame can be emptied: compaction can move its content, or reclaim can free it.
     fn can_go(self) -> bool {
         matches!(self, Self::Reserved | Self::Reclaimable | Self::PageCache | Self::Movable)
     }
@@ -151,7 +151,7 @@ impl BlockFrames {
         self.counts.iter().copied().map(u64::from).sum()
     }
 
-    /// Class of the block.
+    /// Class of the block, decided by the classes of its frames (see [`BlockClass`]).
     pub fn class(&self) -> BlockClass {
         let has = |class| self.count(class) > 0;
         for (part, whole) in [

@@ -1,11 +1,10 @@
-//! Deterministic random numbers: a small counter-based generator, so that a draw depends only on
-//! its seed.
+//! Deterministic random numbers: a small counter-based generator, so that a number depends only on its seed.
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// Random-number generator SplitMix64 (Steele, Lea, Flood 2014).
 pub struct Random(u64);
 
 impl Random {
-    /// Creates a stream that depends on all three arguments.
+    /// Creates a stream of random numbers that depends on all three arguments.
     pub fn new(seed: u64, purpose: u64, item: u64) -> Self {
         let mut random = Self(seed);
         for part in [purpose, item] {

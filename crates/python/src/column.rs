@@ -6,15 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-/// Memory of dropped columns, for reuse. Page faults on fresh memory would take half as long as decoding.
+/// Memory of dropped columns, which new columns reuse. Page faults on fresh memory would take half as long as
+/// decoding.
 #[derive(Default)]
 pub struct Pool(Mutex<Vec<Numbers>>);
 
 impl Pool {
-    /// Maximum number of columns.
+    /// Maximum number of columns whose memory waits for reuse.
     const MAX: usize = 64;
 
-    /// Empty numbers of the type of `like`, with room for `room` numbers.
+    /// Takes memory from the pool, or allocates it: an empty vector of the type of `like`, with room for
+    /// `room` numbers.
     pub fn take(&self, like: &Numbers, room: usize) -> Numbers {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_suitable = |numbers: &Numbers| numbers.is_like(like) && numbers.room() >= room;
@@ -32,19 +34,19 @@ impl Pool {
     }
 }
 
-/// Numbers of one type.
+/// Vector of numbers of one type.
 pub enum Numbers {
     /// Booleans, one byte each.
     Bool(Vec<u8>),
-    /// Bytes.
+    /// Unsigned numbers of 8 bits.
     U8(Vec<u8>),
-    /// 16-bit numbers.
+    /// Unsigned numbers of 16 bits.
     U16(Vec<u16>),
-    /// 64-bit numbers.
+    /// Unsigned numbers of 64 bits.
     U64(Vec<u64>),
 }
 
-/// Evaluates an expression for the vector, whatever its type.
+/// Evaluates an expression with the vector of a [`Numbers`], regardless of its type.
 macro_rules! with_vector {
     ($numbers:expr, $vector:ident => $result:expr) => {
         match $numbers {
@@ -74,15 +76,15 @@ impl Numbers {
     }
 }
 
-/// A column, with one or more numbers in each row.
+/// A column of a batch, with one or more numbers in each row.
 #[pyclass(frozen)]
 pub struct Column {
     numbers: Numbers,
-    /// Address of the numbers. NumPy may write there; this module no longer reads them.
+    /// Address of the column's numbers. NumPy may write there; this module no longer reads the numbers.
     address: usize,
-    /// Numbers in a row.
+    /// Number of numbers in a row.
     width: usize,
-    /// Pool that gets the memory when no array uses it.
+    /// Pool that gets the column's memory when no array uses it any more.
     pool: Arc<Pool>,
 }
 
@@ -95,13 +97,13 @@ impl Drop for Column {
 }
 
 impl Column {
-    /// Column with `width` numbers in each row.
+    /// Makes a column with `width` numbers in each row.
     pub fn new(mut numbers: Numbers, width: usize, pool: Arc<Pool>) -> Self {
         let address = with_vector!(&mut numbers, vector => vector.as_mut_ptr().expose_provenance());
         Self { numbers, address, width, pool }
     }
 
-    /// Name of the type in NumPy, and number of numbers.
+    /// Name of the numbers' type in NumPy, and number of numbers in the column.
     fn form(&self) -> (&'static str, usize) {
         match &self.numbers {
             Numbers::Bool(bytes) => ("|b1", bytes.len()),
@@ -114,7 +116,7 @@ impl Column {
 
 #[pymethods]
 impl Column {
-    /// Address, shape and type, for NumPy.
+    /// Address, shape and type of the column, as NumPy reads them.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (form, length) = self.form();

@@ -1,12 +1,12 @@
-//! Exceptions for failures. The classes are defined in Python (`perforate/_errors.py`).
+//! Python exceptions for failures. The classes are defined in Python (`perforate/_errors.py`).
 
-use perforate_commands::Failure;
+use perforate_cli::actions::Failure;
 use perforate_sim::SimError;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// Exception for a failure.
+/// Makes the Python exception for a failure.
 pub fn failed(py: Python<'_>, failure: &Failure) -> PyErr {
     let class = match failure {
         Failure::Interrupted => return PyKeyboardInterrupt::new_err(()),

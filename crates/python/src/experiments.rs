@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
 
+use perforate_cli::actions::Failure;
 use perforate_cli::python::{ExperimentRun, plan_experiment};
-use perforate_commands::Failure;
 use perforate_experiment::{Job, Measurement};
 use perforate_host::Reporter;
 use perforate_sim::Progress;
@@ -14,10 +14,10 @@ use crate::points::own_build;
 use crate::runs::Pairs;
 use crate::work::{guarded, work};
 
-/// Total of progress that is measured as a share.
+/// Number of steps into which a job is divided for its progress, which is known only as a share from 0 to 1.
 const WHOLE: u64 = 10_000;
 
-/// A run of an experiment, whose jobs are measured by [`measure`].
+/// A planned run of an experiment. Its jobs are measured by [`measure`], in any process.
 #[pyclass]
 pub struct PlannedExperiment {
     run: Mutex<ExperimentRun>,
@@ -35,13 +35,13 @@ impl PlannedExperiment {
         Ok(Self { missing: run.missing_jobs(), run: Mutex::new(run) })
     }
 
-    /// Names of the missing jobs, and the jobs as JSON for [`measure`], the longest first.
+    /// Jobs that are not measured: the name of each, and the job as JSON for [`measure`], the longest first.
     fn missing(&self) -> Vec<(String, String)> {
         let text = |job| serde_json::to_string(job).expect("jobs are plain data");
         self.missing.iter().map(|job| (job.name(), text(job))).collect()
     }
 
-    /// Stores what [`measure`] returned for the missing job at this index.
+    /// Stores the measurements that [`measure`] returned for the missing job at this index.
     fn keep(&self, py: Python<'_>, index: usize, measured: &str) -> PyResult<()> {
         guarded(py, || {
             let wrong = |problem: String| Failure::Internal(format!("job {index}: {problem}"));
@@ -52,7 +52,7 @@ impl PlannedExperiment {
         })
     }
 
-    /// Writes the files if `out` was given, and returns records and tables.
+    /// Writes the files if `out` was given. Returns records and tables.
     fn finish(&self, py: Python<'_>) -> PyResult<(String, String)> {
         guarded(py, || {
             let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +61,8 @@ impl PlannedExperiment {
     }
 }
 
-/// Measures a job, and returns the measurements as JSON. Refuses a job of another build.
+/// Measures a job of [`PlannedExperiment`], and returns the measurements as JSON. Refuses a job of another
+/// build.
 #[pyfunction]
 pub fn measure(py: Python<'_>, job: String) -> PyResult<String> {
     work(py, None, move |state| {

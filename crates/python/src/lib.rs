@@ -22,10 +22,10 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
-    /// Version of the program.
+    /// Version of Perforate, such as `1.2.0`.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
-    /// Default workload of a comparison.
+    /// Workload of a comparison by default.
     #[pymodule_export]
     const DEFAULT_WORKLOAD: &str = perforate_trace::bundled::DEFAULT;
 

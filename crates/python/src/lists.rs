@@ -1,15 +1,15 @@
 //! Lists of options, schemes, workloads, machines and counters.
 
-use perforate_commands::with_keywords;
+use perforate_cli::actions::with_keywords;
 use perforate_sim::{Machine, RunSpec, scheme};
 use perforate_trace::bundled;
 use perforate_workloads::WORKLOADS;
 use pyo3::prelude::*;
 
-/// An option: keyword, form of its values, default, help.
+/// An option for Python: keyword, form of the values, default, help.
 type Keyword = (String, String, String, String);
 
-/// Options of a run.
+/// Lists the options of a run.
 #[pyfunction]
 pub fn keywords() -> Vec<Keyword> {
     let keyword = |key: perforate_config::Key| {
@@ -18,14 +18,14 @@ pub fn keywords() -> Vec<Keyword> {
     RunSpec::keys().into_iter().map(keyword).collect()
 }
 
-/// Names and summaries of the schemes.
+/// Lists names and summaries of the schemes.
 #[pyfunction]
 pub fn schemes() -> Vec<(String, String)> {
     let all = scheme::all().chain(scheme::hosts_only());
     all.map(|scheme| (scheme.name.to_owned(), with_keywords(scheme.summary))).collect()
 }
 
-/// Names and summaries of workloads, and of bundled traces.
+/// Lists names and summaries of the workloads and of the bundled traces.
 #[pyfunction]
 pub fn workloads() -> Vec<(String, String)> {
     let own = WORKLOADS.iter().map(|one| (one.name.to_owned(), with_keywords(one.summary)));
@@ -33,14 +33,14 @@ pub fn workloads() -> Vec<(String, String)> {
     own.chain(traces.map(|(name, path)| (name, path.display().to_string()))).collect()
 }
 
-/// Names and summaries of the bundled machines.
+/// Lists names and summaries of the bundled machines.
 #[pyfunction]
 pub fn machines() -> Vec<(String, String)> {
     let all = Machine::bundled().into_iter();
     all.map(|machine| (machine.name.to_string(), machine.summary.to_string())).collect()
 }
 
-/// Counters: name, unit, heading, meaning.
+/// Lists the counters: name, unit, heading, meaning.
 #[pyfunction]
 pub fn counters() -> Vec<(String, String, String, String)> {
     let counter = |one: perforate_types::Counter| {
@@ -50,7 +50,7 @@ pub fn counters() -> Vec<(String, String, String, String)> {
     perforate_sim::counters().into_iter().map(counter).collect()
 }
 
-/// Sentence about an unknown key, with the nearest known key.
+/// Makes a sentence about an unknown key, which names the nearest known key.
 #[pyfunction]
 pub fn unknown(key: &str, known: Vec<String>) -> String {
     let names: Vec<&str> = known.iter().map(String::as_str).collect();

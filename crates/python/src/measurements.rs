@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
+use perforate_cli::actions::Failure;
 use perforate_cli::python::{self, CommandOutput};
-use perforate_commands::Failure;
 use pyo3::prelude::*;
 
 use crate::runs::Pairs;
@@ -18,7 +18,7 @@ fn output(
     Ok((json, text))
 }
 
-/// Measures this machine, and writes a machine file.
+/// Measures this machine, and writes a machine file. Returns JSON and text.
 #[pyfunction]
 pub fn calibrate(
     py: Python<'_>,
@@ -39,7 +39,7 @@ pub fn validate(
     output(py, progress, move |state| python::validate(program, &options, state))
 }
 
-/// Records a program into a trace.
+/// Records a program into a trace. Returns JSON and text.
 #[pyfunction]
 pub fn record(
     py: Python<'_>,

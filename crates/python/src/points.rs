@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use perforate_commands::Failure;
+use perforate_cli::actions::Failure;
 use perforate_experiment::{Key, Store, build, identity};
 use pyo3::prelude::*;
 use serde_json::json;
@@ -25,7 +25,7 @@ pub fn point(py: Python<'_>, compared: Compared) -> PyResult<String> {
     })
 }
 
-/// Hash of this build. It is computed once, as reading the program's file takes long.
+/// Hash of this build of Perforate. It is computed once, because reading the program's file takes long.
 pub fn own_build() -> Result<String, Failure> {
     static BUILD: OnceLock<String> = OnceLock::new();
     if let Some(known) = BUILD.get() {
@@ -35,7 +35,7 @@ pub fn own_build() -> Result<String, Failure> {
     Ok(BUILD.get_or_init(|| found).clone())
 }
 
-/// Result lines of points by key, in a file of the same format as that of experiments, or in memory.
+/// Stored result lines of points by key, in a file of the same format as that of experiments, or in memory.
 #[pyclass]
 pub struct PointStore(Store<String>);
 
@@ -52,12 +52,12 @@ impl PointStore {
         })
     }
 
-    /// Result lines of a point, if it is stored.
+    /// Returns the result lines of a point; `None` if the point is not stored.
     fn get(&self, key: String) -> Option<String> {
         self.0.get(&Key(key)).cloned()
     }
 
-    /// Stores the result lines of a point.
+    /// Stores the result lines of a point, with the comparison that it belongs to.
     fn put(
         &mut self,
         py: Python<'_>,

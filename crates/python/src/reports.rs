@@ -1,9 +1,9 @@
-//! Results as tables and pages.
+//! Results of runs as tables and pages.
 
 use std::path::PathBuf;
 
+use perforate_cli::actions::{Failure, title, with_keywords};
 use perforate_cli::python;
-use perforate_commands::{Failure, title, with_keywords};
 use perforate_records::{RunResult, read_results};
 use perforate_report::{ReportOptions, Rows};
 use perforate_sim::vocabulary;
@@ -11,12 +11,12 @@ use pyo3::prelude::*;
 
 use crate::work::guarded;
 
-/// Calls a function with the results in these lines.
+/// Calls `make` with the results in `lines`, the lines of a results file.
 fn of_lines<T>(py: Python<'_>, lines: &str, make: impl FnOnce(&[RunResult]) -> T) -> PyResult<T> {
     guarded(py, || Ok(make(&read_results(lines)?)))
 }
 
-/// Writes files from paths and texts, all of them or none.
+/// Writes texts to files with these paths: all files or no file.
 #[pyfunction]
 pub fn write_texts(py: Python<'_>, files: Vec<(PathBuf, String)>) -> PyResult<()> {
     guarded(py, || {
@@ -25,14 +25,14 @@ pub fn write_texts(py: Python<'_>, files: Vec<(PathBuf, String)>) -> PyResult<()
     })
 }
 
-/// Table of results, as the command line prints it.
+/// Formats the results as a table, as the command line prints it.
 #[pyfunction]
 pub fn table(py: Python<'_>, lines: &str, width: usize, all: bool) -> PyResult<String> {
     let rows = if all { Rows::All } else { Rows::Main };
     of_lines(py, lines, |results| perforate_report::table(results, &vocabulary(), width, rows))
 }
 
-/// Notes of all runs, merged; `details` says where to find the notes on how a trace was made.
+/// Merges the notes of all runs; `details` says where to find the notes on how a trace was made.
 #[pyfunction]
 pub fn merged_notes(py: Python<'_>, lines: &str, details: &str) -> PyResult<Vec<String>> {
     of_lines(py, lines, |results| {
@@ -41,13 +41,13 @@ pub fn merged_notes(py: Python<'_>, lines: &str, details: &str) -> PyResult<Vec<
     })
 }
 
-/// Notes as lines below a table.
+/// Formats notes as lines below a table, wrapped at `width` characters.
 #[pyfunction]
 pub fn notes(notes: Vec<String>, width: usize) -> String {
     python::notes(&notes, width)
 }
 
-/// Speed of one scheme divided by the speed of another, with an interval, as JSON.
+/// Computes the speed of one scheme divided by the speed of another, with an interval, as JSON.
 #[pyfunction]
 pub fn speed_over(py: Python<'_>, lines: &str, scheme: &str, other: &str) -> PyResult<String> {
     of_lines(py, lines, |results| {
@@ -56,7 +56,7 @@ pub fn speed_over(py: Python<'_>, lines: &str, scheme: &str, other: &str) -> PyR
     })
 }
 
-/// Summaries of the comparisons, as JSON.
+/// Summarizes each comparison in the results, as JSON: speeds, and the time that translation costs.
 #[pyfunction]
 pub fn summaries(py: Python<'_>, lines: &str) -> PyResult<String> {
     of_lines(py, lines, |results| {
@@ -65,13 +65,13 @@ pub fn summaries(py: Python<'_>, lines: &str) -> PyResult<String> {
     })
 }
 
-/// Answer and main figures as HTML, for a notebook.
+/// Formats the cost of translation in each comparison, in sentences and main figures, as HTML for a notebook.
 #[pyfunction]
 pub fn summary_html(py: Python<'_>, lines: &str) -> PyResult<String> {
     of_lines(py, lines, |results| perforate_report::summary_html(results, &vocabulary()))
 }
 
-/// Report as an HTML page.
+/// Makes the report as an HTML page.
 #[pyfunction]
 pub fn report_html(py: Python<'_>, lines: &str) -> PyResult<String> {
     of_lines(py, lines, |results| {

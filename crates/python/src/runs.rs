@@ -1,10 +1,12 @@
-//! Simulations.
+//! Simulations of one or several schemes, for Python.
 
 use std::ffi::OsString;
 use std::sync::atomic::Ordering;
 
+use perforate_cli::actions::{
+    Failure, MachineSettings, Question, RunRequest, json_lines, with_free,
+};
 use perforate_cli::python::{NativeCounters, ProgramRecording};
-use perforate_commands::{Failure, MachineSettings, Question, RunRequest, json_lines, with_free};
 use perforate_config::OptionTexts;
 use perforate_sim::{Observer, Progress, ResolvedRun};
 use pyo3::prelude::*;
@@ -12,18 +14,18 @@ use serde::Serialize;
 
 use crate::work::{WorkState, work};
 
-/// Pairs of texts.
+/// Options or overrides as pairs of name and value.
 pub type Pairs = Vec<(String, String)>;
 
-/// Width of texts.
+/// Width of texts in characters.
 const COLUMNS: usize = 100;
 
-/// Run with these options and overrides of machine keys.
+/// Makes a request for a run from options and overrides of machine keys.
 pub fn request(options: Pairs, settings: Pairs) -> Result<RunRequest, Failure> {
     RunRequest::new(options.into_iter().collect::<OptionTexts>(), MachineSettings(settings))
 }
 
-/// Arguments of a comparison.
+/// Arguments of a comparison, as Python passes them.
 #[derive(Clone, FromPyObject, Serialize)]
 pub struct Compared {
     workload: Option<String>,
@@ -36,7 +38,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Resolves the comparison, to which free translation is added.
+    /// Resolves the comparison, with the scheme `free` (free translation) added.
     pub fn prepare(&self) -> Result<Prepared, Failure> {
         self.prepare_on(self.workload.as_deref(), true)
     }
@@ -45,7 +47,8 @@ impl Compared {
         let request = self.request()?;
         let names = (self.schemes.as_deref(), self.guest.as_deref(), self.host.as_deref());
         let default = request.default_schemes(&|_| false);
-        let (schemes, left_out) = perforate_commands::schemes(names.0, names.1, names.2, default)?;
+        let (schemes, left_out) =
+            perforate_cli::actions::schemes(names.0, names.1, names.2, default)?;
         let schemes = match adds_free {
             true => with_free(schemes, request.spec.measuring.functional),
             false => schemes,
@@ -59,7 +62,7 @@ impl Compared {
         request(self.options.clone(), self.set.clone())
     }
 
-    /// Records a program.
+    /// Records the program to compare.
     fn record(&self, program: &[OsString], state: &WorkState) -> Result<ProgramRecording, Failure> {
         // All checks come before long work.
         self.prepare_on(None, true)?;
@@ -67,7 +70,7 @@ impl Compared {
         ProgramRecording::with_reporter(program, &part, &mut state.clone(), &state.stop)
     }
 
-    /// Resolves the comparison on a recording.
+    /// Resolves the comparison with a recording as its workload.
     fn prepare_recorded(&self, recording: &ProgramRecording) -> Result<Prepared, Failure> {
         let mut prepared = self.prepare_on(Some(&recording.path().to_string_lossy()), true)?;
         prepared.run.workload.skip = 0; // skipped while recording
@@ -75,18 +78,18 @@ impl Compared {
     }
 }
 
-/// A resolved comparison.
+/// A comparison that is ready to run.
 pub struct Prepared {
-    /// The run with the first seed.
+    /// Resolved run with the first seed.
     pub run: ResolvedRun,
-    /// Number of seeds.
+    /// Number of seeds with which the comparison runs.
     pub seeds: u64,
-    /// Notes on pairs of schemes that are impossible.
+    /// Notes on pairs of guest and host schemes that cannot be combined.
     left_out: Vec<String>,
 }
 
 impl Prepared {
-    /// Runs the comparison with each seed, and returns the lines of a results file.
+    /// Runs the comparison with each seed. Returns the lines of a results file.
     fn run(
         &mut self,
         recording: Option<&ProgramRecording>,
@@ -111,7 +114,7 @@ impl Prepared {
     }
 }
 
-/// Observer of a run with one of several seeds. It shows the progress of all seeds.
+/// Observer of the run with one of several seeds, which shows the progress of all seeds.
 struct Repetition<'a> {
     state: &'a WorkState,
     seeds: u64,
@@ -131,7 +134,8 @@ impl Observer for Repetition<'_> {
 }
 
 /// Compares schemes on a workload or on a recording of `program`. Returns the lines of a results file, and
-/// notes on impossible pairs. With `counters` the program also runs once natively, with hardware counters.
+/// notes on pairs of schemes that cannot be combined. With `counters` the program also runs once natively,
+/// with hardware counters.
 #[pyfunction]
 pub fn compare(
     py: Python<'_>,
@@ -153,7 +157,7 @@ pub fn compare(
     })
 }
 
-/// Runs one scheme, and returns its line of a results file.
+/// Runs one scheme, and returns its result as a line of a results file.
 #[pyfunction]
 pub fn run(
     py: Python<'_>,
@@ -165,7 +169,7 @@ pub fn run(
     })
 }
 
-/// Explains translations, as JSON and as text.
+/// Explains the translations of these addresses after a run of the workload, as JSON and as text.
 #[pyfunction]
 pub fn explain(
     py: Python<'_>,
@@ -177,7 +181,8 @@ pub fn explain(
 ) -> PyResult<(String, String)> {
     work(py, None, move |_| {
         let question = Question { addresses: &addresses, workload: &workload, scheme: &scheme };
-        let found = perforate_commands::explain(&request(options, set)?, &question, &|_, _| ())?;
+        let found =
+            perforate_cli::actions::explain(&request(options, set)?, &question, &|_, _| ())?;
         Ok((found.record().to_string(), found.text(COLUMNS)))
     })
 }

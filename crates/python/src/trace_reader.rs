@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use perforate_commands::Failure;
+use perforate_cli::actions::Failure;
 use perforate_config::{Count, read, suggestion};
 use perforate_sim::open_trace;
 use perforate_trace::{Source, TraceError, TraceReader};
@@ -25,44 +25,44 @@ use crate::work::{guarded, lost_thread, no_thread, wait, work};
 
 /// Approximate number of instructions in a segment.
 const SEGMENT: u64 = 1 << 20;
-/// Number of batches that a thread decodes ahead.
+/// Number of batches that a thread decodes before they are requested.
 const AHEAD: usize = 2;
-/// Time between two checks for signals.
+/// Time between two checks for signals while a batch is awaited.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
 
-/// Message of a decoding thread.
+/// Message of a decoding thread to the iterator.
 enum Message {
     Rows(Batch),
-    /// End of a segment; the next thread has the next segment.
+    /// End of a segment; the next thread decodes the next segment.
     SegmentEnd,
-    /// End of the trace.
+    /// End of the last segment, and of the trace.
     End,
     Failed(TraceError),
 }
 
-/// Iterator over the batches of a trace.
+/// Iterator over the batches of a trace, for Python.
 #[pyclass]
 pub struct TraceBatches {
     threads: Vec<Mutex<Receiver<Message>>>,
-    /// Index of the thread that has the next batch.
+    /// Index of the thread that decodes the next batch.
     turn: usize,
     is_over: bool,
 }
 
-/// Range of instructions of the trace.
+/// Range of instructions of a trace, by number.
 #[derive(Clone, Copy)]
 struct Part {
     from: u64,
     to: u64,
 }
 
-/// Work of all threads.
+/// Description of the work that the decoding threads share.
 #[derive(Clone)]
 struct Plan {
     path: String,
     fields: Vec<&'static Field>,
     rows: usize,
-    /// All segments; `None` if the trace can only be read from its beginning.
+    /// Segments of the trace in order; `None` if the trace can only be read from its beginning.
     segments: Option<Vec<Part>>,
     part: Part,
     pool: Arc<Pool>,
@@ -70,7 +70,7 @@ struct Plan {
 
 #[pymethods]
 impl TraceBatches {
-    /// Starts decoding. A batch has about `rows` rows.
+    /// Starts threads that decode the trace. A batch has about `rows` rows.
     #[new]
     fn new(
         py: Python<'_>,
@@ -106,7 +106,7 @@ impl TraceBatches {
         this
     }
 
-    /// Next batch: number of rows, and columns.
+    /// Waits for the next batch. Returns its number of rows and its columns.
     fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<(usize, Bound<'py, PyTuple>)> {
         while !self.is_over {
             match self.receive(py)? {
@@ -157,7 +157,7 @@ impl TraceBatches {
     }
 }
 
-/// Field with this name.
+/// Finds the field that describes the column `name`.
 fn field(name: &str) -> Result<&'static Field, Failure> {
     FIELDS.iter().find(|field| field.name == name).ok_or_else(|| {
         let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
@@ -166,7 +166,7 @@ fn field(name: &str) -> Result<&'static Field, Failure> {
     })
 }
 
-/// Segments of a range of a trace: whole chunks of the file, cut to the range.
+/// Divides a range of a trace into segments: whole chunks of the file, cut to the range.
 fn segments(reader: &TraceReader, part: Part) -> Vec<Part> {
     let (mut segments, mut from, mut to) = (Vec::new(), 0, 0);
     let add = |from: u64, to: u64, segments: &mut Vec<Part>| {
@@ -210,7 +210,7 @@ impl Plan {
         self.find_damage(source.as_mut(), index, count)
     }
 
-    /// Sends the rows of a segment. Returns false if the receiver is gone.
+    /// Decodes the rows of a segment and sends them. Returns false if the receiver does not exist any more.
     fn segment(
         &self,
         source: &mut dyn Source,
@@ -233,7 +233,7 @@ impl Plan {
         Ok(is_wanted)
     }
 
-    /// On the thread of the last segment, reads the rest of the file, so that damage there is found.
+    /// Reads the rest of the file, on the thread of the last segment, so that damage there is found.
     fn find_damage(
         &self,
         source: &mut dyn Source,
@@ -249,7 +249,7 @@ impl Plan {
     }
 }
 
-/// Metadata of a trace, as JSON.
+/// Reads the metadata of a trace, as JSON.
 #[pyfunction]
 pub fn trace_metadata(py: Python<'_>, path: String) -> PyResult<String> {
     work(py, None, move |_| {
@@ -271,8 +271,8 @@ pub fn trace_metadata(py: Python<'_>, path: String) -> PyResult<String> {
     })
 }
 
-/// Events of a trace (requests to the operating system) as JSON, each with the number of the instruction
-/// after it.
+/// Reads the events of a trace (requests to the operating system) as JSON, each with the number of the
+/// instruction after it.
 #[pyfunction]
 pub fn trace_events(py: Python<'_>, path: String) -> PyResult<String> {
     work(py, None, move |state| {

@@ -8,15 +8,15 @@ use perforate_types::{
 
 use crate::column::{Column, Numbers, Pool};
 
-/// A column that a batch can have.
+/// Description of a column that a batch can have.
 pub struct Field {
-    /// Name of the column.
+    /// Name of the column in Python.
     pub name: &'static str,
-    /// Numbers in each row.
+    /// Number of numbers in each row.
     width: usize,
-    /// Makes empty numbers of the column's type.
+    /// Function that makes an empty vector of the column's type.
     empty: fn() -> Numbers,
-    /// Adds the rows of a chunk.
+    /// Function that adds the values of a chunk's rows to the column.
     add: fn(&ChunkRows<'_>, &mut Numbers),
 }
 
@@ -24,7 +24,7 @@ pub struct Field {
 /// the values.
 macro_rules! fields {
     ($($name:ident: $type:ident * $width:literal, $method:ident($value:expr);)*) => {
-        /// All columns.
+        /// All columns that a batch can have.
         pub static FIELDS: &[Field] = &[$(Field {
             name: stringify!($name),
             width: $width,
@@ -68,7 +68,7 @@ fields! {
     thread: U16 * 1, each_running(|(_, thread)| thread.0);
 }
 
-/// Rows of the next batch.
+/// Rows that are collected for the next batch.
 pub struct Rows {
     fields: Vec<&'static Field>,
     columns: Vec<Numbers>,
@@ -79,18 +79,18 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Empty rows with these columns.
+    /// Makes an empty collection of rows with these columns.
     pub fn new(fields: &[&'static Field], pool: Arc<Pool>) -> Self {
         let (fields, running) = (fields.to_vec(), (ProcessId::default(), ThreadId::default()));
         Self { fields, columns: Vec::new(), rows: 0, running, places: Places::default(), pool }
     }
 
-    /// Number of rows.
+    /// Number of rows collected so far.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Takes all rows.
+    /// Removes all rows and returns them as a batch.
     pub fn take(&mut self) -> Batch {
         let columns = std::mem::take(&mut self.columns).into_iter().zip(&self.fields);
         let columns = columns.map(|(numbers, field)| (numbers, field.width)).collect();
@@ -98,8 +98,8 @@ impl Rows {
         Batch { rows: std::mem::take(&mut self.rows), columns, pool }
     }
 
-    /// Adds the first `count` instructions of a chunk. Its first instruction has the number `first`. `room` is
-    /// the expected number of rows of the batch.
+    /// Adds the rows of the first `count` instructions of a chunk. Its first instruction has the number
+    /// `first` in the trace. `room` is the expected number of rows of the batch.
     pub fn add(&mut self, chunk: &Chunk, count: usize, first: u64, room: usize) {
         let instructions = &chunk.instructions[..count.min(chunk.instructions.len())];
         if self.columns.is_empty() {
@@ -117,7 +117,7 @@ impl Rows {
         self.follow_switches(chunk);
     }
 
-    /// Finds the process and thread that run after a chunk.
+    /// Updates the running process and thread by the switch events of a chunk.
     fn follow_switches(&mut self, chunk: &Chunk) {
         for (_, event) in &chunk.events {
             if let ProgramEvent::Switch { process, thread } = event {
@@ -131,9 +131,9 @@ impl Rows {
 /// loop without branches.
 #[derive(Default)]
 struct Places {
-    /// Number of the instruction of each row.
+    /// Index in the chunk of each row's instruction.
     owners: Vec<u32>,
-    /// Row of each access.
+    /// Index of the row of each access.
     rows: Vec<u32>,
 }
 
@@ -161,31 +161,31 @@ impl Places {
     }
 }
 
-/// Instructions of a chunk, and what is needed to fill their rows.
+/// Instructions of a chunk, with their rows and what the columns are computed from.
 struct ChunkRows<'a> {
     chunk: &'a Chunk,
     instructions: &'a [Instruction],
     places: &'a Places,
-    /// Number of the first instruction in the trace.
+    /// Number in the trace of the chunk's first instruction.
     first: u64,
-    /// Process and thread before the first instruction.
+    /// Process and thread that run at the chunk's first instruction.
     running: (ProcessId, ThreadId),
 }
 
 impl ChunkRows<'_> {
-    /// Adds a value of each instruction, in each of its rows.
+    /// Adds to `column`, for each row, the value that `value` returns for the row's instruction.
     fn each<T>(&self, column: &mut Vec<T>, value: impl Fn(&Instruction) -> T) {
         let owners = self.places.owners.iter();
         column.extend(owners.map(|&owner| value(&self.instructions[owner as usize])));
     }
 
-    /// Adds a value of each instruction's number, in each of its rows.
+    /// Adds to `column`, for each row, the value that `value` returns for the instruction's number.
     fn each_number<T>(&self, column: &mut Vec<T>, value: impl Fn(u64) -> T) {
         let owners = self.places.owners.iter();
         column.extend(owners.map(|&owner| value(self.first + u64::from(owner))));
     }
 
-    /// Adds several values of each instruction, in each of its rows.
+    /// Adds to `column`, for each row, the values that `values` returns for the row's instruction.
     fn several<const N: usize>(
         &self,
         column: &mut Vec<u8>,
@@ -195,7 +195,7 @@ impl ChunkRows<'_> {
         column.extend(owners.flat_map(|&owner| values(&self.instructions[owner as usize])));
     }
 
-    /// Adds a value of each access, and 0 in rows without access.
+    /// Adds to `column`, for each row, the value that `value` returns for the row's access; 0 if it has none.
     fn each_access<T: Clone + Default>(
         &self,
         column: &mut Vec<T>,
@@ -209,7 +209,8 @@ impl ChunkRows<'_> {
         }
     }
 
-    /// Adds a value of the running process and thread, which change with events between instructions.
+    /// Adds to `column`, for each row, the value that `value` returns for the running process and thread,
+    /// which change with events between instructions.
     fn each_running(&self, column: &mut Vec<u16>, value: impl Fn((ProcessId, ThreadId)) -> u16) {
         let mut running = self.running;
         let mut events = self.chunk.events.iter().peekable();
@@ -225,16 +226,16 @@ impl ChunkRows<'_> {
     }
 }
 
-/// A batch of rows.
+/// A batch of rows of a trace, by column.
 pub struct Batch {
-    /// Number of rows.
+    /// Number of rows in the batch.
     pub rows: usize,
     columns: Vec<(Numbers, usize)>,
     pool: Arc<Pool>,
 }
 
 impl Batch {
-    /// Columns, in the order of the fields.
+    /// Columns of the batch, in the order of the fields.
     pub fn columns(self) -> impl Iterator<Item = Column> {
         let Self { columns, pool, .. } = self;
         let column = move |(numbers, width)| Column::new(numbers, width, Arc::clone(&pool));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use perforate_commands::Failure;
+use perforate_cli::actions::Failure;
 use perforate_config::{ConfigError, NewFile};
 use perforate_trace::{TraceMetadata, WriterOptions};
 use perforate_types::{
@@ -15,15 +15,15 @@ use serde_json::json;
 
 use crate::work::guarded;
 
-/// Writer of a trace. The file gets its name when the trace is finished.
+/// Writer of a trace, for Python. The file gets its name when the trace is finished.
 #[pyclass]
 pub struct TraceWriter {
     path: PathBuf,
-    /// File and writer, until the trace is finished.
+    /// File and writer; `None` once the trace is finished.
     writer: Option<(NewFile, perforate_trace::TraceWriter)>,
-    /// Remaining events, the last first.
+    /// Events that are not written yet, the last first.
     events: Vec<EventBefore>,
-    /// Number of the next instruction.
+    /// Number of the next instruction to write.
     next: u64,
 }
 
@@ -35,7 +35,7 @@ struct EventBefore {
     event: ProgramEvent,
 }
 
-/// Columns of rows, as bytes.
+/// Columns of rows to write, each as little-endian bytes.
 #[derive(FromPyObject)]
 struct Columns {
     /// Number of each row's instruction; empty if each row is an instruction.
@@ -88,7 +88,7 @@ impl TraceWriter {
         })
     }
 
-    /// Adds rows.
+    /// Writes the instructions and accesses of rows.
     fn push(&mut self, py: Python<'_>, columns: Columns) -> PyResult<()> {
         guarded(py, || {
             columns.check().map_err(Failure::Usage)?;
@@ -96,7 +96,7 @@ impl TraceWriter {
         })
     }
 
-    /// Ends the trace, and returns its path and counts as JSON.
+    /// Ends the trace. Returns its path and the numbers of its items, as JSON.
     fn finish(&mut self, py: Python<'_>) -> PyResult<String> {
         guarded(py, || {
             let (new, mut writer) = self.writer.take().ok_or_else(finished)?;
@@ -116,7 +116,7 @@ impl TraceWriter {
         })
     }
 
-    /// Deletes the unfinished trace.
+    /// Deletes the unfinished trace file.
     fn discard(&mut self) {
         self.writer = None;
     }
@@ -161,7 +161,7 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Error in the current instruction.
+    /// Makes the error that the current instruction has a problem.
     fn wrong_row(&self, problem: String) -> Failure {
         Failure::Usage(format!("instruction {}: {problem}", self.next))
     }
@@ -172,7 +172,7 @@ impl Columns {
         self.ip.len() / 8
     }
 
-    /// Checks the lengths of all columns.
+    /// Checks that all columns have the same number of rows; some may be empty.
     fn check(&self) -> Result<(), String> {
         let rows = self.rows();
         let columns = [
@@ -197,7 +197,7 @@ impl Columns {
         })
     }
 
-    /// First row after the instruction that begins at `row`.
+    /// Finds the first row after those of the instruction that begins at `row`.
     fn end_of_instruction(&self, row: usize) -> usize {
         if self.instruction.is_empty() {
             return row + 1;
@@ -208,7 +208,7 @@ impl Columns {
             .unwrap_or(self.rows())
     }
 
-    /// Access of a row, if it has one.
+    /// Decodes the access of a row; `None` if the row has none.
     fn access(&self, row: usize) -> Result<Option<MemoryAccess>, String> {
         let kind = match self.kind[row] {
             0 => return Ok(None),
@@ -224,7 +224,7 @@ impl Columns {
         }))
     }
 
-    /// Instruction of a row, without its accesses.
+    /// Decodes the instruction of a row, without its accesses.
     fn instruction(&self, row: usize) -> Result<Instruction, String> {
         let byte = |column: &[u8]| column.get(row).copied().unwrap_or(0);
         let (branch, operation) = (byte(&self.branch), byte(&self.operation));

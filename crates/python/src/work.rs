@@ -1,4 +1,4 @@
-//! Long work on a thread of its own. The calling thread waits without the interpreter's lock, checks for
+//! Long work on a separate thread. The calling thread waits without the interpreter's lock, checks for
 //! Ctrl-C, and reports the progress.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,33 +7,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use perforate_commands::{Failure, catching};
+use perforate_cli::actions::{Failure, catching};
 use perforate_host::Reporter;
 use perforate_sim::Progress;
 use pyo3::prelude::*;
 
 use crate::errors::failed;
 
-/// Time between two checks for signals.
+/// Time between two checks for signals during the work.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
-/// Time that cancelled work has to end. Work that does not check the flag meanwhile, such as the set-up of
-/// memory, ends later, without anyone waiting for it.
+/// Maximum time that is waited for the end of cancelled work. Work that does not check the flag meanwhile,
+/// such as the set-up of memory, ends later.
 const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Progress of work, and the request to cancel it, shared by two threads.
+/// Progress of work, and the request to cancel it, which the working and the waiting thread share.
 #[derive(Clone, Default)]
 pub struct WorkState {
-    /// True if the work is cancelled.
+    /// True if the work is to be cancelled.
     pub stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
     total: Arc<AtomicU64>,
 }
 
-/// Payload of the panic that ends cancelled work.
+/// Panic payload that ends cancelled work.
 struct Cancelled;
 
 impl WorkState {
-    /// Sets the progress.
+    /// Stores the progress, for the thread that reports it.
     pub fn show(&self, progress: Progress) {
         self.done.store(progress.done, Ordering::Relaxed);
         self.total.store(progress.total.unwrap_or(0), Ordering::Relaxed);
@@ -92,7 +92,7 @@ pub fn work<T: Send + 'static>(
     }
 }
 
-/// Receives a message, or times out.
+/// Waits for a message from `receiver`, at most for `time`.
 pub fn wait<T>(receiver: &Mutex<Receiver<T>>, time: Duration) -> Result<T, RecvTimeoutError> {
     receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(time)
 }
@@ -102,12 +102,12 @@ pub fn guarded<T>(py: Python<'_>, job: impl FnOnce() -> Result<T, Failure>) -> P
     catching(job).map_err(|failure| failed(py, &failure))
 }
 
-/// Failure to start a thread.
+/// Makes the failure that a thread cannot be started.
 pub fn no_thread(source: std::io::Error) -> Failure {
     Failure::Machine { action: "starting a thread", source }
 }
 
-/// Exception for a thread that ended without a result.
+/// Makes the exception for a thread that ended without a result.
 pub fn lost_thread(py: Python<'_>) -> PyErr {
     failed(py, &Failure::Internal("a thread ended without a result".into()))
 }

@@ -27,9 +27,9 @@ pub enum RecordError {
         path.display()
     )]
     EmulatorFailed {
-        /// Path of the emulator.
+        /// Path of the emulator that ended.
         path: PathBuf,
-        /// Exit status of the emulator.
+        /// Exit status of the emulator that ended.
         status: String,
     },
     /// The command line names no program.
@@ -40,15 +40,15 @@ pub enum RecordError {
     File {
         /// Path of the program or the trace.
         path: PathBuf,
-        /// Reason, with what was expected.
+        /// Reason for which the file is not usable, with what was expected.
         problem: String,
     },
-    /// The operating system refused an action.
+    /// The operating system refused an action that the recording needs.
     #[error("{action}: {source}")]
     System {
-        /// Attempted action, such as "starting a thread".
+        /// Refused action, such as "starting a thread".
         action: &'static str,
-        /// Error of the operating system.
+        /// Error that the operating system reported.
         source: io::Error,
     },
     /// The program ended while instructions were still being skipped.
@@ -59,21 +59,21 @@ pub enum RecordError {
     EndedWhileSkipping {
         /// Exit status of the program.
         status: String,
-        /// Number of instructions that the program executed.
+        /// Approximate number of instructions that the program executed.
         executed: u64,
-        /// Number of instructions that were to be skipped.
+        /// Number of instructions that the user wanted to skip.
         skip: u64,
     },
-    /// The program ended before the time or the signal that begins the recording; with its exit status.
+    /// The program ended, with this exit status, before the time or the signal that begins the recording.
     #[error("the program ended ({0}) before the recording began; there is no trace")]
     EndedBeforeBegin(String),
-    /// The program ended before it entered the region to record; with its exit status.
+    /// The program ended before it entered the region to record; has the region and the exit status.
     #[error("the program ended ({1}) and what was to be recorded never began: {0}")]
     RegionNeverBegan(String, String),
     /// The recording was stopped before the first instruction was recorded.
     #[error("stopped before the first instruction was recorded; there is no trace")]
     StoppedEarly,
-    /// The recording was stopped, and was not to be kept.
+    /// The recording was stopped, and a stopped recording was to be deleted.
     #[error("stopped while recording")]
     Interrupted,
     /// The program has more threads at the same time than there are rings.
@@ -89,7 +89,7 @@ pub enum RecordError {
         "the program runs more than {DICTIONARY_BYTES} bytes of code, the most that can be recorded"
     )]
     TooMuchCode,
-    /// The records contradict each other or the format.
+    /// The records of the plugin contradict each other or their format.
     #[error("the emulator's records are damaged: {0}")]
     Damaged(&'static str),
     /// The trace could not be written.
@@ -102,7 +102,7 @@ impl RecordError {
         Self::File { path: path.as_ref().to_owned(), problem: problem.into() }
     }
 
-    /// Closure for `map_err`: the operating system refused `action`.
+    /// Makes a function for `map_err`: the operating system refused `action`.
     pub(crate) fn system<E: Into<io::Error>>(action: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::System { action, source: error.into() }
     }

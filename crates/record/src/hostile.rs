@@ -15,12 +15,12 @@ use crate::replay::output::{Output, Sink};
 use crate::replay::{Replay, Step};
 use crate::{RecordError, Region, region};
 
-/// Number of rings of the artificial recording.
+/// Number of rings of the artificial recording in [`replay`].
 const RINGS: usize = 4;
-/// Limit on recorded instructions.
+/// Maximum number of instructions of the artificial recording in [`replay`].
 const MAX_INSTRUCTIONS: u64 = 1 << 14;
 
-/// A sink that only counts.
+/// Sink that only counts the instructions and events.
 #[derive(Default)]
 struct Counted {
     instructions: u64,
@@ -40,7 +40,7 @@ impl Sink for Counted {
     }
 }
 
-/// Dictionary with these entries.
+/// Dictionary of blocks with these entries.
 struct Entries(Vec<Vec<u8>>);
 
 impl Dictionary for Entries {
@@ -73,7 +73,7 @@ pub fn replay(mut bytes: &[u8]) {
     while replay.skip_lost_ticket() && advance(&mut replay, &dictionary).is_ok() {}
 }
 
-/// Replays the waiting records and answers questions.
+/// Replays the records added so far, and answers the questions among them.
 fn advance(replay: &mut Replay<Counted>, dictionary: &Entries) -> Result<(), RecordError> {
     loop {
         match replay.advance(dictionary)? {
@@ -92,14 +92,14 @@ fn take<'a>(bytes: &mut &'a [u8], length: usize) -> &'a [u8] {
     taken
 }
 
-/// Parses `/proc/PID/maps` of the emulator.
+/// Parses arbitrary bytes as `/proc/PID/maps` of the emulator.
 pub fn process_maps(bytes: &[u8]) {
     let mappings = Mapping::parse_all(&String::from_utf8_lossy(bytes));
     let (emulator, program) = (Path::new("/usr/bin/qemu-x86_64"), Path::new("/usr/bin/program"));
     LoadedProgram::new(&mappings, emulator, program);
 }
 
-/// Parses a program's file.
+/// Parses an arbitrary file as the file of a program to record.
 pub fn program_file(path: &Path) {
     let start = std::fs::read(path).unwrap_or_default();
     let _ = identify(&start);

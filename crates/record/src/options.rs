@@ -10,8 +10,9 @@ use perforate_trace::{StoppedBy, WriterOptions};
 
 use crate::region::Region;
 
-/// Sampling of a long run. Instructions of all threads are counted together, and threads follow within
-/// some ten thousand instructions.
+/// Sampling of a long run: windows of instructions are recorded, the rest is skipped. Lengths count the
+/// instructions of all threads together. At the start and end of a window, threads may lag some ten thousand
+/// instructions behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampling {
     /// The first `window` of every `period` instructions are recorded.
@@ -28,7 +29,7 @@ pub enum Sampling {
     Adaptive {
         /// Length of a window in instructions.
         window: u64,
-        /// Minimum number of windows in the trace.
+        /// Minimum number of windows that the trace has at the end.
         kept: u64,
     },
 }
@@ -38,15 +39,15 @@ impl Sampling {
     pub const ADAPTIVE: Self = Self::Adaptive { window: 500_000, kept: 60 };
 }
 
-/// Time at which a recording begins.
+/// Moment at which a recording begins.
 #[derive(Clone, Debug, Default)]
 pub enum Begin {
-    /// With the program, or after [`Selection::skip`] instructions.
+    /// At the program's start, or after [`Selection::skip`] instructions.
     #[default]
     AtOnce,
-    /// This time after the program's start.
+    /// At this time after the program's start.
     After(Duration),
-    /// Once the flag is set, for example by a signal.
+    /// Once the flag is set, for example by a signal's handler.
     WhenSet(Arc<AtomicBool>),
 }
 
@@ -56,21 +57,21 @@ pub struct Selection {
     /// Number of instructions to skip first, over all threads. Recording starts at the next check, up
     /// to about a thousand instructions per thread later.
     pub skip: u64,
-    /// Sampling; `None` to record everything.
+    /// Sampling of the run; `None` to record everything.
     pub sampling: Option<Sampling>,
-    /// Region to record; `None` for the whole program. With a region, `skip` and `sampling` have no
-    /// effect.
+    /// Region of the program to record; `None` for the whole program. With a region, `skip` and `sampling`
+    /// have no effect.
     pub region: Option<Region>,
     /// Maximum number of instructions to record, after which the programs are killed (SIGKILL).
     pub instructions: Option<u64>,
     /// Size of the trace file in bytes at which the programs are killed.
     pub trace_bytes: Option<u64>,
-    /// Time from the start of recording after which the programs are killed.
+    /// Duration of the recording after which the programs are killed.
     pub duration: Option<Duration>,
 }
 
 impl Selection {
-    /// The whole program, sampled, limited by [`Self::DURATION`] and [`Self::TRACE_BYTES`].
+    /// Selects the whole program, sampled, limited by [`Self::DURATION`] and [`Self::TRACE_BYTES`].
     pub fn whole_program() -> Self {
         Self {
             sampling: Some(Sampling::ADAPTIVE),
@@ -80,34 +81,33 @@ impl Selection {
         }
     }
 
-    /// Time limit of [`Self::whole_program`].
+    /// Maximum duration of a recording with [`Self::whole_program`].
     pub const DURATION: Duration = Duration::from_mins(10);
-    /// Limit of the trace's size in bytes during [`Self::whole_program`]. A day of recording takes
-    /// less.
+    /// Maximum size of the trace in bytes with [`Self::whole_program`]. A day of recording takes less.
     pub const TRACE_BYTES: u64 = 4 << 30;
 }
 
-/// Options of a recording.
+/// Options with which a recording is made.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
     /// Path of the trace; written as `FILE.partial` and renamed when complete.
     pub output: PathBuf,
     /// The program (searched in PATH if it has no slash) and its arguments.
     pub program: Vec<OsString>,
-    /// Selection of the instructions to record.
+    /// Selection of the program's instructions to record.
     pub selection: Selection,
-    /// Time at which recording begins. Until then, the program runs unrecorded, several times faster.
+    /// Moment at which recording begins. Until then, the program runs unrecorded, several times faster.
     pub begin: Begin,
-    /// Maximum bytes of records that wait on disk, next to the trace, while the program runs faster
-    /// than the trace is written. At the limit, the program waits.
+    /// Maximum size in bytes of the records that wait on disk, next to the trace, while the program runs
+    /// faster than the trace is written. At the limit, the program waits.
     pub spool_bytes: u64,
     /// Compression level of zstd: 3 keeps up with the program; 19 is for archiving.
     pub level: i32,
     /// Flag that ends the recording: the programs are killed, and their waiting records are written to
     /// the trace. If the flag is set again, the waiting records are dropped.
     pub stop: Arc<AtomicBool>,
-    /// True to keep a stopped recording. If false, [`Self::stop`] makes it fail at once with
-    /// [`RecordError::Interrupted`](crate::RecordError::Interrupted).
+    /// True if the trace of a stopped recording remains. If false, [`Self::stop`] makes the recording fail at
+    /// once with [`RecordError::Interrupted`](crate::RecordError::Interrupted).
     pub is_kept_when_stopped: bool,
     /// Path of the emulator; by default, `qemu-x86_64` in PATH.
     pub emulator: Option<PathBuf>,
@@ -119,10 +119,10 @@ pub struct RecordOptions {
 }
 
 impl RecordOptions {
-    /// Default of [`Self::spool_bytes`].
+    /// Default of [`Self::spool_bytes`], in bytes.
     pub const SPOOL_BYTES: u64 = 4 << 30;
 
-    /// Options for recording all of `program` to `output`.
+    /// Makes options for recording all of `program` to the file `output`.
     pub fn new(output: impl Into<PathBuf>, program: Vec<OsString>) -> Self {
         Self {
             output: output.into(),
@@ -140,16 +140,16 @@ impl RecordOptions {
     }
 }
 
-/// Progress of a recording.
+/// Progress of a recording so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// Number of instructions skipped so far.
+    /// Number of instructions of the programs that were skipped so far.
     pub instructions_skipped: u64,
-    /// Number of instructions in the trace so far.
+    /// Number of instructions that were written to the trace so far.
     pub instructions: u64,
-    /// Bytes of records that wait to be written to the trace.
+    /// Size in bytes of the records that wait to be written to the trace.
     pub bytes_waiting: u64,
-    /// True while the programs run.
+    /// True while the recorded programs run.
     pub is_running: bool,
 }
 
@@ -192,26 +192,27 @@ impl Ending {
 /// Summary of one recorded process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessSummary {
-    /// Number of the process in the trace.
+    /// Number that the process has in the trace.
     pub number: u16,
-    /// Programs that the process executed, in order.
+    /// Paths of the programs that the process executed, in order.
     pub programs: Vec<PathBuf>,
-    /// Number of recorded instructions.
+    /// Number of recorded instructions of the process.
     pub instructions: u64,
-    /// Number of distinct 4KB pages of data and code. Pages shared by parent and child count for both.
+    /// Number of distinct 4KB pages of data and code that the process touched. Pages shared by parent and
+    /// child count for both.
     pub pages_touched: u64,
 }
 
 /// Summary of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordSummary {
-    /// Number of recorded instructions.
+    /// Number of recorded instructions of all processes.
     pub instructions: u64,
-    /// Number of instructions skipped before the first recorded one.
+    /// Number of instructions that were skipped before the first recorded one.
     pub instructions_skipped: u64,
-    /// Number of instructions skipped between windows or regions.
+    /// Number of instructions that were skipped between windows or regions.
     pub instructions_between: u64,
-    /// Number of windows or regions; 1 if everything was recorded.
+    /// Number of recorded windows or regions; 1 if everything was recorded.
     pub windows: u64,
     /// Number of recorded memory accesses.
     pub accesses: u64,
@@ -220,17 +221,17 @@ pub struct RecordSummary {
     /// Number of executed programs that ran natively, unrecorded: they are for another machine, or
     /// could not reach the recorder's files.
     pub programs_unrecorded: u64,
-    /// Number of distinct 4KB pages of data and code, over all processes.
+    /// Number of distinct 4KB pages of data and code that were touched, summed over all processes.
     pub pages_touched: u64,
-    /// Number of threads, including main threads.
+    /// Number of recorded threads, including main threads.
     pub threads: u16,
-    /// Processes that executed instructions, by number.
+    /// Summaries of the processes that executed instructions, by number.
     pub processes: Vec<ProcessSummary>,
     /// Size of the trace file in bytes.
     pub bytes: u64,
-    /// Number of records that the emulator wrote.
+    /// Number of 8-byte records that the plugin wrote.
     pub records: u64,
-    /// Seconds from the program's start to the end of the last program.
+    /// Time from the program's start to the end of the last program, in seconds.
     pub program_seconds: f64,
     /// Processor time of the programs in the emulator, in seconds. `None` if unknown for some process,
     /// such as one that no process waited for.
@@ -238,21 +239,21 @@ pub struct RecordSummary {
     /// Number of instructions that the programs executed, recorded or not, including those that ran
     /// ahead when the recording was ended. The emulator counts them by blocks.
     pub instructions_executed: u64,
-    /// Seconds that virtual CPUs waited for the recorder, summed over all.
+    /// Time that virtual CPUs waited for the recorder, in seconds, summed over all.
     pub waited_seconds: f64,
-    /// Seconds from the program's start to the complete trace.
+    /// Time from the program's start to the complete trace, in seconds.
     pub seconds: f64,
-    /// Reason for the end of the recording.
+    /// Reason for which the recording ended.
     pub ending: Ending,
 }
 
 impl RecordSummary {
-    /// True if the program failed, or was replaced by a program that could not be recorded.
+    /// True if the recorded program failed, or was replaced by a program that could not be recorded.
     pub fn is_failure(&self) -> bool {
         !matches!(self.ending, Ending::Exited(0)) && self.ending.stopped_by().is_none()
     }
 
-    /// Bytes of the trace file per instruction.
+    /// Size of the trace file in bytes, divided by the number of recorded instructions.
     pub fn bytes_per_instruction(&self) -> f64 {
         self.bytes as f64 / self.instructions.max(1) as f64
     }

@@ -8,25 +8,25 @@ use crate::RecordError;
 use crate::emulator::launch::{PROCESSOR, children_seconds, plain_emulator};
 use crate::emulator::program::{find_emulator, find_program};
 
-/// Run time of a program.
+/// Run time of a program from start to end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunTime {
-    /// Elapsed time in seconds.
+    /// Elapsed (wall-clock) time in seconds.
     pub seconds: f64,
     /// Processor time in seconds, which hardly depends on the machine's load.
     pub processor_seconds: f64,
 }
 
-/// Run times of a program without recording.
+/// Run times of a program without recording, with which those of the recorder are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overhead {
-    /// Run time on the processor itself.
+    /// Run time of the program on the processor itself.
     pub native: RunTime,
-    /// Run time in the emulator without the plugin. Programs that it executes run natively.
+    /// Run time of the program in the emulator without the plugin. Programs that it executes run natively.
     pub emulated: RunTime,
 }
 
-/// Runs a program twice, discarding its output.
+/// Runs a program natively and in the emulator, and discards its output.
 ///
 /// # Errors
 /// If the program or the emulator cannot be run.

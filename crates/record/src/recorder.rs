@@ -35,13 +35,13 @@ use crate::replay::relocation::Relocation;
 use crate::replay::{Replay, Step};
 use crate::thinning::RecordedWindows;
 
-/// Plugin, compiled by the build script.
+/// Plugin for the emulator, compiled by the build script.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_plugin.so"));
-/// Length of a pause while there is nothing to replay.
+/// Pause before the queue is read again while there is nothing to replay.
 const IDLE_PAUSE: Duration = Duration::from_micros(200);
-/// Time between progress reports.
+/// Time between two progress reports.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
-/// Time without records after which missing records are assumed to be lost with a killed process.
+/// Time without new records after which missing records are assumed to be lost with a killed process.
 const LOSS_PERIOD: Duration = Duration::from_millis(500);
 
 /// Runs a program, and all programs that it starts, in the emulator, and writes a trace. `progress` is
@@ -107,7 +107,7 @@ pub fn record(
     session.finish(ending)
 }
 
-/// Writes the selection of instructions to the shared memory, for the plugins.
+/// Writes the options that select instructions to the shared memory, for the plugins.
 fn select(options: &RecordOptions, shared: &SharedMemory) {
     let selection = &options.selection;
     let phases = &shared.header().phases;
@@ -151,38 +151,39 @@ struct Session {
     spool: Spool,
     shared: Arc<SharedMemory>,
     started: Instant,
-    /// Time at which recording began; `None` until a time limit needs it.
+    /// Moment at which recording began; `None` until a time limit needs it.
     begun: Option<Instant>,
-    /// Processor time in seconds of children before this recording.
+    /// Processor time of child processes that ended before this recording, in seconds.
     children_before: f64,
     /// True once all programs were killed.
     are_programs_ended: bool,
-    /// False if processes of the program outlived the first process or were killed with it. The
-    /// processor time of children only includes processes for which their parents waited.
+    /// True if no other process of the program still ran when the first process ended or was killed. Only
+    /// then is the processor time complete: the kernel counts only children for which their parents waited.
     is_time_known: bool,
-    /// Time at which the last records arrived.
+    /// Moment at which the last records arrived.
     last_batch: Instant,
     replay: Replay<TraceWriter>,
-    /// Instructions skipped before the first window, and before the current window.
+    /// Number of instructions skipped before the first window; `None` until a window begins.
     first_skipped: Option<u64>,
     skipped: u64,
     windows: u64,
-    /// Number of recorded instructions in windows that are not kept.
+    /// Number of instructions that were recorded in windows that are not part of the final trace.
     dropped: u64,
-    /// Windows of adaptive sampling; `None` without adaptive sampling.
+    /// Windows that adaptive sampling has recorded; `None` without adaptive sampling.
     adaptive: Option<RecordedWindows>,
     records: u64,
     ended: Option<ExitStatus>,
-    /// Trace file, once recording has begun.
+    /// File of the final trace; `None` until recording has begun.
     new: Option<NewFile>,
-    /// Unnamed file that contains all windows of adaptive sampling until the end.
+    /// Unnamed trace file with all windows that adaptive sampling has recorded, from which the final trace is
+    /// made.
     all_windows: Option<File>,
-    /// Folder for unnamed files.
+    /// Folder in which unnamed files are made.
     folder: PathBuf,
 }
 
 impl Session {
-    /// Replays records until the recording ends.
+    /// Replays records until the recording ends. Returns the reason for its end.
     fn run(&mut self, progress: &mut dyn FnMut(Progress)) -> Result<Ending, RecordError> {
         let mut reported = Instant::now();
         let mut killed = None;
@@ -239,20 +240,21 @@ impl Session {
         }
     }
 
-    /// True if the caller set the stop flag since the last call. The first time, the programs are
-    /// killed; the second time, the waiting records are dropped.
+    /// True if the caller set the stop flag since the last call; clears the flag. The first time, the
+    /// programs are killed; the second time, the waiting records are dropped.
     fn take_stop_request(&self) -> bool {
         self.options.stop.swap(false, Ordering::Relaxed)
     }
 
-    /// True if the recording was stopped and is not to be kept. A program that received the same Ctrl-C
-    /// may have ended before the recorder noticed.
+    /// True if the recording was stopped and its trace is to be deleted. A program that received the same
+    /// Ctrl-C may have ended before the recorder noticed.
     fn is_interrupted(&self, ending: Ending) -> bool {
         let is_stopped = ending == Ending::Stopped || self.take_stop_request();
         is_stopped && !self.options.is_kept_when_stopped
     }
 
-    /// Limit that the programs have reached, if any. Their records may still wait in the spool.
+    /// Returns the limit that the programs have reached, or `None`. Some of their records may still wait in
+    /// the queue.
     fn limit_reached(&mut self) -> Option<Ending> {
         let recorded = self.shared.header().phases.recorded.load(Ordering::Relaxed);
         let is_time_over = self.is_time_over();
@@ -272,7 +274,7 @@ impl Session {
         }
     }
 
-    /// True if the time limit of the recording has passed. Time counts from the moment at which the
+    /// True if the recording has reached its maximum duration, which counts from the moment at which the
     /// first program enters the recorded part.
     fn is_time_over(&mut self) -> bool {
         let Some(limit) = self.options.selection.duration else { return false };
@@ -282,7 +284,8 @@ impl Session {
         self.begun.get_or_insert_with(Instant::now).elapsed() >= limit
     }
 
-    /// Called when all records are replayed. Returns the reason if the recording has ended.
+    /// Checks the processes while no records wait. Skips records that were lost with a killed process.
+    /// Returns the reason if the recording has ended.
     fn idle(&mut self) -> Result<Option<Ending>, RecordError> {
         match self.shared.header().failure.load(Ordering::Acquire) {
             FAILURE_THREADS => return Err(RecordError::TooManyThreads),
@@ -316,7 +319,7 @@ impl Session {
         Ok(None)
     }
 
-    /// True if processes other than the first one are running.
+    /// True if recorded processes other than the first one are running.
     fn are_others_running(&self) -> bool {
         let first = self.child.0.id();
         let rings = (0..self.shared.rings()).filter(|&ring| !self.shared.is_ended(ring));
@@ -329,7 +332,7 @@ impl Session {
         (0..self.shared.rings()).any(|ring| self.shared.user(ring).is_some())
     }
 
-    /// Ends processes that executed programs that the emulator cannot run.
+    /// Marks processes as ended if they executed programs that the emulator cannot run.
     fn end_replaced(&mut self) -> Result<(), RecordError> {
         let gone = self.replay.images.numbered().filter(|(_, image)| {
             let is_over = image.is_in_exec && image.threads == 0 && !image.has_ended;
@@ -355,8 +358,8 @@ impl Session {
                 .is_some_and(|last| last.is_in_exec)
     }
 
-    /// Waits for the answer to the question of a ring's thread, which may arrive after the thread's
-    /// records. `None` if the thread was killed.
+    /// Waits for the recorder's answer to a question of a ring's thread, which may be queued after the
+    /// thread's records. `None` if the thread ended before the question was answered.
     fn answer(&mut self, ring: usize) -> Result<Option<Answer>, RecordError> {
         loop {
             let answer = self.replay.answer(ring);
@@ -369,7 +372,7 @@ impl Session {
         }
     }
 
-    /// Passes the next records to the replay. Returns false if there are none at the moment.
+    /// Passes the next records from the queue to the replay. Returns false if there are none at the moment.
     fn take_batch(&mut self) -> Result<bool, RecordError> {
         let Some(batch) = self.spool.next()? else { return Ok(false) };
         self.last_batch = Instant::now();
@@ -378,7 +381,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Takes the mappings of a program that was loaded.
+    /// Stores the mappings of a program that was loaded in image `number`.
     fn load(&mut self, ring: usize, number: u64) -> Result<(), RecordError> {
         if let Some(Answer::Image { program, loaded }) = self.answer(ring)? {
             let image = self.replay.images.get(number)?;
@@ -392,7 +395,9 @@ impl Session {
         Ok(())
     }
 
-    /// Starts recording in an image, for the first time or after a gap.
+    /// Starts recording in the process image of a ring's thread, for the first time or after skipped
+    /// instructions. `skipped` counts all instructions skipped so far; `phase` is the number of the recorded
+    /// part.
     fn start(&mut self, ring: usize, skipped: u64, phase: u64) -> Result<(), RecordError> {
         if self.replay.output.is_none() {
             self.create(skipped)?;
@@ -424,7 +429,7 @@ impl Session {
         self.replay.start_image(ring, |range| parts(&pages, &range))
     }
 
-    /// Creates the trace file.
+    /// Creates the trace file, after `skipped` instructions of the program.
     fn create(&mut self, skipped: u64) -> Result<(), RecordError> {
         self.first_skipped = Some(skipped);
         (self.skipped, self.windows) = (skipped, 1);
@@ -482,7 +487,7 @@ impl Session {
         }
     }
 
-    /// Kills all programs that are still recorded.
+    /// Kills all programs that are still recorded, unless that was done before.
     fn end_programs(&mut self) {
         if !self.are_programs_ended {
             self.is_time_known &= !self.are_others_running();

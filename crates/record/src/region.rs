@@ -9,20 +9,20 @@ use object::{Object, ObjectSegment, ObjectSymbol};
 
 use crate::process_memory::PAGE_BYTES;
 
-/// C header with the markers for [`Region::Markers`].
+/// C header with the markers for [`Region::Markers`], which programs include.
 pub const MARKER_HEADER: &str = include_str!("../perforate.h");
 
-/// A part of a program. While it runs, all threads of all processes are recorded.
+/// A region of a program. While it runs, all threads of all processes are recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Region {
-    /// Between the program's own markers: a no-operation with a number, or a system call
+    /// Between markers in the program's code: a no-operation with a number, or a system call
     /// (`crates/record/perforate.h`).
     Markers,
-    /// From the execution of one linked address to the execution of another.
+    /// From the execution of the instruction at one linked address to the execution of another.
     Addresses {
-        /// Address at which the region begins.
+        /// Linked address at which the region begins.
         start: u64,
-        /// Address at which the region ends.
+        /// Linked address at which the region ends.
         end: u64,
     },
     /// From the call of the function with this name to its return.
@@ -62,16 +62,16 @@ impl std::fmt::Display for Region {
     }
 }
 
-/// Addresses of a region in a program file.
+/// Addresses of a region in the file of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Linked addresses of the region.
+    /// Linked addresses of the region's begin and end.
     pub linked: Range<u64>,
-    /// First address of the file's segments, rounded down to a page.
+    /// First linked address of the file's segments, rounded down to a page.
     pub first: u64,
 }
 
-/// Finds a region in a program file. `None` if the file has no such function, or for markers.
+/// Finds a region in the file of a program. `None` for markers, or if the file has no function of this name.
 pub fn find(region: &Region, program: &Path) -> Option<Place> {
     let content = fs::read(program).ok()?;
     let file = object::File::parse(&*content).ok()?;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::signals::INTERRUPTED;
 use crate::{RecordError, RecordOptions, stop_on_interrupt};
 
-/// Path for a trace in a temporary folder. Dropping the value deletes the folder.
+/// Path for a trace in a temporary folder, which is deleted when the value is dropped.
 pub struct TemporaryTrace {
     folder: Option<TempDir>,
     path: PathBuf,
@@ -18,7 +18,8 @@ pub struct TemporaryTrace {
 }
 
 impl TemporaryTrace {
-    /// Makes a path that ends with this file name. From now on, Ctrl-C and SIGTERM only set a flag.
+    /// Makes a path that ends with this file name. From now on, Ctrl-C and SIGTERM only set the flag
+    /// [`Self::stop`].
     ///
     /// # Errors
     /// If the folder cannot be made, or the signals cannot be handled.
@@ -42,7 +43,7 @@ impl TemporaryTrace {
         Ok(Self { folder: Some(folder), path, stop })
     }
 
-    /// Options for recording all of `program` to this trace, until Ctrl-C or SIGTERM. The program's
+    /// Makes options for recording all of `program` to this trace, until Ctrl-C or SIGTERM. The program's
     /// output goes to standard error.
     pub fn options(&self, program: Vec<OsString>) -> RecordOptions {
         RecordOptions {
@@ -53,7 +54,7 @@ impl TemporaryTrace {
         }
     }
 
-    /// Path of the trace.
+    /// Path of the temporary trace.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -14,27 +14,28 @@ use crate::process_memory::PAGE_BYTES;
 use crate::replay::address_space::populate_event;
 use crate::windows::{contiguous, is_kept, level};
 
-/// Windows of a recording with adaptive sampling.
+/// Windows that a recording with adaptive sampling has recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedWindows {
     window: u64,
     kept: u64,
-    /// First instruction in the trace of each window after the windows without gaps.
+    /// For each window after the initial windows, which follow each other without a gap: number in the trace
+    /// of the window's first instruction.
     starts: Vec<u64>,
     last_phase: u64,
-    /// Number of the newest window at the last decision whether a window is kept. The program may have
-    /// ended in this window before it was recorded.
+    /// Number of the newest window that [`Self::is_kept`] has considered. The program may have ended in this
+    /// window, with none of its instructions recorded.
     last_known: u64,
 }
 
 impl RecordedWindows {
-    /// Tracks windows of `window` instructions, of which at least `kept` are kept.
+    /// Tracks windows of `window` instructions, of which at least `kept` stay in the trace.
     pub fn new(window: u64, kept: u64) -> Self {
         Self { window, kept, starts: Vec::new(), last_phase: 1, last_known: 0 }
     }
 
-    /// Notes that a phase of the recording starts at an instruction of the trace. Returns true if the
-    /// phase is a new window.
+    /// Notes that part `phase` of the run (odd: recorded, even: skipped) starts at this instruction of the
+    /// trace. Returns true if it is a new window.
     pub fn start(&mut self, phase: u64, instruction: u64) -> bool {
         // All processes report a phase, and a process may have missed some phases.
         let is_new = phase > self.last_phase;
@@ -45,7 +46,8 @@ impl RecordedWindows {
         is_new
     }
 
-    /// True if the window that starts with a phase is kept, as far as is known in phase `now`.
+    /// True if the window of part `phase` stays in the trace, decided by the length of the run so far: the
+    /// run has reached part `now`.
     pub fn is_kept(&mut self, phase: u64, now: u64) -> bool {
         let number = |phase: u64| contiguous(self.kept) - 1 + phase.saturating_sub(1) / 2;
         // Even phases are gaps: the window before counts.
@@ -53,17 +55,18 @@ impl RecordedWindows {
         is_kept(number(phase), self.last_known, self.kept)
     }
 
-    /// Length of a window in instructions.
+    /// Length of a window of adaptive sampling in instructions.
     pub fn window(&self) -> u64 {
         self.window
     }
 
-    /// End of the windows without gaps, in a trace of `instructions` instructions.
+    /// Number of instructions in the initial windows, which follow each other without a gap, in a trace of
+    /// `instructions` instructions.
     fn contiguous_end(&self, instructions: u64) -> u64 {
         self.starts.first().copied().unwrap_or(instructions)
     }
 
-    /// Number of the last window.
+    /// Number of the last window of a trace of `instructions` instructions.
     fn last(&self, instructions: u64) -> u64 {
         let contiguous = contiguous(self.kept) - 1;
         let recorded = match self.starts.len() {
@@ -73,18 +76,18 @@ impl RecordedWindows {
         recorded.max(self.last_known)
     }
 
-    /// Distance between kept windows in windows, in a trace of `instructions` instructions; 1 if all
-    /// are kept.
+    /// Distance between two windows that stay in a trace of `instructions` instructions, as a number of
+    /// windows; 1 if all stay.
     pub fn distance(&self, instructions: u64) -> u64 {
         1 << level(self.last(instructions), self.kept)
     }
 
-    /// Distance between the starts of kept windows in instructions.
+    /// Distance between the starts of two windows that stay in the trace, in instructions.
     pub fn period(&self, instructions: u64) -> u64 {
         self.window.saturating_mul(self.distance(instructions))
     }
 
-    /// Instruction ranges of the kept windows, in order.
+    /// Ranges of instructions in the windows that stay in the trace, in order.
     fn spans(&self, instructions: u64) -> Vec<Range<u64>> {
         let (last, contiguous) = (self.last(instructions), contiguous(self.kept));
         let end = self.contiguous_end(instructions);
@@ -101,18 +104,19 @@ impl RecordedWindows {
     }
 }
 
-/// Counts of a trace from which windows were removed.
+/// Numbers of items in a trace from which windows were removed.
 #[derive(Default)]
 pub struct Thinned {
-    /// Number of kept windows.
+    /// Number of windows that stay in the trace.
     pub windows: u64,
-    /// Number of removed instructions.
+    /// Number of instructions removed from the trace.
     pub dropped: u64,
-    /// Number of kept instructions of each process.
+    /// Number of instructions of each process that stay in the trace.
     pub processes: Vec<u64>,
 }
 
-/// Copies the kept windows of a trace. The counts in `thinned` are valid up to an error, too.
+/// Copies the windows that stay from a trace file to `writer`. After an error, `thinned` has the counts up to
+/// it.
 pub fn thin(
     from: &Path,
     windows: &RecordedWindows,
@@ -170,16 +174,17 @@ pub fn thin(
 /// Number of entries in the cache of recently touched pages.
 const RECENT_PAGES: usize = 1 << 12;
 
-/// State of a partial copy of a trace.
+/// State of a copy of a trace that leaves out windows.
 struct Copy<'a> {
     writer: &'a mut TraceWriter,
     thinned: &'a mut Thinned,
-    /// Number of instructions left out since the last kept one, here or by the recorder.
+    /// Number of instructions left out since the last copied one, by this copy or by the recorder.
     gap: u64,
-    /// Running process and thread, and those that the new trace has announced.
+    /// Process and thread that run at this point of the trace.
     place: (ProcessId, ThreadId),
     written_place: (ProcessId, ThreadId),
-    /// Pages touched by instructions that were left out. The new trace must make them exist.
+    /// Pages touched by instructions that were left out, as process and page number. The new trace must
+    /// populate them.
     touched: BTreeSet<(u16, u64)>,
     recent: Vec<(u16, u64)>,
 }
@@ -207,7 +212,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Writes events that make the touched pages exist.
+    /// Writes events that populate the touched pages.
     fn populate(&mut self) -> Result<(), RecordError> {
         if self.touched.is_empty() {
             return Ok(());
@@ -226,7 +231,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Writes the gap before the next instruction.
+    /// Writes the event for the instructions that were left out before the next one.
     fn close_gap(&mut self) -> Result<(), RecordError> {
         if self.gap > 0 {
             let instructions = std::mem::take(&mut self.gap);
@@ -285,7 +290,7 @@ mod tests {
 
     use super::*;
 
-    /// An instruction with this number, which is also the number of its page.
+    /// Makes an instruction with this number, which is also the number of its page.
     fn instruction(number: u64) -> Instruction {
         let ip = VirtualAddress::new(number * PAGE_BYTES);
         Instruction { ip, length: 1, ..Instruction::default() }
@@ -311,7 +316,7 @@ mod tests {
         writer.finish().unwrap();
     }
 
-    /// Pages of the kept instructions, and the events before each.
+    /// Pages of the instructions in the thinned trace, and the events before each.
     fn thinned(windows: &RecordedWindows, folder: &Path) -> (Vec<u64>, Vec<(u32, ProgramEvent)>) {
         let path = folder.join("thinned");
         let mut writer = TraceWriter::create(&path, &TraceMetadata::default()).unwrap();

@@ -11,19 +11,19 @@ use crate::lenient::wholes;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Batches {
-    /// Number of instructions in each batch.
+    /// Number of executed instructions in each batch.
     #[serde(deserialize_with = "wholes")]
     pub instructions: Vec<u64>,
-    /// Number of cycles in each batch.
+    /// Length of each batch in cycles.
     #[serde(deserialize_with = "wholes")]
     pub cycles: Vec<u64>,
-    /// For each batch, cycles in which the run waited for address translation.
+    /// Number of cycles in each batch in which the run waited for address translation.
     #[serde(deserialize_with = "wholes")]
     pub translation_stall_cycles: Vec<u64>,
 }
 
 impl Batches {
-    /// Appends one batch.
+    /// Appends one batch; the three arguments are elements of the lists of the same names.
     pub fn push(&mut self, instructions: u64, cycles: u64, translation_stall_cycles: u64) {
         self.instructions.push(instructions);
         self.cycles.push(cycles);
@@ -35,14 +35,14 @@ impl Batches {
         self.cycles.is_empty()
     }
 
-    /// Share of the cycles, 0–1, in which the run waited for address translation. `None` if there
-    /// are no cycles.
+    /// Returns the share of the run's cycles, 0–1, in which it waited for address translation. `None` if
+    /// there are no cycles.
     pub fn translation_share(&self) -> Option<Interval> {
         Interval::of_quotient(&self.translation_stall_cycles, &self.cycles)
     }
 
-    /// Speed of this run relative to `other`, with an interval from pairs of batches. `None` unless
-    /// both have the same batches.
+    /// Returns the cycles of `other` ÷ the cycles of this run, with an interval from pairs of batches. `None`
+    /// unless both runs have batches of the same instruction counts.
     pub fn speed_over(&self, other: &Self) -> Option<Interval> {
         let is_paired = self.instructions == other.instructions;
         is_paired.then(|| Interval::of_quotient(&other.cycles, &self.cycles))?

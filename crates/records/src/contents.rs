@@ -7,29 +7,29 @@ use serde_json::Value;
 
 use crate::lenient::{whole, whole_of_value};
 
-/// Contents of the second-level TLB at one moment.
+/// Contents of the second-level TLB at one moment of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContentsPoint {
-    /// Instructions since the start of the run, warm-up included.
+    /// Instructions executed since the start of the run, warm-up included.
     #[serde(default, deserialize_with = "whole")]
     pub instruction: u64,
-    /// Number of entries by kind.
+    /// Number of TLB entries by kind, such as `page_4k` or `empty`.
     #[serde(flatten)]
     pub entries: EntryCounts,
 }
 
-/// Number of entries by kind, in the order in which they are written. After reading, kinds are
-/// sorted by name.
+/// Number of TLB entries by kind, in the order in which kinds are written to files. After reading a file,
+/// kinds are sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryCounts(pub Vec<(String, u64)>);
 
 impl EntryCounts {
-    /// Number of entries of a kind; `None` if the kind is absent.
+    /// Returns the number of TLB entries of a kind; `None` if the kind is absent.
     pub fn get(&self, kind: &str) -> Option<u64> {
         self.0.iter().find(|(known, _)| known == kind).map(|&(_, entries)| entries)
     }
 
-    /// Number of entries of all kinds.
+    /// Returns the total number of TLB entries of all kinds.
     pub fn total(&self) -> u64 {
         self.0.iter().fold(0, |sum, (_, entries)| sum.saturating_add(*entries))
     }
@@ -41,7 +41,7 @@ impl Serialize for EntryCounts {
     }
 }
 
-/// Leaves out values that are not numbers.
+/// Deserializes a map from kinds to numbers of TLB entries; leaves out values that are not numbers.
 impl<'de> Deserialize<'de> for EntryCounts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let found = BTreeMap::<String, Value>::deserialize(deserializer)?.into_iter();

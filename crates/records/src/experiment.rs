@@ -1,5 +1,5 @@
-//! Records of experiments: curves over an axis, and verdicts on a paper's claims.
-//! `docs/experiments.md` describes the lines of the file.
+//! Records of experiments: curves over an axis, and verdicts on a paper's claims. `docs/experiments.md`
+//! describes the lines of the file.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -8,54 +8,54 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::lenient::{known_or_default, or_default, some_whole};
 use crate::{RecordsError, json_line, read_json};
 
-/// One experiment with its points and claims. In the file, each point and each claim is a separate
-/// line.
+/// Results of one experiment: its points and claims. In a results file, each point and each claim is a line
+/// of its own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ExperimentRecord {
     /// Name of the experiment.
     pub experiment: String,
-    /// Experiment file that the user named; `None` for an experiment that comes with the program.
+    /// Path of the experiment file that the user named; `None` for an experiment that comes with the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Title on pages and in tables.
+    /// Title of the experiment on pages and in tables.
     pub title: String,
-    /// Section, figure or table of the paper.
+    /// Section, figure or table of the paper that the experiment reproduces.
     #[serde(default, deserialize_with = "or_default")]
     pub source: String,
     /// Remarks on the experiment, shown below its title.
     #[serde(default, deserialize_with = "or_default")]
     pub notes: Vec<String>,
-    /// Label of the axis.
+    /// Label of the axis over which the experiment's curves are drawn.
     #[serde(default, deserialize_with = "or_default")]
     pub axis_label: String,
     /// Kind of the axis: shares, numbers or named places.
     #[serde(default)]
     pub axis_form: AxisForm,
-    /// Names and labels of the places of the axis, if they are named.
+    /// Names and labels of the places of the axis; empty if the axis is numeric.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub places: Vec<(String, String)>,
-    /// Curves in the order of the file.
+    /// Curves of the experiment, in the order of the experiment file.
     pub curves: Vec<CurveRecord>,
-    /// Charts in the order of the file.
+    /// Charts of the experiment, in the order of the experiment file.
     #[serde(default, deserialize_with = "or_default")]
     pub charts: Vec<ChartRecord>,
-    /// Number of runs of each point, with consecutive seeds.
+    /// Number of simulations for each point, with consecutive seeds.
     pub seeds: Option<u64>,
-    /// Seed of the first run.
+    /// Seed of the first simulation of each point.
     pub seed: Option<u64>,
-    /// True if `--quick` made the runs coarser.
+    /// True if `--quick` reduced the precision of the simulations.
     #[serde(default, deserialize_with = "or_default")]
     pub quick: bool,
-    /// Programs that the paper uses, each with the program that replaces it here.
+    /// Programs that the paper uses, each with the workload that replaces it here.
     #[serde(default, deserialize_with = "or_default")]
     pub stand_ins: Vec<(String, String)>,
-    /// Warm-up as the experiment file gives it; `None` if it gives none.
+    /// Warm-up as the experiment file states it; `None` if the file states none.
     pub warmup: Option<String>,
-    /// Contents of the experiment file with its parameters filled in. Keys are in the order of the
+    /// Contents of the experiment file with its parameters filled in. The JSON keys are in the order of the
     /// file.
     #[serde(default, deserialize_with = "raw")]
     pub config: Box<RawValue>,
-    /// Version of the program.
+    /// Version of the program that wrote the record.
     #[serde(default, deserialize_with = "or_default")]
     pub version: String,
     /// Claims of the paper in the order of the file.
@@ -63,72 +63,72 @@ pub struct ExperimentRecord {
     pub claims: Vec<ClaimRecord>,
 }
 
-/// A curve with its points.
+/// A curve of an experiment, with its points.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CurveRecord {
-    /// Name that charts and claims use.
+    /// Name by which charts and claims refer to the curve.
     pub name: String,
-    /// Label in legends and tables.
+    /// Label of the curve in legends and tables.
     pub label: String,
-    /// Notation of the values.
+    /// Notation in which reports print the curve's values.
     #[serde(default = "Show::number")]
     pub show: Show,
-    /// Points in the order of the axis.
+    /// Points of the curve in the order of the axis.
     #[serde(skip)]
     pub points: Vec<PointRecord>,
 }
 
-/// Kind of an axis.
+/// Kind of the axis of an experiment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AxisForm {
-    /// Shares from 0 to 1.
+    /// Numeric axis with shares from 0 to 1.
     Share,
-    /// Numbers of any range.
+    /// Numeric axis with numbers of any range.
     #[default]
     Number,
-    /// Named places, such as the names of workloads.
+    /// Axis of named places, such as workloads.
     Places,
 }
 
-/// Notation of a value.
+/// Notation in which reports print a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Show {
-    /// 0.25 is 25 %.
+    /// Percentage: 0.25 is printed as 25 %.
     #[default]
     Percent,
-    /// 1.25 is +25 %.
+    /// Change in percent: 1.25 is printed as +25 %.
     Gain,
-    /// 1.25 is 1.25×.
+    /// Ratio: 1.25 is printed as 1.25×.
     Ratio,
-    /// 1.25 is 1.25.
+    /// Plain number: 1.25 is printed as 1.25.
     Number,
 }
 
 impl Show {
-    /// Returns the notation of records that do not give one.
+    /// Returns [`Show::Number`], the default for records without a notation.
     fn number() -> Self {
         Self::Number
     }
 }
 
-/// A chart of some curves.
+/// A chart that shows some of an experiment's curves.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChartRecord {
     /// Title above the chart.
     pub title: String,
-    /// Form; lines if this version does not know the form.
+    /// Form of the chart; lines if this version does not know the form.
     #[serde(deserialize_with = "known_or_default")]
     pub form: ChartForm,
-    /// Label of the axis of values.
+    /// Label of the vertical axis (the values).
     #[serde(default, deserialize_with = "or_default")]
     pub value_label: String,
-    /// Names of the curves, in the order of the legend.
+    /// Names of the curves in the chart, in the order of the legend.
     pub curves: Vec<String>,
 }
 
-/// Form of a chart.
+/// Form of an experiment's chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChartForm {
@@ -141,63 +141,65 @@ pub enum ChartForm {
     Stacked,
 }
 
-/// One value of a curve.
+/// One point of a curve: a position on the axis and a value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PointRecord {
-    /// Name of the experiment.
+    /// Name of the experiment that the point belongs to.
     #[serde(default)]
     pub experiment: String,
-    /// Name of the curve.
+    /// Name of the curve that the point belongs to.
     #[serde(default)]
     pub curve: String,
-    /// Position on a numeric axis; `None` on an axis of named places.
+    /// Position of the point on a numeric axis; `None` on an axis of named places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x: Option<f64>,
-    /// Name of the place; `None` on a numeric axis.
+    /// Name of the point's place on an axis of named places; `None` on a numeric axis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// True for a point of the axis. False for a point between them that only a claim needs.
+    /// True if charts and tables show the point. False for an additional position that was only simulated
+    /// because a claim needs its value.
     #[serde(default = "yes")]
     pub on_axis: bool,
-    /// Median of the runs.
+    /// Median of the value over the runs of the point; `None` if no run has the value.
     pub value: Option<f64>,
-    /// Lower end of the interval around the median.
+    /// Lower end of the confidence interval around the median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// Upper end of the interval around the median.
+    /// Upper end of the confidence interval around the median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// Confidence, 0–1, that the true median is between `low` and `high`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Number of runs that have the value.
+    /// Number of runs of the point that have the value.
     #[serde(default, deserialize_with = "some_whole")]
     pub runs: Option<u64>,
-    /// Monte Carlo estimate of a value that has a closed form.
+    /// Monte Carlo estimate of a value that has a closed form; `None` if the curve has no such estimate.
     #[serde(flatten)]
     pub drawn: Option<DrawnRecord>,
 }
 
-/// Monte Carlo estimate of a value.
+/// Monte Carlo estimate of a value that has a closed form.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DrawnRecord {
-    /// Average of the draws.
+    /// Mean of the random draws.
     pub drawn: f64,
-    /// Half the width of the 95 % interval around the average.
+    /// Half the width of the 95 % confidence interval around the mean.
     pub drawn_half_width_95: Option<f64>,
-    /// Number of random draws.
+    /// Number of random draws of which the mean was taken.
     pub draws: Option<f64>,
-    /// True if the closed form agrees with the draws.
+    /// True if the value of the closed form agrees with the random draws.
     pub agrees: Option<bool>,
 }
 
 impl PointRecord {
-    /// Value if it is a finite number, otherwise `None`.
+    /// Returns the value of the point if it is a finite number, otherwise `None`.
     pub fn known(&self) -> Option<f64> {
         self.value.filter(|value| value.is_finite())
     }
 
-    /// Interval around the median; `None` unless both ends are known and differ.
+    /// Returns the interval around the median as (lower end, upper end); `None` unless both ends are known
+    /// and differ.
     pub fn interval(&self) -> Option<(f64, f64)> {
         let (low, high) = (self.low?, self.high?);
         (low.is_finite() && high.is_finite() && low < high).then_some((low, high))
@@ -208,78 +210,80 @@ fn yes() -> bool {
     true
 }
 
-/// A paper's claim, with the value from our simulation and the verdict.
+/// A claim of a paper, with the value from our simulation and the verdict.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClaimRecord {
-    /// Name of the experiment.
+    /// Name of the experiment that tests the claim.
     #[serde(default)]
     pub experiment: String,
-    /// Short name, such as `P-C7`.
+    /// Short identifier of the claim, such as `P-C7`.
     pub id: String,
-    /// Statement of the claim.
+    /// Statement of the claim in words.
     pub statement: String,
-    /// Section, figure or table of the paper.
+    /// Section, figure or table of the paper that makes the claim.
     #[serde(default, deserialize_with = "or_default")]
     pub source: String,
-    /// Kind of evidence; `None` if this version does not know the kind.
+    /// Kind of evidence that the claim provides; `None` if this version does not know the kind.
     #[serde(default, deserialize_with = "known_or_default")]
     pub kind: Option<ClaimKind>,
     /// Name of the curve that the claim is about.
     #[serde(default, deserialize_with = "or_default")]
     pub curve: String,
-    /// Position on a numeric axis to which the claim applies; `None` if it is about several places.
+    /// Position on a numeric axis to which the claim applies; `None` if it is not about one position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x: Option<f64>,
-    /// Name of that place, on an axis of named places.
+    /// Name of the place to which the claim applies, on an axis of named places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// Treatment of the values at several places: `every`, or the name of an average.
+    /// Name of the average that the claim is about, or `every` if the claim must hold at each of several
+    /// places; `None` for other claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
     /// Names of the places that `over` covers; empty for all places of the axis.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub places: Vec<String>,
-    /// Notation of the numbers.
+    /// Notation in which reports print the claim's numbers.
     #[serde(default = "Show::number")]
     pub show: Show,
-    /// The paper's number, or the lower end of its range.
+    /// Number that the paper states, or the lower end of its range.
     pub paper: Option<f64>,
-    /// Upper end of the paper's range.
+    /// Upper end of the range that the paper states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paper_high: Option<f64>,
-    /// Relation between our value and the paper's: `=`, `≤`, `≥` or `range`.
+    /// Relation that our value should have to the paper's: `=`, `≤`, `≥` or `range`.
     #[serde(default, deserialize_with = "or_default")]
     pub relation: String,
     /// Value from our simulation. For several places, the value that misses the claim by most.
     pub ours: Option<f64>,
-    /// Lower end of the interval around our value.
+    /// Lower end of the confidence interval around our value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_low: Option<f64>,
-    /// Upper end of the interval around our value.
+    /// Upper end of the confidence interval around our value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_high: Option<f64>,
-    /// Smallest of our values at several places.
+    /// Smallest of our values, if the claim covers several places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_least: Option<f64>,
-    /// Greatest of our values at several places.
+    /// Greatest of our values, if the claim covers several places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours_greatest: Option<f64>,
-    /// Greatest deviation from the paper's number that counts as reproduced.
+    /// Greatest absolute difference from the paper's number, in the unit of the curve, that counts as
+    /// reproduced.
     #[serde(default)]
     pub tolerance: Option<f64>,
-    /// Verdict on the claim.
+    /// Verdict of the comparison of our value with the paper's.
     pub verdict: Verdict,
-    /// A remark for readers.
+    /// Remark for readers of the report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Explanation of a deviation from the paper's number.
+    /// Explanation why our value deviates from the paper's number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
-    /// Name of the experiment that tests the explanation.
+    /// Name of the experiment that tests the explanation of a deviation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tested_by: Option<String>,
-    /// Range of our value over parameters that the sources leave open; `None` if it was not
-    /// measured.
+    /// Range of our value over plausible values of parameters that the paper does not state; `None` if it was
+    /// not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unstated: Option<UnstatedRange>,
 }
@@ -288,7 +292,8 @@ pub struct ClaimRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimKind {
-    /// A formula. Our value is computed by the same formula, or counts what the formula predicts.
+    /// A formula. Our value is computed by the same formula, or is a simulated count of events that the
+    /// formula predicts.
     ClosedForm,
     /// A property of the mechanism as described: no simulation could contradict the claim.
     ByConstruction,
@@ -300,33 +305,35 @@ pub enum ClaimKind {
     Threshold,
     /// A number that the simulated number may or may not match.
     Number,
-    /// A number or threshold of another claim, measured less like the paper does: with other
-    /// programs, or by simulated timing instead of a formula.
+    /// A number or threshold of another claim under conditions less like the paper's: with other programs, or
+    /// by simulated timing instead of a formula.
     Restated,
-    /// A test of another claim's explanation, found in no paper. The run changes the suspected
-    /// cause, and the value should change accordingly.
+    /// A test of another claim's explanation, found in no paper. The experiment changes the suspected cause,
+    /// and the value should change accordingly.
     Test,
 }
 
-/// Verdict on a claim.
+/// Verdict on a claim: agreement of our value with the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Our value is within the tolerance.
+    /// Our value deviates from the paper's by at most the tolerance.
     Reproduced,
-    /// Our value is outside the tolerance, but on the same side of `direction_from` as the paper's.
+    /// Our value is outside the tolerance, but deviates in the same direction as the paper's from the value
+    /// that means no effect (such as a speedup of 1).
     SameDirection,
-    /// Our value is neither within the tolerance nor on the paper's side.
+    /// Our value is outside the tolerance, and does not deviate in the paper's direction from the value that
+    /// means no effect.
     NotReproduced,
 }
 
 impl ClaimRecord {
-    /// True if simulation can contradict the claim.
+    /// True if simulation can contradict the claim: it is a number or a threshold.
     pub fn is_tested(&self) -> bool {
         matches!(self.kind, Some(ClaimKind::Number | ClaimKind::Threshold))
     }
 
-    /// True if the claim is about this point of a curve.
+    /// True if the claim is about exactly this point of `curve`.
     pub fn is_at(&self, curve: &str, point: &PointRecord) -> bool {
         let is_place = match (&self.place, self.x) {
             (Some(place), _) => point.place.as_ref() == Some(place),
@@ -336,56 +343,57 @@ impl ClaimRecord {
         is_place && self.curve == curve
     }
 
-    /// True if the claim applies to this place of the axis.
+    /// True if the claim covers this place of the axis.
     pub fn is_over(&self, place: &str) -> bool {
         self.places.is_empty() || self.places.iter().any(|one| one == place)
     }
 }
 
-/// Range of a claim's value over parameters that the sources leave open.
+/// Range of a claim's value over plausible values of parameters that the paper does not state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnstatedRange {
-    /// Value on the unchanged machine with the first seed; `None` if unknown.
+    /// Value of the claim with all unstated parameters at their defaults and the first seed; `None` if
+    /// unknown.
     pub default: Option<f64>,
-    /// Smallest value over all variants.
+    /// Smallest value of the claim over all variants of the machine.
     pub least: f64,
-    /// Greatest value over all variants.
+    /// Greatest value of the claim over all variants of the machine.
     pub greatest: f64,
-    /// Number of simulated variants, the unchanged machine included.
+    /// Number of simulated variants of the machine, including the one with all parameters at their defaults.
     pub variants: usize,
-    /// Number of variants that reproduce the claim.
+    /// Number of variants with which the claim is reproduced.
     #[serde(default)]
     pub reproduced: usize,
-    /// Interpretation of the sources under which the claim holds.
+    /// Machines with which the claim holds: the one with default parameters, some variant, or none.
     pub reading: Reading,
-    /// Effect of each open parameter on its own, greatest first.
+    /// Effect of each unstated parameter alone on the claim's value, greatest effect first.
     pub parts: Vec<PartRange>,
 }
 
-/// Interpretation of the sources under which a claim holds.
+/// Machines with which a claim holds, among those that the paper's description allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// The claim holds on the unchanged machine.
+    /// The claim holds with all unstated parameters at their defaults.
     AtTheDefault,
-    /// The claim holds for a variant, or for a value between two variants.
+    /// The claim holds for a variant of the machine, or for a value between those of two variants.
     InsideTheRange,
-    /// The claim holds for no variant.
+    /// The claim holds for no variant of the machine.
     InNone,
 }
 
-/// Effect of one open parameter on the value of a claim.
+/// Effect of one parameter that the paper does not state on the value of a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PartRange {
-    /// Name of the parameter.
+    /// Name of the unstated parameter.
     pub name: String,
-    /// Reason why the alternative values are plausible.
+    /// Reason why the alternative values of the parameter are plausible.
     pub reason: String,
-    /// Alternative values, each with the resulting value of the claim.
+    /// Alternative values of the parameter, each with the resulting value of the claim.
     pub values: Vec<(String, Option<f64>)>,
 }
 
-/// One line of an experiments file.
+/// One line of a results file of experiments.
 #[derive(Serialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 enum ExperimentLine<'r> {
@@ -396,7 +404,7 @@ enum ExperimentLine<'r> {
 }
 
 impl ExperimentRecord {
-    /// Returns the lines of a file: the experiment, its points, and its claims.
+    /// Returns the lines of a results file: the experiment, its points, and its claims.
     pub fn lines(&self) -> String {
         let points = self.curves.iter().flat_map(|curve| &curve.points);
         std::iter::once(ExperimentLine::Experiment(self))
@@ -407,7 +415,7 @@ impl ExperimentRecord {
     }
 }
 
-/// Converts the contents of an experiment file to the form in which records store them.
+/// Converts the contents of an experiment file to the JSON text that records store.
 ///
 /// # Panics
 /// If the contents cannot be written as JSON.

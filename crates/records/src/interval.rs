@@ -8,9 +8,9 @@ use crate::student::deviations_95;
 /// An estimate with half the width of its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The estimate.
+    /// The estimate: a ratio or a mean.
     pub mean: f64,
-    /// Half the width of the interval; `None` if there are too few batches to estimate one.
+    /// Half the width of the 95 % confidence interval; `None` if there are too few values to estimate it.
     #[serde(default)]
     pub half_width_95: Option<f64>,
 }
@@ -58,7 +58,7 @@ impl Interval {
         Self { mean: self.mean * factor, half_width_95 }
     }
 
-    /// True if `value` is inside the interval, ends included. If the interval is unknown, true if
+    /// True if `value` is inside the interval, ends included. If the interval is unknown, true only if
     /// `value` equals the estimate.
     pub fn holds(&self, value: f64) -> bool {
         (self.mean - value).abs() <= self.half_width_95.unwrap_or(0.0)

@@ -31,7 +31,8 @@ pub fn read_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
     serde_json::from_value(mapped(serde_json::from_str(text)?, clean))
 }
 
-/// Makes all strings and keys of a value [harmless].
+/// Replaces control characters, and characters that reorder text, in all strings and keys of a JSON value by
+/// U+FFFD.
 pub fn harmless_json(value: Value) -> Value {
     mapped(value, harmless)
 }

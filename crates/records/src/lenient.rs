@@ -8,14 +8,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Reads a value; null is read as the default.
+/// Reads a value; null is read as the type's default.
 pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads a value that this version knows; any other value is read as the default.
+/// Reads a value that this version of the program knows; any other value is read as the type's default.
 pub(crate) fn known_or_default<'de, D: Deserializer<'de>, T: Default + DeserializeOwned>(
     deserializer: D,
 ) -> Result<T, D::Error> {

@@ -11,14 +11,14 @@ use crate::lenient::{counts, name, or_default, some_whole, whole, whole_of_value
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryPoint {
-    /// Instructions since the start of the run, warm-up included.
+    /// Instructions executed since the start of the run, warm-up included.
     #[serde(deserialize_with = "whole")]
     pub instruction: u64,
-    /// Share of free memory, 0–1, in blocks smaller than 2MB (Linux: unusable index). `None` if
+    /// Share of free memory, 0–1, that is in blocks smaller than 2MB (Linux: unusable index). `None` if
     /// unknown.
     pub unusable_index_2m: Option<f64>,
-    /// Cause of the failure of a 2MB allocation, from 0 (too little memory) to 1 (fragmentation).
-    /// `None` if the allocation would succeed (Linux: fragmentation index).
+    /// Reason why a 2MB allocation fails, from 0 (too little free memory) to 1 (free memory is fragmented).
+    /// `None` if it would succeed (Linux: fragmentation index).
     pub fragmentation_index_2m: Option<f64>,
     /// Free memory in bytes.
     #[serde(deserialize_with = "some_whole")]
@@ -35,45 +35,45 @@ pub struct MemoryPoint {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryMap {
-    /// Owner of the memory in a virtualized run: `guest` or `host`. `None` for native runs.
+    /// Address space of the memory in a virtualized run: `guest` or `host`. `None` for native runs.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub of: Option<String>,
-    /// Points of the run at which memory was in this state, in instructions since its start,
-    /// warm-up included.
+    /// Moments of the run at which memory was in this state, in instructions since its start, warm-up
+    /// included.
     #[serde(deserialize_with = "wholes")]
     pub instructions: Vec<u64>,
     /// Number of 2MB blocks in the whole memory.
     #[serde(deserialize_with = "whole")]
     pub blocks: u64,
-    /// Number of blocks that a cell summarises; the last cell may have fewer. 0 if unknown.
+    /// Number of 2MB blocks that a cell of the map summarises (fewer in the last cell). 0 if unknown.
     #[serde(deserialize_with = "whole")]
     pub blocks_per_cell: u64,
-    /// Number of frames by class, in the whole memory. Classes without frames are left out.
+    /// Number of 4KB frames by class, in the whole memory. Classes without frames are left out.
     #[serde(deserialize_with = "counts")]
     pub frames: BTreeMap<String, u64>,
-    /// Number of blocks by class, in the whole memory. Classes without blocks are left out.
+    /// Number of 2MB blocks by class, in the whole memory. Classes without blocks are left out.
     #[serde(deserialize_with = "counts")]
     pub block_classes: BTreeMap<String, u64>,
-    /// Names of the classes of cells; [`CellRun::class`] is an index into this list.
+    /// Names of the classes of map cells; [`CellRun::class`] is an index into this list.
     #[serde(deserialize_with = "or_default")]
     pub classes: Vec<String>,
-    /// Runs of equal cells, lowest addresses first.
+    /// Runs of equal map cells, lowest addresses first.
     #[serde(deserialize_with = "or_default")]
     pub cells: Vec<CellRun>,
 }
 
-/// A run of equal cells. In files it is a list of five numbers.
+/// A run of equal cells of a memory map. In files it is a list of five numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CellRun {
-    /// Number of cells in the run.
+    /// Number of map cells in the run.
     pub cells: u64,
     /// Index of the cells' class in [`MemoryMap::classes`]; `None` if the record lacks it.
     pub class: Option<usize>,
-    /// Free frames of each cell.
+    /// Number of free 4KB frames in each cell.
     pub free_frames: u64,
-    /// Frames of each cell that are holes of perforated pages.
+    /// Number of 4KB frames in each cell that are holes of perforated pages.
     pub hole_frames: u64,
-    /// Frames of each cell that cannot be moved (unmovable or retired).
+    /// Number of 4KB frames in each cell that cannot be moved (unmovable or retired).
     pub kept_frames: u64,
 }
 
@@ -84,7 +84,7 @@ impl Serialize for CellRun {
     }
 }
 
-/// Reads missing numbers as 0.
+/// Deserializes a run of cells from a list of five numbers; missing numbers are read as 0.
 impl<'de> Deserialize<'de> for CellRun {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let list = Vec::<Value>::deserialize(deserializer)?;

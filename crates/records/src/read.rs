@@ -2,16 +2,16 @@
 
 use crate::{RunResult, read_json};
 
-/// Error of reading records.
+/// Error while reading a results file or a snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
-    /// The file has no records.
+    /// The file contains no records.
     #[error("no results: expected one JSON object per line, found none")]
     Empty,
-    /// A line is not a result.
+    /// A line of the file is not the result of a run.
     #[error("line {line}: {cause}; expected one JSON object with at least scheme and workload")]
     Line {
-        /// Line number, counted from 1.
+        /// Number of the invalid line, counted from 1.
         line: usize,
         /// Error of the JSON reader.
         cause: serde_json::Error,
@@ -19,9 +19,9 @@ pub enum RecordsError {
     /// A line is not a record of an experiment, or a text is not a snapshot.
     #[error("line {line}: {cause}")]
     Record {
-        /// Line number, counted from 1.
+        /// Number of the invalid line, counted from 1.
         line: usize,
-        /// Reason, without the line number.
+        /// Reason why the line or text is invalid, without the line number.
         cause: String,
     },
 }

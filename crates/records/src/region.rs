@@ -1,21 +1,21 @@
-//! Holes of one 2MB page, for the picture in reports.
+//! Holes of one perforated 2MB page, for the picture in reports.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::lenient::or_default;
 
-/// One perforated page. Bit masks are written in hexadecimal.
+/// One perforated 2MB page with its bitmap of holes. Bit masks are written in hexadecimal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Region {
-    /// Virtual address of the page in hexadecimal.
+    /// Virtual address of the 2MB page in hexadecimal.
     #[serde(deserialize_with = "or_default")]
     pub page: String,
-    /// Kind of mapping for schemes with several kinds; empty for other schemes.
+    /// Name of the kind of perforated page, for schemes that have several kinds; empty if there is only one.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "or_default")]
     pub scheme_kind: String,
-    /// Filter bits: if bit *r* is set, the 256KB region *r* may have holes.
+    /// Filter bits of the page: if bit *r* is set, its 256KB region *r* may have holes.
     #[serde(serialize_with = "byte", deserialize_with = "word")]
     pub filter: u64,
     /// Bitmap of holes: bit *i* of word *w* is set if the 4KB sub-page 64 *w* + *i* is a hole.

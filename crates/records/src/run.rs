@@ -10,26 +10,26 @@ use crate::{Batches, ContentsPoint, MemoryMap, MemoryPoint, Region, Sampled};
 /// `workload`; all other fields are optional.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {
-    /// Name of the scheme, or of the pair as `GUEST+HOST`.
+    /// Name of the translation scheme; `GUEST+HOST` in a virtualized run.
     pub scheme: String,
-    /// Scheme of the guest; `None` for native runs.
+    /// Translation scheme of the guest; `None` for native runs.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub guest: Option<String>,
-    /// Scheme of the host; `None` for native runs.
+    /// Translation scheme of the host; `None` for native runs.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "name")]
     pub host: Option<String>,
-    /// Workload with its parameters, or name of the trace.
+    /// Name of the workload with its parameters, or name of the trace.
     pub workload: String,
     /// Name of the machine model.
     #[serde(default, deserialize_with = "or_default")]
     pub machine: String,
-    /// Seed of the workload and of the memory state.
+    /// Seed of the workload and of the initial state of memory.
     #[serde(default, deserialize_with = "or_default")]
     pub seed: u64,
-    /// Measured instructions, without the warm-up; 0 if unknown.
+    /// Number of measured instructions, without the warm-up; 0 if unknown.
     #[serde(default, deserialize_with = "whole")]
     pub instructions: u64,
-    /// Instructions of the program that `instructions` represents; `None` unless the trace is a
+    /// Number of the program's instructions that the measured ones represent; `None` unless the trace is a
     /// sample.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "some_whole")]
     pub instructions_represented: Option<u64>,
@@ -37,114 +37,113 @@ pub struct RunResult {
     /// is a sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
-    /// Warm-up of the run.
+    /// Warm-up of the run: instructions before measurement started.
     #[serde(default, deserialize_with = "or_default")]
     pub warmup: Warmup,
-    /// Cycles of the measured instructions; `None` in functional mode.
+    /// Number of cycles that the measured instructions took; `None` in functional mode.
     #[serde(default, deserialize_with = "some_whole")]
     pub cycles: Option<u64>,
-    /// Instructions per cycle of the measured instructions; `None` in functional mode.
+    /// Instructions per cycle over the measured instructions; `None` in functional mode.
     #[serde(default)]
     pub ipc: Option<f64>,
-    /// Work and idle time of each hardware thread; empty with a single thread and in functional
-    /// mode.
+    /// Busy and idle cycles of each hardware thread; empty with a single thread and in functional mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub hardware_threads: Vec<HardwareThread>,
-    /// All counters by name; names include the unit.
+    /// All counters of the run by name; names include the unit.
     #[serde(default, deserialize_with = "counters")]
     pub counters: Counters,
-    /// Cycles of consecutive batches of the run; empty in functional mode.
+    /// Cycles and instructions of consecutive batches of the run; empty in functional mode.
     #[serde(default, skip_serializing_if = "Batches::is_empty", deserialize_with = "or_default")]
     pub batches: Batches,
-    /// Samples over time: TLB contents and physical memory.
+    /// Samples over the course of the run: TLB contents and physical memory.
     #[serde(default, deserialize_with = "or_default")]
     pub series: Series,
-    /// Holes of the first few perforated pages.
+    /// Holes of the first few perforated pages of the run.
     #[serde(default, deserialize_with = "or_default")]
     pub regions: Vec<Region>,
-    /// Maps of physical memory at a few points of the run.
+    /// Maps of physical memory at a few moments of the run.
     #[serde(default, deserialize_with = "or_default")]
     pub memory_maps: Vec<MemoryMap>,
-    /// Mode changes of virtualized direct segments, with a line for each (D Table III).
+    /// Changes of mode of virtualized direct segments, one text line for each (D Table III).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub mode_transitions: Vec<String>,
-    /// Notes that a reader needs to interpret the figures.
+    /// Notes that a reader needs to interpret the run's figures.
     #[serde(default, deserialize_with = "or_default")]
     pub notes: Vec<String>,
-    /// Complete configuration of the run.
+    /// Complete configuration of the run as JSON.
     #[serde(default)]
     pub config: serde_json::Value,
-    /// Version of the program.
+    /// Version of the program that simulated the run.
     #[serde(default, deserialize_with = "or_default")]
     pub version: String,
 }
 
 impl RunResult {
-    /// Value of the counter of this name; `None` if it is missing or not finite.
+    /// Returns the value of the counter of this name; `None` if it is missing or not finite.
     pub fn counter(&self, name: &str) -> Option<f64> {
         self.counters.get(name).filter(|value| value.is_finite())
     }
 
-    /// Measured instructions; `None` if the record lacks them.
+    /// Returns the number of measured instructions; `None` if the record lacks it.
     pub fn instructions(&self) -> Option<f64> {
         (self.instructions > 0).then_some(self.instructions as f64)
     }
 
-    /// True if the run is a sample with too few windows for a confidence interval.
+    /// True if the trace is a sample with too few windows for a confidence interval.
     pub fn has_few_windows(&self) -> bool {
         self.sampled.as_ref().is_some_and(|sampled| sampled.windows < Sampled::LEAST_WINDOWS)
     }
 
-    /// Cycles of the measured instructions; `None` in functional mode.
+    /// Returns the number of cycles of the measured instructions; `None` in functional mode.
     pub fn cycles(&self) -> Option<f64> {
         self.cycles.map(|cycles| cycles as f64)
     }
 }
 
-/// One hardware thread in the measured part of a run.
+/// Activity of one hardware thread in the measured part of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HardwareThread {
     /// Number of the core that the thread runs on.
     #[serde(deserialize_with = "whole")]
     pub core: u64,
-    /// Instructions that the thread executed.
+    /// Number of instructions that the thread executed.
     #[serde(deserialize_with = "whole")]
     pub instructions: u64,
-    /// Cycles in which the thread had instructions to run.
+    /// Number of cycles in which the thread had instructions to run.
     #[serde(deserialize_with = "whole")]
     pub cycles: u64,
-    /// Cycles in which the thread was idle.
+    /// Number of cycles in which the thread was idle.
     #[serde(deserialize_with = "whole")]
     pub idle_cycles: u64,
-    /// Cycles in which the thread waited for address translation.
+    /// Number of cycles in which the thread waited for address translation.
     #[serde(deserialize_with = "whole")]
     pub translation_stall_cycles: u64,
-    /// TLB shootdowns that the thread sent and waited for.
+    /// Number of TLB shootdowns that the thread sent and waited for.
     #[serde(deserialize_with = "whole")]
     pub shootdowns_waited_for: u64,
-    /// Cycles in which the thread waited for answers to its shootdowns.
+    /// Number of cycles in which the thread waited for acknowledgements of its shootdowns.
     #[serde(deserialize_with = "whole")]
     pub shootdown_wait_cycles: u64,
     /// Number of times that the thread was interrupted by shootdowns of other threads.
     #[serde(deserialize_with = "whole")]
     pub shootdown_interrupts: u64,
-    /// Cycles that the thread spent handling these interrupts.
+    /// Number of cycles that the thread spent handling shootdowns of other threads.
     #[serde(deserialize_with = "whole")]
     pub shootdown_interrupt_cycles: u64,
 }
 
-/// The warm-up of a run.
+/// Length of a run's warm-up, with its origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Warmup {
-    /// Instructions executed before measuring started.
+    /// Number of instructions executed before measurement started.
     #[serde(deserialize_with = "whole")]
     pub instructions: u64,
-    /// True if the user set the number of instructions.
+    /// True if the user set the number of warm-up instructions.
     #[serde(deserialize_with = "or_default")]
     pub stated: bool,
-    /// True if an earlier run determined the number of instructions.
+    /// True if an earlier run determined the number of warm-up instructions.
     #[serde(deserialize_with = "or_default")]
     pub detected: bool,
     /// Number of warm-up instructions that would be enough for this scheme. `None` if the measured
@@ -153,14 +152,14 @@ pub struct Warmup {
     pub suggested_instructions: Option<u64>,
 }
 
-/// Samples over time.
+/// Samples of a run over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Series {
-    /// Entries of the second-level TLB by kind.
+    /// Number of entries of the second-level TLB by kind, over time.
     #[serde(deserialize_with = "or_default")]
     pub l2_tlb_contents: Vec<ContentsPoint>,
-    /// State of physical memory.
+    /// State of physical memory over time.
     #[serde(deserialize_with = "or_default")]
     pub memory: Vec<MemoryPoint>,
 }

@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use crate::lenient::known_names;
 use crate::{MemoryMap, RecordsError, read_json};
 
-/// Number of orders of free blocks, from 4KB to 4MB.
+/// Number of orders of free blocks in the buddy allocator, from 4KB (order 0) to 4MB (order 10).
 pub const FREE_ORDERS: usize = 11;
 
-/// A snapshot of a machine or of a process.
+/// A snapshot of the memory of a machine or of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "snapshot", rename_all = "snake_case")]
 pub enum Snapshot {
-    /// A machine's memory.
+    /// Snapshot of a machine's physical memory.
     Host(Box<HostRecord>),
-    /// A process's memory.
+    /// Snapshot of a process's memory.
     Process(Box<ProcessRecord>),
 }
 
@@ -28,11 +28,11 @@ pub fn read_snapshot(text: &str) -> Result<Snapshot, RecordsError> {
     read_json(text).map_err(|error| RecordsError::Record { line: 1, cause: error.to_string() })
 }
 
-/// A machine's memory.
+/// Snapshot of a machine's memory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostRecord {
-    /// Release of the kernel.
+    /// Release of the Linux kernel.
     pub kernel: String,
     /// Time of the snapshot in seconds since 1970; 0 if it was read from copied files.
     pub taken_unix_seconds: u64,
@@ -42,71 +42,72 @@ pub struct HostRecord {
     pub missing: Vec<String>,
     /// Assumptions about facts that the kernel does not report.
     pub assumptions: Vec<String>,
-    /// Zones with memory, as the kernel describes them.
+    /// Memory zones that have frames, as the kernel describes them.
     pub zones: Vec<SnapshotZone>,
-    /// Size of the memory in bytes.
+    /// Size of the machine's memory in bytes.
     pub memory_bytes: u64,
-    /// Number of frames by state; `None` if the states are unknown.
+    /// Number of 4KB frames by state; `None` if the states are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frames: Option<BTreeMap<String, u64>>,
-    /// Number of frames that page tables map; `None` if unknown.
+    /// Number of 4KB frames that page tables map; `None` if unknown.
     pub mapped_frames: Option<u64>,
-    /// Number of frames that more than one page-table entry maps; `None` if unknown.
+    /// Number of 4KB frames that more than one page-table entry maps; `None` if unknown.
     pub shared_frames: Option<u64>,
-    /// Free memory by block order.
+    /// Free memory by order of block, from order 0.
     pub orders: Vec<SnapshotOrder>,
-    /// Policy for perforated pages with which `blocks` were judged.
+    /// Policy for perforated pages by which `blocks` was classified.
     pub policy: String,
-    /// Possible uses of the 2MB blocks; `None` if unknown.
+    /// Possible uses of the machine's 2MB blocks; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Survey>,
-    /// Size in bytes of each request in `requests`.
+    /// Size in bytes of each simulated request in `requests`.
     pub request_bytes: u64,
-    /// Simulated requests for memory (P §III.C).
+    /// Results of the experiment of P §III.C on this memory: one for each case of a simulated request for
+    /// memory.
     pub requests: Vec<SnapshotRequest>,
-    /// Map of physical memory.
+    /// Map of physical memory; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_map: Option<MemoryMap>,
-    /// Version of the program.
+    /// Version of the program that took the snapshot.
     pub version: String,
 }
 
-/// A zone as the kernel describes it.
+/// A memory zone as the kernel describes it.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapshotZone {
-    /// NUMA node of the zone.
+    /// Number of the NUMA node that the zone belongs to.
     pub node: u64,
-    /// `DMA`, `DMA32`, `Normal`, `Movable` or `Device`.
+    /// Name of the zone: `DMA`, `DMA32`, `Normal`, `Movable` or `Device`.
     pub name: String,
-    /// Number of the first frame.
+    /// Frame number of the zone's first 4KB frame.
     pub start_frame: u64,
-    /// Frames from `start_frame` to the end of the zone, including frames without memory.
+    /// Number of frames from `start_frame` to the end of the zone, including frames without memory.
     pub spanned_frames: u64,
-    /// Frames of the zone that have memory.
+    /// Number of frames of the zone that have memory.
     pub present_frames: u64,
-    /// Frames that the buddy allocator manages.
+    /// Number of frames of the zone that the buddy allocator manages.
     pub managed_frames: u64,
-    /// Free frames in per-CPU lists, which `free_blocks` does not count.
+    /// Number of free frames in per-CPU lists, which `free_blocks` does not count.
     pub per_cpu_frames: u64,
-    /// Free blocks of each order (`/proc/buddyinfo`).
+    /// Number of free blocks of each order in the zone (`/proc/buddyinfo`).
     pub free_blocks: [u64; FREE_ORDERS],
-    /// Free blocks by migrate type (`/proc/pagetypeinfo`); empty if unknown.
+    /// Number of free blocks by migrate type (`/proc/pagetypeinfo`); empty if unknown.
     pub free_blocks_by_type: Vec<FreeBlocksByType>,
-    /// Pageblocks by migrate type; empty if unknown.
+    /// Number of pageblocks by migrate type; empty if unknown.
     pub pageblocks: Vec<PageblockCount>,
 }
 
-/// Free blocks of one migrate type.
+/// Number of free blocks of one migrate type in a zone.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct FreeBlocksByType {
     /// Migrate type as Linux calls it, such as `Movable`.
     pub migrate_type: String,
-    /// Free blocks of each order.
+    /// Number of free blocks of each order.
     pub free_blocks: [u64; FREE_ORDERS],
 }
 
-/// Number of pageblocks of one migrate type.
+/// Number of pageblocks of one migrate type in a zone.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct PageblockCount {
     /// Migrate type as Linux calls it, such as `Movable`.
@@ -119,30 +120,30 @@ pub struct PageblockCount {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapshotOrder {
-    /// Order of the allocation: 2^order frames.
+    /// Order of the allocation, which needs 2^order frames.
     pub order: u32,
-    /// Free blocks of this order by the kernel's count.
+    /// Number of free blocks of this order in the kernel's statistics.
     pub counted: u64,
-    /// Free blocks of this order according to the states of the frames; `None` if unknown.
+    /// Number of free blocks of this order according to the states of the frames; `None` if unknown.
     pub placed: Option<u64>,
-    /// Share of free memory, 0–1, in smaller blocks (Linux: unusable index).
+    /// Share of free memory, 0–1, that is in blocks smaller than the allocation (Linux: unusable index).
     pub unusable_index: f64,
-    /// Cause of an allocation's failure, from 0 (too little memory) to 1 (fragmentation). `None` if
-    /// it would succeed (Linux: fragmentation index).
+    /// Reason why the allocation fails, from 0 (too little free memory) to 1 (free memory is fragmented).
+    /// `None` if it would succeed (Linux: fragmentation index).
     pub fragmentation_index: Option<f64>,
 }
 
-/// A simulated request for memory in one case.
+/// A simulated request for memory, under one assumption about compaction and page sizes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapshotRequest {
-    /// Description of the case, such as when and with which page sizes the request is served.
+    /// Description of the request: with which page sizes it is served, and after which preparation.
     pub case: String,
-    /// True if 2MB pages may have holes.
+    /// True if the request is served with perforated pages as well.
     pub perforates: bool,
-    /// Published shares for the corresponding case; empty if the paper has none.
+    /// Shares that the paper reports for this case; empty if it reports none.
     pub paper: String,
-    /// Shares of the request by kind of page; `None` if memory ran out.
+    /// Shares of the request by kind of page that serves it; `None` if memory ran out.
     pub shares: Option<RequestShares>,
 }
 
@@ -150,36 +151,38 @@ pub struct SnapshotRequest {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestShares {
-    /// Share in ordinary 2MB pages.
+    /// Share of the request in ordinary 2MB pages.
     pub large: f64,
-    /// Share in perforated pages.
+    /// Share of the request in perforated 2MB pages.
     pub perforated: f64,
 }
 
-/// Possible use of a 2MB block. The variants are in order of effort.
+/// Way in which a 2MB block of physical memory can become a large page. The first variants need the least
+/// effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockReach {
-    /// All frames are free.
+    /// All frames of the block are free.
     Whole,
-    /// All used frames are movable or page cache. The block is free after compaction, or once the
-    /// cache is dropped.
+    /// All used frames are movable or page cache. The block becomes free by compaction, or by dropping the
+    /// page cache.
     Compactable,
     /// The policy accepts the block as a perforated page now, with all frames in use as holes.
     PerforableNow,
     /// The policy accepts the block as a perforated page after compaction.
     Perforable,
-    /// The policy rejects the block, but it is free once its slab caches are freed as well.
+    /// The policy rejects the block as a perforated page, but compaction frees it if its slab caches are
+    /// freed too.
     Reclaimable,
     /// The block is in use as a large page of a program or of hugetlbfs.
     Large,
-    /// Too many frames cannot move, or the states of frames are unknown.
+    /// Too many frames of the block cannot move, or the states of its frames are unknown.
     Neither,
-    /// The block's addresses have no memory.
+    /// The physical addresses of the block have no memory.
     Absent,
 }
 
-/// Number of 2MB blocks by possible use.
+/// Statistics of 2MB blocks of physical memory, by possible use.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Survey {
@@ -188,64 +191,66 @@ pub struct Survey {
     pub blocks: BTreeMap<BlockReach, u64>,
     /// Number of blocks that have memory.
     pub memory_blocks: u64,
-    /// Number of compactable blocks for which there is enough room. Each needs 512 free frames
-    /// outside whole blocks, its own included.
+    /// Number of compactable blocks that compaction can free. The free frames of all blocks that are not
+    /// entirely free must suffice for them, at 512 frames per block.
     pub compactable_with_room: u64,
-    /// Number of compactable blocks with nothing but free frames and page cache. Dropping the cache
-    /// frees them without copying.
+    /// Number of compactable blocks with only free frames and page cache. Dropping the page cache frees them
+    /// without copying.
     pub whole_without_page_cache: u64,
-    /// Number of blocks that the policy accepts as perforated pages now, compactable ones included.
+    /// Number of blocks that the policy accepts as perforated pages without compaction. They include blocks
+    /// that are counted as `Compactable`.
     pub perforable_as_they_are: u64,
-    /// Number of perforable blocks by the number of frames that cannot move: up to 1, 2, 4, … 512.
+    /// Number of perforable blocks by their number of frames that cannot move: 0–1, 2, 3–4, 5–8, … 257–512.
     pub holes: [u64; 10],
 }
 
 impl Survey {
-    /// Number of blocks with this possible use.
+    /// Returns the number of blocks with this possible use.
     pub fn count(&self, reach: BlockReach) -> u64 {
         self.blocks.get(&reach).copied().unwrap_or(0)
     }
 }
 
-/// A process's memory at one moment.
+/// Snapshot of a process's memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessRecord {
-    /// Process ID of the process.
+    /// Process ID of the process (PID).
     pub pid: u32,
     /// Name of the program (`/proc/PID/comm`).
     pub program: String,
-    /// Files that could not be read, with the consequences.
+    /// Files that could not be read, each with the consequence for the record.
     pub missing: Vec<String>,
     /// Remarks for readers of the snapshot.
     pub notes: Vec<String>,
-    /// All mappings, in ascending order of address.
+    /// All mappings of the process, in ascending order of address.
     pub areas: Vec<ProcessArea>,
-    /// Totals of all mappings.
+    /// Sizes of all mappings together.
     pub totals: ProcessTotals,
-    /// Contents of the pages; `None` if they were not read.
+    /// Statistics of the contents of the process's pages; `None` if the pages were not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contents: Option<ProcessContents>,
-    /// Contents of the guest's memory if the process runs a virtual machine, otherwise `None`.
+    /// Statistics of the contents of the guest's memory if the process runs a virtual machine, otherwise
+    /// `None`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest_contents: Option<ProcessContents>,
-    /// Version of the program.
+    /// Version of the program that took the snapshot.
     pub version: String,
 }
 
-/// One mapping of a process.
+/// One memory mapping of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessArea {
-    /// First address, in hexadecimal.
+    /// First virtual address of the mapping, in hexadecimal.
     pub start: String,
-    /// Address after the last one, in hexadecimal.
+    /// Virtual address after the last one of the mapping, in hexadecimal.
     pub end: String,
-    /// Permissions in the format of `/proc/PID/maps`.
+    /// Permissions of the mapping in the format of `/proc/PID/maps`.
     pub permissions: String,
-    /// Mapped file, or a name such as `[heap]`; empty for other mappings.
+    /// Name of the mapped file, or a name such as `[heap]`; empty for other mappings.
     pub name: String,
-    /// Sizes of the mapping.
+    /// Sizes of this mapping.
     #[serde(flatten)]
     pub totals: ProcessTotals,
 }
@@ -254,48 +259,48 @@ pub struct ProcessArea {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessTotals {
-    /// Size of the mapped virtual addresses.
+    /// Size of the mapped virtual address ranges.
     pub mapped_bytes: u64,
-    /// Resident memory (RSS).
+    /// Size of the resident memory (RSS).
     pub resident_bytes: u64,
-    /// Anonymous part of the resident memory.
+    /// Size of the anonymous part of the resident memory.
     pub anonymous_bytes: u64,
-    /// Memory that is swapped out.
+    /// Size of the memory that is swapped out.
     pub swapped_bytes: u64,
-    /// Memory that is mapped by entries of 2MB or more, as the kernel reports it.
+    /// Size of the memory that page-table entries of 2MB or more map, as the kernel reports it.
     pub large_bytes: u64,
-    /// Resident memory by contiguity: the size of the largest aligned run of consecutive frames
-    /// that contains the page. `None` if frame numbers are hidden.
+    /// Resident memory in bytes, by the size of the largest aligned run of consecutive frames that contains
+    /// the page. `None` if frame numbers are hidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sizes: Option<BTreeMap<String, u64>>,
-    /// Memory in large folios; `None` if the flags of frames cannot be read.
+    /// Size of the memory in large folios; `None` if the flags of frames cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folio_bytes: Option<u64>,
-    /// Memory merged by KSM; `None` if the flags of frames cannot be read.
+    /// Size of the memory merged by KSM; `None` if the flags of frames cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged_bytes: Option<u64>,
 }
 
-/// Numbers of pages by content.
+/// Number of pages by content: only zeros, duplicate or unique.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessContents {
-    /// Number of pages read.
+    /// Number of pages whose contents were read.
     pub pages_read: u64,
     /// Number of resident pages that could not be read.
     pub pages_unreadable: u64,
     /// Number of pages that contain only zeros.
     pub zero_pages: u64,
-    /// Number of other pages whose content equals that of another page.
+    /// Number of pages, not only zeros, whose content equals that of another page.
     pub duplicate_pages: u64,
     /// Number of distinct contents among the duplicate pages.
     pub distinct_duplicates: u64,
-    /// Number of pages with the most frequent content.
+    /// Number of pages that share the most frequent content other than zeros.
     pub most_copies: u64,
-    /// Number of pages that merging would free.
+    /// Number of page frames that become free if pages of equal content are merged.
     pub savable_pages: u64,
     /// Sampling period: one page in this many was read. Above 1, all numbers are estimates.
     pub sampled_one_in: u64,
-    /// Shares as a value of the option `--contents` of simulations.
+    /// Shares of zero and duplicate pages in the syntax of the simulator's option `--contents`.
     pub spec: String,
 }

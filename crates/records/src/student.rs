@@ -1,13 +1,13 @@
 //! Student's t distribution, for confidence intervals of means of a few values.
 
-/// 97.5 % quantiles of the t distribution for 1, 2, … degrees of freedom.
+/// 97.5 % quantiles of Student's t distribution for 1, 2, 3 and 4 degrees of freedom.
 const FEW: [f64; 4] = [12.7062, 4.3027, 3.1824, 2.7764];
-/// 97.5 % quantile of the normal distribution.
+/// 97.5 % quantile of the normal distribution: limit for many degrees of freedom.
 const NORMAL: f64 = 1.959_964;
 
-/// 97.5 % quantile of the t distribution. An interval of this many standard errors around a mean
-/// contains the true mean with a probability of 95 %. From 5 degrees of freedom on, it is expanded
-/// around the normal distribution (Abramowitz and Stegun 1964, 26.7.5) with an error below 0.0005.
+/// Returns the 97.5 % quantile of the t distribution. An interval of this many standard errors around a mean
+/// contains the true mean with a probability of 95 %. From 5 degrees of freedom on, the quantile is expanded
+/// around that of the normal distribution (Abramowitz and Stegun 1964, 26.7.5) with an error below 0.0005.
 pub(crate) fn deviations_95(degrees: usize) -> f64 {
     if degrees == 0 {
         return f64::INFINITY;

@@ -4,12 +4,12 @@ use perforate_types::{Counter, Counters, Part, SchemeFacts, SchemeRole};
 
 use crate::RunResult;
 
-/// Registered counters and schemes, in the order in which reports show them.
+/// Counters and schemes that this program registers, in the order in which reports show them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// Registered counters, with labels, units and headings.
+    /// Registered counters, with their labels, units and headings.
     pub counters: Vec<Counter>,
-    /// Registered schemes, with colours and roles.
+    /// Registered schemes, with their colours and roles in comparisons.
     pub schemes: Vec<SchemeFacts>,
 }
 
@@ -19,20 +19,20 @@ impl Vocabulary {
         Self { counters, schemes }
     }
 
-    /// Returns the registered counter of this name.
+    /// Returns the registered counter of this name; `None` if this name is not registered.
     pub fn counter(&self, id: &str) -> Option<&Counter> {
         self.counters.iter().find(|counter| counter.id == id)
     }
 
-    /// Returns the registered components of a total with their counters, in the order in which
-    /// charts stack them.
+    /// Returns the registered components of the total `whole` (such as `walk_references`), each with its
+    /// counter, in the order in which charts stack them.
     pub fn parts<'a>(&'a self, whole: &'a str) -> impl Iterator<Item = (&'a Counter, &'a Part)> {
         let parts = self.counters.iter().filter_map(|one| Some((one, one.part.as_ref()?)));
         parts.filter(move |(_, part)| part.whole == whole)
     }
 
-    /// Returns the names of a run's counters that are components of a total. Registered counters
-    /// come first, in the order of charts. Then come unregistered counters (from other versions)
+    /// Returns the names of the counters of a run that are components of the total `whole`. Registered
+    /// counters come first, in the order of charts. Then come unregistered counters (from other versions)
     /// whose names begin with the name of the total.
     pub fn parts_in<'a>(
         &'a self,
@@ -48,13 +48,15 @@ impl Vocabulary {
         registered.filter(|id| counters.get(id).is_some()).chain(others)
     }
 
-    /// Sum of the components of a total in a run; `None` if the run has none of them.
+    /// Returns the sum of the components of the total `whole` in a run; `None` if the run has no such
+    /// component.
     pub fn sum(&self, whole: &str, run: &RunResult) -> Option<f64> {
         let values = self.parts_in(whole, &run.counters).filter_map(|name| run.counter(name));
         values.reduce(|sum, value| sum + value)
     }
 
-    /// Returns the headings of the counters in order, without duplicates.
+    /// Returns the headings under which reports list the registered counters, in order and without
+    /// duplicates.
     pub fn groups(&self) -> Vec<&'static str> {
         let mut found = Vec::new();
         for counter in &self.counters {
@@ -65,7 +67,7 @@ impl Vocabulary {
         found
     }
 
-    /// Returns the registered scheme of this name, ignoring case.
+    /// Returns the registered scheme of this name, ignoring case; `None` if this name is not registered.
     pub fn scheme(&self, name: &str) -> Option<&SchemeFacts> {
         self.schemes.iter().find(|scheme| scheme.name.eq_ignore_ascii_case(name))
     }
@@ -80,8 +82,8 @@ impl Vocabulary {
         }
     }
 
-    /// Returns the scheme whose name, or alias, occurs in `name` as a separate word. The longest
-    /// match wins.
+    /// Returns the scheme whose name, or alternative name, occurs in `name` as a separate word. The longest
+    /// matching name wins.
     pub fn named_after(&self, name: &str) -> Option<&SchemeFacts> {
         let name = name.to_lowercase();
         let names = self.schemes.iter().flat_map(|scheme| {
@@ -95,19 +97,18 @@ impl Vocabulary {
     }
 }
 
-/// Role of a native scheme, or roles of guest and host in a pair.
+/// Role of a native scheme in comparisons, or the roles of guest and host in a virtualized run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Roles {
     /// Role of a native scheme.
     Native(SchemeRole),
-    /// Roles of guest and host.
+    /// Roles of the guest's and the host's scheme.
     Pair(SchemeRole, SchemeRole),
 }
 
 impl Roles {
-    /// Index of the scheme that is the baseline of a comparison: 4KB pages, natively or in both
-    /// guest and host, otherwise the first scheme that is not a bound. `None` without such a
-    /// scheme.
+    /// Returns the index of the scheme that is the baseline of a comparison: 4KB pages, natively or in both
+    /// guest and host, otherwise the first scheme that is not an ideal bound. `None` without such a scheme.
     pub fn reference(all: &[Self]) -> Option<usize> {
         let place = |wanted| all.iter().position(|roles| *roles == wanted);
         place(Self::Native(SchemeRole::Base))
@@ -115,13 +116,13 @@ impl Roles {
             .or_else(|| all.iter().position(|roles| !roles.is_bound()))
     }
 
-    /// True for ideal large pages and free translation, also if they are only the guest or the host
-    /// of a pair.
+    /// True for the ideal bounds (ideal large pages and free translation), also if only the guest or the host
+    /// of a pair is one.
     pub fn is_bound(self) -> bool {
         self.has(|role| matches!(role, SchemeRole::Ideal | SchemeRole::Free))
     }
 
-    /// True if the test holds for the scheme, or for the guest or the host of the pair.
+    /// True if `test` holds for the role of the scheme, or of the guest's or the host's scheme.
     pub fn has(self, test: impl Fn(SchemeRole) -> bool) -> bool {
         match self {
             Self::Native(role) => test(role),

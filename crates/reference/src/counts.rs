@@ -5,7 +5,7 @@ use perforate_types::{AccessKind, Action, Purpose};
 
 use crate::Attempt;
 
-/// Counters derived from the steps and the result of each attempt.
+/// Counters of the MMU, derived from the steps and the result of each translation attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     data: u64,
@@ -26,7 +26,8 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Adds a successful attempt. Failed attempts do not count, because the access is retried.
+    /// Adds a successful translation attempt. Failed attempts do not count, because the access is
+    /// retried.
     pub(crate) fn add(&mut self, attempt: &Attempt<'_>) {
         let Ok(found) = attempt.result else { return };
         let case = found.case;
@@ -63,7 +64,7 @@ impl Counts {
         self.walks += u64::from(reads_table);
     }
 
-    /// Compares the sums with the counters of the hardware.
+    /// Compares the sums with the MMU counters of the hardware model.
     ///
     /// # Panics
     /// If a counter of the hardware differs.

@@ -45,26 +45,26 @@ use unit::UnitModel;
 /// Owner of the page tables that an update belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// Tables of the operating system that runs the program; the guest's if virtualized.
+    /// Tables of the operating system that runs the program: the guest's tables if virtualized.
     Own,
-    /// Tables of the host's operating system.
+    /// Tables of the host's operating system, which map the guest's memory.
     Host,
-    /// Shadow tables of the hypervisor.
+    /// Shadow tables that the hypervisor maintains.
     Shadow,
 }
 
-/// Configuration of the hardware, as far as the model depends on it.
+/// Configuration of the hardware, as far as the reference model depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// Geometries of TLBs and walk caches, and the hardware for virtualization.
     pub config: MmuConfig,
     /// True if several hardware threads share a core.
     pub shares_cores: bool,
-    /// True if the hardware walks shadow tables.
+    /// True if the hardware walks shadow tables of a hypervisor.
     pub is_shadowed: bool,
 }
 
-/// Modelled TLBs and walk caches of one core.
+/// TLBs and walk caches of one core, as the reference model expects them.
 #[derive(Clone, Default)]
 struct Core {
     space: SpaceId,
@@ -72,7 +72,8 @@ struct Core {
 }
 
 impl Core {
-    /// Compares the lists with the entries of a core, which must be sorted by unit and slot.
+    /// Compares the model's lists with the entries `now` of core `number`, which must be sorted by
+    /// unit and slot.
     fn compare(&mut self, now: &[CachedEntry], number: usize, space: SpaceId) {
         for (index, unit) in self.units.iter_mut().enumerate() {
             let first = now.partition_point(|entry| (entry.unit as usize) < index);
@@ -84,29 +85,30 @@ impl Core {
     }
 }
 
-/// The reference model. Its methods panic with a description if the hardware is wrong.
+/// Reference model of the translation hardware. Its methods panic with a description if the
+/// hardware is wrong.
 pub struct Reference {
     setup: Setup,
     cores: Vec<Core>,
     truths: Truths,
     nodes: Nodes,
     counts: Counts,
-    /// Entries of the hardware at the last inspection.
+    /// Entries of the hardware's TLBs and walk caches at the last inspection.
     now: Vec<CachedEntry>,
     /// Runs of pages whose mapping or tables have changed since their entries were last compared
-    /// with the truth.
+    /// with the intended mapping.
     changed: Vec<(Side, PageRun)>,
-    /// True if the changes may affect entries of any page.
+    /// True if the changes since the last comparison may affect entries of any page.
     any_changed: bool,
-    /// True if page-table nodes were removed since that comparison.
+    /// True if page-table nodes were removed since the last comparison.
     has_lost_nodes: bool,
     attempts: u64,
     rests: u64,
 }
 
-/// Largest length of the list of changed runs. If it would grow longer, all entries are compared.
+/// Maximum number of changed runs in the list. If there are more, all entries are compared.
 const MOST_CHANGED: usize = 40;
-/// Interval, in attempts, between comparisons of all entries of the running core. They are also
+/// Number of attempts between two comparisons of all entries of the running core. They are also
 /// compared after every event.
 const COMPARED_EVERY: u64 = 3;
 /// Interval, in calls of [`Reference::at_rest`], between comparisons of the cores that are not
@@ -114,7 +116,7 @@ const COMPARED_EVERY: u64 = 3;
 const OTHERS_COMPARED_EVERY: u64 = 4;
 
 impl Reference {
-    /// Creates the model of hardware without entries.
+    /// Creates the reference model of hardware whose TLBs and walk caches are empty.
     pub fn new(setup: Setup) -> Self {
         Self {
             setup,
@@ -131,7 +133,7 @@ impl Reference {
         }
     }
 
-    /// Updates the model after an update was applied to the hardware.
+    /// Updates the model after the kernel's `update` of tables or TLBs was applied to the hardware.
     pub fn update(&mut self, side: Side, update: &Update, mmu: &Mmu) {
         if !self.setup.shares_cores {
             self.follow_switch(mmu);
@@ -170,7 +172,7 @@ impl Reference {
         }
     }
 
-    /// Updates the model after an attempt to translate, and checks its steps.
+    /// Updates the model after an attempt to translate, and checks the steps of the attempt.
     pub fn translated(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
         self.follow_switch(mmu);
         self.check_changed(mmu);
@@ -205,10 +207,10 @@ impl Reference {
         self.counts.check(mmu.counters());
     }
 
-    /// Updates the model after a switch of the address space: without tags, the switch flushes
-    /// entries of virtual addresses. If hardware threads share a core, the model cannot distinguish
-    /// a switch from a return to the other thread. It then accepts that either all virtual entries
-    /// are there or none.
+    /// Updates the model after a possible switch of the address space: without tags, the switch
+    /// flushes entries of virtual addresses. If hardware threads share a core, the model cannot
+    /// distinguish a switch from a return to the other thread. It then accepts that either all
+    /// virtual entries are present or none.
     fn follow_switch(&mut self, mmu: &Mmu) {
         let (core, space) = mmu.running();
         if self.cores.len() <= core {
@@ -230,12 +232,12 @@ impl Reference {
         self.cores[core].space = space;
     }
 
-    /// Reads the entries of the running core.
+    /// Reads the entries of the running core's TLBs and walk caches.
     fn inspect(&mut self, mmu: &Mmu) {
         mmu.inspect(&mut self.now);
     }
 
-    /// Compares the entries just read with the lists.
+    /// Compares the entries of the running core at the last inspection with the model's lists.
     fn compare(&mut self, mmu: &Mmu) {
         let (number, space) = mmu.running();
         self.cores[number].compare(&self.now, number, space);
@@ -303,13 +305,13 @@ impl Reference {
     }
 }
 
-/// True if an entry covers one of the `pages` pages from `first` on.
+/// True if an entry covers any of the `pages` pages from page `first` on.
 fn overlaps(entry: &CachedEntry, first: u64, pages: u64) -> bool {
     let own = entry.first.number();
     own < first.saturating_add(pages) && first < own + entry.pages
 }
 
-/// True if an entry covers `page`.
+/// True if an entry covers page number `page`.
 fn covers(entry: &CachedEntry, page: u64) -> bool {
     overlaps(entry, page, 1)
 }

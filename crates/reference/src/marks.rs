@@ -17,8 +17,8 @@ pub(crate) fn is_dirty_in_tables(entry: &CachedEntry, page: VirtualPage, mmu: &M
 }
 
 impl Reference {
-    /// True if the page-directory entry of a page with holes is dirty; if virtualized, in the
-    /// tables of guest and host.
+    /// True if the page-directory entry of a page with holes has its dirty bit set; if virtualized,
+    /// in the tables of guest and host.
     pub(crate) fn is_leaf_dirty(&self, entry: &CachedEntry, mmu: &Mmu) -> bool {
         let own = mmu.dimension();
         let machine = own.host().map(|host| (host.space(), host.dimension()));

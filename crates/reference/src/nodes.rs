@@ -9,11 +9,11 @@ use perforate_types::{Frame, Level, SpaceId, TableOperation, Unit, VirtualPage};
 use crate::Side;
 use crate::truth::Truths;
 
-/// Key of a node: owner of the tables, address space, level, first page, and branch (ordinary or
-/// shadow).
+/// Key of a page-table node: owner of the tables, address space, level, first page, and branch (0 for the
+/// ordinary node, others for nodes that shadow entries point to).
 type Place = (Side, SpaceId, Level, VirtualPage, u8);
 
-/// Frames of all page-table nodes.
+/// Frames of all page-table nodes, as the kernels' updates state them.
 #[derive(Default)]
 pub(crate) struct Nodes {
     frames: BTreeMap<Place, Frame>,
@@ -32,7 +32,7 @@ impl Nodes {
         }
     }
 
-    /// Returns the frame of the ordinary node (not a shadow node) of a level that covers a page.
+    /// Returns the frame of the node of a level that covers a page, in the tree without shadow entries.
     pub(crate) fn find(
         &self,
         side: Side,

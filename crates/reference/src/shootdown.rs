@@ -47,7 +47,7 @@ impl Reference {
     }
 }
 
-/// True if a shootdown invalidates an entry of its address space.
+/// True if a shootdown invalidates an entry that belongs to its address space.
 fn ends(shootdown: Shootdown, entry: &CachedEntry) -> bool {
     use CachedContent::{Bitmap, Leaf, Node, Page};
     if entry.space != shootdown.space() {

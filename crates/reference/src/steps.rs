@@ -18,30 +18,31 @@ const PAGES_1G: u64 = 512 * 512;
 const PAGES_OF_BITMAP: u64 = 32;
 
 /// Level that a walk reads next after a look-up of the walk cache, and the frame of the node. An
-/// outer `None` means that no look-up came before; an inner `None` that the node is not known.
+/// outer `None` means that no look-up came before; an inner `None` that the frame is not known.
 type Next = Option<(Level, Option<perforate_types::Frame>)>;
 
-/// State of an attempt in progress.
+/// State of a translation attempt, as far as its steps have been checked.
 struct Walk {
     core: usize,
     space: SpaceId,
     page: u64,
-    /// True after a bitmap look-up. A subsequent walk may lead to a hole.
+    /// True after a look-up of a bitmap entry: a subsequent walk may lead to a hole.
     asked_bitmap: bool,
-    /// Expected next read of the program's tables, and of the host's tables.
+    /// Expected next read of the walk, in the program's tables and in the host's tables.
     next: [Next; 2],
-    /// Unit whose look-up of a guest-physical address missed.
+    /// TLB or walk cache whose look-up of a guest-physical address missed.
     missed_host: Option<Unit>,
-    /// Slot of the second-level TLB that translated the page last.
+    /// Slot of the second-level TLB entry that the attempt last hit or filled for the page. The first-level
+    /// TLB is filled from this entry.
     used: Option<u32>,
     filled: Vec<(Unit, u32)>,
-    /// True after a look-up of a host bitmap.
+    /// True after a look-up of a bitmap entry of the host's tables.
     asked_host_bitmap: bool,
-    /// Used entries of guest-physical addresses, as unit and slot.
+    /// Entries of guest-physical addresses that the attempt used, as unit and slot.
     host_pages: Vec<(Unit, u32)>,
 }
 
-/// True for an entry of pages; false for bitmap bits and walk-cache entries.
+/// True for a TLB entry that translates pages; false for bitmap bits and walk-cache entries.
 fn is_page(entry: &CachedEntry) -> bool {
     matches!(entry.content, CachedContent::Page { .. })
 }
@@ -53,8 +54,8 @@ fn kind_of(entry: &CachedEntry) -> Option<EntryKind> {
     }
 }
 
-/// True if the entry is of a page with holes, whose dirty bit does not tell which 4KB page was
-/// written.
+/// True if the entry translates a page with holes, so that its dirty bit does not show which 4KB
+/// page was written.
 fn has_holes(entry: &CachedEntry) -> bool {
     match entry.content {
         CachedContent::Page { kind: EntryKind::Perforated, .. } => true,
@@ -92,8 +93,8 @@ impl Core {
         self.units[unit as usize].entries().filter(is_selected)
     }
 
-    /// Returns the entry of the second-level TLB that translates a page. Sizes are tried in the
-    /// order 4KB, 2MB, runs, 1GB.
+    /// Returns the entry of the second-level TLB that translates a page; `None` on a miss. Entries
+    /// are tried in the order 4KB pages, 2MB pages, coalesced runs of 4KB pages, 1GB pages.
     fn in_second_level(&self, space: SpaceId, page: u64) -> Option<CachedEntry> {
         let order = |entry: &&CachedEntry| match (kind_of(entry), entry.pages) {
             (Some(EntryKind::Run), _) => 2,
@@ -107,7 +108,7 @@ impl Core {
             .copied()
     }
 
-    /// Returns the deepest walk-cache entry for a walk to a page, or to a hole.
+    /// Returns the deepest walk-cache entry for a walk to a page, or to a hole; `None` on a miss.
     fn in_walk_cache(&self, space: SpaceId, page: u64, to: Directory) -> Option<CachedEntry> {
         let level_of = |entry: &CachedEntry| match entry.content {
             CachedContent::Leaf => (to == Directory::Ordinary).then_some(2),
@@ -123,7 +124,7 @@ impl Core {
 }
 
 impl Reference {
-    /// Checks all steps of an attempt, and updates the model.
+    /// Checks all steps of a translation attempt, and updates the model.
     pub(crate) fn follow_steps(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
         let (core, space) = mmu.running();
         let page = attempt.address.page().number();
@@ -175,7 +176,7 @@ impl Reference {
         }
     }
 
-    /// Checks an attempt that hits in the first-level TLB.
+    /// Checks the steps of a translation attempt that hits in the first-level TLB.
     fn hit_first_level(
         &mut self,
         attempt: &Attempt<'_>,
@@ -378,8 +379,8 @@ impl Reference {
         }
     }
 
-    /// Checks the result of a translation beyond the first-level TLB: that TLB holds the page, and
-    /// a store has set the dirty bit.
+    /// Checks the end of a translation that missed the first-level TLB: this TLB must now hold the
+    /// page, and a store must have set the dirty bit.
     fn check_end(&mut self, attempt: &Attempt<'_>, walk: &Walk) {
         let Ok(found) = attempt.result else { return };
         if found.case == Case::BesideFirstLevel {
@@ -441,7 +442,8 @@ impl Reference {
         arrays.filter(|(_, geometry)| geometry.is_some()).map(|(pages, _)| pages)
     }
 
-    /// Returns the array, set index and permitted ways of an entry.
+    /// Returns the place of an entry in its unit: index of the array, index of the set, and
+    /// permitted ways.
     fn place_of(&self, entry: &CachedEntry, mmu: &Mmu) -> (usize, usize, Range<usize>) {
         let config = &self.setup.config;
         let in_array = |array: usize, number: u64, geometry: TlbGeometry| {
@@ -505,7 +507,7 @@ impl Reference {
         }
     }
 
-    /// Returns the number of consecutive pages that share a set index.
+    /// Returns the number of consecutive pages whose entries share a set index.
     fn grain(&self, entry: &CachedEntry) -> u64 {
         match entry.content {
             CachedContent::Bitmap(_) => PAGES_OF_BITMAP,
@@ -539,8 +541,8 @@ fn first_level(kind: AccessKind) -> Unit {
     if kind == AccessKind::Fetch { Unit::L1InstructionTlb } else { Unit::L1DataTlb }
 }
 
-/// True if the model has a list for the unit. It has none for caches of mechanisms, such as a range
-/// TLB.
+/// True if the model has a list of entries for the unit. It has none for caches of mechanisms, such
+/// as a range TLB.
 fn is_followed(unit: Unit) -> bool {
     !matches!(unit, Unit::BesideL2 | Unit::HostBesideL2)
 }

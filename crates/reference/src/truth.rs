@@ -17,7 +17,7 @@ pub(crate) struct Truths {
     host: Oracle,
 }
 
-/// A run of pages with one mapping: first frame, permissions, number of pages.
+/// A run of pages with one mapping: frame of the first page, permissions, number of pages.
 type Run = (Frame, Permissions, u64);
 
 /// Returns the virtual machine's address space in the host; `None` natively.
@@ -38,19 +38,20 @@ impl Truths {
     }
 
     /// Returns the frame to which the program's operating system maps a page: a guest frame if
-    /// virtualized.
+    /// virtualized. `None` if the page is not mapped.
     pub(crate) fn own_frame(&self, space: SpaceId, page: VirtualPage) -> Option<Frame> {
         run_in(&self.own, space, page).map(|(frame, ..)| frame)
     }
 
-    /// Returns the machine's frame that backs a guest frame; `None` if the host has not backed it.
+    /// Returns the host-physical frame that backs a guest frame; `None` if the host has not backed
+    /// it.
     pub(crate) fn host_frame(&self, frame: Frame, mmu: &Mmu) -> Option<Frame> {
         let (frame, ..) = run_in(&self.host, machine(mmu)?, VirtualPage::new(frame.number()))?;
         Some(frame)
     }
 
-    /// Returns the run that begins at a page. For a combined entry, guest and host mappings are
-    /// combined.
+    /// Returns the intended run of mapped pages from `page` on. For a combined entry (gVA→hPA),
+    /// guest and host mappings are combined.
     fn run(&self, entry: &CachedEntry, page: VirtualPage, mmu: &Mmu) -> Option<Run> {
         if entry.is_guest_physical {
             return run_in(&self.host, entry.space, page);
@@ -159,13 +160,13 @@ fn loading(entry: &CachedEntry, mmu: &Mmu) -> BitmapLoading {
     found.unwrap_or_default()
 }
 
-/// True if `permissions` include every access that the entry's bits `allows` permit.
+/// True if `permissions` include every access that the bits `allows` of a TLB entry permit.
 fn all_allowed(allows: u8, permissions: Permissions) -> bool {
     let kinds = [AccessKind::Read, AccessKind::Write, AccessKind::Fetch];
     kinds.into_iter().all(|kind| !allow::permits(allows, kind) || permissions.allow(kind))
 }
 
-/// Converts the page number of a guest-physical entry to a guest frame.
+/// Converts the page number of a TLB entry for guest-physical addresses to a guest frame.
 pub(crate) fn guest_frame(page: VirtualPage) -> GuestFrame {
     GuestFrame::new(page.number())
 }

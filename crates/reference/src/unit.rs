@@ -2,11 +2,11 @@
 
 use perforate_mmu::{CachedContent, CachedEntry, EntryKind, allow};
 
-/// An entry in the list.
+/// Entry of a TLB or walk cache in the model's list.
 #[derive(Clone, Copy)]
 struct ListedEntry {
     entry: CachedEntry,
-    /// Time of the entry's last use.
+    /// Number of uses of the unit up to the entry's last use.
     used: u64,
     /// False if another entry replaced this one in the same translation. The model then knows that
     /// the slot was in use, but not the entry.
@@ -17,18 +17,18 @@ struct ListedEntry {
     may_have_changed: bool,
 }
 
-/// Model of the entries of a unit.
+/// Model of the entries of one TLB or walk cache.
 #[derive(Clone, Default)]
 pub(crate) struct UnitModel {
-    /// Entries in arbitrary order.
+    /// Entries of the unit in arbitrary order.
     list: Vec<ListedEntry>,
-    /// Index into `list`, by slot.
+    /// Index into `list` of the entry in each slot of the unit.
     places: Vec<Option<usize>>,
-    /// Number of uses so far. The model uses it as time.
+    /// Number of uses of the unit so far, which the model takes as time.
     clock: u64,
 }
 
-/// Returns the entry with its dirty bit cleared.
+/// Returns a TLB entry with its dirty bit cleared.
 fn without_dirty(mut entry: CachedEntry) -> CachedEntry {
     if let CachedContent::Page { allows, .. } = &mut entry.content {
         *allows &= !allow::DIRTY;
@@ -40,8 +40,8 @@ pub(crate) fn is_dirty(entry: &CachedEntry) -> bool {
     matches!(entry.content, CachedContent::Page { allows, .. } if allows & allow::DIRTY != 0)
 }
 
-/// True if two entries cannot coexist, because a look-up could not choose between them. A run of
-/// pages excludes all other runs in its window of `window` pages.
+/// True if two entries cannot coexist in a unit, because a look-up could not choose between them. A
+/// run of pages excludes all other runs in its window of `window` pages.
 fn is_same(one: &CachedEntry, other: &CachedEntry, window: u64) -> bool {
     let sort = |entry: &CachedEntry| match entry.content {
         CachedContent::Page { kind: EntryKind::Run, .. } => {
@@ -81,12 +81,12 @@ impl UnitModel {
         self.held(slot).map(|held| &held.entry)
     }
 
-    /// True if the content of a slot is known.
+    /// True if the model knows the entry in a slot.
     pub(crate) fn is_known(&self, slot: u32) -> bool {
         self.held(slot).is_some_and(|held| held.is_known)
     }
 
-    /// Puts an entry into its slot, in place of the slot's old entry.
+    /// Puts an entry into its slot, in place of the slot's previous entry.
     fn put(&mut self, entry: CachedEntry, is_known: bool, may_be_younger: bool) {
         self.clock += 1;
         let used = self.clock;
@@ -104,7 +104,7 @@ impl UnitModel {
         }
     }
 
-    /// Copies an entry from the hardware whose time of last use is unknown.
+    /// Copies an entry whose time of last use is unknown from the hardware.
     pub(crate) fn take_over(&mut self, entry: CachedEntry) {
         self.put(entry, true, true);
     }
@@ -132,8 +132,8 @@ impl UnitModel {
         }
     }
 
-    /// Permits the hardware to rewrite or remove the selected entries. Returns true if any entry is
-    /// selected.
+    /// Permits the hardware to rewrite or remove the selected entries before the next comparison.
+    /// Returns true if any entry is selected.
     pub(crate) fn expect_change(&mut self, is_selected: impl Fn(&CachedEntry) -> bool) -> bool {
         let mut is_any = false;
         for held in self.list.iter_mut().filter(|held| is_selected(&held.entry)) {
@@ -154,9 +154,9 @@ impl UnitModel {
         }
     }
 
-    /// Fills an entry. `is_known` is false if another entry replaces it in the same translation.
-    /// Entries of its size may use the `ways` ways that `is_allowed` accepts. `is_exact` is false
-    /// if the steps do not show all uses, so the victim cannot be checked.
+    /// Fills an entry into its slot. `is_known` is false if another entry replaces it in the same
+    /// translation. Entries of its size may use the `ways` ways that `is_allowed` accepts.
+    /// `is_exact` is false if the steps do not show all uses, so that the victim cannot be checked.
     ///
     /// # Errors
     /// A description of what is wrong with the entry's slot.
@@ -183,7 +183,7 @@ impl UnitModel {
         Ok(())
     }
 
-    /// Checks that a new entry uses an empty way, or else the least recently used way.
+    /// Checks that a new entry uses an empty way of its set, or else the least recently used way.
     fn check_victim(
         &self,
         entry: &CachedEntry,
@@ -221,7 +221,7 @@ impl UnitModel {
         }
     }
 
-    /// Compares the list with the entries of the unit.
+    /// Compares the model's list with the entries of the hardware unit.
     ///
     /// # Errors
     /// A description of the first difference.
@@ -246,8 +246,8 @@ impl UnitModel {
 }
 
 impl ListedEntry {
-    /// Copies the permitted differences of the entry in the hardware to the model. Any other
-    /// difference is an error.
+    /// Copies the permitted differences between the hardware's entry `found` and the model's to the
+    /// model. Any other difference is an error.
     fn adopt(&mut self, found: &CachedEntry) -> Result<(), String> {
         if self.entry == *found {
             self.may_have_changed = false;

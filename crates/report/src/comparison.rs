@@ -10,18 +10,18 @@ use crate::ids;
 use crate::palette;
 use crate::varied::Varied;
 
-/// Median and range of one figure over the seeds.
+/// Median and range of one figure over the runs of a scheme, one per seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub median: f64,
     pub least: f64,
     pub most: f64,
-    /// Number of runs with a finite value.
+    /// Number of runs in which the figure has a finite value.
     pub runs: usize,
 }
 
 impl Spread {
-    /// Median and range of the finite values; `None` if there are none.
+    /// Computes median and range of the finite values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
@@ -35,13 +35,13 @@ impl Spread {
         Some(Self { median, least, most, runs: sorted.len() })
     }
 
-    /// Writes the range as text.
+    /// Writes the range as text, with `write` for each end.
     pub fn range(&self, write: impl Fn(f64) -> String) -> String {
         format!("{} to {}", write(self.least), write(self.most))
     }
 }
 
-/// The runs of one scheme, one per seed.
+/// The runs of one scheme in a comparison, one per seed.
 pub(crate) struct SchemeRuns<'a> {
     pub name: &'a str,
     /// Palette name of the scheme's colour.
@@ -51,26 +51,26 @@ pub(crate) struct SchemeRuns<'a> {
 }
 
 impl<'a> SchemeRuns<'a> {
-    /// Creates the runs of a scheme from the first of them.
+    /// Creates the runs of a scheme, with `run` as the only one so far.
     fn new(run: &'a RunResult, vocabulary: &Vocabulary) -> Self {
         let name = run.scheme.as_str();
         let colour = palette::of_scheme(vocabulary, name);
         Self { name, colour, roles: vocabulary.roles(name), runs: vec![run] }
     }
 
-    /// Spread of a figure over the seeds.
+    /// Returns median and range of a figure over the seeds; `None` if no run has it.
     pub fn spread(&self, figure: impl Fn(&RunResult) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.runs.iter().filter_map(|run| figure(run)))
     }
 
-    /// Median of a counter over the seeds.
+    /// Returns the median of a counter over the seeds; `None` if no run has it.
     pub fn counter(&self, name: &str) -> Option<f64> {
         self.spread(|run| run.counter(name)).map(|spread| spread.median)
     }
 
-    /// Speed relative to another scheme, which may be in another comparison of the same workload.
-    /// The interval reflects the variation between paired batches of the runs, and between seeds if
-    /// there are several.
+    /// Returns the speed relative to another scheme, which may be in another comparison of the same workload.
+    /// The interval reflects the variation between paired batches of the runs, and between seeds if there are
+    /// several.
     pub fn speed_over(&self, other: &Self) -> Option<Interval> {
         let speeds = self.runs.iter().filter_map(|run| {
             let other = other.runs.iter().find(|other| other.seed == run.seed)?;
@@ -82,77 +82,76 @@ impl<'a> SchemeRuns<'a> {
         over_seeds(&speeds.collect::<Vec<_>>())
     }
 
-    /// Schemes of guest and host; `None` for native runs.
+    /// Returns the schemes of guest and host; `None` for native runs.
     pub fn pair(&self) -> Option<(&'a str, &'a str)> {
         let run = self.first();
         Some((run.guest.as_deref()?, run.host.as_deref()?))
     }
 
-    /// First run in the file. Charts over time and pictures show only this run.
+    /// Returns the scheme's first run in the file. Charts over time and pictures show only this run.
     pub fn first(&self) -> &'a RunResult {
         self.runs[0]
     }
 }
 
-/// Several schemes on one workload and one machine.
+/// Several schemes that were run on one workload and one machine.
 pub(crate) struct Comparison<'a> {
     pub workload: &'a str,
     pub machine: &'a str,
-    /// Registered counters and schemes.
+    /// Registered counters and schemes, with which reports interpret the runs.
     pub vocabulary: &'a Vocabulary,
     /// Settings that distinguish this comparison from others of the same workload and machine.
     pub difference: String,
     pub schemes: Vec<SchemeRuns<'a>>,
-    /// Index of the scheme that others are compared with: 4KB pages if present.
+    /// Index of the scheme that other schemes are compared with: 4KB pages if present.
     pub reference: usize,
-    /// Index of the ideal scheme, `None` if it was not run.
+    /// Index of the native scheme with ideal large pages; `None` if it was not run.
     pub ideal: Option<usize>,
-    /// Index of the scheme with free translation, otherwise of the ideal scheme. `None` if neither
-    /// was run.
+    /// Index of the scheme with free translation, otherwise of the scheme with ideal large pages. `None` if
+    /// neither was run.
     pub bound: Option<usize>,
 }
 
 impl<'a> Comparison<'a> {
-    /// Name of the reference in headings.
+    /// Returns the name of the reference scheme for headings: `4KB` for native 4KB pages.
     pub fn reference_name(&self) -> &'a str {
         let reference = &self.schemes[self.reference];
         if reference.roles == Roles::Native(SchemeRole::Base) { "4KB" } else { reference.name }
     }
 
-    /// Name of the ideal scheme in headings.
+    /// Returns the name of the scheme with ideal large pages for headings.
     pub fn ideal_name(&self) -> &'a str {
         self.ideal.map_or("ideal", |ideal| self.schemes[ideal].name)
     }
 
-    /// Index of the ideal scheme that pairs are compared with: the virtualized one if it was run,
+    /// Returns the index of the ideal scheme that pairs are compared with: the virtualized one if it was run,
     /// otherwise the native one.
     pub fn ideal_of_pairs(&self) -> Option<usize> {
         place(&self.schemes, pair_of(SchemeRole::Ideal)).or(self.ideal)
     }
 
-    /// Index of the pair that others are compared with: 4KB pages in guest and host, otherwise the
-    /// first pair.
+    /// Returns the index of the pair that other pairs are compared with: 4KB pages in guest and host,
+    /// otherwise the first pair.
     pub fn reference_of_pairs(&self) -> Option<usize> {
         place(&self.schemes, pair_of(SchemeRole::Base))
             .or_else(|| self.schemes.iter().position(|scheme| scheme.pair().is_some()))
     }
 
-    /// Speed of `scheme` relative to `reference` (indices of schemes), with an interval.
+    /// Returns the speed of `scheme` relative to `reference` (indices of schemes), with an interval.
     pub fn speed(&self, scheme: usize, reference: usize) -> Option<Interval> {
         self.schemes[scheme].speed_over(&self.schemes[reference])
     }
 
-    /// Share of a scheme's time that free translation would save: 1 − cycles(free) ÷
-    /// cycles(scheme). The interval is from paired batches of both runs. If free translation was
-    /// not run, the ideal scheme is used instead. `None` without either, and for that scheme
-    /// itself.
+    /// Returns the share of a scheme's time that free translation would save: 1 − cycles(free) ÷
+    /// cycles(scheme). The interval is from paired batches of both runs. If free translation was not run,
+    /// ideal large pages are used instead. `None` if neither was run, and for the scheme that would be used.
     pub fn saving(&self, scheme: usize) -> Option<Interval> {
         let bound = self.bound.filter(|&bound| bound != scheme)?;
         let speed = self.speed(scheme, bound)?;
         Some(Interval { mean: 1.0 - speed.mean, ..speed })
     }
 
-    /// Share of a scheme's cycles, 0–1, in which it waits for address translation.
+    /// Returns the share of a scheme's cycles, 0–1, in which it waits for address translation.
     pub fn translation_share(&self, scheme: usize) -> Option<Interval> {
         let shares = self.schemes[scheme].runs.iter().filter_map(|run| {
             let cycles = run.cycles().filter(|&cycles| cycles > 0.0)?;
@@ -163,23 +162,24 @@ impl<'a> Comparison<'a> {
         over_seeds(&shares.collect::<Vec<_>>())
     }
 
-    /// True if users can have the scheme today; a pair is available if both of its schemes are.
+    /// True if users can enable the scheme today; a pair is available if both of its schemes are.
     pub fn is_available(&self, scheme: usize) -> bool {
         self.schemes[scheme].name.split('+').all(|name| self.setting(name).is_some())
     }
 
-    /// Setting by which a user enables the scheme of this name; `None` if no setting does.
+    /// Returns the setting by which a user enables the scheme of this name; `None` if there is no such
+    /// setting.
     pub fn setting(&self, name: &str) -> Option<&'a str> {
         self.vocabulary.scheme(name)?.setting.as_deref()
     }
 
-    /// IPC of `scheme` divided by that of `reference`. Runs with the same seed are compared; a seed
-    /// that `reference` lacks is compared with its median.
+    /// Returns the IPC of `scheme` divided by that of `reference`. Runs with the same seed are compared; a
+    /// seed that `reference` lacks is compared with the median of `reference`.
     pub fn relative_ipc(&self, scheme: usize, reference: usize) -> Option<Spread> {
         self.relative(scheme, reference, |run| run.ipc)
     }
 
-    /// Figure of `scheme` divided by that of `reference`, paired by seed as in
+    /// Returns a figure of `scheme` divided by that of `reference`, paired by seed as in
     /// [`Self::relative_ipc`].
     pub fn relative(
         &self,
@@ -190,7 +190,7 @@ impl<'a> Comparison<'a> {
         self.quotient((scheme, figure), (reference, figure))
     }
 
-    /// Figure of one scheme divided by another figure of a second scheme, paired by seed as in
+    /// Returns a figure of one scheme divided by another figure of a second scheme, paired by seed as in
     /// [`Self::relative_ipc`].
     pub fn quotient(
         &self,
@@ -206,18 +206,18 @@ impl<'a> Comparison<'a> {
         }))
     }
 
-    /// True if any run has an IPC; false in functional mode.
+    /// True if any run has an IPC; false if all runs are in functional mode.
     pub fn is_timed(&self) -> bool {
         self.schemes.iter().any(|scheme| scheme.runs.iter().any(|run| run.ipc.is_some()))
     }
 
-    /// Largest number of runs, one per seed, that any scheme has.
+    /// Returns the largest number of runs, one per seed, that any scheme has.
     pub fn seeds(&self) -> usize {
         self.schemes.iter().map(|scheme| scheme.runs.len()).max().unwrap_or(0)
     }
 
-    /// Index of the scheme that a headline is about: a perforated one, otherwise the fastest. The
-    /// reference and bounds are not candidates.
+    /// Returns the index of the scheme that a headline is about: a perforated one, otherwise the fastest. The
+    /// reference and ideal bounds are not candidates.
     pub fn subject(&self) -> Option<usize> {
         let candidates: Vec<usize> = (0..self.schemes.len())
             .filter(|&index| index != self.reference && !self.schemes[index].roles.is_bound())
@@ -238,8 +238,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Combines the figures of several seeds. The result is their median, with an interval for the
-/// variation within each run and between runs.
+/// Combines the values of a figure for several seeds: their median, with an interval for the variation within
+/// each run and between runs.
 fn over_seeds(seeds: &[Interval]) -> Option<Interval> {
     let means: Vec<f64> = seeds.iter().map(|seed| seed.mean).collect();
     let median = Spread::of(means.iter().copied())?.median;
@@ -322,7 +322,7 @@ fn comparison<'a>(
     }
 }
 
-/// Index of the first scheme with these roles; `None` if there is none.
+/// Returns the index of the first scheme with these roles; `None` if no scheme has them.
 fn place(schemes: &[SchemeRuns<'_>], roles: Roles) -> Option<usize> {
     schemes.iter().position(|scheme| scheme.roles == roles)
 }
@@ -367,7 +367,7 @@ fn name_differences(found: &mut [Comparison<'_>]) {
     }
 }
 
-/// Flattens a configuration into a map from `a.b.c` to values.
+/// Flattens a configuration into a map from dotted keys such as `a.b.c` to values.
 fn flat(config: &Value) -> BTreeMap<String, String> {
     fn visit(prefix: &str, value: &Value, into: &mut BTreeMap<String, String>) {
         match value {

@@ -1,20 +1,21 @@
-//! Labels that differ in one number only, such as "10 % holes" and "50 % holes". They are degrees
-//! of the same property and get shades of one hue.
+//! Labels that differ in one number only, such as "10 % holes" and "50 % holes". They are degrees of the same
+//! property and get shades of one hue.
 
-/// Fewest distinct numbers that make a group of labels.
+/// Minimum number of distinct numbers among labels that form a group.
 const FEWEST: usize = 3;
 
-/// Position of a label among labels that differ from it only in a number.
+/// Position of a label in a group of labels that differ only in one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Degree {
-    /// Index of the group of labels.
+    /// Index of the label's group.
     pub order: usize,
-    /// Position within the group, smallest number first, and number of distinct numbers in the group.
+    /// Rank of the label's number in the group, from 0 for the smallest; `count` is the number of distinct
+    /// numbers.
     pub place: usize,
     pub count: usize,
 }
 
-/// The degree of each label; `None` for labels without a group.
+/// Returns the degree of each label, in order; `None` for a label that belongs to no group.
 pub(crate) fn degrees<'l>(labels: impl Iterator<Item = &'l str>) -> Vec<Option<Degree>> {
     let parsed: Vec<Option<(f64, String)>> = labels.map(number_and_rest).collect();
     let mut orders: Vec<&str> = Vec::new();

@@ -1,9 +1,9 @@
-//! Errors of writing reports.
+//! Error of writing a report.
 
 /// Reason why a report cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// A figure could not be drawn as a picture.
+    /// The drawing library could not draw a figure.
     #[error("figure {figure} cannot be drawn: {problem}")]
     Drawing {
         /// Anchor of the figure on the page.

@@ -1,4 +1,4 @@
-//! Formatting of numbers for readers.
+//! Formatting of numbers for readers of reports.
 
 use perforate_records::Interval;
 
@@ -7,12 +7,12 @@ use crate::answer::{Difference, difference};
 /// Text for a missing value.
 pub(crate) const MISSING: &str = "–";
 
-/// Writes a ratio with three decimals below 1, and fewer for larger numbers.
+/// Writes a ratio with three decimals if it is below 1, and with fewer if it is larger.
 pub(crate) fn ratio(value: f64) -> String {
     ratio_with(value, decimals(value))
 }
 
-/// Number of decimals with which a ratio has three or four digits.
+/// Returns the number of decimals with which a ratio has three or four digits.
 pub(crate) fn decimals(value: f64) -> usize {
     match value.abs() {
         size if size < 0.9995 => 3,
@@ -22,7 +22,7 @@ pub(crate) fn decimals(value: f64) -> usize {
     }
 }
 
-/// Writes a ratio with this many decimals, so that the digits in a column are aligned.
+/// Writes a ratio with this many decimals, so that numbers in a column are aligned.
 pub(crate) fn ratio_with(value: f64, decimals: usize) -> String {
     let least = 0.5 * 0.1f64.powi(decimals as i32);
     match value.abs() {
@@ -51,7 +51,7 @@ pub(crate) fn speed(speed: Interval) -> String {
     }
 }
 
-/// Writes half the width of an interval with this many decimals.
+/// Writes half the width of an interval with this many decimals, as in “± 0.03”.
 pub(crate) fn plus_minus(half: f64, decimals: usize) -> String {
     let least = 0.1f64.powi(decimals as i32);
     if half < least / 2.0 {
@@ -61,8 +61,8 @@ pub(crate) fn plus_minus(half: f64, decimals: usize) -> String {
     }
 }
 
-/// Writes a relative speed as [`speed`] does; “~1 ± 0.03” if it does not differ significantly from
-/// 1.
+/// Writes a speed relative to another one as [`speed`] does, but as “~1 ± 0.03” if it does not differ
+/// significantly from 1.
 pub(crate) fn relative_speed(speed: Interval) -> String {
     match difference(speed) {
         Difference::None => {
@@ -79,7 +79,7 @@ pub(crate) fn share(share: Interval) -> String {
     format!("{}{} %", unsigned_zero(share.mean * 100.0), half.unwrap_or_default())
 }
 
-/// Writes a number with one decimal, without a sign for 0.0.
+/// Writes a number with one decimal; 0.0 has no sign.
 fn unsigned_zero(value: f64) -> String {
     let text = format!("{value:.1}");
     if text == "-0.0" { "0.0".into() } else { text }

@@ -1,5 +1,5 @@
-//! Names of the counters that the report computes with or refers to. Other counters, which it only
-//! lists, come from the vocabulary.
+//! Names of the counters that the report computes with or refers to. Counters that it only lists come from
+//! the vocabulary.
 
 macro_rules! names {
     ($(#[$about:meta])* $all:ident { $($constant:ident = $name:literal;)* }) => {
@@ -11,7 +11,7 @@ macro_rules! names {
 }
 
 names! {
-    /// Counters that the report computes figures from. Every name must be a registered counter.
+    /// Counters from which the report computes figures. Every name must be a registered counter.
     COUNTERS_USED {
         CYCLES_WITH_OPERATING_SYSTEM = "cycles_with_operating_system";
         GUEST_REFERENCES_PER_WALK = "guest_references_per_walk";
@@ -47,7 +47,7 @@ names! {
 }
 
 names! {
-    /// Totals whose components reports sum up or stack. Each has registered components.
+    /// Totals whose components reports add up or stack. Every total has registered components.
     WHOLES_USED {
         BITMAP_REFERENCES = "bitmap_references";
         KHUGEPAGED_PAGES_MADE = "khugepaged_pages_made";
@@ -67,7 +67,7 @@ pub(crate) mod tests {
     use perforate_records::Vocabulary;
     use perforate_types::{SchemeFacts, SchemeRole};
 
-    /// The schemes that headlines speak of.
+    /// Returns a vocabulary with one scheme for each role that headlines distinguish.
     pub(crate) fn vocabulary() -> Vocabulary {
         let scheme = |name: &'static str, colour: &'static str, role| SchemeFacts {
             name: name.into(),

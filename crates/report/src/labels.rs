@@ -1,4 +1,4 @@
-//! Labels of names in the results, and the glossary.
+//! Labels for names in the results, and the glossary of the report.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use perforate_types::{self as counters, Counter, spaced};
 use crate::chart::Series;
 use crate::palette;
 
-/// A component of a stack: name in the results, label, and colour in the palette.
+/// A component of a stacked chart: its name in the results, its label, and its colour in the palette.
 pub(crate) type Part = (&'static str, &'static str, &'static str);
 
-/// Classes of 2MB blocks in memory maps: name, label, colour; letter and its meaning on a terminal.
+/// Classes of 2MB blocks in memory maps: name, label and colour; on a terminal, a letter and its meaning.
 pub(crate) const BLOCK_CLASSES: [(Part, char, &str); 14] = [
     (("free", "free", "empty"), '.', "free"),
     (("partly_free", "partly free", "partly-free"), ':', "partly free, nothing stays"),
@@ -29,37 +29,37 @@ pub(crate) const BLOCK_CLASSES: [(Part, char, &str); 14] = [
     (("perforated", "perforated", "perforated"), 'p', "perforated"),
 ];
 
-/// Returns the classes of 2MB blocks as series of a chart.
+/// Returns the classes of 2MB blocks as the series of a chart.
 pub(crate) fn block_classes() -> Vec<Series> {
     BLOCK_CLASSES.iter().map(|(class, ..)| part(class)).collect()
 }
 
-/// Components of a program's memory: touched memory, and memory that is mapped in addition or no
-/// longer mapped.
+/// Components of a program's memory: touched memory, memory that is mapped but untouched, and memory that is
+/// no longer mapped.
 pub(crate) const MEMORY_PARTS: &[Part] = &[
     ("touched", "touched", "touched"),
     ("untouched", "mapped, not touched", "untouched"),
     ("gone", "touched, swapped out or unmapped", "mixed"),
 ];
 
-/// Returns the series of a chart for a component.
+/// Returns the series of a chart for a component of a stack.
 pub(crate) fn part(&(key, label, colour): &Part) -> Series {
     Series { key: key.into(), label: label.into(), colour, ..Series::default() }
 }
 
-/// Returns the series for the registered components of a total, keyed by their names among the
-/// components.
+/// Returns the series for the registered components of the total `whole`. Their keys are the components'
+/// names within the total.
 pub(crate) fn parts(vocabulary: &Vocabulary, whole: &str) -> Vec<Series> {
     series_of(vocabulary, whole, |_, part| part.key.to_string())
 }
 
-/// Returns the series for the registered components of a total, keyed by counter name.
+/// Returns the series for the registered components of the total `whole`. Their keys are the counters' names.
 pub(crate) fn counter_parts(vocabulary: &Vocabulary, whole: &str) -> Vec<Series> {
     series_of(vocabulary, whole, |counter, _| counter.id.to_string())
 }
 
-/// Returns the series of a total: registered components that are above 0 in any of these runs, then
-/// unregistered ones.
+/// Returns the series for the components of the total `whole`: registered components that are above 0 in any
+/// of these runs, then unregistered ones.
 pub(crate) fn present_parts<'a>(
     vocabulary: &Vocabulary,
     whole: &str,
@@ -92,8 +92,8 @@ fn series_of(
     vocabulary.parts(whole).map(series).collect()
 }
 
-/// Returns the known series that are present, and a series with a label and a colour for every
-/// other name.
+/// Returns the series in `known` whose names are in `present`, and a new series with a label and a colour for
+/// every other name in `present`.
 pub(crate) fn with_unknown(known: Vec<Series>, present: &BTreeSet<String>) -> Vec<Series> {
     let is_known = |name: &String| known.iter().any(|one| one.key == *name);
     let unknown: Vec<&String> = present.iter().filter(|name| !is_known(name)).collect();
@@ -107,7 +107,7 @@ pub(crate) fn with_unknown(known: Vec<Series>, present: &BTreeSet<String>) -> Ve
     known.into_iter().filter(|one| present.contains(&one.key)).chain(unknown).collect()
 }
 
-/// Returns the terms of the report with their definitions, for the glossary at its end.
+/// Returns the terms of the report with their definitions, for the glossary at the end of the page.
 pub(crate) fn glossary() -> impl Iterator<Item = (&'static str, &'static str)> {
     include_str!("glossary.txt").lines().filter_map(|line| line.split_once(": "))
 }

@@ -1,5 +1,5 @@
-//! Matrices over pairs of guest and host: a row for each guest, a column for each host, a matrix
-//! for each figure.
+//! Matrices over pairs of guest and host: for each figure, a matrix with a row for each guest and a column
+//! for each host.
 
 use perforate_records::{Interval, RunResult, Vocabulary};
 use perforate_types::spaced;
@@ -10,18 +10,19 @@ use crate::format;
 use crate::ids;
 use crate::metric::{self, Form, Metric, l2_tlb_mpki, per_kilo_instruction, references_per_walk};
 
-/// Heading of the column of native runs.
+/// Heading of the column of native runs in matrices.
 pub(crate) const NATIVE: &str = "native";
 
-/// Positions in a comparison of all pairs of guest and host.
+/// Rows and columns of the matrices of a comparison, with the scheme in each cell.
 pub(crate) struct Pairs<'a> {
-    /// Schemes that were run as guests, in the comparison's order.
+    /// Schemes that were run as guests, in the order of the comparison.
     pub guests: Vec<&'a str>,
-    /// Schemes that were run as hosts, in the comparison's order.
+    /// Schemes that were run as hosts, in the order of the comparison.
     pub hosts: Vec<&'a str>,
     /// True if a column of native runs follows the columns of hosts.
     pub has_native: bool,
-    /// Indices of schemes by guest, then by column; `None` for pairs that were not run.
+    /// Index of the scheme (a pair or a native scheme) in each cell, by guest and then by column; `None` for
+    /// pairs that were not run.
     cells: Vec<Vec<Option<usize>>>,
 }
 
@@ -48,22 +49,22 @@ impl<'a> Pairs<'a> {
         (!guests.is_empty()).then_some(Self { guests, hosts, has_native, cells })
     }
 
-    /// Headings of the columns.
+    /// Returns the headings of the columns: the hosts, and `native` if there are native runs.
     pub fn columns(&self) -> impl Iterator<Item = &'a str> {
         self.hosts.iter().copied().chain(self.has_native.then_some(NATIVE))
     }
 
-    /// Index of the scheme in a cell; `None` if the pair was not run.
+    /// Returns the index of the scheme in a cell; `None` if the pair was not run.
     pub fn scheme(&self, guest: usize, column: usize) -> Option<usize> {
         self.cells[guest][column]
     }
 
-    /// Indices of all schemes in the matrices.
+    /// Returns the indices of all schemes in the matrices.
     pub fn schemes(&self) -> impl Iterator<Item = usize> {
         self.cells.iter().flatten().flatten().copied()
     }
 
-    /// Number of pairs that were run.
+    /// Returns the number of pairs that were run.
     pub fn count(&self) -> usize {
         self.cells.iter().flat_map(|row| &row[..self.hosts.len()]).flatten().count()
     }
@@ -73,7 +74,7 @@ impl<'a> Pairs<'a> {
         self.cells.iter().flatten().any(Option::is_none)
     }
 
-    /// True if any cell of these matrices is empty.
+    /// True if any cell of these matrices has no value.
     pub fn has_gap(&self, matrices: &[Matrix]) -> bool {
         let lacks =
             |matrix: &Matrix| self.schemes().any(|scheme| matrix.value(Some(scheme)).is_none());
@@ -92,9 +93,9 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     found
 }
 
-/// One figure for all pairs.
+/// One figure for all pairs of guest and host.
 pub(crate) struct Matrix {
-    /// Short name for anchors.
+    /// Short name of the figure, for anchors.
     pub key: &'static str,
     /// Values of the figure for all schemes of the comparison.
     pub metric: Metric,
@@ -116,12 +117,12 @@ impl Matrix {
         Self { key, metric, meaning, is_more_better: false }
     }
 
-    /// Value in a cell.
+    /// Returns a scheme's value of the figure; `None` if the scheme was not run or has no value.
     pub fn value(&self, scheme: Option<usize>) -> Option<Spread> {
         self.metric.values[scheme?]
     }
 
-    /// Value in a cell as text; “~1” for a speed without a significant difference.
+    /// Returns a scheme's value as text; “~1” for a speed that does not differ significantly from 1.
     pub fn text(&self, scheme: Option<usize>) -> Option<String> {
         let value = self.value(scheme)?.median;
         let is_none = |speed: Interval| difference(speed) == Difference::None;
@@ -135,12 +136,12 @@ impl Matrix {
         self.metric.intervals.get(scheme?).copied()?.filter(|one| one.half_width_95.is_some())
     }
 
-    /// Half the width of the 95 % interval, in the metric's own unit; `None` if unknown.
+    /// Returns half the width of the value's 95 % interval, in the unit of the metric; `None` if unknown.
     pub fn half_width(&self, scheme: Option<usize>) -> Option<f64> {
         self.interval(scheme)?.half_width_95
     }
 
-    /// Writes half the width of the 95 % interval, otherwise the range over the seeds. Empty if
+    /// Writes half the width of the value's 95 % interval, otherwise the range over the seeds. Empty if
     /// neither is known or the range has no width.
     pub fn uncertainty(&self, scheme: Option<usize>) -> String {
         if let Some(half) = self.half_width(scheme) {
@@ -158,10 +159,10 @@ impl Matrix {
     }
 }
 
-/// Explanation of the translation overhead and its baseline.
+/// Definition of the translation overhead and its baseline, for readers.
 pub(crate) const OVERHEAD: &str = "Time more than without translation: (T − T ideal) ÷ T ideal, where T ideal is the cycles of the native ideal run less those of its page walks.";
 
-/// Returns all matrices that contain useful values.
+/// Returns all matrices of a comparison that contain values other than 0.
 pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Matrix> {
     let all = 0..comparison.schemes.len();
     let mut found = Vec::new();
@@ -192,8 +193,8 @@ pub(crate) fn matrices(comparison: &Comparison<'_>, pairs: &Pairs<'_>) -> Vec<Ma
     found
 }
 
-/// Speed that includes the work of operating systems and VM exits, if there was any. Shadow paging
-/// has all of its costs there.
+/// Returns the matrix of speeds that include the work of operating systems and VM exits; `None` if there was
+/// no such work. All costs of shadow paging are part of this work.
 fn with_system(comparison: &Comparison<'_>, reference: Option<usize>) -> Option<Matrix> {
     let reference = reference?;
     let ipc = |run: &RunResult| run.counter(ids::WHOLE_RUN_IPC);
@@ -211,8 +212,8 @@ fn with_system(comparison: &Comparison<'_>, reference: Option<usize>) -> Option<
     Some(Matrix { is_more_better: true, ..matrix })
 }
 
-/// Translation overhead of D §VIII: (T − T_2Mideal) ÷ T_2Mideal. T_2Mideal is the time of the
-/// native run with 2MB pages, without the time spent in page walks. Here the scheme `ideal` is that
+/// Returns the translation overhead of a scheme (D §VIII): (T − T_2Mideal) ÷ T_2Mideal. T_2Mideal is the time
+/// of the native run with 2MB pages, without the time spent in page walks. Here the scheme `ideal` is that
 /// run, because it always gets 2MB pages.
 fn overhead(comparison: &Comparison<'_>, scheme: usize) -> Option<Spread> {
     let ideal = comparison.ideal.filter(|&ideal| comparison.schemes[ideal].pair().is_none())?;
@@ -227,14 +228,15 @@ fn overhead(comparison: &Comparison<'_>, scheme: usize) -> Option<Spread> {
     Some(Spread { median: median - 1.0, least: least - 1.0, most: most - 1.0, runs })
 }
 
-/// A native run has no nested page tables, so the guest's references are all references.
+/// Returns the references to guest page tables in an average walk. In a native run, these are all references.
 fn guest_references_per_walk(vocabulary: &Vocabulary, run: &RunResult) -> Option<f64> {
     let is_native = run.guest.is_none() && run.host.is_none();
     let native = || references_per_walk(vocabulary, run).filter(|_| is_native);
     run.counter(ids::GUEST_REFERENCES_PER_WALK).or_else(native)
 }
 
-/// Key, label (or the counter that provides it), figure, and definition for readers.
+/// One figure of the matrices: its key, its label or the name of the counter that has the label, the function
+/// that computes it, and its definition for readers.
 type Figure = (&'static str, &'static str, metric::Figure, &'static str);
 
 const FIGURES: &[Figure] = &[
@@ -359,6 +361,16 @@ mod tests {
         );
         // The walkers were occupied for longer than the run, so the overhead is undefined.
         assert_eq!(labels(&[pair, line("ideal", 1000, 1000)]), ["IPC ÷ ideal", "IPC ÷ thp+thp"]);
+    }
+
+    #[test]
+    fn a_range_over_the_seeds_begins_with_the_least() {
+        let range = |form, values: [f64; 3]| {
+            Matrix::new("", "", form, vec![Spread::of(values)], "").uncertainty(Some(0))
+        };
+        assert_eq!(range(Form::Percent, [0.2, 0.125, 0.15]), "12.5–20.0 %");
+        assert_eq!(range(Form::Times, [1.5, 1.25, 1.75]), "1.25–1.75×");
+        assert_eq!(range(Form::Times, [1.5; 3]), "");
     }
 
     #[test]

@@ -8,19 +8,19 @@ use crate::format;
 use crate::html::Heading;
 use crate::ids;
 
-/// One figure for all schemes of a comparison.
+/// One figure of a table, with its values for all schemes of a comparison.
 pub(crate) struct Metric {
-    /// Name of the metric for readers.
+    /// Name of the metric in tables.
     pub label: String,
     /// Heading under which tables list the metric.
     pub group: &'static str,
-    /// True if the page's main table shows the metric.
+    /// True if the main table of the page shows the metric.
     pub is_main: bool,
-    /// Notation of the values.
+    /// Notation of the metric's values.
     pub form: Form,
-    /// Value of each scheme, in the comparison's order; `None` if unknown.
+    /// Value for each scheme, in the order of the comparison; `None` if unknown.
     pub values: Vec<Option<Spread>>,
-    /// 95 % interval of each scheme, in the comparison's order; empty if the metric has none.
+    /// 95 % interval for each scheme, in the order of the comparison; empty if the metric has none.
     pub intervals: Vec<Option<Interval>>,
 }
 
@@ -35,7 +35,7 @@ impl Metric {
         Self { label, group, is_main: false, form, values, intervals: Vec::new() }
     }
 
-    /// Writes a scheme's value, with its interval if known.
+    /// Writes the value for a scheme (given by index), with its interval if known.
     pub fn text(&self, scheme: usize) -> String {
         let interval = self.intervals.get(scheme).copied().flatten();
         match (interval.filter(|one| one.half_width_95.is_some()), self.form) {
@@ -48,7 +48,7 @@ impl Metric {
         }
     }
 
-    /// Unit after every value; empty for ratios, sizes and counts.
+    /// Returns the unit after every value; empty for ratios, sizes and counts.
     pub fn unit(&self) -> &'static str {
         match self.form {
             Form::Times => "×",
@@ -67,7 +67,7 @@ impl Metric {
         }
     }
 
-    /// Writes a value. All ratios of one metric have the same number of decimals.
+    /// Writes a value in the metric's notation. All ratios of one metric have equally many decimals.
     pub fn write(&self, value: f64) -> String {
         match self.form {
             Form::Ratio => format::ratio_with(value, self.decimals()),
@@ -78,7 +78,7 @@ impl Metric {
         }
     }
 
-    /// Number of decimals that suits the largest value. It is at least one if some value is below
+    /// Returns the number of decimals that suits the largest value. It is at least one if some value is below
     /// 10, and two if some value is below 1.
     fn decimals(&self) -> usize {
         let medians = || self.values.iter().flatten().map(|spread| spread.median.abs());
@@ -87,7 +87,7 @@ impl Metric {
         format::decimals(medians().fold(0.0, f64::max)).max(floor)
     }
 
-    /// True if any scheme has a value that is not displayed as 0.
+    /// True if the metric has a value, for any scheme, that is not displayed as 0.
     fn says_something(&self) -> bool {
         self.says_something_of(0..self.values.len())
     }
@@ -111,7 +111,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Returns the notation for values of this unit.
+    /// Returns the notation for values of a counter with this unit.
     fn of(unit: CounterUnit) -> Self {
         match unit {
             CounterUnit::Count | CounterUnit::Cycles | CounterUnit::Nanojoules => Self::Count,
@@ -122,27 +122,27 @@ impl Form {
     }
 }
 
-/// Function that computes a figure of a run. The vocabulary says which counters are components of
-/// which totals.
+/// Function that computes a figure of a run. The vocabulary lists which counters are components of which
+/// totals.
 pub(crate) type Figure = fn(&Vocabulary, &RunResult) -> Option<f64>;
 
-/// Counter per 1,000 instructions; `None` if the run lacks either.
+/// Returns the value of a counter per 1,000 instructions; `None` if the run lacks either.
 pub(crate) fn per_kilo_instruction(run: &RunResult, counter: &str) -> Option<f64> {
     let instructions = run.instructions()?;
     Some(run.counter(counter)? / instructions * 1000.0)
 }
 
-/// Misses of the second-level TLB per 1,000 instructions.
+/// Returns the misses of the second-level TLB per 1,000 instructions.
 pub(crate) fn l2_tlb_mpki(vocabulary: &Vocabulary, run: &RunResult) -> Option<f64> {
     shown_value(vocabulary, run, ids::L2_TLB_MPKI)
 }
 
-/// Page-table entries read from memory in an average walk.
+/// Returns the average number of page-table entries that a page walk reads from memory.
 pub(crate) fn references_per_walk(vocabulary: &Vocabulary, run: &RunResult) -> Option<f64> {
     shown_value(vocabulary, run, ids::REFERENCES_PER_WALK)
 }
 
-/// Ratios that a results file may lack, with functions that compute them from other counters.
+/// Ratios that a results file may lack, each with a function that computes it from other counters.
 const QUOTIENTS: [(&str, Figure); 3] = [
     (ids::L1_TLB_MPKI, |_, run| per_kilo_instruction(run, ids::L1_TLB_MISSES)),
     (ids::L2_TLB_MPKI, |_, run| per_kilo_instruction(run, ids::L2_TLB_MISSES)),
@@ -152,20 +152,20 @@ const QUOTIENTS: [(&str, Figure); 3] = [
     }),
 ];
 
-/// Value of a counter, or its computed value if the run lacks the counter.
+/// Returns the value of a counter, or its computed value if the run lacks the counter.
 fn shown_value(vocabulary: &Vocabulary, run: &RunResult, id: &str) -> Option<f64> {
     let quotient = || QUOTIENTS.iter().find(|quotient| quotient.0 == id)?.1(vocabulary, run);
     run.counter(id).or_else(quotient)
 }
 
-/// Share of entries of one kind in the last sample of the second-level TLB.
+/// Returns the share of entries of one kind, 0–1, in the last sample of the second-level TLB.
 fn share_at_end(run: &RunResult, kind: &str) -> Option<f64> {
     let entries = &run.series.l2_tlb_contents.last()?.entries;
     let (count, total) = (entries.get(kind)?, entries.total());
     (total > 0).then(|| count as f64 / total as f64)
 }
 
-/// Returns all figures that have a value other than 0: first the speeds, then the registered
+/// Returns all figures of a comparison that have a value other than 0: first the speeds, then the registered
 /// counters and computed figures by heading.
 pub(crate) fn metrics(comparison: &Comparison<'_>) -> Vec<Metric> {
     let mut found = speed(comparison);
@@ -176,7 +176,7 @@ pub(crate) fn metrics(comparison: &Comparison<'_>) -> Vec<Metric> {
     found
 }
 
-/// Returns all headings in order; those of computed figures on the whole run come first.
+/// Returns all headings in order. Headings of figures that the report computes for the whole run come first.
 fn groups(vocabulary: &Vocabulary) -> Vec<&'static str> {
     let own = COMPUTED.iter().map(|computed| computed.group);
     let mut found = Vec::new();
@@ -188,8 +188,8 @@ fn groups(vocabulary: &Vocabulary) -> Vec<&'static str> {
     found
 }
 
-/// Returns the figures under one heading: each registered counter that is shown, followed by the
-/// figures computed from it.
+/// Returns the figures under one heading: each registered counter that is shown, followed by the figures
+/// computed from it.
 fn of_group(comparison: &Comparison<'_>, group: &'static str) -> Vec<Metric> {
     let is_shown =
         |counter: &&Counter| counter.group == group && counter.prominence != Prominence::Listed;
@@ -216,7 +216,7 @@ fn of_group(comparison: &Comparison<'_>, group: &'static str) -> Vec<Metric> {
     found
 }
 
-/// The figure of a registered counter.
+/// Returns the values of a registered counter under all schemes, as a row of tables.
 fn registered(comparison: &Comparison<'_>, counter: &Counter) -> Metric {
     let value = |run: &RunResult| shown_value(comparison.vocabulary, run, &counter.id);
     let values = comparison.schemes.iter().map(|scheme| scheme.spread(value)).collect();
@@ -225,25 +225,26 @@ fn registered(comparison: &Comparison<'_>, counter: &Counter) -> Metric {
     Metric { is_main, ..Metric::new(counter.label.to_string(), counter.group, form, values) }
 }
 
-/// A figure that the report computes from counters.
+/// A figure that the report computes from counters of a run.
 struct Computed {
     group: &'static str,
-    /// Counter that the figure follows in tables; `None` if it comes first.
+    /// Counter that the figure follows in tables; `None` if the figure comes first.
     beside: Option<&'static str>,
     what: What,
 }
 
 enum What {
-    /// One figure of a run, by a function.
+    /// One figure, which a function computes for each run.
     Figure { label: &'static str, is_main: bool, form: Form, figure: Figure },
     /// Each component of the operating system's cycles, as a share of all cycles.
     PartsOfWork,
-    /// Share of each kind of entry in the second-level TLB.
+    /// Share of each kind of entry among the entries of the second-level TLB.
     KindsOfEntries,
 }
 
 impl Computed {
-    /// Returns one metric for a plain figure, or several for components and kinds.
+    /// Returns the metrics that this entry of [`COMPUTED`] adds to tables: one, or one for each component of
+    /// the operating system's cycles or kind of TLB entry.
     fn metrics(&self, comparison: &Comparison<'_>) -> Vec<Metric> {
         let metric = |label: String, is_main, form, figure: &dyn Fn(&RunResult) -> Option<f64>| {
             let values = comparison.schemes.iter().map(|scheme| scheme.spread(figure)).collect();
@@ -272,20 +273,20 @@ impl Computed {
     }
 }
 
-/// Instructions per cycle of the whole run, the operating system's work included.
+/// Returns the instructions per cycle of the whole run, including the operating system's work.
 pub(crate) fn ipc_of_whole_run(run: &RunResult) -> Option<f64> {
     run.counter(ids::WHOLE_RUN_IPC)
 }
 
-/// Share of the whole run's time, 0–1, that the operating system's work takes.
+/// Returns the share of the whole run's time, 0–1, that the operating system's work takes.
 fn work_share(run: &RunResult) -> Option<f64> {
     let all = run.counter(ids::WHOLE_RUN_CYCLES).filter(|&cycles| cycles > 0.0)?;
     Some(run.counter(ids::WHOLE_RUN_OPERATING_SYSTEM_CYCLES)? / all)
 }
 
-/// Returns the figures on speed, both in the steady state and for the whole run with the operating
-/// system's work. The main figures are the speed in the steady state, and translation's share of
-/// it.
+/// Returns the figures on speed, both in the steady state and for the whole run with the operating system's
+/// work. The main figures are the speed in the steady state, and the shares of its time that translation
+/// takes.
 fn speed(comparison: &Comparison<'_>) -> Vec<Metric> {
     let work = |scheme: usize| {
         comparison.schemes[scheme].spread(work_share).map_or(0.0, |share| share.median)
@@ -293,14 +294,15 @@ fn speed(comparison: &Comparison<'_>) -> Vec<Metric> {
     let mut found = speed_by(comparison, STEADY, |run| run.ipc, &|_| 1.0);
     found.extend(saving(comparison));
     found.push(waiting(comparison));
-    // The work's share is assumed to be the same in every batch of a run.
+    // The share of the operating system's work is assumed to be equal in all batches of a run.
     let whole = |scheme: usize| 1.0 - work(scheme);
     let with_work = speed_by(comparison, WHOLE_RUN, ipc_of_whole_run, &whole);
     found.extend(with_work.into_iter().map(|metric| Metric { is_main: false, ..metric }));
     found
 }
 
-/// Returns the shares of time that free translation would save; `None` without a run that shows it.
+/// Returns the share of each scheme's time that free translation would save; `None` if neither free
+/// translation nor ideal large pages were run.
 fn saving(comparison: &Comparison<'_>) -> Option<Metric> {
     comparison.bound?;
     let schemes = 0..comparison.schemes.len();
@@ -311,7 +313,7 @@ fn saving(comparison: &Comparison<'_>) -> Option<Metric> {
     Some(Metric { is_main: true, intervals, ..metric })
 }
 
-/// Returns the shares of time for which schemes wait for address translation.
+/// Returns the share of each scheme's time in which it waits for address translation.
 fn waiting(comparison: &Comparison<'_>) -> Metric {
     let share = |run: &RunResult| {
         let cycles = run.cycles().filter(|&cycles| cycles > 0.0)?;
@@ -324,8 +326,8 @@ fn waiting(comparison: &Comparison<'_>) -> Metric {
     Metric { is_main: true, intervals, ..metric }
 }
 
-/// Returns the speed by `figure`. The intervals are those of the steady state, scaled by a factor
-/// for each scheme.
+/// Returns metrics on speed: the IPC that `figure` computes for each run, and its ratio to that of the
+/// reference and of the ideal scheme. Intervals are those of the steady state, times `factor` of the scheme.
 fn speed_by(
     comparison: &Comparison<'_>,
     group: &'static str,
@@ -353,28 +355,29 @@ fn speed_by(
     ];
     if let Some(ideal) = comparison.ideal {
         let label = format!("IPC ÷ {}", comparison.ideal_name());
-        // The share that free translation saves gives the same information.
+        // The share of time that free translation saves gives the same information.
         let of_ideal = relative(label, Form::Percent, ideal);
         found.push(Metric { is_main: false, ..of_ideal });
     }
     found
 }
 
-/// Headings of the two kinds of speed.
+/// Heading of the figures on speed in the steady state; `WITH_WORK` and `WHOLE_RUN` head the speeds
+/// that include the operating system's work.
 const STEADY: &str = "Speed, steady state";
 const WITH_WORK: &str = "Speed, including OS work";
 const WHOLE_RUN: &str = "Whole run, including OS work";
-/// Other headings of computed figures.
+/// Heading of the figures on the length of a run; `WALKS` heads the figures on page walks.
 const RUN: &str = "Run";
 const WALKS: &str = "Page walks";
 
-/// Cycles of one cause of the operating system's work, as a share of all cycles.
+/// Returns the operating system's cycles of one cause (`counter`) as a share of all cycles, 0–1.
 fn share_of_cycles(run: &RunResult, counter: &str) -> Option<f64> {
     let all = run.counter(ids::CYCLES_WITH_OPERATING_SYSTEM).filter(|&cycles| cycles > 0.0)?;
     Some(run.counter(counter)? / all)
 }
 
-/// Creates a computed figure.
+/// Creates a figure that a function computes from the counters of a run.
 const fn figure(
     group: &'static str,
     beside: Option<&'static str>,
@@ -387,7 +390,7 @@ const fn figure(
 const WORK_OF_RUN: Option<&str> = Some(ids::WHOLE_RUN_OPERATING_SYSTEM_CYCLES);
 const WORK: Option<&str> = Some(ids::OPERATING_SYSTEM_CYCLES);
 
-/// All computed figures. Those that follow the same counter are in the order of this list.
+/// All figures that the report computes. Figures that follow the same counter are in the order of this list.
 const COMPUTED: &[Computed] = &[
     figure(WHOLE_RUN, WORK_OF_RUN, ("OS work", false, Form::Percent), |_, run| work_share(run)),
     figure(WITH_WORK, WORK, ("OS work, share of cycles", false, Form::Percent), |_, run| {

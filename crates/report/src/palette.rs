@@ -1,4 +1,4 @@
-//! Colours of all charts. Each has one meaning, and a variant for light and for dark mode.
+//! Colours of all charts. Each colour has one meaning, and a variant for light and for dark mode.
 //!
 //! The hues are those of Okabe and Ito, which people with colour-vision deficiencies can
 //! distinguish. The levels of a page walk are one hue in four lightnesses. Charts do not depend on
@@ -10,14 +10,14 @@ use perforate_records::Vocabulary;
 
 use crate::degrees::{Degree, degrees};
 
-/// Name of a colour, with its values for light and dark mode.
+/// Name of a colour, with its values (`#rrggbb`) for light and dark mode.
 pub(crate) struct Colour {
     pub name: &'static str,
     pub light: &'static str,
     pub dark: &'static str,
 }
 
-/// All colours of the charts.
+/// All colours of the charts, from `colours.txt`.
 static COLOURS: LazyLock<Vec<Colour>> = LazyLock::new(|| {
     let lines = include_str!("colours.txt").lines().filter(|line| !line.starts_with('#'));
     let colour = |line: &'static str| {
@@ -27,12 +27,12 @@ static COLOURS: LazyLock<Vec<Colour>> = LazyLock::new(|| {
     lines.filter_map(colour).collect()
 });
 
-/// Returns the CSS variable of a colour, which the page's style sheet defines for each mode.
+/// Returns a reference to the CSS variable of a colour, which the page's style sheet sets for each mode.
 pub(crate) fn css(name: &str) -> String {
     format!("var(--c-{name})")
 }
 
-/// Returns all colours as CSS rules. Dark mode applies to screens only, not to print.
+/// Returns CSS rules that define all colours. Dark mode applies to screens only, not to print.
 pub(crate) fn rules() -> String {
     let values = |value: fn(&Colour) -> &str| -> String {
         COLOURS.iter().map(|colour| format!("--c-{}:{};", colour.name, value(colour))).collect()
@@ -41,7 +41,7 @@ pub(crate) fn rules() -> String {
     format!(":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n")
 }
 
-/// Returns a colour for the `index`-th series that has no meaning of its own.
+/// Returns a colour for the `index`-th series whose name has no colour of its own.
 pub(crate) fn extra(index: usize) -> &'static str {
     ["extra0", "extra1", "extra2", "extra3"][index % 4]
 }
@@ -49,18 +49,19 @@ pub(crate) fn extra(index: usize) -> &'static str {
 /// Number of shades of heat maps, `heat0` (best) to `heat6`, each with a text colour.
 pub(crate) const SHADES: usize = 7;
 
-/// Colours for curves without a meaning, each as different as possible from the ones before.
+/// Names of colours for curves without a colour of their own, each as different as possible from those
+/// before.
 const SERIES: [&str; 8] =
     ["series0", "series1", "series2", "series3", "series4", "series5", "series6", "series7"];
 
-/// Shades for labels that differ in one number, from the smallest to the largest. There are two
+/// Names of the shades for labels that differ in one number, from the smallest to the largest. There are two
 /// hues.
 const DEGREES: [[&str; 5]; 2] = [
     ["degree-a0", "degree-a1", "degree-a2", "degree-a3", "degree-a4"],
     ["degree-b0", "degree-b1", "degree-b2", "degree-b3", "degree-b4"],
 ];
 
-/// Returns the shade of a degree; `None` if there are more groups than hues or more degrees than
+/// Returns the name of a degree's shade; `None` if there are more groups than hues or more degrees than
 /// shades.
 fn of_degree(degree: Degree) -> Option<&'static str> {
     let hues = DEGREES.get(degree.order)?;
@@ -68,10 +69,10 @@ fn of_degree(degree: Degree) -> Option<&'static str> {
     (degree.count <= hues.len()).then(|| hues[degree.place * last / (degree.count - 1)])
 }
 
-/// Returns a colour for each curve, given as name and label, with the number of earlier curves of a
-/// similar colour. A curve whose label differs from others in one number gets a shade. Otherwise it
-/// gets its scheme's colour, unless a similar one is taken. All others get the next free colour of
-/// the series.
+/// Returns the name of a colour for each curve, with the number of earlier curves of a similar colour. Curves
+/// are given as (name, label). A curve whose label differs from others in one number gets a shade. Otherwise
+/// it gets its scheme's colour, unless a similar one is taken. All other curves get the next free colour in
+/// [`SERIES`].
 pub(crate) fn of_curves<'a>(
     vocabulary: &Vocabulary,
     curves: impl Iterator<Item = (&'a str, &'a str)>,
@@ -116,20 +117,20 @@ fn are_alike(one: &str, other: &str) -> bool {
     pairs.map(|(a, b)| a.abs_diff(b).pow(2)).sum::<u32>() < 45 * 45
 }
 
-/// Returns the colour of a scheme; a pair has the colour of its guest.
+/// Returns the name of a scheme's colour; a pair has the colour of its guest.
 pub(crate) fn of_scheme(vocabulary: &Vocabulary, name: &str) -> &'static str {
     let guest = name.split('+').next().unwrap_or_default();
     vocabulary.named_after(guest).map_or("other", |scheme| known(&scheme.colour))
 }
 
-/// Returns the value in light mode of the colour of this name.
+/// Returns the value (`#rrggbb`) of a colour in light mode.
 pub(crate) fn light(name: &str) -> &'static str {
     let is_its = |colour: &&Colour| colour.name == name;
     let other = COLOURS.iter().find(|colour| colour.name == "other");
     COLOURS.iter().find(is_its).or(other).map_or("#6b7681", |colour| colour.light)
 }
 
-/// Returns the name of this colour from the palette, or `other` if the palette lacks it.
+/// Looks up a colour's name in the palette; returns the name `other` if the palette has no such colour.
 pub(crate) fn known(name: &str) -> &'static str {
     COLOURS.iter().find(|colour| colour.name == name).map_or("other", |colour| colour.name)
 }
@@ -140,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// Relative luminance, as WCAG defines it.
+    /// Returns the relative luminance of a colour (`#rrggbb`), as WCAG defines it.
     fn luminance(colour: &str) -> f64 {
         let channel = |from: usize| {
             let value = f64::from(u8::from_str_radix(&colour[from..from + 2], 16).unwrap()) / 255.0;
@@ -160,8 +161,7 @@ mod tests {
             SERIES.contains(&colour.name) || DEGREES.as_flattened().contains(&colour.name)
         };
         for colour in COLOURS.iter().filter(is_curve) {
-            // WCAG requires a contrast of 3:1 for graphics. Backgrounds of charts are #fff and
-            // #191f26.
+            // WCAG requires a contrast of 3:1 for graphics. Charts have the backgrounds #fff and #191f26.
             assert!(contrast(colour.light, "#ffffff") >= 3.0, "{}", colour.name);
             assert!(contrast(colour.dark, "#191f26") >= 3.0, "{}", colour.name);
         }
@@ -195,7 +195,7 @@ mod tests {
         let vocabulary = Vocabulary::new(Vec::new(), schemes);
         let names = ["4k", "perforated", "perforated-90", "x", "y"];
         let colours = of_curves(&vocabulary, names.into_iter().map(|name| (name, "")));
-        // The third series colour is skipped, because it is green and too similar to the colour of
+        // The third colour for series is skipped, because it is green and too similar to the colour of
         // perforated pages.
         let names = ["page-4k", "perforated", "series0", "series1", "series3"];
         assert_eq!(colours, names.map(|name| (name, 0)));

@@ -1,22 +1,22 @@
-//! Estimates from sampled traces and sampled timing with their confidence intervals, for terminal
-//! output and pages. With several seeds, those of the first are shown.
+//! Estimates from sampled traces and sampled timing with their confidence intervals, for terminal output and
+//! pages. With several seeds, the estimates of the first run are shown.
 
 use crate::comparison::{Comparison, SchemeRuns};
 use crate::format;
 use perforate_records::{Interval, Sampled};
 use perforate_types::counted;
 
-/// One figure for all schemes.
+/// One estimated figure for all schemes of a comparison.
 pub(crate) struct SampledRow {
     pub label: &'static str,
-    /// Estimate of each scheme, in the comparison's order; `None` if unknown.
+    /// Estimate for each scheme, in the order of the comparison; `None` if unknown.
     pub values: Vec<Option<Interval>>,
-    /// True if the figure is a count that is extrapolated to the whole program.
+    /// True if the figure is a total, extrapolated to the whole program.
     is_count: bool,
 }
 
 impl SampledRow {
-    /// A value with its interval as text.
+    /// Writes an estimate with its interval as text.
     pub fn text(&self, figure: Interval) -> String {
         let decimals = format::decimals(figure.mean) + 1;
         let write = |value| match self.is_count {
@@ -36,15 +36,15 @@ const FIGURES: [(&str, &str); 4] = [
 ];
 const EXTRAPOLATED: [(&str, &str); 2] =
     [("cycles", "cycles, whole program"), ("walks", "walks, whole program")];
-/// Extrapolated counters of sampled timing: only cycles, because everything else is counted in
-/// full.
+/// Counters that are extrapolated with sampled timing: only the cycles. All other counters are exact, because
+/// they cover every instruction, not only those in windows.
 const EXTRAPOLATED_TIMING: [(&str, &str); 1] = [("cycles", "cycles, measured part")];
 
 fn sampled<'a>(scheme: &SchemeRuns<'a>) -> Option<&'a Sampled> {
     scheme.first().sampled.as_ref()
 }
 
-/// Returns all rows; empty if no run is sampled.
+/// Returns a row for each estimated figure; empty if no run is sampled.
 pub(crate) fn rows(comparison: &Comparison<'_>) -> Vec<SampledRow> {
     let row = |is_count: bool, name: &str, label: &'static str| {
         let figure = |scheme: &SchemeRuns<'_>| {
@@ -62,7 +62,7 @@ pub(crate) fn rows(comparison: &Comparison<'_>) -> Vec<SampledRow> {
     figures.chain(counts).filter(|row| row.values.iter().any(Option::is_some)).collect()
 }
 
-/// Returns a one-line caption of the rows.
+/// Returns a one-line caption for the estimates; `None` if no run is sampled.
 pub(crate) fn caption(comparison: &Comparison<'_>) -> Option<String> {
     let sampled = comparison.schemes.iter().find_map(sampled)?;
     let interval = match sampled.windows {
@@ -73,8 +73,7 @@ pub(crate) fn caption(comparison: &Comparison<'_>) -> Option<String> {
     Some(format!("{whole} {}, {interval}", windows(sampled)))
 }
 
-/// Describes the share of the program that was simulated or timed; `None` unless the run is
-/// sampled.
+/// Returns a phrase for the share of the program that was simulated or timed; `None` if no run is sampled.
 pub(crate) fn seen(comparison: &Comparison<'_>) -> Option<String> {
     comparison.schemes.iter().find_map(sampled).map(|sampled| match sampled.only_timing {
         true => format!("timed in {}", windows(sampled)),

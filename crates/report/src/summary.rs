@@ -12,7 +12,7 @@ use crate::palette;
 /// Summary of one comparison: its answer and its main figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Workload with its parameters, or name of the trace.
+    /// Name of the workload with its parameters, or name of the trace.
     pub workload: String,
     /// Name of the machine model.
     pub machine: String,
@@ -22,25 +22,25 @@ pub struct Summary {
     pub answer: Vec<String>,
     /// Name of the scheme that speeds are relative to, as in headings.
     pub reference: String,
-    /// Schemes in the order of the comparison.
+    /// Summaries of the schemes, in the order of the comparison.
     pub schemes: Vec<SchemeSummary>,
-    /// Indices of the comparison's runs in the results.
+    /// Indices of the comparison's runs in the list of results.
     pub places: Vec<usize>,
 }
 
-/// A scheme of a comparison. Figures are medians over the seeds.
+/// Summary of a scheme in a comparison. Figures are medians over the seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SchemeSummary {
     /// Name of the scheme.
     pub name: String,
-    /// Colour of the scheme in all charts, `#rrggbb`.
+    /// Colour of the scheme in all charts, as `#rrggbb`.
     pub colour: &'static str,
-    /// Speed relative to the reference; 1 is equal speed.
+    /// Speed relative to the reference scheme; 1 is equal speed.
     pub speed: Option<Interval>,
-    /// Share of the time that free translation would save, 0–1. `None` without a run that shows it,
-    /// and for that run itself.
+    /// Share of the scheme's time, 0–1, that free translation would save. `None` if neither free translation
+    /// nor ideal large pages were run, and for the scheme used as the bound.
     pub saving: Option<Interval>,
-    /// Share of the time that is spent waiting for address translation, 0–1.
+    /// Share of the scheme's time, 0–1, that is spent waiting for address translation.
     pub translation_share: Option<Interval>,
 }
 
@@ -53,14 +53,14 @@ pub fn summaries(results: &[RunResult], vocabulary: &Vocabulary) -> Vec<Summary>
         .collect()
 }
 
-/// Indices of a comparison's runs in the results.
+/// Returns the indices of a comparison's runs in the list of results.
 fn places(comparison: &Comparison<'_>, results: &[RunResult]) -> Vec<usize> {
     let runs = || comparison.schemes.iter().flat_map(|scheme| &scheme.runs);
     let is_of_it = |result: &RunResult| runs().any(|&run| std::ptr::eq(run, result));
     (0..results.len()).filter(|&place| is_of_it(&results[place])).collect()
 }
 
-/// Speed of one scheme divided by that of another, in the first comparison of these results. The
+/// Returns the speed of `scheme` divided by that of `other`, in the first comparison of these results. The
 /// interval is from paired batches of their runs. `None` if a scheme is missing or not timed.
 pub fn speed_over(
     results: &[RunResult],
@@ -96,8 +96,8 @@ fn summary(comparison: &Comparison<'_>) -> Summary {
     }
 }
 
-/// Returns the answer and the main figures as HTML for use in any page. It has no style sheet and
-/// no script, and inherits the page's colours. All text is escaped.
+/// Returns the answer and the main figures of each comparison as HTML for use in any page. The HTML has no
+/// style sheet and no script, and inherits the page's colours. All text is escaped.
 pub fn summary_html(results: &[RunResult], vocabulary: &Vocabulary) -> String {
     let found = comparisons(results, vocabulary);
     let several = found.len() > 1;
@@ -116,7 +116,8 @@ fn piece(comparison: &Comparison<'_>, is_named: bool) -> Markup {
     }
 }
 
-/// Most schemes for a table with a column for each scheme; for more, each scheme has a row.
+/// Maximum number of schemes for a table with a column for each scheme; if there are more, each scheme has a
+/// row.
 const MOST_COLUMNS: usize = 6;
 
 fn table(comparison: &Comparison<'_>) -> Markup {

@@ -1,4 +1,4 @@
-//! Table of hardware threads, a row for each.
+//! Table of hardware threads, with a row for each thread.
 
 use maud::{Markup, html};
 use perforate_records::HardwareThread;
@@ -7,15 +7,16 @@ use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{MISSING, compact};
 use crate::html::{Cell, Grid, Heading};
 
-/// Most hardware threads of a scheme that a terminal shows, unless the user asks for all figures.
+/// Maximum number of hardware threads of a scheme that a terminal shows, unless the user requests all
+/// figures.
 pub(crate) const MOST_ROWS: usize = 8;
 
-/// A figure of a hardware thread: heading, function that computes it, and function that formats it.
+/// A figure of a hardware thread: its heading, and the functions that compute and format it.
 type Figure = (&'static str, fn(&HardwareThread) -> Option<f64>, fn(f64) -> String);
 
-/// Figures of each thread. Shares are relative to the cycles in which the thread runs, except for
-/// the idle share. Shootdowns are those that the thread sends and waits for, and those that
-/// interrupt it.
+/// Figures of each hardware thread. Shares are relative to the cycles in which the thread runs, except for
+/// the idle share. Shootdowns are those that the thread sends and waits for; interrupts are shootdowns by
+/// others.
 const FIGURES: [Figure; 7] = [
     ("IPC running", |thread| ratio(thread.instructions, thread.cycles), |ipc| format!("{ipc:.3}")),
     ("idle", |thread| ratio(thread.idle_cycles, thread.cycles + thread.idle_cycles), percent),
@@ -34,9 +35,9 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Figures of all hardware threads in each scheme's first run.
+/// Figures of all hardware threads in the first run of each scheme.
 pub(crate) struct ThreadRows {
-    /// Headings of the columns of figures.
+    /// Headings of the figures' columns.
     pub(crate) headings: Vec<&'static str>,
     pub(crate) rows: Vec<ThreadRow>,
 }
@@ -45,20 +46,21 @@ pub(crate) struct ThreadRows {
 pub(crate) struct ThreadRow {
     pub(crate) scheme: String,
     colour: &'static str,
-    /// Number of the core and, if a core has several threads, of the thread.
+    /// Number of the core and, if a core has several threads, number of the thread, as text.
     pub(crate) thread: String,
     values: Vec<Option<f64>>,
 }
 
 impl ThreadRows {
-    /// Returns the rows; `None` unless the comparison has several hardware threads.
+    /// Returns the figures of all hardware threads; `None` unless the comparison has several hardware
+    /// threads.
     pub(crate) fn of(comparison: &Comparison<'_>) -> Option<Self> {
         let rows: Vec<ThreadRow> = comparison.schemes.iter().flat_map(rows).collect();
         let headings = FIGURES.iter().map(|figure| figure.0).collect();
         (!rows.is_empty()).then_some(Self { headings, rows })
     }
 
-    /// Largest number of hardware threads in a scheme.
+    /// Returns the largest number of hardware threads that any scheme has.
     pub(crate) fn most(&self) -> usize {
         let of = |row: &ThreadRow| self.rows.iter().filter(|it| it.scheme == row.scheme).count();
         self.rows.iter().map(of).max().unwrap_or_default()
@@ -66,7 +68,7 @@ impl ThreadRows {
 }
 
 impl ThreadRow {
-    /// Writes one of the thread's figures, by its index.
+    /// Writes one of the thread's figures, given by its index in [`FIGURES`].
     pub(crate) fn text(&self, figure: usize) -> String {
         self.values[figure].map_or(MISSING.into(), FIGURES[figure].2)
     }
@@ -87,7 +89,7 @@ fn rows(scheme: &SchemeRuns<'_>) -> Vec<ThreadRow> {
     threads.iter().enumerate().map(row).collect()
 }
 
-/// The table on a page; empty if there is only one hardware thread.
+/// Returns the table of hardware threads for a page; empty if there is only one thread.
 pub(crate) fn section(comparison: &Comparison<'_>, id: &str) -> Markup {
     let Some(threads) = ThreadRows::of(comparison) else { return html! {} };
     let head = ["scheme", "hardware thread"].into_iter().chain(threads.headings.iter().copied());

@@ -1,29 +1,29 @@
-//! Components of the cycle stack that are address translation.
+//! Components of the cycle stack, divided into address translation and other waits.
 
 use perforate_records::{RunResult, Vocabulary};
 use perforate_types::{Counter, Part};
 
 use crate::ids;
 
-/// Components of the cycle stack that are address translation, in the order in which charts stack
+/// Returns the components of the cycle stack that are address translation, in the order in which charts stack
 /// them.
 pub(crate) fn parts(vocabulary: &Vocabulary) -> impl Iterator<Item = (&Counter, &Part)> {
     vocabulary.parts(ids::STACK_CYCLES).filter(|(_, part)| is_translation(vocabulary, part))
 }
 
-/// Components of the cycle stack that are not address translation.
+/// Returns the components of the cycle stack that are not address translation.
 pub(crate) fn other_parts(vocabulary: &Vocabulary) -> impl Iterator<Item = (&Counter, &Part)> {
     vocabulary.parts(ids::STACK_CYCLES).filter(|(_, part)| !is_translation(vocabulary, part))
 }
 
-/// True for components that are address translation: translation latency, and page walks that wait
-/// for MSHRs.
+/// True if a component of the cycle stack is address translation: translation latency, or page walks that
+/// wait for MSHRs.
 fn is_translation(vocabulary: &Vocabulary, part: &Part) -> bool {
     let mut latencies = vocabulary.parts(ids::TRANSLATION_CYCLES);
     part.key == "walk_mshr" || latencies.any(|(_, latency)| latency.key == part.key)
 }
 
-/// Number of loads and stores in a run, including loads that are forwarded from an earlier store.
+/// Returns the number of loads and stores in a run, including loads that are forwarded from an earlier store.
 /// `None` if there are none.
 pub(crate) fn memory_accesses(run: &RunResult) -> Option<f64> {
     let accesses = run.counter(ids::LOADS)? + run.counter(ids::STORES)?;

@@ -21,7 +21,7 @@ impl From<&'static Scheme> for Composition {
 }
 
 impl Composition {
-    /// Finds a scheme by name, or a pair named `GUEST+HOST`.
+    /// Finds the composition for the name of a scheme, or of a pair `GUEST+HOST`.
     ///
     /// # Errors
     /// If a scheme does not exist, or the pair is impossible.
@@ -36,7 +36,7 @@ impl Composition {
         }
     }
 
-    /// Parses a comma-separated list of names and pairs, or `all` for all native schemes.
+    /// Parses a comma-separated list of scheme names and pairs, or `all` for all native schemes.
     /// Duplicates are removed.
     ///
     /// # Errors
@@ -55,8 +55,9 @@ impl Composition {
         Ok(found)
     }
 
-    /// All pairs of the given guests and hosts. Pairs that are impossible are left out; the second
-    /// part has one message for each reason.
+    /// Returns all possible pairs of a guest's scheme in `guests` and a host's in `hosts`, each a
+    /// comma-separated list of names. The second part of the result has one message for each reason
+    /// for which pairs were left out.
     ///
     /// # Errors
     /// If a scheme does not exist, or if the first guest cannot run over the only host.
@@ -84,13 +85,13 @@ impl Composition {
         Ok((pairs, left_out.into_iter().map(line).collect()))
     }
 
-    /// Reason why a pair of schemes is impossible; `None` if it is possible.
+    /// Reason why a pair of schemes is impossible; `None` if the pair is possible.
     pub fn obstacle(guest: &Scheme, host: &Scheme) -> Option<&'static str> {
         if host.free_translation {
             return Some("translation is free as a whole: name free as the guest");
         }
-        // With shadow paging, the hypervisor emulates the guest's hardware, so any guest scheme
-        // will do.
+        // With shadow paging, the hypervisor emulates the guest's hardware, so any guest scheme is
+        // possible.
         let guests_own = guest.native_only.filter(|_| !host.shadow_paging);
         if let Some(why) = guests_own.or(host.native_only) {
             return Some(why);
@@ -113,7 +114,7 @@ impl Composition {
         )
     }
 
-    /// Name of the run: `SCHEME` or `GUEST+HOST`.
+    /// Name of the composition in results: `SCHEME`, or `GUEST+HOST` for a pair.
     pub fn name(&self) -> String {
         match self.host {
             None => self.own.name.into(),
@@ -121,29 +122,30 @@ impl Composition {
         }
     }
 
-    /// True if the hardware walks shadow tables instead of the guest's and the host's tables.
+    /// True if the hardware walks the shadow tables of a hypervisor, without nested translation.
     pub fn is_shadowed(&self) -> bool {
         self.host.is_some_and(|host| host.shadow_paging)
     }
 
-    /// The schemes whose entries the hardware's TLBs and other units hold.
+    /// Schemes whose translations the hardware's TLBs and other units cache. Shadow paging leaves
+    /// out the guest's.
     pub fn in_hardware(&self) -> impl Iterator<Item = &'static Scheme> + use<> {
         let own = (!self.is_shadowed()).then_some(self.own);
         own.into_iter().chain(self.host)
     }
 
-    /// True if translation takes no time.
+    /// True if address translation takes no time in this composition.
     pub fn is_free(&self) -> bool {
         self.own.free_translation
     }
 
-    /// Coalescing of the second-level TLB; `None` if neither scheme configures it.
+    /// Coalescing setting of the second-level TLB; `None` if neither scheme configures coalescing.
     pub fn coalescing(&self) -> Option<Coalescing> {
         self.own.coalescing.or_else(|| self.host?.coalescing)
     }
 }
 
-/// Finds a scheme that can run a program natively or in a guest.
+/// Finds a scheme that can run a program natively or in a guest by its name.
 fn native(name: &str) -> Result<&'static Scheme, SchemeError> {
     if hosts_only().any(|scheme| scheme.name == name) {
         let why = "a scheme for hosts only; give it a guest, as in 4k+shadow-4k or 4k+flat-4k";
@@ -152,8 +154,9 @@ fn native(name: &str) -> Result<&'static Scheme, SchemeError> {
     Scheme::find(name)
 }
 
-/// Finds schemes by name. `all` means all schemes that can run a program. For hosts, it excludes
-/// `free` and adds the schemes that only hosts can have.
+/// Resolves a comma-separated list of scheme names; `find` looks up one name. `all` means all
+/// schemes that can run a program. For hosts, `all` excludes `free` and adds the schemes that only
+/// hosts can have.
 fn schemes(
     names: &str,
     for_hosts: bool,

@@ -2,9 +2,9 @@
 //! schemes that use both.
 //!
 //! A scheme combines an operating-system policy with a dimension (address translation from one
-//! address space to the next), which the shared TLB pipeline asks after a miss. To add a scheme,
-//! write a folder and add its list to `GROUPS`. The command line, `perforate list`, the oracle
-//! tests and the reports then include it.
+//! address space to the next), which the shared TLB pipeline asks for a translation after a TLB
+//! miss. To add a scheme, write a folder and add its list to `GROUPS`. The command line, `perforate
+//! list`, the oracle tests and the reports then include it.
 
 mod coalescing;
 mod composition;
@@ -49,8 +49,8 @@ const GROUPS: &[&[&Scheme]] = &[
     flat::SCHEMES,
 ];
 
-/// Adds the missing counters of other mechanisms with value 0, so that all results have equal sets
-/// of counters.
+/// Adds the counters of all mechanisms that are missing in `out`, with value 0, so that all results
+/// have equal sets of counters.
 pub fn complete(out: &mut Counters) {
     for counter in counters() {
         if out.get(&counter.id).is_none() {
@@ -76,7 +76,8 @@ fn registered() -> impl Iterator<Item = &'static Scheme> + Clone {
 /// Names of the schemes that are compared by default.
 pub const DEFAULT: &str = "4k,thp,perforated,ideal";
 
-/// Names of the schemes that are compared by default, given a layout of page sizes or a script.
+/// Names of the schemes that are compared by default. `has_layout` and `has_script` are true if the
+/// user gave a layout (page sizes of address intervals) or a policy script.
 pub const fn default_schemes(has_layout: bool, has_script: bool) -> &'static str {
     match (has_layout, has_script) {
         (false, false) => DEFAULT,
@@ -86,8 +87,9 @@ pub const fn default_schemes(has_layout: bool, has_script: bool) -> &'static str
     }
 }
 
-/// Names of the pairs that are compared by default in a virtual machine: the guest's schemes over a
-/// host with 4KB pages, and over a host with 2MB pages.
+/// Names of the scheme pairs that are compared by default in a virtual machine: the guest's schemes
+/// over a host with 4KB pages, and over a host with 2MB pages. The arguments are those of
+/// [`default_schemes`].
 pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
     match (has_layout, has_script) {
         (false, false) => "4k+4k,thp+4k,4k+thp,thp+thp",
@@ -97,21 +99,22 @@ pub const fn default_pairs(has_layout: bool, has_script: bool) -> &'static str {
     }
 }
 
-/// Inputs for building page tables and units that are looked up in parallel with a TLB.
+/// Inputs for building a scheme's translation hardware: its page tables, and any unit that is
+/// looked up in parallel with a TLB.
 pub struct Hardware<'a> {
-    /// The scheme to build.
+    /// The scheme whose hardware is built.
     pub scheme: &'a Scheme,
-    /// The kernel that writes the tables.
+    /// The kernel that writes the page tables.
     pub kernel: &'a Kernel,
     /// Configuration of the machine's TLBs.
     pub tlb: &'a TlbConfig,
-    /// Escape filters of the machine's direct segments.
+    /// Size and hash functions of the escape filters of direct segments.
     pub escape_filter: EscapeFilterConfig,
 }
 
 options! {
-    /// Options of mechanisms' policies, for all schemes of a comparison that have the mechanism: they
-    /// win over a scheme's own.
+    /// Options of mechanisms' policies, for all compared schemes that have the mechanism. They
+    /// override a scheme's own options.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(default, deny_unknown_fields)]
     pub struct PolicyOptions, Setting {
@@ -162,11 +165,12 @@ options! {
             }),
         };
     } and {
-        /// Sizes of the pages of parts of the program's memory.
+        /// Page sizes of parts of the program's memory; `None` without a layout.
         #[serde(skip)]
         layout: Option<LaidOut>;
-        /// True if the blocks of memory are those of a machine that has run for a while, not fragmented as
-        /// the papers' evaluations do it: a policy chooses among them as an operating system would.
+        /// True if memory is fragmented by the history of a machine that has run for a while, not
+        /// by fragmentation generated before the run. Policies then choose among the blocks, as an
+        /// operating system would.
         #[serde(skip)]
         has_aged_blocks: bool;
     }
@@ -178,11 +182,11 @@ fn script<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Script>, 
 }
 
 impl PolicyOptions {
-    /// Checks the options of each mechanism without those of the schemes. The result of overriding
-    /// a scheme's options is checked when its policy is built.
+    /// Checks the options that the user gave for each mechanism, without those of the schemes.
+    /// Combinations with a scheme's own options are checked when its policy is built.
     ///
     /// # Errors
-    /// The first option that is wrong.
+    /// Error of the first option that is wrong.
     pub fn check(&self) -> Result<(), ConfigError> {
         fn check<T: Clone, P>(
             changes: Option<&Changes<T>>,
@@ -209,7 +213,8 @@ pub fn counters() -> Vec<Counter> {
     found
 }
 
-/// Function that builds page tables and units that are looked up in parallel with the TLBs.
+/// Function that builds a scheme's page tables, and any unit that is looked up in parallel with the
+/// TLBs.
 pub type MakeDimension = fn(&Hardware<'_>) -> Box<dyn Dimension>;
 
 /// Function that builds an operating-system policy from a scheme's options, overridden by the given
@@ -218,15 +223,15 @@ pub type MakePolicy = fn(&PolicyOptions) -> Result<Box<dyn Policy>, ConfigError>
 
 /// One scheme: an operating-system policy and the translation hardware.
 pub struct Scheme {
-    /// Name on the command line and in results files.
+    /// Name of the scheme on the command line and in results files.
     pub name: &'static str,
-    /// Description in one line.
+    /// Description of the scheme in one line.
     pub summary: &'static str,
     /// Paper and section that proposes the scheme, or the system that it models.
     pub source: &'static str,
-    /// Alternative names, as used for curves of experiments.
+    /// Alternative names of the scheme, as used for curves of experiments.
     pub other_names: &'static [&'static str],
-    /// Colour in reports, named by its meaning: one of those in `report/src/palette.rs`.
+    /// Colour of the scheme in reports: a name in `report/src/palette.rs` that states its meaning.
     pub colour: &'static str,
     /// Counters of the scheme's mechanism, in addition to those of every scheme.
     pub counters: fn() -> Vec<Counter>,
@@ -252,7 +257,7 @@ pub struct Scheme {
     pub coalescing: Option<Coalescing>,
     /// Builds the operating system's policy.
     pub policy: MakePolicy,
-    /// Builds the page tables.
+    /// Builds the page tables and other translation hardware.
     pub dimension: MakeDimension,
 }
 
@@ -262,7 +267,7 @@ impl Scheme {
         self.shadow_paging || self.flat_table
     }
 
-    /// Finds a scheme that can run a program by its name.
+    /// Finds a scheme by its name, among those that can run a program.
     ///
     /// # Errors
     /// [`SchemeError::Unknown`], with similar or all names.
@@ -290,7 +295,7 @@ impl Scheme {
         })
     }
 
-    /// Description of the scheme for reports.
+    /// Facts about the scheme that reports need: names, colour, role, Linux setting.
     pub fn facts(&self) -> SchemeFacts {
         let is = |scheme: &Self| self.name == scheme.name;
         let role = match () {
@@ -311,14 +316,14 @@ impl Scheme {
         }
     }
 
-    /// Name and options of the policy, as in results files.
+    /// Name and options of the scheme's policy, as in results files.
     pub fn describe_policy(&self, options: &PolicyOptions) -> String {
         let policy = (self.policy)(options);
         policy.map_or_else(|error| error.to_string(), |policy| policy.describe())
     }
 }
 
-/// Builds a policy with a scheme's own options, overridden by `changes`. Errors name the option
+/// Builds a policy from a scheme's `own` options, overridden by `changes`. Errors name the option
 /// `key`.
 fn with_changes<T: Options, P: Policy + 'static>(
     key: &str,
@@ -334,7 +339,8 @@ fn with_changes<T: Options, P: Policy + 'static>(
     Ok(Box::new(policy))
 }
 
-/// Options of a policy as name, form and default, for tests. Each must have a help text.
+/// Lists the options of a policy as `NAME=FORM [DEFAULT]`, for tests. Each option must have a help
+/// text.
 #[cfg(test)]
 fn listed<T: Options>() -> Vec<String> {
     let line = |key: perforate_config::Key| {

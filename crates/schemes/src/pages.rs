@@ -6,12 +6,12 @@ use perforate_os::{BasePages, Huge1G, Thp, layout_counters};
 
 use crate::{Hardware, Scheme};
 
-/// The schemes with 4KB pages.
+/// Scheme with 4KB pages only.
 pub(crate) const BASE: &[&Scheme] = &[&BASE_PAGES];
-/// The schemes with large pages.
+/// Schemes with large pages, without a mechanism beyond ordinary page tables.
 pub(crate) const LARGE: &[&Scheme] =
     &[&TRANSPARENT_LARGE_PAGES, &ADVISED_LARGE_PAGES, &HUGE_PAGES, &LAID_OUT];
-/// Bounds on the results of other schemes.
+/// Schemes that bound the results of other schemes.
 pub(crate) const BOUNDS: &[&Scheme] = &[&IDEAL, &FREE_TRANSLATION];
 
 /// x86-64 with 4KB pages for all memory: the baseline of every comparison.
@@ -35,7 +35,7 @@ pub const BASE_PAGES: Scheme = Scheme {
     dimension: radix,
 };
 
-/// 2MB pages at first touch wherever a whole 2MB block is free.
+/// Scheme that maps 2MB pages at first touch wherever a whole 2MB block is free.
 pub const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     name: "thp",
     summary: "2MB pages where the block is whole, 4KB pages elsewhere (conventional)",
@@ -46,7 +46,7 @@ pub const TRANSPARENT_LARGE_PAGES: Scheme = Scheme {
     ..BASE_PAGES
 };
 
-/// 2MB pages only in areas with MADV_HUGEPAGE.
+/// Scheme that maps 2MB pages only in areas with MADV_HUGEPAGE.
 pub(crate) const ADVISED_LARGE_PAGES: Scheme = Scheme {
     name: "thp-madvise",
     summary: "as thp, but only where the program asked for large pages (MADV_HUGEPAGE)",
@@ -56,7 +56,7 @@ pub(crate) const ADVISED_LARGE_PAGES: Scheme = Scheme {
     ..TRANSPARENT_LARGE_PAGES
 };
 
-/// 1GB pages where contiguous memory is available, otherwise pages as in `thp`.
+/// Scheme that maps 1GB pages where contiguous memory is available, otherwise pages as in `thp`.
 pub(crate) const HUGE_PAGES: Scheme = Scheme {
     name: "1g",
     summary: "1GB pages where 1GB is contiguous, else as thp",
@@ -67,7 +67,8 @@ pub(crate) const HUGE_PAGES: Scheme = Scheme {
     ..TRANSPARENT_LARGE_PAGES
 };
 
-/// Pages of 4KB, 2MB and 1GB in the intervals of a layout (`--layout`); without one, 4KB pages.
+/// Scheme that maps pages of 4KB, 2MB and 1GB in the intervals of a layout (`--layout`), or 4KB
+/// pages without a layout.
 pub(crate) const LAID_OUT: Scheme = Scheme {
     name: "layout",
     summary: "4KB, 2MB and 1GB pages in the parts of memory that --layout says",
@@ -79,7 +80,7 @@ pub(crate) const LAID_OUT: Scheme = Scheme {
     ..TRANSPARENT_LARGE_PAGES
 };
 
-/// 2MB pages with unfragmented memory: the upper bound that the papers compare with.
+/// Scheme that maps 2MB pages on unfragmented memory: the upper bound that the papers compare with.
 pub(crate) const IDEAL: Scheme = Scheme {
     name: "ideal",
     summary: "2MB pages on unfragmented memory: every large page contiguous",
@@ -91,9 +92,10 @@ pub(crate) const IDEAL: Scheme = Scheme {
     ..TRANSPARENT_LARGE_PAGES
 };
 
-/// 4KB pages with translation that takes no time: a bound that shows the cost of translation. In
-/// all other respects it equals `4k`. The program has the same frames, so its data use the same
-/// cache sets and DRAM rows, and TLBs have the same misses. `ideal` differs from `4k` in both.
+/// Scheme with 4KB pages whose translation takes no time: a bound that shows the cost of
+/// translation. In all other respects it equals `4k`. The program has the same frames, so its data
+/// use the same cache sets and DRAM rows, and TLBs have the same misses. `ideal` differs from `4k`
+/// in both.
 pub const FREE_TRANSLATION: Scheme = Scheme {
     name: "free",
     summary: "4KB pages whose translation takes no time: shows what translation costs",
@@ -104,7 +106,7 @@ pub const FREE_TRANSLATION: Scheme = Scheme {
     ..BASE_PAGES
 };
 
-/// Linux settings that produce the page sizes of these schemes on current systems.
+/// Schemes with the Linux setting that produces their page sizes on current systems.
 const SETTINGS: [(&Scheme, &str); 5] = [
     (&BASE_PAGES, "transparent_hugepage/enabled=never"),
     (&TRANSPARENT_LARGE_PAGES, "transparent_hugepage/enabled=always"),
@@ -113,12 +115,13 @@ const SETTINGS: [(&Scheme, &str); 5] = [
     (&LAID_OUT, "hugetlbfs by Mosalloc with this layout"),
 ];
 
-/// Linux setting for the scheme called `name`; `None` if no current system has it.
+/// Linux setting that produces the page sizes of the scheme called `name`; `None` if no current
+/// system has one.
 pub(crate) fn setting(name: &str) -> Option<&'static str> {
     SETTINGS.iter().find(|(scheme, _)| scheme.name == name).map(|&(_, setting)| setting)
 }
 
-/// Builds ordinary page tables.
+/// Builds ordinary page tables of x86-64.
 pub fn radix(_: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(Radix::new())
 }

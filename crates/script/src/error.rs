@@ -8,7 +8,7 @@ use crate::place::Place;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {
-    /// The operating system could not read the file.
+    /// The operating system could not read the script's file.
     #[error("{}: {source}", path.display())]
     Io {
         /// Path of the script.
@@ -16,15 +16,15 @@ pub enum ScriptError {
         /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The file is larger than the limit for scripts.
+    /// The script's file is larger than the limit.
     #[error("{}: longer than {most_bytes} bytes; expected the few lines of a policy", path.display())]
     TooLong {
         /// Path of the script.
         path: PathBuf,
-        /// Maximum size in bytes.
+        /// Maximum size of a script in bytes.
         most_bytes: u64,
     },
-    /// The file is not UTF-8 text.
+    /// The script's file is not UTF-8 text.
     #[error("{}: line {line}: a byte that is not UTF-8; expected text", path.display())]
     NoText {
         /// Path of the script.
@@ -42,26 +42,26 @@ pub enum ScriptError {
         /// Description of the error and of what would be right.
         problem: String,
     },
-    /// A function failed while it ran.
+    /// A function of the script failed while it ran.
     #[error("{script}: {place}{function}: {problem}")]
     Stopped {
         /// Name of the script.
         script: String,
         /// Position of the error in the script.
         place: Place,
-        /// Function that the kernel called.
+        /// Name of the script function that the kernel called.
         function: &'static str,
-        /// Description of the failure.
+        /// Description of the failure of the script's function.
         problem: String,
     },
-    /// A function returned a value outside the permitted answers.
+    /// A function of the script returned a value outside the permitted answers.
     #[error("{script}: {place}{function} answered {found}; expected {expected}")]
     Answer {
         /// Name of the script.
         script: String,
-        /// Position of the function's definition.
+        /// Position at which the script defines the function.
         place: Place,
-        /// Function that the kernel called.
+        /// Name of the script function that the kernel called.
         function: &'static str,
         /// Value that the function returned.
         found: String,

@@ -1,4 +1,5 @@
-//! Arguments of the kernel's questions to a script: objects with read-only fields.
+//! Facts about memory that the kernel passes to a script's functions: objects with read-only
+//! fields.
 
 use rhai::{Dynamic, Engine, EvalAltResult, Position};
 
@@ -12,7 +13,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Name of the purpose in scripts.
+    /// Name by which scripts know this reason.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Fault => "fault",
@@ -33,7 +34,7 @@ macro_rules! facts {
             pub struct $name { $( $(#[$field_meta])* pub $field: $type, )* }
 
             impl $name {
-                /// Names of all fields, for documentation and error messages.
+                /// Names of all fields of the argument, for documentation and error messages.
                 pub const FIELDS: &[&str] = &[$(stringify!($field)),*];
 
                 fn register(engine: &mut Engine) {
@@ -62,9 +63,9 @@ macro_rules! facts {
 }
 
 facts! {
-    /// The area that may get a large page, and the state of physical memory.
+    /// Facts about the area that may get a large page, and the state of physical memory.
     AreaFacts as "Area" {
-        /// The address touched; for khugepaged, the start of the 2MB region.
+        /// Address that the program touched; for khugepaged, the start of the 2MB region.
         address: u64,
         /// First address of the area.
         start: u64,
@@ -72,7 +73,7 @@ facts! {
         length: u64,
         /// Kind of the area: anonymous, heap or stack.
         kind: &'static str,
-        /// hugepage if the program advised MADV_HUGEPAGE, else none.
+        /// `hugepage` if the program advised MADV_HUGEPAGE for the area, otherwise `none`.
         advice: &'static str,
         /// True if the area is MAP_SHARED.
         shared: bool,
@@ -84,56 +85,58 @@ facts! {
         memory_bytes: u64,
         /// Free physical memory in bytes.
         free_bytes: u64,
-        /// Free 2MB blocks, including those inside larger free blocks.
+        /// Number of free 2MB blocks, including those inside larger free blocks.
         free_blocks: u64,
     }
 
-    /// A 2MB block that other users occupy in part, or a 2MB page with holes.
+    /// Facts about a 2MB block that other users occupy in part, or a 2MB page with holes.
     BlockFacts as "Block" {
-        /// Number of 4KB holes, 1 to 511.
+        /// Number of 4KB holes in the block, 1 to 511.
         holes: u64,
-        /// Number of 256KB regions with a hole, 1 to 8.
+        /// Number of 256KB regions of the block with a hole, 1 to 8.
         regions_with_holes: u64,
-        /// True if the holes come from memory that has been in use (--age, --memory-from), rather
-        /// than from injected fragmentation.
+        /// True if the holes come from memory that has been in use (`--age`, `--memory-from`),
+        /// rather than from fragmentation generated before the run.
         aged: bool,
     }
 
-    /// A 2MB region of 4KB pages that khugepaged examines.
+    /// Facts about a 2MB region of 4KB pages that khugepaged examines.
     RegionFacts as "Region" {
-        /// Number of mapped 4KB pages.
+        /// Number of mapped 4KB pages in the region.
         pages_present: u64,
-        /// Number of unmapped 4KB pages.
+        /// Number of unmapped 4KB pages in the region.
         pages_absent: u64,
-        /// Number of pages whose frame is shared with other mappings.
+        /// Number of pages in the region whose frame is shared with other mappings.
         pages_shared: u64,
     }
 
-    /// One way to turn the region into a 2MB page, with its cost.
+    /// Facts about one way in which khugepaged can turn a region into a 2MB page, with its cost.
     WayFacts as "Way" {
-        /// Name of the way: collapse, punch_in_place or punch_around.
+        /// Name of the way: `collapse` copies all pages into a free block, `punch_around` copies
+        /// pages around the frames of other users in a block, `punch_in_place` copies nothing.
         name: &'static str,
-        /// Frames of the region that must be copied.
+        /// Number of frames of the region that must be copied.
         frames_copied: u64,
-        /// Frames of other users that must be migrated first.
+        /// Number of frames of other users that must be migrated first.
         frames_migrated: u64,
-        /// Frames that must be cleared for unmapped pages.
+        /// Number of frames that must be cleared for unmapped pages.
         frames_zeroed: u64,
         /// Number of holes that the 2MB page would have.
         holes: u64,
     }
 
-    /// A 2MB region that reclaim may swap out.
+    /// Facts about a 2MB region that reclaim may swap out.
     VictimFacts as "Victim" {
-        /// First address of the region.
+        /// First address of the 2MB region.
         address: u64,
-        /// Number of mapped 4KB pages; for a 2MB page, without its holes.
+        /// Number of mapped 4KB pages in the region; for a 2MB page, without its holes.
         pages_present: u64,
         /// True if a page of 2MB or more maps the region.
         large: bool,
-        /// Number of holes of the 2MB page.
+        /// Number of holes of the 2MB page that maps the region.
         holes: u64,
-        /// Advice of the program for the first area in the region: hugepage, nohugepage or none.
+        /// Advice of the program for the first area in the region: `hugepage`, `nohugepage` or
+        /// `none`.
         advice: &'static str,
     }
 }
@@ -146,7 +149,7 @@ fn wrong_field(problem: String) -> Box<EvalAltResult> {
     EvalAltResult::ErrorDotExpr(problem, Position::NONE).into()
 }
 
-/// Conversion of a value to the script's types.
+/// Conversion of a Rust value to a type of the script language.
 trait ToScript {
     fn to_script(self) -> Dynamic;
 }

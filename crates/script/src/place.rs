@@ -7,9 +7,9 @@ use rhai::Position;
 /// A position in a script, printed as the beginning of an error: empty, or `line 3, column 5: `.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Line from 1; 0 if unknown.
+    /// Line in the script, from 1; 0 if unknown.
     line: usize,
-    /// Column from 1; 0 if unknown.
+    /// Column in the line, from 1; 0 if unknown.
     column: usize,
 }
 
@@ -21,12 +21,13 @@ impl From<Position> for Place {
 }
 
 impl Place {
-    /// Returns this position, or `other` if this one is unknown.
+    /// Returns this position in a script, or `other` if this one is unknown.
     pub(crate) fn or_else(self, other: impl FnOnce() -> Self) -> Self {
         if self == Self::default() { other() } else { self }
     }
 
-    /// Position at which `text` defines the function `name`, found by a simple search of the lines.
+    /// Position at which the script `text` defines the function `name`, found by a simple search of
+    /// the lines.
     pub(crate) fn of_function(text: &str, name: &str) -> Self {
         let column = |line: &str| {
             let start = line.len() - line.trim_start().len();

@@ -13,25 +13,26 @@ use crate::{facts, sort};
 
 /// Maximum size of a script, in bytes.
 pub const MOST_TEXT_BYTES: u64 = 64 << 10;
-/// Maximum number of operations per question, as Rhai counts them: about one for each value,
-/// operator and call.
+/// Maximum number of operations in answering one question, as Rhai counts them: about one for each
+/// value, operator and call.
 pub const MOST_OPERATIONS: u64 = 20_000;
-/// Maximum time per question. With the size limits, a script reaches the operation limit long
-/// before. The time limit only stops, with an error, a script that evades the other limits. It
-/// never changes an answer.
+/// Maximum time for answering one question. With the size limits, a script reaches the operation
+/// limit long before. The time limit only stops, with an error, a script that evades the other
+/// limits. It never changes an answer.
 pub(crate) const MOST_TIME: Duration = Duration::from_secs(10);
-/// Number of operations between two checks of the clock.
+/// Number of script operations between two checks of the clock.
 const CLOCK_OPERATIONS: u64 = 64;
-/// Maximum depth of nested calls.
+/// Maximum depth of nested calls in a script.
 pub(crate) const MOST_CALL_LEVELS: usize = 16;
-/// Maximum number of variables at one time, and of functions of a script.
+/// Maximum number of variables that exist at one time, and of functions in a script.
 const MOST_VARIABLES: usize = 64;
 const MOST_FUNCTIONS: usize = 64;
-/// Maximum bytes of a string and elements of an array, including nested arrays. One operation may
-/// copy, compare, sort or print the whole value, so these limits bound the time of an operation.
+/// Maximum number of bytes of a string and of elements of an array, including nested arrays. One
+/// operation may copy, compare, sort or print the whole value, so these limits bound the time of an
+/// operation.
 pub(crate) const MOST_STRING_BYTES: usize = 512;
 pub(crate) const MOST_ELEMENTS: usize = 64;
-/// Maximum nesting of expressions, outside and inside functions.
+/// Maximum nesting of expressions in a script, outside and inside functions.
 const MOST_DEPTH: usize = 32;
 
 /// Features of the language that scripts may not use:
@@ -41,11 +42,11 @@ const MOST_DEPTH: usize = 32;
 /// - output, which would appear in the middle of a simulation.
 const FORBIDDEN: [&str; 6] = ["eval", "Fn", "curry", "#{", "print", "debug"];
 
-/// Progress of the question being answered on this thread.
+/// Count of operations and deadline of the script that answers a question on this thread.
 #[derive(Clone, Copy)]
 struct Work {
     operations: u64,
-    /// Time at which the script is stopped.
+    /// Time at which the script is stopped; `None` if no script runs.
     deadline: Option<Instant>,
 }
 
@@ -53,20 +54,21 @@ thread_local! {
     static WORK: Cell<Work> = const { Cell::new(Work { operations: 0, deadline: None }) };
 }
 
-/// Runs `act`, which calls scripts on this thread, with the time limit. Returns its result and the
-/// number of script operations.
+/// Runs `act`, which calls scripts on this thread, with the default time limit. Returns its result
+/// and the number of script operations.
 pub(crate) fn bounded<T>(act: impl FnOnce() -> T) -> (T, u64) {
     bounded_by(MOST_TIME, act)
 }
 
-/// Like [`bounded`], with a given time limit.
+/// Like [`bounded`], with the time limit `most_time`.
 pub(crate) fn bounded_by<T>(most_time: Duration, act: impl FnOnce() -> T) -> (T, u64) {
     WORK.set(Work { operations: 0, deadline: Some(Instant::now() + most_time) });
     let outcome = act();
     (outcome, WORK.replace(Work { operations: 0, deadline: None }).operations)
 }
 
-/// Records an operation count; stops the script if its time is up.
+/// Callback of the script engine: records the number of operations that the script has executed.
+/// Returns a value, which makes the engine stop the script, if its time is up.
 fn on_operation(operations: u64) -> Option<Dynamic> {
     let work = Work { operations, ..WORK.get() };
     WORK.set(work);
@@ -75,8 +77,8 @@ fn on_operation(operations: u64) -> Option<Dynamic> {
     is_over.then_some(Dynamic::UNIT)
 }
 
-/// Creates an engine that can only compute. It lacks Rhai's functions for sleeping, files, time and
-/// other scripts.
+/// Creates a script engine that can only compute. It lacks Rhai's functions for sleeping, files,
+/// time and other scripts.
 pub(crate) fn engine() -> Engine {
     let mut engine = Engine::new_raw();
     ArithmeticPackage::new().register_into_engine(&mut engine);

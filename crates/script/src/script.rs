@@ -19,20 +19,20 @@ use crate::sandbox::{
     MOST_TIME, bounded, engine,
 };
 
-/// Part of an error message: the variables that a function can use.
+/// Part of an error message that lists the variables that a function can use.
 const VISIBLE_VARIABLES: &str =
     "a function, |x| … too, sees its parameters, its own variables and constants";
 
-/// Part of an error message: features that scripts may not use.
+/// Part of an error message that lists the language features that scripts may not use.
 const FORBIDDEN_FEATURES: &str = "a policy has no maps (#{…}), curry, Fn, eval, print and debug";
 
 /// Maximum number of characters of a file name that become the script's name.
 const MOST_NAME: usize = 40;
 
-/// A question of the kernel: a function that a script may define.
+/// Question of the kernel to a script, which the script answers by a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Page sizes (orders) to try for an area.
+    /// Page sizes (buddy orders) to try for an area.
     OrderFor,
     /// Use of a partly occupied block: as a page with holes or not (see [`HoleUse`]).
     WithHoles,
@@ -47,16 +47,16 @@ pub enum Question {
 }
 
 impl Question {
-    /// All questions, in order of their index.
+    /// All questions, in the order of their index.
     pub const ALL: [Self; 6] =
         [Self::OrderFor, Self::WithHoles, Self::Promote, Self::Patch, Self::Demote, Self::Reclaim];
 
-    /// Name of the question's function.
+    /// Name of the script function that answers the question.
     pub const fn function(self) -> &'static str {
         self.signature().0
     }
 
-    /// Name of the question's function, and names of its parameters.
+    /// Name of the script function that answers the question, and names of its parameters.
     const fn signature(self) -> (&'static str, &'static [&'static str]) {
         match self {
             Self::OrderFor => ("order_for", &["area", "kind", "orders"]),
@@ -73,15 +73,15 @@ impl Question {
 /// allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoleUse {
-    /// The block does not become a page with holes.
+    /// The block is not used for a page with holes.
     No,
-    /// At the same time as the page.
+    /// Frames for the holes are allocated at the same time as the page.
     Eager,
-    /// On the first touch of each hole.
+    /// The frame of each hole is allocated at the first touch of the hole.
     Lazy,
 }
 
-/// An answer, and the work that it took.
+/// Answer of a script, and the number of operations that it executed for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered<T> {
     /// Answer of the script.
@@ -164,13 +164,14 @@ impl Script {
         &self.0.name
     }
 
-    /// True if the script defines the function of a question.
+    /// True if the script defines the function that answers a question.
     pub fn defines(&self, question: Question) -> bool {
         self.0.defined[question as usize]
     }
 
-    /// Asks for the orders to try in an area, largest first, out of `offered`. `None` if the script
-    /// does not define the function, which leaves the choice to the kernel.
+    /// Asks the script which of the `offered` page sizes (buddy orders) to use in an area; the kernel
+    /// tries the largest of them first. Returns `None` if the script does not define the function,
+    /// which leaves the choice to the kernel.
     ///
     /// # Errors
     /// If the script fails or returns any other value.
@@ -198,7 +199,8 @@ impl Script {
         })
     }
 
-    /// Asks how to use a partly occupied block. `None` if the script does not define the function.
+    /// Asks the script how to use a partly occupied block. Returns `None` if the script does not
+    /// define the function.
     ///
     /// # Errors
     /// See [`Self::order_for`].
@@ -214,8 +216,9 @@ impl Script {
         })
     }
 
-    /// Asks for khugepaged's choice among `ways`. The answer is an index, or `None` to leave the
-    /// region unchanged. The outer `None` means that the script does not define the function.
+    /// Asks the script which of `ways` khugepaged takes to make a 2MB page of a region. The answer
+    /// is an index in `ways`, or `None` to leave the region unchanged. The outer `None` means that
+    /// the script does not define the function.
     ///
     /// # Errors
     /// See [`Self::order_for`].
@@ -240,8 +243,9 @@ impl Script {
         })
     }
 
-    /// Asks if khugepaged should patch a hole that costs `frames_copied` copies. `None` if the
-    /// script does not define the function.
+    /// Asks the script if khugepaged should move a hole's page back into its 2MB page, for which it
+    /// has to copy `frames_copied` frames. Returns `None` if the script does not define the
+    /// function.
     ///
     /// # Errors
     /// See [`Self::order_for`].
@@ -249,8 +253,8 @@ impl Script {
         self.ask(Question::Patch, (frames_copied as i64,), read_bool)
     }
 
-    /// Asks if a page with these holes should be demoted to 4KB pages. `None` if the script does
-    /// not define the function.
+    /// Asks the script if a page with these holes should be demoted to 4KB pages. Returns `None` if
+    /// the script does not define the function.
     ///
     /// # Errors
     /// See [`Self::order_for`].
@@ -258,7 +262,8 @@ impl Script {
         self.ask(Question::Demote, (block,), read_bool)
     }
 
-    /// Asks if reclaim should swap a region out. `None` if the script does not define the function.
+    /// Asks the script if reclaim should swap a region out. Returns `None` if the script does not
+    /// define the function.
     ///
     /// # Errors
     /// See [`Self::order_for`].
@@ -266,8 +271,9 @@ impl Script {
         self.ask(Question::Reclaim, (victim,), read_bool)
     }
 
-    /// Calls the function of a question, if the script defines it. `read` converts the returned
-    /// value, or returns a description of the permitted answers.
+    /// Calls the script function that answers `question`; returns `None` if the script does not
+    /// define it. `read` converts the returned value, or returns a description of the permitted
+    /// answers.
     fn ask<T>(
         &self,
         question: Question,
@@ -306,7 +312,7 @@ impl Script {
     }
 }
 
-/// Compares name and text.
+/// Compares scripts by name and text.
 impl PartialEq for Script {
     fn eq(&self, other: &Self) -> bool {
         (&self.0.name, &self.0.text) == (&other.0.name, &other.0.text)
@@ -334,7 +340,7 @@ impl Serialize for Script {
     }
 }
 
-/// Evaluates the constants that the text defines outside functions.
+/// Evaluates the constants that a script's `text` defines outside functions.
 fn constants(engine: &Engine, text: &str) -> Result<Scope<'static>, Box<EvalAltResult>> {
     let ast = engine.compile(text)?;
     let mut all = Scope::new();
@@ -348,12 +354,13 @@ fn constants(engine: &Engine, text: &str) -> Result<Scope<'static>, Box<EvalAltR
     Ok(constants)
 }
 
-/// True for a constant whose value can be inlined into functions.
+/// True if the value of a script's constant can be inlined into functions.
 fn is_plain(value: &Dynamic) -> bool {
     value.is_int() || value.is_float() || value.is_bool() || value.is_string() || value.is_char()
 }
 
-/// Flags of the defined questions, or the name of a wrong function and its error.
+/// Returns a flag for each question: true if the script defines the function that answers it. The
+/// error has the name of a function with wrong parameters, or no name, and the message.
 fn defined(ast: &AST) -> Result<[bool; Question::ALL.len()], (&'static str, String)> {
     let mut defined = [false; Question::ALL.len()];
     for question in Question::ALL {
@@ -373,12 +380,12 @@ fn defined(ast: &AST) -> Result<[bool; Question::ALL.len()], (&'static str, Stri
     Ok(defined)
 }
 
-/// Converts an answer of true or false.
+/// Converts a script's answer of true or false; the error describes the permitted answers.
 fn read_bool(answer: &Dynamic) -> Result<bool, String> {
     answer.as_bool().map_err(|_| "true or false".into())
 }
 
-/// The answer as text of at most 60 characters, for error messages.
+/// Converts a script's answer to a text of at most 60 characters, for error messages.
 fn shorten(answer: &Dynamic) -> String {
     const MOST: usize = 60;
     let text = match answer {
@@ -392,7 +399,7 @@ fn shorten(answer: &Dynamic) -> String {
     }
 }
 
-/// Description of an error, and the innermost position known for it.
+/// Position of an error, the innermost that is known, and description of the error.
 fn describe_error(error: &EvalAltResult) -> (Place, String) {
     if let EvalAltResult::ErrorInFunctionCall(_, _, inner, position) = error {
         let (place, problem) = describe_error(inner);
@@ -430,7 +437,7 @@ fn describe_error(error: &EvalAltResult) -> (Place, String) {
     (error.position().into(), problem)
 }
 
-/// Rhai's error message on one line, without the position.
+/// Error message of Rhai on one line, without the position.
 fn error_text(error: &EvalAltResult) -> String {
     let text = error.to_string();
     let place = error.position();

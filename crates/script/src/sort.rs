@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use rhai::{Array, Dynamic, Engine, EvalAltResult, FnPtr, NativeCallContext};
 
-/// Registers replacements for Rhai's sort functions.
+/// Replaces Rhai's sort functions in a script engine.
 pub(crate) fn register(engine: &mut Engine) {
     for name in ["sort", "sort_by"] {
         engine.register_fn(name, |context: NativeCallContext, array: &mut Array, by: FnPtr| {
@@ -22,8 +22,8 @@ pub(crate) fn register(engine: &mut Engine) {
     }
 }
 
-/// Sorts stably by binary insertion. The result is sorted if the comparison is consistent, and some
-/// permutation otherwise.
+/// Sorts an array stably by binary insertion. If the comparison `by` is consistent, the result is
+/// sorted, otherwise it is some permutation of the array.
 fn sorted(
     context: &NativeCallContext<'_>,
     array: &[Dynamic],
@@ -44,8 +44,8 @@ fn sorted(
     Ok(sorted)
 }
 
-/// Calls the comparison function `by`. It must return a number less than, equal to or greater than
-/// 0, or true for less.
+/// Calls the script's comparison function `by`, which must return a number less than, equal to or
+/// greater than 0, or true for less.
 fn compared(
     context: &NativeCallContext<'_>,
     by: &FnPtr,

@@ -26,7 +26,7 @@ fn order_for(text: &str) -> Result<Vec<u32>, String> {
     Ok(answered.map_err(|error| error.to_string())?.expect("it is defined").answer)
 }
 
-/// Returns the answer of a function `order_for` with this body.
+/// Returns the answer of a script whose function `order_for` has this body.
 fn body(body: &str) -> Result<Vec<u32>, String> {
     order_for(&format!("fn order_for(area, kind, orders) {{ {body} }}"))
 }
@@ -182,8 +182,8 @@ fn invalid_scripts_do_not_compile() {
     }
 }
 
-/// A running script that fails reports line and column, and does no more work than the limits
-/// allow.
+/// A running script that fails is reported with line and column, and does no more work than the
+/// limits allow.
 #[test]
 fn hostile_scripts_are_stopped() {
     for (text, problem) in [
@@ -241,7 +241,7 @@ fn operations_are_short() {
     }
 }
 
-/// Values that would grow without bound are refused while they are small.
+/// Strings and arrays that would grow without bound are refused while they are small.
 #[test]
 fn sizes_are_limited() {
     for (text, problem) in [
@@ -331,7 +331,7 @@ fn files_that_are_not_scripts_are_refused() {
     assert_eq!(script.name(), "some.rhai");
 }
 
-/// Results contain the whole text, and a hash that differs between scripts.
+/// Results contain the whole text of a script, and a hash that differs between scripts.
 #[test]
 fn results_keep_the_text() {
     let script = Script::compile("p.rhai", "// One.\nfn patch(n) { true }\n").unwrap();

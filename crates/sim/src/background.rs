@@ -43,7 +43,8 @@ impl Alarms {
         Self { threads: threads.collect() }
     }
 
-    /// Returns the instruction before which the next thread wakes; [`u64::MAX`] without threads.
+    /// Returns the instruction before which the next thread wakes; [`u64::MAX`] if there are no
+    /// threads.
     pub(crate) fn next(&self) -> u64 {
         self.threads.iter().map(|alarm| alarm.next).min().unwrap_or(u64::MAX)
     }
@@ -60,7 +61,7 @@ impl Alarms {
         })
     }
 
-    /// Like [`Self::ring`], for the threads of the host's kernel.
+    /// Runs all threads of the host's kernel that are due before instruction `now`.
     ///
     /// # Errors
     /// As [`Self::ring`].
@@ -84,7 +85,7 @@ impl Alarms {
     }
 }
 
-/// Runs one pass of a kernel thread.
+/// Lets a kernel thread do its work of one period, such as scanning memory.
 fn pass(thread: Thread, kernel: &mut Kernel) -> Result<(), OsError> {
     match thread {
         Thread::Khugepaged => drop(kernel.khugepaged_pass()),

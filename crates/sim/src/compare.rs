@@ -1,5 +1,5 @@
-//! Comparison of schemes on one workload. It is decoded once, and the schemes run in parallel, each
-//! with a separate memory.
+//! Comparison of schemes on one workload. The workload is decoded once, and the schemes run in
+//! parallel, each with a separate memory.
 
 use perforate_records::{Batches, RunResult, Warmup};
 use perforate_schemes::segment;
@@ -9,14 +9,14 @@ use perforate_types::{Counters, GapTolerance, PageSize, figures};
 use crate::feeding::{HugePageAdvices, Touched, run_all};
 use crate::idle_options;
 use crate::observer::TwoPassProgress;
-use crate::placed::Placed;
+use crate::placed::SchemeSetup;
 use crate::recording::{recording_notes, refused_note};
 use crate::sampled::{self, PrecisionRule};
 use crate::simulation::{Figures, RunOptions, Simulation};
-use crate::stretches::Tally;
+use crate::stretches::PartCounts;
 use crate::system::SystemOptions;
 use crate::translation_work;
-use crate::warmup::{self, Course};
+use crate::warmup::{self, Steadiness};
 use crate::{
     Composition, MeasuringOptions, MemoryState, Observer, ResolvedRun, Scheme, SimError,
     open_workload,
@@ -65,7 +65,7 @@ struct Run {
 }
 
 impl Run {
-    fn courses(&self) -> Vec<Course> {
+    fn courses(&self) -> Vec<Steadiness> {
         self.figures.iter().map(|figures| figures.slices.course()).collect()
     }
 }
@@ -98,7 +98,8 @@ impl ResolvedRun {
         idle.into_iter().chain(little_work).collect()
     }
 
-    /// Runs every scheme once, with this warm-up or the default one.
+    /// Runs every scheme once. `warmup` is the length of the warm-up in instructions; `None` for
+    /// the default.
     fn run_once(&self, warmup: Option<u64>, observer: &mut dyn Observer) -> Result<Run, SimError> {
         let ResolvedRun { workload, memory, measuring, processors, seed, .. } = self;
         let seed = *seed;
@@ -155,7 +156,8 @@ impl ResolvedRun {
         Ok(Run { metadata, options, figures, touched, notes })
     }
 
-    /// Converts the results of a pass to one record per scheme.
+    /// Converts the results of a pass over the workload to one record per scheme. `detected` is
+    /// true if an earlier pass detected the length of the warm-up.
     fn results(&self, run: Run, detected: bool) -> Vec<RunResult> {
         let measuring = &self.measuring;
         let courses = run.courses();
@@ -219,7 +221,7 @@ impl ResolvedRun {
     fn judge_warmup(
         &self,
         instructions: u64,
-        named: (String, Course),
+        named: (String, Steadiness),
         detected: bool,
     ) -> (Warmup, Option<String>) {
         let after = warmup::settled_after(std::slice::from_ref(&named.1));
@@ -319,8 +321,8 @@ impl ResolvedRun {
         notes
     }
 
-    /// Returns a note for guest and host each, if its scheme uses direct segments but never had
-    /// one.
+    /// Returns notes on direct segments that were never created, although the scheme of the guest
+    /// or of the host uses direct segments.
     fn segment_notes(&self, composition: &Composition, figures: &Figures) -> Vec<String> {
         let name = composition.name();
         let host_memory = self.memory.host();
@@ -342,15 +344,16 @@ impl ResolvedRun {
         missing.map(note).collect()
     }
 
-    /// Returns a note if the `superpages` option overrides the mode in the scheme's name.
+    /// Returns a note if the `superpages` option selects another mode of gap-tolerant superpages
+    /// than the scheme's name.
     fn mode_note(&self, scheme: &Composition) -> Option<String> {
         let mode = scheme.own.mode(&self.memory).ok().flatten()?;
         (Some(mode) != scheme.own.gap_tolerance)
             .then(|| format!("{}: the mode is {} (superpages)", scheme.name(), mode.label()))
     }
 
-    /// Returns a note on the perforation policy: that it is the default for aged memory, or that it
-    /// perforated no page.
+    /// Returns a note if fragmented memory had no perforated page, or if the state of memory
+    /// selected the perforation policy; otherwise `None`.
     fn policy_note(&self, scheme: &Composition, figures: &Figures) -> Option<String> {
         let (scheme, name) = (scheme.own, scheme.name());
         if !scheme.shadow_directories {
@@ -459,14 +462,14 @@ fn precision_note(
              ±{precision}; what the program does later is not in any figure"
         ));
     }
-    let windows: Vec<&[Tally]> = figures.iter().map(|it| it.windows.as_slice()).collect();
+    let windows: Vec<&[PartCounts]> = figures.iter().map(|it| it.windows.as_slice()).collect();
     let reached = sampled::widest(&windows)
         .map_or("no interval".into(), |width| format!("±{:.1}%", width * 100.0));
     Some(format!("a precision of ±{precision} was not reached: {reached} at the end"))
 }
 
-/// Converts windows to the format of results.
-fn window_batches(windows: &[Tally]) -> Batches {
+/// Converts the counts of each window of a sampled run to the batches of results files.
+fn window_batches(windows: &[PartCounts]) -> Batches {
     let mut batches = Batches::default();
     for window in windows {
         batches.push(window.instructions, window.cycles, window.translation_stall_cycles);
@@ -474,7 +477,8 @@ fn window_batches(windows: &[Tally]) -> Batches {
     batches
 }
 
-/// Describes a scheme as results store it.
+/// Returns the description of a scheme for results files, as JSON: its name, its source, its policy
+/// and its mechanisms.
 fn describe(scheme: &Scheme, memory: &MemoryState) -> serde_json::Value {
     serde_json::json!({
         "name": scheme.name,

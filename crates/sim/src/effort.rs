@@ -11,21 +11,22 @@ const PAGES: u64 = 1 << 23;
 /// Number of times that events may make the kernel process all of memory, because programs populate
 /// their memory once.
 const MEMORY_SHARE: u64 = 2;
-/// Number of additional pages per instruction. A program that only forks and waits, with 1GB of 4KB
-/// pages, takes some thousand instructions for each fork.
+/// Number of pages that events may make the kernel process for each executed instruction. A program
+/// that only forks and waits, with 1GB of 4KB pages, executes some thousand instructions for each
+/// fork.
 const PAGES_PER_INSTRUCTION: u64 = 256;
 
 /// Amount of work that events have requested so far, and its limit.
-pub(crate) struct Effort {
-    /// Number of pages processed.
+pub(crate) struct WorkLimit {
+    /// Number of pages processed so far.
     pages: u64,
-    /// Number of pages allowed without any instruction.
+    /// Number of pages that may be processed without any instruction.
     free_pages: u64,
     events: u64,
 }
 
-impl Effort {
-    /// Creates the limit for a memory of this size, with nothing used.
+impl WorkLimit {
+    /// Creates the limit for a memory of this size, before any event has requested work.
     pub(crate) fn new(memory: &MemoryState) -> Self {
         let free_pages =
             PAGES + MEMORY_SHARE * (memory.kernel.memory_bytes / PageSize::Size4K.bytes());
@@ -37,7 +38,8 @@ impl Effort {
         self.free_pages = self.free_pages.saturating_add(pages_allowed_for(instructions));
     }
 
-    /// Counts an event after `instruction` instructions, which requests work on `pages` pages.
+    /// Adds the `pages` pages that the kernel processes for an event. `instruction` is the number
+    /// of instructions executed before the event, which determines the limit.
     ///
     /// # Errors
     /// [`SimError::TooMuchAsked`] if the limit is exceeded.
@@ -53,7 +55,7 @@ impl Effort {
     }
 }
 
-/// Returns the number of pages that `instructions` instructions allow.
+/// Returns the number of pages by which `instructions` executed instructions raise the limit.
 fn pages_allowed_for(instructions: u64) -> u64 {
     instructions.saturating_mul(PAGES_PER_INSTRUCTION)
 }
@@ -67,7 +69,7 @@ mod tests {
 
     #[test]
     fn instructions_done_or_skipped_make_up_for_pages() {
-        let effort = || Effort::new(&MemoryState::of(64 << 20));
+        let effort = || WorkLimit::new(&MemoryState::of(64 << 20));
         assert!(effort().add(FREE, 0).is_ok());
         assert!(effort().add(FREE + 256, 1).is_ok());
         let mut effort = effort();

@@ -20,42 +20,44 @@ const MOST: f64 = 1e6;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnergyCosts {
-    /// Look-up of the first-level TLB array for 4KB pages, data or instructions.
+    /// Energy of a look-up of the first-level TLB array for 4KB pages, data or instructions, in pJ.
     pub l1_tlb_4k_pj: f64,
-    /// Look-up of the first-level TLB array for 2MB pages, which is looked up together with the
-    /// other arrays.
+    /// Energy of a look-up of the first-level TLB array for 2MB pages, in pJ. This array is looked
+    /// up together with the other arrays.
     pub l1_tlb_2m_pj: f64,
-    /// Look-up of the first-level TLB array for 1GB pages, which is looked up together with the
-    /// other arrays.
+    /// Energy of a look-up of the first-level TLB array for 1GB pages, in pJ. This array is looked
+    /// up together with the other arrays.
     pub l1_tlb_1g_pj: f64,
-    /// Look-up of the second-level TLB: for all page sizes at once, for a bitmap entry, or for a
-    /// nested entry that shares this TLB.
+    /// Energy of a look-up of the second-level TLB, in pJ: for all page sizes at once, for a bitmap
+    /// entry, or for a nested entry that shares this TLB.
     pub l2_tlb_pj: f64,
-    /// Look-up of the page-walk caches of guest or host, all levels at once.
+    /// Energy of a look-up of the page-walk caches of guest or host, all levels at once, in pJ.
     pub walk_cache_pj: f64,
-    /// Look-up of a nested TLB that is separate from the second-level TLB.
+    /// Energy of a look-up of a nested TLB that is separate from the second-level TLB, in pJ.
     pub nested_tlb_pj: f64,
-    /// Comparison with BASE and LIMIT of a direct segment, and the addition of OFFSET.
+    /// Energy of a comparison with BASE and LIMIT of a direct segment and the addition of OFFSET,
+    /// in pJ.
     pub segment_check_pj: f64,
-    /// Selection of a B-block from a 64-bit selection bitmap by prefix sums.
+    /// Energy of selecting a B-block from a 64-bit selection bitmap by prefix sums, in pJ.
     pub selection_pj: f64,
-    /// Look-up of the escape filter, which accompanies each comparison with a segment.
+    /// Energy of a look-up of the escape filter, which accompanies each comparison with a segment,
+    /// in pJ.
     pub escape_filter_pj: f64,
-    /// Read of the first-level data cache by a page walker.
+    /// Energy of a page walker's read of the first-level data cache, in pJ.
     pub l1d_read_pj: f64,
-    /// Read of the second-level cache by a page walker.
+    /// Energy of a page walker's read of the second-level cache, in pJ.
     pub l2_read_pj: f64,
-    /// Read of the last-level cache by a page walker.
+    /// Energy of a page walker's read of the last-level cache, in pJ.
     pub llc_read_pj: f64,
-    /// Read of one line of main memory by a page walker.
+    /// Energy of a page walker's read of one line of main memory, in pJ.
     pub memory_read_pj: f64,
     /// Static power of the core, including its share of the rest of the chip, in mW.
     pub static_mw: f64,
 }
 
 impl Default for EnergyCosts {
-    /// Values for machine files without the section. They are those of `perforated-table2`, which
-    /// names the sources.
+    /// Returns the values for machine files without the section `[energy]`: those of the machine
+    /// `perforated-table2`, which names the sources.
     fn default() -> Self {
         Self {
             l1_tlb_4k_pj: 5.9,
@@ -80,7 +82,7 @@ impl EnergyCosts {
     /// Checks each value against its range.
     ///
     /// # Errors
-    /// A description in one line, with the key and the range.
+    /// A description of the first wrong value in one line, with the key and the range.
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (key, value) in [
             ("l1_tlb_4k_pj", self.l1_tlb_4k_pj),
@@ -108,13 +110,13 @@ impl EnergyCosts {
 
 /// Counts from which the energy of a run is computed.
 pub(crate) struct Activity {
-    /// Look-ups of the first-level data TLB.
+    /// Number of look-ups of the first-level data TLB.
     pub(crate) data_translations: u64,
-    /// Look-ups of the first-level instruction TLB.
+    /// Number of look-ups of the first-level instruction TLB.
     pub(crate) fetch_translations: u64,
-    /// All other accesses to translation structures.
+    /// Numbers of all other accesses to translation structures.
     pub(crate) accesses: TranslationAccesses,
-    /// Cycles of the run.
+    /// Duration of the run in cycles.
     pub(crate) cycles: u64,
 }
 
@@ -140,8 +142,8 @@ struct EnergyUse {
     walker_l2: f64,
     walker_llc: f64,
     walker_memory: f64,
-    /// Energy of a cache that a mechanism adds in parallel with the second-level TLB. No paper
-    /// publishes the energy of its look-up, so the energy of a second-level look-up is used,
+    /// Energy of a cache that a mechanism adds in parallel with the second-level TLB, in pJ. No
+    /// paper publishes the energy of its look-up, so the energy of a second-level look-up is used,
     /// although that TLB has far more entries.
     beside_l2_tlb: f64,
     leaked: f64,
@@ -290,8 +292,8 @@ fn fetch_tlb_pj(machine: &Machine) -> f64 {
 mod tests {
     use super::*;
 
-    /// Costs are powers of ten where possible, so that each structure changes another digit of the
-    /// sum.
+    /// Machine whose costs are powers of ten where possible, so that each structure changes another
+    /// digit of the sum.
     fn machine(name: &str) -> Machine {
         let mut machine = Machine::load(name).unwrap();
         machine.energy = EnergyCosts {

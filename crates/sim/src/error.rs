@@ -51,7 +51,7 @@ pub enum SimError {
         /// The host's memory in bytes.
         host_bytes: u64,
     },
-    /// The host's memory has an error.
+    /// An error in the memory or options of the host, not of the guest.
     #[error("host: {0}")]
     Host(Box<SimError>),
     /// An option has a wrong value.
@@ -86,10 +86,11 @@ pub enum SimError {
         memory_bytes: u64,
         /// Name of the machine.
         machine: String,
-        /// Largest number of bytes that its caches can distinguish.
+        /// Largest size of a memory in bytes whose addresses the machine's caches can distinguish.
         limit_bytes: u64,
     },
-    /// Values of a machine together take too much of this computer's memory.
+    /// The TLBs, caches and predictors of a machine file together take too much of this computer's
+    /// memory.
     #[error(
         "machine {machine}: {key} = {value} is too large for {for_whom}: its TLBs, caches and predictors \
          take {total} of this computer's memory; at most {most} are possible"
@@ -97,15 +98,15 @@ pub enum SimError {
     MachineTooLarge {
         /// Name of the machine.
         machine: String,
-        /// Key of the machine that takes the most memory.
+        /// Key of the machine file whose structure takes the most memory.
         key: &'static str,
         /// Value of that key.
         value: u64,
-        /// Number of cores and schemes, in words.
+        /// Phrase with the numbers of cores and schemes, each of which has its own structures.
         for_whom: String,
-        /// Memory that all structures take.
+        /// Memory of this computer that all simulated structures together take.
         total: Size,
-        /// Largest memory that all structures may take.
+        /// Largest memory of this computer that all simulated structures together may take.
         most: Size,
     },
     /// `--skip` reaches beyond the end of the workload.
@@ -118,7 +119,7 @@ pub enum SimError {
         name: String,
         /// Number of instructions to skip.
         skip: u64,
-        /// Instructions of the workload.
+        /// Number of instructions in the workload.
         instructions: u64,
     },
     /// `--skip` is too large for a synthetic workload.
@@ -141,7 +142,7 @@ pub enum SimError {
     /// A snapshot cannot be used.
     #[error("{path}: {problem}")]
     Snapshot {
-        /// Path of the snapshot, as given.
+        /// Path of the snapshot, as the user gave it.
         path: String,
         /// Description of the problem with the file.
         problem: String,
@@ -260,7 +261,7 @@ pub enum SimError {
     NoInstructions {
         /// Name of the workload.
         name: String,
-        /// Reason after a colon, if known; else empty.
+        /// Reason with a colon before it; empty if unknown.
         why: String,
     },
     /// This computer has too little memory to simulate a scheme's page tables.
@@ -272,9 +273,9 @@ pub enum SimError {
     HostMemory {
         /// Name of the scheme.
         scheme: String,
-        /// Memory needed, in bytes.
+        /// Memory of this computer that is needed, in bytes.
         needed_bytes: u64,
-        /// Memory available, in bytes.
+        /// Memory of this computer that is available, in bytes.
         available_bytes: u64,
     },
     /// This computer has too little memory for the contents of a workload's data.
@@ -286,9 +287,9 @@ pub enum SimError {
     WorkloadMemory {
         /// Name of the workload.
         workload: String,
-        /// Memory needed, in bytes.
+        /// Memory of this computer that is needed, in bytes.
         needed_bytes: u64,
-        /// Memory available, in bytes.
+        /// Memory of this computer that is available, in bytes.
         available_bytes: u64,
     },
     /// The observer cancelled the run.
@@ -308,15 +309,15 @@ pub enum SimError {
         "warmup of {warmup} instructions: the run has only {instructions}; nothing is left to measure"
     )]
     WarmupTooLong {
-        /// Instructions of the warm-up.
+        /// Number of instructions of the warm-up.
         warmup: u64,
-        /// Instructions of the run.
+        /// Number of instructions of the run.
         instructions: u64,
     },
 }
 
 impl SimError {
-    /// Converts an error to one of the host's memory.
+    /// Wraps this error to say that it concerns the host's memory or options, not the guest's.
     pub(crate) fn of_host(self) -> Self {
         match self {
             Self::GuestTooLarge { .. } => self,

@@ -7,28 +7,31 @@ fieldwise! {
     /// Exits of a virtual machine by cause.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Exits {
-        /// Faults in the host's page tables (EPT violations).
+        /// Number of exits for faults in the host's page tables (EPT violations).
         pub nested_fault: u64,
-        /// Page faults under shadow paging, because the shadow tables have no entry that allows the
-        /// access. Faults on pages that the guest has not mapped are included; the hypervisor
-        /// passes them on to the guest.
+        /// Number of exits for page faults under shadow paging, because the shadow tables have no
+        /// entry that allows the access. Faults on pages that the guest has not mapped are
+        /// included; the hypervisor passes them on to the guest.
         pub shadow_fault: u64,
-        /// Writes to tables of the guest for which shadow tables exist.
+        /// Number of exits for writes to tables of the guest for which shadow tables exist.
         pub table_update: u64,
-        /// Writes to registers of a guest's mechanism under shadow paging, which the hypervisor
-        /// emulates: registers of a direct segment, base of a range table, format of page
-        /// directories.
+        /// Number of exits for writes to registers of a guest's mechanism under shadow paging,
+        /// which the hypervisor emulates: registers of a direct segment, base of a range table,
+        /// format of page directories.
         pub register_write: u64,
-        /// Changes of the guest's root table (writes to CR3) under shadow paging.
+        /// Number of exits for changes of the guest's root table (writes to CR3) under shadow
+        /// paging.
         pub context_switch: u64,
-        /// Invalidations and flushes of the TLB by the guest (INVLPG, CR3) under shadow paging.
+        /// Number of exits for invalidations and flushes of the TLB by the guest (INVLPG, CR3)
+        /// under shadow paging.
         pub invalidation: u64,
     }
 }
 
 impl Exits {
-    /// Adds the exits that the guest's `work` causes under shadow paging. Registers that point to
-    /// tables are loaded with the root table. Each segment register is one write.
+    /// Adds the exits that the guest's `work` causes under shadow paging. A switch of processes
+    /// causes one exit, which also loads the registers that point to tables. Each loaded register
+    /// of a segment causes another exit.
     pub(crate) fn with_guest_work(self, work: &Work) -> Self {
         let context_switch = work.context_switches;
         let invalidation = work.entries_invalidated + work.spaces_flushed;
@@ -53,25 +56,25 @@ fieldwise! {
         pub work: Work,
         /// Part of `work` done by kernel threads on other processors.
         pub background: Work,
-        /// Exits of the virtual machine.
+        /// Exits of the virtual machine, by cause.
         pub exits: Exits,
         /// Part of `exits` taken by kernel threads of the guest on other processors.
         pub background_exits: Exits,
-        /// Exits with an active direct segment of the host. Its registers are saved on exit and loaded
-        /// on re-entry (D §III.A).
+        /// Number of exits with an active direct segment of the host, whose registers are saved on
+        /// exit and loaded on re-entry (D §III.A).
         pub segment_exits: u64,
         /// Part of `work` for the first backing of the guest's memory with frames. A virtual
         /// machine needs it once, however many programs it runs.
         pub backing: Work,
-        /// Part of `exits` for the first backing of the guest's memory.
+        /// Number of `exits` for the first backing of the guest's memory.
         pub backing_exits: u64,
-        /// Part of `backing_exits` with an active direct segment of the host.
+        /// Number of `backing_exits` with an active direct segment of the host.
         pub backing_segment_exits: u64,
     }
 }
 
 fieldwise! {
-    /// Work of the operating systems between two moments.
+    /// Work of the operating systems of program and host between two moments.
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     pub(crate) struct Account {
         /// Work of the program's operating system, the guest's when virtualized.

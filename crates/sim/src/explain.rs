@@ -23,7 +23,7 @@ use crate::{Composition, Machine, MemoryState, SimError, System, Workload, open_
 /// State of TLBs and walk caches before the explained translation. From `FirstLevelLost` to
 /// `BitmapLost`, each state lacks more entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Situation {
+pub enum TlbState {
     /// TLBs and walk caches are empty.
     Cold,
     /// The first-level TLB is empty; the second level and the walk caches still hold their entries.
@@ -43,9 +43,10 @@ pub enum Situation {
 pub struct Explained {
     /// The step's action and its result.
     pub text: String,
-    /// Cycles of the step with empty data caches.
+    /// Duration of the step with empty data caches, in cycles.
     pub cold_cycles: u64,
-    /// Cycles of the step if every line hits in the first cache that the walker looks up.
+    /// Duration of the step if every line hits in the first cache that the walker looks up, in
+    /// cycles.
     pub warm_cycles: u64,
 }
 
@@ -53,14 +54,14 @@ pub struct Explained {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// State of TLBs and walk caches before the translation.
-    pub situation: Situation,
-    /// Case of the translation, as in P §IV.D.
+    pub situation: TlbState,
+    /// Way in which TLBs, filter and bitmap complete the translation (the cases of P §IV.D).
     pub case: Case,
     /// True if the page missed in the second-level TLB, so a page walk had to find it.
     pub walked: bool,
     /// Physical address that results from the translation.
     pub physical: PhysicalAddress,
-    /// Steps in their order, without fills.
+    /// Steps of the hardware in their order, without fills.
     pub steps: Vec<Explained>,
 }
 
@@ -72,7 +73,7 @@ impl Explanation {
     }
 }
 
-/// Number of accesses from which example addresses are chosen.
+/// Number of the program's accesses from which example addresses are chosen.
 const ACCESSES_REMEMBERED: usize = 1 << 16;
 
 /// Final state of a program's run under one scheme, in which translations are explained.
@@ -172,31 +173,31 @@ impl Subject {
     }
 
     /// Explains an address in every relevant state, without changing the program's memory. Returns
-    /// no explanation if an access would fault. An access comes first, because hosts and shadow
-    /// tables fill their entries on the first access.
+    /// no explanation if an access would fault. Accesses the address once before, because hosts and
+    /// shadow tables fill their entries on the first access.
     fn explain(&mut self, address: VirtualAddress) -> Result<Vec<Explanation>, SimError> {
         let space = self.system.kernel().current();
         let is_mapped = self.system.own_tables().look_at(space, address.page()).is_some();
         if !is_mapped || self.system.translate(AccessKind::Read, address)?.is_none() {
             return Ok(Vec::new());
         }
-        let cold = self.explain_in(Situation::Cold, address)?;
-        let others: &[Situation] = match cold.case {
+        let cold = self.explain_in(TlbState::Cold, address)?;
+        let others: &[TlbState] = match cold.case {
             Case::Regular if self.superpage(address).is_some() => {
-                &[Situation::FirstLevelLost, Situation::PageLost]
+                &[TlbState::FirstLevelLost, TlbState::PageLost]
             }
             Case::BesideFirstLevel => &[],
             Case::FirstLevel
             | Case::Beside
             | Case::Intermediate
             | Case::Regular
-            | Case::Filtered => &[Situation::FirstLevelLost],
+            | Case::Filtered => &[TlbState::FirstLevelLost],
             Case::BitmapInPlace
             | Case::ReadInPlace
             | Case::IntermediateBitmap
-            | Case::IntermediateRead => &[Situation::FirstLevelLost, Situation::BitmapLost],
+            | Case::IntermediateRead => &[TlbState::FirstLevelLost, TlbState::BitmapLost],
             Case::BitmapHole | Case::ReadHole => {
-                &[Situation::FirstLevelLost, Situation::HoleLost, Situation::BitmapLost]
+                &[TlbState::FirstLevelLost, TlbState::HoleLost, TlbState::BitmapLost]
             }
         };
         let mut explanations = vec![cold];
@@ -206,26 +207,26 @@ impl Subject {
         Ok(explanations)
     }
 
-    /// Evicts the entries for `address` from TLBs and walk caches, so that the hardware is in the
-    /// given state. [`Situation::Cold`] empties them.
-    fn forget(&mut self, situation: Situation, address: VirtualAddress) {
+    /// Evicts the entries for `address` from TLBs and walk caches, so that they are in the given
+    /// state. For [`TlbState::Cold`], empties them.
+    fn forget(&mut self, situation: TlbState, address: VirtualAddress) {
         let (space, page) = (self.system.kernel().current(), address.page());
         let mmu = self.system.mmu_mut();
-        if situation == Situation::Cold {
+        if situation == TlbState::Cold {
             return mmu.flush();
         }
         mmu.flush_first_level();
-        if situation != Situation::FirstLevelLost {
+        if situation != TlbState::FirstLevelLost {
             mmu.evict_page(space, page);
         }
-        if situation == Situation::BitmapLost {
+        if situation == TlbState::BitmapLost {
             mmu.evict_bitmap(space, page);
         }
     }
 
     fn explain_in(
         &mut self,
-        situation: Situation,
+        situation: TlbState,
         address: VirtualAddress,
     ) -> Result<Explanation, SimError> {
         self.forget(situation, address);
@@ -251,7 +252,7 @@ impl Subject {
             }
             (cold_before, warm_before) = (cold, warm);
         }
-        if situation == Situation::Cold
+        if situation == TlbState::Cold
             && let Some(text) = shadowed::origin(&self.system, address)
         {
             explained.push(Explained { text, cold_cycles: 0, warm_cycles: 0 });
@@ -265,7 +266,8 @@ impl Subject {
         })
     }
 
-    /// Returns the cycles that these steps take in the timing model on an idle machine.
+    /// Returns the cycles that these steps take in the timing model on an idle machine, with warm
+    /// data caches if `warm`, otherwise with empty ones.
     fn cost(&self, steps: &Steps, warm: bool) -> Result<u64, SimError> {
         let mut core = Core::new(&self.machine.timing(), self.system.mmu().slots())?;
         let load = Instruction { length: 4, accesses: 1, ..Instruction::default() };
@@ -361,8 +363,8 @@ impl Subject {
         }
     }
 
-    /// Returns the tables (of guest, host or hypervisor) that contain a physical address, and the
-    /// address by which these tables know it.
+    /// Returns the tables (of guest, host or hypervisor) that contain a physical address of the
+    /// machine, and the address of the same byte in the address space of these tables.
     fn table(
         &self,
         address: PhysicalAddress,

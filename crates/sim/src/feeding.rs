@@ -14,7 +14,7 @@ use crate::memory_history::TouchedHistory;
 use crate::processors::Threads;
 use crate::sampled::{Gaps, PrecisionRule};
 use crate::simulation::{Figures, Simulation};
-use crate::stretches::Tally;
+use crate::stretches::PartCounts;
 use crate::{Observer, Progress, SimError};
 
 /// Largest number of chunks by which a slow scheme may lag behind the decoder.
@@ -23,9 +23,9 @@ const CHUNKS_AHEAD: usize = 8;
 /// Number of madvise calls about large pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HugePageAdvices {
-    /// Number of calls with MADV_HUGEPAGE.
+    /// Number of madvise calls with MADV_HUGEPAGE.
     pub(crate) wanted: u64,
-    /// Number of calls with MADV_NOHUGEPAGE.
+    /// Number of madvise calls with MADV_NOHUGEPAGE.
     pub(crate) refused: u64,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Touched {
     pub(crate) history: TouchedHistory,
     pub(crate) gaps: Gaps,
     pub(crate) advices: HugePageAdvices,
-    /// Number of instructions decoded.
+    /// Number of instructions decoded so far.
     pub(crate) done: u64,
     /// True if the run ended early because its results reached the requested precision.
     pub(crate) is_precise: bool,
@@ -69,10 +69,10 @@ impl Touched {
 
 /// Message to the thread of a simulation.
 enum Feed {
-    /// Chunk of instructions to run.
+    /// Request to run a chunk of instructions.
     Chunk(Arc<Chunk>),
     /// Request to report the number of the simulation and the windows that it has timed so far.
-    ReportWindows(SyncSender<(usize, Vec<Tally>)>),
+    ReportWindows(SyncSender<(usize, Vec<PartCounts>)>),
 }
 
 /// Feeds all simulations from one decoder, until the source ends, `precision` is reached or the
@@ -169,8 +169,8 @@ fn run_one(
     simulation.finish()
 }
 
-/// Returns the windows of every scheme so far; `None` if a scheme has failed.
-fn collect_windows(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<Tally>>> {
+/// Returns the windows that every scheme has timed so far; `None` if a scheme has failed.
+fn collect_windows(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<PartCounts>>> {
     let (sender, receiver) = sync_channel(senders.len());
     for simulation in senders {
         simulation.send(Feed::ReportWindows(sender.clone())).ok()?;
@@ -184,8 +184,8 @@ fn collect_windows(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<Tally>>> {
     Some(windows)
 }
 
-/// Decodes the source and delivers every chunk to every scheme. Before each chunk, `goes_on` is
-/// called with the number of chunks delivered; false ends the delivery. Chunks are reused when all
+/// Decodes the source and delivers every chunk to every scheme. Calls `goes_on` before each chunk
+/// with the number of chunks delivered so far; `false` ends the delivery. Reuses chunks when all
 /// schemes have released them.
 fn decode(
     source: &mut dyn Source,

@@ -7,14 +7,14 @@ use perforate_types::{Chunk, HoleSet, PageSize, ProcessId, VirtualPage};
 /// Number of bits of a 2MB region's number within an address space. The process number occupies the
 /// bits above.
 const REGION_BITS: u32 = 43;
-/// Number of regions in the cache, for which no hash look-up is needed.
+/// Number of 2MB regions in the cache; an access to these needs no hash look-up.
 const CACHED_REGIONS: usize = 4096;
 
 /// Largest number of counted 2MB regions (8TB in all). There is a limit because a small trace may
 /// touch regions all over the address space. Further regions are not counted.
 const MOST_REGIONS: usize = 1 << 22;
 
-/// Distinct 4KB pages of data accessed, per process.
+/// Distinct 4KB pages of data that the programs have accessed, per process.
 pub(crate) struct Footprint {
     places: HashMap<u64, usize>,
     touched: Vec<HoleSet>,
@@ -23,7 +23,7 @@ pub(crate) struct Footprint {
     pages: u64,
     /// The running process.
     process: ProcessId,
-    /// Page that the process touched last; `None` if another process ran since.
+    /// Page that the running process touched last; `None` if another process ran since.
     latest: Option<VirtualPage>,
 }
 

@@ -7,10 +7,10 @@ use perforate_timing::Topology;
 use perforate_types::{ProcessId, ProgramEvent, ThreadId, counted};
 use serde::Serialize;
 
-/// Largest number of hardware threads.
+/// Largest number of hardware threads of a run, over all cores.
 const MOST_THREADS: u64 = 64;
 /// Number of instructions, per hardware thread, by which one thread may run ahead of the others: a
-/// few turns of each thread ([`perforate_trace::SideBySide`]).
+/// few turns of each thread ([`perforate_trace::InterleavedThreads`]).
 const LEAD_INSTRUCTIONS: u64 = 8_192;
 
 /// Cores and hardware threads of a run, and order of recorded threads; see
@@ -21,8 +21,8 @@ pub struct ProcessorOptions {
     pub cores: u64,
     /// Number of hardware threads of each core (SMT).
     pub threads_per_core: u64,
-    /// Length of a part of the recording, in instructions, within which the turns of threads are
-    /// simulated in parallel.
+    /// Length of a section of the recording, in instructions. Turns of threads that were recorded
+    /// within a section run in parallel. 0 keeps the recorded order.
     pub side_by_side: u64,
 }
 
@@ -67,7 +67,8 @@ impl ProcessorOptions {
         Topology { cores, threads_per_core, lead }
     }
 
-    /// Returns a short description for headings; `None` for a single hardware thread.
+    /// Returns a short description of cores and hardware threads for headings; `None` for a single
+    /// hardware thread.
     pub(crate) fn describe(&self) -> Option<String> {
         let (cores, each) = (self.cores, self.threads_per_core);
         self.are_several().then(|| match each {
@@ -87,7 +88,8 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// Creates an assignment with the first thread of the first process on hardware thread 0.
+    /// Creates an assignment in which the first thread of the first process is on hardware thread
+    /// 0.
     pub(crate) fn new(topology: Topology) -> Self {
         let mut threads = vec![0; topology.threads()];
         threads[0] = 1;
@@ -114,8 +116,8 @@ impl Placement {
         }
     }
 
-    /// Returns the hardware thread of a program thread, which never moves. A new thread is placed
-    /// on the hardware thread with the fewest program threads. Ties go to the core with the fewest,
+    /// Returns the hardware thread on which a program thread always runs. A new program thread gets
+    /// the hardware thread with the fewest program threads; ties go to the core with the fewest,
     /// then to the lowest number.
     fn place(&mut self, process: ProcessId, thread: ThreadId) -> usize {
         if let Some(&place) = self.places.get(&(process, thread)) {

@@ -16,7 +16,7 @@ use crate::{MemoryState, Scheme, SimError};
 /// --bench memory`, plus the eight bytes of the simulated entry.
 const HOST_BYTES_PER_PAGE: u64 = 24;
 
-/// Estimate of this computer's memory for the mappings of a scheme.
+/// Estimate of this computer's memory that the simulated mappings of a scheme take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostMemory {
     scheme: &'static str,
@@ -25,12 +25,13 @@ pub(crate) struct HostMemory {
     small_share: f64,
     /// Size of the simulated memory in bytes, which limits the amount of mapped memory.
     memory_bytes: u64,
-    /// Available memory of this computer; `None` if unknown.
+    /// Available memory of this computer in bytes; `None` if unknown.
     available_bytes: Option<u64>,
 }
 
 impl HostMemory {
-    /// Creates the estimate for a scheme, with the memory that is available now.
+    /// Creates the estimate for a scheme. Reads the amount of memory that this computer has
+    /// available now.
     pub(crate) fn new(scheme: &Scheme, memory: &MemoryState, config: &KernelConfig) -> Self {
         Self {
             scheme: scheme.name,
@@ -58,7 +59,7 @@ impl HostMemory {
     }
 }
 
-/// Checks a workload before it creates its data.
+/// Checks that this computer has enough memory for a workload's data, before the data are created.
 ///
 /// # Errors
 /// [`SimError::WorkloadMemory`] if the data need more memory than is available.

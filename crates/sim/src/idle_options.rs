@@ -11,12 +11,12 @@ use crate::{Composition, MemoryOptions, MemoryState, Scheme};
 
 /// Prefix of the names of options for the host.
 const HOST: &str = "host-";
-/// Reason why an option of the host's memory has no effect in a native run.
+/// Reason why options of the host's memory have no effect in a native run, for error messages.
 const NO_HOST: &str = "no GUEST+HOST is compared";
 
 impl MemoryOptions {
-    /// Refuses options that have no effect under these schemes. `memory` is the memory that these
-    /// options describe.
+    /// Checks that each of these options has an effect under these schemes. `memory` is the memory
+    /// that these options describe.
     ///
     /// # Errors
     /// The first option without effect, with the reason.
@@ -40,7 +40,8 @@ impl MemoryOptions {
         })
     }
 
-    /// Returns the name of the first option that differs from its default; `None` if there is none.
+    /// Returns the name of the first option that differs from its default; `None` if no option
+    /// does.
     fn first_set(&self) -> Option<String> {
         let size = self.size.set_rows().map(Row::option);
         let kernel = self.kernel.set_rows().map(Row::option);
@@ -53,8 +54,8 @@ fn is_native(schemes: &[Composition]) -> bool {
     schemes.iter().all(|scheme| scheme.host.is_none())
 }
 
-/// Returns the options without effect, as pairs of name and reason. Names of options for the host
-/// begin with `host-`.
+/// Returns the options without effect under these schemes, as pairs of name and reason. Names of
+/// options for the host begin with `host-`.
 fn idle(schemes: &[Composition], memory: &MemoryState) -> Vec<(String, String)> {
     let is_virtual = !is_native(schemes);
     let own: Vec<&Scheme> = schemes.iter().map(|scheme| scheme.own).collect();
@@ -85,7 +86,7 @@ fn idle(schemes: &[Composition], memory: &MemoryState) -> Vec<(String, String)> 
     found
 }
 
-/// Returns the kernel policies of these schemes in this memory.
+/// Returns the kernel policies that these schemes have in this memory.
 fn policies(schemes: &[&Scheme], memory: &MemoryState) -> Vec<Box<dyn perforate_os::Policy>> {
     let options = memory.policy_options();
     schemes.iter().filter_map(|scheme| (scheme.policy)(&options).ok()).collect()
@@ -106,8 +107,8 @@ pub(crate) fn notes_before(schemes: &[Composition], memory: &MemoryState) -> Vec
     notes
 }
 
-/// Returns a note on options that the ideal scheme ignores; `None` if there are none. A separate
-/// note covers injected fragmentation.
+/// Returns a note on options that the ideal scheme ignores; `None` if there are none. Another note
+/// covers the option `fragmentation`.
 pub(crate) fn note_on_ideal(schemes: &[Composition], memory: &MemoryState) -> Option<String> {
     if !schemes.iter().any(|scheme| scheme.own.ideal_memory) {
         return None;
@@ -202,7 +203,7 @@ mod tests {
         (options, memory)
     }
 
-    /// Reason why the options have no effect; empty if they may have one.
+    /// Returns the reasons why the options have no effect; empty if they may have one.
     fn idle(schemes: &str, options: &[(&str, &str)]) -> String {
         let (options, memory) = read(options);
         let checked = options.check_effects(&Composition::list(schemes).unwrap(), &memory);

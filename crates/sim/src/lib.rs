@@ -50,7 +50,7 @@ pub use compare::run;
 pub use energy::EnergyCosts;
 pub use error::SimError;
 pub use exits::{Exits, HostWork};
-pub use explain::{Explained, Explanation, Situation, explain};
+pub use explain::{Explained, Explanation, TlbState, explain};
 pub use hardware_threads::ProcessorOptions;
 pub use machine::{
     Alternative, Machine, MachineFile, Plausible, ProcessorModels, Virtualization, one_line,
@@ -64,7 +64,7 @@ pub use perforate_records::{
 };
 pub use perforate_schemes::{self as scheme, Composition, PolicyOptions, Scheme, SchemeError};
 pub use phases::{Phase, PhasedRun};
-pub use placed::Placed;
+pub use placed::SchemeSetup;
 pub use recording::{CUT_OFF, recording_notes};
 pub use registry::{counters, vocabulary};
 pub use request::Request;
@@ -77,7 +77,7 @@ pub use system::{System, SystemOptions};
 pub use wiring::{Side, Wiring};
 pub use workload::{Workload, open_trace, open_workload};
 
-/// Compiles and runs the code in the tutorial on adding a scheme.
+/// Documentation test that compiles and runs the code in the tutorial on adding a scheme.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/adding-a-scheme.md")]
 struct AddingAScheme;

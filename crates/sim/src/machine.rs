@@ -38,7 +38,7 @@ const BUNDLED: &[(&str, &str)] = &[
 pub struct Machine {
     /// Name of the machine, as in the file.
     pub name: String,
-    /// Summary in one line.
+    /// Summary of the machine in one line.
     pub summary: String,
     /// Processors that this machine describes, by their CPUID numbers; empty for hypothetical
     /// machines.
@@ -62,16 +62,18 @@ pub struct Machine {
     /// TLB, and escape filters are as in D §IX.C.
     #[serde(default)]
     pub virtualization: Virtualization,
-    /// Energy of accesses to translation structures. By default, the values of `perforated-table2`.
+    /// Energy of accesses to translation structures. By default, that of the machine
+    /// `perforated-table2`.
     #[serde(default)]
     pub energy: EnergyCosts,
-    /// Time of the operating system's work. By default, the values of `perforated-table2`.
+    /// Durations of the operating system's actions. By default, those of the machine
+    /// `perforated-table2`.
     #[serde(default)]
     pub operating_system: OperatingSystemCosts,
     /// Parameters for which the sources give no value, with plausible alternatives.
     #[serde(default, skip_serializing)]
     pub plausible: Vec<Plausible>,
-    /// Changed values, as the user wrote them, by key.
+    /// Values that replace values of the file, by key, as the user wrote them.
     #[serde(default, skip_deserializing, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
     /// Notes on the machine, which each result contains.
@@ -94,8 +96,8 @@ pub struct Virtualization {
     /// True if the second-level TLB holds one entry for a guest's large page that 4KB pages of the
     /// host back (P §V). If false, it holds one entry per 4KB page, as in x86-64 processors.
     pub intermediate_entries: bool,
-    /// Guest-physical pages that get gPA→hPA entries: `all`, or `tables` (the guest's tables, and
-    /// data under intermediate entries).
+    /// Guest-physical pages whose gPA→hPA translations a TLB caches: `all`, or `tables` (those of
+    /// the guest's tables, and of data under intermediate entries).
     pub nested_entries: NestedEntries,
     /// True if a TLB entry with holes also contains the guest frame of the 2MB page. Otherwise the
     /// walker reads the guest's page-directory entry again to find the guest's bitmap and holes. P
@@ -237,7 +239,7 @@ impl Machine {
         MachineFile::from_text(name, text)?.machine()
     }
 
-    /// Checks each value, and their combinations. The error is a description.
+    /// Checks each value, and their combinations. The error describes the first problem.
     fn check(&self) -> Result<(), String> {
         if self.name.chars().chain(self.summary.chars()).any(char::is_control) {
             return Err("name and summary must be plain text in one line".into());
@@ -314,7 +316,8 @@ pub fn one_line(error: &toml::de::Error, text: &str) -> String {
     format!("line {line}: {message}")
 }
 
-/// Replaces serde's list of all known keys by the nearest one. `None` for other errors.
+/// Rewrites serde's message on an unknown key: suggests the nearest known key instead of listing
+/// all. `None` for other messages.
 fn with_nearest(message: &str) -> Option<String> {
     let what = "unknown field";
     let (name, known) = message.strip_prefix(what)?.strip_prefix(" `")?.split_once('`')?;
@@ -329,7 +332,7 @@ mod tests {
     use perforate_timing::WalkerAttachment;
 
     use super::*;
-    use crate::placed::Placed;
+    use crate::placed::SchemeSetup;
 
     #[test]
     fn bundled_machines_carry_their_own_names() {

@@ -17,11 +17,11 @@ pub use options::{GuestOptions, MemoryOptions, SizeOptions, Snapshots};
 /// comparison have the same, except that the ideal scheme ignores fragmentation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemoryState {
-    /// Configuration of the kernel. Its size of memory is a multiple of 2MB. Schemes add the format
-    /// of their page tables.
+    /// Configuration of the kernel. The size of memory in it is a multiple of 2MB. Schemes add the
+    /// format of their page tables.
     #[serde(flatten)]
     pub kernel: KernelConfig,
-    /// Options of policies, which override those of the schemes.
+    /// Options of the kernel policies, which override those of the schemes.
     #[serde(flatten)]
     pub policies: PolicyOptions,
     /// Snapshot of a real machine; this memory starts in its state. `None` for a new memory.
@@ -35,16 +35,16 @@ pub struct MemoryState {
     /// this memory; `None` without a layout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<LayoutFile>,
-    /// Memory of the host under a virtual machine. If it is `None`, the host has room for the guest,
-    /// and memory without fragmentation or age. Native runs ignore it.
+    /// Memory of the host under a virtual machine. If `None`, the host's memory has room for the
+    /// guest, and is neither fragmented nor aged. Native runs ignore this field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<Box<MemoryState>>,
 }
 
 impl MemoryState {
-    /// Default size in bytes, with room for the default workloads at any fragmentation.
+    /// Default size of a memory in bytes, with room for the default workloads at any fragmentation.
     pub const DEFAULT_BYTES: u64 = 16 << 30;
-    /// Largest size in bytes, for 46 bits of physical address.
+    /// Largest size of a memory in bytes, for 46 bits of physical address.
     pub const MAXIMUM_BYTES: u64 = 1 << 46;
 
     /// Creates a memory of this size, rounded down to whole 2MB blocks, without fragmentation or
@@ -82,8 +82,8 @@ impl MemoryState {
         Ok(Self { kernel, snapshot: Some(snapshot), ..self })
     }
 
-    /// Returns the options of policies, completed by properties of this memory: aged blocks and the
-    /// layout.
+    /// Returns the options of the kernel policies, to which this memory adds its layout of page
+    /// sizes, and whether its blocks are those of an aged memory.
     pub fn policy_options(&self) -> PolicyOptions {
         let KernelConfig { fragmentation, faulty, age, .. } = &self.kernel;
         let is_emulated = fragmentation.is_some() || faulty.is_some();
@@ -107,7 +107,7 @@ impl MemoryState {
         self.kernel.memory_bytes.saturating_add(gap_bytes).saturating_add(added_bytes)
     }
 
-    /// Returns a short description for headings.
+    /// Returns a short description of this memory for headings.
     pub fn describe(&self) -> String {
         let memory = in_words(Size(self.kernel.memory_bytes));
         let state = match (&self.kernel.fragmentation, &self.snapshot) {

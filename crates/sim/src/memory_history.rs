@@ -43,7 +43,7 @@ impl TouchedHistory {
 pub(crate) struct MemoryHistory {
     points: Samples<MemoryPoint>,
     has_maps: bool,
-    /// Maps since measuring started; `None` before, or if maps are disabled.
+    /// Maps since measuring started; `None` before measuring, or if maps are disabled.
     maps: Option<Samples<MemoryMap>>,
     /// Owner of the memory (`guest` or `host`); `None` for native runs.
     of: Option<&'static str>,
@@ -71,7 +71,7 @@ impl MemoryHistory {
         }
     }
 
-    /// Takes the first map, when measuring starts.
+    /// Takes the first map of physical memory, when measuring starts.
     pub(crate) fn start_measuring(&mut self, instruction: u64, kernel: &Kernel) {
         if !self.has_maps {
             return;
@@ -101,7 +101,8 @@ impl MemoryHistory {
     }
 }
 
-/// Adds a map. If it equals the last one, the last map gets a further time stamp instead.
+/// Appends a map of physical memory to the list. If it equals the last map, only adds its
+/// instruction count to the last map.
 fn add_picture(pictures: &mut Vec<MemoryMap>, picture: MemoryMap) {
     match pictures.last_mut() {
         Some(last) if is_same_map(last, &picture) => last.instructions.extend(picture.instructions),
@@ -167,8 +168,8 @@ pub(crate) fn picture_of(instruction: u64, map: &os::MemoryMap, most_runs: usize
     }
 }
 
-/// A memory map, divided into cells of one or more blocks. The class of a run is the number of a
-/// [`BlockClass`].
+/// A memory map, divided into cells of one or more 2MB blocks. The class of a run is the number of
+/// a [`BlockClass`].
 struct Cells {
     blocks_per_cell: u64,
     runs: Vec<CellRun>,

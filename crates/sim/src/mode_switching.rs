@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Composition, MemoryState, SimError, System};
 
-/// Default interval between two attempts, in instructions.
+/// Default interval between two attempts to create a segment, in instructions.
 const EVERY: u64 = 1_000_000;
 
-/// Default number of frames that host compaction moves per attempt: 64MB. D publishes no rate.
+/// Default number of frames that compaction of the host moves per attempt: 64MB. D publishes no
+/// rate.
 const FRAMES: u64 = 16_384;
 
 /// Policy for creating direct segments while the program runs.
@@ -56,15 +57,15 @@ impl From<ModeOptions> for ModeSwitching {
 }
 
 impl ModeSwitching {
-    /// True if a composition can have the segments. A big-memory program needs them in guest and
-    /// host, other programs in the host.
+    /// True if the schemes of guest and host have the direct segments that this policy creates: in
+    /// guest and host for a big-memory program, only in the host for other programs.
     pub(crate) fn suits(&self, composition: &Composition) -> bool {
         let host = composition.host.is_some_and(segment::is_used_by);
         host && (!self.big_memory || segment::is_used_by(composition.own))
     }
 }
 
-/// The policy of D Table III for one virtual machine.
+/// State of the policy that creates direct segments for one running virtual machine (D Table III).
 pub(crate) struct ModeSwitcher {
     policy: ModePolicy,
     every: u64,
@@ -72,8 +73,8 @@ pub(crate) struct ModeSwitcher {
 }
 
 impl ModeSwitcher {
-    /// Creates the policy for a composition; `None` if it was not requested or the composition
-    /// cannot have the segments.
+    /// Creates the state of the policy for a run of these schemes; `None` if the policy was not
+    /// requested, or if the schemes lack the direct segments that it creates.
     pub(crate) fn new(composition: &Composition, memory: &MemoryState) -> Option<Self> {
         let switching = memory.modes.filter(|switching| switching.suits(composition))?;
         let application =
@@ -89,7 +90,8 @@ impl ModeSwitcher {
         Some(Self { policy, every: switching.every.get(), next: 0 })
     }
 
-    /// Returns the instruction before which the next attempt is due.
+    /// Returns the number of the instruction before which the next attempt to create a segment is
+    /// due.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -106,7 +108,7 @@ impl ModeSwitcher {
         system.step_modes(&mut self.policy, now)
     }
 
-    /// Returns the mode transitions, one line each.
+    /// Returns the mode transitions so far, one line each.
     pub(crate) fn log(&self) -> Vec<String> {
         let lines = self.policy.log().iter().map(|transition| {
             let (from, to) = (transition.from, transition.to);

@@ -20,8 +20,8 @@ pub trait Observer {
         false
     }
 
-    /// Returns true if results need maps of physical memory. A short run takes less time than these
-    /// maps.
+    /// Returns true if results need maps of physical memory. Making the maps takes longer than a
+    /// short run.
     fn wants_maps(&self) -> bool {
         true
     }
@@ -54,9 +54,9 @@ impl Observer for Silent {}
 /// Observer of two passes over a workload. It reports the progress of both together.
 pub(crate) struct TwoPassProgress<'a> {
     pub(crate) observer: &'a mut dyn Observer,
-    /// Instructions of the first pass; 0 during the first pass.
+    /// Number of instructions of the first pass; 0 during the first pass.
     pub(crate) before: u64,
-    /// Instructions delivered so far in this pass.
+    /// Number of instructions delivered so far in this pass.
     pub(crate) done: u64,
 }
 

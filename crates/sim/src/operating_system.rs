@@ -12,93 +12,100 @@ use serde::{Deserialize, Serialize};
 
 use crate::exits::{Exits, HostWork};
 
-/// Longest permitted time of one action: twenty minutes.
+/// Longest permitted duration of one action, in ns: twenty minutes.
 const LONGEST_NS: f64 = 1.2e12;
 /// Permitted numbers of other processors that a shootdown interrupts.
 const PROCESSORS: RangeInclusive<u32> = 0..=65_536;
 
-/// Time of each action of the operating system, in nanoseconds. The machine files name the sources.
+/// Duration of each action of the operating system, in nanoseconds. The machine files name the
+/// sources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperatingSystemCosts {
-    /// A page fault that maps or copies 4KB, or that need not change anything: entry, look-up,
-    /// allocation and return. Clearing or copying the page and writing its entry are separate
-    /// costs.
+    /// Duration in ns of a page fault that maps or copies 4KB, or that need not change anything:
+    /// entry, look-up, allocation and return. Clearing or copying the page and writing its entry
+    /// are separate costs.
     pub fault_4k_ns: f64,
-    /// A page fault that maps 2MB, ordinary or perforated. It includes the same actions as
-    /// `fault_4k_ns`.
+    /// Duration in ns of a page fault that maps 2MB, ordinary or perforated. It includes the same
+    /// actions as `fault_4k_ns`.
     pub fault_2m_ns: f64,
-    /// A page fault that maps 1GB. It includes the same actions as `fault_4k_ns`.
+    /// Duration in ns of a page fault that maps 1GB. It includes the same actions as `fault_4k_ns`.
     pub fault_1g_ns: f64,
-    /// Clearing a 4KB frame, of a program or of a page table.
+    /// Duration of clearing a 4KB frame, of a program or of a page table, in ns.
     pub zero_4k_ns: f64,
-    /// Clearing a 2MB block.
+    /// Duration of clearing a 2MB block, in ns.
     pub zero_2m_ns: f64,
-    /// Clearing a 1GB page.
+    /// Duration of clearing a 1GB page, in ns.
     pub zero_1g_ns: f64,
-    /// Copying a 4KB frame.
+    /// Duration of copying a 4KB frame, in ns.
     pub copy_4k_ns: f64,
-    /// Adding a translation of any page size.
+    /// Duration of adding a translation of any page size to the page tables, in ns.
     pub map_ns: f64,
-    /// Removing a translation, without its shootdown.
+    /// Duration of removing a translation from the page tables, without its shootdown, in ns.
     pub unmap_ns: f64,
-    /// Changing the permissions of a translation, without its shootdown.
+    /// Duration of changing the permissions of a translation, without its shootdown, in ns.
     pub protect_ns: f64,
-    /// Splitting a 2MB or 1GB page, without removing and adding page-table entries.
+    /// Duration of splitting a 2MB or 1GB page, without removing and adding page-table entries, in
+    /// ns.
     pub split_ns: f64,
-    /// Making a hole in a 2MB page: writing filter and bitmap, without shootdowns.
+    /// Duration of making a hole in a 2MB page: writing filter and bitmap, without shootdowns, in
+    /// ns.
     pub punch_ns: f64,
-    /// Removing a hole: writing filter and bitmap, without shootdowns.
+    /// Duration of removing a hole of a 2MB page: writing filter and bitmap, without shootdowns, in
+    /// ns.
     pub patch_ns: f64,
-    /// Examining one frame during a scan.
+    /// Duration of examining one frame during a scan, in ns.
     pub scan_frame_ns: f64,
-    /// Migrating one frame, without the copy, the page-table entries and the shootdown.
+    /// Duration of migrating one frame, without the copy, the page-table entries and the shootdown,
+    /// in ns.
     pub migrate_frame_ns: f64,
-    /// Reading one page from swap, without the page fault and the page-table entry.
+    /// Duration of reading one page from swap, without the page fault and the page-table entry, in
+    /// ns.
     pub swap_in_ns: f64,
-    /// Writing one page to swap, without the page-table entry and the shootdown.
+    /// Duration of writing one page to swap, without the page-table entry and the shootdown, in ns.
     pub swap_out_ns: f64,
-    /// Entering and leaving a system call (mmap, munmap, mprotect, madvise, mremap or brk), without
-    /// the work on its pages and its shootdown.
+    /// Duration in ns of entering and leaving a system call (mmap, munmap, mprotect, madvise,
+    /// mremap or brk), without the work on its pages and its shootdown.
     #[serde(default)]
     pub call_ns: f64,
-    /// A fork, without the work on its pages.
+    /// Duration of a fork, without the work on its pages, in ns.
     #[serde(default)]
     pub fork_ns: f64,
-    /// Switching to another process.
+    /// Duration of a switch to another process, in ns.
     pub context_switch_ns: f64,
-    /// Saving and loading BASE, LIMIT, OFFSET and the escape filter of a direct segment. For the
-    /// program's segment, this happens when the running process changes; for the host's segment,
-    /// when the virtual machine exits.
+    /// Duration in ns of saving and loading BASE, LIMIT, OFFSET and the escape filter of a direct
+    /// segment. For the program's segment, this happens when the running process changes; for the
+    /// host's segment, when the virtual machine exits.
     #[serde(default = "segment_registers_ns")]
     pub segment_registers_ns: f64,
-    /// Leaving and re-entering a virtual machine, without the work in between.
+    /// Duration of leaving and re-entering a virtual machine, without the work in between, in ns.
     #[serde(default = "vm_exit_ns")]
     pub vm_exit_ns: f64,
-    /// Invalidating one TLB entry.
+    /// Duration of invalidating one TLB entry, in ns.
     pub invalidate_entry_ns: f64,
-    /// Flushing an address space from the TLB.
+    /// Duration of flushing an address space from the TLB, in ns.
     pub flush_space_ns: f64,
-    /// Interrupting other processors and waiting for the last answer. Counted once for all shootdowns
-    /// of an operation, unless there is no processor to interrupt.
+    /// Duration in ns of interrupting other processors and waiting for the last answer. Counted
+    /// once for all shootdowns of an operation, unless there is no processor to interrupt.
     pub synchronize_ns: f64,
-    /// Additional wait for each interrupted processor.
+    /// Additional wait for each interrupted processor, in ns.
     pub interrupt_ns: f64,
-    /// Entering and leaving the handler of the shootdown interrupt on another processor, which is
-    /// part of `synchronize_ns`. Used only if several hardware threads are simulated.
+    /// Duration in ns of entering and leaving the handler of the shootdown interrupt on another
+    /// processor, which is part of `synchronize_ns`. Used only if several hardware threads are
+    /// simulated.
     #[serde(default = "interrupt_handler_ns")]
     pub interrupt_handler_ns: f64,
-    /// Number of other processors that have run the program and must be interrupted.
+    /// Number of other processors that have run the program and must be interrupted for shootdowns.
     pub interrupted_processors: u32,
-    /// Machine on which `perforate calibrate` measured faults, clearing, fork and calls; `None` for
-    /// published values.
+    /// Machine on which `perforate calibrate` measured faults, clearing, fork and system calls;
+    /// `None` if these durations are published values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_on: Option<String>,
 }
 
 impl Default for OperatingSystemCosts {
-    /// Values for machine files without the section. They are those of `perforated-table2`, which
-    /// names the sources.
+    /// Returns the values for machine files without the section `[operating_system]`: those of the
+    /// machine `perforated-table2`, which names the sources.
     fn default() -> Self {
         Self {
             fault_4k_ns: 2_625.0,
@@ -137,43 +144,46 @@ impl Default for OperatingSystemCosts {
 /// Cycles of the operating system's work by cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperatingSystemCycles {
-    /// Entering, serving and leaving page faults.
+    /// Cycles for entering, serving and leaving page faults.
     pub faults: u64,
-    /// Clearing frames, including page-table nodes.
+    /// Cycles for clearing frames, including page-table nodes.
     pub zeroing: u64,
-    /// Copying frames, for copy-on-write and for sub-pages that move.
+    /// Cycles for copying frames, for copy-on-write and for sub-pages that move.
     pub copying: u64,
-    /// Writing page-table entries, splitting pages, making and removing holes, and entering the
-    /// system calls that cause this work.
+    /// Cycles for writing page-table entries, splitting pages, making and removing holes, and
+    /// entering the system calls that cause this work.
     pub mapping: u64,
-    /// Invalidating TLB entries on this processor and on others.
+    /// Cycles for invalidating TLB entries, and for interrupting other processors and waiting for
+    /// their answers.
     pub shootdowns: u64,
-    /// Examining frames during scans.
+    /// Cycles for examining frames during scans.
     pub scanning: u64,
-    /// Migrating frames, with their copies.
+    /// Cycles for migrating frames, including the copies.
     pub migration: u64,
-    /// Writing pages to swap, and waiting for pages read from swap.
+    /// Cycles for writing pages to swap, and for waiting for pages read from swap.
     pub swapping: u64,
-    /// Switching to another process, including the registers of a direct segment.
+    /// Cycles for switching to another process, including the registers of a direct segment.
     pub context_switches: u64,
 }
 
-/// Returns the default for machine files without the key: seven 64-bit moves, about a cycle each.
+/// Returns the default duration for machine files without the key: seven 64-bit moves, about a
+/// cycle each.
 fn segment_registers_ns() -> f64 {
     5.0
 }
 
-/// Returns the default for machine files without the key: about a thousand cycles.
+/// Returns the default duration for machine files without the key: about a thousand cycles.
 fn interrupt_handler_ns() -> f64 {
     500.0
 }
 
-/// Returns the default for machine files without the key.
+/// Returns the default duration of an exit of a virtual machine, for machine files without the key.
 fn vm_exit_ns() -> f64 {
     1_300.0
 }
 
-/// Work of the operating systems of program and host in an interval.
+/// Work of the operating systems of program and host in an interval, and the interrupts for
+/// shootdowns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgramWork {
     /// Work of the program's operating system, the guest's when virtualized.
@@ -191,7 +201,7 @@ impl OperatingSystemCosts {
     /// Checks each value against its range.
     ///
     /// # Errors
-    /// A description in one line, with the key and the range.
+    /// A description of the first wrong value in one line, with the key and the range.
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (key, value_ns) in self.times() {
             if !(0.0..=LONGEST_NS).contains(&value_ns) {
@@ -293,7 +303,7 @@ impl OperatingSystemCosts {
         }
     }
 
-    /// Describes the origin of these costs, for notes.
+    /// Describes in words where these costs come from, for notes.
     pub(crate) fn origin(&self) -> String {
         let microseconds = (self.fault_4k_ns + self.zero_4k_ns + self.map_ns) / 1_000.0;
         match &self.measured_on {
@@ -393,19 +403,19 @@ impl OperatingSystemCosts {
     }
 }
 
-/// Cycles for which the program waits for operating systems.
+/// Number of cycles for which the program waits for the operating systems of program and host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkCycles(u64);
 
 impl WorkCycles {
-    /// Records the work of the measured part, and the speed including this work, for the program's
-    /// instructions and steady-state cycles.
+    /// Records the cycles of work in the measured part, and the speed including them.
+    /// `instructions` and `steady_cycles` are those of the program.
     pub(crate) fn record(self, (instructions, steady_cycles): (u64, u64), out: &mut Counters) {
         out.record(SUMS, &Sums { instructions, steady_cycles, total: self.0 });
     }
 
-    /// Records the work of the whole run, and the speed including this work. Assumes that the warm-up
-    /// takes as many cycles per instruction as the measured part.
+    /// Records the cycles of work in the whole run, and the speed including them. Assumes that the
+    /// warm-up takes as many cycles per instruction as the measured part.
     pub(crate) fn record_whole(
         self,
         instructions: u64,
@@ -422,13 +432,14 @@ impl WorkCycles {
 struct HostCycles {
     exits: u64,
     kernel: u64,
-    /// Work of kernel threads on other processors.
+    /// Cycles of kernel threads on other processors.
     background: u64,
-    /// Part of `exits` and `kernel` for the first backing of the guest's memory.
+    /// Cycles in `exits` and `kernel` that the first backing of the guest's memory takes.
     backing: u64,
 }
 
-/// Cycles and instructions of an interval.
+/// Cycles and instructions of an interval, from which the speed including operating systems is
+/// computed.
 struct Sums {
     instructions: u64,
     steady_cycles: u64,

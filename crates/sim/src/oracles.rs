@@ -14,7 +14,8 @@ use perforate_types::{
 pub(crate) struct Oracles {
     own: Oracle,
     host: Option<HostOracle>,
-    /// Spurious fault that is being served: according to the oracle, the page is mapped.
+    /// Spurious fault that is being served: the page is mapped according to the oracle. `None` if
+    /// there is none.
     spurious: Option<Spurious>,
 }
 
@@ -37,7 +38,8 @@ struct HostOracle {
 
 /// Pages of the guest's memory that the page walker reads.
 pub(crate) struct GuestTables {
-    /// First frame of each page-table node, by address space, level, first page and branch.
+    /// First frame of each page-table node, by address space, level, first page that the node
+    /// covers, and index among the nodes of this level for the same pages.
     nodes: BTreeMap<(SpaceId, Level, VirtualPage, u8), Frame>,
     /// Number of frames of a level-2 node in the default format.
     directory_frames: u64,
@@ -49,7 +51,7 @@ pub(crate) struct GuestTables {
 }
 
 impl GuestTables {
-    /// Creates the record for a kernel that has not written any tables yet.
+    /// Creates an empty list of tables, for a kernel that has not written any tables yet.
     pub(crate) fn new(kernel: &Kernel) -> Self {
         let bitmaps = kernel.hole_bitmap().map(|address| GuestFrame::new(address.page().number()));
         let directory_frames = 1 << kernel.tables().directory_order();
@@ -142,7 +144,7 @@ impl HostOracle {
     }
 }
 
-/// Memory access to check.
+/// Memory access whose translation is checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Access {
     pub(crate) space: SpaceId,
@@ -236,8 +238,8 @@ impl Oracles {
         }
     }
 
-    /// Ends the serving of a fault. If the fault was spurious and nothing was written for its page,
-    /// this is an error.
+    /// Notes that the operating system has served a fault. An error if the fault was spurious and
+    /// nothing was written for its page meanwhile.
     pub(crate) fn end_fault(&mut self) -> Result<(), Disagreement> {
         self.spurious.take().map_or(Ok(()), |spurious| Err(spurious.disagreement))
     }
@@ -276,4 +278,51 @@ impl Oracles {
 
 fn physical(frame: Frame, address: VirtualAddress) -> PhysicalAddress {
     frame.address().add(address.offset(PageSize::Size4K))
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::{PageRun, Permissions, Truth};
+
+    use super::*;
+
+    const GUEST: SpaceId = SpaceId(0);
+    const DATA: u64 = 9;
+    const TABLE: u64 = 20;
+
+    /// The guest maps page 5 to its frame `DATA`, with a level-1 table in `TABLE`. The host maps
+    /// nothing.
+    fn oracles() -> Oracles {
+        let nodes = [((GUEST, 1, VirtualPage::new(0), 0), Frame::new(TABLE))].into();
+        let tables = GuestTables {
+            nodes,
+            directory_frames: 1,
+            directory_frames_of: BTreeMap::new(),
+            bitmaps: None,
+        };
+        let mut oracles = Oracles::new(Some((SpaceId(1), tables)));
+        let run = PageRun::new(GUEST, VirtualPage::new(5), 1);
+        let permissions = Permissions::READ_WRITE;
+        let map = Truth::Map { run, frame: Frame::new(DATA), permissions };
+        oracles.apply(&Update::Truth(map)).expect("consistent");
+        oracles
+    }
+
+    #[test]
+    fn faults_of_the_host_are_on_data_as_accessed_and_on_tables_as_written() {
+        use AccessKind::{Fetch, Read, Write};
+        let is_justified = |kind, page, faulted| {
+            let access = Access { space: GUEST, address: VirtualAddress::new(5 << 12), kind };
+            let fault = HostFault { page: GuestFrame::new(page), kind: faulted };
+            oracles().check(access, &Err(PageFault::Host(fault))).is_ok()
+        };
+        assert!(is_justified(Read, DATA, Read));
+        assert!(is_justified(Write, DATA, Write));
+        assert!(is_justified(Fetch, DATA, Read));
+        assert!(!is_justified(Read, DATA, Write));
+        assert!(!is_justified(Write, DATA, Fetch));
+        assert!(is_justified(Read, TABLE, Write));
+        assert!(!is_justified(Read, TABLE, Read));
+        assert!(!is_justified(Read, DATA + 1, Read));
+    }
 }

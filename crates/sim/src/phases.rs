@@ -11,7 +11,7 @@ use crate::system::SystemOptions;
 use crate::workload::in_pools;
 use crate::{Composition, Machine, MemoryState, SimError, Simulation, host_memory};
 
-/// Event at the beginning of a phase.
+/// Beginning of a phase, as the program announces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// Name that the program gives to the phase.
@@ -22,7 +22,7 @@ pub struct Phase {
 
 /// A simulation with its program. Between phases, the caller can start clocks and read counters.
 pub struct PhasedRun {
-    /// Simulation, in its state at the beginning of the current phase.
+    /// Simulation of the program, in its state at the beginning of the current phase.
     pub simulation: Simulation,
     source: Box<dyn Source>,
     /// Next chunk to run, which begins with the phase; empty before the first phase.

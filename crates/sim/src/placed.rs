@@ -9,8 +9,8 @@ use perforate_types::{ControlError, GapTolerance, PageSize};
 use crate::background::Alarms;
 use crate::{Machine, MemoryState, SimError};
 
-/// Scheme-specific checks of machine and memory, and the kernels that the scheme runs on.
-pub trait Placed {
+/// Checks of machine and memory that depend on the scheme, and the kernels that the scheme runs on.
+pub trait SchemeSetup {
     /// Checks that the machine's TLBs can hold the scheme's entries.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ pub trait Placed {
     fn kernel_options(&self, memory: &MemoryState) -> KernelConfig;
 }
 
-impl Placed for Scheme {
+impl SchemeSetup for Scheme {
     fn check_machine(&self, machine: &Machine) -> Result<(), SimError> {
         if self.shadow_directories && !machine.tlb.l2_2m.holds_pages() {
             let (scheme, machine) = (self.name.into(), machine.name.clone());

@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
-/// Number of simulating threads of this process.
+/// Number of threads that this process has reserved for simulating.
 static BUSY: AtomicUsize = AtomicUsize::new(0);
 
 /// Reservation of simulating threads, released on drop. The field is their number.

@@ -3,10 +3,10 @@
 use perforate_trace::SourceMetadata;
 use perforate_types::Counters;
 
-/// Beginning of the note on traces whose recording ended before the program.
+/// Beginning of the note on a trace whose recording ended before the recorded program did.
 pub const CUT_OFF: &str = "the recording was ended before its program";
 
-/// Returns notes on what a recording lacks: its end, or mappings of accessed memory.
+/// Returns notes on parts that a recording lacks: its end, or mappings of accessed memory.
 pub fn recording_notes(metadata: &SourceMetadata) -> Vec<String> {
     let by = metadata.stopped_by.map(|reason| format!(", by {reason}")).unwrap_or_default();
     let cut_off = metadata

@@ -31,8 +31,8 @@ fn mechanisms() -> Vec<Counter> {
     scheme::counters().into_iter().flat_map(with_host).collect()
 }
 
-/// Returns the counters of the operating system, each followed by the host's counter. Touched
-/// memory follows mapped memory.
+/// Returns the counters of the operating system, each followed by the host's counter. The counters
+/// of touched memory and of madvise calls follow that of mapped memory.
 fn memory() -> Vec<Counter> {
     let mut found = Vec::new();
     for counter in perforate_os::counters() {

@@ -7,25 +7,25 @@ use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
 };
 
-/// Virtual address of the requested memory.
+/// Virtual address at which the requested memory begins.
 const START: u64 = 0x7f00_0000_0000;
 
 /// A request for memory, and the policies by which the operating system serves it.
 pub struct Request {
     /// Number of requested bytes, a multiple of 2MB.
     pub bytes: u64,
-    /// Policy that decides on page sizes.
+    /// Policy by which the operating system chooses page sizes.
     pub policy: Box<dyn Policy>,
     /// Compaction before the request; `None` for no compaction.
     pub compaction: Option<EarlyCompaction>,
-    /// Compaction in page faults.
+    /// Compaction that page faults cause, as in Linux's `defrag`.
     pub defrag: Defrag,
 }
 
 impl Request {
-    /// Touches the memory page by page, on a simulated machine with this `memory`. The request's
-    /// own policy, `compaction` and `defrag` replace those of `memory`. Returns the shares of 2MB
-    /// regions that have large and perforated pages.
+    /// Touches the requested memory page by page, on a simulated machine with this `memory`. The
+    /// request's own policy, `compaction` and `defrag` replace those of `memory`. Returns the
+    /// shares of the request that large and perforated pages back.
     ///
     /// # Errors
     /// Out of memory.

@@ -24,7 +24,7 @@ options! {
         seed: Count = Count::new(1), Length {
             brief: "Seed of workload and memory",
         };
-        /// Instructions to pass over first; what they map stays mapped.
+        /// Instructions of the program to leave out at first; memory that they map stays mapped.
         skip: Count, Length {
             brief: "Instructions to pass over first",
         };
@@ -33,22 +33,22 @@ options! {
         instructions: Option<Count>, Length {
             brief: "Instructions to run, such as 10M [default: all; 20M of a workload]",
         };
-        /// Other workloads or traces that run beside the workload, as programs of their own that take short
-        /// turns with it, or run on other hardware threads: names with + between them.
+        /// Other workloads or traces that run at the same time as separate programs, on other
+        /// hardware threads or in short turns with the workload: names with + between them.
         beside: Option<String>, Program {
             is_rare: true,
             form: "NAME[+NAME…]",
             brief: "Other programs that run beside it, with + between their names",
         };
-        /// Threads that do the work of a synthetic workload, in short turns. A trace has the threads that
-        /// were recorded.
+        /// Threads that share the work of a synthetic workload in short turns. A trace has the
+        /// threads that were recorded.
         threads: Count<1> = Count::new(1), Program {
             is_rare: true,
             brief: "Threads that share the work of a synthetic workload",
         };
-        /// Cores, each with its own caches, TLBs and page walkers, but for the last-level cache. Threads of
-        /// the programs run side by side on them; each stays where it begins, on the hardware thread that
-        /// has the fewest.
+        /// Cores, each with its own TLBs, page walkers and caches; they share the last-level cache.
+        /// Each thread of the programs stays on one hardware thread: the one with the fewest
+        /// threads when it begins.
         cores: Count<1> = Count::new(1), Machine {
             brief: "Cores on which threads and programs run side by side",
         };
@@ -58,9 +58,9 @@ options! {
             is_rare: true,
             brief: "Hardware threads of a core, which share its TLBs and caches",
         };
-        /// With several hardware threads: turns of threads within so many instructions of a recording are
-        /// taken to have run side by side; requests to the operating system keep their place. 0 keeps the
-        /// order of the recording.
+        /// With several hardware threads: window of a recording, in instructions, within which its
+        /// threads run at the same time, although the recorder ran one after the other. Requests to
+        /// the operating system keep their place. 0 keeps the recorded order.
         side_by_side: Count = Count::new(2_000_000), Machine {
             is_rare: true,
             brief: "Recorded instructions within which threads run side by side",
@@ -79,27 +79,28 @@ options! {
             form: "N|auto",
             brief: "Instructions before measuring starts, or auto [default: a fifth]",
         };
-        /// How much is timed: full, or sampled: one window of so many instructions at a random place in
-        /// each period (sampled=WINDOW/PERIOD; sampled alone is sampled=10k/500k), the rest only seen by
-        /// caches, TLBs and predictors.
+        /// Instructions that are timed: full, all of them; sampled=WINDOW/PERIOD, a window of
+        /// WINDOW instructions at a random place in every PERIOD instructions, while the others
+        /// only update caches, TLBs and branch predictors; sampled alone is sampled=10k/500k.
         timing: Timing, Length {
             form: "full|sampled[=N/M]",
             brief: "Time all, or N in every M instructions",
         };
-        /// With sampled timing: end the run once IPC and speed-ups of all schemes are known to within this
-        /// share, 95 % of the time.
+        /// With sampled timing: end the run once the 95 % confidence intervals of all schemes' IPC
+        /// and speed-ups are at most ± this share.
         precision: Option<Share>, Length {
             is_rare: true,
             form: "P%",
             brief: "With --timing sampled: stop at this half-width of the 95% interval",
         };
-        /// Instructions at the beginning of each window of a sampled trace that are left out of the
-        /// figures with ±; or timed before each window of sampled timing [default: 0, with sampled
-        /// timing 2000].
+        /// Instructions at the beginning of each window of a sampled trace that do not count in
+        /// figures with ±. With sampled timing: instructions timed before each window without
+        /// counting [default: 0, with sampled timing 2000].
         window_warmup: Option<Count>, Length {
             is_rare: true,
         };
-        /// Count events only, without a clock: faster, no IPC.
+        /// Count events only, such as TLB misses, without timing: faster, but there are no cycles
+        /// and no IPC.
         functional: bool, Length;
         /// Compare every translation with the oracle.
         check: bool, Length;

@@ -9,7 +9,7 @@ mod windows;
 
 use perforate_types::{Chunk, ProgramEvent};
 
-use crate::stretches::Tally;
+use crate::stretches::PartCounts;
 
 pub(crate) use estimate::{Population, estimate};
 pub(crate) use precision::{PrecisionRule, widest};
@@ -17,7 +17,7 @@ pub(crate) use schedule::{Phase, Schedule};
 pub use timing::{TimedWindows, Timing};
 pub(crate) use windows::Windows;
 
-/// Gaps of a sampled trace, in order.
+/// Gaps of a sampled trace, in order: the places at which the recorder skipped instructions.
 #[derive(Default)]
 pub(crate) struct Gaps {
     /// Pairs of the number of the trace's instructions before a gap, and the number of skipped
@@ -43,7 +43,7 @@ impl Gaps {
     }
 }
 
-/// Returns a note that the trace is a sample, with the factor between trace and program.
+/// Returns a note that the trace is a sample, with the ratio of program length to trace length.
 pub(crate) fn note(measured: u64, represented: u64) -> String {
     format!(
         "the trace is a sample: its {measured} measured instructions stand for {represented} of \
@@ -54,7 +54,7 @@ pub(crate) fn note(measured: u64, represented: u64) -> String {
 }
 
 /// Returns a note that only windows were timed.
-pub(crate) fn timing_note(windows: TimedWindows, warmup: u64, timed: &[Tally]) -> String {
+pub(crate) fn timing_note(windows: TimedWindows, warmup: u64, timed: &[PartCounts]) -> String {
     let counted: u64 = timed.iter().map(|window| window.instructions).sum();
     let TimedWindows { window, period } = windows;
     let few = match timed.len() {
@@ -74,7 +74,8 @@ pub(crate) fn timing_note(windows: TimedWindows, warmup: u64, timed: &[Tally]) -
     )
 }
 
-/// Returns a note on the effect of `window-warmup`, or why it had none. `None` if it is 0.
+/// Returns a note on the effect of `window-warmup`, or on the reason why the option had no effect.
+/// `None` if the option is 0.
 pub(crate) fn window_warmup_note(
     warmup: u64,
     is_sample: bool,
@@ -99,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// 10 instructions, with a gap of 100 before the third and of 1000 at the end.
+    /// Returns 10 instructions, with a gap of 100 before the third and of 1000 at the end.
     fn chunk() -> Chunk {
         let mut chunk = Chunk::default();
         for number in 0..10 {
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn sampled_timing_says_what_was_timed() {
         let windows = TimedWindows { window: 100, period: 1000 };
-        let window = Tally { instructions: 90, ..Tally::default() };
+        let window = PartCounts { instructions: 90, ..PartCounts::default() };
         let timed = vec![window; TimedWindows::LEAST];
         let enough = timing_note(windows, 10, &timed);
         let counted = 90 * TimedWindows::LEAST;

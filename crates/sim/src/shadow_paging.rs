@@ -106,7 +106,8 @@ impl System {
         made.map_err(|source| self.host_failure(source))
     }
 
-    /// Updates the shadow tables after update number `index` of the guest's tables or registers.
+    /// Updates the shadow tables after the guest wrote its tables or registers. `index` is the
+    /// index of this write in `self.updates`.
     pub(crate) fn follow_guest(&mut self, index: usize) {
         let (Some(host), Some(operation)) = (&mut self.hypervisor, self.updates[index].operation())
         else {
@@ -124,7 +125,8 @@ impl System {
         self.publish_shadow();
     }
 
-    /// Updates the shadow tables after update number `index` of the host's tables.
+    /// Updates the shadow tables after the host wrote its tables. `index` is the index of this
+    /// write in `self.updates`.
     pub(crate) fn follow_host(&mut self, index: usize) {
         if let (Some(host), Update::Table(operation)) = (&mut self.hypervisor, &self.updates[index])
         {

@@ -18,13 +18,13 @@ use perforate_types::{
 };
 
 use crate::background::Alarms;
-use crate::effort::Effort;
+use crate::effort::WorkLimit;
 use crate::memory_history::MemoryHistory;
 use crate::mode_switching::ModeSwitcher;
-use crate::placed::{Placed, host_alarms};
+use crate::placed::{SchemeSetup, host_alarms};
 use crate::sampled::Schedule;
 use crate::samples::Samples;
-use crate::stretches::{Stretches, Tally};
+use crate::stretches::{PartCounts, RunParts};
 use crate::system::{SentShootdowns, SystemOptions};
 use crate::{Composition, Machine, MemoryState, ProcessorOptions, SimError, System, TimedWindows};
 
@@ -69,17 +69,17 @@ pub struct Simulation {
     measured_from: Option<u64>,
     /// Virtual address of the last fetched line of code, divided by the line size.
     fetch_line: u64,
-    /// Contents of the second-level TLB over time (P Fig. 8).
+    /// Samples of the second-level TLB's contents over time (P Fig. 8).
     samples: Samples<L2Contents>,
     memory: MemoryHistory,
     host_memory: Option<MemoryHistory>,
     alarms: Alarms,
     host_alarms: Alarms,
     modes: Option<ModeSwitcher>,
-    stretches: Stretches,
-    /// State of sampled timing; `None` if all instructions are timed, or none are.
+    stretches: RunParts,
+    /// State of sampled timing; `None` if all instructions are timed, or the run has no clock.
     timed: Option<TimedRun>,
-    effort: Effort,
+    effort: WorkLimit,
     /// True if the program's operating system uses direct segments.
     has_segments: bool,
     /// True if translation takes no time (scheme `free`).
@@ -135,9 +135,9 @@ impl Simulation {
             alarms: Alarms::new(&composition.own.kernel_options(memory)),
             host_alarms: host_alarms(&composition, memory),
             modes: ModeSwitcher::new(&composition, memory),
-            stretches: Stretches::new(!options.functional, 0),
+            stretches: RunParts::new(!options.functional, 0),
             timed: None,
-            effort: Effort::new(memory),
+            effort: WorkLimit::new(memory),
             has_segments: segment::is_used_by(composition.own),
             is_free: composition.is_free(),
             regions: Vec::new(),
@@ -147,7 +147,7 @@ impl Simulation {
     /// Excludes the first `instructions` of each window of a sampled trace from the statistics of
     /// the windows. Call before the first instruction runs.
     pub(crate) fn with_window_warmup(self, instructions: u64) -> Self {
-        let stretches = Stretches::new(!self.options.functional, instructions);
+        let stretches = RunParts::new(!self.options.functional, instructions);
         Self { stretches, ..self }
     }
 
@@ -157,7 +157,7 @@ impl Simulation {
     pub fn with_timed_windows(self, windows: TimedWindows, warmup: u64, seed: u64) -> Self {
         let schedule = Schedule::new(windows, warmup, seed);
         let timed = self.clock.is_some().then(|| TimedRun::new(schedule));
-        Self { stretches: Stretches::new(false, 0), timed, ..self }
+        Self { stretches: RunParts::new(false, 0), timed, ..self }
     }
 
     /// Delays the warm-up until the program announces `phase`. Call before the first instruction runs.
@@ -165,9 +165,9 @@ impl Simulation {
         Self { setup_until: phase, ..self }
     }
 
-    /// Raises the limit on the operating system's work ([`Effort`]) for `instructions` skipped
-    /// instructions, because their events are still carried out. Call before the first instruction
-    /// runs.
+    /// Raises the limit on the operating system's work ([`WorkLimit`]) by what `instructions` skipped
+    /// instructions allow, because their events are still carried out. Call before the first
+    /// instruction runs.
     pub(crate) fn with_skipped(mut self, instructions: u64) -> Self {
         self.effort.skip(instructions);
         self
@@ -178,8 +178,9 @@ impl Simulation {
         self.timed.is_some()
     }
 
-    /// Moves the clock to a separate thread, in parallel with the thread that translates. Results
-    /// stay the same. No effect without a clock. Call before the first instruction runs.
+    /// Moves the timing model (the clock) to a separate thread, in parallel with the thread that
+    /// translates. Results stay the same. No effect on functional runs. Call before the first
+    /// instruction runs.
     ///
     /// # Errors
     /// [`SimError::Thread`] if the thread cannot be started.
@@ -223,7 +224,8 @@ impl Simulation {
         &mut self.system
     }
 
-    /// Starts a clock, as a core with empty caches.
+    /// Attaches a timing model, a core with empty caches, so that the instructions from now on take
+    /// simulated time.
     ///
     /// # Errors
     /// The machine cannot exist.
@@ -233,7 +235,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Removes the clock; events are still counted.
+    /// Removes the timing model: the instructions from now on are executed and counted, but not
+    /// timed.
     pub fn stop_clock(&mut self) {
         self.clock = None;
     }
@@ -320,13 +323,14 @@ impl Simulation {
         Ok(())
     }
 
-    /// Returns the counts since measuring started, labelled with `instructions`. `cycles` are the
-    /// clock's counts.
-    fn tally(&self, cycles: Cycles, instructions: u64) -> Tally {
+    /// Returns the counts of cycles, TLB misses and page walks since measuring started, and
+    /// `instructions`, the number of instructions since the run began. `cycles` are the timing
+    /// model's counts.
+    fn tally(&self, cycles: Cycles, instructions: u64) -> PartCounts {
         let Cycles { all: cycles, translation, translation_stall } = cycles;
         let counters = self.system.mmu().counters();
         let (l2_tlb_misses, walks) = (counters.l2_misses, counters.walks);
-        Tally {
+        PartCounts {
             instructions,
             cycles,
             translation_cycles: translation,
@@ -336,13 +340,14 @@ impl Simulation {
         }
     }
 
-    /// Returns the counts since measuring started, while no instruction is being executed.
-    fn tally_at_rest(&mut self) -> Tally {
+    /// Returns the run's counts at this moment, between two instructions: instructions since the
+    /// run began; cycles, TLB misses and page walks since measuring started.
+    fn tally_at_rest(&mut self) -> PartCounts {
         let cycles = self.clock.as_mut().map(Clock::cycles).unwrap_or_default();
         self.tally(cycles, self.done)
     }
 
-    /// Runs the chunk's instructions from `position` up to number `end`.
+    /// Runs the chunk's instructions from `position` up to instruction number `end` (exclusive).
     fn run_until(
         &mut self,
         chunk: &Chunk,
@@ -442,8 +447,8 @@ impl Simulation {
         self.alarms.next().min(self.host_alarms.next()).min(modes)
     }
 
-    /// Runs instructions without an event between them. Returns the accesses of the instructions
-    /// that follow.
+    /// Runs `instructions`, between which no event occurs. `accesses` begins with their accesses;
+    /// returns the rest, which belong to later instructions.
     fn run_undisturbed<'a, M: Model>(
         &mut self,
         model: &mut M,
@@ -481,8 +486,9 @@ impl Simulation {
         model.run_on(self.system.hardware_thread());
     }
 
-    /// Returns the interrupts that shootdowns cause. The machine file states the whole wait of the
-    /// sender, so the delivery takes this time without the time in the interrupt handler.
+    /// Converts shootdowns to interrupts with durations in cycles. The machine file states the
+    /// sender's whole wait, so the delivery of an interrupt takes this time less the time in the
+    /// interrupt handler.
     fn interrupts(&self, sent: &SentShootdowns) -> Interrupts {
         let costs = &self.machine.operating_system;
         let cycles = |ns: f64| (ns * self.machine.core.frequency_ghz).round() as u32;
@@ -518,7 +524,8 @@ impl Simulation {
         self.system.event(event)
     }
 
-    /// Fetches a line of code. Address 0 means that the trace omits the code.
+    /// Translates the fetch of the code line that contains `ip`, and passes it to the timing model.
+    /// No effect for address 0, which means that the trace omits the code.
     #[inline]
     fn fetch<M: Model>(&mut self, model: &mut M, ip: VirtualAddress) -> Result<(), SimError> {
         if ip.value() == 0 {
@@ -545,7 +552,7 @@ impl Simulation {
         self.access_across_pages(model, access)
     }
 
-    /// Splits an access that crosses pages into one translation per page.
+    /// Splits an access that crosses pages into one access per page, each with its translation.
     #[cold]
     #[inline(never)]
     fn access_across_pages<M: Model>(

@@ -1,4 +1,4 @@
-//! Workloads that never access unallocated holes of injected fragmentation.
+//! Workloads that never access the unallocated holes of fragmented 2MB regions.
 
 use perforate_os::Fragmentation;
 use perforate_trace::{Source, SourceMetadata, TraceError, Truncation};
@@ -18,7 +18,7 @@ pub(crate) struct Sparse<S> {
     cache: Vec<Option<(u64, Option<Box<Detour>>)>>,
 }
 
-/// Holes of one region, and the sub-pages that are accessed instead.
+/// Holes of one 2MB region, and the sub-pages that are accessed instead.
 struct Detour {
     holes: HoleSet,
     in_place: Vec<u16>,

@@ -11,19 +11,19 @@ use crate::{
 /// the same texts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSpec {
-    /// Texts of the options, as the user wrote them.
+    /// Options as texts, as the user wrote them.
     given: OptionTexts,
     /// Machine, seed, processors, and the part of the workload that runs.
     pub placement: PlacementOptions,
     /// Warm-up, clock and checks by the oracle.
     pub measuring: MeasuringOptions,
-    /// Memory and operating system.
+    /// Options of memory and operating system.
     pub memory: MemoryOptions,
 }
 
 impl RunSpec {
-    /// Fragmentation if no option describes the state of memory. P §VII.B and §VII.C use this point
-    /// for the real machine of §III.C.
+    /// Fragmentation if no option describes the state of memory. P §VII.B and §VII.C use these
+    /// values for the real machine of §III.C.
     pub const DEFAULT_FRAGMENTATION: &str = "portion=50%,holes=25%,clustered";
 
     /// Returns the keys of all options.
@@ -52,12 +52,12 @@ impl RunSpec {
         Ok(Self { given, placement, measuring, memory })
     }
 
-    /// Texts of the options, as the user wrote them.
+    /// Returns the options as texts, as the user wrote them.
     pub fn given(&self) -> &OptionTexts {
         &self.given
     }
 
-    /// Loads the files that these options name, and makes a run of `workload` under `schemes`.
+    /// Loads the files that these options name, and creates a run of `workload` under `schemes`.
     ///
     /// # Errors
     /// Options contradict each other, or files cannot be read.
@@ -89,7 +89,7 @@ pub struct ResolvedRun {
     pub machine: Machine,
     /// Schemes to compare.
     pub schemes: Vec<Composition>,
-    /// Memory and operating system.
+    /// Memory and operating system of the program, and of the host if there is one.
     pub memory: MemoryState,
     /// Cores and hardware threads.
     pub processors: ProcessorOptions,

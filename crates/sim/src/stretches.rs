@@ -7,22 +7,23 @@ use std::ops::Sub;
 use crate::sampled::Windows;
 use crate::warmup::Slices;
 
-/// Counts from the start of measuring to a moment, or within one part of the run.
+/// Counts of a run at one moment (instructions since the run began, all other counts since
+/// measuring started), or counts within one part of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct PartCounts {
     pub(crate) instructions: u64,
     /// Number of cycles; 0 without a clock, as are the next two counts.
     pub(crate) cycles: u64,
     /// Sum of the latencies of translations that missed in the first-level TLB.
     pub(crate) translation_cycles: u64,
-    /// Cycles in which the run waited for translation. A later tally may attribute a few cycles to
-    /// another cause, so this count may fall slightly.
+    /// Cycles in which the run waited for translation. May fall slightly between two moments of a
+    /// run, because the timing model may later attribute a few of these cycles to another cause.
     pub(crate) translation_stall_cycles: u64,
     pub(crate) l2_tlb_misses: u64,
     pub(crate) walks: u64,
 }
 
-impl Sub for Tally {
+impl Sub for PartCounts {
     type Output = Self;
 
     fn sub(self, before: Self) -> Self {
@@ -41,44 +42,72 @@ impl Sub for Tally {
 }
 
 /// Slices of the measured part, and windows of a sampled trace, in one run.
-pub(crate) struct Stretches {
+pub(crate) struct RunParts {
     slices: Slices,
     windows: Windows,
 }
 
-impl Stretches {
+impl RunParts {
     /// Creates the parts of a run. `timed` is true for a run with a clock. The first
     /// `window_warmup` instructions of each window do not count.
     pub(crate) fn new(timed: bool, window_warmup: u64) -> Self {
         Self { slices: Slices::new(timed), windows: Windows::new(window_warmup) }
     }
 
-    /// Starts measuring after `done` instructions. The counts must restart at 0.
+    /// Starts measuring after `done` instructions. The caller resets the run's counts to 0 at the
+    /// same moment.
     pub(crate) fn start_measuring(&mut self, done: u64) {
         self.slices.start(done);
         self.windows.start_measuring(done);
     }
 
-    /// Returns the number of instructions after which the next tally is due.
+    /// Returns the number of instructions after which a part begins or ends, so that the run's
+    /// counts are needed.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.slices.next().min(self.windows.next())
     }
 
-    /// Records a tally that is due.
-    pub(crate) fn reach(&mut self, now: &Tally) {
+    /// Ends and begins the parts that end or begin at this moment. `now` are the run's counts.
+    pub(crate) fn reach(&mut self, now: &PartCounts) {
         self.slices.reach(now);
         self.windows.reach(now);
     }
 
     /// Ends a window, because the recorder skipped instructions here.
-    pub(crate) fn gap(&mut self, now: &Tally) {
+    pub(crate) fn gap(&mut self, now: &PartCounts) {
         self.windows.gap(now);
     }
 
-    /// Ends the run, and returns slices and windows.
-    pub(crate) fn finish(mut self, now: &Tally) -> (Slices, Vec<Tally>) {
+    /// Ends the run, and returns the counts of all slices and of all windows.
+    pub(crate) fn finish(mut self, now: &PartCounts) -> (Slices, Vec<PartCounts>) {
         self.reach(now);
         (self.slices, self.windows.finish(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(values: [u64; 6]) -> PartCounts {
+        let [instructions, cycles, translation_cycles, stall, l2_tlb_misses, walks] = values;
+        let translation_stall_cycles = stall;
+        PartCounts {
+            instructions,
+            cycles,
+            translation_cycles,
+            translation_stall_cycles,
+            l2_tlb_misses,
+            walks,
+        }
+    }
+
+    #[test]
+    fn every_count_of_a_part_is_a_difference() {
+        let before = counts([100, 200, 70, 50, 8, 5]);
+        assert_eq!(counts([110, 230, 120, 57, 19, 18]) - before, counts([10, 30, 50, 7, 11, 13]));
+        // Two counts may have restarted or fallen in between.
+        assert_eq!(counts([110, 230, 60, 48, 19, 18]) - before, counts([10, 30, 0, 0, 11, 13]));
     }
 }

@@ -47,7 +47,7 @@ mod tests {
         figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// 1536 entries cover 6144KB.
+    /// A TLB of 1536 entries for 4KB pages covers 6144KB.
     #[test]
     fn what_fits_into_the_tlb_or_never_misses_tells_nothing() {
         let of = |touched, misses: [f64; 2]| {

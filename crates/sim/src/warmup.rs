@@ -3,9 +3,9 @@
 mod mser;
 mod slices;
 
-pub(crate) use slices::{Course, Slices};
+pub(crate) use slices::{Slices, Steadiness};
 
-/// Smallest relative change of a statistic that a note mentions.
+/// Smallest relative change of a statistic that a note mentions: 1 %.
 const LEAST_CHANGE: f64 = 0.01;
 
 /// Returns the name of the statistic from which the end of the warm-up is detected.
@@ -14,10 +14,10 @@ pub(crate) fn figure_name(has_clock: bool) -> &'static str {
 }
 
 /// Returns the number of instructions after which all runs are steady; `None` if some run is not.
-pub(crate) fn settled_after(courses: &[Course]) -> Option<u64> {
-    let after = |course: &Course| match course {
-        Course::Steady { after, .. } => Some(*after),
-        Course::Short | Course::Unsteady { .. } => None,
+pub(crate) fn settled_after(courses: &[Steadiness]) -> Option<u64> {
+    let after = |course: &Steadiness| match course {
+        Steadiness::Steady { after, .. } => Some(*after),
+        Steadiness::Short | Steadiness::Unsteady { .. } => None,
     };
     courses.iter().map(after).collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
@@ -27,20 +27,20 @@ pub(crate) fn settled_after(courses: &[Course]) -> Option<u64> {
 pub(crate) fn note(
     warmup: u64,
     figure: &str,
-    courses: &[(String, Course)],
+    courses: &[(String, Steadiness)],
     suggested: Option<u64>,
 ) -> Option<String> {
-    let change = |course: &Course| match course {
-        Course::Steady { change, .. } | Course::Unsteady { change } => *change,
-        Course::Short => 0.0,
+    let change = |course: &Steadiness| match course {
+        Steadiness::Steady { change, .. } | Steadiness::Unsteady { change } => *change,
+        Steadiness::Short => 0.0,
     };
-    let least = |course: &Course| change(course).abs() >= LEAST_CHANGE;
-    let size = |course: &Course| change(course).abs();
-    let worst = |is_kind: fn(&Course) -> bool| {
+    let least = |course: &Steadiness| change(course).abs() >= LEAST_CHANGE;
+    let size = |course: &Steadiness| change(course).abs();
+    let worst = |is_kind: fn(&Steadiness) -> bool| {
         let kind = courses.iter().filter(|(_, course)| is_kind(course) && least(course));
         kind.max_by(|one, other| size(&one.1).total_cmp(&size(&other.1)))
     };
-    if let Some((scheme, course)) = worst(|course| matches!(course, Course::Unsteady { .. })) {
+    if let Some((scheme, course)) = worst(|course| matches!(course, Steadiness::Unsteady { .. })) {
         return Some(format!(
             "{figure} of {scheme} change until the end of the measured part: its last pieces differ \
              from the mean by {:+.1} %; run more instructions, or begin later (--instructions, --skip), \
@@ -48,7 +48,7 @@ pub(crate) fn note(
             change(course) * 100.0
         ));
     }
-    let (scheme, course) = worst(|course| matches!(course, Course::Steady { .. }))?;
+    let (scheme, course) = worst(|course| matches!(course, Steadiness::Steady { .. }))?;
     let suggested = suggested?;
     Some(format!(
         "the first {} instructions after the warm-up differ from the rest: without them, {figure} \
@@ -58,7 +58,8 @@ pub(crate) fn note(
     ))
 }
 
-/// Returns a note on the length of a warm-up that the run had to detect.
+/// Returns a note on a warm-up whose length the run had to detect. `detected` is false if no steady
+/// state was found, so that the default length was used.
 pub(crate) fn detection_note(warmup: u64, figure: &str, detected: bool) -> String {
     if detected {
         return format!(
@@ -75,14 +76,14 @@ pub(crate) fn detection_note(warmup: u64, figure: &str, detected: bool) -> Strin
 mod tests {
     use super::*;
 
-    fn courses(courses: &[Course]) -> Vec<(String, Course)> {
+    fn courses(courses: &[Steadiness]) -> Vec<(String, Steadiness)> {
         let names = ["4k", "thp", "ideal"];
         names.iter().map(|name| name.to_string()).zip(courses.iter().copied()).collect()
     }
 
     #[test]
     fn the_longest_transient_of_all_schemes_counts() {
-        let steady = |after, change| Course::Steady { after, change };
+        let steady = |after, change| Steadiness::Steady { after, change };
         let found = [steady(0, 0.0), steady(500, -0.04), steady(300, -0.06)];
         assert_eq!(settled_after(&found), Some(500));
         let note = note(1000, figure_name(true), &courses(&found), Some(1500)).unwrap();
@@ -95,10 +96,11 @@ mod tests {
 
     #[test]
     fn small_changes_have_no_note_and_unsteady_runs_have_one() {
-        let small = [Course::Steady { after: 500, change: 0.009 }, Course::Short];
+        let small = [Steadiness::Steady { after: 500, change: 0.009 }, Steadiness::Short];
         assert_eq!(note(0, "x", &courses(&small), None), None);
         assert_eq!(settled_after(&small), None, "too short to tell");
-        let unsteady = [Course::Steady { after: 0, change: 0.0 }, Course::Unsteady { change: 0.2 }];
+        let unsteady =
+            [Steadiness::Steady { after: 0, change: 0.0 }, Steadiness::Unsteady { change: 0.2 }];
         assert_eq!(settled_after(&unsteady), None);
         let note = note(0, figure_name(false), &courses(&unsteady), None).unwrap();
         assert!(

@@ -5,7 +5,7 @@ use perforate_mmu::{Attempt, Dimension, Mmu};
 use perforate_schemes::shadow::Shadow;
 use perforate_types::{FormatOperation, Update};
 
-/// Owner of page tables, which sends updates of them.
+/// Owner of page tables, which sends the updates of these tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// Operating system of the program; the guest's when virtualized.
@@ -17,7 +17,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Delivers an update of this side to the memory-management unit.
+    /// Delivers an update from this owner of tables to the memory-management unit.
     ///
     /// # Panics
     /// If the unit has no tables of this owner, or if they cannot represent the update.
@@ -37,21 +37,22 @@ impl Side {
     }
 }
 
-/// Observer between operating systems and hardware, which may also alter what passes. Tests use it
-/// to prove that the oracle detects defects. By default, everything passes unchanged.
+/// Observer between operating systems and hardware, which may also alter tables and updates. Tests
+/// use it to prove that the oracle detects defects. By default, it alters nothing.
 pub trait Wiring: Send {
-    /// Passes the tables of one owner, before guest and host tables are combined.
+    /// Receives the tables of one owner, before guest and host tables are combined; returns the
+    /// tables to use.
     fn tables(&mut self, _side: Side, tables: Box<dyn Dimension>) -> Box<dyn Dimension> {
         tables
     }
 
-    /// Passes the address translation behind the TLBs: native tables, or guest and host tables
-    /// combined.
+    /// Receives the address translation behind the TLBs (native tables, or guest and host tables
+    /// combined); returns the translation to use.
     fn behind_tlbs(&mut self, dimension: Box<dyn Dimension>) -> Box<dyn Dimension> {
         dimension
     }
 
-    /// Delivers an update to the memory-management unit.
+    /// Delivers an update to the memory-management unit, unchanged by default.
     fn deliver(&mut self, side: Side, update: &Update, mmu: &mut Mmu) {
         side.deliver(update, mmu);
     }
@@ -66,7 +67,8 @@ pub trait Wiring: Send {
     }
 }
 
-/// Connections of a system: direct if `None`, otherwise through a [`Wiring`].
+/// Connections between operating systems and hardware: direct if `None`, otherwise through a
+/// [`Wiring`].
 pub(crate) struct Connections(pub(crate) Option<Box<dyn Wiring>>);
 
 impl Connections {

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use perforate_config::{ConfigError, Count, nearest};
 use perforate_trace::{
-    Limited, STANDARD_INPUT, SharedOut, SideBySide, Source, Together, TraceFormat, bundled,
+    ConcurrentPrograms, InterleavedThreads, Limited, STANDARD_INPUT, SharedOut, Source,
+    TraceFormat, bundled,
 };
 use perforate_workloads::layout::Pooled;
 use perforate_workloads::{WORKLOADS, WorkloadSpec};
@@ -24,8 +25,8 @@ pub struct Workload {
     pub threads: u16,
     /// Other workloads or traces that run at the same time, each as a separate process.
     pub beside: Vec<String>,
-    /// Length of a part of the recording, in instructions, within which the turns of its threads
-    /// are simulated in parallel. `None` keeps the recorded order.
+    /// Length of a section of the recording, in instructions. Turns of threads that were recorded
+    /// within a section run in parallel. `None` keeps the recorded order.
     pub side_by_side: Option<u64>,
     /// Number of instructions to skip at the beginning. The mappings that they make remain.
     pub skip: u64,
@@ -34,7 +35,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Number of instructions to run of an endless workload without a limit.
+    /// Number of instructions to run of an endless workload if no limit is given.
     pub const DEFAULT_INSTRUCTIONS: u64 = 20_000_000;
 
     /// Creates a workload from its name, and the other programs, threads and limits in the options.
@@ -107,7 +108,7 @@ pub fn open_workload(
         None => source,
     };
     if let Some(window) = workload.side_by_side {
-        source = Box::new(SideBySide::new(source, window));
+        source = Box::new(InterleavedThreads::new(source, window));
     }
     Ok(match &memory.kernel.fragmentation {
         Some(fragmentation) if !fragmentation.allocated => {
@@ -137,10 +138,11 @@ fn open_together(
         return Ok(first);
     }
     let others = sources.collect::<Result<Vec<_>, _>>()?;
-    Ok(Box::new(Together::new(std::iter::once(first).chain(others).collect())))
+    Ok(Box::new(ConcurrentPrograms::new(std::iter::once(first).chain(others).collect())))
 }
 
-/// Moves the program's memory into pools, if the memory has a layout.
+/// Wraps a source so that the program's memory is in the pools of the memory's layout; without a
+/// layout, returns the source unchanged.
 pub(crate) fn in_pools(
     source: Box<dyn Source>,
     memory: &MemoryState,
@@ -175,7 +177,7 @@ pub fn open_trace(name: &str) -> Result<(String, Box<dyn Source>), SimError> {
     Ok((name, source))
 }
 
-/// Returns a suggestion for a name that does not exist.
+/// Returns a suggestion for the name of a workload or trace that does not exist.
 fn hint(name: &str) -> String {
     let traces = bundled::all();
     let workloads = || WORKLOADS.iter().map(|workload| workload.name);

@@ -1,49 +1,55 @@
-//! Agenda: events in order of time, parties that wait for a time, and parties that are yet to be told one.
+//! Agenda: the queue of simulation events in order of time, lists of parties that wait for a time to become
+//! known, and parties whose time is known but who have not been told yet.
 //!
-//! A request for a shared part (MSHR, page walker, memory bank) is an event. Events are handled in order of
-//! time, so that a part goes to the request that comes first. Events of one cycle are handled by kind, and those
-//! of one kind in program order: the numbers of fills, walks and accesses follow the program. A time that
-//! depends on no shared part needs no event.
+//! A request for a shared resource (MSHR, page walker, DRAM bank) is an event. Events are handled in order of
+//! time, so that the earliest request gets the resource. Events of one cycle are handled by kind, and those
+//! of one kind by number (of fill, walk or access), which is program order. A time that depends on no shared
+//! resource is computed at once, without an event.
 //!
-//! All hardware threads of a machine have one agenda. Events and waiters belong to the thread at work when they
-//! are added ([`Agenda::thread`]).
+//! All hardware threads of a machine have one agenda. An event or waiter belongs to the thread that was being
+//! simulated when it was added ([`Agenda::thread`]).
 
 use crate::calendar::Calendar;
 use crate::ring::NONE;
 
-/// Time that is not known yet.
+/// Placeholder for a cycle that is not known yet.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
 
-/// Number of a hardware thread.
+/// Number of a hardware thread, counted over all cores.
 pub(crate) type Thread = u8;
 
-/// Event at a certain time. Events of one cycle are handled in this order.
+/// Simulation event that is due at a certain cycle. Events due in one cycle are handled in the order of these
+/// variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A shootdown of `sender` arrives; the answer takes `cycles`.
+    /// A TLB shootdown of thread `sender` arrives; its handler keeps the interrupted thread busy for
+    /// `cycles`.
     Interrupt { sender: Thread, cycles: u32 },
-    /// An entry of the scheduler is free.
+    /// A scheduler entry becomes free: dispatch is tried again.
     Dispatch,
-    /// A page walker is free.
+    /// A page walker becomes free, for the first translation in the queue.
     WalkerFree,
-    /// An MSHR of this level is free.
+    /// An MSHR of this cache level becomes free, for the first fill in the queue.
     Mshr { level: u16 },
-    /// A load is translated and checks if the store before it has written its data.
-    Forward { access: u32 },
-    /// A translation is asked for.
+    /// An access requests translation number `walk`. With `lends_walker`, the requester is itself a walk and
+    /// lends its page walker.
     Translate { walk: u32, lends_walker: bool },
-    /// A translation asks for a page walker.
+    /// Translation number `walk` requests a page walker.
     Walker { walk: u32 },
-    /// A look-up ends at a line that is not in the cache yet.
+    /// A cache look-up misses, or hits a line still in flight: number `fill` brings the line, and `waiter`
+    /// waits for it.
     Miss { fill: u32, waiter: Waiter },
-    /// First use of a line that a prefetcher brought.
+    /// First demand access to a prefetched line.
     FirstUse { level: u16, line: u64 },
-    /// A line is read from memory.
+    /// A load has its physical address and checks whether the older store to the same address has written the
+    /// cache yet.
+    Forward { access: u32 },
+    /// DRAM reads the line of this fill.
     Memory { fill: u32 },
 }
 
 impl Event {
-    /// Order among the events of one cycle: by kind, then by number.
+    /// Sort key among the events of one cycle: kind, then number of the walk, fill or access.
     #[inline]
     pub(crate) fn order(&self) -> u64 {
         let (kind, number) = match *self {
@@ -51,41 +57,41 @@ impl Event {
             Self::Dispatch => (1, 0),
             Self::WalkerFree => (2, 0),
             Self::Mshr { level } => (3, level.into()),
-            Self::Forward { access } => (4, access),
-            Self::Translate { walk, .. } => (5, walk),
-            Self::Walker { walk } => (6, walk),
-            Self::Miss { fill, .. } => (7, fill),
-            Self::FirstUse { line, .. } => (8, line as u32),
+            Self::Translate { walk, .. } => (4, walk),
+            Self::Walker { walk } => (5, walk),
+            Self::Miss { fill, .. } => (6, fill),
+            Self::FirstUse { line, .. } => (7, line as u32),
+            Self::Forward { access } => (8, access),
             Self::Memory { fill } => (9, fill),
         };
         kind << 32 | u64::from(number)
     }
 }
 
-/// Party that waits for a time to become known.
+/// Party that waits for a cycle to become known, with the number of its fill, walk, access or store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Waiter {
     #[default]
     Nobody,
-    /// Fill of a cache, for its line in the level below.
+    /// Cache fill that waits for its line from the next level.
     Fill(u32),
-    /// Translation, for the task of this index.
+    /// Task (look-up, check or read) number `task` of translation `walk`; it waits for its line or TLB entry.
     Step { walk: u32, task: u16 },
-    /// Translation, for a page walker.
+    /// Translation that waits for a page walker.
     Walker(u32),
-    /// Front end, for the code of the next instruction.
+    /// Front end that waits for the translation or the line of the next code line.
     Fetch,
-    /// Load or store, for its translation.
+    /// Load or store that waits for its translation.
     Translated(u32),
-    /// Load, for a line of its data.
+    /// Load that waits for a cache line of its data.
     Line(u32),
-    /// Load, for the data of a store before it.
+    /// Load that waits for the data of an older store (store-to-load forwarding).
     Forwarded(u32),
-    /// Store, for a line that it writes.
+    /// Retired store that waits for a line to write.
     Written(u32),
 }
 
-/// A waiter and the time that it waited for.
+/// A waiter, and the cycle that it waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct News {
     pub(crate) thread: Thread,
@@ -93,22 +99,22 @@ pub(crate) struct News {
     pub(crate) time: u64,
 }
 
-/// Agenda of all hardware threads.
+/// Event queue and waiting lists of all hardware threads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Agenda {
     events: Calendar,
-    /// Time of the last event. Later events are not earlier.
+    /// Current cycle: that of the event handled last.
     pub(crate) now: u64,
-    /// Thread that is at work.
+    /// Thread being simulated; it owns the events and waiters added now.
     pub(crate) thread: Thread,
-    /// Waiters yet to be told. The order among waiters makes no difference to any time.
+    /// Messages to waiters whose cycle is known. The order of delivery changes no result.
     news: Vec<News>,
     entries: Vec<Entry>,
-    /// First entry that is unused.
+    /// Index in `entries` of the first unused entry; unused entries form a linked list.
     free: u32,
 }
 
-/// Waiters for one thing, in order of arrival.
+/// Linked list of the parties that wait for one thing (a fill, a translation), in order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct List {
     first: u32,
@@ -128,80 +134,82 @@ impl List {
     }
 }
 
-/// A waiter in a list.
+/// A waiter in a [`List`].
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     waiter: Waiter,
     thread: Thread,
-    /// Translations have a list for all tasks: the task waited for.
+    /// Task of the translation that is waited for, as all tasks of a translation share a list; [`NONE`] in
+    /// other lists.
     task: u32,
     next: u32,
-    /// Earliest time of use for the waiter.
+    /// Cycle before which the waiter cannot use the result.
     from: u64,
 }
 
 impl Agenda {
-    /// Adds an event at `time`, or now if that has passed.
+    /// Adds an event of the current thread at cycle `time`, or now if that has passed.
     #[inline]
     pub(crate) fn schedule(&mut self, time: u64, event: Event) {
         self.schedule_for(self.thread, time, event);
     }
 
-    /// Adds an event of another thread.
+    /// Like [`Self::schedule`], for an event of any thread.
     #[inline]
     pub(crate) fn schedule_for(&mut self, thread: Thread, time: u64, event: Event) {
         self.events.add(self.now, time.max(self.now), (thread, event));
     }
 
-    /// Goes on to the next event; returns it with its thread.
-    #[inline]
+    /// Removes the next event, advances `now` to its cycle, and returns it with its thread.
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<(Thread, Event)> {
         let (time, event) = self.events.next(self.now)?;
         self.now = time;
         Some(event)
     }
 
-    /// Time of the next event.
+    /// Cycle of the next event; `None` without events.
     pub(crate) fn next_time(&self) -> Option<u64> {
         self.events.next_time(self.now)
     }
 
-    /// True if there is no event.
+    /// True if no event is queued.
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Tells a waiter of the thread at work that its time is `time`.
+    /// Queues the message to a waiter of the current thread that its cycle is `time`.
     #[inline]
     pub(crate) fn tell(&mut self, waiter: Waiter, time: u64) {
         self.tell_thread(self.thread, waiter, time);
     }
 
-    /// Tells a waiter of any thread.
+    /// Like [`Self::tell`], for a waiter of any thread.
     #[inline]
     pub(crate) fn tell_thread(&mut self, thread: Thread, waiter: Waiter, time: u64) {
         self.news.push(News { thread, waiter, time });
     }
 
-    /// Takes one of the waiters that are yet to be told.
+    /// Removes one message to a waiter from the queue, to be delivered.
     #[inline]
     pub(crate) fn next_news(&mut self) -> Option<News> {
         self.news.pop()
     }
 
-    /// True if waiters are yet to be told.
+    /// True if messages to waiters are still to be delivered.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         !self.news.is_empty()
     }
 
-    /// Appends a waiter that has no use for its time before `from`.
+    /// Appends a waiter to a list; it will be told no cycle before `from`.
     #[inline]
     pub(crate) fn wait(&mut self, list: &mut List, waiter: Waiter, from: u64) {
         self.wait_for_task(list, waiter, from, NONE);
     }
 
-    /// Appends a waiter for a task of a translation.
+    /// Like [`Self::wait`], for a waiter that needs only task number `task` of the translation whose list
+    /// this is.
     #[inline]
     pub(crate) fn wait_for_task(&mut self, list: &mut List, waiter: Waiter, from: u64, task: u32) {
         if waiter == Waiter::Nobody {
@@ -224,16 +232,20 @@ impl Agenda {
         list.last = place;
     }
 
-    /// Tells all waiters of a list that their time is `time`, or the time from which they have use for it.
+    /// Empties a list: tells each waiter `time`, or its own `from` if that is later. Returns how many waiters
+    /// added by [`Self::wait_for_task`] could have used the result before `time`.
     #[inline]
-    pub(crate) fn tell_all(&mut self, list: &mut List, time: u64) {
-        let mut place = std::mem::take(list).first;
+    pub(crate) fn tell_all(&mut self, list: &mut List, time: u64) -> u64 {
+        let (mut place, mut delayed) = (std::mem::take(list).first, 0);
         while place != NONE {
+            let Entry { task, from, .. } = self.entries[place as usize];
+            delayed += u64::from(task != NONE && from < time);
             place = self.tell_entry(place, time);
         }
+        delayed
     }
 
-    /// Tells the waiters for one task.
+    /// Tells `time` to the waiters for this task and removes them from the list.
     pub(crate) fn tell_task(&mut self, list: &mut List, task: u32, time: u64) {
         let mut place = std::mem::take(list).first;
         while place != NONE {
@@ -252,7 +264,8 @@ impl Agenda {
         }
     }
 
-    /// Tells the waiter at `place` and frees its entry; returns the next of its list.
+    /// Tells the waiter in entry `place` its cycle and frees the entry; returns the index of the next in its
+    /// list.
     #[inline]
     fn tell_entry(&mut self, place: u32, time: u64) -> u32 {
         let Entry { waiter, thread, next, from, .. } = self.entries[place as usize];

@@ -1,28 +1,28 @@
-//! Branch prediction: was this branch predicted right?
+//! Branch prediction: decides for each branch of the trace whether it would have been predicted correctly.
 //!
-//! Conditional branches: a bimodal and a gshare table of two-bit counters and a chooser
-//! (McFarling 1993, as in gem5's default predictor). Indirect ones: the last target seen from
-//! there with this history. Returns: a stack. Direct targets are always known.
+//! Conditional branches: a bimodal and a gshare table of two-bit counters and a chooser (McFarling 1993, as
+//! in gem5's default predictor). Indirect branches: a table of last targets, indexed by branch address and
+//! history. Returns: a return-address stack. Direct targets are always predicted correctly.
 
 use perforate_types::{Branch, Instruction};
 
 use crate::config::BranchPredictorConfig;
 use crate::pipeline::Factor;
 
-/// Prediction of a target, checked when the next instruction's address is known.
+/// Predicted target of the last branch, to be checked when the address of the next instruction is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     Nothing,
-    /// An indirect branch: predicted target, and its place in the table.
+    /// Indirect branch: predicted target, and index in the table of targets.
     Target {
         target: u64,
         index: usize,
     },
-    /// A return: to the instruction after the call at this address.
+    /// Return: the predicted target is the instruction after the call at this address.
     AfterCall(u64),
 }
 
-/// x86 instructions are at most 15 bytes long, so that a return lands within this many bytes.
+/// Maximum length of an x86 instruction; a return lands within this many bytes after the address of its call.
 const LONGEST_INSTRUCTION_BYTES: u64 = 15;
 
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub(crate) struct BranchPredictor {
     pub(crate) counts: BranchCounts,
 }
 
-/// Counts of branches since measuring began.
+/// Numbers of branches and mispredictions since measuring began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BranchCounts {
     pub(crate) branches: u64,
@@ -57,7 +57,7 @@ impl BranchCounts {
     }
 }
 
-/// Moves a two-bit counter towards `up`.
+/// Moves a saturating two-bit counter up by one if `up`, else down by one.
 fn train(counter: &mut u8, up: bool) {
     *counter = if up { (*counter + 1).min(3) } else { counter.saturating_sub(1) };
 }
@@ -79,8 +79,9 @@ impl BranchPredictor {
         }
     }
 
-    /// Predicts a branch and learns from it; returns true if the direction was mispredicted. Targets are checked by
-    /// [`BranchPredictor::check_target`] once the next instruction is known.
+    /// Predicts a branch and trains the predictor with its outcome; returns true if the direction was
+    /// mispredicted. Targets are checked by [`BranchPredictor::check_target`] once the next instruction is
+    /// known.
     pub(crate) fn branch(&mut self, instruction: &Instruction) -> bool {
         let ip = instruction.ip.value();
         self.counts.branches += 1;
@@ -100,13 +101,15 @@ impl BranchPredictor {
         mispredicted
     }
 
-    /// Checks the target of the last branch, now that execution goes on at `ip`; returns true if it was
-    /// mispredicted.
+    /// True if the last branch has a predicted target that is still to be checked.
     #[inline]
+    pub(crate) fn expects_a_target(&self) -> bool {
+        self.expected != Expected::Nothing
+    }
+
+    /// Compares the predicted target of the last branch with `ip`, the address of the next instruction;
+    /// returns true if it was mispredicted.
     pub(crate) fn check_target(&mut self, ip: u64) -> bool {
-        if self.expected == Expected::Nothing {
-            return false;
-        }
         let right = match self.expected {
             Expected::Nothing => true,
             Expected::Target { target, index } => {
@@ -149,7 +152,8 @@ impl BranchPredictor {
         self.call_depth += 1;
     }
 
-    /// An empty stack predicts nothing right; a stack that overflowed has lost its oldest calls.
+    /// Predicts the target of a return from the return-address stack. An empty stack predicts nothing right;
+    /// a stack that overflowed has lost its oldest calls.
     fn return_from_call(&mut self) {
         self.call_depth = self.call_depth.saturating_sub(1);
         self.expected = Expected::AfterCall(self.calls[self.call_depth % self.calls.len()]);

@@ -1,4 +1,4 @@
-//! Contents of one cache: lines that are there or on their way.
+//! Contents of one cache: tags and states of the lines that are present or being filled.
 
 use crate::LINE_BYTES;
 use crate::config::CacheConfig;
@@ -8,24 +8,25 @@ use crate::split::Divisor;
 const DIRTY: u32 = 1;
 const PREFETCHED: u32 = 2;
 const FILL_SHIFT: u32 = 2;
-/// Low bits of a fill's number, and the value of these for no fill.
+/// Mask of the low bits of a fill's number that a [`Line`] stores; all ones stand for no fill.
 const FILL_BITS: u32 = u32::MAX >> FILL_SHIFT;
 
-/// No line: no tag is as large, see [`Cache::place`].
+/// Tag of an invalid way: no real tag is as large, see [`Cache::place`].
 const EMPTY: u32 = u32::MAX;
 
-/// State of a line: low bits of the number of the fill that brings or brought it, and two flags.
+/// State of a line: low bits of the number of the fill that brought it, and flags for dirty and prefetched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line(u32);
 
 impl Line {
-    /// A line that `fill` brings, or [`NONE`].
+    /// Makes the state of a line that fill number `fill` brings; [`NONE`] if the line is present at once.
     pub(crate) fn new(fill: u32, dirty: bool, prefetched: bool) -> Self {
         let flags = u32::from(dirty) * DIRTY + u32::from(prefetched) * PREFETCHED;
         Self(fill << FILL_SHIFT | flags)
     }
 
-    /// Fill that brings the line, or [`NONE`]. `next` is the number of the next fill.
+    /// Number of the fill that brings the line; [`NONE`] if the line is present. `next` is the number of the
+    /// next fill, from which the high bits follow.
     #[inline]
     pub(crate) fn fill(self, next: u32) -> u32 {
         let low_bits = self.0 >> FILL_SHIFT;
@@ -35,7 +36,7 @@ impl Line {
         next.wrapping_sub(next.wrapping_sub(low_bits) & FILL_BITS)
     }
 
-    /// The line is there.
+    /// Marks the line as present, so that it refers to no fill.
     #[inline]
     pub(crate) fn mark_arrived(&mut self) {
         self.0 |= FILL_BITS << FILL_SHIFT;
@@ -50,7 +51,8 @@ impl Line {
         self.0 & DIRTY != 0
     }
 
-    /// Marks the line used; returns true if a prefetch brought it and this is its first use.
+    /// Clears the prefetched flag; returns true if it was set, so that this is the first use of a prefetched
+    /// line.
     #[inline]
     pub(crate) fn take_prefetched(&mut self) -> bool {
         let prefetched = self.0 & PREFETCHED != 0;
@@ -83,12 +85,12 @@ impl Cache {
         }
     }
 
-    /// Bytes of this computer's memory that a cache takes.
+    /// Bytes of host memory that the simulation of such a cache takes.
     pub(crate) fn host_bytes(config: &CacheConfig) -> u64 {
         config.size_bytes / LINE_BYTES * (size_of::<u32>() + size_of::<Line>()) as u64
     }
 
-    /// Set of a line, and its tag.
+    /// Index of the set of a line number, and the tag.
     #[inline]
     fn place(&self, number: u64) -> (usize, u32) {
         let (tag, set) = self.sets.split(number);
@@ -96,48 +98,72 @@ impl Cache {
         (set as usize, tag as u32)
     }
 
-    /// Tags and lines of a set.
+    /// Tags and line states of a set, most recently used first.
     #[inline]
     fn set(&mut self, set: usize) -> (&mut [u32], &mut [Line]) {
         let all = set * self.ways..(set + 1) * self.ways;
         (&mut self.tags[all.clone()], &mut self.lines[all])
     }
 
-    /// The line of this number, which becomes the most recently used of its set.
+    /// As [`Self::set`], for a number of ways known at compile time, which is faster.
+    #[inline(always)]
+    fn set_of<const WAYS: usize>(&mut self, set: usize) -> (&mut [u32], &mut [Line]) {
+        let (tags, lines) = (self.tags.as_chunks_mut::<WAYS>().0, self.lines.as_chunks_mut().0);
+        let (tags, lines): (&mut [u32; WAYS], &mut [Line; WAYS]) =
+            (&mut tags[set], &mut lines[set]);
+        (tags, lines)
+    }
+
+    /// Finds the line of this number and makes it the most recently used of its set.
     #[inline]
     pub(crate) fn find(&mut self, number: u64) -> Option<&mut Line> {
         let (set, tag) = self.place(number);
-        let (tags, lines) = self.set(set);
-        let way = tags.iter().position(|&other| other == tag)?;
-        Some(move_to_front(tags, lines, way))
+        let first = set * self.ways;
+        (self.tags[first] == tag || self.move_to_front(set, tag)).then(|| &mut self.lines[first])
     }
 
-    /// As [`Self::find`], or puts `line` in place of the least recently used line of the set; then returns the
-    /// number of that line if it is dirty.
+    /// Makes a line the most recently used of its set; false if the cache does not have it.
+    #[inline(never)]
+    fn move_to_front(&mut self, set: usize, tag: u32) -> bool {
+        match self.ways {
+            8 => move_to_front(self.set_of::<8>(set), tag),
+            2 => move_to_front(self.set_of::<2>(set), tag),
+            _ => self.move_to_front_of_any(set, tag),
+        }
+    }
+
+    #[inline(never)]
+    fn move_to_front_of_any(&mut self, set: usize, tag: u32) -> bool {
+        match self.ways {
+            4 => move_to_front(self.set_of::<4>(set), tag),
+            16 => move_to_front(self.set_of::<16>(set), tag),
+            _ => move_to_front(self.set(set), tag),
+        }
+    }
+
+    /// Inserts a line that the cache does not have, and evicts the least recently used of its set; returns
+    /// the number of the evicted line if that is dirty.
     #[inline]
-    pub(crate) fn find_or_insert(
-        &mut self,
-        number: u64,
-        line: Line,
-    ) -> Result<&mut Line, Option<u64>> {
+    pub(crate) fn insert(&mut self, number: u64, line: Line) -> Option<u64> {
         let (set, tag) = self.place(number);
-        let (ways, sets) = (self.ways, self.sets);
-        let (tags, lines) = self.set(set);
-        // The usual sizes of sets are known when this is compiled.
-        let found = match ways {
-            2 => find_or_insert_in(&mut tags[..2], &mut lines[..2], tag, line),
-            4 => find_or_insert_in(&mut tags[..4], &mut lines[..4], tag, line),
-            8 => find_or_insert_in(&mut tags[..8], &mut lines[..8], tag, line),
-            16 => find_or_insert_in(&mut tags[..16], &mut lines[..16], tag, line),
-            _ => find_or_insert_in(tags, lines, tag, line),
+        let (last_tag, last) = match self.ways {
+            8 => push_front(self.set_of::<8>(set), tag, line),
+            2 => push_front(self.set_of::<2>(set), tag, line),
+            _ => self.push_front_of_any(set, tag, line),
         };
-        let is_dirty = |(_, victim): &(u32, Line)| victim.is_dirty();
-        found.map_err(|victim| {
-            Some(victim).filter(is_dirty).map(|(tag, _)| sets.join(tag.into(), set as u64))
-        })
+        last.is_dirty().then(|| self.sets.join(last_tag.into(), set as u64))
     }
 
-    /// The line, without using it.
+    #[inline(never)]
+    fn push_front_of_any(&mut self, set: usize, tag: u32, line: Line) -> (u32, Line) {
+        match self.ways {
+            4 => push_front(self.set_of::<4>(set), tag, line),
+            16 => push_front(self.set_of::<16>(set), tag, line),
+            _ => push_front(self.set(set), tag, line),
+        }
+    }
+
+    /// State of a line, without changing the replacement order.
     pub(crate) fn peek(&self, number: u64) -> Option<Line> {
         let (set, tag) = self.place(number);
         let first = set * self.ways;
@@ -145,7 +171,7 @@ impl Cache {
         Some(self.lines[first + way])
     }
 
-    /// The line was written further down; returns true if there was something to write.
+    /// Clears the dirty flag of a line, which is written to a level below; returns true if it was dirty.
     pub(crate) fn clean(&mut self, number: u64) -> bool {
         let (set, tag) = self.place(number);
         let (tags, lines) = self.set(set);
@@ -155,7 +181,8 @@ impl Cache {
         was_dirty
     }
 
-    /// Takes a line away; returns true if it was dirty. Its place is the next of its set to be used.
+    /// Invalidates a line; returns whether it was dirty, `None` if the cache does not have it. The next
+    /// insertion into the set uses its way.
     pub(crate) fn remove(&mut self, number: u64) -> Option<bool> {
         let (set, tag) = self.place(number);
         let (tags, lines) = self.set(set);
@@ -166,46 +193,34 @@ impl Cache {
         (tags[tags.len() - 1], lines[lines.len() - 1]) = (EMPTY, Line::new(NONE, false, false));
         Some(line.is_dirty())
     }
-
-    /// Puts a line into a cache that does not have it; returns as [`Self::find_or_insert`].
-    pub(crate) fn insert(&mut self, number: u64, line: Line) -> Option<u64> {
-        self.find_or_insert(number, line).err().flatten()
-    }
 }
 
-/// Moves a line to the front of its set.
+/// Makes a line the most recently used of a set; false if the set does not have it.
 #[inline(always)]
-fn move_to_front<'a>(tags: &mut [u32], lines: &'a mut [Line], way: usize) -> &'a mut Line {
-    let (tag, line) = (tags[way], lines[way]);
+fn move_to_front((tags, lines): (&mut [u32], &mut [Line]), tag: u32) -> bool {
+    // All ways are compared at once, as most searches find nothing.
+    if !tags.iter().fold(false, |found, &other| found | (other == tag)) {
+        return false;
+    }
+    let way = tags.iter().position(|&other| other == tag).unwrap_or_default();
+    let line = lines[way];
     for place in (0..way).rev() {
         (tags[place + 1], lines[place + 1]) = (tags[place], lines[place]);
     }
     (tags[0], lines[0]) = (tag, line);
-    &mut lines[0]
+    true
 }
 
-/// Finds a line in a set, or puts it in front; returns the last one, which leaves.
+/// Inserts a line as the most recently used of a set; returns the tag and state of the least recently used,
+/// which is evicted.
 #[inline(always)]
-fn find_or_insert_in<'a>(
-    tags: &mut [u32],
-    lines: &'a mut [Line],
-    tag: u32,
-    line: Line,
-) -> Result<&'a mut Line, (u32, Line)> {
-    if tags[0] == tag {
-        return Ok(&mut lines[0]);
-    }
-    // All ways are compared at once, as most searches find nothing.
-    if tags.iter().fold(false, |found, &other| found | (other == tag)) {
-        let way = tags.iter().position(|&other| other == tag).unwrap_or_default();
-        return Ok(move_to_front(tags, lines, way));
-    }
+fn push_front((tags, lines): (&mut [u32], &mut [Line]), tag: u32, line: Line) -> (u32, Line) {
     let last = tags.len() - 1;
     let victim = (tags[last], lines[last]);
     tags.copy_within(..last, 1);
     lines.copy_within(..last, 1);
     (tags[0], lines[0]) = (tag, line);
-    Err(victim)
+    victim
 }
 
 #[cfg(test)]

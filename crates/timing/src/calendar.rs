@@ -1,7 +1,8 @@
-//! Calendar queue: events by time, then by [`Event::order`].
+//! Calendar queue: events in order of cycle, then of [`Event::order`].
 //!
-//! Nearly all events are at most [`NEAR`] cycles away. Each of these cycles has a sorted list, so that adding an
-//! event and finding the next one take few steps, however many events there are (Brown, "Calendar queues", 1988).
+//! Nearly all events are due less than [`NEAR`] cycles ahead. Each of these cycles has a sorted list, so that
+//! adding an event and finding the next one take few steps, however many events there are (Brown, "Calendar
+//! queues", 1988). Later events are in a heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,17 +11,18 @@ use crate::agenda::{Event, Thread};
 use crate::near::{NEAR, NearCycles, place};
 use crate::ring::NONE;
 
-/// Events by time, then by order.
+/// Priority queue of events, by cycle and then by [`Event::order`].
 #[derive(Clone, Debug)]
 pub(crate) struct Calendar {
-    /// List of each near cycle, by [`place`]. Valid if the cycle is busy.
+    /// Event list of each of the next [`NEAR`] cycles, at index [`place`] of the cycle. Only valid if `busy`
+    /// has the cycle.
     days: Box<[Day]>,
-    /// Near cycles with events.
+    /// Set of the near cycles (less than [`NEAR`] ahead) that have events.
     busy: NearCycles,
     entries: Vec<Entry>,
-    /// First entry that is unused.
+    /// Index of the first unused entry; unused entries form a linked list.
     free: u32,
-    /// Events further away: time, place among the entries.
+    /// Events [`NEAR`] or more cycles ahead: cycle, and index in `entries`.
     far: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
@@ -33,7 +35,7 @@ struct Day {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     event: Event,
-    /// Next entry of the same day, or next unused entry.
+    /// Next entry in the list of the same cycle, or next unused entry.
     next: u32,
     thread: Thread,
 }
@@ -55,47 +57,55 @@ impl Calendar {
         self.busy.is_empty() && self.far.is_empty()
     }
 
-    /// Adds an event at `time`, which is not before `now`.
-    #[inline]
+    /// Adds an event at cycle `time`, which is not before `now`.
     pub(crate) fn add(&mut self, now: u64, time: u64, (thread, event): (Thread, Event)) {
-        let entry = Entry { event, next: NONE, thread };
-        let place = self.free;
-        if let Some(unused) = self.entries.get_mut(place as usize) {
-            self.free = unused.next;
-            *unused = entry;
-        } else {
-            self.entries.push(entry);
-            self.free = self.entries.len() as u32;
+        if self.free as usize == self.entries.len() {
+            self.make_entry();
         }
-        if time - now < NEAR {
-            self.insert(time, place);
+        let place = self.free;
+        let entry = &mut self.entries[place as usize];
+        self.free = entry.next;
+        *entry = Entry { event, next: NONE, thread };
+        if time - now >= NEAR {
+            self.add_far(time, place);
         } else {
-            self.far.push(Reverse((time, place)));
+            self.insert(time, place);
         }
     }
 
-    /// Inserts an entry into the list of its day, after all that are not later in order.
+    #[cold]
+    #[inline(never)]
+    fn make_entry(&mut self) {
+        self.entries.push(Entry { event: Event::Dispatch, next: self.free + 1, thread: 0 });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_far(&mut self, time: u64, entry: u32) {
+        self.far.push(Reverse((time, entry)));
+    }
+
+    /// Inserts an entry into the list of cycle `time`, behind all entries whose order is not greater.
     #[inline]
     fn insert(&mut self, time: u64, entry: u32) {
-        let day = &mut self.days[place(time)];
-        if !self.busy.has(time) {
-            *day = Day { first: entry, last: entry };
-            self.busy.add(time);
-            return;
+        if self.busy.has(time) {
+            return self.insert_among(time, entry);
         }
+        self.busy.add(time);
+        self.days[place(time)] = Day { first: entry, last: entry };
+    }
+
+    /// Like [`Self::insert`], for a cycle that has events already.
+    #[inline(never)]
+    fn insert_among(&mut self, time: u64, entry: u32) {
         let order = self.entries[entry as usize].event.order();
+        let day = &mut self.days[place(time)];
         if self.entries[day.last as usize].event.order() <= order {
             self.entries[day.last as usize].next = entry;
             day.last = entry;
-        } else {
-            self.insert_within(time, entry, order);
+            return;
         }
-    }
-
-    /// Inserts an entry before the last of its day.
-    #[inline(never)]
-    fn insert_within(&mut self, time: u64, entry: u32, order: u64) {
-        let mut next = self.days[place(time)].first;
+        let mut next = day.first;
         let mut before = NONE;
         while self.entries[next as usize].event.order() <= order {
             before = next;
@@ -103,14 +113,15 @@ impl Calendar {
         }
         self.entries[entry as usize].next = next;
         if before == NONE {
-            self.days[place(time)].first = entry;
+            day.first = entry;
         } else {
             self.entries[before as usize].next = entry;
         }
     }
 
-    /// Takes the next event, with its time. Later calls of [`Calendar::add`] give no earlier `now`.
-    #[inline]
+    /// Removes and returns the next event, with its cycle. The caller never goes back: later calls pass that
+    /// cycle or a later one as `now`.
+    #[inline(always)]
     pub(crate) fn next(&mut self, now: u64) -> Option<(u64, (Thread, Event))> {
         let Some(time) = self.busy.first(now) else { return self.next_far() };
         if !self.far.is_empty() {
@@ -119,14 +130,14 @@ impl Calendar {
         Some((time, self.take(time)))
     }
 
-    /// Time of the next event.
+    /// Cycle of the next event; `None` without events.
     pub(crate) fn next_time(&self, now: u64) -> Option<u64> {
         let far = || self.far.peek().map(|&Reverse((time, _))| time);
         self.busy.first(now).or_else(far)
     }
 
-    /// Takes the first event of a day.
-    #[inline]
+    /// Removes and returns the first event of cycle `time`.
+    #[inline(always)]
     fn take(&mut self, time: u64) -> (Thread, Event) {
         let day = &mut self.days[place(time)];
         let first = day.first;
@@ -141,13 +152,16 @@ impl Calendar {
     }
 
     #[cold]
+    #[inline(never)]
     fn next_far(&mut self) -> Option<(u64, (Thread, Event))> {
         let Reverse((time, _)) = *self.far.peek()?;
         self.come_near(time);
         Some((time, self.take(time)))
     }
 
-    /// Moves far events that are near from `now` on to their days.
+    /// Moves events from the heap `far` to the lists of their cycles, if these are less than [`NEAR`] cycles
+    /// after `now`.
+    #[inline(never)]
     fn come_near(&mut self, now: u64) {
         while let Some(&Reverse((time, entry))) = self.far.peek()
             && time - now < NEAR

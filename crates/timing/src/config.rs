@@ -2,26 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Everything the timing model needs to know about a machine.
+/// Machine parameters that the timing model needs.
 ///
-/// Deserialises from the sections `[core]`, `[branch_predictor]`, `[cache.l1i]`, `[cache.l1d]`,
-/// `[cache.l2]`, `[cache.llc]` (optional), `[dram]` and `[walker]`.
+/// Deserialises from the sections `[core]`, `[branch_predictor]`, `[cache.l1i]`, `[cache.l1d]`, `[cache.l2]`,
+/// `[cache.llc]` (optional), `[dram]` and `[walker]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimingConfig {
-    /// Out-of-order core.
+    /// Out-of-order core: widths, queue sizes, latencies.
     pub core: CoreConfig,
-    /// Branch predictor.
+    /// Branch predictor: table sizes and misprediction penalty.
     pub branch_predictor: BranchPredictorConfig,
-    /// Caches.
+    /// Caches: sizes, latencies, MSHRs, prefetchers.
     pub cache: CachesConfig,
-    /// Main memory.
+    /// Main memory: geometry and timing.
     pub dram: DramConfig,
     /// Page walkers and translation latencies.
     pub walker: WalkerConfig,
 }
 
-/// Out-of-order core.
+/// Parameters of the out-of-order core.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreConfig {
@@ -35,13 +35,14 @@ pub struct CoreConfig {
     pub reorder_buffer_entries: u32,
     /// Load-queue entries; a load holds one from dispatch to retirement.
     pub load_queue_entries: u32,
-    /// Scheduler entries; an instruction holds one from dispatch until all that it reads is there.
-    /// Not limited where it is not named.
+    /// Scheduler entries; an instruction holds one from dispatch until all its operands are ready. Unlimited
+    /// if the key is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler_entries: Option<u32>,
     /// Store-queue entries; a store holds one from dispatch until its data are in the L1D.
     pub store_queue_entries: u32,
-    /// Instructions the front end may run ahead of dispatch; hides short L1I misses.
+    /// Fetch-queue entries: instructions that the front end may run ahead of dispatch, which hides short L1I
+    /// misses.
     pub fetch_queue_entries: u32,
     /// Latency of integer operations, in cycles.
     pub integer_cycles: u32,
@@ -53,24 +54,24 @@ pub struct CoreConfig {
     pub float_cycles: u32,
 }
 
-/// Branch predictor: a bimodal and a gshare table with a chooser for conditional branches, a
-/// last-target table for indirect ones, a return stack. Direct targets are always known.
+/// Branch predictor: a bimodal and a gshare table with a chooser for conditional branches, a last-target
+/// table for indirect ones, a return-address stack. Direct targets are always predicted correctly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BranchPredictorConfig {
     /// Two-bit counters in each of the three tables; a power of two.
     pub table_entries: u32,
-    /// Outcomes of conditional branches in the global history.
+    /// Length of the global history: number of conditional-branch outcomes.
     pub history_bits: u32,
     /// Entries of the last-target table; a power of two.
     pub indirect_entries: u32,
-    /// Return addresses remembered.
+    /// Entries of the return-address stack.
     pub return_stack_entries: u32,
     /// Cycles from the resolution of a mispredicted branch to the dispatch of the right path.
     pub mispredict_penalty_cycles: u32,
 }
 
-/// The caches. All have 64-byte lines, are physically indexed, write back and allocate on writes.
+/// Parameters of the caches. All have 64-byte lines, are physically indexed, write-back and write-allocate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CachesConfig {
@@ -80,16 +81,16 @@ pub struct CachesConfig {
     pub l1d: CacheConfig,
     /// Second-level cache, unified.
     pub l2: CacheConfig,
-    /// Last-level cache, where there is one beyond the second level.
+    /// Last-level cache; none if the section is missing, so that the second level is the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llc: Option<CacheConfig>,
-    /// A cache of the page walkers' own, where they have one, before the cache that
-    /// `walker.attach` names.
+    /// Cache that only the page walkers use, before the cache that `walker.attach` names; none if the section
+    /// is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walker: Option<CacheConfig>,
 }
 
-/// One cache.
+/// Parameters of one cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheConfig {
@@ -103,23 +104,23 @@ pub struct CacheConfig {
     /// Cycles from the arrival of a missing line to its use, on top of what the levels below take.
     #[serde(default)]
     pub response_cycles: u32,
-    /// Lines that may be on their way into this cache at once.
+    /// Miss status holding registers: lines that may be in flight into this cache at once.
     pub mshrs: u32,
     /// Hardware prefetcher into this cache.
     #[serde(default)]
     pub prefetcher: Prefetcher,
 }
 
-/// A hardware prefetcher. None crosses a 4KB page, as it sees physical addresses.
+/// Hardware prefetcher. No prefetcher crosses a 4KB page, as all see physical addresses only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefetcher {
     /// No prefetching.
     #[default]
     None,
-    /// The next line, on a miss and on the first hit of a prefetched line.
+    /// Prefetches the next line, on a miss and on the first hit of a prefetched line.
     NextLine,
-    /// Four lines ahead along a stride seen twice in a row inside a page.
+    /// Prefetches four lines ahead along a stride seen twice in a row inside a page.
     Stride,
 }
 
@@ -138,7 +139,7 @@ pub struct DramConfig {
     pub banks_per_rank: u32,
     /// Bytes a row buffer holds, over all devices of the rank.
     pub row_bytes: u32,
-    /// Controller and interconnect, there and back, in nanoseconds.
+    /// Round trip through controller and interconnect, in nanoseconds.
     pub controller_ns: f64,
     /// Precharge: closing a row (tRP), in nanoseconds.
     pub precharge_ns: f64,
@@ -152,36 +153,35 @@ pub struct DramConfig {
     pub burst_ns: f64,
 }
 
-/// Page walkers and translation latencies.
+/// Parameters of page walkers, TLB and walk-cache latencies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WalkerConfig {
-    /// Walks that can be under way at once.
+    /// Number of page walkers: walks that can be under way at once.
     pub walkers: u32,
-    /// Who reads the bitmaps of perforated pages.
+    /// Unit that reads the bitmaps of perforated pages.
     #[serde(default)]
     pub bitmap_reader: BitmapReader,
-    /// The cache the walkers read through.
+    /// Cache that the page walkers read through.
     pub attach: WalkerAttachment,
     /// One look-up of the second-level TLB, in cycles.
     pub l2_tlb_cycles: u32,
     /// One look-up of the page-walk caches, in cycles.
     pub walk_cache_cycles: u32,
-    /// The same where they hold nothing; as long as another where it is not named.
+    /// A look-up of the page-walk caches that misses, in cycles; `walk_cache_cycles` if the key is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walk_cache_miss_cycles: Option<u32>,
     /// Walker logic per entry read, besides the time of the read itself, in cycles.
     #[serde(default)]
     pub read_overhead_cycles: u32,
-    /// One look-up of a nested TLB that is a structure of its own, in cycles.
+    /// One look-up of a nested TLB that is a separate structure, in cycles.
     #[serde(default = "one_cycle")]
     pub nested_tlb_cycles: u32,
-    /// One check of a direct segment's BASE and LIMIT and its escape filter, in cycles; D §VII
-    /// reckons with one.
+    /// One check of a direct segment's BASE and LIMIT and its escape filter, in cycles; one in D §VII.
     #[serde(default = "one_cycle")]
     pub segment_check_cycles: u32,
-    /// Finding a B-block in the selection bitmap of a gap-tolerant entry, read or cached, in cycles;
-    /// G §3.7 reckons with three.
+    /// Finding a B-block (64th of a slice) in the selection bitmap of a gap-tolerant entry, read or cached,
+    /// in cycles; three in G §3.7.
     #[serde(default = "three_cycles")]
     pub selection_cycles: u32,
 }
@@ -194,14 +194,14 @@ fn one_cycle() -> u32 {
     1
 }
 
-/// Who reads the bitmap of a perforated page that the second-level TLB lacks.
+/// Unit that reads the bitmap of a perforated page on a miss in the second-level TLB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BitmapReader {
-    /// A page walker, which no walk can use meanwhile.
+    /// A page walker, which is occupied meanwhile.
     #[default]
     Walker,
-    /// The controller of the second-level TLB (P §IV.E), at no walker's cost.
+    /// The controller of the second-level TLB, which occupies no page walker (P §IV.E).
     L2Tlb,
 }
 

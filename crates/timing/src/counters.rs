@@ -1,4 +1,4 @@
-//! Figures of the timing model.
+//! Counters that the timing model reports: names, labels, and how they follow from its counts.
 
 use perforate_types::{
     Counter, CounterUnit, Counters, Figure, Part, Prominence, Purpose, Unit, figures, registered,
@@ -14,24 +14,24 @@ use crate::hierarchy::{
 use crate::pipeline::CoreStatistics;
 use crate::translation::{Share, TranslationStatistics};
 
-/// Accesses to each structure by translations beyond the first-level TLB.
+/// Accesses to TLBs, walk caches and memory by translations that miss the first-level TLB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TranslationAccesses {
-    /// Look-ups and fills, by [`Unit`]; look-ups of the first level are not among them.
+    /// Look-ups in, and fills of, each [`Unit`]; look-ups in the first-level TLB are not counted.
     pub units: [u64; Unit::COUNT],
-    /// Checks of direct segments.
+    /// Checks of an address against a direct segment.
     pub segment_checks: u64,
     /// B-blocks found in selection bitmaps of gap-tolerant entries.
     pub selections: u64,
-    /// Walker reads that the walkers' own cache served.
+    /// Walker reads that hit in the cache that only page walkers use.
     pub reads_from_walker_cache: u64,
-    /// Walker reads that the first-level data cache served.
+    /// Walker reads that hit in the first-level data cache.
     pub reads_from_l1d: u64,
-    /// Walker reads that the second-level cache served.
+    /// Walker reads that hit in the second-level cache.
     pub reads_from_l2: u64,
-    /// Walker reads that the last-level cache served.
+    /// Walker reads that hit in the last-level cache.
     pub reads_from_llc: u64,
-    /// Walker reads that memory served.
+    /// Walker reads from main memory.
     pub reads_from_memory: u64,
 }
 
@@ -51,8 +51,8 @@ impl TranslationAccesses {
     }
 }
 
-/// Time that translations take: where it goes, its name in counters, label, and what its colour in
-/// reports stands for.
+/// Part of the translation cycles: its [`Share`], name in counters, label, and the key of its colour in
+/// reports.
 struct Time {
     share: usize,
     name: &'static str,
@@ -60,18 +60,18 @@ struct Time {
     colour: &'static str,
 }
 
-/// Time of look-ups and waits.
+/// Makes the part for a kind of look-up or wait.
 const fn of(share: Share, name: &'static str, label: &'static str, colour: &'static str) -> Time {
     Time { share: share as usize, name, label, colour }
 }
 
-/// Time of reads for a purpose.
+/// Makes the part for walker reads of one purpose.
 const fn reads(purpose: Purpose, name: &'static str, label: &'static str) -> Time {
     Time { share: purpose as usize, name, label, colour: purpose.colour() }
 }
 
-/// Parts of the cycles of translations, in the order in which charts stack them. No access waits for
-/// reads of mechanisms' own tables, and pages are not read.
+/// All parts of the translation cycles, in the order in which charts stack them. Reads of a mechanism's own
+/// tables are missing, as no access waits for them.
 const TIMES: [Time; 22] = [
     of(Share::L2Tlb, "l2_tlb", "L2 TLB", "tlb"),
     of(Share::WalkCache, "walk_cache", "walk cache", "walk-cache"),
@@ -102,12 +102,12 @@ impl Time {
         format!("translation_cycles_{}", self.name)
     }
 
-    /// True if the time is that of reads, and the label does not say so.
+    /// True if the cycles are those of reads, and the label does not end with "read" itself.
     fn is_read(&self) -> bool {
         self.share < Purpose::COUNT && !self.label.ends_with("read")
     }
 
-    /// The label as a part of a sentence.
+    /// Label, worded as part of a sentence.
     fn described(&self) -> String {
         format!("{}{}", if self.is_read() { "reads of " } else { "" }, self.label)
     }
@@ -126,7 +126,7 @@ impl Time {
     }
 }
 
-/// A part of the cycles that `whole` names, under the heading `group`.
+/// Makes the counter of a part of the cycles that counter `whole` sums up, under its heading in reports.
 fn part_of_cycles(
     (whole, group): (&'static str, &'static str),
     name: &'static str,
@@ -150,7 +150,7 @@ fn part_of_cycles(
     }
 }
 
-/// A part of the cycle stack.
+/// Part of the cycle stack, with its cause.
 struct Piece {
     cause: Cause,
     name: &'static str,
@@ -159,7 +159,7 @@ struct Piece {
     meaning: String,
 }
 
-/// The cycle stack is made of these.
+/// Common prefix of the names of the cycle stack's counters.
 const STACK: &str = "stack_cycles";
 
 /// Parts of the cycle stack, in the order in which charts stack them.
@@ -210,7 +210,8 @@ impl Piece {
     }
 }
 
-/// The cycles of the run by what they pass for; see `critical_path`.
+/// Adds to `out` the cycle stack of the run: cycles by cause, see `critical_path`; and `translation`, the sum
+/// of its translation parts.
 pub(crate) fn cycle_stack(cycles: &[u64; CAUSES], translation: u64, out: &mut Counters) {
     out.record(STALLS, &translation);
     for piece in pieces() {
@@ -221,12 +222,12 @@ pub(crate) fn cycle_stack(cycles: &[u64; CAUSES], translation: u64, out: &mut Co
     }
 }
 
-/// A cache with the beginning of its counters' names.
+/// Kind of cache, with the prefix of its counters' names.
 struct Cache {
     level: usize,
     name: &'static str,
     label: &'static str,
-    /// True if walkers and prefetchers use the cache too.
+    /// True if page walkers and prefetchers use the cache, too, so that their accesses are counted.
     is_shared: bool,
 }
 
@@ -260,20 +261,20 @@ impl Cache {
     }
 }
 
-/// Counts of an interval with its instructions and cycles.
+/// Counts of a core over an interval of the run, with its instructions and cycles.
 struct CoreInterval {
     counts: CoreStatistics,
     cycles: u64,
 }
 
-/// Counts of branches over an interval.
+/// Counts of branches over an interval of the run.
 struct Branches {
     seen: u64,
     mispredicted: u64,
     instructions: u64,
 }
 
-/// Counts of a cache over an interval.
+/// Counts of a cache over an interval of the run.
 struct CacheInterval {
     counts: CacheStatistics,
     instructions: u64,
@@ -281,7 +282,7 @@ struct CacheInterval {
     mshrs: u64,
 }
 
-/// Occupancy of parts that many requests share.
+/// Busy cycles of page walkers and DRAM buses over an interval of the run.
 struct Occupancy {
     cycles: u64,
     walker_cycles: u64,
@@ -290,7 +291,7 @@ struct Occupancy {
     channels: u64,
 }
 
-/// Events per thousand instructions.
+/// Numerator and denominator of a rate of events per 1,000 instructions.
 fn per_kilo(events: u64, instructions: u64) -> (f64, f64) {
     (events as f64 * 1000.0, instructions as f64)
 }
@@ -446,7 +447,8 @@ pub(crate) fn memory(memory: &Hierarchy, instructions: u64, cycles: u64, out: &m
     out.record(DRAM, &memory.dram().statistics);
 }
 
-/// `walker_cycles` is how long the page walkers were taken, summed over them.
+/// Adds the occupancy of page walkers and DRAM to `out`; `walker_cycles` are the busy cycles summed over
+/// walkers.
 pub(crate) fn occupancy(
     (walker_cycles, walkers): (u64, u64),
     memory: &Hierarchy,

@@ -18,11 +18,11 @@ const NO_ROW: u64 = u64::MAX;
 struct Bank {
     open_row: u64,
     activated: u64,
-    /// Takes the next column command from here on.
+    /// Cycle from which the bank accepts the next column command.
     free: u64,
 }
 
-/// Timing in cycles of the core clock, each value rounded to the nearest cycle.
+/// DRAM timing in cycles of the core clock, each value rounded to the nearest cycle.
 #[derive(Clone, Copy, Debug)]
 struct Cycles {
     to_bank: u64,
@@ -94,7 +94,7 @@ impl Dram {
         }
     }
 
-    /// Cycles that the buses were taken by what was read and written, summed over channels.
+    /// Cycles for which the data buses were occupied by reads and writes, summed over channels.
     pub(crate) fn bus_cycles(&self) -> u64 {
         (self.statistics.reads + self.statistics.writes) * self.cycles.burst
     }
@@ -104,7 +104,7 @@ impl Dram {
         self.buses.len() as u64
     }
 
-    /// Address mapping: see [`DramConfig`].
+    /// Channel, bank and row of a line number, mapped as [`DramConfig`] says.
     fn place(&self, line: u64) -> Place {
         let (rest, channel) = self.channels.split(line);
         let (rest, _column) = self.lines_per_row.split(rest);
@@ -114,7 +114,8 @@ impl Dram {
         Place { channel: channel as usize, bank, row }
     }
 
-    /// Reads a line asked for at `now`; returns when it is back. Reads come in order of time.
+    /// Reads a line requested at cycle `now`; returns the cycle at which the data are back. Calls must come
+    /// with non-decreasing `now`.
     pub(crate) fn read(&mut self, line: u64, now: u64) -> u64 {
         let place = self.place(line);
         let column = self.reach_row(&place, now + self.cycles.to_bank);
@@ -127,8 +128,8 @@ impl Dram {
         done
     }
 
-    /// Opens the row if need be; returns when the column command is given. The bank is taken
-    /// until the next column command may follow, which is one burst later.
+    /// Opens the row of a line if it is not open; returns the cycle of the column command. The bank is
+    /// occupied until the next column command may follow, one burst later.
     fn reach_row(&mut self, place: &Place, arrival: u64) -> u64 {
         let Cycles { precharge, activate, row_open, burst, .. } = self.cycles;
         let bank = &mut self.banks[place.bank];
@@ -148,7 +149,7 @@ impl Dram {
         start
     }
 
-    /// Writes a line back at `time`, now or later; nobody waits for it.
+    /// Writes a line back at cycle `time`, now or later: occupies the data bus, and nothing waits for it.
     pub(crate) fn write(&mut self, line: u64, time: u64, now: u64) {
         let channel = self.channels.split(line).1 as usize;
         let burst = self.cycles.burst;

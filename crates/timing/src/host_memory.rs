@@ -1,18 +1,19 @@
-//! Memory of the computer that simulates.
+//! Host memory that a simulation takes: bytes on the computer that runs it.
 
 use crate::cache::Cache;
 use crate::config::{CacheConfig, TimingConfig};
 use crate::translation::Translation;
 
-/// Bytes of an entry of the reorder buffer, with the records of its accesses.
+/// Host bytes for each reorder-buffer entry, with the data on its accesses, walks and fills.
 const IN_FLIGHT_BYTES: u64 = 1024;
 
 impl TimingConfig {
-    /// Bytes of this computer's memory for each slot of [`Core::new`](crate::Core::new).
+    /// Host bytes for each entry of a translation unit, as counted by `slots` of
+    /// [`Core::new`](crate::Core::new).
     pub const SLOT_BYTES: u64 = Translation::SLOT_BYTES;
 
-    /// Structures of one core that may be large: the key that says how large, its value, and bytes of
-    /// this computer's memory.
+    /// Host memory of the potentially large structures of one core: configuration key that sets the size,
+    /// its value, and host bytes.
     pub fn host_bytes_of_core(&self) -> Vec<(&'static str, u64, u64)> {
         let predictor = &self.branch_predictor;
         let [table, indirect] =
@@ -31,7 +32,7 @@ impl TimingConfig {
         all
     }
 
-    /// Structures that all cores share, as in [`Self::host_bytes_of_core`].
+    /// Host memory of the structures that all cores share, as in [`Self::host_bytes_of_core`].
     pub fn host_bytes_of_all_cores(&self) -> Vec<(&'static str, u64, u64)> {
         let llc = self.cache.llc.as_ref().map(|llc| of_cache("cache.llc.size_bytes", llc));
         let dram = &self.dram;

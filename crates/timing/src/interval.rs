@@ -1,28 +1,28 @@
-//! Bookings of a bus.
+//! Reservations of a bus, made ahead of time.
 //!
-//! A bus is booked ahead: a read asks its bank first, and a line to be written leaves when the one
-//! that takes its place arrives. So the times for which it is asked are not in order, and it
-//! remembers not only until when it is busy, but also the gaps before that, and gives a request the
-//! first one that is long enough. Gaps that end before now are forgotten.
+//! A read reserves the bus for after its DRAM bank access, and a write-back for when the line that evicts it
+//! arrives. So the requested cycles are not in order. Therefore a bus remembers not only until when it is
+//! busy, but also the gaps before that, and a request gets the first gap that is long enough. Gaps that end
+//! before now are dropped.
 
-/// Gaps remembered per resource. When there are more, the earlier half is forgotten (counted as
-/// busy), which bounds the work per request; a reorder buffer's worth rarely leaves as many.
+/// Maximum number of gaps kept per bus. When there are more, the earlier half is dropped (counts as busy),
+/// which bounds the work per request; the requests of one reorder buffer rarely leave as many.
 const REMEMBERED: usize = 128;
 
-/// Free cycles between busy ones; the end is exclusive.
+/// Interval of free cycles between two reservations; the end is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gap {
     start: u64,
     end: u64,
 }
 
-/// The gaps of one resource, in no order.
+/// Gaps between the reservations of one bus, in no order.
 #[derive(Clone, Debug)]
 struct Gaps {
     list: Vec<Gap>,
-    /// No gap ends later.
+    /// Upper bound of the ends of all gaps.
     latest_end: u64,
-    /// No request is shorter, so that shorter gaps are of no use.
+    /// Length of the shortest request, in cycles; shorter gaps are not kept.
     shortest: u64,
 }
 
@@ -31,7 +31,7 @@ impl Gaps {
         Self { list: Vec::new(), latest_end: 0, shortest: shortest.max(1) }
     }
 
-    /// Earliest start, not before `from`, of `length` free cycles, and the gap they are in.
+    /// Earliest start, not before `from`, of `length` free cycles within a gap, and the index of that gap.
     #[inline]
     fn first_fit(&self, from: u64, length: u64) -> Option<(u64, usize)> {
         if self.latest_end < from + length {
@@ -56,7 +56,7 @@ impl Gaps {
         best
     }
 
-    /// Takes `start..end` out of the gap `index`.
+    /// Reserves the cycles `start..end` in the gap `index`, and keeps what remains of it on both sides.
     fn take(&mut self, index: usize, start: u64, end: u64) {
         let gap = self.list[index];
         match (start - gap.start >= self.shortest, gap.end - end >= self.shortest) {
@@ -97,21 +97,22 @@ impl Gaps {
     }
 }
 
-/// A part that serves one request at a time and is booked ahead.
+/// Bus or other unit that serves one request at a time and is reserved ahead.
 #[derive(Clone, Debug)]
 pub(crate) struct Resource {
-    /// Free for good from here on.
+    /// Cycle from which there are no reservations.
     free: u64,
     gaps: Gaps,
 }
 
 impl Resource {
-    /// A resource no request takes for less than `shortest` cycles.
+    /// Makes an unreserved resource; no request may be shorter than `shortest` cycles.
     pub(crate) fn new(shortest: u64) -> Self {
         Self { free: 0, gaps: Gaps::new(shortest) }
     }
 
-    /// Takes the first `length` free cycles from `from` on and returns their start.
+    /// Reserves the first `length` free cycles from `from` on and returns their start. Gaps that end by
+    /// `horizon` (now) may be dropped.
     #[inline]
     pub(crate) fn take(&mut self, from: u64, length: u64, horizon: u64) -> u64 {
         if self.free <= from {

@@ -1,11 +1,13 @@
 //! Timing model: out-of-order core, caches, DRAM, page walkers.
 //!
-//! Instructions come in program order. The contents of caches and TLBs follow that order, so that they depend on no
-//! latency; times follow events. A request for a part that others want too (an MSHR, a page walker, a bank) is an
-//! event, and events are handled in order of time ([`agenda`]), those of one cycle in program order. There is no cycle
-//! loop: a time that depends on no shared part is known at once. Records lie in rings by sequence number ([`ring`]).
+//! Instructions come in program order. The contents of caches and TLBs are updated in that order, so that
+//! they depend on no latency; cycles are determined by events. A request for a shared resource (an MSHR, a
+//! page walker, a DRAM bank) is an event. Events are handled in order of time ([`agenda`]), those of one
+//! cycle in program order. There is no cycle loop: a time that depends on no shared resource is computed at
+//! once. Notes on each fill, walk, access and store (records) lie in ring buffers ([`ring`]), indexed by
+//! sequence number.
 //!
-//! All times are in cycles of the core clock.
+//! All times are cycles of the core clock, counted from the start of the run.
 
 mod agenda;
 mod branch;

@@ -1,17 +1,19 @@
-//! Set of the next cycles in which something happens.
+//! Bitmap of the coming cycles in which something happens.
 
-/// Cycles that are near, from now on.
+/// Number of cycles, from the current one on, that a bitmap or table of coming cycles covers.
 pub(crate) const NEAR: u64 = 1024;
-/// Bits of a word.
+/// Bits in a word of the bitmap.
 const WORD: usize = u64::BITS as usize;
 
-/// A bit for each near cycle, by cycle modulo [`NEAR`].
+/// Set of cycles, none [`NEAR`] or more ahead of now: one bit for each, at the cycle modulo [`NEAR`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NearCycles {
     words: [u64; NEAR as usize / WORD],
+    /// Bit *n* is set if word *n* is not 0.
+    used: u16,
 }
 
-/// Place of a cycle among near ones.
+/// Index of a cycle in a table of [`NEAR`] cycles.
 #[inline]
 pub(crate) const fn place(time: u64) -> usize {
     (time % NEAR) as usize
@@ -20,10 +22,10 @@ pub(crate) const fn place(time: u64) -> usize {
 impl NearCycles {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.words.iter().all(|word| *word == 0)
+        self.used == 0
     }
 
-    /// True if something happens in this cycle.
+    /// True if this cycle is in the set.
     #[inline]
     pub(crate) fn has(&self, time: u64) -> bool {
         self.words[place(time) / WORD] >> (place(time) % WORD) & 1 != 0
@@ -31,15 +33,19 @@ impl NearCycles {
 
     #[inline]
     pub(crate) fn add(&mut self, time: u64) {
-        self.words[place(time) / WORD] |= 1 << (place(time) % WORD);
+        let word = place(time) / WORD;
+        self.words[word] |= 1 << (place(time) % WORD);
+        self.used |= 1 << word;
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, time: u64) {
-        self.words[place(time) / WORD] &= !(1 << (place(time) % WORD));
+        let word = place(time) / WORD;
+        self.words[word] &= !(1 << (place(time) % WORD));
+        self.used &= !(u16::from(self.words[word] == 0) << word);
     }
 
-    /// The first from `now` on.
+    /// First cycle of the set from `now` on.
     #[inline]
     pub(crate) fn first(&self, now: u64) -> Option<u64> {
         let (word, bit) = (place(now) / WORD, place(now) % WORD);
@@ -47,12 +53,14 @@ impl NearCycles {
         if rest != 0 {
             return Some(now + u64::from(rest.trailing_zeros()));
         }
+        if self.used == 0 {
+            return None;
+        }
         // Once around: what lies before now in its own word comes last.
-        (1..=self.words.len()).find_map(|further| {
-            let bits = self.words[(word + further) % self.words.len()];
-            let ahead = (further * WORD + bits.trailing_zeros() as usize).wrapping_sub(bit);
-            (bits != 0).then_some(now + ahead as u64)
-        })
+        let further = 1 + self.used.rotate_right(word as u32 + 1).trailing_zeros() as usize;
+        let bits = self.words[(word + further) % self.words.len()];
+        let ahead = further * WORD + bits.trailing_zeros() as usize - bit;
+        Some(now + ahead as u64)
     }
 }
 

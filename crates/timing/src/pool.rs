@@ -1,20 +1,21 @@
-//! Several like parts, each serving one request at a time: MSHRs, page walkers.
+//! Pools of identical units that serve one request at a time each: MSHRs, page walkers.
 
 use std::collections::VecDeque;
 
 use crate::agenda::UNKNOWN;
 
-/// Units given in the order of requests.
+/// Units that are granted first come, first served.
 ///
-/// How long a request keeps its unit may become known only later: see [`Pool::release`].
+/// The cycle at which a request releases its unit may become known long after the grant: see
+/// [`Pool::release`].
 #[derive(Clone, Debug)]
 pub(crate) struct Pool<T> {
     units: usize,
     taken: usize,
-    /// Known release times of units that are taken.
+    /// Release cycles, where known, of units in use.
     releases: Vec<u64>,
     queue: VecDeque<T>,
-    /// The next time at which the owner asks [`Pool::next`].
+    /// Cycle at which the owner will next call [`Pool::next`]; [`UNKNOWN`] if none is planned.
     alarm: u64,
 }
 
@@ -29,7 +30,7 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Number of units.
+    /// Number of units in the pool.
     pub(crate) fn units(&self) -> u64 {
         self.units as u64
     }
@@ -42,7 +43,7 @@ impl<T> Pool<T> {
         self.taken -= before - self.releases.len();
     }
 
-    /// True if a unit is free at `now`, and no request waits for it.
+    /// True if a unit is free at `now`, and no earlier request waits for one.
     #[inline]
     pub(crate) fn is_free(&mut self, now: u64) -> bool {
         if self.taken == self.units {
@@ -51,8 +52,8 @@ impl<T> Pool<T> {
         self.taken < self.units && self.queue.is_empty()
     }
 
-    /// Takes a unit if one is free at `now`; otherwise `who` is put at the end of the queue.
-    /// Requests come in order of time.
+    /// Grants a unit to `who` if one is free at `now`, and returns true; otherwise puts `who` at the end of
+    /// the queue. Calls must come with non-decreasing `now`.
     #[inline]
     pub(crate) fn request(&mut self, now: u64, who: T) -> bool {
         if self.is_free(now) {
@@ -63,25 +64,14 @@ impl<T> Pool<T> {
         false
     }
 
-    /// Puts `who` at the end of the queue.
-    #[inline]
-    pub(crate) fn enqueue(&mut self, who: T) {
-        self.queue.push_back(who);
-    }
-
-    /// Takes the first of the queue, whether or not a unit is free.
-    #[inline]
-    pub(crate) fn dequeue(&mut self) -> Option<T> {
-        self.queue.pop_front()
-    }
-
-    /// A unit that is taken becomes free at `time`.
+    /// Notes that a unit in use becomes free at cycle `time`.
     #[inline]
     pub(crate) fn release(&mut self, time: u64) {
         self.releases.push(time);
     }
 
-    /// Time for the next call of [`Pool::next`], if a request waits and no earlier time was returned already.
+    /// Cycle at which the caller must call [`Pool::next`], because a request waits for a unit that is
+    /// released then; `None` if no request waits, or an earlier call was already returned.
     #[inline]
     pub(crate) fn alarm(&mut self) -> Option<u64> {
         if self.queue.is_empty() {
@@ -94,7 +84,7 @@ impl<T> Pool<T> {
         })
     }
 
-    /// Takes a unit for the first request of the queue, if a unit is free at `now`.
+    /// Grants a unit that is free at `now` to the first request in the queue, and returns that request.
     pub(crate) fn next(&mut self, now: u64) -> Option<T> {
         if self.alarm <= now {
             self.alarm = UNKNOWN;
@@ -110,7 +100,7 @@ impl<T> Pool<T> {
 }
 
 impl<T: PartialEq> Pool<T> {
-    /// Takes a request out of the queue; returns true if it was there.
+    /// Removes a request from the queue; returns true if it was in the queue.
     pub(crate) fn withdraw(&mut self, who: &T) -> bool {
         let place = self.queue.iter().position(|other| other == who);
         place.is_some_and(|place| self.queue.remove(place).is_some())

@@ -1,10 +1,10 @@
-//! Lines that a hardware prefetcher asks for.
+//! Hardware prefetchers: choice of the lines to prefetch.
 
 use crate::config::Prefetcher;
 
-/// Pages whose strides are tracked at once.
+/// Number of pages whose strides are tracked at a time.
 const TRACKED_PAGES: usize = 64;
-/// Lines a stride prefetcher runs ahead.
+/// Number of lines that the stride prefetcher requests ahead.
 const DEGREE: usize = 4;
 const LINES_PER_PAGE: u64 = 64;
 
@@ -16,7 +16,7 @@ struct Track {
     confirmed: bool,
 }
 
-/// Lines to prefetch, at most four.
+/// Line numbers to prefetch, at most four.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Candidates {
     lines: [u64; DEGREE],
@@ -37,7 +37,7 @@ impl Candidates {
     }
 }
 
-/// Watches the lines that miss (and first uses of prefetched ones).
+/// Prefetcher of one cache; it observes misses and first uses of prefetched lines.
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
     kind: Prefetcher,
@@ -69,7 +69,7 @@ impl Watcher {
         candidates
     }
 
-    /// The stride of the line's page if it was seen twice in a row, else 0.
+    /// Updates the stride of the line's page; returns it, in lines, if it was seen twice in a row, else 0.
     fn track(&mut self, line: u64) -> i64 {
         let (page, offset) = (line / LINES_PER_PAGE, (line % LINES_PER_PAGE) as u8);
         let track = &mut self.tracks[(page % TRACKED_PAGES as u64) as usize];

@@ -1,16 +1,16 @@
-//! Entries handed out and given back in order: the reorder buffer, the load and the store queue.
+//! Queues whose entries are allocated and freed in program order: reorder buffer, load queue, store queue.
 
-/// Entries numbered by who takes them: the first, the second, … Each is free again at the release
-/// of who had it before.
+/// Entry allocator of one queue. Once all entries have been used, each allocation waits for the oldest
+/// release that no earlier allocation has taken.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     entries: u64,
-    /// Times at which entries were given back: release number n modulo the places, of which there are a power
-    /// of two and at least as many as entries.
+    /// Cycles of the latest releases: release number *n* at index *n* modulo the length, a power of two not
+    /// below the number of entries.
     releases: Vec<u64>,
-    /// Entries given back so far.
+    /// Number of releases so far.
     released: u64,
-    /// Entries taken so far.
+    /// Number of allocations so far.
     taken: u64,
 }
 
@@ -25,28 +25,28 @@ impl Queue {
         number as usize & (self.releases.len() - 1)
     }
 
-    /// Time from which `count` more entries are free, or all if the queue has fewer. `None` while that is not
-    /// known.
+    /// Cycle from which `count` more entries are free (all entries if the queue has fewer). `None` if a
+    /// release that this waits for is not known yet.
     #[inline]
     pub(crate) fn free_at(&self, count: u64) -> Option<u64> {
         let Some(number) = self.awaited(count) else { return Some(0) };
         (number < self.released).then(|| self.releases[self.place(number)])
     }
 
-    /// Number of the release that `count` more entries wait for, counted from 0; `None` if they have
-    /// never been taken.
+    /// Number, from 0, of the release that allocating `count` more entries waits for; `None` if never-used
+    /// entries suffice.
     #[inline]
     pub(crate) fn awaited(&self, count: u64) -> Option<u64> {
         (self.taken + count.min(self.entries)).checked_sub(self.entries + 1)
     }
 
-    /// Takes `count` entries of the queue.
+    /// Allocates the next `count` entries of the queue.
     #[inline]
     pub(crate) fn take(&mut self, count: u64) {
         self.taken += count;
     }
 
-    /// Gives an entry back at `time`; times do not fall.
+    /// Frees the oldest allocated entry at cycle `time`. Calls must come with non-decreasing cycles.
     #[inline]
     pub(crate) fn release(&mut self, time: u64) {
         let place = self.place(self.released);

@@ -1,14 +1,14 @@
-//! Records by sequence number.
+//! Ring buffers of records: the simulator's notes on each fill, walk, access and store.
 //!
-//! Fills, walks, accesses and stores are numbered in program order. The record of number *n* lies at *n*
-//! modulo the length of its ring, and stays until the number *n* + length is given. Nothing is moved or freed.
+//! Records are numbered in program order. Record *n* lies at index *n* modulo the length of its ring, until
+//! record *n* + length overwrites it. Nothing is moved or freed.
 
 use std::ops::{Index, IndexMut};
 
-/// Number of no record.
+/// Number that stands for no record.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The latest records of one kind.
+/// Ring buffer with the latest records of one kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<T> {
     places: Box<[T]>,
@@ -17,20 +17,20 @@ pub(crate) struct Ring<T> {
 }
 
 impl<T: Copy + Default> Ring<T> {
-    /// A ring with at least `records` places.
+    /// Makes a ring for at least `records` records.
     pub(crate) fn new(records: usize) -> Self {
         let length = records.next_power_of_two();
         Self { places: vec![T::default(); length].into_boxed_slice(), next: 0 }
     }
 
-    /// Number that the next record gets.
+    /// Number that the next record will get.
     #[inline]
     pub(crate) fn next(&self) -> u32 {
         self.next
     }
 
-    /// True if `number` was given in the latest half of the ring: its record stays for another half. False for
-    /// [`NONE`].
+    /// True if record `number` is in the newer half of the ring, so that it will not be overwritten for
+    /// another half a ring. False for [`NONE`].
     #[inline]
     pub(crate) fn has(&self, number: u32) -> bool {
         let is_late =
@@ -38,14 +38,14 @@ impl<T: Copy + Default> Ring<T> {
         is_late && number != NONE
     }
 
-    /// True if the records from `floor` on and so many more take over half of the ring. Then the ring has to grow,
-    /// as each of them may refer to a record that is half a ring older.
+    /// True if the records from `floor` (the oldest still needed) on, plus this many new ones, exceed half
+    /// the ring. Then the ring must grow, as a needed record may refer to one that is half a ring older.
     #[inline]
     pub(crate) fn is_short_of(&self, floor: u32, records: usize) -> bool {
         self.next.wrapping_sub(floor) as usize + records > self.places.len() / 2
     }
 
-    /// Records that the next so many pushes overwrite.
+    /// The records that the next `records` pushes will overwrite.
     #[inline]
     pub(crate) fn oldest(&self, records: usize) -> impl Iterator<Item = &T> {
         (0..records as u32).map(|record| &self[self.next.wrapping_add(record)])
@@ -60,13 +60,13 @@ impl<T: Copy + Default> Ring<T> {
         number
     }
 
-    /// Number after another. [`NONE`] is skipped.
+    /// The number that follows `number`; skips [`NONE`].
     #[inline]
     pub(crate) fn after(number: u32) -> u32 {
         (number + 1) % NONE
     }
 
-    /// Doubles the length; all records stay.
+    /// Doubles the length and keeps all records under their numbers.
     #[cold]
     pub(crate) fn grow(&mut self) {
         let length = self.places.len();
@@ -96,17 +96,18 @@ impl<T> IndexMut<u32> for Ring<T> {
     }
 }
 
-/// The one of two numbers that was given earlier; `next` is given next.
+/// Returns the older of two record numbers, which may have wrapped around; `next` is the number of the next
+/// record.
 pub(crate) fn further_back(next: u32, one: u32, other: u32) -> u32 {
     if next.wrapping_sub(one) > next.wrapping_sub(other) { one } else { other }
 }
 
-/// One item for each of the latest instructions, by their number.
+/// Array with one item for each of the latest instructions, at the instruction number modulo the length.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane<T>(Box<[T]>);
 
 impl<T: Copy> Lane<T> {
-    /// A lane of so many instructions, a power of two.
+    /// Makes an array for this many instructions, a power of two; each element is a copy of `item`.
     pub(crate) fn new(instructions: usize, item: T) -> Self {
         assert!(instructions.is_power_of_two());
         Self(vec![item; instructions].into_boxed_slice())

@@ -1,19 +1,19 @@
-//! The scheduler: instructions that wait for what they read.
+//! Scheduler (issue queue): instructions that wait for their operands.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::near::{NEAR, NearCycles, place};
 
-/// Entries taken from dispatch to issue, which is in no order.
+/// Scheduler entries, each held by an instruction from dispatch to issue. Issue is out of order.
 #[derive(Clone, Debug)]
 pub(crate) struct Scheduler {
-    /// `usize::MAX` for no limit.
+    /// Number of entries; `usize::MAX` for no limit.
     entries: usize,
-    /// Instructions whose issue is not known.
+    /// Dispatched instructions whose issue cycle is not known yet.
     waiting: usize,
-    /// Issue times of all others that did not issue at once. Those that have passed are forgotten when room is
-    /// needed.
+    /// Issue cycles of the dispatched instructions where known and after the dispatch cycle. Past ones are
+    /// dropped when an entry is needed.
     issues: Times,
 }
 
@@ -23,21 +23,21 @@ impl Scheduler {
         Self { entries, waiting: 0, issues: Times::default() }
     }
 
-    /// True if an instruction may have to wait for an entry.
+    /// True if the number of entries is limited, so that dispatch may have to wait for one.
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
         self.entries != usize::MAX
     }
 
-    /// True if no entry is free unless instructions issue.
+    /// True if all entries are in use, counting those whose instruction may have issued by now.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.waiting.saturating_add(self.issues.count) >= self.entries
+        self.waiting + self.issues.count >= self.entries
     }
 
-    /// The first time from `time` on at which an entry is free. [`Err`] if that depends on what
-    /// becomes known later, with the time at which to ask again, if there is one. Times asked for
-    /// do not fall.
+    /// First cycle from `time` on at which an entry is free. [`Err`] if that depends on issue cycles not
+    /// known yet, with the cycle at which to ask again, if one is known. Calls must come with non-decreasing
+    /// `time`.
     pub(crate) fn free_at(&mut self, time: u64, now: u64) -> Result<u64, Option<u64>> {
         let mut free = time;
         while self.is_full() {
@@ -54,20 +54,21 @@ impl Scheduler {
         Ok(free)
     }
 
-    /// An instruction that waits takes an entry.
+    /// Allocates an entry for an instruction whose issue cycle is not known yet.
     #[inline]
     pub(crate) fn take(&mut self) {
         self.waiting += 1;
     }
 
-    /// One that waited issues at `time`; it was dispatched at `dispatch`.
+    /// Sets the issue cycle of an instruction that [`Self::take`] allocated an entry for; it was dispatched
+    /// at `dispatch`.
     #[inline]
     pub(crate) fn issue(&mut self, time: u64, dispatch: u64) {
         self.waiting -= 1;
         self.pass(time, dispatch);
     }
 
-    /// An instruction takes an entry at `dispatch` of which it is known that it issues at `time`.
+    /// Allocates an entry from cycle `dispatch` on for an instruction that will issue at cycle `time`.
     #[inline]
     pub(crate) fn pass(&mut self, time: u64, dispatch: u64) {
         if time > dispatch && self.is_limited() {
@@ -79,15 +80,15 @@ impl Scheduler {
     }
 }
 
-/// Times, of which those that have passed are forgotten.
+/// Multiset of cycles; those that have passed are dropped on demand.
 #[derive(Clone, Debug)]
 struct Times {
-    /// Number of times in each near cycle, by [`place`].
+    /// Count of each of the next [`NEAR`] cycles, at index [`place`] of the cycle.
     counts: Vec<u32>,
     near: NearCycles,
-    /// Times that are further away.
+    /// Cycles [`NEAR`] or more ahead.
     far: BinaryHeap<Reverse<u64>>,
-    /// All until then are forgotten.
+    /// Cycle up to which all have been dropped.
     passed: u64,
     count: usize,
 }
@@ -119,7 +120,7 @@ impl Times {
         }
     }
 
-    /// True if a time is not among the next cycles, counted from the last that was passed.
+    /// True if a cycle is [`NEAR`] or more after `passed`, so that it belongs in `far`.
     #[inline]
     fn is_far(&self, time: u64) -> bool {
         time >= self.passed + NEAR
@@ -130,7 +131,7 @@ impl Times {
         self.near.first(self.passed).or_else(|| Some(self.far.peek()?.0))
     }
 
-    /// Forgets those that are not after `until`.
+    /// Drops the cycles up to and including `until`.
     fn pass(&mut self, until: u64) {
         while self.count > self.far.len()
             && let Some(time) = self.near.first(self.passed)

@@ -1,11 +1,12 @@
-//! Parts that all hardware threads of a machine share.
+//! Simulator state that all hardware threads of a machine share.
 
 use crate::agenda::Agenda;
 use crate::config::TimingConfig;
 use crate::hierarchy::Hierarchy;
 use crate::shortcuts::Shortcuts;
 
-/// Agenda, caches and memory. The thread at work ([`Core`](crate::Core)) has them.
+/// Event queue, caches and memory. The [`Core`](crate::Core) being simulated holds them; the other cores hold
+/// a stand-in.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) agenda: Agenda,
@@ -13,7 +14,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Shared parts of so many cores, each with so many threads, at rest.
+    /// Makes the event queue, caches and memory of a machine with this many cores and threads per core, all
+    /// idle.
     pub(crate) fn new(
         config: &TimingConfig,
         (cores, threads): (usize, usize),
@@ -23,7 +25,7 @@ impl Shared {
         Self { agenda: Agenda::default(), memory }
     }
 
-    /// Stand-in for threads that are not at work.
+    /// Makes an empty stand-in, held by the threads that are not being simulated at the moment.
     pub(crate) fn without_caches(&self) -> Self {
         Self { agenda: Agenda::default(), memory: self.memory.without_lines() }
     }

@@ -1,39 +1,46 @@
-//! Rules that leave events out.
+//! Optimisations of the simulator that avoid events.
 
-/// Rules that leave events out without changing any time. Each holds only on some machines, which is checked
-/// when a core is made. Tests switch them off and compare.
+/// Optimisations that avoid events without changing any simulated cycle. Each is valid on some machines only;
+/// that is checked when a core is made. Tests switch them off and compare the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortcuts {
-    /// A translation begins without an event if its owner asks for it when dispatched: other instructions that
-    /// wait for it are younger.
+    /// A translation starts without an event if the access that missed the TLB requests it at dispatch: other
+    /// instructions that wait for it are younger, so none can request it earlier.
     pub walks_begin_at_dispatch: bool,
-    /// With one page walker, the translation that has waited longest gets it when its release becomes known.
+    /// With a single page walker, the translation that has waited longest is granted the walker as soon as
+    /// its release cycle is known, without an event at that cycle.
     pub walker_is_granted_ahead: bool,
-    /// A miss needs no event if an MSHR is always free: the caches above have no more MSHRs together, or one
-    /// party asks for one line after the other.
+    /// A miss needs no event if an MSHR is always free: the caches above have no more MSHRs together, or only
+    /// one party accesses the cache, one line after the other.
     pub misses_need_no_mshr_event: bool,
-    /// A load has its data from a store before it, if that store cannot be written before the load is translated.
+    /// An access to a line that another access will have requested by then (an MSHR merge) needs no event.
+    pub merged_accesses_need_no_event: bool,
+    /// A load is forwarded from an older store without an event, if that store cannot reach the cache before
+    /// the load is translated.
     pub stores_forward_early: bool,
-    /// Instructions are handed over long before the fetch queue has room. Contents of caches must not depend on
-    /// time: the machine has no prefetchers, and one thread.
+    /// The simulator takes instructions long before the fetch queue has room, and the front end does not wait
+    /// for code lines that hit. Requires that cache contents do not depend on timing: no prefetchers, one
+    /// thread.
     pub instructions_come_early: bool,
 }
 
 impl Shortcuts {
-    /// All rules together.
+    /// All optimisations, as simulations use them.
     pub const ALL: Self = Self {
         walks_begin_at_dispatch: true,
         walker_is_granted_ahead: true,
         misses_need_no_mshr_event: true,
+        merged_accesses_need_no_event: true,
         stores_forward_early: true,
         instructions_come_early: true,
     };
 
-    /// No rule: an event for each request.
+    /// No optimisation: every request is an event.
     pub const NONE: Self = Self {
         walks_begin_at_dispatch: false,
         walker_is_granted_ahead: false,
         misses_need_no_mshr_event: false,
+        merged_accesses_need_no_event: false,
         stores_forward_early: false,
         instructions_come_early: false,
     };

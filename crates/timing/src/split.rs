@@ -1,6 +1,6 @@
-//! Splitting a number into quotient and remainder by a fixed divisor.
+//! Quotient and remainder of a number by a fixed divisor.
 
-/// A divisor known at start; powers of two, the usual case, need no division.
+/// Divisor fixed when the simulation starts; a power of two, the usual case, is split by shift and mask.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
     value: u64,
@@ -19,11 +19,16 @@ impl Divisor {
         if self.is_power_of_two {
             (number >> self.shift, number & (self.value - 1))
         } else {
-            (number / self.value, number % self.value)
+            self.divide(number)
         }
     }
 
-    /// The number that [`Divisor::split`] split.
+    #[inline(never)]
+    fn divide(self, number: u64) -> (u64, u64) {
+        (number / self.value, number % self.value)
+    }
+
+    /// Inverse of [`Divisor::split`]: `quotient × divisor + remainder`.
     #[inline]
     pub(crate) fn join(self, quotient: u64, remainder: u64) -> u64 {
         quotient * self.value + remainder

@@ -10,10 +10,10 @@ use crate::config::{
 use crate::error::TimingError;
 
 impl TimingConfig {
-    /// Checks every number against what a machine can have.
+    /// Checks that each number of the configuration is possible in a machine.
     ///
     /// # Errors
-    /// [`TimingError`] with the key and what would be right.
+    /// [`TimingError`] with the key and the valid values.
     pub fn validate(&self) -> Result<(), TimingError> {
         core(&self.core)?;
         branch_predictor(&self.branch_predictor)?;

@@ -8,15 +8,15 @@ use perforate_config::open_file;
 use crate::TraceError;
 use crate::standard_input::{self, is_standard_input};
 
-/// Byte source with random access.
+/// Source of bytes with random access, such as a file.
 pub(crate) trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
-/// Bytes of a trace, positioned at the beginning.
+/// Bytes of a trace, from a file or from memory, to be read from the beginning.
 pub(crate) struct Content {
     pub(crate) bytes: Box<dyn ReadSeek>,
-    /// Total length in bytes.
+    /// Total length of the trace in bytes.
     pub(crate) length: u64,
 }
 

@@ -40,7 +40,7 @@ pub fn convert(
     writer.finish()
 }
 
-/// Appends a chunk, with its events.
+/// Writes the instructions of `chunk`, with their accesses and events, to a trace in Perforate's format.
 ///
 /// # Errors
 /// If the chunk contains an invalid instruction or the file cannot be written.

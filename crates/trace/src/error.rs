@@ -1,4 +1,4 @@
-//! Errors of traces, and of everything else that delivers instructions.
+//! Errors of reading and writing traces, and of making workloads.
 
 use std::path::{Path, PathBuf};
 
@@ -8,76 +8,76 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The operating system refused an action.
+    /// The operating system refused an action on a file.
     #[error("{}: {action}: {source}", path.display())]
     Io {
-        /// Path of the file.
+        /// Path of the file on which the action was refused.
         path: PathBuf,
-        /// Attempted action, such as "open" or "read".
+        /// Refused action, such as "open" or "read".
         action: &'static str,
-        /// Error of the operating system.
+        /// Error that the operating system reported.
         source: std::io::Error,
     },
     /// The file has no format that Perforate can read.
     #[error("{}: {found}; expected {EXPECTED_FORMATS}", path.display())]
     Unrecognized {
-        /// Path of the file.
+        /// Path of the file of unknown format.
         path: PathBuf,
-        /// Description of the actual content.
+        /// Description of the file's actual content.
         found: String,
     },
     /// The file or folder is of a known kind but cannot be read in its present form, such as a raw
     /// trace.
     #[error("{}: {problem}; expected {expected}", path.display())]
     Unsuitable {
-        /// Path of the file or folder.
+        /// Path of the file or folder that cannot be read.
         path: PathBuf,
-        /// Problem of the file or folder.
+        /// Reason for which the file or folder cannot be read.
         problem: String,
-        /// Form that was expected.
+        /// Form in which the file or folder could be read.
         expected: String,
     },
     /// The file has a known format, but contains invalid bytes.
     #[error("{}: byte {offset}: {problem}; expected {expected}", path.display())]
     Damaged {
-        /// Path of the file.
+        /// Path of the damaged file.
         path: PathBuf,
         /// Byte offset of the problem in the file; in the uncompressed content for compressed foreign
         /// traces.
         offset: u64,
-        /// Problem at the offset.
+        /// Problem of the content at the offset.
         problem: String,
-        /// Content that was expected.
+        /// Content that was expected at the offset.
         expected: String,
     },
-    /// An instruction that cannot be represented in a trace was pushed.
+    /// An instruction that a trace cannot represent was given to the writer of a trace.
     #[error("instruction {number} at {ip:#x}: {problem}")]
     Instruction {
-        /// Number of instructions pushed before this one.
+        /// Number of instructions written before this one.
         number: u64,
-        /// Address of the instruction.
+        /// Address of the instruction that was refused.
         ip: u64,
-        /// Problem, and what was expected.
+        /// Problem of the instruction, and what was expected.
         problem: String,
     },
     /// A file is not a valid layout of a program's memory.
     #[error("{}: line {line}, column {column}: {problem}", path.display())]
     Layout {
-        /// Path of the file.
+        /// Path of the layout file.
         path: PathBuf,
-        /// Line number, from 1.
+        /// Number of the line with the problem, from 1.
         line: usize,
-        /// Character position in the line, from 1.
+        /// Position of the problem in the line in characters, from 1.
         column: usize,
-        /// Problem, and what was expected.
+        /// Problem of the layout file, and what was expected.
         problem: String,
     },
-    /// The specification of a synthetic workload is invalid.
+    /// The specification of a synthetic workload, such as `gups:size=1G`, is invalid.
     #[error("workload '{spec}': {problem}")]
     Workload {
-        /// Text of the specification.
+        /// Text of the invalid specification.
         spec: String,
-        /// Problem, and what was expected.
+        /// Problem of the specification, and what was expected.
         problem: String,
     },
 }
@@ -94,7 +94,7 @@ impl TraceError {
         matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge)
     }
 
-    /// The operating system refused an action, such as "open" or "read".
+    /// Makes [`TraceError::Io`]: the operating system refused `action`, such as "open" or "read".
     pub fn io(path: &Path, action: &'static str, source: std::io::Error) -> Self {
         Self::Io { path: path.to_owned(), action, source }
     }
@@ -103,7 +103,7 @@ impl TraceError {
         Self::Unrecognized { path: path.to_owned(), found: found.into() }
     }
 
-    /// The file, folder or source cannot be used in its present form.
+    /// Makes [`TraceError::Unsuitable`]: the file, folder or source cannot be used in its present form.
     pub fn unsuitable(path: &Path, problem: impl Into<String>, expected: &str) -> Self {
         let (problem, expected) = (problem.into(), expected.to_owned());
         Self::Unsuitable { path: path.to_owned(), problem, expected }

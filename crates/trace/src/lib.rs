@@ -21,4 +21,4 @@ pub use source::{
     CHUNK_INSTRUCTIONS, Limited, SYNTHETIC, Source, SourceMetadata, Truncation, skip_by_decoding,
 };
 pub use standard_input::{STANDARD_INPUT, standard_input_bytes};
-pub use threads::{SharedOut, SideBySide, Together};
+pub use threads::{ConcurrentPrograms, InterleavedThreads, SharedOut};

@@ -11,33 +11,33 @@ use crate::{StoppedBy, TraceError};
 /// stays in the L2 cache.
 pub const CHUNK_INSTRUCTIONS: usize = 8 * 1024;
 
-/// [`SourceMetadata::format`] of synthetic workloads, which are generated and may have no end.
+/// Value of [`SourceMetadata::format`] for synthetic workloads, which are generated and may have no end.
 pub const SYNTHETIC: &str = "synthetic";
 
-/// Assumption for traces that name registers without marking those that form addresses.
+/// Assumption about traces that name registers without marking those that form addresses.
 pub(crate) const ALL_MAKE_ADDRESSES: &str =
     "which registers form addresses is not recorded; loads and stores wait for all that are read";
 
-/// Description of a source and of the information that it provides.
+/// Description of a source of instructions, and of the information that it provides.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SourceMetadata {
-    /// File name without folder, or the workload with all its parameters.
+    /// File name without folder, or the specification of the workload with all its parameters.
     pub name: String,
-    /// [`SYNTHETIC`] or the name of a [`crate::TraceFormat`].
+    /// Format of the source: [`SYNTHETIC`] or the name of a [`crate::TraceFormat`].
     pub format: &'static str,
-    /// Total number of instructions; `None` if unknown or unlimited.
+    /// Total number of instructions of the source; `None` if unknown or unlimited.
     pub instructions: Option<u64>,
-    /// True if mapping events are delivered, so that memory is mapped as the program mapped it.
+    /// True if the source delivers mapping events, so that memory is mapped as the program mapped it.
     pub has_events: bool,
     /// True if instructions name the registers that they read and write.
     pub has_dependencies: bool,
-    /// True if branches are marked.
+    /// True if branch instructions are marked with their kind.
     pub has_branches: bool,
     /// Phase that ends the program's set-up, if it reports one. Instructions before this phase are not
     /// part of a run's warm-up, and do not count towards its length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setup_until: Option<&'static str>,
-    /// True if the program continued after the last instruction, so its recording was ended before it.
+    /// True if the recording ended before its program did.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut_off: bool,
     /// Number of instructions of the program before the first recorded one.
@@ -50,7 +50,7 @@ pub struct SourceMetadata {
     /// unknown.
     #[serde(skip_serializing_if = "is_zero")]
     pub accesses_unmapped: u64,
-    /// Description of the recording by a foreign trace, in one line.
+    /// Description of the recording in one line, from the content of a foreign trace.
     #[serde(skip)]
     pub recording: Option<String>,
     /// Assumptions about information that the source lacks, one sentence each.
@@ -61,14 +61,14 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Premature end of a recorded trace.
+/// Place and reason of the premature end of a recorded trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truncation {
     /// Length in bytes of the readable part of the file.
     pub offset: u64,
-    /// Number of instructions in the readable part.
+    /// Number of instructions in the readable part of the trace.
     pub instructions: u64,
-    /// Description of the missing part.
+    /// Description of what is missing, for messages.
     pub problem: String,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for Truncation {
 
 /// A stream of instructions, memory accesses and program events in program order.
 pub trait Source: Send {
-    /// Description of the source.
+    /// Description of the source and of the information that it provides.
     fn metadata(&self) -> &SourceMetadata;
 
     /// Clears `chunk` and fills it with the next instructions, at most [`CHUNK_INSTRUCTIONS`], with
@@ -99,7 +99,7 @@ pub trait Source: Send {
     /// The errors of [`Source::next_chunk`].
     fn skip(&mut self, instructions: u64) -> Result<u64, TraceError>;
 
-    /// Premature end of the trace, if it is a file that was cut off or not finished.
+    /// Place and reason of the premature end of the trace; `None` if it is complete or not a file.
     fn truncated(&self) -> Option<&Truncation> {
         None
     }
@@ -123,18 +123,18 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// The first `instructions` instructions of another source, with the events before and between them. A
-/// program's set-up precedes them and does not count.
+/// Source that ends after a number of instructions of another source, with the events before and between
+/// them. A program's set-up precedes these instructions and does not count.
 pub struct Limited<S> {
     source: S,
     metadata: SourceMetadata,
-    /// Phase from which instructions count; `None` once it has begun.
+    /// Phase at which counting of instructions starts; `None` once it has begun.
     awaited: Option<&'static str>,
     remaining: u64,
 }
 
 impl<S: Source> Limited<S> {
-    /// Ends `source` after `instructions` instructions.
+    /// Makes a source that ends after `instructions` instructions of `source`.
     pub fn new(source: S, instructions: u64) -> Self {
         let mut metadata = source.metadata().clone();
         metadata.instructions = match metadata.instructions {
@@ -186,7 +186,7 @@ impl<S: Source> Source for Limited<S> {
     }
 }
 
-/// Truncates a chunk after `instructions` instructions.
+/// Shortens a chunk to its first `instructions` instructions.
 fn truncate(chunk: &mut Chunk, instructions: usize) {
     let Some(rest) = chunk.instructions.get(instructions..) else { return };
     chunk.accesses.truncate(chunk.accesses.len() - access_count(rest));
@@ -219,7 +219,7 @@ pub fn skip_by_decoding(
     Ok(skipped)
 }
 
-/// Name of the file without its folder.
+/// Returns the name of the file without its folder.
 pub(crate) fn file_name(path: &std::path::Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

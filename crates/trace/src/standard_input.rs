@@ -7,19 +7,19 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// Path that means standard input.
+/// Path by which users name standard input.
 pub const STANDARD_INPUT: &str = "-";
 
-/// Copy of standard input, which can be read only once. The file has no name and disappears with the
-/// process.
+/// Copy of standard input in a temporary file, because standard input can be read only once. The file has no
+/// name and disappears with the process.
 static COPY: OnceLock<Result<Arc<File>, String>> = OnceLock::new();
 
-/// True if `path` means standard input.
+/// True if `path` names standard input.
 pub(crate) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == STANDARD_INPUT
 }
 
-/// Length of standard input in bytes; 0 if it cannot be read.
+/// Length of standard input's content in bytes; 0 if it cannot be read.
 pub fn standard_input_bytes() -> u64 {
     open().map_or(0, |(_, length)| length)
 }
@@ -39,7 +39,7 @@ fn copy_to_file(mut input: impl Read) -> io::Result<Arc<File>> {
     Ok(Arc::new(file))
 }
 
-/// Reader of a shared file, with a separate position.
+/// Reader of the copy of standard input, with its own position in the shared file.
 pub(crate) struct StandardInput {
     file: Arc<File>,
     length: u64,

@@ -17,7 +17,7 @@ use crate::PageSize;
 
 /// Marker of an address space that an [`Address`] belongs to: virtual, guest-physical or physical.
 pub trait Space: 'static {
-    /// Short prefix used when an address is printed for debugging.
+    /// Prefix of an address in debugging output, such as `va`.
     const NAME: &'static str;
 }
 

@@ -30,7 +30,8 @@ impl From<u64> for CounterValue {
     }
 }
 
-/// Numerator divided by denominator; 0 if the denominator is 0.
+/// Converts a numerator and a denominator to their quotient, a [`CounterValue::Ratio`]; 0 if the
+/// denominator is 0.
 impl From<(f64, f64)> for CounterValue {
     fn from((numerator, denominator): (f64, f64)) -> Self {
         Self::Ratio(if denominator == 0.0 { 0.0 } else { numerator / denominator })
@@ -60,7 +61,8 @@ impl Counters {
         assert!(before.is_none(), "two sources set the counter {name}");
     }
 
-    /// Sets every counter to the larger of its values in `self` and in `others`.
+    /// Merges `others` into these counters: a counter in both keeps its larger value, and a counter
+    /// only in `others` is added.
     pub fn raise(&mut self, others: &Self) {
         for (name, value) in others.iter() {
             let own = self.0.entry(name.to_owned()).or_insert(value);
@@ -82,7 +84,8 @@ impl Counters {
 }
 
 impl FromIterator<(String, CounterValue)> for Counters {
-    /// If a name occurs more than once, its last value wins.
+    /// Collects counters from names and values. If a name occurs more than once, its last value is
+    /// used.
     fn from_iter<T: IntoIterator<Item = (String, CounterValue)>>(figures: T) -> Self {
         Self(figures.into_iter().collect())
     }

@@ -24,10 +24,10 @@ const FILTER_SHIFT: u32 = 13;
 const FILTER: u64 = 0xff << FILTER_SHIFT;
 
 impl PageTableEntry {
-    /// An entry that maps nothing.
+    /// A page-table entry that is not present.
     pub const ABSENT: Self = Self(0);
 
-    /// Decodes an entry from its 64-bit value.
+    /// Decodes a page-table entry from its 64-bit value in memory.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }

@@ -48,19 +48,20 @@ pub enum Advice {
     Other(i32),
 }
 
-/// An event of the program between two instructions. Lengths are in bytes.
+/// An event of the traced program between two instructions, such as a system call. Lengths are in
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
 pub enum ProgramEvent {
     /// mmap: a new mapping, which replaces any mapping in its range.
     Map {
-        /// First byte; a multiple of 4096.
+        /// Address of the mapping's first byte; a multiple of 4096.
         start: VirtualAddress,
         /// Length in bytes, rounded up to whole pages.
         length: u64,
         /// Accesses that the mapping allows.
         permissions: Permissions,
-        /// True if any access is allowed (false: PROT_NONE).
+        /// False for PROT_NONE, which forbids every access.
         accessible: bool,
         /// Kind of memory behind the mapping.
         backing: Backing,
@@ -69,27 +70,27 @@ pub enum ProgramEvent {
         /// True for MAP_POPULATE: all pages are mapped at once, before the next instruction.
         populate: bool,
     },
-    /// munmap: removes the mappings in a range.
+    /// munmap: removes the mappings in a range of addresses.
     Unmap {
-        /// First byte; a multiple of 4096.
+        /// Address of the range's first byte; a multiple of 4096.
         start: VirtualAddress,
         /// Length in bytes, rounded up to whole pages.
         length: u64,
     },
-    /// mprotect: changes the permissions of a range.
+    /// mprotect: changes the permissions of a range of addresses.
     Protect {
-        /// First byte; a multiple of 4096.
+        /// Address of the range's first byte; a multiple of 4096.
         start: VirtualAddress,
         /// Length in bytes, rounded up to whole pages.
         length: u64,
         /// Accesses that the range allows from now on.
         permissions: Permissions,
-        /// True if any access is allowed (false: PROT_NONE).
+        /// False for PROT_NONE, which forbids every access.
         accessible: bool,
     },
-    /// madvise: gives advice about a range.
+    /// madvise: gives advice about a range of addresses.
     Advise {
-        /// First byte; a multiple of 4096.
+        /// Address of the range's first byte; a multiple of 4096.
         start: VirtualAddress,
         /// Length in bytes, rounded up to whole pages.
         length: u64,
@@ -98,18 +99,18 @@ pub enum ProgramEvent {
     },
     /// mremap: resizes the mapping at `from` or moves it to `to`.
     Remap {
-        /// First byte before the move.
+        /// Address of the mapping's first byte before the call.
         from: VirtualAddress,
-        /// Old length in bytes.
+        /// Length of the mapping before the call, in bytes.
         from_length: u64,
-        /// First byte after the move.
+        /// Address of the mapping's first byte after the call.
         to: VirtualAddress,
-        /// New length in bytes.
+        /// Length of the mapping after the call, in bytes.
         to_length: u64,
     },
     /// brk: moves the end of the heap. Afterwards, the heap spans `start..end`.
     Brk {
-        /// First byte of the heap; never changes within a process image.
+        /// Address of the heap's first byte; never changes within a process image.
         start: VirtualAddress,
         /// Address after the last byte of the heap.
         end: VirtualAddress,
@@ -129,7 +130,7 @@ pub enum ProgramEvent {
     /// Instructions that the program executed here but the trace omits. Only sampled traces have
     /// gaps: the recorder skipped instructions between two windows.
     Gap {
-        /// Number of instructions omitted.
+        /// Number of instructions that the trace omits.
         instructions: u64,
     },
     /// The program begins another phase of its work.

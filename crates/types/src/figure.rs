@@ -28,7 +28,7 @@ pub enum CounterUnit {
 }
 
 impl CounterUnit {
-    /// Name of the unit in lists.
+    /// Name of the unit, as lists of counters show it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -42,14 +42,14 @@ impl CounterUnit {
     }
 }
 
-/// Tables of a report that show a counter. The list of all counters shows every counter.
+/// Tables of a report in which a counter appears, in addition to the list of all counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prominence {
-    /// In the list of all counters only.
+    /// Shown in the list of all counters only.
     Listed,
-    /// In the table of figures.
+    /// Shown in the report's full table of counters.
     Table,
-    /// In the table of figures and in the short table.
+    /// Shown in the report's full table of counters and in its short table of the main ones.
     Main,
 }
 
@@ -63,20 +63,20 @@ pub struct Part {
     pub key: Cow<'static, str>,
     /// Label of this part in the chart's legend.
     pub label: Cow<'static, str>,
-    /// Name of the part's colour in reports, by its meaning, such as `level1`.
+    /// Name of the part's colour in the palette of reports; it states a meaning, such as `level1`.
     pub colour: Cow<'static, str>,
 }
 
 /// Description of a registered counter, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Name in results files.
+    /// Name of the counter in results files.
     pub id: Cow<'static, str>,
-    /// Label in tables and charts.
+    /// Label of the counter in tables and charts.
     pub label: Cow<'static, str>,
-    /// Unit of the value.
+    /// Unit of the counter's value.
     pub unit: CounterUnit,
-    /// Heading under which lists show the counter.
+    /// Heading under which lists of counters show this one.
     pub group: &'static str,
     /// Meaning of the counter, in a line or two.
     pub meaning: Cow<'static, str>,
@@ -94,13 +94,13 @@ pub fn spaced(id: &str) -> String {
 /// One line of a table of counters: the description of a counter, and a function that reads its
 /// value from a source of type `S`.
 pub struct Figure<S> {
-    /// Name in results files.
+    /// Name of the counter in results files.
     pub id: &'static str,
-    /// Label in tables; if `None`, the name with spaces for underscores.
+    /// Label of the counter in tables; if `None`, its name with spaces for underscores.
     pub label: Option<&'static str>,
-    /// Unit of the value.
+    /// Unit of the counter's value.
     pub unit: CounterUnit,
-    /// Heading under which lists show the counter.
+    /// Heading under which lists of counters show this one.
     pub group: &'static str,
     /// Meaning of the counter: the lines of its doc comment.
     pub meaning: &'static [&'static str],
@@ -109,7 +109,7 @@ pub struct Figure<S> {
     /// Membership in a stacked chart: name of the total, label of the part, and colour of the part.
     /// `None` if no chart contains the counter.
     pub part: Option<(&'static str, &'static str, &'static str)>,
-    /// Reads the value from the source.
+    /// Function that reads the counter's value from the source.
     pub value: fn(&S) -> CounterValue,
 }
 

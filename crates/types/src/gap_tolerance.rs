@@ -24,30 +24,30 @@ pub const CHUNK_FRAMES: u64 = (128 << 20) / 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct GapTolerance {
-    /// Field BS of the register: a B-block has 2^BS frames.
+    /// log2 of the size of a B-block in 4KB frames (field BS of the register GTPTCR).
     block_order: u8,
-    /// Field P of the register: true if an entry maps two superpages.
+    /// True if an entry maps two superpages (field P of the register GTPTCR).
     paired: bool,
 }
 
-/// Error of a control-register value that G Table 3 does not list.
+/// Error for a value of the register GTPTCR that G Table 3 does not list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// Field GT is 0 but another bit is set.
+    /// Field GT is 0 but another bit is set. Contains the value of the register.
     #[error("GTPTCR {0:#x}: P and BS are 0 where GT is 0, which means 2MB-page PDEs (G Table 3)")]
     Disabled(u64),
-    /// No mode of G Table 3 has this B-block size.
+    /// G Table 3 has no mode with this B-block size.
     #[error(
         "GT=1, P={}, BS={order} is no mode of G Table 3: BS is 3 (32KB) or 4 (64KB), and 5 (128KB) \
          where P is 0", u8::from(*paired)
     )]
     BlockSize {
-        /// Requested value of field BS.
+        /// Requested log2 of the size of a B-block in 4KB frames (field BS).
         order: u64,
-        /// Requested value of field P.
+        /// Requested value of field P: true if an entry maps two superpages.
         paired: bool,
     },
-    /// A reserved bit is set.
+    /// A reserved bit is set. Contains the value of the register.
     #[error("GTPTCR {0:#x}: bits above BS (5 and up) are reserved and 0")]
     Reserved(u64),
 }
@@ -64,7 +64,7 @@ impl GapTolerance {
     /// Paired entries for 4MB (two superpages of 2MB), with B-blocks of 64KB.
     pub const PAIRED_4M: Self = Self { block_order: 4, paired: true };
 
-    /// All modes, in the order of G Table 3.
+    /// All modes with gap-tolerant entries, in the order of G Table 3.
     pub const ALL: [Self; 5] =
         [Self::SINGLE_1M, Self::SINGLE_2M, Self::SINGLE_4M, Self::PAIRED_2M, Self::PAIRED_4M];
 
@@ -97,7 +97,7 @@ impl GapTolerance {
         }
     }
 
-    /// Value of GTPTCR for this mode.
+    /// Value of the register GTPTCR that selects this mode.
     pub const fn control(self) -> u64 {
         1 | (self.paired as u64) << 1 | (self.block_order as u64) << 2
     }
@@ -107,7 +107,7 @@ impl GapTolerance {
         self.paired
     }
 
-    /// log2 of a B-block's size in frames: field BS.
+    /// log2 of the size of a B-block in 4KB frames (field BS of the register GTPTCR).
     pub const fn block_order(self) -> u32 {
         self.block_order as u32
     }
@@ -149,7 +149,7 @@ impl GapTolerance {
         self.directory_bytes() / 512
     }
 
-    /// Name in reports, as G writes it: `GT-PDE-4MB`, `P-GT-PDE-2MB`.
+    /// Name of the mode in reports, as G writes it: `GT-PDE-4MB`, `P-GT-PDE-2MB`.
     pub fn label(self) -> String {
         let prefix = if self.paired { "P-GT-PDE" } else { "GT-PDE" };
         format!("{prefix}-{}MB", self.entry_pages() / 256)
@@ -175,7 +175,8 @@ impl From<GapTolerance> for u64 {
 mod tests {
     use super::*;
 
-    /// G Tables 2 and 3 by hand: BS, P → entry, B-block, slice, directory (bytes), bytes per 2MB.
+    /// Rows of G Tables 2 and 3, typed from the paper: BS, P → sizes of entry, B-block, slice and
+    /// directory, and directory bytes per 2MB.
     #[test]
     fn modes_of_table_3() {
         const K: u64 = 1024;

@@ -11,9 +11,9 @@ pub struct HoleSet {
 }
 
 impl HoleSet {
-    /// The set without holes.
+    /// The empty set: no sub-page is a hole.
     pub const EMPTY: Self = Self { words: [0; 8] };
-    /// The set with all 512 sub-pages.
+    /// The full set: all 512 sub-pages are holes.
     pub const FULL: Self = Self { words: [u64::MAX; 8] };
     /// Number of 4KB sub-pages in a 2MB page.
     pub const SUBPAGES: usize = 512;

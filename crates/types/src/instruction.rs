@@ -7,9 +7,10 @@ pub type Register = u8;
 
 /// Register number of the stack pointer in traces of x86-64 programs.
 pub const STACK_POINTER: Register = 5;
-/// Register number of the arithmetic flags.
+/// Register number of the arithmetic flags in traces.
 pub const FLAGS: Register = 17;
-/// Register number of the instruction pointer: every branch writes it, and it is never a source.
+/// Register number of the instruction pointer in traces: every branch writes it, and it is never a
+/// source.
 pub const INSTRUCTION_POINTER: Register = 18;
 
 /// Kind of control transfer of an instruction.
@@ -74,42 +75,42 @@ impl Operation {
 pub struct Instruction {
     /// Address of the instruction.
     pub ip: VirtualAddress,
-    /// Registers read; unused places are 0.
+    /// Registers that the instruction reads; unused elements are 0.
     pub sources: [Register; 4],
     /// Bit *i* is set if `sources[i]` is not used to compute an address, so the instruction's loads
     /// and stores need not wait for that register. 0 if the trace does not record this.
     pub data_sources: u8,
-    /// Registers written; unused places are 0.
+    /// Registers that the instruction writes; unused elements are 0.
     pub destinations: [Register; 2],
     /// Number of memory accesses of this instruction.
     pub accesses: u8,
     /// Length in bytes, 1–15; 0 if the trace does not record it.
     pub length: u8,
-    /// Kind of control transfer.
+    /// Kind of control transfer that the instruction performs, if any.
     pub branch: Branch,
     /// True if the branch was taken; false for other instructions.
     pub taken: bool,
-    /// Class of computation, for the latency.
+    /// Class of computation, which determines the instruction's latency.
     pub operation: Operation,
 }
 
 /// One memory access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
-    /// Address of the first byte.
+    /// Address of the first byte accessed.
     pub address: VirtualAddress,
-    /// Bytes accessed, at least 1.
+    /// Number of bytes accessed, at least 1.
     pub size: u16,
-    /// Read or write, but not a fetch.
+    /// Kind of the access: a read or a write, but never a fetch.
     pub kind: AccessKind,
 }
 
-/// Number of accesses of these instructions.
+/// Sums up the numbers of memory accesses of these instructions.
 pub fn access_count(instructions: &[Instruction]) -> usize {
     instructions.iter().map(|instruction| usize::from(instruction.accesses)).sum()
 }
 
-/// An element of a chunk.
+/// An event or an instruction of a [`Chunk`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ChunkItem<'a> {
     /// Event that precedes the next instruction.
@@ -123,8 +124,8 @@ pub enum ChunkItem<'a> {
 pub struct Chunk {
     /// Instructions in program order.
     pub instructions: Vec<Instruction>,
-    /// Accesses of all instructions in program order. Each instruction has the next
-    /// [`Instruction::accesses`] of this list.
+    /// Accesses of all instructions in program order: the first [`Instruction::accesses`] elements
+    /// belong to the first instruction, the next ones to the second, and so on.
     pub accesses: Vec<MemoryAccess>,
     /// Events in order. The number is the index of the instruction that an event precedes
     /// (`instructions.len()` after the last instruction).
@@ -165,9 +166,9 @@ impl Chunk {
         self.accesses.extend_from_slice(accesses);
     }
 
-    /// Returns the accesses in program order, in groups of the same process. At the call, `process`
-    /// must be the process that runs at the start of the chunk. After the last group, it is the
-    /// process that runs at the end.
+    /// Splits the chunk's accesses, in program order, at context switches. Each item is a process
+    /// and its accesses until the next switch. The caller sets `process` to the process that runs
+    /// at the start of the chunk; the iterator updates it at each switch.
     pub fn accesses_by_process<'a>(
         &'a self,
         process: &'a mut ProcessId,

@@ -19,10 +19,10 @@ pub enum PageSize {
 }
 
 impl PageSize {
-    /// All sizes, smallest first.
+    /// All page sizes, smallest first.
     pub const ALL: [Self; 3] = [Self::Size4K, Self::Size2M, Self::Size1G];
 
-    /// Base-2 logarithm of the size in bytes.
+    /// Base-2 logarithm of the page size in bytes.
     pub const fn shift(self) -> u32 {
         match self {
             Self::Size4K => 12,
@@ -31,12 +31,12 @@ impl PageSize {
         }
     }
 
-    /// Size in bytes.
+    /// Page size in bytes.
     pub const fn bytes(self) -> u64 {
         1 << self.shift()
     }
 
-    /// Size in 4KB pages.
+    /// Page size as a number of 4KB pages.
     pub const fn pages(self) -> u64 {
         1 << (self.shift() - 12)
     }

@@ -27,7 +27,7 @@ pub enum SchemeRole {
 /// Description of a scheme for reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemeFacts {
-    /// Name in results files.
+    /// Name of the scheme in results files.
     pub name: Cow<'static, str>,
     /// Alternative names of the scheme, such as those of a paper's curves.
     pub other_names: Vec<String>,

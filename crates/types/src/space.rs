@@ -18,7 +18,7 @@ pub struct SpaceId(pub u16);
 pub struct PageRun {
     /// Address space of the pages.
     pub space: SpaceId,
-    /// First page of the run.
+    /// First of the consecutive pages.
     pub page: VirtualPage,
     /// Number of 4KB pages.
     pub pages: u64,
@@ -30,17 +30,17 @@ impl PageRun {
         Self { space, page, pages }
     }
 
-    /// Every page of an address space.
+    /// The run of all pages of address space `space`.
     pub const fn whole(space: SpaceId) -> Self {
         Self { space, page: VirtualPage::new(0), pages: 1 << 52 }
     }
 
-    /// The page after the last page.
+    /// The page after the last page of the run.
     pub const fn end(&self) -> VirtualPage {
         self.page.add(self.pages)
     }
 
-    /// Page numbers of the run.
+    /// Numbers of the 4KB pages in the run.
     pub const fn numbers(&self) -> Range<u64> {
         self.page.number()..self.end().number()
     }

@@ -21,7 +21,7 @@ pub enum Unit {
     /// TLB of guest-physical addresses (gPA→hPA), if it is a separate structure.
     NestedTlb,
     /// Cache of a mechanism, such as a range TLB, that is looked up in parallel with the
-    /// second-level TLB. In a virtual machine, the guest's.
+    /// second-level TLB. In a virtual machine, the cache of the guest's mechanism.
     BesideL2,
     /// Cache of a host's mechanism, such as a range TLB, that translates guest-physical addresses.
     HostBesideL2,
@@ -31,8 +31,8 @@ impl Unit {
     /// Number of units, for arrays indexed by `unit as usize`.
     pub const COUNT: usize = 8;
 
-    /// Cache of a mechanism, such as a range TLB: the host's if `purpose` is one of nested
-    /// translation, otherwise the native or guest's one.
+    /// Returns the cache of a mechanism, such as a range TLB: [`Self::HostBesideL2`] if `purpose`
+    /// belongs to nested translation, otherwise [`Self::BesideL2`].
     pub const fn beside_l2(purpose: Purpose) -> Self {
         if purpose.is_host() { Self::HostBesideL2 } else { Self::BesideL2 }
     }
@@ -63,13 +63,15 @@ macro_rules! purposes {
         }
 
         impl Purpose {
-            /// All purposes, in order of their index.
+            /// All purposes: reasons for a step of translation. The element at index *i* has
+            /// `purpose as usize` = *i*.
             pub const ALL: [Self; Self::COUNT] = [$(Self::$own,)* $(Self::$host,)*];
             const OWN: usize = [$(Self::$own),*].len();
-            /// Number of purposes, for arrays indexed by `purpose as usize`.
+            /// Number of purposes (reasons for a step of translation), for arrays indexed by
+            /// `purpose as usize`.
             pub const COUNT: usize = 2 * Self::OWN;
 
-            /// Name of the purpose in counters.
+            /// Name of the purpose (reason for a step) in names of counters.
             pub const fn id(self) -> &'static str {
                 match self {
                     $(Self::$own => $id,)*
@@ -77,7 +79,7 @@ macro_rules! purposes {
                 }
             }
 
-            /// Short name of the purpose in tables and charts.
+            /// Name of the purpose (reason for a step) in tables and charts.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$own => $name,)*
@@ -85,7 +87,7 @@ macro_rules! purposes {
                 }
             }
 
-            /// Name of the colour in reports.
+            /// Name of the colour in which reports show steps with this purpose.
             pub const fn colour(self) -> &'static str {
                 match self {
                     $(Self::$own => $id,)*
@@ -93,7 +95,8 @@ macro_rules! purposes {
                 }
             }
 
-            /// Name of the entry that is read, which is equal for native, guest and host tables.
+            /// Name of the entry that a step with this purpose reads; equal for native, guest and
+            /// host tables.
             pub const fn label(self) -> &'static str {
                 match self {
                     $(Self::$own | Self::$host => $label,)*
@@ -132,7 +135,8 @@ impl Purpose {
         self as usize >= Self::OWN
     }
 
-    /// Counterpart of this purpose in nested translation.
+    /// Returns the purpose of the corresponding step in nested translation, such as
+    /// [`Self::HostLevel1`] for [`Self::Level1`].
     ///
     /// # Panics
     /// If the purpose belongs to nested translation already.
@@ -148,14 +152,14 @@ impl Purpose {
 pub enum Action {
     /// A look-up that found the entry in `slot`.
     Hit {
-        /// Structure that was looked up.
+        /// TLB or other cache that was looked up.
         unit: Unit,
-        /// Slot of the matching entry.
+        /// Slot of the matching entry in that cache.
         slot: u32,
     },
     /// A look-up without a match.
     Miss {
-        /// Structure that was looked up.
+        /// TLB or other cache that was looked up.
         unit: Unit,
     },
     /// A read of simulated memory by the page walker, through the data caches.
@@ -170,11 +174,12 @@ pub enum Action {
     /// has just read the entry, the step has the purpose of that read. If the level-2 walk cache
     /// held it, the purpose is [`Purpose::Page`] or [`Purpose::HostPage`].
     Select,
-    /// Fill of an entry. The entry is usable when all stages so far are done.
+    /// Fill of an entry. The entry can be used once the steps of this and all earlier stages are
+    /// done.
     Fill {
-        /// Structure that was filled.
+        /// TLB or other cache that was filled.
         unit: Unit,
-        /// Slot of the new entry.
+        /// Slot of the new entry in that cache.
         slot: u32,
     },
 }
@@ -184,9 +189,9 @@ pub enum Action {
 pub struct Step {
     /// Steps of one stage run in parallel; the next stage starts when all are done.
     pub stage: u8,
-    /// Reason for the step.
+    /// Reason for the step: the translation that is looked up, or the entry that is read.
     pub purpose: Purpose,
-    /// Action of the hardware.
+    /// Look-up, memory access or fill that the hardware performs.
     pub action: Action,
 }
 
@@ -269,7 +274,7 @@ impl Steps {
         self.gap_tolerant = GapTolerantSteps::default();
     }
 
-    /// True if no step beyond the first-level TLB was needed.
+    /// True if the translation needed no step beyond the first-level TLB.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -300,7 +305,7 @@ impl Steps {
         &self.background
     }
 
-    /// Number of background reads of simulated memory.
+    /// Number of reads of simulated memory off the critical path.
     #[inline]
     pub fn background_reads(&self) -> u8 {
         self.background_reads
@@ -312,7 +317,8 @@ impl Steps {
         &self.reads
     }
 
-    /// Like [`Self::reads`], as pairs of index and number, without purposes that have no reads.
+    /// Returns the purposes with at least one read, as pairs of index and number of reads, from
+    /// [`Self::reads`].
     #[inline]
     pub fn present_reads(&self) -> impl Iterator<Item = (usize, u8)> {
         let mut rest = self.read_purposes;
@@ -336,7 +342,7 @@ impl Steps {
         self.next_stage > 0
     }
 
-    /// Number of comparisons with the registers of direct segments.
+    /// Number of comparisons of addresses with the registers of direct segments.
     #[inline]
     pub fn checks(&self) -> u8 {
         self.checks

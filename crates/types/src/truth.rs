@@ -11,7 +11,7 @@ pub enum Truth {
     Map {
         /// Pages that become mapped.
         run: PageRun,
-        /// Frame of the first page.
+        /// Frame to which the first page is mapped.
         frame: Frame,
         /// Accesses that the pages allow.
         permissions: Permissions,
@@ -31,7 +31,7 @@ pub enum Truth {
 }
 
 impl Truth {
-    /// The pages that the change affects.
+    /// Pages whose mapping or permissions change.
     pub const fn run(&self) -> PageRun {
         match *self {
             Self::Map { run, .. } | Self::Unmap { run } | Self::Protect { run, .. } => run,

@@ -11,40 +11,40 @@ pub enum Shootdown {
     /// Invalidates the 4KB translation of `page`: of a 4KB page, of a hole, or generated from the
     /// entry of a perforated page.
     Page {
-        /// Address space of the translation.
+        /// Address space of the invalidated translation.
         space: SpaceId,
-        /// The 4KB page that it translates.
+        /// Virtual page whose 4KB translation is invalidated.
         page: VirtualPage,
     },
     /// Invalidates the entry of `size` that covers `page`. A 2MB entry may be ordinary or
     /// perforated.
     Large {
-        /// Address space of the entry.
+        /// Address space of the invalidated entry.
         space: SpaceId,
-        /// Any page that the entry covers.
+        /// Any 4KB page that the invalidated entry covers.
         page: VirtualPage,
-        /// Page size of the entry: 2M or 1G.
+        /// Page size of the invalidated entry: 2M or 1G.
         size: PageSize,
     },
-    /// Invalidates the bitmap entry that covers sub-page `page`.
+    /// Invalidates the TLB's bitmap entry (32 bits of a hole bitmap) that covers sub-page `page`.
     Bitmap {
-        /// Address space of the entry.
+        /// Address space of the invalidated entry.
         space: SpaceId,
-        /// The 4KB sub-page.
+        /// Any 4KB sub-page that the bitmap entry covers.
         page: VirtualPage,
     },
     /// Invalidates the gap-tolerant entry at `page` and all 4KB translations generated from it.
     Superpage {
-        /// Address space of the entry.
+        /// Address space of the invalidated entry.
         space: SpaceId,
-        /// First page that the entry maps.
+        /// First page that the gap-tolerant entry maps.
         page: VirtualPage,
-        /// Mode of the address space's page directories.
+        /// Mode of the address space's page directories, which determines the size of the entry.
         mode: GapTolerance,
     },
     /// Invalidates all cached entries of `space`, including its walk caches.
     Space {
-        /// Address space to invalidate.
+        /// Address space whose cached translations are invalidated.
         space: SpaceId,
     },
 }
@@ -61,7 +61,8 @@ impl Shootdown {
         }
     }
 
-    /// Numbers of the invalidated 4KB pages; `None` if only bitmap bits are invalidated.
+    /// Range of numbers of the 4KB pages whose translations are invalidated; `None` if only bits of
+    /// a hole bitmap are invalidated.
     pub fn pages(&self) -> Option<Range<u64>> {
         let (page, pages) = match *self {
             Self::Page { page, .. } => (page, 1),

@@ -16,14 +16,14 @@ const UNROLLED: usize = 64;
 const GENERATOR: Register = 1;
 const VALUE: Register = 2;
 const FLAGS: Register = 3;
-/// Registers of instructions that are independent of the access.
+/// Registers of the instructions in a loop body that are independent of its memory access.
 const UNRELATED: [Register; 4] = [4, 5, 6, 7];
-/// Length of the longest chain of instructions that compute an address.
+/// Maximum length of the chain of instructions that computes an address.
 const CHAIN: usize = 4;
-/// First register of parallel chains; lower registers have other uses.
+/// First register of the chains of dependent accesses; lower registers have other uses.
 const FIRST_CHAIN: Register = 32;
 
-/// Dependence of accesses on loaded values.
+/// Dependence of the loop's accesses on values that earlier accesses loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dependence {
     /// Accesses are independent of loaded values.
@@ -33,11 +33,12 @@ pub(super) enum Dependence {
 }
 
 impl Dependence {
-    /// Maximum number of chains; each takes a register.
+    /// Maximum number of chains of dependent accesses; each chain takes a register.
     pub(super) const MAX_CHAINS: u64 = 64;
 }
 
-/// Instructions of a loop. Instructions with an access have `accesses` = 1.
+/// Instructions of a loop body; `others` instructions surround each access. Instructions with an access have
+/// `accesses` = 1.
 pub(super) fn instructions(others: usize, dependence: Dependence) -> Vec<Instruction> {
     let mut body = Vec::new();
     let chains = if let Dependence::Chains(chains) = dependence { chains } else { 1 };
@@ -85,7 +86,8 @@ fn access(number: usize, dependence: Dependence) -> Instruction {
     }
 }
 
-/// The first few instructions compute the address from the previous one; the rest are independent work.
+/// Makes the loop body's instruction `number` without access. The first few compute the address, each from
+/// the previous one; the rest are independent work.
 fn other(number: usize) -> Instruction {
     let register = if number < CHAIN { GENERATOR } else { UNRELATED[number % UNRELATED.len()] };
     Instruction {

@@ -7,16 +7,16 @@ use crate::patterns::WORD_BYTES;
 use crate::random::Random;
 use crate::source::PAGE_BYTES;
 
-/// Random accesses to all data. After a number of accesses, a random piece is unmapped, mapped again,
-/// and filled by one write per page.
+/// Pattern of the workload `churn`: random accesses to all data. After a number of accesses, a random piece
+/// of the data is unmapped, mapped again, and filled by one write per page.
 pub(super) struct Churn {
     words: u64,
     pieces: u64,
     piece_bytes: u64,
     accesses_between: u64,
-    /// Random accesses left until the next piece is replaced.
+    /// Number of random accesses until the next piece of the data is replaced.
     left: u64,
-    /// Part of the new piece that is not filled yet.
+    /// Byte range of the new piece that is not filled yet.
     unfilled: Range<u64>,
     random: Random,
 }

@@ -47,15 +47,16 @@ use std::ops::Range;
 pub use programs::{ForkCase, ForkOptions, ReadersOptions, StoreOptions};
 pub use registry::{WORKLOADS, Workload, WorkloadSpec};
 
-/// Address pattern of a workload.
+/// Address pattern of a loop workload.
 trait Pattern: Send + 'static {
-    /// Offset in bytes of the next access within the data region.
+    /// Returns the offset of the next access in the data region, in bytes.
     fn next_offset(&mut self) -> u64;
 
     /// True if [`Self::renews`] may return a range.
     const RENEWS: bool = false;
 
-    /// Byte range of the region to unmap and map again before the next access.
+    /// Returns the byte range of the data region to unmap and map again before the next access; `None` by
+    /// default.
     fn renews(&mut self) -> Option<Range<u64>> {
         None
     }

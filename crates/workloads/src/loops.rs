@@ -12,7 +12,7 @@ use crate::zipf::check_exponent;
 
 const MOST_BYTES: u64 = 64 << 40;
 
-/// Declares a loop workload with its options: its own, and those of all loops.
+/// Declares a loop workload with its own options and those that all loops have.
 macro_rules! loop_workload {
     (
         $(#[$meta:meta])* $name:ident, $size:expr;
@@ -32,7 +32,8 @@ macro_rules! loop_workload {
         }
 
         impl $name {
-            /// Parameters of the loop body, without dependences.
+            /// Makes the parameters of the loop body from the options. Accesses do not depend on loaded
+            /// values, unless the caller changes this.
             fn common(&self) -> Loop {
                 Loop {
                     name: text_of::<Self>(self),

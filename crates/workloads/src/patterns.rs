@@ -4,13 +4,13 @@ use crate::Pattern;
 use crate::random::{Permutation, Random};
 use crate::zipf::Zipf;
 
-/// Bytes per access: one 64-bit word.
+/// Size of an access in bytes: one 64-bit word.
 pub(super) const WORD_BYTES: u64 = 8;
 
-/// Bytes of a cache line.
+/// Size of a cache line in bytes.
 const LINE_BYTES: u64 = 64;
 
-/// Uniformly random words, as in GUPS.
+/// Pattern of accesses to uniformly random words, as in GUPS.
 pub(super) struct Uniform {
     words: u64,
     random: Random,
@@ -29,7 +29,7 @@ impl Pattern for Uniform {
     }
 }
 
-/// A constant distance between accesses, wrapping around at the end of the region.
+/// Pattern of accesses at a constant distance, wrapping around at the end of the data region.
 pub(super) struct Stride {
     size_bytes: u64,
     stride_bytes: u64,
@@ -54,7 +54,7 @@ impl Pattern for Stride {
     }
 }
 
-/// Items with Zipf-distributed popularity, scattered over the region.
+/// Pattern of accesses to items with Zipf-distributed popularity, scattered over the data region.
 pub(super) struct Popular {
     item_bytes: u64,
     ranks: Zipf,
@@ -78,11 +78,11 @@ impl Pattern for Popular {
     }
 }
 
-/// A linked list through all nodes in random order, followed cyclically.
+/// Pattern of a linked list through all nodes in random order, followed cyclically.
 pub(super) struct Chase {
     nodes: u64,
     node_bytes: u64,
-    /// Number of lines of a node that may contain the link.
+    /// Number of cache lines of a node that may contain its link.
     lines: u64,
     order: Permutation,
     next: u64,
@@ -96,7 +96,7 @@ impl Chase {
         Self { nodes, node_bytes, lines, order, next: 0 }
     }
 
-    /// Line of a node that contains its link; always the same for a node.
+    /// Chooses the cache line of a node that contains its link; always the same for a node.
     fn line(&self, node: u64) -> u64 {
         if self.lines == 1 { 0 } else { Random::new(node).below(self.lines) }
     }

@@ -10,7 +10,7 @@ impl Random {
         Self(seed)
     }
 
-    /// Generator of a separate stream for each `purpose` and `item`.
+    /// Makes a generator of a separate stream of numbers for each `purpose` and `item`.
     pub(super) fn keyed(seed: u64, purpose: u64, item: u64) -> Self {
         let mut random = Self(seed);
         for part in [purpose, item] {
@@ -27,19 +27,19 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// A uniformly distributed number below `bound`; the bias is at most `bound` ÷ 2⁶⁴.
+    /// Generates a uniformly distributed number below `bound`; the bias is at most `bound` ÷ 2⁶⁴.
     #[inline]
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         scale(self.next(), bound)
     }
 
-    /// A uniformly distributed number from 0 up to, but excluding, 1.
+    /// Generates a uniformly distributed number from 0 up to, but excluding, 1.
     #[inline]
     pub(super) fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A uniformly distributed number below `bound`; the bias is at most `bound` ÷ 2⁵³.
+    /// Generates a uniformly distributed number below `bound`; the bias is at most `bound` ÷ 2⁵³.
     #[inline]
     pub(super) fn evenly(&mut self, bound: u64) -> u64 {
         (self.fraction() * bound as f64) as u64

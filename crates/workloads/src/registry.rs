@@ -8,18 +8,19 @@ use perforate_trace::{Limited, Source, TraceError};
 
 use crate::{loops, programs};
 
-/// A workload that can be put in the list.
+/// Interface of a workload type: name and help for the list of workloads, options, and source of
+/// instructions.
 pub(crate) trait Registered: Sized + 'static {
-    /// Name on the command line.
+    /// Name of the workload on the command line.
     const NAME: &'static str;
-    /// Summary in one line.
+    /// Summary of the workload in one line, for the list and help.
     const SUMMARY: &'static str;
-    /// Example specification, with the most useful options.
+    /// Example of the workload's specification, with the most useful options.
     const EXAMPLE: &'static str;
-    /// Options of the workload.
+    /// Type of the workload's options.
     type Options: Options + Clone + Default + Send + Sync;
 
-    /// Checks constraints that the options' types cannot express.
+    /// Checks constraints between options that their types cannot express.
     fn check(_options: &Self::Options) -> Result<(), ConfigError> {
         Ok(())
     }
@@ -30,20 +31,21 @@ pub(crate) trait Registered: Sized + 'static {
         0
     }
 
-    /// Instructions of the workload: endless, or until it ends. All random choices follow from `seed`.
+    /// Makes a source of the workload's instructions, endless or until its program ends. All random choices
+    /// follow from `seed`.
     fn source(options: &Self::Options, seed: u64) -> Box<dyn Source>;
 }
 
-/// Entry of a synthetic workload in the list.
+/// Entry of a synthetic workload in the list of workloads.
 pub struct Workload {
-    /// Name on the command line.
+    /// Name of the workload on the command line.
     pub name: &'static str,
-    /// Summary in one line.
+    /// Summary of the workload in one line.
     pub summary: &'static str,
-    /// Example specification, with the most useful options.
+    /// Example of the workload's specification, with the most useful options.
     pub example: &'static str,
     keys: fn() -> Vec<Key>,
-    /// Parses the list of options after the name; `None` for defaults only.
+    /// Function that parses the list of options after the workload's name; `None` for defaults only.
     read: fn(Option<&str>) -> Result<WorkloadSpec, ConfigError>,
 }
 
@@ -62,13 +64,13 @@ impl Workload {
         }
     }
 
-    /// Option keys, with types and defaults.
+    /// Keys of the workload's options, with types and defaults.
     pub fn options(&self) -> Vec<Key> {
         (self.keys)()
     }
 }
 
-/// All workloads, in the order of lists and help.
+/// All workloads, in the order in which lists and help show them.
 pub static WORKLOADS: &[Workload] = &[
     Workload::of::<loops::Random>(),
     Workload::of::<loops::Sequential>(),
@@ -90,7 +92,8 @@ pub static WORKLOADS: &[Workload] = &[
     Workload::of::<programs::Readers>(),
 ];
 
-/// A workload with a value for every option. Its text parses to the same specification again.
+/// Specification of a workload, with a value for every option. Its text parses to the same specification
+/// again.
 #[derive(Clone)]
 pub struct WorkloadSpec {
     text: String,
@@ -128,7 +131,7 @@ impl WorkloadSpec {
         })
     }
 
-    /// Makes a workload with these options.
+    /// Makes a specification of the workload with these options.
     pub(crate) fn of<W: Registered>(options: W::Options) -> Self {
         Self {
             text: text_of::<W>(&options),
@@ -137,8 +140,8 @@ impl WorkloadSpec {
         }
     }
 
-    /// Instructions of the workload: endless, or the first `instructions`. All random choices follow
-    /// from `seed`.
+    /// Makes a source of the workload's instructions: all, or the first `instructions`. All random choices
+    /// follow from `seed`.
     pub fn source(&self, seed: u64, instructions: Option<u64>) -> Box<dyn Source> {
         let source = (self.source)(seed);
         match instructions {
@@ -165,7 +168,7 @@ impl fmt::Debug for WorkloadSpec {
     }
 }
 
-/// Specification of a workload with these options, as text.
+/// Text of a workload's specification with these options.
 pub(crate) fn text_of<W: Registered>(options: &W::Options) -> String {
     let list = write(options);
     // A flag is its name alone if set, and omitted otherwise.

@@ -1,4 +1,4 @@
-//! Adapter from a loop body and an access pattern to a source.
+//! Source that repeats a loop body with an access pattern.
 
 use std::ops::Range;
 
@@ -15,30 +15,30 @@ use crate::body::{self, CODE_START, Dependence};
 use crate::patterns::WORD_BYTES;
 use crate::random::Random;
 
-/// Bytes of a page, the unit of mappings.
+/// Size of a page in bytes, the unit of mappings.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// Number of instructions that are delivered at once, unless the loop is longer.
 const AT_ONCE: usize = 256;
 
-/// Upper limit of the data region's end, at which Linux places large mappings.
+/// Address below which data regions end; Linux places large mappings there.
 const DATA_LIMIT: u64 = 0x7f00_0000_0000;
 
-/// Parameters of all loops, regardless of their pattern.
+/// Parameters that all loop workloads have, regardless of their pattern.
 pub(super) struct Loop {
-    /// Specification of the workload.
+    /// Text of the workload's specification.
     pub(super) name: String,
     /// Size of the data region in bytes.
     pub(super) size_bytes: u64,
-    /// Other instructions per access.
+    /// Number of other instructions per access.
     pub(super) others: usize,
-    /// Share of the accesses that write, 0–1.
+    /// Share of the accesses that write, from 0 to 1.
     pub(super) writes: f64,
-    /// Dependence of addresses on loaded values.
+    /// Dependence of the addresses on values that earlier accesses loaded.
     pub(super) dependence: Dependence,
 }
 
-/// An endless loop over one data region.
+/// Source of an endless loop over one data region.
 pub(super) struct Synthetic<P> {
     metadata: SourceMetadata,
     pattern: P,
@@ -46,13 +46,14 @@ pub(super) struct Synthetic<P> {
     rounds: Vec<Instruction>,
     body_length: usize,
     accesses_per_body: usize,
-    /// Number of instructions of the body that are already delivered in this round.
+    /// Index in the loop body of the next instruction to deliver.
     progress: usize,
     data_start: u64,
-    /// Threshold (scaled to 2⁶⁴) of the random number below which an access writes; 0 for reads only.
+    /// Threshold (scaled to 2⁶⁴) of the random number below which an access writes; 0 if all accesses read.
     write_threshold: u128,
     write_random: Random,
-    /// Events that are not delivered yet.
+    /// Events with which the next chunk starts: the mappings of the program, or events of skipped
+    /// instructions.
     events: Vec<ProgramEvent>,
 }
 
@@ -89,7 +90,7 @@ impl<P: Pattern> Synthetic<P> {
         }
     }
 
-    /// Appends exactly `count` instructions.
+    /// Appends exactly `count` instructions of the loop, with their accesses and events.
     fn fill(&mut self, chunk: &mut Chunk, count: usize) {
         let mut left = count;
         while left > 0 {
@@ -118,7 +119,8 @@ fn access_count(instructions: &[Instruction]) -> usize {
 }
 
 impl<P> Synthetic<P> {
-    /// Adds events that unmap a part of the data and map it again, before the next instruction.
+    /// Adds events that unmap the part `bytes` of the data region and map it again, before the next
+    /// instruction.
     #[cold]
     fn renew(&self, bytes: Range<u64>, chunk: &mut Chunk) {
         let (start, length) = (self.data_start + bytes.start, bytes.end - bytes.start);
@@ -129,12 +131,12 @@ impl<P> Synthetic<P> {
     }
 }
 
-/// Start address of a data region of `size_bytes` bytes.
+/// Chooses the start address of a data region of `size_bytes` bytes.
 pub(crate) fn data_start(size_bytes: u64) -> u64 {
     (DATA_LIMIT - size_bytes) & !((1 << 30) - 1)
 }
 
-/// Metadata of an endless source with events, dependencies and branches.
+/// Makes the metadata of an endless source with events, dependencies and branches.
 pub(crate) fn metadata(name: String) -> SourceMetadata {
     SourceMetadata {
         name,
@@ -165,7 +167,7 @@ fn map(
     }
 }
 
-/// Mapping events of the data, populated from the start, and of the code.
+/// Makes events that map the data, populated from the start, and the code.
 pub(crate) fn maps(data_start: u64, size_bytes: u64, code_bytes: u64) -> Vec<ProgramEvent> {
     vec![
         map(data_start, size_bytes, Permissions::READ_WRITE, Backing::Anonymous, true),

@@ -9,10 +9,10 @@ use perforate_report::text::wrapped;
 use crate::machine_text::{TableLayout, processor_name};
 use crate::output::{COLUMNS, notes};
 
-/// Columns: quantity, measured value with its spread, values of the machine file.
+/// Widths of the columns: quantity, measured value with its spread, values of the machine file.
 const TABLE: TableLayout = TableLayout { name: 38, measured: 32, value: 13 };
 
-/// The whole text.
+/// Formats all results of a calibration; `file` is the written machine file.
 pub fn text(found: &Calibration, file: &Path) -> String {
     let mut text = processor_name(&found.processor) + "\n\n";
     text += &TABLE.line("", "median (least–most)", ["before", "in the file"]);
@@ -79,7 +79,7 @@ fn with_unit(value: f64, unit: &str) -> String {
     if unit == "bytes" { amount(value) } else { digits(value) }
 }
 
-/// A size in the larger of the units that fit.
+/// Formats a size in bytes in the largest unit that fits.
 fn amount(bytes: f64) -> String {
     match bytes {
         bytes if bytes >= 1048576.0 => format!("{}M", digits(bytes / 1048576.0)),
@@ -87,7 +87,7 @@ fn amount(bytes: f64) -> String {
     }
 }
 
-/// About three digits; whole numbers as such.
+/// Formats a value with about three digits; whole numbers without a point.
 fn digits(value: f64) -> String {
     match value {
         value if value.fract() == 0.0 || value.abs() >= 100.0 => format!("{value:.0}"),

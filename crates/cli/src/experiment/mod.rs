@@ -5,8 +5,8 @@ mod shards;
 
 use std::path::PathBuf;
 
+use crate::actions::Failure;
 use clap::{Args, Subcommand};
-use perforate_commands::Failure;
 use perforate_config::{Count, suggestion};
 use perforate_experiment::{Experiment, ExperimentOptions, Shard};
 
@@ -145,23 +145,23 @@ struct MergeArguments {
     json: bool,
 }
 
-/// Name of a folder for results of several experiments.
+/// Name of the folder for results of several experiments.
 const ALL: &str = "experiments";
-/// Maximum number of draws of all unstated values together.
+/// Maximum of N in `--unstated N`: the number of variants in which all unstated values are chosen at random.
 const MOST_UNSTATED: u64 = 65_535;
-/// Maximum number of seeds.
+/// Maximum number of seeds of an experiment.
 const MOST_SEEDS: u64 = Experiment::MOST_SEEDS;
-/// Maximum number of samples; their sums are exact in 64 bits.
+/// Maximum number of random draws for a point; sums over so many draws fit into 64 bits.
 const MOST_SAMPLES: u64 = 1_000_000_000_000;
 
 impl RunOptions {
-    /// Overrides of what the experiment files say.
+    /// Values that override those of the experiment files.
     pub fn overrides(&self) -> ExperimentOptions {
         let (seed, samples) = (self.seed.map(Count::get), self.samples.map(Count::get));
         ExperimentOptions { quick: self.quick, seeds: self.seeds.map(Count::get), seed, samples }
     }
 
-    /// The overrides as flags.
+    /// Overrides of the experiment files as command-line flags.
     pub fn flags(&self) -> Vec<String> {
         let ExperimentOptions { quick, seeds, seed, samples } = self.overrides();
         let numbers = [("--seeds", seeds), ("--seed", seed), ("--samples", samples)];
@@ -172,7 +172,7 @@ impl RunOptions {
 }
 
 impl RunArguments {
-    /// Loads the experiments. Also returns the name or file of each.
+    /// Loads the experiments. Also returns the name or file that the user gave for each.
     pub fn load(&self) -> Result<(Vec<String>, Vec<Experiment>), Failure> {
         let (mut names, mut found) = (Vec::new(), Vec::new());
         for name in &self.names {
@@ -195,19 +195,20 @@ impl RunArguments {
         run::run(self.folder_name(), &names, &found, &self.options)
     }
 
-    /// Plans the experiments without measuring. `command` is the command line in the report.
+    /// Lists the points of the experiments without measuring. `command` is the command line that the report
+    /// shows.
     pub fn plan(&self, command: String) -> Result<ExperimentRun, Failure> {
         let (_, found) = self.load()?;
         ExperimentRun::plan(self.folder_name(), &found, &self.options, command)
     }
 
-    /// Name of a new folder for results.
+    /// Name that a new folder for results contains.
     fn folder_name(&self) -> &str {
         if let [only] = self.names.as_slice() { only } else { ALL }
     }
 }
 
-/// Lists, runs or joins experiments.
+/// Lists, runs or merges experiments.
 pub fn experiment(arguments: &ExperimentArguments) -> Result<(), Failure> {
     match &arguments.command {
         ExperimentCommand::List(arguments) => print(&list(&in_groups(&arguments.groups)?)),
@@ -221,20 +222,20 @@ pub fn experiment(arguments: &ExperimentArguments) -> Result<(), Failure> {
     }
 }
 
-/// Reads NAME=VALUE, for options.
+/// Parses `NAME=VALUE`, the value of a placeholder in an experiment file.
 fn input(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
     let pair = pair.map(|(name, value)| (name.to_owned(), value.to_owned()));
     pair.ok_or_else(|| format!("{text:?}: expected NAME=VALUE, such as traces=/data/champsim"))
 }
 
-/// Bundled experiments of a group; empty if there is no such group.
+/// Loads the bundled experiments of a group; empty if there is no such group.
 fn group(name: &str) -> Vec<Experiment> {
     let is_in = |one: &Experiment| one.name.split_once('/').is_some_and(|(group, _)| group == name);
     Experiment::bundled().into_iter().filter(is_in).collect()
 }
 
-/// Bundled experiments of these groups, or all of them without groups.
+/// Loads the bundled experiments of these groups, or all bundled experiments if `groups` is empty.
 fn in_groups(groups: &[String]) -> Result<Vec<Experiment>, Failure> {
     let bundled = Experiment::bundled();
     if groups.is_empty() {
@@ -255,7 +256,7 @@ fn in_groups(groups: &[String]) -> Result<Vec<Experiment>, Failure> {
     Ok(found)
 }
 
-/// List of experiments with their sources.
+/// Text of a list of experiments with the papers that they are from.
 pub fn list(experiments: &[Experiment]) -> String {
     let mut text = "Experiments (perforate experiment run NAME)\n".to_owned();
     for experiment in experiments {
@@ -265,7 +266,7 @@ pub fn list(experiments: &[Experiment]) -> String {
     text
 }
 
-/// Refuses several experiments of one name: records identify an experiment by its name.
+/// Refuses several experiments of one name, because records identify an experiment by its name.
 fn distinct(experiments: Vec<Experiment>) -> Result<Vec<Experiment>, Failure> {
     for (index, experiment) in experiments.iter().enumerate() {
         if experiments[..index].iter().any(|other| other.name == experiment.name) {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, available_parallelism};
 use std::time::Duration;
 
-use perforate_commands::{Failure, ResultFolder};
+use crate::actions::{Failure, ResultFolder};
 use perforate_experiment::{
     Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Unstated, build,
 };
@@ -18,7 +18,7 @@ use super::{RunOptions, shards};
 use crate::output::{COLUMNS, CommandOutput, command, notes, result_folder};
 use crate::progress::{Bar, print_message};
 
-/// File of measured points, in the folder of all results.
+/// File name of the measured points, in the folder of all results.
 pub const POINTS: &str = "points.jsonl";
 
 /// Exit code after Ctrl-C: 128 + SIGINT, the shell convention.
@@ -27,7 +27,7 @@ const INTERRUPTED: i32 = 130;
 /// Time between two checks for Ctrl-C.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
 
-/// Name of the report in the results folder.
+/// File name of the report in the results folder.
 const REPORT: &str = "report.html";
 
 /// A run of experiments: the points that it needs, and the points that are measured.
@@ -42,7 +42,7 @@ pub struct ExperimentRun {
     kept: usize,
     /// True if the figures of the report are also written as files.
     figures: bool,
-    /// Command line in the report.
+    /// Command line that the report shows.
     command: String,
 }
 
@@ -104,8 +104,8 @@ impl ExperimentRun {
         Ok(self.plan.measure(&mut self.store, shard, workers, &show)?)
     }
 
-    /// On Ctrl-C, prints what was kept and how to continue, and ends the process. A point cannot be stopped
-    /// halfway; in the file of points, an incomplete last line does no harm.
+    /// Installs a handler for Ctrl-C that prints what was measured and how to continue, and ends the process.
+    /// A point cannot be stopped halfway; in the file of points, an incomplete last line does no harm.
     fn end_on_interrupt(
         &self,
         options: &RunOptions,
@@ -162,14 +162,14 @@ impl ExperimentRun {
     }
 }
 
-/// Waits until the flag is set.
+/// Waits until `flag` is set.
 fn wait_until(flag: &AtomicBool) {
     while !flag.load(Ordering::Relaxed) {
         thread::sleep(CHECK_PERIOD);
     }
 }
 
-/// Opens the file of points, or an empty store without a folder.
+/// Opens the file of measured points. Without a folder, the points are only stored in memory.
 fn store(folder: Option<&ResultFolder>, build: String, fresh: bool) -> Result<Store, Failure> {
     let Some(folder) = folder else { return Ok(Store::in_memory(build)) };
     let file = folder.kept_file(POINTS)?;
@@ -179,7 +179,8 @@ fn store(folder: Option<&ResultFolder>, build: String, fresh: bool) -> Result<St
     Ok(Store::open(&file, build)?)
 }
 
-/// Variants of each experiment with other values for what papers leave open, with `--unstated`.
+/// Makes variants of each experiment with other values for what the papers leave open; `None` without
+/// `--unstated`.
 fn unstated(
     experiments: &[Experiment],
     together: Option<u16>,
@@ -189,7 +190,7 @@ fn unstated(
     Ok(experiments.iter().map(of).collect::<Result<_, _>>()?)
 }
 
-/// Records of experiments from the stored measurements.
+/// Makes the records of experiments from the stored measurements of their points.
 pub fn records(
     experiments: &[Experiment],
     unstated: &[Option<Unstated>],
@@ -206,7 +207,7 @@ pub fn records(
 }
 
 /// Writes results and report into the folder, if there is one, and returns records and tables. With
-/// `figures`, the figures of the report are also written as files.
+/// `figures`, writes the figures of the report as files, too.
 pub fn write_files(
     folder: Option<&ResultFolder>,
     results: &[ExperimentRecord],
@@ -240,7 +241,8 @@ pub fn write_files(
     Ok(CommandOutput { json, text })
 }
 
-/// Verdicts as plain lines, for `diff` with those of another build: experiment, id, statement, verdict.
+/// Lists the verdicts on claims, one a line, for `diff` with those of another build: experiment, id,
+/// statement, verdict.
 fn verdicts(results: &[ExperimentRecord]) -> String {
     let line = |ClaimRecord { experiment, id, statement, verdict, .. }: &ClaimRecord| {
         format!("{experiment} | {id} | {statement} | {}\n", word(verdict))

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use perforate_commands::{Failure, ResultFolder};
+use crate::actions::{Failure, ResultFolder};
 use perforate_experiment::{Experiment, ExperimentOptions, Plan, Shard, Store, build};
 use perforate_types::counted;
 use serde::{Deserialize, Serialize};
@@ -11,10 +11,10 @@ use super::MergeArguments;
 use super::run::{POINTS, records, write_files};
 use crate::output::{COLUMNS, command, notes, print, result_folder};
 
-/// File that names the run that a part belongs to.
+/// Name of the file that describes the command by which a part was measured.
 const PART: &str = "part.json";
 
-/// Command that made a part.
+/// Command by which a part of the points was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Part {
     experiments: Vec<String>,
@@ -27,7 +27,7 @@ struct Part {
     build: String,
 }
 
-/// Writes the description of a part beside its measurements.
+/// Writes the description of a part into `folder`, next to the part's measurements.
 pub fn write(
     folder: &ResultFolder,
     shard: Shard,
@@ -52,7 +52,7 @@ pub fn write(
     ))
 }
 
-/// Merges parts into the results of one run.
+/// Merges the parts of a run, and writes its results.
 pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     let folder = result_folder(arguments.out.as_deref(), arguments.json, "experiments")?;
     let parts: Vec<Part> =
@@ -94,7 +94,7 @@ fn read(folder: &Path) -> Result<Part, Failure> {
     serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
 }
 
-/// The first part, if all others belong to the same run.
+/// Returns the first part. Fails if the parts do not belong to one run.
 fn check_same_run<'a>(arguments: &MergeArguments, parts: &'a [Part]) -> Result<&'a Part, Failure> {
     let first = &parts[0];
     for (path, part) in arguments.parts.iter().zip(parts) {

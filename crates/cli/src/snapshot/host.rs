@@ -1,6 +1,6 @@
 //! `perforate snapshot host` and `show`.
 
-use perforate_commands::{Failure, write_whole};
+use crate::actions::{Failure, write_whole};
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use perforate_sim::{MemorySnapshot, Progress, host_record};
 use super::{OutputOptions, show_snapshot};
 use crate::output::CommandOutput;
 
-/// Size limit of a stored snapshot of a process.
+/// Maximum size in bytes of a process snapshot's JSON file.
 const MAX_JSON_BYTES: u64 = 256 << 20;
 
 #[derive(Args)]

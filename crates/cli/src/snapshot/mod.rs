@@ -8,8 +8,8 @@ pub use process::{ProcessArguments, process};
 
 use std::path::{Path, PathBuf};
 
+use crate::actions::{Failure, ResultFolder};
 use clap::{Args, Subcommand};
-use perforate_commands::{Failure, ResultFolder};
 use perforate_records::Snapshot;
 use perforate_report::{ReportOptions, snapshot_html, snapshot_table};
 
@@ -65,7 +65,7 @@ struct OutputOptions {
     json: bool,
 }
 
-/// Name of the report in the folder.
+/// File name of the report in the folder of the snapshot.
 const REPORT: &str = "report.html";
 
 /// Takes or shows a snapshot, and prints its description.

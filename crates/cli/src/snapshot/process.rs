@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::actions::{Failure, write_text};
 use clap::Args;
-use perforate_commands::{Failure, write_text};
 use perforate_host::Reporter;
 use perforate_host::snapshot::{PageContents, ProcessOptions, read_process};
 use perforate_records::{Snapshot, json_line};
@@ -60,7 +60,7 @@ pub fn process(
     show_snapshot(&snapshot, json, "Memory of a process", &arguments.show, stored)
 }
 
-/// Number of pages by hash of their content; zero pages come first, with hash 0.
+/// Lists the number of pages for each hash of a page's content; zero pages come first, with hash 0.
 fn hashes(contents: &PageContents) -> String {
     let mut text = "content_hash,pages\n".to_owned();
     if contents.zero_pages() > 0 {

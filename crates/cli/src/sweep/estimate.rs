@@ -1,28 +1,29 @@
-//! Estimate of the time that points take: as stated, or from a few points measured here.
+//! Estimate of the processor time of an experiment's points: from the user's average time of a point, or from
+//! a few points that are measured here.
 
 use std::time::Duration;
 
-use perforate_commands::Failure;
+use crate::actions::Failure;
 use perforate_experiment::{Job, Plan, Shard, Store};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::progress::{Bar, time};
 
-/// Measuring stops after this processor time.
+/// Processor time after which no further job is measured for the estimate.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Quantiles of work of the jobs that are measured.
+/// Jobs that are measured for the estimate, as quantiles of all jobs in the order of their work.
 const QUANTILES: [f64; 3] = [0.5, 0.75, 0.25];
 
-/// Time that points take.
+/// Estimate of the time that points of an experiment take.
 pub struct Estimate {
-    /// Processor time of a unit of work, in seconds.
+    /// Processor time in seconds per unit of [`Job::work`].
     pub per_work: f64,
-    /// Origin of the estimate, for the script.
+    /// Origin of the estimate, as the script states it.
     pub source: String,
 }
 
 impl Estimate {
-    /// Estimate from the average time of a point.
+    /// Makes an estimate from the average time of a point, as the user states it.
     pub fn stated(plan: &Plan, point: Duration) -> Self {
         let seconds = point.as_secs_f64();
         let work: f64 = plan.jobs(Shard::WHOLE).map(Job::work).sum();
@@ -31,8 +32,8 @@ impl Estimate {
         Self { per_work: seconds * points / work.max(f64::MIN_POSITIVE), source }
     }
 
-    /// Estimate from the processor time of a few jobs that are measured here. Unlike elapsed time, it does
-    /// not depend on other programs.
+    /// Makes an estimate from the processor time of a few jobs, which are measured here. Unlike elapsed time,
+    /// processor time does not depend on other programs.
     pub fn measured(plan: &Plan) -> Result<Self, Failure> {
         let mut jobs = plan.missing_jobs(&Store::in_memory(String::new()), Shard::WHOLE);
         jobs.sort_by(|one, other| one.work().total_cmp(&other.work()));
@@ -58,7 +59,7 @@ impl Estimate {
     }
 }
 
-/// Processor time of this process so far, in seconds.
+/// Processor time that this process has used so far, in seconds.
 fn processor_time() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

@@ -6,8 +6,8 @@ mod slurm;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::actions::{Failure, ResultFolder};
 use clap::Args;
-use perforate_commands::{Failure, ResultFolder};
 use perforate_config::Count;
 use perforate_experiment::{Experiment, Plan, build};
 
@@ -50,11 +50,11 @@ struct SlurmOptions {
     point_time: Option<Duration>,
 }
 
-/// Default length of a job.
+/// Length of a job by default.
 const JOB_LENGTH: Duration = Duration::from_secs(3600);
-/// Default folder of the parts.
+/// Folder of the parts by default.
 const FOLDER: &str = "sweep";
-/// Name of the script in the folder.
+/// File name of the script in the folder of the parts.
 const SCRIPT: &str = "sweep.sbatch";
 
 /// Runs the experiments, or prints a script that runs them.
@@ -93,7 +93,7 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     print(&format!("{}\nscript: {}\n{submit}", array.summary(), script_file.display()))
 }
 
-/// Parses a time that is not 0.
+/// Parses a duration that is not 0.
 pub fn time(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(time) if !time.is_zero() => Ok(time),

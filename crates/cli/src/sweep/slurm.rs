@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use perforate_commands::Failure;
+use crate::actions::Failure;
 use perforate_config::Program;
 use perforate_experiment::{Job, Plan, Shard};
 use perforate_types::counted;
@@ -12,33 +12,34 @@ use super::estimate::Estimate;
 use crate::output::quoted;
 use crate::progress::time;
 
-/// A job array: number and length of its jobs.
+/// Slurm job array that measures points: number and length of its jobs.
 pub struct Array {
     points: usize,
     jobs: usize,
     cpus: usize,
     length: Duration,
-    /// Time of all points on one processor, in seconds.
+    /// Estimated duration of all points on one processor, in seconds.
     total: f64,
-    /// Time of the longest job, in seconds.
+    /// Estimated duration of the array's longest job, in seconds.
     longest: f64,
     source: String,
 }
 
-/// Commands and files of a job array.
+/// Commands and files of a Slurm job array.
 pub struct Submission<'a> {
-    /// Command that writes the script.
+    /// Command that writes the script again.
     pub command: String,
-    /// Arguments of `experiment run`.
+    /// Arguments of `experiment run` in each job.
     pub run: Vec<String>,
     /// Folder of the parts and of the merged results.
     pub folder: &'a Path,
-    /// File of the script.
+    /// Path of the script.
     pub script: &'a Path,
 }
 
 impl Array {
-    /// Smallest number of jobs of at most `length`, or of the length of the longest run if that is longer.
+    /// Plans the smallest number of array jobs that each take at most `length`. If a single run, which cannot
+    /// be divided, takes longer, its time is the limit instead.
     pub fn of(plan: &Plan, estimate: Estimate, length: Duration, cpus: usize) -> Self {
         let Estimate { per_work, source } = estimate;
         let seconds = |shard| plan.jobs(shard).map(|job: &Job| job.work() * per_work);
@@ -56,7 +57,7 @@ impl Array {
         Self { points: plan.len(), jobs, cpus, length, total, longest: longest(jobs), source }
     }
 
-    /// Sentence with the number of points and jobs, and their time.
+    /// Sentence with the numbers of points and jobs, and their durations.
     pub fn summary(&self) -> String {
         let Self { points, jobs, cpus, total, longest, .. } = self;
         let processors = match cpus {
@@ -72,7 +73,7 @@ impl Array {
         )
     }
 
-    /// Comment for the script if a run takes longer than the wanted length of a job.
+    /// Comment for the script, if one run takes longer than the wanted length of a job.
     fn warning(&self) -> Option<String> {
         let is_longer = self.longest > self.length.as_secs_f64();
         is_longer.then(|| {
@@ -81,14 +82,14 @@ impl Array {
         })
     }
 
-    /// Slurm's time limit of each job, in minutes: twice the expected time, as nodes differ.
+    /// Slurm's time limit of each job in minutes: twice the expected duration, because nodes differ in speed.
     fn limit(&self) -> u64 {
         let expected = f64::max(self.longest, self.length.as_secs_f64());
         (2.0 * expected / 60.0).ceil().max(1.0) as u64
     }
 }
 
-/// Text of the script.
+/// Makes the text of the script.
 pub fn script(array: &Array, submission: &Submission<'_>) -> Result<String, Failure> {
     let (program, here) = (program()?, here()?);
     let run: Vec<String> = submission.run.iter().map(quoted).collect();
@@ -124,7 +125,7 @@ exec {program} experiment run {run} --shard \"$SLURM_ARRAY_TASK_ID/{jobs}\" --jo
     ))
 }
 
-/// Two commands: one submits the script, one merges the parts.
+/// Makes two commands for the user: one submits the script, one merges the parts.
 pub fn submit(submission: &Submission<'_>) -> Result<String, Failure> {
     let (program, here) = (program()?, here()?);
     let folder = quoted(operand(submission.folder));
@@ -138,7 +139,7 @@ pub fn submit(submission: &Submission<'_>) -> Result<String, Failure> {
     ))
 }
 
-/// A path that cannot be mistaken for an option.
+/// Changes a path so that it cannot be mistaken for an option.
 pub fn operand(path: &Path) -> PathBuf {
     if path.as_os_str().as_encoded_bytes().starts_with(b"-") {
         Path::new(".").join(path)
@@ -147,14 +148,14 @@ pub fn operand(path: &Path) -> PathBuf {
     }
 }
 
-/// Command that starts this program. All parts must be measured by the same build.
+/// Command that starts this program, quoted for a shell. All parts must be measured by the same build.
 fn program() -> Result<String, Failure> {
     let failed = |source| Failure::Machine { action: "finding this program", source };
     let command = Program::own().map_err(failed)?.command;
     Ok(command.iter().map(quoted).collect::<Vec<_>>().join(" "))
 }
 
-/// Current folder, to which names of files are relative.
+/// Current folder, to which file names are relative, quoted for a shell.
 fn here() -> Result<String, Failure> {
     let failed = |source| Failure::Machine { action: "finding this folder", source };
     Ok(quoted(std::env::current_dir().map_err(failed)?))

@@ -1,4 +1,4 @@
-//! Text output of `perforate validate` for mosaics.
+//! Text output of `perforate validate` for mosaics: layouts that mix 4KB and 2MB pages in one program.
 
 use perforate_host::validate::{Errors, MosaicOutcome, MosaicRow, Spread};
 use perforate_report::text::wrapped;
@@ -6,10 +6,10 @@ use perforate_report::text::wrapped;
 use crate::machine_text::{TableLayout, processor_name};
 use crate::output::{COLUMNS, notes};
 
-/// Columns: layout, measured ratio with its spread, predicted ratios with errors and verdicts.
+/// Widths of the columns: layout, measured ratio with its spread, predicted ratios with errors and verdicts.
 const TABLE: TableLayout = TableLayout { name: 18, measured: 19, value: 21 };
 
-/// The whole text.
+/// Formats all results of a validation with mosaics of page sizes.
 pub fn text(outcome: &MosaicOutcome) -> String {
     let (processor, machine) = (processor_name(&outcome.processor), &outcome.machine.name);
     let summary = wrapped("", &outcome.summary(), COLUMNS);

@@ -1,15 +1,16 @@
-//! Options of `perforate validate` for mosaics, and the file with programs.
+//! Options of `perforate validate` for mosaics (layouts that mix 4KB and 2MB pages in one program), and the
+//! file that lists the programs to measure.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::actions::Failure;
 use clap::Args;
-use perforate_commands::Failure;
 use perforate_config::Count;
 use perforate_host::layout::{LayoutChoice, LayoutFile, Shape};
 use perforate_host::validate::{Mosaics, ProgramSample};
 
-/// Default number of layouts.
+/// Number of layouts of page sizes by default.
 const LAYOUTS: u64 = 6;
 
 /// Layouts and programs.
@@ -34,8 +35,8 @@ pub struct MosaicArguments {
 }
 
 impl MosaicArguments {
-    /// Layouts and programs; `None` if no option of mosaics is given. `sample` is the program of the command
-    /// line. `defaults` has the instructions to skip and, if there is a limit, to record.
+    /// Reads layouts and programs; `None` if no option of mosaics is given. `sample` is the program of the
+    /// command line. `defaults` has the instructions to skip and, if there is a limit, to record.
     pub fn read(
         &self,
         sample: Option<&ProgramSample>,
@@ -63,7 +64,7 @@ impl MosaicArguments {
     }
 }
 
-/// Reads a file with programs.
+/// Reads the file with programs to measure.
 fn read_programs(path: &Path, defaults: (u64, Option<u64>)) -> Result<Vec<ProgramSample>, Failure> {
     let wrong =
         |problem: String| Failure::Usage(format!("--programs {}: {problem}", path.display()));
@@ -80,7 +81,7 @@ fn read_programs(path: &Path, defaults: (u64, Option<u64>)) -> Result<Vec<Progra
     Ok(programs)
 }
 
-/// Parses a line of the file; `None` if it is empty or a comment.
+/// Parses a line of the file with programs; `None` if the line is empty or a comment.
 fn read_program(line: &str, defaults: (u64, Option<u64>)) -> Result<Option<ProgramSample>, String> {
     let mut words = split(line)?;
     let (mut skip, mut instructions) = defaults;

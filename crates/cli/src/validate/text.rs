@@ -7,13 +7,13 @@ use perforate_report::text::wrapped;
 use crate::machine_text::{TableLayout, processor_name};
 use crate::output::{COLUMNS, notes};
 
-/// Columns: name, measured value with its spread, predictions with verdicts.
+/// Widths of the columns: name, measured value with its spread, predictions with verdicts.
 const TABLE: TableLayout = TableLayout { name: 17, measured: 23, value: 20 };
 
-/// Rate of a hardware counter, with its title.
+/// Rate of a hardware counter: its title, and the function that selects the rate.
 type CounterRate = (&'static str, fn(&Rates) -> Option<f64>);
 
-/// Rates of hardware counters.
+/// Rates of hardware counters that the output shows.
 const COUNTER_RATES: [CounterRate; 4] = [
     ("Cycles", |rates| rates.cycles),
     ("Instructions", |rates| rates.instructions),
@@ -23,7 +23,7 @@ const COUNTER_RATES: [CounterRate; 4] = [
     }),
 ];
 
-/// The whole text: the answer first.
+/// Formats all results of a validation, the answer first.
 pub fn text(outcome: &Outcome) -> String {
     let (processor, machine) = (processor_name(&outcome.processor), &outcome.machine.name);
     let summary = wrapped("", &outcome.summary(), COLUMNS);
@@ -45,7 +45,7 @@ pub fn text(outcome: &Outcome) -> String {
     text + "\n" + notes(&outcome.notes, COLUMNS).as_str()
 }
 
-/// Verdicts counted over all rows.
+/// Formats a table with the numbers of rows by verdict: a line for each assumption of the predictions.
 fn scores(outcome: &Outcome) -> String {
     const NAME: usize = TABLE.name;
     let mut text = format!(
@@ -84,7 +84,7 @@ fn line(row: &RowOutcome, measured: &str, predicted: impl Fn(&Prediction) -> Str
     TABLE.line(&row.name, measured, row.predicted.iter().map(predicted))
 }
 
-/// Table with a title, of the rows that have a measured value; empty without such rows.
+/// Formats a table with a title, of the rows that have a measured value; empty if no row has one.
 fn section(
     outcome: &Outcome,
     title: &str,
@@ -99,7 +99,7 @@ fn section(
     }
 }
 
-/// Measured medians of a row in nanoseconds: with 4KB and with 2MB pages.
+/// Measured median times of a row in ns: with 4KB and with 2MB pages.
 fn measured_ns(row: &RowOutcome) -> Option<[f64; 2]> {
     Some([row.small_ns?.median, row.large_ns?.median])
 }
@@ -108,18 +108,18 @@ fn predicted_ns(predicted: &Prediction) -> Option<[f64; 2]> {
     Some([predicted.small_pages_ns?, predicted.large_pages_ns?])
 }
 
-/// Two values, with 4KB and with 2MB pages.
+/// Formats two values, with 4KB and with 2MB pages.
 fn pair([small, large]: [f64; 2]) -> String {
     format!("{} | {}", digits(small), digits(large))
 }
 
-/// Predicted times, and by how much the one that is farther off is.
+/// Formats the predicted times, and the ratio of predicted to measured time that is farther from 1.
 fn predicted_pair(predicted: &Prediction, times: Option<[f64; 2]>) -> String {
     let factor = predicted.time_ratio.map_or(String::new(), |ratio| format!(" ×{ratio:.2}"));
     times.map_or("–".into(), |times| format!("{}{factor}", pair(times)))
 }
 
-/// Nanoseconds of one operation.
+/// Table of times per operation, in ns.
 fn times(outcome: &Outcome) -> String {
     let title =
         "Nanoseconds per operation, 4KB | 2MB pages; × predicted by measured, the farther one";
@@ -127,14 +127,14 @@ fn times(outcome: &Outcome) -> String {
     section(outcome, title, |row| measured_ns(row).map(pair), predicted)
 }
 
-/// Seconds of whole programs.
+/// Table of times of whole programs, in seconds.
 fn program_times(outcome: &Outcome) -> String {
     let title = "Seconds of the whole program in user mode, 4KB | 2MB pages; × as above";
     let measured = |row: &RowOutcome| Some(pair(row.seconds?.map(|spread| spread.median)));
     section(outcome, title, measured, |one| predicted_pair(one, one.seconds))
 }
 
-/// Difference of times with 4KB and with 2MB pages, for each access of a chase.
+/// Table of the time that 4KB pages add to an access of a pointer chase compared with 2MB pages, in ns.
 fn walks(outcome: &Outcome) -> String {
     let title = "Nanoseconds that 4KB pages add to an access of a chase: the cost of walks";
     let more = |[small, large]: [f64; 2]| format!("{:.1}", small - large);
@@ -142,7 +142,7 @@ fn walks(outcome: &Outcome) -> String {
     section(outcome, title, measured, |one| predicted_ns(one).map_or("–".into(), more))
 }
 
-/// Measured and predicted rates of one hardware counter.
+/// Table of the measured and predicted rates of one hardware counter.
 fn counters(outcome: &Outcome, (name, value): &CounterRate) -> String {
     let title =
         format!("{name}\nper operation, of programs per 1,000 instructions; 4KB | 2MB pages");
@@ -151,20 +151,20 @@ fn counters(outcome: &Outcome, (name, value): &CounterRate) -> String {
     section(outcome, &title, measured, |one| both(&one.counters).map_or("–".into(), pair))
 }
 
-/// The effect of a ratio in percent.
+/// Formats a ratio as its difference from 1 in percent.
 fn effect(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
     if percent.abs() < 9.95 { format!("{percent:+.1} %") } else { format!("{percent:+.0} %") }
 }
 
-/// The effect of measured ratios, with its interval.
+/// Formats measured ratios as differences from 1 in percent: median, minimum and maximum.
 fn effects(ratio: &Spread) -> String {
     let Spread { min, median, max } = *ratio;
     let bare = |ratio| effect(ratio).trim_end_matches(" %").to_owned();
     format!("{} ({} – {})", effect(median), bare(min), bare(max))
 }
 
-/// Formats with about three digits.
+/// Formats a value with about three digits.
 fn digits(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}") } else { format!("{value:.1}") }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::unit;
 use crate::ConfigError;
 
-/// An address: `0x7f0000200000`, or decimal.
+/// An address as options give it: `0x7f0000200000`, or decimal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Address(pub u64);
 

@@ -13,7 +13,7 @@ use crate::ConfigError;
 pub struct BoundedSize<const LEAST: u64, const MOST: u64>(u64);
 
 impl<const LEAST: u64, const MOST: u64> BoundedSize<LEAST, MOST> {
-    /// A size from a number of bytes in the range.
+    /// Creates a size from a number of bytes in the range.
     ///
     /// # Panics
     /// The number is not in the range.
@@ -22,7 +22,7 @@ impl<const LEAST: u64, const MOST: u64> BoundedSize<LEAST, MOST> {
         Self(bytes)
     }
 
-    /// Number of bytes.
+    /// Number of bytes of the size.
     pub const fn bytes(self) -> u64 {
         self.0
     }

@@ -14,7 +14,7 @@ use crate::ConfigError;
 pub struct Count<const LEAST: u64 = 0, const MOST: u64 = { u64::MAX }>(u64);
 
 impl<const LEAST: u64, const MOST: u64> Count<LEAST, MOST> {
-    /// A count from a number in the range.
+    /// Creates a count from a number in the range.
     ///
     /// # Panics
     /// The number is not in the range.

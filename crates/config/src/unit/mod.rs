@@ -20,7 +20,7 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use crate::ConfigError;
 
-/// Deserialises a value from its text, or from a number in a file.
+/// Deserialises a value with a unit from its text, or from a number in a file.
 pub(crate) fn deserialize<'de, D, T>(deserializer: D, expected: &'static str) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -58,7 +58,8 @@ impl<T: FromStr<Err = ConfigError>> Visitor<'_> for UnitVisitor<T> {
     }
 }
 
-/// Implements serde's and schemars' traits for a unit with `FromStr`.
+/// Implements the traits of serde and schemars for a type with a unit, which must implement
+/// `FromStr`.
 macro_rules! unit {
     ($name:ident $(<$($limit:ident),+>)?, $expected:expr, $schema:tt) => {
         impl<'de $($(, const $limit: u64)+)?> serde::Deserialize<'de> for $name $(<$($limit),+>)? {

@@ -1,6 +1,6 @@
 //! Parser of whole numbers with suffixes.
 
-/// Suffixes of counts: powers of 1000.
+/// Suffixes of counts and their factors, which are powers of 1000.
 const THOUSANDS: &[(&str, u64)] =
     &[("k", 1_000), ("K", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)];
 
@@ -15,7 +15,7 @@ pub fn count(text: &str) -> Result<u64, String> {
     scaled(digits, factor).ok_or_else(wrong)
 }
 
-/// Splits a number and the letters after it.
+/// Splits a text into a number and the letters after it.
 pub fn split_unit(text: &str) -> (&str, &str) {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     text.split_at(digits.len())

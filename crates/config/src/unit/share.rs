@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::unit;
 use crate::ConfigError;
 
-/// A share of a whole: `25%` or `0.25`.
+/// A share of a whole, as options give it: `25%` or `0.25`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize)]
 pub struct Share(f64);
 
@@ -20,18 +20,18 @@ impl Share {
 
     const EXPECTED: &'static str = "a share from 0% to 100%";
 
-    /// A share in percent, at most 100.
+    /// Creates a share from a number of percent, at most 100.
     pub const fn percent(hundredths: u32) -> Self {
         assert!(hundredths <= 100);
         Self(hundredths as f64 / 100.0)
     }
 
-    /// A share from a number from 0 to 1.
+    /// Creates a share from a number from 0 to 1.
     pub(crate) const fn from_number(share: f64) -> Self {
         Self(share)
     }
 
-    /// Value from 0 to 1.
+    /// Value of the share, from 0 to 1.
     pub const fn value(self) -> f64 {
         self.0
     }
@@ -55,7 +55,8 @@ impl FromStr for Share {
 }
 
 impl fmt::Display for Share {
-    /// In percent, rounded so that a share prints as it was written: 100 × 0.29 is not exactly 29.
+    /// Writes the share in percent, rounded so that it prints as it was written: 100 × 0.29 is not
+    /// exactly 29.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}%", (self.0 * 1e11).round() / 1e9)
     }

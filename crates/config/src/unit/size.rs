@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::{number, unit};
 use crate::ConfigError;
 
-/// Units with their powers of two, largest first.
+/// Units of sizes with their exponents of two, largest first.
 const UNITS: [(&str, u32); 4] = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
 
-/// Larger numbers without a unit are probably bytes.
+/// Number from which a size without a unit is taken for bytes in suggestions.
 const LEAST_IN_BYTES: u64 = 1 << 20;
 
 /// A size in bytes: `16G`, `64MiB`, `4KB`, `512B`. Units are powers of 1024. A number without a unit is
@@ -22,7 +22,7 @@ pub struct Size(pub u64);
 impl Size {
     const EXPECTED: &'static str = "a size such as 64M or 4G";
 
-    /// Number of bytes.
+    /// Number of bytes of the size.
     pub const fn bytes(self) -> u64 {
         self.0
     }
@@ -53,7 +53,8 @@ impl FromStr for Size {
     }
 }
 
-/// Error for a number without a unit, with probable units. A large number is taken for bytes.
+/// Error for a size without a unit, which suggests probable units. A large number is taken for
+/// bytes.
 fn without_unit(digits: &str) -> String {
     match number::scaled(digits, 1) {
         Some(bytes) if bytes >= LEAST_IN_BYTES => match Size(bytes).to_string() {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::Text;
 use crate::template::Values;
 
-/// Maximum number of points of an axis.
+/// Maximum number of points on an axis.
 const MOST_POINTS: usize = 10_000;
 /// Points are rounded to multiples of 1 / `RESOLUTION`, so that 0.1 and 20 × 0.005 are equal.
 const RESOLUTION: f64 = 1e9;
@@ -22,40 +22,41 @@ pub struct Axis {
     pub label: String,
     /// First point of an equally spaced range; requires `to` and `step`.
     pub from: Option<f64>,
-    /// Upper end of the range, inclusive.
+    /// Last point of an equally spaced range, inclusive.
     pub to: Option<f64>,
-    /// Distance between neighbouring points of the range; greater than 0.
+    /// Distance between neighbouring points of an equally spaced range; greater than 0.
     pub step: Option<f64>,
-    /// Listed points, instead of a range.
+    /// Listed points of a numeric axis, instead of an equally spaced range.
     #[serde(default)]
     pub values: Vec<f64>,
-    /// True if the numbers are plain; false if they are shares from 0 to 1.
+    /// True if the points are plain numbers; false if they are shares from 0 to 1.
     #[serde(default)]
     pub plain: bool,
-    /// Named places, instead of numbers.
+    /// Named places of the axis, instead of numbers.
     #[serde(default, rename = "place")]
     pub places: Vec<NamedPlace>,
 }
 
-/// A named place; each key of its table is a placeholder.
+/// A named position on an axis. Each key of its table in the experiment file is a placeholder `{key}`, whose
+/// value replaces it in the file's texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NamedPlace {
-    /// Unique name, which replaces the placeholder `{x}`.
+    /// Unique name of the place, which replaces the placeholder `{x}`.
     pub name: String,
-    /// Label for readers. Default: the name.
+    /// Label of the place in reports; by default its name.
     pub label: Option<String>,
-    /// Values of further placeholders, by placeholder name.
+    /// Values of further placeholders at this place, by name of the placeholder.
     #[serde(flatten)]
     pub values: BTreeMap<String, Text>,
 }
 
-/// Position on the axis.
+/// Position on the axis of an experiment: a number or a named place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Place {
-    /// Point of a numeric axis.
+    /// Point of a numeric axis: a share or a plain number.
     Number(#[serde(deserialize_with = "rounded_number")] f64),
-    /// Name of a named place.
+    /// Name of a place on an axis of named places.
     Name(String),
 }
 
@@ -63,11 +64,11 @@ fn rounded_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::
     f64::deserialize(deserializer).map(rounded)
 }
 
-/// Name of the only place of an experiment without an axis.
+/// Name of the only place of an experiment whose file declares no axis.
 const ONLY: &str = "all";
 
 impl Axis {
-    /// Form of the axis: named places, plain numbers or shares.
+    /// Returns the form of the axis: named places, plain numbers or shares.
     pub fn form(&self) -> AxisForm {
         let numbers = self.from.is_some() || !self.values.is_empty();
         match (numbers, self.plain) {
@@ -115,7 +116,7 @@ impl Axis {
         Ok(())
     }
 
-    /// Points of the axis in order; the single place `all` if the file declares none.
+    /// Returns the points of the axis in order; the single place `all` if the file declares no axis.
     pub fn points(&self) -> Vec<Place> {
         if let (Some(from), Some(to), Some(step)) = (self.from, self.to, self.step) {
             let steps = ((to - from) / step + 1e-6).floor() as u32;
@@ -131,7 +132,7 @@ impl Axis {
         self.places.iter().map(|place| Place::Name(place.name.clone())).collect()
     }
 
-    /// Removes all points from the axis that are not in `wanted`.
+    /// Replaces the points of the axis by those in `wanted`.
     pub(crate) fn keep(&mut self, wanted: &[Place]) {
         if self.form() == AxisForm::Places {
             self.places.retain(|place| wanted.contains(&Place::Name(place.name.clone())));
@@ -143,7 +144,7 @@ impl Axis {
         (self.from, self.to, self.step) = (None, None, None);
     }
 
-    /// Names and labels of the named places. Empty for a numeric axis.
+    /// Returns the names and labels of the named places; empty for a numeric axis.
     pub fn labels(&self) -> Vec<(String, String)> {
         if self.form() != AxisForm::Places {
             return Vec::new();
@@ -155,8 +156,8 @@ impl Axis {
         self.places.iter().map(|place| (place.name.clone(), label(place))).collect()
     }
 
-    /// Adds the placeholder values of a place: `{x}`, also `{x%}` for a number, and the keys of a
-    /// named place.
+    /// Adds the values of a place's placeholders to `values`: `{x}` is the number or name of the place,
+    /// `{x%}` is the number in percent, and every key of a named place is a placeholder, too.
     pub fn add_values(&self, values: Values, place: &Place) -> Values {
         match place {
             Place::Number(number) => values
@@ -189,7 +190,7 @@ impl Axis {
         }
     }
 
-    /// Replaces the step of an equally spaced range; other axes are unchanged.
+    /// Replaces the distance between points of an equally spaced range; other axes are unchanged.
     pub(super) fn coarsen(&mut self, step: f64) {
         if self.step.is_some() {
             self.step = Some(step);
@@ -198,7 +199,7 @@ impl Axis {
 }
 
 impl Place {
-    /// Number of a numeric point; `None` for a named place.
+    /// Returns the number of a numeric point; `None` for a named place.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -216,7 +217,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Rounds to 9 decimal places, which removes floating-point summation error.
+/// Rounds `x` to 9 decimal places, which removes floating-point summation error.
 pub fn rounded(x: f64) -> f64 {
     (x * RESOLUTION).round() / RESOLUTION
 }

@@ -6,7 +6,8 @@ macro_rules! files {
     };
 }
 
-/// Name and text of each file, in the order in which `perforate experiment all` shows them.
+/// Name and text of each bundled experiment file, in the order in which `perforate experiment all` shows
+/// them.
 pub const FILES: &[(&str, &str)] = files![
     "perforated/table1",
     "perforated/bloat",

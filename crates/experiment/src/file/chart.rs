@@ -3,17 +3,17 @@
 use perforate_records::ChartForm;
 use serde::{Deserialize, Serialize};
 
-/// A chart of one or more curves.
+/// A chart that shows one or more curves of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chart {
-    /// Title for readers.
+    /// Title of the chart.
     pub title: String,
-    /// Form of the drawing.
+    /// Form of the chart: lines, bars or stacked bars.
     #[serde(default)]
     pub form: ChartForm,
-    /// Label of the value axis.
+    /// Label of the vertical axis (the values).
     pub value_label: String,
-    /// Names of the curves in order; a trailing `*` matches any suffix.
+    /// Names of the curves in the chart, in order; a trailing `*` matches any suffix.
     pub curves: Vec<String>,
 }

@@ -6,13 +6,15 @@ use super::{Axis, Claim, Experiment, Measure, Place};
 use crate::kind::check_key;
 use crate::plan::Formulas;
 
-/// Most definitions that may be nested within each other.
+/// Maximum number of definitions in an experiment file. The limit protects against hostile files.
 const MOST_DEFINITIONS: usize = 200;
-/// Most values of all curves and definitions at all places. The limits protect against hostile
-/// files.
+/// Maximum number of values of all curves and definitions at all places of the axis. The limit protects
+/// against hostile files.
 const MOST_VALUES: usize = 200_000;
 
 impl Experiment {
+    /// Validates the experiment, except for the values of its settings.
+    ///
     /// # Errors
     /// The first problem, with its place in the file.
     pub(super) fn check(&self) -> Result<(), String> {
@@ -38,7 +40,7 @@ impl Experiment {
         self.check_formulas()
     }
 
-    /// Checks that texts for readers are single lines without control characters.
+    /// Checks that all texts that reports show are single lines without control characters.
     fn check_texts(&self) -> Result<(), String> {
         let claims = self.claims.iter().flat_map(|claim| {
             let always = [&claim.id, &claim.statement, &claim.source];
@@ -57,8 +59,8 @@ impl Experiment {
         Ok(())
     }
 
-    /// Checks that every choice has alternative values, and that every alternative value belongs to
-    /// a choice.
+    /// Checks that every choice (a value that the paper leaves open) has alternative values in
+    /// `[[plausible]]`, and that every alternative value belongs to a choice.
     fn check_choices(&self) -> Result<(), String> {
         if let Some(name) = self.inputs.keys().find(|name| self.choices.contains_key(*name)) {
             return Err(format!("{name} is both an input and a choice"));
@@ -108,7 +110,7 @@ impl Experiment {
         }
     }
 
-    /// Parses all formulas at all places.
+    /// Parses all formulas of the experiment at every place of the axis; returns the first problem.
     fn check_formulas(&self) -> Result<(), String> {
         if self.definitions.len() > MOST_DEFINITIONS {
             return Err(format!("more than {MOST_DEFINITIONS} definitions"));
@@ -127,7 +129,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Returns the points of the axis, and those between them that claims need.
+    /// Returns all points to be measured: those of the axis, and points in between that claims need.
     pub fn places(&self) -> Vec<Place> {
         let mut places = self.axis.points();
         let wanted = self.claims.iter().filter_map(Claim::point);

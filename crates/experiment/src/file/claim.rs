@@ -1,4 +1,4 @@
-//! Claims of a paper as data, and the verdict of our results on them.
+//! Claims of a paper, as experiment files state them, and their comparison with our results.
 
 use perforate_records::{ClaimKind, Show, Verdict};
 use serde::de::Error;
@@ -7,27 +7,27 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::Place;
 use super::axis::rounded;
 
-/// Kinds of claims by their names in experiment files.
+/// Names of the kinds of claims in experiment files, for an error message.
 const KINDS: &str =
     "closed-form, by-construction, input, sign, threshold, number, restated or test";
 
 /// Property of a curve that a claim is about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measure {
-    /// Value at one place of the axis.
+    /// Value of the curve at one place of the axis.
     At(Place),
     /// Last place up to which all values of the curve are at least this threshold.
     FallsTo(f64),
-    /// Smallest difference between the curve and the named curve.
+    /// Smallest value, over all places, of the curve minus the named curve.
     LeadOver(String),
-    /// Average over the named places; over all places if the list is empty.
+    /// Average of the curve over the named places; over all places if the list is empty.
     Over(Average, Vec<String>),
-    /// Each value at the named places; at all places if the list is empty.
+    /// Each value of the curve at the named places; at all places if the list is empty.
     Every(Vec<String>),
 }
 
 impl Measure {
-    /// Places that the measure names; empty if it is about the whole curve.
+    /// Returns the places that the measure names; empty if it is about the whole curve.
     pub fn places(&self) -> Vec<Place> {
         match self {
             Self::At(place) => vec![place.clone()],
@@ -39,37 +39,37 @@ impl Measure {
     }
 }
 
-/// Reduction of several values to a single number.
+/// Reduction of a curve's values at several places to a single number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Average {
-    /// Arithmetic mean.
+    /// Arithmetic mean of the values.
     Mean,
     /// The n-th root of the product of n values.
     GeometricMean,
     /// Middle value of the sorted values.
     Median,
-    /// Minimum of the values.
+    /// Smallest of the values.
     Least,
-    /// Maximum of the values.
+    /// Greatest of the values.
     Greatest,
 }
 
-/// Value or bound that the paper gives for a measure.
+/// Value or bound that the paper states for a property of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Expectation {
-    /// Exactly this number, within the tolerance.
+    /// This number, from which the value may deviate by the tolerance.
     Value(f64),
-    /// Upper bound, inclusive.
+    /// Upper bound of the value, inclusive.
     AtMost(f64),
-    /// Lower bound, inclusive.
+    /// Lower bound of the value, inclusive.
     AtLeast(f64),
-    /// Interval from the first to the second number, inclusive.
+    /// Range of the value from the first to the second number, inclusive.
     Range(f64, f64),
 }
 
 impl Expectation {
-    /// Distance of a value from the expectation; 0 or less if the value meets it.
+    /// Returns the distance of the value `ours` from the expectation; 0 or less if the value meets it.
     pub fn distance(self, ours: f64) -> f64 {
         match self {
             Self::Value(value) => (ours - value).abs(),
@@ -90,17 +90,17 @@ impl Expectation {
     }
 }
 
-/// A claim of a paper about one curve: one measure, and one expectation.
+/// A claim of a paper about one property of a curve, with the value or bound that the paper states.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields)]
 pub struct Claim {
-    /// Short name, shown in lists of claims.
+    /// Short identifier of the claim, such as `P-C7`.
     pub id: String,
-    /// The claim in words.
+    /// Statement of the claim in words.
     pub statement: String,
     /// Section or figure of the paper that makes the claim.
     pub source: String,
-    /// Kind of evidence; every valid claim has one.
+    /// Kind of evidence that the claim provides; every valid claim has one.
     pub kind: Option<ClaimKind>,
     /// Name of the curve that the claim is about.
     pub curve: String,
@@ -124,21 +124,21 @@ pub struct Claim {
     at_least: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     range: Option<(f64, f64)>,
-    /// Greatest deviation that still counts as reproduced.
+    /// Greatest deviation from the paper's number that still counts as reproduced.
     #[serde(default)]
     pub tolerance: f64,
     /// Reference value for the direction: our value and the paper's have the same direction if they
     /// are on the same side of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction_from: Option<f64>,
-    /// Note for readers.
+    /// Note on the claim, which reports show.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Explanation of a deviation from the paper.
+    /// Explanation why our value deviates from the paper's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<String>,
-    /// Test of the explanation: the name of an experiment, or `--unstated`. An untested explanation
-    /// is a guess.
+    /// Test of the explanation: the name of an experiment, or `--unstated` (the claim is measured again with
+    /// other values of what the paper leaves open). An explanation without a test is a guess.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tested_by: Option<String>,
     /// True if the short runs of `--quick` warm up too little to judge the claim.
@@ -152,7 +152,7 @@ impl Serialize for Claim {
     }
 }
 
-/// Rejects a claim that has none or several of the alternative keys.
+/// Deserializes a claim; rejects a claim that has none or several of the alternative keys.
 impl<'de> Deserialize<'de> for Claim {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let claim = Self::deserialize(deserializer)?;
@@ -213,7 +213,7 @@ impl Claim {
         found.into_iter().flatten()
     }
 
-    /// Returns the property of the curve.
+    /// Returns the property of the curve that the claim is about.
     pub fn measure(&self) -> Measure {
         self.measures().next().expect("claims are checked when they are read")
     }
@@ -223,25 +223,26 @@ impl Claim {
         self.expectations().next().expect("claims are checked when they are read")
     }
 
-    /// True if the claim needs the curve of this name, as its subject or for comparison
-    /// (`lead_over`).
+    /// True if the claim needs the curve of this name, as its subject or for comparison (`lead_over`).
     pub fn needs(&self, curve: &str) -> bool {
         self.curve == curve || self.lead_over.as_deref() == Some(curve)
     }
 
-    /// Place that must be measured for the claim. It is the place that the claim is about, or the
-    /// paper's crossing, because our crossing is probably near.
+    /// Returns a place that must be measured for the claim: the place that it is about, or the place where
+    /// the paper's curve falls below the threshold, because ours probably does so near it. `None` for claims
+    /// on several places.
     pub fn point(&self) -> Option<Place> {
         let crossing = self.value.filter(|_| self.falls_to.is_some());
         self.at.clone().or(crossing.map(|x| Place::Number(rounded(x))))
     }
 
-    /// Reference value for [`Verdict::SameDirection`]: `direction_from`, or 1 for a gain.
+    /// Returns the reference value for [`Verdict::SameDirection`]: `direction_from`, or 1 for a ratio that is
+    /// shown as a gain (1.25 as +25 %), otherwise `None`.
     pub fn direction(&self, show: Show) -> Option<f64> {
         self.direction_from.or((show == Show::Gain).then_some(1.0))
     }
 
-    /// Returns the worst verdict over all values. Missing values are not reproduced.
+    /// Returns the worst verdict over all values in `ours`; a missing value counts as not reproduced.
     pub fn judge(&self, ours: &[Option<f64>], show: Show) -> Verdict {
         let judge = |ours: &Option<f64>| self.judge_one(*ours, show);
         ours.iter().map(judge).max().unwrap_or(Verdict::NotReproduced)
@@ -345,7 +346,6 @@ mod tests {
         }
     }
 
-    /// Claims are unchanged by writing and reading.
     #[test]
     fn claims_are_written_as_they_are_read() {
         for rest in [

@@ -5,34 +5,34 @@ use serde::{Deserialize, Serialize};
 
 use super::{Texts, texts::texts};
 
-/// Named settings that override the settings common to all states.
+/// Named settings that override the settings common to all states of the experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// Name that formulas use after `@`.
+    /// Name of the state, which formulas use after `@`.
     pub name: String,
-    /// Settings by key; an empty text removes a setting common to all states.
+    /// Settings of the state by key; an empty text removes a setting common to all states.
     #[serde(flatten, deserialize_with = "texts")]
     pub settings: Texts,
 }
 
-/// A formula over the axis.
+/// A curve of an experiment: a formula that is evaluated at every place of the axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Curve {
-    /// Name that charts and claims use.
+    /// Name by which charts and claims refer to the curve.
     pub name: String,
-    /// Label for readers. Default: the name.
+    /// Label of the curve in reports; by default its name.
     pub label: Option<String>,
-    /// Formula of the value.
+    /// Formula of the curve's values.
     pub value: String,
-    /// Format in which values are displayed.
+    /// Notation in which reports print the values, such as a percentage.
     #[serde(default)]
     pub show: Show,
-    /// Formula of the Monte Carlo estimate of a value that is a closed form.
+    /// Formula of the Monte Carlo estimate, if `value` is a closed form.
     pub drawn: Option<String>,
-    /// Formula of the half-width of the estimate's 95 % confidence interval.
+    /// Formula of the half-width of the Monte Carlo estimate's 95 % confidence interval.
     pub drawn_half_width_95: Option<String>,
-    /// Formula of the number of random draws.
+    /// Formula of the number of random draws in the Monte Carlo estimate.
     pub draws: Option<String>,
 }
 

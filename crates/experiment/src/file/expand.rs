@@ -1,5 +1,5 @@
-//! Expansion of parameters. A state, definition, curve or chart that names a parameter is repeated
-//! for each of its values. If it names several, it is repeated for each combination.
+//! Expansion of parameters. A state, definition, curve or chart that names a parameter is repeated for each
+//! of its values. If it names several, it is repeated for each combination.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,11 @@ use serde::de::DeserializeOwned;
 use super::{Chart, Experiment};
 use crate::template::{Values, placeholders};
 
-/// Most states, definitions, curves or charts after expansion.
+/// Maximum number of states, definitions, curves or charts after expansion.
 const MOST: usize = 10_000;
 
-/// Returns the experiment with its parameters expanded.
+/// Returns the experiment with its parameters expanded: states, definitions, curves and charts that name a
+/// parameter are repeated for each of its values.
 pub fn expand(file: Experiment) -> Result<Experiment, String> {
     let parameters: Parameters = file
         .parameters
@@ -47,7 +48,7 @@ pub fn expand(file: Experiment) -> Result<Experiment, String> {
 
 type Parameters = BTreeMap<String, Vec<String>>;
 
-/// Returns the names that match the patterns.
+/// Returns the names in `names` that match a pattern; a trailing `*` in a pattern matches any suffix.
 fn matching(patterns: &[String], names: &[String]) -> Result<Vec<String>, String> {
     let mut found: Vec<String> = Vec::new();
     for pattern in patterns {
@@ -87,7 +88,7 @@ fn all<T: Serialize + DeserializeOwned>(
     Ok(expanded)
 }
 
-/// Returns all combinations of values. The last parameter varies fastest.
+/// Returns all combinations of values of the named parameters. The last parameter varies fastest.
 fn combinations(parameters: &Parameters, names: &[&String]) -> Result<Vec<Values>, String> {
     let mut combinations = vec![Values::default()];
     for name in names {
@@ -103,7 +104,7 @@ fn combinations(parameters: &Parameters, names: &[&String]) -> Result<Vec<Values
     Ok(combinations)
 }
 
-/// Replaces the placeholders in all texts of a JSON value.
+/// Replaces the placeholders in all texts of a JSON value by `values`.
 fn filled(values: &Values, tree: serde_json::Value) -> serde_json::Value {
     use serde_json::Value;
     match tree {

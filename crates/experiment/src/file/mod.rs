@@ -26,16 +26,16 @@ pub use chart::Chart;
 pub use claim::{Average, Claim, Expectation, Measure};
 pub use curve::{Curve, State};
 
-/// An experiment file after parameter expansion.
+/// An experiment as its file describes it, after parameter expansion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// Name: the paper's folder, then the figure.
+    /// Name of the experiment: the paper's folder, then the figure.
     pub name: String,
-    /// Path of the loaded file; `None` for a bundled experiment.
+    /// Path of the experiment file; `None` for an experiment that comes with the program.
     #[serde(skip)]
     pub file: Option<String>,
-    /// Title for readers.
+    /// Title of the experiment in reports.
     pub title: String,
     /// Paper and figure that the experiment reproduces.
     pub source: String,
@@ -45,52 +45,52 @@ pub struct Experiment {
     /// Programs of the paper, each with the workload that replaces the program here.
     #[serde(default)]
     pub stand_ins: Vec<(String, String)>,
-    /// Name of the kind of measurement ([`Kind`]).
+    /// Name of the kind of measurement (a [`Kind`]).
     #[serde(default = "simulation")]
     pub kind: String,
     /// Number of runs of each point, with consecutive seeds.
     #[serde(default = "one")]
     pub seeds: u64,
-    /// Seed of the first run.
+    /// Seed of the first run of each point.
     #[serde(default = "one")]
     pub seed: u64,
-    /// Settings that all states share.
+    /// Settings that all states of the experiment share.
     #[serde(default, deserialize_with = "texts")]
     pub settings: Texts,
-    /// Overrides for a shorter, coarser run (`--quick`).
+    /// Values that replace those of the file under `--quick`, for a shorter and coarser run.
     #[serde(default)]
     pub quick: Quick,
     /// Placeholders for inputs that only the user has, such as a folder of traces, with their
     /// defaults. [`Experiment::with_inputs`] sets them.
     #[serde(default, skip_serializing_if = "Texts::is_empty")]
     pub inputs: Texts,
-    /// Placeholders for our own choices. `--unstated` varies their values as `plausible` lists
-    /// them.
+    /// Placeholders for choices that the paper leaves open, with the values that we chose. `--unstated`
+    /// varies them as `plausible` lists.
     #[serde(default)]
     pub choices: Texts,
-    /// Parameters that the paper does not give, with plausible alternative values.
+    /// Choices that the paper leaves open, each with plausible alternative values.
     #[serde(default)]
     pub plausible: Vec<Plausible>,
-    /// Parameters with their values. States, definitions, curves and charts that name them are
-    /// repeated for each value.
+    /// Parameters with their values. States, definitions, curves and charts that name a parameter are
+    /// repeated for each of its values.
     #[serde(default)]
     pub parameters: BTreeMap<String, Vec<Text>>,
-    /// Points of measurement. Default: a single place.
+    /// Axis with the points of measurement; by default a single place.
     #[serde(default)]
     pub axis: Axis,
-    /// Named settings that override `settings`.
+    /// States of the experiment: named settings that override `settings`.
     #[serde(default, rename = "state")]
     pub states: Vec<State>,
-    /// Named formulas that curves can use.
+    /// Named formulas that curves can use, by name.
     #[serde(default)]
     pub definitions: BTreeMap<String, String>,
-    /// Curves to compute and display.
+    /// Curves that are computed and shown.
     #[serde(default, rename = "curve")]
     pub curves: Vec<Curve>,
-    /// Charts of the curves. Default: one chart with all curves.
+    /// Charts of the curves; by default one chart with all curves.
     #[serde(default, rename = "chart")]
     pub charts: Vec<Chart>,
-    /// Claims of the paper, compared with the results.
+    /// Claims of the paper, which are compared with the results.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
 }
@@ -103,7 +103,7 @@ fn one() -> u64 {
     1
 }
 
-/// A string, number or boolean of the file, as text.
+/// A string, number or boolean of an experiment file, converted to text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "toml::Value", into = "String")]
 pub struct Text(pub String);
@@ -128,31 +128,31 @@ impl From<Text> for String {
     }
 }
 
-/// Texts by key.
+/// Texts of an experiment file by key.
 pub type Texts = BTreeMap<String, Text>;
 
-/// Overrides of a file's values for a coarse run (`--quick`).
+/// Values that replace those of the experiment file under `--quick`, for a coarser run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quick {
-    /// Number of runs of each point.
+    /// Number of runs of each point; `None` keeps the file's.
     pub seeds: Option<u64>,
-    /// Distance between neighbouring points of the axis.
+    /// Distance between neighbouring points of the axis; `None` keeps the file's.
     pub step: Option<f64>,
-    /// Settings that all states share.
+    /// Settings that override those that all states share.
     #[serde(flatten, deserialize_with = "texts")]
     pub settings: Texts,
 }
 
-/// Command-line overrides of an experiment file.
+/// Command-line options that override values of an experiment file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExperimentOptions {
-    /// True to apply the file's [`Quick`] overrides.
+    /// True to replace the file's values by those of its `[quick]` table.
     pub quick: bool,
     /// Number of runs of each point, instead of the file's `seeds`.
     pub seeds: Option<u64>,
-    /// First seed, instead of the file's `seed`.
+    /// Seed of the first run, instead of the file's `seed`.
     pub seed: Option<u64>,
-    /// Number of random draws, for kinds of measurement that sample.
+    /// Number of random draws for each point, for kinds of measurement that sample.
     pub samples: Option<u64>,
 }
 
@@ -168,7 +168,7 @@ impl Experiment {
         bundled::FILES.iter().map(|(name, text)| Self::read_bundled(name, text)).collect()
     }
 
-    /// Parses a bundled file without validation; a test validates the bundled files.
+    /// Parses the text of a bundled file without validation; a test validates the bundled files.
     fn read_bundled(name: &str, text: &str) -> Self {
         Self::read(name, text).expect("bundled experiments are right")
     }
@@ -190,7 +190,7 @@ impl Experiment {
         Ok(Self { file: Some(name.into()), ..Self::parse(name, &text)? })
     }
 
-    /// Parses and validates the text of a file; `name` is for error messages.
+    /// Parses and validates the text of an experiment file; `name` is for error messages.
     ///
     /// # Errors
     /// Errors of [`Experiment::load`].
@@ -200,14 +200,14 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Parses a file's syntax and structure, without validating the values.
+    /// Parses the syntax and structure of an experiment file, without validating the values.
     fn read(name: &str, text: &str) -> Result<Self, ExperimentError> {
         let text = &quoted(text);
         let file = toml::from_str(text).map_err(|error| wrong(name, one_line(&error, text)))?;
         expand::expand(file).map_err(|problem| wrong(name, problem))
     }
 
-    /// Applies the command-line overrides.
+    /// Returns the experiment with the command-line options applied.
     pub fn with(mut self, options: &ExperimentOptions) -> Self {
         if options.quick {
             let quick = self.quick.clone();
@@ -248,7 +248,7 @@ impl Experiment {
         ));
     }
 
-    /// Returns the experiment with these values for placeholders of `[inputs]`.
+    /// Returns the experiment with these values for the placeholders in its `[inputs]`.
     ///
     /// # Errors
     /// An unknown placeholder, or a value with a control character.
@@ -278,13 +278,13 @@ impl Experiment {
         Kind::find(&self.kind)
     }
 
-    /// True if the kind of measurement draws random samples, and their number is configurable.
+    /// True if the kind of measurement uses random samples, and their number is configurable.
     fn draws(&self) -> bool {
         let knows = |kind: &Kind| (kind.settings)().iter().any(|known| known.name == "samples");
         self.kind().is_ok_and(knows)
     }
 
-    /// Returns the placeholder values at a place of the axis.
+    /// Returns the values of all placeholders at a place of the axis.
     pub(crate) fn values(&self, place: &Place) -> Values {
         let choices = self.inputs.iter().chain(&self.choices);
         let values =
@@ -292,7 +292,8 @@ impl Experiment {
         self.axis.add_values(values, place)
     }
 
-    /// Returns the settings of a state at a place.
+    /// Returns the settings of a state at a place of the axis, with placeholders replaced; without a state,
+    /// the settings that all states share.
     ///
     /// # Errors
     /// An unknown state, or a placeholder without a value.
@@ -319,7 +320,8 @@ impl Experiment {
         Ok(settings)
     }
 
-    /// Returns the warm-up setting of the file for readers; `None` if it has none.
+    /// Returns the length of the warm-up as text for reports: the file's setting, or the default of simulated
+    /// runs. `None` for other kinds of measurement without that setting.
     pub fn warmup(&self) -> Option<String> {
         let warmup = self.settings.get("warmup").map(|text| match text.0.contains('{') {
             true => "another for each place".into(),
@@ -330,7 +332,7 @@ impl Experiment {
     }
 }
 
-/// Replaces all placeholders in a text.
+/// Replaces all placeholders in a text by their values at a place.
 ///
 /// # Errors
 /// A placeholder without a value.
@@ -342,7 +344,8 @@ pub fn filled(place: &Values, text: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Describes an unknown experiment or group, with similar names.
+/// Returns the second half of an error about an unknown experiment or group: the nearest known name, or the
+/// names of all groups.
 fn near(name: &str) -> String {
     let names = bundled::FILES.iter().map(|(name, _)| *name);
     let groups = names.clone().filter_map(|name| Some(name.split_once('/')?.0));
@@ -364,7 +367,7 @@ fn wrong(name: &str, problem: String) -> ExperimentError {
 mod tests {
     use super::*;
 
-    /// No other test checks bundled files.
+    /// Validates the bundled files, which the program itself parses without validation.
     #[test]
     fn bundled_files_are_right() {
         for (name, text) in bundled::FILES {

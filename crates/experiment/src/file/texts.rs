@@ -4,12 +4,11 @@ use serde::{Deserialize, Deserializer, de::Error};
 
 use super::{Text, Texts};
 
-/// Prefix of keys that change the machine, which may occur together with the key `machine`.
+/// Prefix of keys that override the machine file, which may occur together with the key `machine`.
 const MACHINE: &str = "machine.";
 
-/// Quotes keys such as `machine.walker.walkers` in the text of a file. In TOML, such a key would
-/// make `machine` a table, but `machine` is also a key with a name as its value. Line numbers do
-/// not change.
+/// Quotes keys such as `machine.walker.walkers` in the text of an experiment file. In TOML, such a key would
+/// make `machine` a table, but `machine` is also a key with a name as its value. Line numbers do not change.
 pub(super) fn quoted(text: &str) -> String {
     let lines = text.split_inclusive('\n').map(|line| match machine_key(line) {
         Some((before, key, rest)) => format!("{before}\"{key}\" {rest}"),
@@ -18,7 +17,7 @@ pub(super) fn quoted(text: &str) -> String {
     lines.collect()
 }
 
-/// Splits a line that begins with such a key into indentation, key and rest.
+/// Splits a line that begins with a `machine.` key into indentation, key and rest; `None` for other lines.
 fn machine_key(line: &str) -> Option<(&str, &str, &str)> {
     let start = line.len() - line.trim_start().len();
     let end = start + line[start..].find('=')?;
@@ -28,7 +27,7 @@ fn machine_key(line: &str) -> Option<(&str, &str, &str)> {
     is_key.then(|| (&line[..start], key, &line[end..]))
 }
 
-/// Reads a table of texts. Nested tables become dotted keys.
+/// Deserializes a table to texts by key. Keys of nested tables become dotted keys.
 pub(super) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Texts, D::Error> {
     let mut found = Texts::new();
     let table = toml::Table::deserialize(deserializer)?;

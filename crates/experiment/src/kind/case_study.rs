@@ -12,11 +12,11 @@ use super::Measurement;
 pub const PAGE_BYTES: u64 = 4096;
 pub const REGION_PAGES: u64 = 512;
 
-/// Memory of each of the two programs of P §III.A, which together have 5.16 GB.
+/// Heap size in bytes of each of the two programs of P §III.A, which together have 5.16 GB.
 pub const HEAP_BYTES: u64 = 2580 << 20;
 
-/// Default contents of the two programs' pages, except for the number of distinct contents. This is
-/// our choice, because neither paper describes the contents.
+/// Default contents of the two programs' pages, except for the number of distinct contents. The contents are
+/// our choice, because neither paper describes them.
 pub const CONTENTS: ContentDistribution = ContentDistribution {
     zero: Share::percent(2),
     duplicate: Share::percent(16),
@@ -26,7 +26,7 @@ pub const CONTENTS: ContentDistribution = ContentDistribution {
     seed: 0,
 };
 
-/// Runs khugepaged until a complete scan changes nothing.
+/// Runs khugepaged with these settings until a complete scan of the address spaces changes nothing.
 pub fn promote(system: &mut System, knobs: KhugepagedConfig) -> Result<(), SimError> {
     let knobs = KhugepagedConfig { pages_to_scan: Count::new(u64::MAX), ..knobs };
     system.change(|kernel| {
@@ -43,19 +43,19 @@ pub fn promote(system: &mut System, knobs: KhugepagedConfig) -> Result<(), SimEr
     }
 }
 
-/// Returns the configuration of a same-page scanner without a limit on pages per scan.
+/// Returns the configuration of a KSM scanner without a limit on pages per scan.
 pub fn unlimited_ksm() -> KsmConfig {
     KsmConfig { pages_to_scan: Count::new(u64::MAX), ..KsmConfig::default() }
 }
 
-/// Scans until a full scan, after the first, merges nothing.
+/// Runs `scan` until a full scan, after the first, merges no pages.
 pub fn merge(mut scan: impl FnMut() -> Result<KsmPass, SimError>) -> Result<(), SimError> {
     scan()?;
     while scan()?.pages_merged > 0 {}
     Ok(())
 }
 
-/// Returns the scheme of this name.
+/// Returns the registered scheme of this name.
 ///
 /// # Errors
 /// An unknown scheme.
@@ -63,35 +63,35 @@ pub fn scheme(name: &str) -> Result<&'static Scheme, String> {
     Scheme::find(name).map_err(|error| error.to_string())
 }
 
-/// Returns a measurement with these figures.
+/// Returns a measurement that consists of these figures, given as (name, value).
 pub fn named<const N: usize>(figures: [(&str, f64); N]) -> Measurement {
     figures.map(|(name, value)| (name.into(), value)).into()
 }
 
-/// Cycles of the operating system's work since counters were reset.
+/// Returns the cycles of the operating system's work since counters were reset.
 pub fn system_cycles(machine: &Machine, system: &System) -> u64 {
     cycles(machine, &system.work())
 }
 
-/// Cycles of some work of the operating system, by the machine's costs.
+/// Returns the cycles that some work of the operating system takes with the costs in the machine file.
 pub fn cycles(machine: &Machine, work: &Work) -> u64 {
     machine.operating_system.cycles(work, machine.core.frequency_ghz).total()
 }
 
-/// Returns all counters of a system.
+/// Returns all counters of a simulated system, by name.
 pub fn counters(system: &System) -> Counters {
     let mut counters = Counters::default();
     system.record(1, &mut counters);
     counters
 }
 
-/// Value of the counter of this name.
+/// Returns the value of the counter of this name, which must exist.
 pub fn counter(counters: &Counters, name: &str) -> f64 {
     counters.get(name).unwrap_or_else(|| panic!("{name} is a counter"))
 }
 
-/// Expected number of distinct places that `throws` uniformly random throws on `places` places hit:
-/// n·(1 − (1 − 1/n)^k).
+/// Returns the expected number of distinct places that `throws` (k) uniformly random choices out of `places`
+/// (n) hit: n·(1 − (1 − 1/n)^k).
 pub fn places_hit(places: f64, throws: f64) -> f64 {
     -places * ((-1.0 / places).ln_1p() * throws).exp_m1()
 }
@@ -100,7 +100,7 @@ pub fn places_hit(places: f64, throws: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Two throws on two places hit one place with probability ½, otherwise both.
+    /// Two random choices out of two places hit one place with probability ½, otherwise both.
     #[test]
     fn places_by_hand() {
         assert!((places_hit(2.0, 2.0) - 1.5).abs() < 1e-12);

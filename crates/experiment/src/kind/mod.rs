@@ -21,31 +21,32 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 pub use settings::{Settings, check_key};
 
-/// Figures of one measurement by name, which includes the unit; shares are 0–1. Figures that do not
-/// apply to the subject are left out.
+/// Figures of one measurement by name, which includes the unit; shares are 0–1. Figures that do not apply to
+/// the subject are left out.
 pub type Measurement = BTreeMap<String, f64>;
 
-/// A kind of measurement with its settings; it can measure several subjects.
+/// A kind of measurement with the settings of one experiment; it can measure several subjects (such as
+/// schemes).
 ///
 /// Equal settings, subjects and seeds give equal figures, independent of earlier measurements.
 trait Study: Sized {
     /// Name of the kind in experiment files.
     const NAME: &'static str;
-    /// Settings, which are a table of an experiment file.
+    /// Settings of the kind, which are a table of an experiment file.
     type Settings: DeserializeOwned + JsonSchema;
 
-    /// Returns the keys of all settings.
+    /// Returns the keys of all settings of the kind.
     fn settings() -> Vec<Key> {
         keys::<Self::Settings>()
     }
 
-    /// Reads and validates the settings.
+    /// Parses and validates the settings of an experiment.
     ///
     /// # Errors
     /// An invalid setting, with the valid values.
     fn read(settings: &Settings) -> Result<Self, String>;
 
-    /// Checks a subject without measuring it.
+    /// Validates a subject without measuring it.
     ///
     /// # Errors
     /// An invalid subject, with the valid ones.
@@ -60,7 +61,8 @@ trait Study: Sized {
         Ok(json!([Self::NAME, settings, settings.inputs(&Self::settings())?, subject, seed]))
     }
 
-    /// Estimated cost of one subject, in a unit that all kinds share; used for progress.
+    /// Returns the estimated cost of measuring one subject, in a unit that all kinds share; used for
+    /// progress.
     fn cost(&self) -> f64 {
         1e6
     }
@@ -73,8 +75,8 @@ trait Study: Sized {
         Ok(self.measure_all(&[subject.to_owned()], seed, &mut |_| ())?.remove(0))
     }
 
-    /// Measures several subjects with the same seed, each as if it were measured alone. `progress` is
-    /// called with the finished share, 0–1.
+    /// Measures several subjects with the same seed, each as if it were measured alone. `progress` is called
+    /// with the completed share, 0–1.
     ///
     /// # Errors
     /// Errors of [`Self::measure`].
@@ -88,7 +90,7 @@ trait Study: Sized {
     }
 }
 
-/// Measures the subjects one after another.
+/// Measures the subjects one after another, and reports the progress over all subjects.
 fn each(
     subjects: &[String],
     progress: &mut dyn FnMut(f64),
@@ -105,22 +107,22 @@ fn each(
     Ok(measurements)
 }
 
-/// A kind of measurement.
+/// A kind of measurement as functions, most of which take the settings of an experiment.
 pub struct Kind {
     /// Name of the kind in experiment files.
     pub name: &'static str,
-    /// Keys of all settings.
+    /// Returns the keys of all settings of the kind.
     pub settings: fn() -> Vec<Key>,
-    /// Validates settings and a subject, and returns everything that the figures depend on.
+    /// Validates settings and a subject, and returns everything that the subject's figures depend on.
     pub identity: fn(&Settings, &str, u64) -> Result<Value, String>,
-    /// Cost of one subject, in a unit that all kinds share.
+    /// Estimates the cost of measuring one subject, in a unit that all kinds share.
     pub cost: fn(&Settings) -> f64,
     /// Measures several subjects under the same settings with the same seed, in order.
     pub measure: Measure,
 }
 
-/// Function with the settings, the subjects, the seed, and a callback for the completed share
-/// (0–1).
+/// Function that measures subjects; the arguments are the settings, the subjects, the seed, and a callback
+/// for the completed share (0–1).
 type Measure =
     fn(&Settings, &[String], u64, &mut dyn FnMut(f64)) -> Result<Vec<Measurement>, String>;
 
@@ -139,7 +141,7 @@ impl Kind {
         }
     }
 
-    /// Returns the kind of this name.
+    /// Returns the kind of measurement of this name.
     ///
     /// # Errors
     /// An unknown kind.
@@ -171,17 +173,17 @@ const ALL: &[Kind] = &[
 mod tests {
     use super::*;
 
-    /// Creates settings from keys and texts.
+    /// Creates settings from pairs of key and text.
     pub fn settings(texts: &[(&str, &str)]) -> Settings {
         Settings(texts.iter().map(|(key, text)| ((*key).into(), (*text).into())).collect())
     }
 
-    /// Validates settings and a subject.
+    /// Validates settings and a subject of the kind `S`.
     pub fn check<S: Study>(texts: &[(&str, &str)], subject: &str) -> Result<(), String> {
         S::read(&settings(texts))?.check(subject)
     }
 
-    /// Figures of one subject.
+    /// Returns the figures of one subject; panics on an error.
     pub fn measure<S: Study>(settings: &Settings, subject: &str, seed: u64) -> Measurement {
         S::read(settings).unwrap().measure(subject, seed).unwrap()
     }

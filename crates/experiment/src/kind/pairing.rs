@@ -1,4 +1,5 @@
-//! Work and outcome of pairing all slices of a memory (G §3.6, Algorithm 1).
+//! Work and outcome of Algorithm 1, which finds pairs of slices that can share an entry, for all slices of a
+//! memory (G §3.6).
 //!
 //! Wall-clock times depend on the computer and are measured separately: `cargo bench -p
 //! perforate-os --bench pairing`.
@@ -14,8 +15,8 @@ use super::capacity::Bernoulli;
 use super::case_study::named;
 use super::{Design, Measurement, Settings, Study};
 
-/// Algorithm 1 over all of memory: availability vectors that are compared, and entries that are found.
-/// Subjects are paired modes.
+/// Work of Algorithm 1 over a whole memory: availability vectors compared, and paired entries found. Subjects
+/// are paired modes of gap-tolerant superpages.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pairing {
@@ -74,9 +75,9 @@ mod tests {
     use super::*;
     use crate::kind::tests::{check, measure, settings};
 
-    /// 1GB has 256 slices of 4MB. With 1 % of frames retired, 85 % of the B-blocks of 64KB are
-    /// usable. Two slices have 72 % of 64 usable in common, so all find a partner. With 10 %
-    /// retired it is 18 %, and no slice finds a partner.
+    /// 1GB has 256 slices of 4MB. With 1 % of frames retired, 85 % of the B-blocks of 64KB are usable. Two
+    /// slices have 72 % of 64 B-blocks usable in common, so all slices find a partner. With 10 % retired it
+    /// is 18 %, and no slice finds a partner.
     #[test]
     fn pairs_of_slices() {
         let figures = |retired: &str| {
@@ -84,8 +85,8 @@ mod tests {
             let measured = measure::<Pairing>(&settings(&texts), "p-gt-pde-4m", 1);
             (measured["entries"], measured["comparisons"])
         };
-        // With 1 %, the first candidate fits. Without a fit, each of the 32 slices is compared with
-        // all others of its chunk (8 chunks), except those that have too few blocks themselves.
+        // With 1 %, the first candidate fits. Without a fit, each of the 32 slices of a chunk is compared
+        // with all others (8 chunks), except those that have too few blocks themselves.
         assert_eq!(figures("0.01"), (128.0, 128.0));
         let (entries, comparisons) = figures("0.1");
         assert!(entries == 0.0 && comparisons <= 8.0 * 496.0, "{comparisons}");

@@ -140,9 +140,8 @@ mod tests {
         ["large_page_share", "perforated_page_share", "base_page_share"].map(|name| measured[name])
     }
 
-    /// Memory has 128 blocks, and every second one has a faulty frame. Of 96 requested regions, at
-    /// most 64 (less the page tables) can be large pages. The others have 4KB pages or are
-    /// perforated.
+    /// Memory has 128 blocks of 2MB, and every second one has a faulty frame. Of 96 requested regions, at
+    /// most 64 (less the page tables) can be large pages. The others have 4KB pages or are perforated.
     #[test]
     fn faulty_frames_take_large_pages_away() {
         let folder = tempfile::tempdir().unwrap();

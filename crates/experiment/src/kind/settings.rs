@@ -13,27 +13,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::identity::hash_of_file;
 
-/// Prefix of keys that override a key of the machine file: `machine.walker.walkers`.
+/// Prefix of settings that override a key of the machine file, such as `machine.walker.walkers`.
 const MACHINE_KEYS: &str = "machine.";
 
-/// Cache of bundled machines, because an experiment has thousands of points but few machines.
+/// Cache of parsed machines, because an experiment has thousands of points but few machines.
 static BUNDLED: Mutex<BTreeMap<MachineSettings, Machine>> = Mutex::new(BTreeMap::new());
 
-/// Name of a machine, with overrides of keys of its file.
+/// Name of a machine, and overrides of keys of its file as (key, value).
 type MachineSettings = (String, Vec<(String, String)>);
 
-/// Settings by key; numbers and booleans are texts.
+/// Settings of a measurement by key; numbers and booleans are texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Settings(pub BTreeMap<String, String>);
 
 impl Settings {
-    /// Returns the text of a setting; `None` if it is not set.
+    /// Returns the text of a setting; `None` if the setting is absent.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
     }
 
-    /// Converts the settings to a kind's own struct.
+    /// Converts the settings to the settings struct of a kind.
     ///
     /// # Errors
     /// An invalid setting, with the valid values.
@@ -41,8 +41,8 @@ impl Settings {
         self.given().read().map_err(wrong)
     }
 
-    /// Returns all settings except overrides of the machine file. Settings of a workload form a
-    /// group: `store.keys` is `keys` of the group `store`.
+    /// Returns all settings except overrides of the machine file. Options of a workload form a group:
+    /// `store.keys` is `keys` of the group `store`.
     pub fn given(&self) -> OptionTexts {
         let settings = self.0.iter().filter(|(key, _)| !key.starts_with(MACHINE_KEYS));
         let given =
@@ -50,12 +50,12 @@ impl Settings {
         self.groups().fold(given, OptionTexts::grouped)
     }
 
-    /// Returns the prefixes of dotted keys.
+    /// Returns the prefixes of dotted keys, such as `store` of `store.keys`.
     fn groups(&self) -> impl Iterator<Item = &str> {
         self.0.keys().filter_map(|key| Some(key.split_once('.')?.0))
     }
 
-    /// Loads the machine of this name, with the overrides in these settings.
+    /// Loads the machine of this name, with the overrides of machine keys in these settings.
     ///
     /// # Errors
     /// Errors of [`Machine::load_with`].
@@ -76,8 +76,8 @@ impl Settings {
         })
     }
 
-    /// Returns the contents of machines and hashes of other files that these settings name,
-    /// including those of defaults.
+    /// Returns the contents of machine files and the hashes of other files that these settings name,
+    /// including files that defaults name.
     ///
     /// # Errors
     /// An unreadable file.
@@ -114,7 +114,7 @@ fn check_machine(name: &str) -> Result<(), String> {
         .into())
 }
 
-/// Returns options with the changes in the setting `name`.
+/// Returns `options` with the changes that the setting `name` makes.
 ///
 /// # Errors
 /// Errors of [`Changes::over`].
@@ -127,12 +127,12 @@ pub fn changed<T: Options>(
     changed.unwrap_or(Ok(options)).map_err(|error| wrong(error.under(name)))
 }
 
-/// Describes an invalid setting.
+/// Returns the message for an invalid setting.
 pub fn wrong(error: ConfigError) -> String {
     format!("setting {error}")
 }
 
-/// Describes an error of the simulation, or an invalid setting if that is the cause.
+/// Returns the message for an error of the simulation, or for an invalid setting if that is the cause.
 pub fn problem_of(error: SimError) -> String {
     match error {
         SimError::Config(error) => wrong(error),

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use perforate_config::{Key, keys};
 use perforate_sim::{
-    Composition, FiguresOnly, MemorySnapshot, Placed, Progress, ResolvedRun, RunResult, RunSpec,
+    Composition, FiguresOnly, MemorySnapshot, Progress, ResolvedRun, RunResult, RunSpec,
+    SchemeSetup,
 };
 use perforate_trace::bundled;
 use perforate_workloads::WorkloadSpec;
@@ -16,10 +17,10 @@ use super::settings::{problem_of, wrong};
 use super::{Measurement, Settings, Study};
 use crate::identity::identity;
 
-/// Simulated runs; figures are those of `perforate run --json`, with cycles and ipc. Subjects are schemes,
-/// or pairs GUEST+HOST.
+/// Simulated runs; figures are those of `perforate run --json`, with `cycles` and `ipc`. Subjects are
+/// schemes, or pairs `GUEST+HOST`.
 pub struct Simulation {
-    /// Resolved run with seed 0 and without schemes.
+    /// Run that the settings describe, with seed 0 and without schemes.
     run: ResolvedRun,
     instructions: f64,
 }
@@ -90,7 +91,7 @@ impl Study for Simulation {
 }
 
 impl Simulation {
-    /// Returns the run with these schemes and this seed.
+    /// Returns the run of the settings with these schemes and this seed.
     fn under(&self, subjects: &[String], seed: u64) -> Result<ResolvedRun, String> {
         let find =
             |name: &String| Composition::find(name).map_err(|error| problem_of(error.into()));
@@ -102,7 +103,7 @@ impl Simulation {
     }
 }
 
-/// Returns all counters, and other numbers of a result.
+/// Returns all counters of a run, and other numbers of its result such as `cycles`.
 fn figures(result: &RunResult) -> Measurement {
     let mut figures: Measurement =
         result.counters.iter().map(|(name, value)| (name.to_owned(), value.as_f64())).collect();

@@ -1,45 +1,45 @@
-//! Measurements on which the models are based.
+//! Measurements of runs on which the linear models are based.
 
 use super::MissCosts;
 use crate::statistics::median;
 
-/// Measurements of one run, or medians of several runs.
+/// Measurements of one run, or the median of each over several runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Execution time in cycles.
+    /// Execution time of the run in cycles.
     pub cycles: f64,
     /// Number of TLB misses that caused a page walk.
     pub misses: f64,
-    /// Cycles spent in page walks.
+    /// Number of cycles spent in page walks.
     pub walk_cycles: f64,
 }
 
 impl Measured {
-    /// Walk cycles per miss (C_n or C_v); 0 without misses.
+    /// Returns the walk cycles per TLB miss (C_n or C_v); 0 without misses.
     pub fn cycles_per_miss(&self) -> f64 {
         if self.misses > 0.0 { self.walk_cycles / self.misses } else { 0.0 }
     }
 
-    /// Execution time outside page walks, in cycles. It assumes that walks do not overlap with
+    /// Returns the execution time without page walks, in cycles, assuming that walks do not overlap with
     /// other work (D §VIII).
     pub fn cycles_without_walks(&self) -> f64 {
         self.cycles - self.walk_cycles
     }
 }
 
-/// Runs on which a prediction is based; all do the same work.
+/// Measured runs on which a prediction is based; all execute the same program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Runs {
     /// Native run with 4KB pages.
     pub native: Measured,
     /// Virtualized run with 4KB pages in guest and host.
     pub virtualized: Measured,
-    /// Native run with 2MB pages, if there is one.
+    /// Native run with 2MB pages; `None` if there is no such run.
     pub native_2m: Option<Measured>,
 }
 
 impl Runs {
-    /// Returns the inputs of D Table IV.
+    /// Returns the inputs of the models in D Table IV.
     pub fn costs(&self) -> MissCosts {
         MissCosts {
             native_cycles: self.native.cycles_per_miss(),
@@ -48,8 +48,8 @@ impl Runs {
         }
     }
 
-    /// Cycles of the ideal run, T_2Mideal (D §VIII): the native run with 2MB pages, without its
-    /// walks. Without that run, it is the native run with 4KB pages, without its walks. `None` if
+    /// Returns the cycles of the ideal run, T_2Mideal (D §VIII): the native run with 2MB pages, less its walk
+    /// cycles. If there is no such run, it is the native run with 4KB pages, less its walk cycles. `None` if
     /// walks take all the time, which is possible when they overlap.
     pub fn ideal_cycles(&self) -> Option<f64> {
         let cycles = self.native_2m.unwrap_or(self.native).cycles_without_walks();
@@ -57,7 +57,7 @@ impl Runs {
     }
 }
 
-/// Returns the medians of several runs, for each measurement separately.
+/// Returns the median of each measurement over several runs; `None` if there are no runs.
 pub(crate) fn medians(runs: &[Measured]) -> Option<Measured> {
     let of = |figure: fn(&Measured) -> f64| median(&runs.iter().map(figure).collect::<Vec<_>>());
     Some(Measured {

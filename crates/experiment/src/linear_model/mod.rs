@@ -5,12 +5,12 @@
 //! files, [`read_results`]). The paper uses the same models for its results, so they also check the
 //! simulated designs. A model ignores every effect that is not linear in the number of misses.
 //!
-//! What Table IV leaves open, and how it is read here:
-//! - It multiplies every design by M_n, the misses of the *native* run, though nested entries that
-//!   share the TLB cause more (D §IX.A: 1.29–1.62×). So no share in a segment gives C_v × M_n, which
-//!   is less than the virtualized run was measured to take.
-//! - F_VD and F_GD mean misses in one segment, whatever the other does, in the rows of VMM Direct
-//!   and Guest Direct, but misses in that segment *only* in the row of Dual Direct.
+//! Table IV leaves some points open. The models interpret them as follows:
+//! - It multiplies every design by M_n, the misses of the *native* run, though nested entries that share the
+//!   TLB cause more (D §IX.A: 1.29–1.62×). So a design without misses in segments has C_v × M_n walk cycles,
+//!   which is less than was measured in the virtualized run.
+//! - F_VD and F_GD in the rows of VMM Direct and Guest Direct are misses in one segment, inside or outside
+//!   the other. In the row of Dual Direct they are misses in that segment *only*.
 //! - Dual Direct has no term for misses in both segments: they cost nothing.
 
 mod error;
@@ -27,13 +27,13 @@ pub use prediction::{Prediction, Row, predict};
 pub use results::{ResultSchemes, SimulatedRuns, read_results};
 pub use shares::Shares;
 
-/// Cycles of the base-bound checks in a VMM Direct walk. There are five checks of a cycle each: one
-/// for each level of the guest's page table, and one for the page (D §VII).
+/// Cycles of the base-bound checks in a VMM Direct walk. There are five checks of one cycle each: one for
+/// each level of the guest's page table, and one for the page (D §VII).
 pub const VMM_DIRECT_CHECK_CYCLES: f64 = 5.0;
 /// Cycles of the single base-bound check in a Guest Direct walk (D §VII).
 pub const GUEST_DIRECT_CHECK_CYCLES: f64 = 1.0;
 
-/// Inputs of the models.
+/// Inputs of the models: costs and number of TLB misses in the measured runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MissCosts {
     /// Walk cycles per miss in the native run (C_n).
@@ -44,25 +44,25 @@ pub struct MissCosts {
     pub native_misses: f64,
 }
 
-/// The designs of Table IV.
+/// A design with direct segments of D Table IV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
-    /// A direct segment without virtualization.
+    /// A direct segment in a native run, without virtualization.
     DirectSegment,
-    /// Direct segments in guest and host.
+    /// Direct segments in both guest and host.
     DualDirect,
-    /// A direct segment in the host only.
+    /// A direct segment in the host only, between guest-physical and host-physical addresses.
     VmmDirect,
-    /// A direct segment in the guest only.
+    /// A direct segment in the guest only, between guest-virtual and guest-physical addresses.
     GuestDirect,
 }
 
 impl Design {
-    /// All models, in the order of D Table IV.
+    /// All designs, in the order of D Table IV.
     pub const ALL: [Self; 4] =
         [Self::DirectSegment, Self::DualDirect, Self::VmmDirect, Self::GuestDirect];
 
-    /// Returns the name with its label in D Fig. 11.
+    /// Returns the name of the design with its label in D Fig. 11.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DirectSegment => "Direct Segment (DS)",
@@ -72,7 +72,7 @@ impl Design {
         }
     }
 
-    /// Predicted cycles in page walks (D Table IV).
+    /// Returns the predicted number of cycles in page walks (D Table IV).
     pub fn walk_cycles(self, costs: &MissCosts, shares: &Shares) -> f64 {
         let MissCosts { native_cycles, virtualized_cycles, native_misses } = *costs;
         let through_host_segment = native_cycles + VMM_DIRECT_CHECK_CYCLES;
@@ -95,7 +95,8 @@ impl Design {
     }
 }
 
-/// Address-translation overhead of an execution (D §VIII): (T_E − T_2Mideal) / T_2Mideal.
+/// Returns the address-translation overhead of an execution (D §VIII): (T_E − T_2Mideal) / T_2Mideal, where
+/// T_E is `cycles`.
 pub fn overhead(cycles: f64, ideal_cycles: f64) -> f64 {
     (cycles - ideal_cycles) / ideal_cycles
 }
@@ -128,8 +129,8 @@ mod tests {
         close(Design::DualDirect.walk_cycles(&COSTS, &shares), 13_400.0);
     }
 
-    /// Without segments, the native prediction is the native run. Virtualized predictions have a 2D
-    /// walk for each native miss.
+    /// Without segments, the native prediction equals the native run. Virtualized predictions have a 2D walk
+    /// for each native miss.
     #[test]
     fn no_share_gives_the_base() {
         let none = shares(0.0, 0.0, 0.0, 0.0);

@@ -2,16 +2,16 @@
 
 use super::{Design, Measured, Runs, Shares, overhead};
 
-/// Figures of one design: measured, or predicted by a model.
+/// Figures of one design: measured in a run, or predicted by a linear model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Name of the design.
     pub design: &'static str,
-    /// True if the value comes from a run of the design, not from a model.
+    /// True if the figures come from a run of the design, not from a model.
     pub is_measured: bool,
-    /// Cycles spent in page walks.
+    /// Number of cycles spent in page walks.
     pub walk_cycles: f64,
-    /// Walk cycles as a share of the native run's time.
+    /// Walk cycles divided by the cycles of the whole native run.
     pub share_of_native: f64,
     /// Address-translation overhead (D §VIII); `None` if walks take all of the ideal run's time.
     pub overhead: Option<f64>,
@@ -22,11 +22,12 @@ pub struct Row {
 pub struct Prediction {
     /// Measured runs, followed by the designs of D Table IV.
     pub rows: Vec<Row>,
-    /// Assumptions of the models, for readers.
+    /// Notes on the assumptions of the models.
     pub notes: Vec<String>,
 }
 
-/// Predicts all designs. The execution time of a modelled design is T_2Mideal plus its walk cycles.
+/// Predicts the figures of all designs. The execution time of a predicted design is T_2Mideal plus its walk
+/// cycles.
 pub fn predict(runs: &Runs, shares: &Shares) -> Prediction {
     let ideal = runs.ideal_cycles();
     let share_of_native = |walk_cycles: f64| walk_cycles / runs.native.cycles;

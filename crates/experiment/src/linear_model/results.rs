@@ -15,7 +15,7 @@ pub struct ResultSchemes {
     pub native: String,
     /// Scheme of the virtualized run with 4KB pages in guest and host.
     pub virtualized: String,
-    /// Scheme of the native run with 2MB pages, which is optional.
+    /// Scheme of the native run with 2MB pages; the results file need not contain this run.
     pub native_2m: String,
 }
 
@@ -25,32 +25,32 @@ impl Default for ResultSchemes {
     }
 }
 
-/// The runs of one workload on one machine.
+/// Simulated runs of one workload on one machine, as inputs of the models.
 pub struct SimulatedRuns {
-    /// Name of the workload.
+    /// Name of the workload, with its parameters.
     pub workload: String,
-    /// Name of the machine.
+    /// Name of the simulated machine.
     pub machine: String,
-    /// Medians over the seeds of each run.
+    /// Measured runs; each measurement is the median over the seeds.
     pub runs: Runs,
-    /// Shares of misses in segments, if a run counted them; otherwise `None`. The counters
-    /// `misses_in_guest_segment_only` and `misses_in_host_segment_only` are part of
-    /// `l2_tlb_misses`. `misses_in_both_segments` is not: both segments together translate after a
-    /// first-level miss, without a look-up in the second level.
+    /// Shares of TLB misses in segments; `None` unless a run counted them. The counters
+    /// `misses_in_guest_segment_only` and `misses_in_host_segment_only` are part of `l2_tlb_misses`.
+    /// `misses_in_both_segments` is not: both segments together translate after a first-level miss, without a
+    /// look-up in the second level.
     pub shares: Option<Shares>,
 }
 
-/// A line of the file: one run.
+/// A run in the results file, with the number of its line.
 struct Line {
     number: usize,
     run: RunResult,
 }
 
-/// Reads a results file. Returns an entry for each workload and machine, in the order of the file.
+/// Reads a results file. Returns the runs of each workload and machine, in the order of the file.
 ///
 /// # Errors
-/// An unreadable file, an invalid line, a workload without the native or the virtualized run, or
-/// runs without cycles.
+/// An unreadable file, an invalid line, a workload without the native or the virtualized run, or runs without
+/// cycles.
 pub fn read_results(
     path: &Path,
     schemes: &ResultSchemes,
@@ -86,7 +86,7 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Line>, ModelError> {
 }
 
 impl Line {
-    /// Workload and machine of the run.
+    /// Returns the names of the run's workload and machine.
     fn place(&self) -> (&str, &str) {
         (&self.run.workload, &self.run.machine)
     }
@@ -155,8 +155,9 @@ impl ResultsFile {
         Ok(Measured { cycles, misses, walk_cycles })
     }
 
-    /// Returns the median shares over the runs with the most segments, which are those with both
-    /// segments if there are any.
+    /// Returns the shares of misses that segments cover, each the median over the runs in which some misses
+    /// are in both segments; if there is no such run, over the runs with misses in one segment. `Ok(None)` if
+    /// no run has misses in segments.
     fn shares(&self, lines: &[&Line]) -> Result<Option<Shares>, ModelError> {
         const NAMES: [&str; 4] = [
             "l2_tlb_misses",

@@ -11,13 +11,13 @@ pub struct Shares {
     both: f64,
 }
 
-/// Tolerance for rounding errors of shares.
+/// Tolerance of comparisons between shares, for rounding errors.
 const TOLERANCE: f64 = 1e-9;
 
 impl Shares {
-    /// Creates shares; `segment` is F_DS. Missing shares follow the paper's layout of segments (D
-    /// Fig. 6). The guest segment and the VMM segment cover the same misses as the native segment,
-    /// and `both` is the smaller of the two.
+    /// Creates shares; `segment` is F_DS. By default, shares follow the paper's layout of segments (D Fig.
+    /// 6): the guest segment and the VMM segment cover the same misses as the native segment, and `both` is
+    /// the smaller of the two.
     ///
     /// # Errors
     /// Shares outside 0 to 1, or a combination that is impossible for two overlapping segments.
@@ -55,7 +55,7 @@ impl Shares {
         Ok(Self { segment, vmm, guest, both })
     }
 
-    /// Computes shares from counts of misses.
+    /// Computes the shares from numbers of misses.
     ///
     /// # Errors
     /// More misses in segments than misses in total.
@@ -75,37 +75,39 @@ impl Shares {
         Self::new(guest, Some((both + vmm_only) / misses), Some(guest), Some(both / misses))
     }
 
-    /// Share in the direct segment of a native run (F_DS).
+    /// Returns the share of misses in the direct segment of a native run (F_DS).
     pub fn segment(&self) -> f64 {
         self.segment
     }
 
-    /// Share in the VMM segment, inside or outside the guest segment (F_VD of VMM Direct).
+    /// Returns the share of misses in the VMM segment, inside or outside the guest segment (F_VD of VMM
+    /// Direct).
     pub fn vmm(&self) -> f64 {
         self.vmm
     }
 
-    /// Share in the guest segment, inside or outside the VMM segment (F_GD of Guest Direct).
+    /// Returns the share of misses in the guest segment, inside or outside the VMM segment (F_GD of Guest
+    /// Direct).
     pub fn guest(&self) -> f64 {
         self.guest
     }
 
-    /// Share in both segments (F_DD).
+    /// Returns the share of misses in both segments (F_DD).
     pub fn both(&self) -> f64 {
         self.both
     }
 
-    /// Share in the VMM segment only (F_VD of Dual Direct).
+    /// Returns the share of misses in the VMM segment only (F_VD of Dual Direct).
     pub fn vmm_only(&self) -> f64 {
         (self.vmm - self.both).max(0.0)
     }
 
-    /// Share in the guest segment only (F_GD of Dual Direct).
+    /// Returns the share of misses in the guest segment only (F_GD of Dual Direct).
     pub fn guest_only(&self) -> f64 {
         (self.guest - self.both).max(0.0)
     }
 
-    /// Share in neither segment, which takes a 2D walk under Dual Direct.
+    /// Returns the share of misses in neither segment, which take a 2D walk under Dual Direct.
     pub fn neither(&self) -> f64 {
         (1.0 - self.vmm - self.guest + self.both).max(0.0)
     }

@@ -10,7 +10,7 @@ use crate::Residency;
 use crate::layout::Intervals;
 
 const PAGE_BYTES: usize = 4096;
-/// Bytes of a 2MB page.
+/// Size of a 2MB page in bytes.
 const LARGE_BYTES: usize = 2 << 20;
 
 /// Anonymous private memory, aligned to 2MB. Pages become resident on their first touch.
@@ -23,8 +23,8 @@ pub struct AnonymousMemory {
 }
 
 impl AnonymousMemory {
-    /// Reserves `bytes`, rounded up to a multiple of 2MB, with MADV_HUGEPAGE if `is_large` and
-    /// MADV_NOHUGEPAGE otherwise.
+    /// Reserves `bytes` bytes of memory, rounded up to a multiple of 2MB, with MADV_HUGEPAGE if
+    /// `is_large` and MADV_NOHUGEPAGE otherwise.
     ///
     /// # Errors
     /// If the address space or memory does not suffice, or the kernel refuses the advice.
@@ -64,7 +64,7 @@ impl AnonymousMemory {
         self.bytes as u64
     }
 
-    /// The memory as a slice.
+    /// The memory as a slice of bytes, which can be written.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.mapping[self.start..self.start + self.bytes]
     }
@@ -74,7 +74,7 @@ impl AnonymousMemory {
         start..start + self.bytes as u64
     }
 
-    /// Writes 8 bytes to each 4KB page that begins in this range of offsets.
+    /// Writes 8 bytes to each 4KB page of the memory that begins in this range of byte offsets.
     pub fn touch(&mut self, range: Range<u64>) {
         let end = (range.end as usize).min(self.bytes);
         let first = (range.start as usize).min(end).next_multiple_of(PAGE_BYTES);

@@ -16,19 +16,19 @@ pub use memory::AnonymousMemory;
 pub use worker::{Job, Measured, Worker, WorkerCommand, WorkerState, serve};
 
 const LINE_BYTES: u64 = 64;
-/// A full-period multiplier for numbers modulo powers of two (P. L'Ecuyer, Mathematics of
-/// Computation 68, 1999, table 4).
+/// Multiplier of the linear congruential generator for random numbers modulo powers of two, with
+/// full period (P. L'Ecuyer, Mathematics of Computation 68, 1999, table 4).
 const MULTIPLIER: u64 = 2_862_933_555_777_941_757;
-/// An odd number for mixing: 2^64 divided by the golden ratio.
+/// Odd factor that mixes the bits of a number: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Page size of a benchmark's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Paging {
-    /// 4KB, by MADV_NOHUGEPAGE and PR_SET_THP_DISABLE.
+    /// 4KB pages, by MADV_NOHUGEPAGE and PR_SET_THP_DISABLE.
     Small,
-    /// 2MB where the kernel can provide them, by MADV_HUGEPAGE.
+    /// 2MB pages where the kernel can provide them, by MADV_HUGEPAGE.
     Large,
 }
 
@@ -36,13 +36,14 @@ pub enum Paging {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Benchmark {
-    /// Follows pointers from line to line in random order: each load depends on the load before.
+    /// Follows pointers from cache line to cache line in random order: each load depends on the
+    /// load before.
     Chase,
     /// Reads random words at addresses that do not depend on loaded values.
     Random,
     /// Updates random words, as GUPS does (RandomAccess of the HPC Challenge).
     Updates,
-    /// Reads all words in order.
+    /// Reads all words of the memory in order.
     Sequential,
 }
 
@@ -50,7 +51,7 @@ impl Benchmark {
     /// All benchmarks, one for each access pattern.
     pub const ALL: [Self; 4] = [Self::Chase, Self::Random, Self::Updates, Self::Sequential];
 
-    /// Name on the command line and in tables.
+    /// Name of the benchmark on the command line and in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Chase => "chase",
@@ -72,7 +73,8 @@ pub struct Prepared {
     benchmark: Benchmark,
     memory: AnonymousMemory,
     lines: u64,
-    /// Line of the chase, state of the random numbers, or next word of the sequential scan.
+    /// Current cache line of the chase, state of the random numbers, or next word of the sequential
+    /// scan.
     state: u64,
 }
 
@@ -104,7 +106,8 @@ impl Prepared {
         memory.touch(0..bytes);
         let wanted: Vec<_> = large.within(0..bytes).collect();
         if !wanted.is_empty() && memory.residency()?.large_bytes < large.bytes().min(bytes) {
-            // Fails before Linux 6.1. Callers read the actual residency from `memory`.
+            // MADV_COLLAPSE fails before Linux 6.1. Callers read from `memory` how much of it is in
+            // 2MB pages.
             let _ = wanted.into_iter().try_for_each(|part| memory.collapse_part(part));
         }
         Ok(Self::of(benchmark, memory, bytes))
@@ -123,7 +126,7 @@ impl Prepared {
         &self.memory
     }
 
-    /// Writes the number of its successor into every line, so that all lines form one cycle.
+    /// Writes into every cache line the number of its successor, so that all lines form one cycle.
     fn link(&mut self) {
         let words = self.words();
         let mut line = scattered(0, self.lines);
@@ -140,7 +143,7 @@ impl Prepared {
         self.memory.as_mut_slice().as_mut_ptr().cast()
     }
 
-    /// Runs this number of operations. Returns the last value read or written.
+    /// Runs this number of operations of the benchmark. Returns the last value read or written.
     pub fn run(&mut self, operations: u64) -> u64 {
         match self.benchmark {
             Benchmark::Chase => self.chase(operations),
@@ -162,8 +165,9 @@ impl Prepared {
         line
     }
 
-    /// Reads random words. The values are dropped: a sum would make each load wait for the previous
-    /// load in simulation, because traces do not distinguish address registers from data registers.
+    /// Reads random words and returns the last. A sum of the values would make each load wait for
+    /// the previous load in simulation, because traces do not distinguish address registers from
+    /// data registers.
     #[inline(never)]
     fn random(&mut self, operations: u64) -> u64 {
         let (words, shift) = (self.words(), self.word_shift());
@@ -207,7 +211,8 @@ impl Prepared {
         last
     }
 
-    /// Number of bits by which a 64-bit random number is shifted right to give a word's number.
+    /// Number of bits by which a 64-bit random number is shifted right to give the number of a word
+    /// in memory.
     fn word_shift(&self) -> u32 {
         64 - (self.lines * (LINE_BYTES / 8)).trailing_zeros()
     }
@@ -221,9 +226,9 @@ fn check_size(bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Line at a position of the cycle: a bijection on the numbers below `lines`, a power of two, that no
-/// prefetcher predicts. Multiplication by an odd number and exclusive-or with higher bits are both
-/// invertible.
+/// Number of the cache line at position `place` of the chase: a bijection on the numbers below
+/// `lines`, a power of two, that no prefetcher predicts. Multiplication by an odd number and
+/// exclusive-or with higher bits are both invertible.
 pub(crate) fn scattered(place: u64, lines: u64) -> u64 {
     let bits = lines.trailing_zeros();
     let mask = lines - 1;

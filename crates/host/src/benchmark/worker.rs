@@ -25,25 +25,25 @@ use crate::layout::Intervals;
 use crate::machine::Headroom;
 use crate::process_settings::{be_killed_first, pin, thread_time};
 
-/// Number of 4KB pages that a TLB entry of AMD's processors holds if their frames are consecutive.
+/// Number of 4KB pages that a TLB entry of AMD's processors maps if their frames are consecutive.
 const GROUP_PAGES: usize = 4;
 
-/// Parameters of a worker.
+/// Parameters of a worker process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// Benchmark that the worker runs.
     pub benchmark: Benchmark,
     /// Size of the benchmark's memory in bytes, a power of two.
     pub bytes: u64,
-    /// Page size of the memory; ignored if `layout` is given.
+    /// Page size of the benchmark's memory; ignored if `layout` is given.
     pub paging: Paging,
-    /// Parts of the memory in 2MB pages; the rest is in 4KB pages.
+    /// Parts of the benchmark's memory that are in 2MB pages; the rest is in 4KB pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layout: Option<Intervals>,
-    /// Processor to pin the worker to.
+    /// Processor to pin the worker to; `None` for no pinning.
     pub processor: Option<usize>,
-    /// Number of operations to run between region markers, for a recording. If absent, the worker waits
-    /// for requests.
+    /// Number of operations to run between the markers of a recorded region, when the worker itself is
+    /// recorded. If absent, the worker waits for requests.
     pub recorded_operations: Option<u64>,
 }
 
@@ -57,17 +57,17 @@ impl FromStr for Job {
     }
 }
 
-/// Command line that starts a worker, without the job.
+/// Command line that starts a worker process, without the job.
 #[derive(Clone, Debug)]
 pub struct WorkerCommand {
-    /// Path of the program.
+    /// Path of the program that can run as a worker.
     pub program: PathBuf,
-    /// Arguments before the job.
+    /// Arguments of the program before the job.
     pub arguments: Vec<OsString>,
 }
 
 impl WorkerCommand {
-    /// Command line of a worker with this job.
+    /// Command line that starts a worker with this job.
     pub fn words(&self, job: &Job) -> Vec<OsString> {
         let job = serde_json::to_string(job).expect("jobs are plain data");
         let words = std::iter::once(self.program.clone().into_os_string());
@@ -75,24 +75,24 @@ impl WorkerCommand {
     }
 }
 
-/// Placement of a worker's memory.
+/// Page sizes and frames that a worker's memory has obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkerState {
-    /// Share of the memory in 2MB pages, 0–1.
+    /// Share of the worker's memory that is in 2MB pages, 0–1.
     pub large_share: f64,
-    /// Share of the aligned groups of four 4KB pages that lie in an aligned group of four consecutive
-    /// frames, 0–1. Absent without the privilege to read frame numbers.
+    /// Share of the aligned groups of four 4KB pages of the worker's memory that lie in an aligned
+    /// group of four consecutive frames, 0–1. Absent without the privilege to read frame numbers.
     pub grouped_share: Option<f64>,
 }
 
-/// Measurements of one request.
+/// Measurements of one request to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Processor time of the worker's thread.
+    /// Processor time of the worker's thread in nanoseconds.
     pub processor_nanoseconds: u64,
-    /// Elapsed (wall-clock) time.
+    /// Elapsed (wall-clock) time in nanoseconds.
     pub wall_nanoseconds: u64,
-    /// Readings of hardware counters; empty if there are none.
+    /// Readings of hardware counters; empty if none could be opened.
     pub counters: Readings,
 }
 
@@ -149,7 +149,7 @@ fn state(prepared: &Prepared) -> io::Result<WorkerState> {
     Ok(WorkerState { large_share, grouped_share })
 }
 
-/// Share of groups of four pages that lie in an aligned group of four consecutive frames, 0–1.
+/// Share of the groups of four pages that lie in an aligned group of four consecutive frames, 0–1.
 fn grouped_share(frames: &[Option<u64>]) -> f64 {
     let groups = frames.as_chunks::<GROUP_PAGES>().0;
     let is_consecutive = |group: &&[Option<u64>; GROUP_PAGES]| {
@@ -176,7 +176,7 @@ pub struct Worker {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Placement of the worker's memory.
+    /// Page sizes and frames that the worker's memory has obtained.
     pub state: WorkerState,
 }
 
@@ -198,7 +198,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Has the worker run and measure this number of operations.
+    /// Lets the worker run and measure this number of operations.
     ///
     /// # Errors
     /// If the worker has ended.

@@ -12,30 +12,30 @@ use crate::benchmark::Paging;
 use crate::validate::{Assumption, Spread};
 use crate::{HostError, Reporter};
 
-/// Result of one check.
+/// Result of one check of a calibration: a pointer chase, measured and simulated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// Description of the chase, as shown in tables.
+    /// Description of the pointer chase, as shown in tables.
     pub name: String,
-    /// Measured time per access in nanoseconds, over the rounds.
+    /// Measured time per access in nanoseconds, spread over the rounds of measurement.
     pub measured_ns: Option<Spread>,
     /// Time per access in nanoseconds, simulated with the written machine file.
     pub simulated_ns: f64,
 }
 
 impl Check {
-    /// Simulated time divided by the measured median.
+    /// Simulated time per access divided by the measured median; `None` without measurements.
     pub fn ratio(&self) -> Option<f64> {
         Some(self.simulated_ns / self.measured_ns?.median)
     }
 }
 
-/// Simulates the measured chases.
+/// Measured chases, with all that is needed to simulate them.
 pub(super) struct Instrument<'a> {
     pub rounds: &'a [Round],
     pub expected: &'a Expected,
     pub assumption: Assumption,
-    /// Minimum of timed accesses, as in [`Options::accesses`](super::Options::accesses).
+    /// Minimum number of timed accesses, as in [`Options::accesses`](super::Options::accesses).
     pub accesses: u64,
     pub reporter: &'a mut dyn Reporter,
 }
@@ -62,13 +62,13 @@ impl Instrument<'_> {
         Spread::of(&self.values(of))
     }
 
-    /// Number of 4KB pages in the chase that calibrates the walker's work.
+    /// Number of 4KB pages in the chase that determines the page walker's work per entry.
     fn walked_pages(&self) -> u64 {
         4 * self.expected.l2_tlb_entries
     }
 
-    /// Determines the two values that cannot be read off a curve, by simulation: the walker's work per
-    /// entry and the latency of the memory controller.
+    /// Determines two values by simulation, because they cannot be read off a curve: the page
+    /// walker's work per entry and the latency of the memory controller.
     ///
     /// # Errors
     /// If a machine cannot be simulated.
@@ -95,8 +95,8 @@ impl Instrument<'_> {
         Ok(vec![walk, load])
     }
 
-    /// Finds the value of `key` with which the simulated time comes closest to the measured median.
-    /// Simulated time must increase with the value.
+    /// Finds the value of the machine file's `key` with which the simulated time comes closest to
+    /// the measured median. Simulated time must increase with the value.
     fn fit_key(
         &mut self,
         file: &mut MachineFile,
@@ -140,7 +140,7 @@ impl Instrument<'_> {
     }
 }
 
-/// Runs all checks with the written machine file.
+/// Simulates every measured chase with the written machine file, as a check of the calibration.
 ///
 /// # Errors
 /// If the machine cannot be simulated.

@@ -1,6 +1,6 @@
 //! Measured curves: values against sizes.
 
-/// Points (size, value), sorted by size.
+/// Measured values against sizes: points (size, value), sorted by size.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Curve(Vec<(f64, f64)>);
 
@@ -11,8 +11,8 @@ impl Curve {
         Self(points)
     }
 
-    /// Median of the values at sizes from `from` to `to`, or the value at the size nearest to that
-    /// range.
+    /// Median of the curve's values at sizes from `from` to `to`, or the value at the size nearest
+    /// to that range.
     pub(super) fn level(&self, from: f64, to: f64) -> Option<f64> {
         let inside = self.0.iter().filter(|(x, _)| (from..=to).contains(x));
         let mut values: Vec<f64> = inside.map(|(_, y)| *y).collect();
@@ -26,8 +26,8 @@ impl Curve {
         Some(f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2]))
     }
 
-    /// Size at which the curve rises above `value` for the last time, interpolated between two sizes on
-    /// a logarithmic scale.
+    /// Largest size at which the curve rises above `value`, interpolated between two sizes on a
+    /// logarithmic scale; `None` if it never does.
     pub(super) fn rises_above(&self, value: f64) -> Option<f64> {
         let last_below = self.0.iter().rposition(|(_, y)| *y <= value)?;
         let (below, above) = (self.0[last_below], *self.0.get(last_below + 1)?);
@@ -46,14 +46,15 @@ mod tests {
         assert_eq!(curve.level(0.0, 16.0), Some(4.0));
         assert_eq!(curve.level(16.0, 32.0), Some(4.5));
         assert_eq!(curve.level(90.0, 100.0), Some(20.0), "the nearest");
-        // Half of the way from 32 to 64 on a logarithmic scale.
+        // Half of the way from size 32 to size 64 on a logarithmic scale.
         assert!((curve.rises_above(12.5).unwrap() - 32.0 * 2_f64.sqrt()).abs() < 1e-9);
         assert_eq!(curve.rises_above(30.0), None);
         assert_eq!(curve.rises_above(1.0), None);
         assert_eq!(Curve::new([]).level(1.0, 2.0), None);
     }
 
-    /// A single slow measurement at a small size is not taken for the step.
+    /// A single slow measurement at a small size is not taken for the size at which the curve
+    /// rises.
     #[test]
     fn a_single_slow_point_is_not_a_step() {
         let curve = Curve::new([(1, 1.0), (2, 9.0), (4, 1.0), (8, 9.0), (16, 9.0)]);

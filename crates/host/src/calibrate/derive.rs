@@ -7,8 +7,8 @@ use crate::benchmark::Paging;
 
 const LINE_BYTES: u64 = 64;
 
-/// Sizes that the processor reports, or else those of the base machine file. They decide which
-/// sections of the measured curves are evaluated.
+/// Sizes of caches and TLBs that the processor reports, otherwise those of the base machine file.
+/// They decide which sections of the measured curves are evaluated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected {
     pub l1_bytes: u64,
@@ -16,7 +16,7 @@ pub(super) struct Expected {
     pub l1_tlb_entries: u64,
     pub l1_large_tlb_entries: u64,
     pub l2_tlb_entries: u64,
-    /// Bytes of the measured memory.
+    /// Size of the measured memory in bytes.
     pub bytes: u64,
     /// True if a TLB entry holds only 4KB of a 2MB page, because the host backs the page with 4KB
     /// pages.
@@ -24,22 +24,23 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// The chase to subtract so that only the translation of `pages` 4KB pages is left: the same nodes
-    /// in 2MB pages. If the TLB splinters 2MB pages, packed lines instead.
+    /// Chase to subtract from a chase through `pages` 4KB pages, so that only the cost of translation is
+    /// left: the same nodes in 2MB pages. If a TLB entry holds only 4KB of a 2MB page, adjacent cache lines
+    /// instead.
     pub(super) fn untranslated(&self, pages: u64) -> Point {
         if self.is_splintered { Point::lines(pages) } else { Point::pages(Paging::Large, pages) }
     }
 }
 
-/// Measurements of one round.
+/// Measurements of one round of a calibration.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
     pub clock_ghz: f64,
     pub values: Values,
-    /// Time per line of reading all memory in order, in nanoseconds.
+    /// Time per cache line of reading all memory in order, in nanoseconds.
     pub stream_ns: f64,
-    /// Time of a load from memory while another processor reads, in nanoseconds. `None` with one
-    /// processor.
+    /// Duration of a load from memory while another processor reads memory, in nanoseconds. `None`
+    /// with one processor.
     pub loaded_ns: Option<f64>,
 }
 
@@ -51,12 +52,14 @@ impl Round {
         )
     }
 
-    /// Cycles per load against bytes of consecutive lines.
+    /// Measured curve of the latency of a load in cycles against the bytes of consecutive cache lines that
+    /// the chase visits.
     fn lines(&self) -> Curve {
         self.curve(|point| point.is_large && point.nodes == Nodes::Lines)
     }
 
-    /// Cycles per access that address translation adds, against the number of pages.
+    /// Curve of the cycles per access that address translation adds, against the number of pages. `of`
+    /// returns the chase through a number of pages, and the chase without translation costs to subtract.
     fn more(&self, of: impl Fn(u64) -> [Point; 2]) -> Curve {
         let mut counts: Vec<u64> = self.values.keys().map(|point| point.count).collect();
         counts.dedup();
@@ -67,12 +70,12 @@ impl Round {
         Curve::new(counts.into_iter().filter_map(difference))
     }
 
-    /// Cycles that translation adds, against the number of 4KB pages.
+    /// Curve of cycles per access that translation adds, against the number of 4KB pages.
     fn small_pages(&self, expected: &Expected) -> Curve {
         self.more(|count| [Point::pages(Paging::Small, count), expected.untranslated(count)])
     }
 
-    /// Cycles that translation adds, against the number of 2MB pages.
+    /// Curve of cycles per access that translation adds, against the number of 2MB pages.
     fn large_pages(&self) -> Curve {
         self.more(|count| [Point::large_pages(count), Point::lines(count)])
     }
@@ -85,8 +88,8 @@ impl Round {
         self.lines().level(3.0 * expected.l1_bytes as f64, expected.l2_bytes as f64 / 2.0)
     }
 
-    /// Latency of the last-level cache in cycles, at the smallest sizes at which the L2 hardly
-    /// helps. At larger sizes, other programs leave less of the last level.
+    /// Latency of the last-level cache in cycles, at the smallest sizes at which the L2 cache
+    /// hardly helps. At larger sizes, other programs leave less of the last level.
     pub(super) fn llc_cycles(&self, expected: &Expected) -> Option<f64> {
         let l2 = expected.l2_bytes as f64;
         self.lines().level(3.0 * l2, 5.0 * l2)
@@ -96,8 +99,8 @@ impl Round {
         self.values.get(&Point::lines(expected.bytes / LINE_BYTES)).copied()
     }
 
-    /// Size in bytes at which half of the loads miss a level, from the latencies of this level and the
-    /// next.
+    /// Size in bytes at which half of the loads miss a cache level, from the latencies of this
+    /// level and the next in cycles.
     fn capacity(&self, here: Option<f64>, next: Option<f64>) -> Option<f64> {
         self.lines().rises_above(f64::midpoint(here?, next?))
     }
@@ -115,7 +118,7 @@ impl Round {
         self.capacity(self.llc_cycles(expected), Some(memory_cycles))
     }
 
-    /// Cycles that an access takes longer if it misses the L1 TLB and hits the L2 TLB.
+    /// Cycles by which an access takes longer if it misses the L1 TLB and hits the L2 TLB.
     pub(super) fn l2_tlb_cycles(&self, expected: &Expected) -> Option<f64> {
         let (first, second) = (expected.l1_tlb_entries as f64, expected.l2_tlb_entries as f64);
         self.small_pages(expected).level(3.0 * first, second / 2.0)
@@ -136,53 +139,56 @@ impl Round {
         self.small_pages(expected).rises_above(middle)
     }
 
-    /// Cycles of an L2 TLB miss while the page tables are in the nearest caches: with four times as
-    /// many pages as the L2 TLB has entries.
+    /// Duration of an L2 TLB miss in cycles while the page tables are in the nearest caches: with
+    /// four times as many pages as the L2 TLB has entries.
     pub(super) fn walk_cycles(&self, expected: &Expected) -> Option<f64> {
         let pages = 4.0 * expected.l2_tlb_entries as f64;
         self.small_pages(expected).level(pages / 1.5, pages * 1.5)
     }
 
-    /// Nanoseconds of an L2 TLB miss in a chase through this number of 4KB pages.
+    /// Duration of an L2 TLB miss in nanoseconds, in a chase through `pages` 4KB pages.
     pub(super) fn walk_ns(&self, expected: &Expected, pages: u64) -> Option<f64> {
         let cycles = self.small_pages(expected).level(pages as f64 / 1.1, pages as f64 * 1.1)?;
         Some(cycles / self.clock_ghz)
     }
 
-    /// Number of outstanding loads from memory: memory-level parallelism of independent chains.
+    /// Number of loads from memory that can be outstanding: memory-level parallelism of independent
+    /// chains.
     pub(super) fn outstanding(&self, expected: &Expected) -> Option<f64> {
         let alone = Point::lines(expected.bytes / LINE_BYTES);
         Some(self.values.get(&alone)? / self.best(alone)?)
     }
 
-    /// Number of outstanding line fills to the L2 while memory is read in order.
+    /// Number of line fills to the L2 cache that are outstanding while memory is read in order.
     pub(super) fn outstanding_in_order(&self, expected: &Expected) -> Option<f64> {
         Some(self.memory_ns(expected)? / self.stream_ns)
     }
 
-    /// Number of parallel page walks: the time of one walk divided by the time per walk with many
-    /// chains.
+    /// Number of page walks that run in parallel: the duration of one walk divided by the time per
+    /// walk with many chains.
     pub(super) fn walks_at_once(&self, expected: &Expected) -> Option<f64> {
         let pages = expected.bytes / 4096;
         Some(self.walk_ns(expected, pages)? / self.best(Point::pages(Paging::Small, pages))?)
     }
 
-    /// Ratio of the times of the same parallel loads with and without page walks. Near 1, something
-    /// other than walks is the limit.
+    /// Ratio of the times of parallel loads with and without page walks. Near 1, something other
+    /// than page walks limits the loads.
     pub(super) fn slower_by_walks(&self, expected: &Expected) -> Option<f64> {
         let [small, large] = [Paging::Small, Paging::Large]
             .map(|paging| self.best(Point::pages(paging, expected.bytes / 4096)));
         Some(small? / large?)
     }
 
-    /// Least time per load over all numbers of chains, in nanoseconds.
+    /// Lowest time per load in nanoseconds, over all measured numbers of parallel chains; `alone` is the
+    /// chase with one chain.
     fn best(&self, alone: Point) -> Option<f64> {
         let values = CHAINS.iter().filter_map(|chains| self.values.get(&alone.chains(*chains)));
         values.copied().min_by(f64::total_cmp)
     }
 
-    /// Translation cost of 4KB inside a 2MB page relative to a 4KB page. About 0 if a TLB entry holds
-    /// the whole 2MB page; about 1 if it holds 4KB, as on a host that backs the page with 4KB pages.
+    /// Translation cost of 4KB inside a 2MB page divided by that of a 4KB page. About 0 if a TLB
+    /// entry holds the whole 2MB page; about 1 if it holds 4KB, as on a host that backs the page
+    /// with 4KB pages.
     pub(super) fn splintered(&self, expected: &Expected) -> Option<f64> {
         let wanted = 4 * expected.l2_tlb_entries;
         let counts = self.values.keys().filter(|point| point.nodes == Nodes::OneOf(4096));
@@ -210,9 +216,9 @@ pub(super) mod tests {
         is_splintered: false,
     };
 
-    /// A machine of 2 GHz with sharp steps: loads of 5, 15, 60 and 200 cycles from 48KB, 2MB, 16MB and
-    /// memory; 7 and 37 cycles more beyond 64 and 1024 pages of 4KB, 7 beyond 32 of 2MB; 10 misses
-    /// and 2 walks at once.
+    /// Creates measurements of a 2 GHz machine with sharp steps: loads of 5, 15, 60 and 200 cycles
+    /// from caches of 48KB, 2MB, 16MB and from memory; 7 and 37 cycles more beyond 64 and 1024
+    /// pages of 4KB, 7 more beyond 32 pages of 2MB; 10 misses and 2 walks in parallel.
     pub(in super::super) fn round(is_splintered: bool) -> Round {
         let load = |bytes: u64| match bytes {
             0..=49_152 => 5.0,
@@ -261,7 +267,8 @@ pub(super) mod tests {
         assert_eq!(round.l2_cycles(expected), Some(15.0));
         assert_eq!(round.llc_cycles(expected), Some(60.0));
         assert_eq!(round.memory_ns(expected), Some(100.0));
-        // Points are a third or a quarter of an octave apart, and a step lies between two points.
+        // Measured sizes are a third or a quarter of an octave apart, and a step lies between two
+        // sizes.
         near(round.l1_bytes(expected), 48.0 * 1024.0, 0.3);
         near(round.l2_bytes(expected), 2097152.0, 0.3);
         near(round.llc_bytes(expected), 16777216.0, 0.3);

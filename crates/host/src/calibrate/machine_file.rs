@@ -6,7 +6,7 @@ use crate::{HostError, validate::Spread};
 
 const LINE_BYTES: i64 = 64;
 
-/// Machine file of the base machine, with measured values.
+/// Machine file of the base machine, edited to contain measured values.
 #[derive(Clone)]
 pub(super) struct MachineFile {
     file: perforate_sim::MachineFile,
@@ -15,7 +15,7 @@ pub(super) struct MachineFile {
 }
 
 impl MachineFile {
-    /// Loads the machine with this name, or from this file.
+    /// Loads the machine file of the bundled machine called `name`, or the file at this path.
     ///
     /// # Errors
     /// If there is no such machine, or its file is invalid.
@@ -25,7 +25,8 @@ impl MachineFile {
         Ok(Self { file, base })
     }
 
-    /// Adds the default of each kernel cost that is missing from the file, so that it can be set.
+    /// Adds to the file the default of each kernel cost that is missing, so that the cost can be
+    /// set.
     ///
     /// # Errors
     /// If the file is invalid.
@@ -43,7 +44,7 @@ impl MachineFile {
         Ok(())
     }
 
-    /// Records the machine and kernel on which the costs were measured.
+    /// Writes into the file on which machine and kernel the costs were measured.
     pub(super) fn costs_measured_on(&mut self, machine: &str) -> Result<(), HostError> {
         let quoted = serde_json::to_string(machine).expect("a text");
         Ok(self.file.state("operating_system.measured_on", &quoted, "")?)
@@ -54,13 +55,13 @@ impl MachineFile {
         &self.base
     }
 
-    /// Returns the number at this key, if there is one.
+    /// Returns the number at this key of the machine file; `None` if the file has no such number.
     pub(super) fn number(&self, key: &str) -> Option<f64> {
         self.file.value(key)?.replace('_', "").parse().ok()
     }
 
-    /// Replaces the number at this key, with `reason` as its comment, and removes the key's plausible
-    /// range. An integer stays an integer.
+    /// Replaces the number at this key of the machine file, with `reason` as its comment, and
+    /// removes the key's plausible range. An integer stays an integer.
     pub(super) fn set(&mut self, key: &str, value: f64, reason: &str) -> Result<(), HostError> {
         let Some(before) = self.file.value(key) else { return Ok(()) };
         let text = match before.replace('_', "").parse::<i64>() {
@@ -70,15 +71,15 @@ impl MachineFile {
         Ok(self.file.state(key, &text, reason)?)
     }
 
-    /// Writes a measured number. Sizes of caches and TLBs are rounded to a possible geometry, and the
-    /// number of ways changes if it must.
+    /// Writes a measured number into the machine file. Sizes of caches and TLBs are rounded to a possible
+    /// geometry, and the file's number of ways changes if necessary.
     pub(super) fn set_measured(
         &mut self,
         key: &str,
         value: f64,
         reason: &str,
     ) -> Result<(), HostError> {
-        // A TLB has one comment, which is that of the key that is set last.
+        // A TLB has one comment, so the comment of the key that is set last remains.
         for (changed, value) in self.changes(key, value).iter().rev() {
             let reason = if changed == key { reason } else { "by the measured size" };
             self.set(changed, *value, reason)?;
@@ -86,7 +87,7 @@ impl MachineFile {
         Ok(())
     }
 
-    /// Keys that change if `key` gets this value, with their new values.
+    /// Keys of the machine file that change if `key` gets this value, with their new values.
     fn changes(&self, key: &str, value: f64) -> Vec<(String, f64)> {
         let Some((section, last)) = key.rsplit_once('.') else { return Vec::new() };
         let ways_key = format!("{section}.ways");
@@ -121,7 +122,7 @@ impl MachineFile {
         parts.into_iter().filter_map(|key| self.file.value(key)).any(|ways| ways.contains('-'))
     }
 
-    /// Sets name, summary and processor of the machine.
+    /// Sets name, summary and processor of the machine in the file.
     pub(super) fn rename(
         &mut self,
         name: &str,
@@ -134,7 +135,8 @@ impl MachineFile {
         Ok(self.file.state("processors", &own, "")?)
     }
 
-    /// Text of the machine file after `preface`. Each measured range is added as a plausible range.
+    /// Text of the machine file after the comment `preface`. The range of each measured value is added as a
+    /// `[[plausible]]` section, which names other values to try.
     pub(super) fn text(&self, preface: &str, quantities: &[Quantity]) -> String {
         let mut text = format!("{preface}\n{}", self.file.text());
         for quantity in quantities {
@@ -158,7 +160,8 @@ impl MachineFile {
         text
     }
 
-    /// Both ends of a spread as assignments, without the ends that equal the file's value.
+    /// Assignments that set a machine file's key to the minimum and to the maximum of its measured values,
+    /// for a `[[plausible]]` section. An assignment that changes nothing is left out.
     fn ends(&self, key: &str, spread: &Spread) -> Vec<String> {
         let is_whole = !key.ends_with("_ns") && !key.ends_with("_ghz");
         let rounded = |value: f64| match is_whole {
@@ -182,8 +185,8 @@ impl MachineFile {
     }
 }
 
-/// Geometry (entries, ways) with a power of two of sets that is nearest to `entries`. Among geometries
-/// with equally near entries, the one whose number of ways is nearest to `ways`.
+/// Geometry of a TLB (entries, ways) with a power of two of sets that is nearest to `entries`.
+/// Among geometries with equally near entries, the one whose number of ways is nearest to `ways`.
 pub(crate) fn tlb_geometry(entries: i64, ways: i64) -> (i64, i64) {
     const MOST_WAYS: i64 = 32;
     let geometries = (1..=MOST_WAYS).flat_map(|ways| (0..16).map(move |sets| (ways << sets, ways)));
@@ -196,7 +199,8 @@ pub(crate) fn tlb_geometry(entries: i64, ways: i64) -> (i64, i64) {
         .expect("there are geometries")
 }
 
-/// Nearest positive number for which `fits` is true; the greater of two equally near ones.
+/// Positive number nearest to `number` for which `fits` returns true; the greater of two equally
+/// near ones.
 fn nearest(number: i64, fits: impl Fn(i64) -> bool) -> Option<i64> {
     (0..number).find_map(|distance| {
         [number + distance, number - distance].into_iter().find(|one| *one > 0 && fits(*one))

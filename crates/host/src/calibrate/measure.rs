@@ -15,7 +15,7 @@ use crate::{HostError, Reporter};
 /// Memory in bytes that another processor reads repeatedly during the measurement under load.
 const NEIGHBOUR_BYTES: u64 = 256 << 20;
 
-/// Parameters of the measurements.
+/// Parameters of a calibration's measurements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub processor: usize,
@@ -31,7 +31,7 @@ pub(super) struct Measured {
     pub large_share: f64,
 }
 
-/// Measures all rounds of chases.
+/// Measures the chases of all rounds.
 ///
 /// # Errors
 /// If this process may not use the processor, or there is no memory.
@@ -86,7 +86,7 @@ fn measure_rounds(
     Ok(Measured { rounds, large_share })
 }
 
-/// Nanoseconds of a load from memory while processor `other` reads memory.
+/// Duration of a load from memory in nanoseconds, while processor `other` reads memory.
 fn loaded(large: &mut Region, plan: Plan, other: usize) -> Result<f64, HostError> {
     let failed = HostError::system("allocating memory to measure");
     let mut busy = crate::benchmark::AnonymousMemory::new(NEIGHBOUR_BYTES, true).map_err(failed)?;

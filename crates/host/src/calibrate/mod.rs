@@ -41,23 +41,23 @@ pub(crate) use machine_file::tlb_geometry;
 use measure::{Measured, Plan};
 use quantity::{Before, expected, is_splintered, quantities};
 
-/// Smallest memory of a calibration, in bytes.
+/// Smallest memory of a calibration's chases, in bytes.
 const MIN_BYTES: u64 = 64 << 20;
-/// Share of the memory in 2MB pages below which the calibration adds a note.
+/// Share of the memory in 2MB pages below which the calibration adds a note to its result.
 const MOSTLY: f64 = 0.95;
 
 /// Options of a calibration.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Processor to measure on.
+    /// Number of the processor to measure on.
     pub processor: usize,
-    /// Size of the largest chase in bytes. Two are allocated, one for each page size.
+    /// Size of the largest chase in bytes. Two such memories are allocated, one for each page size.
     pub bytes: u64,
-    /// Number of rounds of measurements.
+    /// Number of times that all measurements are repeated.
     pub rounds: u32,
-    /// Length of one run in nanoseconds.
+    /// Duration of one measured run in nanoseconds.
     pub run_nanoseconds: u64,
-    /// Minimum of timed accesses in each simulated chase.
+    /// Minimum number of timed accesses in each simulated chase.
     pub accesses: u64,
     /// Base machine (name or file) for values that are not measured. By default, the bundled machine
     /// that describes this processor, or the nearest one of its maker.
@@ -67,7 +67,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Default options; `is_quick` trades precision for time.
+    /// Default options of a calibration; `is_quick` trades precision for time.
     pub fn new(is_quick: bool) -> Self {
         Self {
             processor: last_allowed_processor(),
@@ -85,17 +85,17 @@ impl Options {
 pub struct Calibration {
     /// Processor that was measured.
     pub processor: Processor,
-    /// Name of the base machine.
+    /// Name of the base machine, which supplies the values that were not measured.
     pub base: String,
     /// Measured quantities, in the order of the report.
     pub quantities: Vec<Quantity>,
-    /// Chases measured and simulated with the written machine.
+    /// Pointer chases, each measured and simulated with the written machine file.
     pub checks: Vec<Check>,
-    /// Name of the assumption about nested paging in the checks.
+    /// Name of the assumption about nested paging with which the chases were simulated.
     pub assumption: &'static str,
     /// Notes for the user.
     pub notes: Vec<String>,
-    /// Text of the written machine file.
+    /// Text of the machine file to write.
     pub file: String,
 }
 
@@ -166,7 +166,7 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
     Ok(Calibration { processor, base, quantities: found, checks, assumption, notes, file: text })
 }
 
-/// Sets unmeasured keys that are equal to a measured key in the base machine
+/// Sets the machine file's unmeasured keys that are equal to a measured key in the base machine
 /// ([`kernel::FOLLOWING`]).
 fn follow(
     file: &mut MachineFile,
@@ -188,14 +188,14 @@ fn follow(
     Ok(())
 }
 
-/// Processor name and kernel release, for the machine file.
+/// Name of the processor and release of the kernel, for the machine file.
 fn kernel_name(processor: &Processor) -> String {
     let release = kernel_release(Path::new("/proc"));
     let kernel = if release.is_empty() { String::new() } else { format!(", Linux {release}") };
     format!("{}{kernel}", display_name(processor)).replace(char::is_control, " ")
 }
 
-/// Chooses the base machine: `named`, or the nearest bundled machine with a note.
+/// Chooses the base machine: the one called `named`, or the nearest bundled machine with a note.
 fn base(
     named: Option<&str>,
     processor: &Processor,
@@ -217,7 +217,8 @@ fn base(
     Ok(name)
 }
 
-/// Bytes of each of the two chases, so that both fit in memory.
+/// Reduces `wanted` to a size in bytes with which both memories of the calibration (4KB and 2MB pages) fit
+/// into available memory. Adds a note if it reduces the size.
 fn size(wanted: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     if wanted < MIN_BYTES {
         return Err(HostError::Size(format!("expected at least 64M, not {}", Size(wanted))));
@@ -318,8 +319,8 @@ mod tests {
         fn progress(&mut self, _: Progress) {}
     }
 
-    /// The written file can be loaded whatever was measured, and each value has a comment on its
-    /// origin.
+    /// The written machine file can be loaded whatever was measured, and each value has a comment
+    /// on its origin.
     #[test]
     fn the_machine_that_is_written_can_be_used() {
         let options = Options {
@@ -345,7 +346,8 @@ mod tests {
         let fault = found.quantities.iter().find(|one| one.name == "page fault, 4KB").unwrap();
         let written = costs.fault_4k_ns + costs.zero_4k_ns + costs.map_ns;
         let measured = fault.measured.unwrap().median;
-        // The parts add up to the whole, except for mapping time that fork does not show.
+        // The parts of a 4KB page fault add up to its duration, except for mapping time that fork
+        // does not show.
         let surplus = written - measured;
         assert!((-1.0..=costs.map_ns + 60.0).contains(&surplus), "{written} of {measured}");
     }
@@ -369,7 +371,7 @@ mod tests {
         assert_eq!((of("split_ns"), of("migrate_frame_ns")), (1_000.0, 1_000.0));
         assert_eq!(of("zero_1g_ns"), 51_200_000.0);
         assert_eq!(of("fault_1g_ns"), 12_975.0, "2MB faults were not measured");
-        // A value different from the leader's is kept.
+        // A value that differs from that of the measured key is not changed.
         let mut own = before.clone();
         own.set("operating_system.split_ns", 5.0, "").unwrap();
         let before = own.clone();

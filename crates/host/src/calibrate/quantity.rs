@@ -9,10 +9,11 @@ use crate::machine::Processor;
 use crate::validate::Spread;
 
 const LINE_BYTES: f64 = 64.0;
-/// Noise ([`Quantity::noise`]) above which a quantity is noisy.
+/// Value of [`Quantity::noise`] above which a quantity is noisy.
 const MAX_SPREAD: f64 = 0.3;
-/// Largest relative distance between a measured step and the size that the processor reports at
-/// which the reported size is used. Replacement other than LRU, and other programs, move the step.
+/// Largest relative distance between the size at which a measured curve rises and the size that the
+/// processor reports, for the reported size to be used. Replacement other than LRU, and other
+/// programs, move the rise.
 const AGREES_WITH_STATED: f64 = 0.35;
 
 /// Measurements of one quantity, and the resulting value in the machine file.
@@ -20,17 +21,18 @@ const AGREES_WITH_STATED: f64 = 0.35;
 pub struct Quantity {
     /// Name of the quantity in tables.
     pub name: &'static str,
-    /// Unit: cycles, ns, bytes, entries, GB/s, or empty for plain numbers.
+    /// Unit of the quantity: cycles, ns, bytes, entries, GB/s, or empty for plain numbers.
     pub unit: &'static str,
-    /// Spread over the rounds; absent unless more than half of the rounds show the quantity.
+    /// Spread of the values over the rounds; absent unless more than half of the rounds show the
+    /// quantity.
     pub measured: Option<Spread>,
-    /// Interquartile range divided by the median.
+    /// Interquartile range of the rounds' values divided by their median.
     pub noise: f64,
-    /// Key of the machine file; absent if machine files have no such value.
+    /// Key of the quantity in machine files; absent if machine files have no such value.
     pub key: Option<&'static str>,
-    /// Value in the base machine file.
+    /// Value of the key in the base machine file.
     pub before: Option<f64>,
-    /// Value in the written machine file.
+    /// Value of the key in the written machine file.
     pub value: Option<f64>,
     /// Explanation for users, if the value does not follow from the measurement alone.
     pub remark: Option<String>,
@@ -39,25 +41,25 @@ pub struct Quantity {
 /// Rule by which measurements become a value of the machine file.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
-    /// The median, unrounded.
+    /// The median of the measurements, unrounded.
     Measured,
-    /// The median rounded to a whole number, at least 1.
+    /// The median of the measurements, rounded to a whole number, at least 1.
     Whole,
-    /// Like `Whole`, for quantities that depend on other programs on the same computer. The base
-    /// machine's value is never kept.
+    /// The median rounded to a whole number, for quantities that depend on other programs on the
+    /// same computer. It always replaces the base machine's value.
     Now,
     /// The size that the processor reports, if the measurement is near it.
     Size { stated: u64 },
     /// The base machine's value, because this machine does not allow measuring the quantity; with
     /// the reason.
     Hidden(&'static str),
-    /// Like `Whole`, but a higher value of the base machine is kept if another resource limits the
-    /// measurement.
+    /// The median rounded to a whole number. If another resource limits the measurement, a higher
+    /// value of the base machine remains.
     AtLeast { is_limited_by_others: bool },
 }
 
 impl Quantity {
-    /// Creates a quantity from its values in all rounds, without a key.
+    /// Creates a quantity without a key of the machine file, from its values in all rounds.
     pub(super) fn of(name: &'static str, unit: &'static str, values: &[Option<f64>]) -> Self {
         let known: Vec<f64> = values.iter().flatten().copied().collect();
         let measured = Spread::of(&known).filter(|_| known.len() * 2 > values.len());
@@ -65,12 +67,14 @@ impl Quantity {
         Self { name, unit, measured, noise, key: None, before: None, value: None, remark: None }
     }
 
-    /// Creates a quantity that remains after other costs are subtracted.
+    /// Like [`Self::of`], for values that every round has, such as the cost that remains after other costs
+    /// are subtracted.
     pub(super) fn left(name: &'static str, unit: &'static str, values: Vec<f64>) -> Self {
         Self::of(name, unit, &values.into_iter().map(Some).collect::<Vec<_>>())
     }
 
-    /// Binds the quantity to a key, and writes the value that simulation found for it.
+    /// Binds the quantity to a key of the machine file, and writes the value that simulation found
+    /// for it.
     pub(super) fn adjusted(
         mut self,
         file: &mut MachineFile,
@@ -84,19 +88,20 @@ impl Quantity {
         Ok(self)
     }
 
-    /// True if the base machine's value is kept, because it is within the spread of noisy
+    /// True if the base machine's value remains, because it is within the spread of noisy
     /// measurements.
     fn keeps(&self, before: f64) -> bool {
         let is_inside = |spread: Spread| (spread.min..=spread.max).contains(&before);
         self.is_noisy() && self.measured.is_some_and(is_inside)
     }
 
-    /// True if the measurements are too noisy to be relied on.
+    /// True if the measurements are too noisy to rely on.
     pub fn is_noisy(&self) -> bool {
         self.noise > MAX_SPREAD
     }
 
-    /// Binds the quantity to a key of the machine file. `before` is the base machine's value.
+    /// Binds the quantity to a key of the machine file. `before` is the base machine's value;
+    /// `kind` is the rule for the written value.
     pub(super) fn goes_to(mut self, key: &'static str, before: f64, kind: Kind) -> Self {
         (self.key, self.before) = (Some(key), Some(before));
         let Some(spread) = self.measured.filter(|spread| spread.median > 0.0) else {
@@ -138,7 +143,7 @@ impl Quantity {
     }
 }
 
-/// Interquartile range divided by the median.
+/// Interquartile range of the values divided by their median.
 fn noise(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let Some(last) = values.len().checked_sub(1) else { return 0.0 };
@@ -150,10 +155,11 @@ fn noise(mut values: Vec<f64>) -> f64 {
     ((at(0.75) - at(0.25)) / at(0.5)).abs()
 }
 
-/// Numbers of the base machine file, by key.
+/// Function that returns the number at a key of the base machine file.
 pub(super) type Before<'a> = dyn Fn(&str) -> Option<f64> + 'a;
 
-/// Returns the sizes that the processor reports, otherwise those of the base machine.
+/// Returns the sizes of caches and TLBs that the processor reports, otherwise those of the base
+/// machine.
 pub(super) fn expected(processor: &Processor, before: &Before<'_>, bytes: u64) -> Expected {
     let known = |stated: Option<u64>, key: &str| {
         let number = before(key).map_or(1, |number| number as u64);
@@ -170,15 +176,15 @@ pub(super) fn expected(processor: &Processor, before: &Before<'_>, bytes: u64) -
     }
 }
 
-/// True if TLB entries hold only 4KB of a 2MB page. A walk through tables of 2MB pages then costs less
-/// than one through tables of 4KB pages, but far more than no walk.
+/// True if TLB entries hold only 4KB of a 2MB page. A walk to a 2MB page then costs less than one
+/// to a 4KB page, but far more than no walk.
 pub(super) fn is_splintered(rounds: &[Round], expected: &Expected) -> bool {
     const SHARE: f64 = 0.25;
     let shares: Vec<f64> = rounds.iter().filter_map(|round| round.splintered(expected)).collect();
     Spread::of(&shares).is_some_and(|spread| spread.median > SHARE)
 }
 
-/// All quantities that follow from the rounds of chases.
+/// All quantities of caches, memory and TLBs that follow from the rounds of chases.
 pub(super) fn quantities(
     rounds: &[Round],
     expected: &Expected,

@@ -6,22 +6,22 @@ use crate::benchmark::{AnonymousMemory, Paging, scattered};
 use crate::process_settings::thread_time;
 
 const LINE_BYTES: u64 = 64;
-/// Maximum number of parallel chains.
+/// Maximum number of parallel chains in a pointer chase.
 pub(super) const MAX_CHAINS: usize = 32;
-/// Steps of the trial run that determines the length of a run.
+/// Number of accesses of each chain in the trial run that determines the length of a run.
 const FIRST_STEPS: u64 = 2_000;
 
-/// Nodes of a chase. Their order is one that no prefetcher predicts.
+/// Distance and position of a chase's nodes. Their order is one that no prefetcher predicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Nodes {
-    /// Consecutive cache lines.
+    /// One node in each of consecutive cache lines.
     Lines,
-    /// One line, at a varying offset, of each piece of this many bytes.
+    /// One node, at a varying offset, in each block of this many bytes.
     OneOf(u64),
 }
 
 impl Nodes {
-    /// Distance between nodes in bytes.
+    /// Distance between neighbouring nodes in memory, in bytes.
     pub(super) fn bytes(self) -> u64 {
         match self {
             Self::Lines => LINE_BYTES,
@@ -29,7 +29,7 @@ impl Nodes {
         }
     }
 
-    /// Offset of a node's line in the memory, in bytes.
+    /// Offset in memory of the cache line that holds a node, in bytes.
     fn offset(self, node: u64) -> u64 {
         let lines = self.bytes() / LINE_BYTES;
         // The upper bits of a product with an odd number are well mixed.
@@ -41,12 +41,13 @@ impl Nodes {
 /// Memory in pages of one size that holds a chase.
 pub(super) struct Region {
     memory: AnonymousMemory,
-    /// Nodes at equal distances in the chase, at which chains start or continue.
+    /// Nodes from which the parallel chains of the next run start: at first, nodes at equal distances in the
+    /// cycle; then the nodes at which the previous run ended.
     starts: [*const u64; MAX_CHAINS],
 }
 
 impl Region {
-    /// Allocates and touches `bytes` bytes.
+    /// Allocates and touches `bytes` bytes in pages of size `paging`.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -56,7 +57,7 @@ impl Region {
         Ok(Self { memory, starts: [std::ptr::null(); MAX_CHAINS] })
     }
 
-    /// Share of the memory in 2MB pages, 0–1.
+    /// Share of the region that is in 2MB pages, 0–1.
     ///
     /// # Errors
     /// If `/proc` cannot be read.
@@ -64,7 +65,7 @@ impl Region {
         Ok(self.memory.residency()?.large_share())
     }
 
-    /// Links the first `count` nodes into one cycle.
+    /// Links the first `count` nodes of the region into one cycle.
     pub(super) fn link(&mut self, nodes: Nodes, count: u64) {
         assert!(count > 0 && count * nodes.bytes() <= self.memory.bytes(), "nodes are inside");
         let base: *mut u8 = self.memory.as_mut_slice().as_mut_ptr();
@@ -98,8 +99,8 @@ impl Region {
         self.time(chains, steps) / (steps * chains as u64) as f64
     }
 
-    /// Time of `steps` steps of each chain in nanoseconds. The next run continues at the nodes where
-    /// this one ended.
+    /// Duration in nanoseconds of `steps` accesses in each chain. The next run continues at the
+    /// nodes where this one ended.
     fn time(&mut self, chains: usize, steps: u64) -> f64 {
         let follow = match chains {
             1 => follow::<1>,
@@ -126,7 +127,7 @@ impl Region {
         taken
     }
 
-    /// Reads all lines in order. Returns nanoseconds per line.
+    /// Reads all cache lines of the region in order. Returns nanoseconds per line.
     pub(super) fn stream(&mut self) -> f64 {
         let before = thread_time();
         let lines = std::hint::black_box(read_lines(self.memory.as_mut_slice()));
@@ -134,7 +135,7 @@ impl Region {
     }
 }
 
-/// Reads a word of each line. Returns the number of lines.
+/// Reads a word of each cache line of the memory. Returns the number of lines.
 pub(super) fn read_lines(memory: &[u8]) -> u64 {
     let (lines, _) = memory.as_chunks::<{ LINE_BYTES as usize }>();
     for line in lines {

@@ -15,8 +15,8 @@ const MOST_WARMUP: u64 = 25;
 /// Simulated memory in addition to the chase's, in bytes.
 const MORE_MEMORY_BYTES: u64 = 512 << 20;
 
-/// Simulated nanoseconds per access of a chase: with 4KB pages under the first scheme, and with 2MB
-/// pages under the second. At least `accesses` accesses are timed.
+/// Simulated nanoseconds per access of a chase, with each of the two schemes: one for 4KB pages and
+/// one for 2MB pages. At least `accesses` accesses are timed.
 ///
 /// # Errors
 /// If a machine cannot be simulated.

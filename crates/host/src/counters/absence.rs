@@ -1,4 +1,4 @@
-//! The reason for missing hardware counters.
+//! The reason why hardware counters are missing.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,8 @@ const MOST_PARANOID: i64 = 2;
 pub struct Absence(String);
 
 impl Absence {
-    /// Derives the reason from the error of the first counter that could not be opened.
+    /// Derives the reason for missing counters from the error of the first one that could not be
+    /// opened.
     pub(super) fn of(error: &io::Error, processor: &Processor) -> Self {
         let setting = read_text("/proc/sys/kernel/perf_event_paranoid").ok();
         Self::explain(error, processor, setting.and_then(|text| text.trim().parse().ok()))

@@ -9,12 +9,12 @@ use crate::machine::Processor;
 /// (Linux: include/uapi/linux/perf_event.h).
 const PERF_TYPE_RAW: u32 = 4;
 
-/// Event that [`Counters`](super::Counters) counts.
+/// Hardware event that a counter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Cycles of the core.
+    /// Cycles of the processor core.
     Cycles,
-    /// Retired instructions.
+    /// Instructions that the core retired.
     Instructions,
     /// Loads that missed all data TLBs: Linux's `dTLB-load-misses`, which is
     /// DTLB_LOAD_MISSES.MISS_CAUSES_A_WALK or WALK_COMPLETED on Intel's processors and 0xf045, misses
@@ -29,7 +29,7 @@ impl Event {
     pub const ALL: [Self; 4] =
         [Self::Cycles, Self::Instructions, Self::TlbMisses, Self::WalkCycles];
 
-    /// Builds a counter of this event. `None` if no such event is known for this processor.
+    /// Builds a counter of this event; `None` if no such event is known for this processor.
     pub(super) fn builder(self, processor: &Processor) -> Option<Builder<'static>> {
         let mut builder = Builder::new();
         Some(match self {
@@ -68,8 +68,9 @@ const WALK_CYCLES: &[(&[u32], u64, u64)] = &[
     (&[0x8f, 0xcf], 0x12, 0x10),
 ];
 
-/// Raw event of the cycles of page walks. AMD documents no such event (PPR for family 19H, "Load/store
-/// events"). Hybrid processors are left out, because event numbers differ between their cores.
+/// Encoding of the event for cycles of page walks; `None` if unknown. AMD documents no such event
+/// (PPR for family 19H, "Load/store events"). Hybrid processors are left out, because event numbers
+/// differ between their cores.
 fn walk_cycles(processor: &Processor) -> Option<u64> {
     let Processor { vendor, family, model, .. } = processor;
     if vendor != "GenuineIntel" || *family != 6 {

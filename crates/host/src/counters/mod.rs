@@ -23,7 +23,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Counts events of the calling thread from now on.
+    /// Opens counters for the calling thread, which count from now on.
     ///
     /// # Errors
     /// If there are no counters, or this process may not use them.
@@ -33,9 +33,9 @@ impl Counting {
         })
     }
 
-    /// Counts events of the next program that the calling thread starts, with its threads and child
-    /// processes, from its first instruction. Use a value for one program only: the kernel may hand the
-    /// counter itself to the program, and then later programs are not counted.
+    /// Opens counters for the next program that the calling thread starts, with its threads and
+    /// child processes, from its first instruction. Use a value for one program only: the kernel
+    /// may pass the counter itself to the program, and then later programs are not counted.
     ///
     /// # Errors
     /// The errors of [`Self::of_thread`].
@@ -45,7 +45,8 @@ impl Counting {
         })
     }
 
-    /// Opens a counter for each event. `set` chooses when the counters start and what they inherit.
+    /// Opens a counter for each event. `set` configures when a counter starts, and if child processes are
+    /// counted.
     fn open(set: fn(&mut Builder<'_>)) -> Result<Self, Absence> {
         let processor = Processor::own();
         let mut counters = Vec::new();
@@ -65,7 +66,7 @@ impl Counting {
         }
     }
 
-    /// Counts so far. Counters that cannot be read are left out.
+    /// Reads the counts so far. Counters that cannot be read are left out.
     pub fn read(&mut self) -> Readings {
         let mut readings = Readings::default();
         for (event, counter) in &mut self.counters {
@@ -83,8 +84,8 @@ mod tests {
 
     use super::*;
 
-    /// The kernel itself counts page faults, so this test runs on any machine. The counter of a started
-    /// program works the same way as a counter of the hardware.
+    /// Counts page faults, which the kernel itself counts, so that this test runs on any machine.
+    /// The counter of a started program works the same way as a counter of the hardware.
     #[test]
     fn only_the_started_program_is_counted() {
         let mut builder = Builder::new().kind(Software::PAGE_FAULTS);

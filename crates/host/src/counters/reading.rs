@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Event;
 
-/// Counts of one or several runs. Events that were not counted are absent.
+/// Counts of hardware events in one or several runs. Events that were not counted are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Readings {
-    /// Cycles of the core.
+    /// Cycles of the processor core.
     pub cycles: Option<u64>,
-    /// Retired instructions.
+    /// Instructions that the core retired.
     pub instructions: Option<u64>,
     /// Loads that missed all data TLBs.
     pub tlb_misses: Option<u64>,
@@ -27,18 +27,18 @@ impl Readings {
         } = count;
     }
 
-    /// True if no event was counted.
+    /// True if no event was counted in the run.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Counts since an earlier reading.
+    /// Counts since the earlier reading `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         self.with(before, u64::saturating_sub)
     }
 
-    /// Sum of two readings, for events that both readings have.
+    /// Sum of two readings, for each event that both readings have.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         self.with(other, u64::saturating_add)
@@ -54,7 +54,7 @@ impl Readings {
         }
     }
 
-    /// Rates per unit of work; all absent if `units` is 0.
+    /// Divides the counts by a number of units of work; all rates are absent if `units` is 0.
     pub fn per(&self, units: f64) -> Rates {
         let of =
             |count: Option<u64>| count.filter(|_| units > 0.0).map(|count| count as f64 / units);
@@ -67,23 +67,24 @@ impl Readings {
     }
 }
 
-/// Counts per unit of work, measured or predicted.
+/// Counts of hardware events per unit of work, measured or predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rates {
-    /// Cycles of the core.
+    /// Cycles of the processor core per unit of work.
     pub cycles: Option<f64>,
-    /// Retired instructions.
+    /// Retired instructions per unit of work.
     pub instructions: Option<f64>,
-    /// Loads that missed all data TLBs; in a prediction, page walks.
+    /// Loads per unit of work that missed all data TLBs; in a prediction, page walks per unit of
+    /// work.
     pub tlb_misses: Option<f64>,
-    /// Cycles of page walks for loads, counted once per busy walker; in a prediction, cycles of all
-    /// page walks.
+    /// Cycles of page walks for loads per unit of work, counted once per busy walker; in a
+    /// prediction, cycles of all page walks.
     pub walk_cycles: Option<f64>,
 }
 
-/// Estimate of a count for the whole time that its counter was enabled. `enabled` and `running` are
+/// Estimates a count for the whole time that its counter was enabled. `enabled` and `running` are
 /// nanoseconds; a counter that shares the hardware with other counters runs for only a part of the
-/// enabled time. None if the counter was enabled and never ran.
+/// enabled time. `None` if the counter was enabled and never ran.
 pub(super) fn scaled(count: u64, enabled: u64, running: u64) -> Option<u64> {
     match (enabled, running) {
         // The counter was never enabled, so its count is exact.

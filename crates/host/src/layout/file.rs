@@ -1,5 +1,5 @@
-//! Reading and writing of Mosalloc's layout files. Pages of 1GB are refused, because transparent huge
-//! pages are 2MB at most. Page cache is in 4KB pages.
+//! Reading and writing of Mosalloc's layout files. Pages of 1GB are refused, because transparent
+//! huge pages are 2MB at most. Page cache is in 4KB pages in every layout.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::HostError;
 /// A layout read from a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LayoutFile {
-    /// Layout; its name is that of the file.
+    /// Layout of both pools; its name is that of the file.
     pub layout: Layout,
     /// Sizes in bytes of malloc's pool and of the pool of anonymous mappings; 0 for no pool.
     pub pool_bytes: [u64; 2],

@@ -20,7 +20,7 @@ pub use preload::{Pools, Preload};
 pub use replay::{RecordedPool, replace_advice};
 pub use shape::Shape;
 
-/// Bytes of a 2MB page.
+/// Size of a 2MB page in bytes.
 pub const LARGE_BYTES: u64 = 2 << 20;
 
 /// Layout of one pool: intervals of 2MB pages, as byte offsets in the pool, in ascending order and
@@ -30,11 +30,11 @@ pub const LARGE_BYTES: u64 = 2 << 20;
 pub struct Intervals(Vec<(u64, u64)>);
 
 impl Intervals {
-    /// No interval: 4KB pages only.
+    /// Layout without intervals: all of the pool is in 4KB pages.
     pub const NONE: Self = Self(Vec::new());
 
-    /// Makes a layout from byte ranges, which are rounded inwards to whole 2MB pages, sorted and
-    /// joined.
+    /// Makes a pool's layout from byte ranges, which are rounded inwards to whole 2MB pages, sorted
+    /// and joined.
     pub fn new(ranges: impl IntoIterator<Item = Range<u64>>) -> Self {
         let whole = |range: Range<u64>| {
             let start = range.start.checked_next_multiple_of(LARGE_BYTES)?;
@@ -53,7 +53,7 @@ impl Intervals {
         Self(joined)
     }
 
-    /// Makes a layout from indices of 2MB pages in the pool.
+    /// Makes a pool's layout from the indices of the 2MB pages in the pool.
     pub fn of_pages(pages: impl IntoIterator<Item = u64>) -> Self {
         Self::new(pages.into_iter().map(|page| page * LARGE_BYTES..(page + 1) * LARGE_BYTES))
     }
@@ -63,35 +63,35 @@ impl Intervals {
         self.0.iter().map(|(start, end)| *start..*end)
     }
 
-    /// Iterates over the parts of the intervals that lie in a range.
+    /// Iterates over the parts of the intervals that lie in a range of byte offsets.
     pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let part = move |own: Range<u64>| own.start.max(range.start)..own.end.min(range.end);
         self.iter().map(part).filter(|part| !part.is_empty())
     }
 
-    /// Total bytes of the intervals.
+    /// Total size of the intervals in bytes.
     pub fn bytes(&self) -> u64 {
         self.iter().map(|range| range.end - range.start).sum()
     }
 }
 
-/// A layout of both pools.
+/// Layout of both pools of a program, with a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Name of the layout in tables.
     pub name: String,
-    /// Intervals of malloc's pool.
+    /// Intervals of 2MB pages in malloc's pool.
     pub heap: Intervals,
-    /// Intervals of the pool of anonymous mappings.
+    /// Intervals of 2MB pages in the pool of anonymous mappings.
     pub mapped: Intervals,
 }
 
-/// Source of a layout.
+/// Source of a layout that a user chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayoutChoice {
-    /// A file in Mosalloc's format.
+    /// A layout file in Mosalloc's format.
     File(LayoutFile),
-    /// A rule, without a file.
+    /// A rule that makes the layout, without a file.
     Shape(Shape),
 }
 
@@ -104,7 +104,8 @@ impl LayoutChoice {
         }
     }
 
-    /// Layout of pools of which these numbers of bytes are used.
+    /// Makes the layout of a program that uses these numbers of bytes in its two pools. A layout file is used
+    /// as it is.
     pub fn over(&self, heap_bytes: u64, mapped_bytes: u64) -> Layout {
         match self {
             Self::File(file) => file.layout.clone(),

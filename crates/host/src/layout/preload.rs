@@ -10,45 +10,45 @@ use perforate_record::{MemoryFile, find_program, is_dynamically_linked};
 use super::{Intervals, LARGE_BYTES, Layout};
 use crate::HostError;
 
-/// The library, compiled by the build script.
+/// The preload library's object file, compiled by the build script.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_layout.so"));
-/// Size of the report file in bytes.
+/// Size of the library's report file in bytes.
 const REPORT_BYTES: usize = 4096;
 /// Longest text of a layout in bytes; the kernel accepts environment variables of 128KB.
 const MAX_TEXT: usize = 120_000;
 
-/// Sizes of the two pools in bytes, multiples of 2MB. A pool of 0 bytes is not made.
+/// Sizes of a program's two pools in bytes, multiples of 2MB. A pool of 0 bytes is not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pools {
-    /// Size of malloc's pool.
+    /// Size of malloc's pool in bytes.
     pub heap_bytes: u64,
-    /// Size of the pool of anonymous mappings.
+    /// Size of the pool of anonymous mappings in bytes.
     pub mapped_bytes: u64,
 }
 
-/// Report of the library about a program.
+/// Report of the preload library about the pools of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// True once the library has begun.
+    /// True once the library has begun to run in the program.
     pub has_begun: bool,
     /// Address of malloc's pool; `None` if malloc is not the C library's.
     pub heap_start: Option<u64>,
-    /// Address of the pool of mappings.
+    /// Address of the pool of anonymous mappings; `None` if it was not made.
     pub mapped_start: Option<u64>,
-    /// Bytes of the pool of mappings up to the highest byte ever in use.
+    /// Size of the pool of anonymous mappings up to the highest byte that was ever in use.
     pub mapped_highest: u64,
     /// Number of madvise calls that the kernel refused.
     pub refused: u64,
 }
 
-/// The library and its report, as files in memory (memfd).
+/// The preload library and its report, as files in memory (memfd).
 pub struct Preload {
     library: MemoryFile,
     report: MemoryFile,
 }
 
 impl Preload {
-    /// Prepares the library for a program, which must be dynamically linked.
+    /// Prepares the preload library for a program, which must be dynamically linked.
     ///
     /// # Errors
     /// If the program is not found, or is statically linked.
@@ -71,8 +71,8 @@ impl Preload {
         })
     }
 
-    /// Environment variables that give the program's memory a layout. With `reports`, the library
-    /// writes a report over that of the previous run.
+    /// Environment variables that make the library give the program's memory a layout. With
+    /// `reports`, the library writes a report over that of the previous run.
     ///
     /// # Errors
     /// If the layout has too many intervals for an environment variable.
@@ -113,7 +113,7 @@ impl Preload {
         Ok(vec![("LD_PRELOAD".into(), libraries), ("PERFORATE_LAYOUT".into(), text.into())])
     }
 
-    /// Clears the report of the previous run.
+    /// Clears the library's report of the previous run.
     pub(crate) fn clear_report(&self) -> Result<(), HostError> {
         // The size of the file is sealed, so the bytes are overwritten.
         let file = fs::OpenOptions::new().write(true).open(self.report.path());
@@ -121,7 +121,7 @@ impl Preload {
         cleared.map_err(HostError::system("clearing the report of a layout"))
     }
 
-    /// Reads the current report.
+    /// Reads the library's current report.
     pub(crate) fn report(&self) -> Result<Report, HostError> {
         let bytes = fs::read(self.report.path());
         Ok(Report::of(&bytes.map_err(HostError::system("reading the report of a layout"))?))

@@ -11,22 +11,22 @@ use perforate_types::{Advice, Chunk, ProgramEvent, VirtualAddress};
 use super::Intervals;
 use crate::HostError;
 
-/// A pool of a recording, recognized by the first MADV_NOHUGEPAGE for this number of bytes.
+/// Pool of a recorded program, recognized by the first MADV_NOHUGEPAGE for this number of bytes.
 #[derive(Clone, Debug)]
 pub struct RecordedPool<'a> {
     /// Size of the pool in bytes. No other pool of the program has the same size.
     pub bytes: u64,
-    /// New layout of the pool.
+    /// New layout of the pool, which replaces the recorded one.
     pub intervals: &'a Intervals,
 }
 
-/// A pool, with its address once it is found in the recording.
+/// Pool of a recorded program, with its address once the address is found in the recording.
 struct Found<'a> {
     pool: RecordedPool<'a>,
     start: Option<u64>,
 }
 
-/// Copies a recording and replaces the layouts of its pools.
+/// Copies a recording of a program and replaces the layouts of its pools.
 ///
 /// # Errors
 /// If the recording cannot be read, the copy cannot be written, or a pool is missing from the
@@ -63,7 +63,8 @@ fn copy(from: &Path, to: &Path, pools: &mut [Found<'_>]) -> Result<(), TraceErro
     Ok(())
 }
 
-/// Passes an event to `push`, with advice about a pool replaced by advice for the new layout.
+/// Passes a recorded event to `push`, with advice about a pool replaced by advice for the new
+/// layout.
 fn replace(event: ProgramEvent, pools: &mut [Found<'_>], mut push: impl FnMut(ProgramEvent)) {
     let ProgramEvent::Advise { start, length, advice } = event else { return push(event) };
     if !matches!(advice, Advice::HugePage | Advice::NoHugePage) {

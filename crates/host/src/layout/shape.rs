@@ -7,19 +7,20 @@ use super::{Intervals, LARGE_BYTES};
 /// Rule that chooses the 2MB pages of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// No 2MB pages: the base of all ratios.
+    /// No 2MB pages. Run times with other layouts are compared with the run time with this one.
     AllSmall,
-    /// 2MB pages in the whole pool.
+    /// 2MB pages in all of the pool.
     AllLarge,
-    /// 2MB pages in a part of the pool, from one eighth to another.
+    /// 2MB pages in a contiguous part of the pool, from start to end in eighths of the pool (0 to 8).
     Part(u8, u8),
-    /// Every second 2MB page.
+    /// Every second page of 2MB, and 4KB pages between.
     Alternating,
-    /// A number of eighths of all 2MB pages, chosen at random with this seed.
+    /// 2MB pages at random places of the pool: number of eighths of the pool's 2MB regions, and seed.
     Random(u8, u64),
 }
 
-/// Rules in the order of use. Random halves, quarters and three quarters with other seeds follow.
+/// Rules in the order of use. Further rules for random halves, quarters and three quarters, with
+/// other seeds, follow.
 const FIRST: [Shape; 10] = [
     Shape::AllLarge,
     Shape::Part(0, 4),
@@ -34,13 +35,14 @@ const FIRST: [Shape; 10] = [
 ];
 
 impl Shape {
-    /// The first `count` shapes, all different. All 4KB, the base of all ratios, is not included.
+    /// Returns the first `count` layout rules, all different. [`Self::AllSmall`], with which all layouts are
+    /// compared, is not included.
     pub fn list(count: usize) -> Vec<Self> {
         let more = (0..).map(|number| Self::Random([4, 2, 6][number % 3], 2 + number as u64 / 3));
         FIRST.into_iter().chain(more).take(count).collect()
     }
 
-    /// Name of the shape in tables.
+    /// Name of the rule's layout in tables.
     pub fn name(self) -> String {
         const EIGHTHS: [&str; 9] = ["0", "1/8", "1/4", "3/8", "1/2", "5/8", "3/4", "7/8", "1"];
         let share = |eighths: u8| EIGHTHS[usize::from(eighths.min(8))];
@@ -56,7 +58,8 @@ impl Shape {
         }
     }
 
-    /// Intervals in a pool of `bytes` bytes. A partial 2MB page at the end counts as a page.
+    /// Intervals of 2MB pages by this rule in a pool of `bytes` bytes. A partial 2MB page at the
+    /// end counts as a page.
     pub fn over(self, bytes: u64) -> Intervals {
         let pages = bytes.div_ceil(LARGE_BYTES);
         let eighths = |count: u8| u64::from(count) * pages / 8;

@@ -3,16 +3,17 @@
 use crate::HostError;
 use crate::process_settings::{on_processor, thread_time};
 
-/// Latency of a 64-bit multiplication: 3 cycles on Intel's processors since 2008 and AMD's since 2017
-/// (Agner Fog, "Instruction tables").
+/// Latency of a 64-bit multiplication in cycles: 3 on Intel's processors since 2008 and AMD's since
+/// 2017 (Agner Fog, "Instruction tables").
 const MULTIPLY_CYCLES: f64 = 3.0;
-/// Multiplications in one iteration of the loop.
+/// Number of dependent multiplications in one iteration of the loop.
 const ROUND_MULTIPLICATIONS: u64 = 8;
 const ROUNDS: u64 = 1_000_000;
 const TRIES: usize = 7;
 
-/// Clock in GHz of the processor that runs the calling thread. The fastest of several tries counts,
-/// because other programs can only slow a try down. Absent on architectures other than x86-64.
+/// Clock frequency in GHz of the processor that runs the calling thread. The fastest of several
+/// tries counts, because other programs can only slow a try down. Absent on architectures other
+/// than x86-64.
 pub fn clock_ghz() -> Option<f64> {
     let time = (0..TRIES).map(|_| time_multiplications()).min()?;
     let cycles = (ROUNDS * ROUND_MULTIPLICATIONS) as f64 * MULTIPLY_CYCLES;
@@ -20,7 +21,8 @@ pub fn clock_ghz() -> Option<f64> {
     is_measured.then(|| cycles / time.as_nanos() as f64)
 }
 
-/// Clock of this processor in GHz. A new thread measures it, so that the caller is not pinned.
+/// Clock frequency of a processor in GHz. A new thread measures it, so that the caller is not
+/// pinned.
 ///
 /// # Errors
 /// If this process may not run on the processor.

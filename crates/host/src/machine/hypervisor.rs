@@ -25,14 +25,14 @@ const NAMES: &[(&[u8; 12], &str)] = &[
     (b"VirtualApple", "Apple's Rosetta"),
 ];
 
-/// Virtualization state of a machine.
+/// Hypervisor under a machine, as far as the machine reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Hypervisor {
-    /// The processor reports that there is no hypervisor.
+    /// The processor reports that there is no hypervisor under it.
     Absent,
-    /// There is a hypervisor, with its name if it reports one.
+    /// The processor or the kernel reports a hypervisor, with its name if it reports one.
     Present(Option<String>),
-    /// The machine does not report its state.
+    /// The machine does not report if there is a hypervisor.
     #[default]
     Unknown,
 }
@@ -43,7 +43,8 @@ impl Hypervisor {
         matches!(self, Self::Present(_))
     }
 
-    /// Reads CPUID: bit 31 of ECX in leaf 1, and the name in leaf 0x4000_0000.
+    /// Reads from CPUID if there is a hypervisor (bit 31 of ECX in leaf 1) and its name (leaf
+    /// 0x4000_0000).
     pub(super) fn of_cpuid<R: CpuIdReader>(reader: &R) -> Self {
         if reader.cpuid1(1).ecx >> 31 == 0 {
             return Self::Absent;
@@ -58,9 +59,9 @@ impl Hypervisor {
         Self::Present(stated)
     }
 
-    /// Reads files of the kernel, for machines without CPUID: `/sys/hypervisor/type` (Xen) and the
-    /// device tree's node `hypervisor` (KVM, Xen). Machines with neither are unknown, such as those
-    /// with ACPI only.
+    /// Reads from the kernel's files if there is a hypervisor, for machines without CPUID:
+    /// `/sys/hypervisor/type` (Xen) and the device tree's node `hypervisor` (KVM, Xen). Machines
+    /// with neither are unknown, such as those with ACPI only.
     pub(super) fn of_files(root: &Path) -> Self {
         let files = ["sys/hypervisor/type", "proc/device-tree/hypervisor/compatible"];
         for file in files {
@@ -81,7 +82,7 @@ impl Hypervisor {
     }
 }
 
-/// The text as a name, if it is short and printable.
+/// Returns a hypervisor's name as text, if it is short and printable.
 fn printable(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
@@ -90,7 +91,7 @@ fn printable(bytes: &[u8]) -> Option<String> {
 }
 
 impl fmt::Display for Hypervisor {
-    /// Writes the kind of machine in words.
+    /// Writes in words that the machine is virtual or not, with the hypervisor's name.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Absent => formatter.write_str("no virtual machine"),

@@ -12,12 +12,13 @@ const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
 pub struct LargePageSettings(BTreeMap<String, String>);
 
 impl LargePageSettings {
-    /// Settings of this machine; empty if the kernel lacks transparent huge pages.
+    /// Settings of transparent huge pages on this machine; empty if the kernel lacks such pages.
     pub fn now() -> Self {
         Self::read(Path::new(FOLDER))
     }
 
-    /// Reads the settings in `folder`: its files, and the files in its folder `khugepaged`.
+    /// Reads the settings from the files in `folder`, and from the files in its folder
+    /// `khugepaged`.
     pub fn read(folder: &Path) -> Self {
         let mut values = BTreeMap::new();
         for (prefix, folder) in
@@ -34,7 +35,7 @@ impl LargePageSettings {
         Self(values)
     }
 
-    /// Value of the setting with this name.
+    /// Value of the setting called `name`; `None` if the kernel lacks it.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -47,7 +48,7 @@ fn value(text: &[u8]) -> String {
     })
 }
 
-/// The selected word of a text such as `always [madvise] never`.
+/// Selected word of a setting such as `always [madvise] never`; `None` if none is selected.
 pub fn chosen(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     let (_, rest) = text.split_once('[')?;

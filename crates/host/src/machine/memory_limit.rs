@@ -8,10 +8,10 @@ use perforate_record::process_memory::read_text;
 
 use crate::proc::kilobytes;
 
-/// Maximum memory of a request.
+/// Maximum memory that a measurement may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headroom {
-    /// Half of the bytes that the tightest limit leaves.
+    /// Half of the bytes that the tightest limit on this process leaves.
     pub bytes: u64,
 }
 
@@ -26,7 +26,8 @@ impl Headroom {
         Some(Self::of(available?, left))
     }
 
-    /// Headroom if `available_bytes` are available and control groups leave `group_bytes`.
+    /// Headroom if the system has `available_bytes` available and control groups leave
+    /// `group_bytes`.
     pub fn of(available_bytes: u64, group_bytes: Option<u64>) -> Self {
         Self { bytes: available_bytes.min(group_bytes.unwrap_or(u64::MAX)) / 2 }
     }
@@ -44,7 +45,7 @@ pub fn bounded(wanted: u64, headroom: Headroom, block_bytes: u64) -> Option<u64>
 pub struct ControlGroup {
     /// True for cgroup version 1, which has a separate hierarchy for memory.
     is_version_1: bool,
-    /// Path relative to the root of its hierarchy, without the leading slash.
+    /// Path of the group relative to the root of its hierarchy, without the leading slash.
     path: String,
 }
 
@@ -67,15 +68,15 @@ pub fn parse_control_groups(text: &[u8]) -> Vec<ControlGroup> {
     limiting
 }
 
-/// Number of the hierarchy, controllers and path in a line of `/proc/self/cgroup`, such as
-/// `4:cpu,memory:/a/b`.
+/// Parses a line of `/proc/self/cgroup`, such as `4:cpu,memory:/a/b`. Returns the number of the
+/// hierarchy, controllers and path.
 fn hierarchy(line: &str) -> Option<(u32, &str, &str)> {
     let (number, rest) = line.split_once(':')?;
     let (controllers, path) = rest.split_once(':')?;
     Some((number.parse().ok()?, controllers, path))
 }
 
-/// Value in bytes of the entry `name` of `/proc/meminfo`, such as `MemFree:  16 kB`.
+/// Value in bytes of the entry `name` in the text of `/proc/meminfo`, such as `MemFree:  16 kB`.
 fn bytes_of(meminfo: &str, name: &str) -> Option<u64> {
     let mut lines = meminfo.lines().filter_map(|line| line.split_once(':'));
     let (_, amount) = lines.find(|(known, _)| *known == name)?;
@@ -83,7 +84,7 @@ fn bytes_of(meminfo: &str, name: &str) -> Option<u64> {
 }
 
 impl ControlGroup {
-    /// Bytes left by each limit of this group and of its enclosing groups.
+    /// Bytes that each limit of this group and of its enclosing groups leaves unused.
     fn left(&self, root: &Path) -> Vec<u64> {
         let (root, limit, usage) = if self.is_version_1 {
             (root.join("memory"), "memory.limit_in_bytes", "memory.usage_in_bytes")

@@ -10,14 +10,14 @@ use super::stated::Stated;
 use crate::HostError;
 use crate::calibrate::tlb_geometry;
 
-/// Path at which `calibrate` keeps its last machine file. `None` if there is no cache folder.
+/// Path at which `calibrate` stores its last machine file; `None` if there is no cache folder.
 pub fn kept_file() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
     Some(cache.join("perforate").join("calibrated.toml"))
 }
 
-/// Machine file for the processor that runs this process.
+/// Builds the machine file for the processor that runs this process.
 ///
 /// # Errors
 /// If there is no bundled machine by the processor's maker, or the processor does not identify itself.
@@ -39,7 +39,7 @@ fn machine_of(processor: &Processor, kept: Option<&Path>) -> Result<MachineFile,
     Ok(file)
 }
 
-/// Machine file that will be completed with what the processor reports.
+/// Machine file that is completed with the TLBs and caches that the processor reports.
 struct Base {
     file: MachineFile,
     /// Name of the machine in remarks.
@@ -48,8 +48,8 @@ struct Base {
     remarks: Vec<String>,
 }
 
-/// Returns the calibrated machine if it was measured on this processor, otherwise the nearest
-/// bundled machine.
+/// Returns the calibrated machine file `kept` if it was measured on this processor, otherwise that
+/// of the nearest bundled machine.
 fn base(processor: &Processor, kept: Option<&Path>) -> Result<Base, HostError> {
     let mut remarks = Vec::new();
     match kept.filter(|path| path.exists()).map(|path| measured(path, processor)) {
@@ -73,7 +73,7 @@ fn base(processor: &Processor, kept: Option<&Path>) -> Result<Base, HostError> {
     Ok(Base { file: MachineFile::load(&name)?, name, is_measured: false, remarks })
 }
 
-/// Loads the calibrated machine file, if it was measured on a processor of this model.
+/// Loads the calibrated machine file at `path`, if it was measured on a processor of this model.
 fn measured(path: &Path, processor: &Processor) -> Result<MachineFile, String> {
     let name = path.to_string_lossy();
     let file = MachineFile::load(&name).map_err(|error| error.to_string())?;
@@ -85,8 +85,8 @@ fn measured(path: &Path, processor: &Processor) -> Result<MachineFile, String> {
     }
 }
 
-/// Writes the TLBs and caches that the processor reports into the file. Returns remarks on missing
-/// data.
+/// Writes the TLBs and caches that the processor reports into the machine file. Returns remarks on
+/// missing data.
 fn state(
     file: &mut MachineFile,
     processor: &Processor,
@@ -173,7 +173,7 @@ mod tests {
     use super::super::processor::tests::processor;
     use super::*;
 
-    /// An EPYC of family 25 and model 17, with TLBs other than those of the machine file.
+    /// Creates an EPYC of family 25 and model 17, with TLBs other than those of the machine file.
     fn genoa() -> Processor {
         processor(
             b"AuthenticAMD",
@@ -203,7 +203,7 @@ mod tests {
         assert!(Machine::from_text("host.toml", &text).unwrap().is_of("AuthenticAMD", 25, 17));
     }
 
-    /// A Skylake on top of the file of Ice Lake. Skylake's L2 TLB is not divided into halves.
+    /// Completes the file of Ice Lake for a Skylake, whose L2 TLB is not divided into halves.
     #[test]
     fn the_second_level_has_the_parts_that_the_processor_states() {
         let skylake = processor(

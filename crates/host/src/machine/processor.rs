@@ -10,17 +10,17 @@ use super::stated::{Stated, StatedPart, l2_parts, stated};
 pub struct Processor {
     /// Vendor, such as `AuthenticAMD`; empty if unknown.
     pub vendor: String,
-    /// Family, including the extended family.
+    /// Family of the processor, including the extended family.
     pub family: u32,
-    /// Model, including the extended model.
+    /// Model of the processor, including the extended model.
     pub model: u32,
-    /// Marketing name; empty if unknown.
+    /// Marketing name of the processor; empty if unknown.
     pub name: String,
-    /// Hypervisor under the processor.
+    /// Hypervisor under the processor, if it reports one.
     pub hypervisor: Hypervisor,
-    /// Entries of the L1 data TLB for 4KB pages.
+    /// Number of entries of the L1 data TLB for 4KB pages.
     pub l1_tlb_entries: Option<u64>,
-    /// Entries of the L2 TLB for 4KB pages.
+    /// Number of entries of the L2 TLB for 4KB pages.
     pub l2_tlb_entries: Option<u64>,
     /// Size of the L1 data cache in bytes.
     pub l1_cache_bytes: Option<u64>,
@@ -30,15 +30,15 @@ pub struct Processor {
     pub l3_cache_bytes: Option<u64>,
     /// TLBs and caches that the processor reports.
     pub stated: Vec<Stated>,
-    /// Entries of the L2 TLB that can hold 2MB and 1GB pages, as the processor reports them.
+    /// Parts of the L2 TLB that can hold 2MB and 1GB pages, as the processor reports them.
     pub l2_parts: Vec<StatedPart>,
     /// True if the processor supports 1GB pages; absent if it does not report this.
     pub has_1g_pages: Option<bool>,
 }
 
 impl Processor {
-    /// The processor that runs this process. Without CPUID, only the hypervisor is read, from the
-    /// kernel's files.
+    /// Describes the processor that runs this process. Without CPUID, only the hypervisor is read,
+    /// from the kernel's files.
     pub fn own() -> Self {
         #[cfg(target_arch = "x86_64")]
         let mut own = Self::read(&raw_cpuid::native_cpuid::cpuid_count);
@@ -55,7 +55,7 @@ impl Processor {
         self.hypervisor.is_present()
     }
 
-    /// Vendor, family and model as text.
+    /// Vendor, family and model of the processor as text.
     pub fn identity(&self) -> String {
         let Self { vendor, family, model, .. } = self;
         if vendor.is_empty() {
@@ -101,7 +101,7 @@ pub(super) mod tests {
 
     pub type Leaf = ((u32, u32), [u32; 4]);
 
-    /// A processor with these register values; all other leaves are zero.
+    /// Creates a processor with these CPUID values; all other leaves are zero.
     pub fn processor(vendor: &[u8; 12], leaves: &[Leaf]) -> Processor {
         let word = |at: usize| u32::from_le_bytes(vendor[at..at + 4].try_into().unwrap());
         let (vendor, leaves) = ([word(0), word(4), word(8)], leaves.to_vec());
@@ -116,14 +116,16 @@ pub(super) mod tests {
         })
     }
 
-    /// A Zen 4 server: 72 and 3072 entries for 4KB pages; family 19H, model 11H, in a virtual machine.
+    /// Decodes the leaves of a Zen 4 server: 72 and 3072 entries for 4KB pages; family 19H, model
+    /// 11H, in a virtual machine.
     #[test]
     fn leaves_of_amd() {
         let leaves = [
             ((1, 0), [0x00a1_0f11, 0, 1 << 31, 0]),
             ((0x8000_0005, 0), [0xff48_ff40, 0xff48_ff40, 0x2008_0140, 0x2008_0140]),
             ((0x8000_0006, 0), [0x5c00_2200, 0x6c00_4200, 0x0400_6140, 0x0a00_9140]),
-            // L1 data: 8 ways of 64 sets of 64 bytes; L2: 8 × 2048 × 64.
+            // L1 data cache: 8 ways of 64 sets of 64 bytes; L2 cache: 8 ways of 2048 sets of 64
+            // bytes.
             ((0x8000_001d, 0), [1 | 1 << 5, 7 << 22 | 63, 63, 0]),
             ((0x8000_001d, 1), [2 | 1 << 5, 7 << 22 | 63, 127, 0]),
             ((0x8000_001d, 2), [3 | 2 << 5, 7 << 22 | 63, 2047, 0]),
@@ -138,7 +140,8 @@ pub(super) mod tests {
         assert_eq!((disabled.l1_tlb_entries, disabled.l2_tlb_entries), (None, None));
     }
 
-    /// An L1 TLB of 4 × 16 entries, and an L2 TLB of 16 × 128 for 4KB and 2MB pages.
+    /// Decodes an L1 TLB of 4 × 16 entries, and an L2 TLB of 16 × 128 entries for 4KB and 2MB
+    /// pages.
     #[test]
     fn leaves_of_intel() {
         let leaves = [

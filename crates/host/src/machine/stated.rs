@@ -2,10 +2,10 @@
 
 use raw_cpuid::{Associativity, CacheType, CpuId, CpuIdReader, CpuIdResult, DatInfo, DatType};
 
-/// A TLB or a cache as the processor reports it.
+/// TLB or cache as the processor reports it in CPUID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stated {
-    /// Section in machine files, such as `tlb.l2` or `cache.l1d`.
+    /// Section of the TLB or cache in machine files, such as `tlb.l2` or `cache.l1d`.
     pub section: &'static str,
     /// Number of entries of a TLB, or bytes of a cache.
     pub size: u64,
@@ -16,24 +16,24 @@ pub struct Stated {
 }
 
 impl Stated {
-    /// Name of the key for the size within the section.
+    /// Name of the key for the size in the machine file's section.
     pub fn size_name(&self) -> &'static str {
         if self.section.starts_with("tlb.") { "entries" } else { "size_bytes" }
     }
 }
 
-/// Entries of the L2 TLB that can hold pages of one size.
+/// Part of the L2 TLB that can hold pages of one size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatedPart {
-    /// Key of a machine file, `tlb.l2_2m` or `tlb.l2_1g`.
+    /// Key of the part in machine files, `tlb.l2_2m` or `tlb.l2_1g`.
     pub key: &'static str,
-    /// Value in machine files: ways of `tlb.l2`, or a separate array.
+    /// Value of the key: a number of the ways of `tlb.l2`, or a separate array.
     pub value: String,
     /// CPUID leaf that reports the value.
     pub source: &'static str,
 }
 
-/// Returns the entries of the L2 TLB for 2MB and for 1GB pages; empty if the processor does not
+/// Returns the parts of the L2 TLB that can hold 2MB and 1GB pages; empty if the processor does not
 /// report its TLBs.
 pub(super) fn l2_parts<R: CpuIdReader>(reader: &R, stated: &[Stated]) -> Vec<StatedPart> {
     let Some(l2) = stated.iter().find(|one| one.section == "tlb.l2") else { return Vec::new() };
@@ -64,8 +64,8 @@ pub(super) fn stated<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
     found
 }
 
-/// Decodes AMD's leaves 8000_0005, 8000_0006 and 8000_0019. They report the L2 TLB's ways as
-/// ranges.
+/// Decodes the TLBs in AMD's leaves 8000_0005, 8000_0006 and 8000_0019, which report the L2 TLB's
+/// ways as ranges.
 fn tlbs_of_amd<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let Some(first) = cpuid.get_l1_cache_and_tlb_info() else { return Vec::new() };
     let l1 = |section, entries: u8, ways| amd(section, entries.into(), ways, "8000_0005");
@@ -103,7 +103,7 @@ fn amd(
     Stated { section, size, ways, source }
 }
 
-/// Translation caches of leaf 18H that form one TLB of a machine file.
+/// Rule that selects the TLB structures in CPUID leaf 18H that together form one TLB of a machine file.
 struct Kind {
     section: &'static str,
     level: u8,
@@ -111,7 +111,8 @@ struct Kind {
     holds: fn(&DatInfo) -> bool,
 }
 
-/// Newer processors have a TLB for loads only; their small TLB for stores is left out.
+/// Types of data TLBs in leaf 18H. Newer processors have a TLB for loads only; their small TLB for
+/// stores is left out.
 const DATA: &[DatType] = &[DatType::DataTLB, DatType::UnifiedTLB, DatType::LoadOnly];
 const INSTRUCTIONS: &[DatType] = &[DatType::InstructionTLB, DatType::UnifiedTLB];
 
@@ -133,8 +134,8 @@ const fn kind(
     Kind { section, level, types, holds }
 }
 
-/// Decodes Intel's leaf 18H. Structures for the same pages are combined into one TLB, such as the
-/// halves of the L2 TLB for 4KB and 2MB pages and for 4KB and 1GB pages.
+/// Decodes the TLBs in Intel's leaf 18H. Structures for the same pages are combined into one TLB,
+/// such as the halves of the L2 TLB for 4KB and 2MB pages and for 4KB and 1GB pages.
 fn tlbs_of_leaf_18<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let tlb = |kind: &Kind| {
         let is_wanted = |info: &DatInfo| {
@@ -152,8 +153,8 @@ fn tlbs_of_leaf_18<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     KINDS.iter().filter_map(tlb).collect()
 }
 
-/// Returns the entries for 2MB and 1GB pages in leaf 18H. Structures that also hold 4KB pages
-/// become ways of one array; a structure for large pages only becomes a separate array.
+/// Returns the L2 TLB's parts for 2MB and 1GB pages in leaf 18H. Structures that also hold 4KB
+/// pages become ways of one array; a structure for large pages only becomes a separate array.
 fn parts_of_leaf_18<R: CpuIdReader>(cpuid: &CpuId<R>) -> [String; 2] {
     let infos = cpuid.get_deterministic_address_translation_info().into_iter().flatten();
     let is_l2 = |info: &DatInfo| info.cache_level() == 2 && DATA.contains(&info.cache_type());
@@ -203,7 +204,8 @@ const DESCRIPTORS: &[(u8, &str, u64, u64)] = &[
     (0xca, "tlb.l2", 512, 4),
 ];
 
-/// Decodes leaf 2 directly: `raw_cpuid` stops at unknown descriptors, such as Skylake's C3H.
+/// Decodes the TLBs in Intel's leaf 2 directly: `raw_cpuid` stops at unknown descriptors, such as
+/// Skylake's C3H.
 fn tlbs_of_leaf_2<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
     const LEAF: u32 = 2;
     if reader.cpuid1(0).eax < LEAF {
@@ -223,7 +225,7 @@ fn tlbs_of_leaf_2<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
     known.map(tlb).collect()
 }
 
-/// Decodes the cache parameters: leaf 4 of Intel, leaf 8000_001D of AMD.
+/// Decodes the caches in the parameters of leaf 4 (Intel) or leaf 8000_001D (AMD).
 fn caches_by_parameters<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let Some(caches) = cpuid.get_cache_parameters() else { return Vec::new() };
     let is_amd = cpuid.get_vendor_info().is_some_and(|vendor| vendor.as_str() == "AuthenticAMD");
@@ -244,8 +246,8 @@ fn caches_by_parameters<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     caches.filter_map(cache).collect()
 }
 
-/// Decodes AMD's leaves 8000_0005 and 8000_0006, if leaf 8000_001D is hidden. The size of the last
-/// level is reported as a range, so it is left out.
+/// Decodes the caches in AMD's leaves 8000_0005 and 8000_0006, if leaf 8000_001D is hidden. The
+/// size of the last level is reported as a range, so it is left out.
 fn caches_of_amd<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
     let Some(first) = cpuid.get_l1_cache_and_tlb_info() else { return Vec::new() };
     let l1 =

@@ -5,24 +5,25 @@ use std::path::{Path, PathBuf};
 
 use crate::HostError;
 
-/// Reader that returns such a table in batches.
+/// Reader of a table with one 64-bit entry per frame, such as `/proc/kpageflags`, in batches.
 pub(crate) struct Entries {
     input: Box<dyn Read>,
     path: PathBuf,
     batch: usize,
-    /// Bytes read so far, for error messages.
+    /// Number of bytes read so far, for error messages.
     position: usize,
     bytes: Vec<u8>,
 }
 
 impl Entries {
-    /// Reads `batch` entries at a time. Errors name `path`.
+    /// Creates a reader of `batch` entries at a time, whose errors name `path`.
     pub(crate) fn new(input: Box<dyn Read>, path: &Path, batch: usize) -> Self {
         let bytes = Vec::with_capacity(8 * batch);
         Self { input, path: path.to_owned(), batch, position: 0, bytes }
     }
 
-    /// Reads the next batch into `entries`: fewer entries at the end of the table, and none after it.
+    /// Reads the table's next batch into `entries`: fewer entries at the end of the table, and none
+    /// after it.
     pub(crate) fn read_batch(&mut self, entries: &mut Vec<u64>) -> Result<(), HostError> {
         self.bytes.clear();
         let read = (&mut self.input).take(8 * self.batch as u64).read_to_end(&mut self.bytes);

@@ -18,7 +18,8 @@ pub(crate) fn memory_ranges(text: &str) -> Option<Vec<Range<u64>>> {
     (!ranges.is_empty()).then_some(ranges)
 }
 
-/// First and last address and the name in a line such as `00100000-bfffffff : System RAM`.
+/// Parses a line of `/proc/iomem`, such as `00100000-bfffffff : System RAM`. Returns first and last
+/// address and the name.
 fn range_and_name(line: &str) -> Option<(u64, u64, &str)> {
     let (range, name) = line.trim().split_once(" : ")?;
     let (first, last) = range.split_once('-')?;

@@ -28,8 +28,8 @@ pub(crate) fn kilobytes(value: &str) -> Option<u64> {
     value.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Release of the kernel from `sys/kernel/osrelease` in `folder`, which is `/proc` or a copy of parts
-/// of it. Empty if the file cannot be read.
+/// Release of the kernel from the file `sys/kernel/osrelease` in `folder`, which is `/proc` or a
+/// copy of parts of it. Empty if the file cannot be read.
 pub(crate) fn kernel_release(folder: &Path) -> String {
     let release = read_text(folder.join("sys/kernel/osrelease")).unwrap_or_default();
     let word = release.split_whitespace().next().unwrap_or_default();

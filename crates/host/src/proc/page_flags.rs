@@ -5,7 +5,8 @@ use bitflags::bitflags;
 use perforate_os::FrameState;
 
 bitflags! {
-    /// Flags of a frame that this crate uses. The names are Linux's without the prefix `KPF_`.
+    /// Flags of a frame in `/proc/kpageflags` that this crate uses. The names are Linux's without
+    /// the prefix `KPF_`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct PageFlags: u64 {
         const LRU = 1 << 5;
@@ -30,9 +31,9 @@ bitflags! {
     }
 }
 
-/// State of a frame by its flags alone. A frame without flags is either free in a per-CPU list or used
-/// by the kernel; the counts of its zone decide. Next to SLAB, LRU flags and ANON are ignored: newer
-/// kernels keep other data in the same words (seen on 6.18).
+/// State of a frame by its flags alone. A frame without flags is either free in a per-CPU list or
+/// used by the kernel; the counts of its zone decide. If SLAB is set, LRU flags and ANON are
+/// ignored: newer kernels store other data in the same words (seen on 6.18).
 pub(crate) fn state_of(flags: PageFlags) -> FrameState {
     type Flags = PageFlags;
     let has = |flag| flags.intersects(flag);
@@ -78,7 +79,7 @@ pub(crate) fn is_large_page(block: &[PageFlags]) -> bool {
 mod tests {
     use super::*;
 
-    /// Flags as a 6.18 kernel showed them.
+    /// Derives the states of frames from flags as a 6.18 kernel showed them.
     #[test]
     fn states_of_frames() {
         let bits = |bits: &[u32]| bits.iter().fold(0, |all, bit| all | 1_u64 << bit);
@@ -117,7 +118,7 @@ mod tests {
         assert!(!is_large_page(&block[..511]));
         block[256] = head; // two folios of 1MB
         assert!(!is_large_page(&block));
-        // A 2MB folio of a file's page cache.
+        // Flags of a 2MB folio of a file's page cache.
         let mut block = [tail.difference(PageFlags::ANON); 512];
         block[0] = head.difference(PageFlags::ANON);
         assert!(!is_large_page(&block));

@@ -7,32 +7,32 @@ use perforate_record::process_memory::Mapping;
 
 use super::kilobytes;
 
-/// Maximum number of areas. Linux allows a process far fewer (`vm.max_map_count` is 65530).
+/// Maximum number of mappings of a process. Linux allows far fewer (`vm.max_map_count` is 65530).
 const MAX_AREAS: usize = 1 << 20;
-/// Maximum of any size: a 57-bit address space.
+/// Maximum of any size in bytes: that of a 57-bit address space.
 const MAX_BYTES: u64 = 1 << 57;
 
-/// A mapping with its resident sizes, in bytes.
+/// Mapping of a process with its resident sizes, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MappedArea {
     pub(crate) mapping: Mapping,
-    /// Resident memory, without hugetlbfs (`Rss`).
+    /// Resident memory of the mapping, without hugetlbfs (`Rss`).
     pub(crate) resident_bytes: u64,
-    /// Anonymous part of the resident memory (`Anonymous`).
+    /// Anonymous part of the mapping's resident memory (`Anonymous`).
     pub(crate) anonymous_bytes: u64,
-    /// Swapped-out memory (`Swap`).
+    /// Swapped-out memory of the mapping (`Swap`).
     pub(crate) swapped_bytes: u64,
-    /// Anonymous memory mapped by 2MB entries (`AnonHugePages`).
+    /// Anonymous memory of the mapping in 2MB page-table entries (`AnonHugePages`).
     pub(crate) anonymous_large_bytes: u64,
-    /// Memory mapped by entries of 2MB or more: `AnonHugePages`, `ShmemPmdMapped`, `FilePmdMapped`,
-    /// `Private_Hugetlb`, `Shared_Hugetlb`.
+    /// Memory of the mapping in page-table entries of 2MB or more: `AnonHugePages`,
+    /// `ShmemPmdMapped`, `FilePmdMapped`, `Private_Hugetlb`, `Shared_Hugetlb`.
     pub(crate) large_bytes: u64,
-    /// Memory of hugetlbfs, which `large_bytes` includes and `Rss` does not.
+    /// Memory of hugetlbfs in the mapping, which `large_bytes` includes and `Rss` does not.
     pub(crate) hugetlb_bytes: u64,
 }
 
 impl MappedArea {
-    /// True for anonymous and shared memory, false for a mapped file.
+    /// True if the mapping is anonymous or shared memory, false if it is a mapped file.
     pub(crate) fn is_memory(&self) -> bool {
         let names = ["/memfd:", "/dev/shm/", "/dev/zero", "/SYSV", "/anon_hugepage"];
         let own = &self.mapping.name;
@@ -40,7 +40,8 @@ impl MappedArea {
     }
 }
 
-/// Parses the areas. Also returns true if the text has resident sizes.
+/// Parses the mappings in the text of `smaps` or `maps`. Also returns true if the text has resident
+/// sizes.
 pub(crate) fn parse_areas(text: &str) -> (Vec<MappedArea>, bool) {
     let mut areas: Vec<MappedArea> = Vec::new();
     let mut has_sizes = false;
@@ -76,19 +77,19 @@ pub(crate) fn parse_areas(text: &str) -> (Vec<MappedArea>, bool) {
     (areas, has_sizes)
 }
 
-/// Resident memory of an address range, in bytes.
+/// Resident memory in an address range of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residency {
-    /// Sum of `Rss`.
+    /// Resident bytes, the sum of `Rss` over the mappings.
     pub resident_bytes: u64,
-    /// Resident bytes that are anonymous and mapped by 2MB entries.
+    /// Bytes of resident anonymous memory in 2MB page-table entries.
     pub large_bytes: u64,
     /// Bytes that are swapped out.
     pub swapped_bytes: u64,
 }
 
 impl Residency {
-    /// Share of the resident memory in 2MB pages, 0–1; 0 if nothing is resident.
+    /// Share of the resident memory that is in 2MB pages, 0–1; 0 if nothing is resident.
     pub fn large_share(&self) -> f64 {
         if self.resident_bytes == 0 {
             return 0.0;
@@ -96,7 +97,7 @@ impl Residency {
         self.large_bytes as f64 / self.resident_bytes as f64
     }
 
-    /// Sums the areas in the text of `smaps` or `smaps_rollup` that overlap `addresses`.
+    /// Sums the mappings in the text of `smaps` or `smaps_rollup` that overlap `addresses`.
     pub(crate) fn of(text: &str, addresses: Range<u64>) -> Self {
         let (areas, _) = parse_areas(text);
         let overlaps =

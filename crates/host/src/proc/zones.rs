@@ -5,15 +5,17 @@ use perforate_records::{FREE_ORDERS as ORDERS, FreeBlocksByType, PageblockCount,
 
 /// Maximum number of zones that a parser accepts: more than 1024 nodes with five zones each have.
 const MAX_ZONES: usize = 8192;
-/// Maximum of any count of frames or blocks.
+/// Maximum that a parser accepts for a number of frames or blocks.
 const MAX_COUNT: u64 = 1 << 40;
 
-/// Parses a number, with an optional `>` in front: pagetypeinfo limits long counts.
+/// Parses a number, with an optional `>` in front, by which pagetypeinfo marks counts above its
+/// limit.
 fn number(word: &str) -> Option<u64> {
     word.trim_start_matches('>').parse().ok().filter(|&number| number <= MAX_COUNT)
 }
 
-/// Parses `Node 0, zone   Normal` at the beginning of a line: node, name, rest of the line.
+/// Parses `Node 0, zone   Normal` at the beginning of a line. Returns node, name and the rest of
+/// the line.
 fn node_and_zone(line: &str) -> Option<(u64, &str, &str)> {
     let rest = line.trim_start().strip_prefix("Node")?.trim_start();
     let (node, rest) = rest.split_once(',')?;
@@ -23,7 +25,7 @@ fn node_and_zone(line: &str) -> Option<(u64, &str, &str)> {
     Some((number(node.trim())?, name, rest))
 }
 
-/// Zones collected from several files.
+/// Memory zones collected from several files of `/proc`.
 #[derive(Default)]
 pub(crate) struct Zones(pub(crate) Vec<SnapshotZone>);
 
@@ -46,7 +48,7 @@ impl Zones {
         self.0.get_mut(place)
     }
 
-    /// Adds the starts and counts of `/proc/zoneinfo`.
+    /// Adds first frames, sizes and per-CPU lists of the zones in the text of `/proc/zoneinfo`.
     pub(crate) fn add_zoneinfo(&mut self, text: &str) {
         let mut current: Option<(u64, String)> = None;
         for line in text.lines() {
@@ -71,7 +73,8 @@ impl Zones {
         }
     }
 
-    /// Adds the counts of `/proc/buddyinfo`. Returns false if the text has none.
+    /// Adds the free blocks of the zones in the text of `/proc/buddyinfo`. Returns false if the
+    /// text has none.
     pub(crate) fn add_buddyinfo(&mut self, text: &str) -> bool {
         let mut found = false;
         for (node, name, counts) in text.lines().filter_map(node_and_zone) {
@@ -83,7 +86,7 @@ impl Zones {
         found
     }
 
-    /// Adds the counts of `/proc/pagetypeinfo`.
+    /// Adds free blocks and pageblocks by migrate type, from the text of `/proc/pagetypeinfo`.
     pub(crate) fn add_pagetypeinfo(&mut self, text: &str) {
         let mut types: Vec<&str> = Vec::new();
         for line in text.lines() {
@@ -115,7 +118,7 @@ impl Zones {
     }
 }
 
-/// Free memory of all zones, from the text of `/proc/buddyinfo`.
+/// Free memory of all zones, from the text of `/proc/buddyinfo`; `None` if the text has no zones.
 pub(crate) fn free_memory(text: &str) -> Option<FreeMemory> {
     let mut zones = Zones::default();
     let found = zones.add_buddyinfo(text);
@@ -123,7 +126,8 @@ pub(crate) fn free_memory(text: &str) -> Option<FreeMemory> {
     found.then(|| HostSnapshot { about, occupancy: None }.counted_free())
 }
 
-/// Parses counts of free blocks by order. A block of an order above 10 counts as several of order 10.
+/// Parses numbers of free blocks by order. A block of an order above 10 counts as several of order
+/// 10.
 fn orders(counts: &str) -> [u64; ORDERS] {
     let mut found = [0; ORDERS];
     for (order, count) in counts.split_whitespace().map_while(number).enumerate().take(20) {

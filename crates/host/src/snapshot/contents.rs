@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Maximum number of hashes kept (512MB). Beyond it, half of the contents are dropped.
+/// Maximum number of hashes of page contents in memory (512MB). Beyond it, half of the contents are
+/// dropped.
 const MAX_HASHES: usize = 1 << 26;
 
-/// Hashes of page contents.
+/// Hashes of page contents, which count copies.
 ///
-/// If there are too many hashes, a sample is kept: all pages of a share of the *contents*, chosen by
-/// hash, so that copies stay together.
+/// If there are too many hashes, only a sample remains: all pages with some of the *contents*,
+/// chosen by hash, so that copies stay together.
 #[derive(Clone, Debug)]
 pub struct PageContents {
     hashes: Vec<u64>,
     zero: u64,
     pages: u64,
     max: usize,
-    /// One of 2^shift contents is kept.
+    /// Base-2 logarithm of the sampling period: one of 2^shift contents remains.
     shift: u32,
 }
 
@@ -28,7 +29,7 @@ impl Default for PageContents {
 }
 
 impl PageContents {
-    /// Adds a page with this content.
+    /// Counts a page with this content.
     pub fn add(&mut self, page: &[u8]) {
         self.pages += 1;
         if page.iter().all(|&byte| byte == 0) {
@@ -54,30 +55,31 @@ impl PageContents {
         hash & self.mask() == 0
     }
 
-    /// Number of pages added.
+    /// Number of pages that were added.
     pub fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Number of pages that contain only zeros.
+    /// Number of added pages that contain only zeros.
     pub fn zero_pages(&self) -> u64 {
         self.zero
     }
 
-    /// Sampling period of contents: one of this number is kept. 1 without sampling.
+    /// Sampling period of contents: one of this number remains. 1 without sampling.
     pub fn sampled_one_in(&self) -> u64 {
         self.mask() + 1
     }
 
-    /// Number of pages by content hash, for the kept contents other than zeros.
+    /// Number of pages by content hash, for the sampled contents other than zeros.
     pub fn by_hash(&self) -> BTreeMap<u64, u64> {
         let mut counts = BTreeMap::new();
         self.hashes.iter().for_each(|&hash| *counts.entry(hash).or_default() += 1);
         counts
     }
 
-    /// Number of pages that share their content with others, number of such contents, and pages of the
-    /// most frequent one. Zero pages are excluded. Estimates if contents are sampled.
+    /// Returns the number of pages that share their content with other pages, the number of such
+    /// contents, and the number of pages with the most frequent content. Zero pages are excluded.
+    /// Estimates if contents are sampled.
     pub fn duplicates(&self) -> (u64, u64, u64) {
         let mut sorted = self.hashes.clone();
         sorted.sort_unstable();
@@ -107,7 +109,7 @@ mod tests {
     #[test]
     fn copies_are_counted() {
         let mut contents = PageContents::default();
-        // Zeros three times; 1 twice, 2 four times, 3 once.
+        // Pages of zeros three times; content 1 twice, 2 four times, 3 once.
         for number in [0, 1, 2, 2, 0, 1, 2, 3, 2, 0] {
             contents.add(&page(number));
         }
@@ -116,8 +118,8 @@ mod tests {
         assert_eq!(contents.by_hash().values().sum::<u64>(), 7);
     }
 
-    /// 4000 contents of four pages each, with room for 1000 hashes: about one content in sixteen is
-    /// kept.
+    /// Adds 4000 contents of four pages each, with room for 1000 hashes: about one content in
+    /// sixteen remains.
     #[test]
     fn a_sample_keeps_copies_together() {
         let mut contents = PageContents { max: 1000, ..PageContents::default() };
@@ -127,7 +129,7 @@ mod tests {
         assert!(contents.sampled_one_in() >= 16 && contents.hashes.len() <= 1000);
         let (pages, different, most) = contents.duplicates();
         assert_eq!((most, pages), (4, 4 * different));
-        // 4000 draws with probability 1/16 to 1/32: within five standard deviations.
+        // 4000 random choices with probability 1/16 to 1/32: within five standard deviations.
         assert!((2500..5500).contains(&different), "{different}");
     }
 }

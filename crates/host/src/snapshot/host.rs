@@ -17,26 +17,26 @@ use crate::proc::{
     Entries, PageFlags, Zones, has_no_use, is_large_page, kernel_release, memory_ranges, state_of,
 };
 
-/// Frames per section, the unit in which Linux describes memory on x86-64.
+/// Number of frames in a section, the unit in which Linux describes memory on x86-64.
 const SECTION_FRAMES: usize = 1 << 15;
 const BLOCK_FRAMES: usize = 512;
 
-/// Inputs of a snapshot: files of `/proc`. Unreadable files are `None`.
+/// Input files of a machine's snapshot, from `/proc`. Unreadable files are `None`.
 #[derive(Default)]
 pub struct HostFiles {
-    /// Folder of the files, for messages.
+    /// Folder of the input files, for messages.
     pub folder: PathBuf,
-    /// Flags of each frame (`kpageflags`).
+    /// Table with the flags of each frame (`kpageflags`).
     pub flags: Option<Box<dyn Read>>,
-    /// Number of mappings of each frame (`kpagecount`).
+    /// Table with the number of mappings of each frame (`kpagecount`).
     pub counts: Option<Box<dyn Read>>,
-    /// Free blocks by order (`buddyinfo`).
+    /// Numbers of free blocks by order (`buddyinfo`).
     pub buddyinfo: Option<String>,
-    /// Ranges and per-CPU lists of memory zones (`zoneinfo`).
+    /// Frame ranges and per-CPU lists of memory zones (`zoneinfo`).
     pub zoneinfo: Option<String>,
-    /// Free blocks by migrate type (`pagetypeinfo`).
+    /// Numbers of free blocks by migrate type (`pagetypeinfo`).
     pub pagetypeinfo: Option<String>,
-    /// Physical address map (`iomem`).
+    /// Map of physical addresses (`iomem`).
     pub iomem: Option<String>,
     /// Swap areas (`swaps`); a machine without swap may lack the file.
     pub swaps: Option<String>,
@@ -52,7 +52,7 @@ pub struct HostFiles {
     pub missing: Vec<String>,
 }
 
-/// File that contains 1 while KSM merges identical pages.
+/// Path of the file that contains 1 while KSM merges identical pages.
 const KSM: &str = "/sys/kernel/mm/ksm/run";
 
 /// Total swap space in bytes from `/proc/swaps`: a heading, then lines of file, type, size in KB, ….
@@ -62,7 +62,7 @@ fn swap_bytes(text: &str) -> u64 {
     sizes.fold(0_u64, u64::saturating_add).saturating_mul(1 << 10)
 }
 
-/// Consequence of a missing file, for users.
+/// Consequence for the snapshot if the file `name` cannot be read, for users.
 fn consequence(name: &str) -> &'static str {
     match name {
         "kpageflags" => {
@@ -78,7 +78,7 @@ fn consequence(name: &str) -> &'static str {
 }
 
 impl HostFiles {
-    /// Opens the readable files in `folder`: `/proc`, or a folder with copies of its files.
+    /// Opens the readable input files in `folder`: `/proc`, or a folder with copies of its files.
     pub fn open(folder: &Path) -> Self {
         let mut files = Self { folder: folder.to_owned(), ..Self::default() };
         if let Some(file) = files.open_table("kpageflags") {
@@ -120,7 +120,7 @@ impl HostFiles {
         read.map_err(|error| self.missing.push(note(error))).ok()
     }
 
-    /// Adds the zones to `about`. Returns false if there are no counts of free blocks.
+    /// Adds the memory zones to `about`. Returns false if no file has numbers of free blocks.
     fn read_zones(&self, about: &mut SnapshotAbout) -> bool {
         let mut zones = Zones::default();
         if let Some(text) = &self.zoneinfo {
@@ -140,7 +140,7 @@ impl HostFiles {
         has_counts
     }
 
-    /// Frame ranges with memory. `None` if they are unknown, which is noted in `about`.
+    /// Frame ranges with memory. `None` if the ranges are unknown, which is noted in `about`.
     fn memory_ranges(&self, about: &mut SnapshotAbout) -> Option<Vec<Range<u64>>> {
         let memory = memory_ranges(self.iomem.as_ref()?);
         if memory.is_some() {
@@ -153,8 +153,8 @@ impl HostFiles {
     }
 }
 
-/// Makes a snapshot. `progress` receives the number of frames read so far, and the total if it is
-/// known.
+/// Makes a snapshot of a machine's memory. `progress` receives the number of frames read so far,
+/// and the total if it is known.
 ///
 /// # Errors
 /// If neither flags nor counts of free blocks can be read, or a file is damaged.
@@ -194,7 +194,7 @@ pub fn read_host(
     Ok(HostSnapshot { about, occupancy })
 }
 
-/// Assumptions about frames whose flags leave their use open.
+/// Assumptions of the snapshot about frames whose flags leave their use open, for users.
 fn assumptions(occupancy: &Occupancy) -> Vec<String> {
     let slab = "slab is slab that can be shrunk under pressure, after the page cache: which of it can \
                 be is not told; whatever is moved, it stays";
@@ -204,8 +204,8 @@ fn assumptions(occupancy: &Occupancy) -> Vec<String> {
     has_slab.then_some(slab).into_iter().chain([pinned]).map(str::to_owned).collect()
 }
 
-/// Decides the state of frames without flags, zone by zone: free frames in per-CPU lists have no flags,
-/// nor have plain allocations of the kernel. The zone's count of frames in per-CPU lists decides.
+/// Decides the state of frames without flags, zone by zone. Such frames are either free in per-CPU
+/// lists or plain allocations of the kernel; the zone's count of frames in per-CPU lists decides.
 fn decide_flagless(occupancy: &Occupancy, about: &mut SnapshotAbout) -> Result<Occupancy, OsError> {
     let mut decided = Vec::new();
     let mut end = 0;
@@ -237,7 +237,7 @@ fn decide_flagless(occupancy: &Occupancy, about: &mut SnapshotAbout) -> Result<O
     occupancy.replaced(FrameState::PerCpu, if decided.is_empty() { &outside } else { &decided })
 }
 
-/// The tables with one entry per frame, and the occupancy built from the entries read so far.
+/// Tables with one entry per frame, and the occupancy built from the entries read so far.
 struct Tables {
     flags: Entries,
     counts: Option<Entries>,
@@ -265,7 +265,7 @@ impl Tables {
         }
     }
 
-    /// Reads the tables to their end. `None` if they contain no memory.
+    /// Reads the tables of flags and counts to their end. `None` if they contain no memory.
     fn read(
         mut self,
         about: &mut SnapshotAbout,
@@ -327,7 +327,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Adds a block that is only partly memory.
+    /// Adds the frames of a 2MB block at the edge of memory, frame by frame. Frames outside memory count as
+    /// absent.
     fn add_at_edge(&mut self, first: u64, block: &[PageFlags]) -> Result<(), OsError> {
         for (frame, &flags) in (first..).zip(block) {
             let is_memory =
@@ -343,7 +344,7 @@ fn too_large(path: &Path, error: &OsError) -> HostError {
     HostError::file(path, error.to_string())
 }
 
-/// The last range that begins before `frame`. `ranges` is sorted.
+/// Last range that begins before `frame`; `None` if no range does. `ranges` is sorted.
 fn range_before(ranges: &[Range<u64>], frame: u64) -> Option<&Range<u64>> {
     ranges[..ranges.partition_point(|range| range.start < frame)].last()
 }

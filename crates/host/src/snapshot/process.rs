@@ -23,11 +23,11 @@ use summary::{add_up, guest_note, of_contents};
 /// Options for the snapshot of a process.
 #[derive(Clone, Debug)]
 pub struct ProcessOptions {
-    /// ID of the process.
+    /// ID of the process to read.
     pub pid: u32,
-    /// `/proc`, or a folder with copies of its files.
+    /// The folder `/proc`, or a folder with copies of its files.
     pub proc: PathBuf,
-    /// True to read and compare the contents of pages.
+    /// True to read and compare the contents of the process's pages.
     pub contents: bool,
 }
 
@@ -123,8 +123,8 @@ fn runs_virtual_machine(folder: &Path) -> bool {
     links.any(|link| link.to_string_lossy().starts_with("anon_inode:kvm-vm"))
 }
 
-/// Index of the area with the most resident memory: for a virtual machine's process, the guest's
-/// memory.
+/// Index of the mapping with the most resident memory: for a virtual machine's process, the guest's
+/// memory. `None` if there are no mappings.
 fn largest(areas: &[MappedArea]) -> Option<usize> {
     let memory = areas.iter().enumerate().filter(|(_, area)| area.is_memory());
     memory

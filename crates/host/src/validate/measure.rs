@@ -1,4 +1,5 @@
-//! Native measurement of rows, alternately with and without 2MB pages.
+//! Native measurement of a benchmark at one size of memory (a row of the result), alternately with 4KB and
+//! with 2MB pages.
 
 use perforate_sim::Progress;
 
@@ -7,22 +8,24 @@ use crate::benchmark::{Job, Measured, Paging, Worker, WorkerCommand};
 use crate::counters::{Rates, Readings};
 use crate::{HostError, Reporter};
 
-/// Operations of the trial run that determines the number of timed operations.
+/// Number of operations in the trial run that determines the number of timed operations.
 pub(super) const FIRST_OPERATIONS: u64 = 200_000;
 
-/// Number and length of measurement runs.
+/// Number and duration of the native runs of each benchmark or program.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Number of times that the workers are started, each time with new memory.
     pub rounds: u32,
-    /// Blocks of four runs in each round.
+    /// Number of blocks in each round. A block has four runs, such as 4KB, 2MB, 2MB, 4KB pages, so that
+    /// steady drift cancels.
     pub blocks: u32,
-    /// Length of one run in nanoseconds.
+    /// Duration of one run in nanoseconds.
     pub run_nanoseconds: u64,
 }
 
 impl Effort {
-    /// Default effort; `blocks` overrides the total number of blocks in all rounds.
+    /// Default effort; `is_quick` reduces it, and `blocks` overrides the total number of blocks in
+    /// all rounds.
     pub fn new(is_quick: bool, blocks: Option<u32>) -> Self {
         let (all_blocks, rounds, run_nanoseconds) =
             if is_quick { (6, 1, 60_000_000) } else { (6, 2, 200_000_000) };
@@ -31,29 +34,31 @@ impl Effort {
         Self { rounds, blocks: all_blocks.div_ceil(rounds), run_nanoseconds }
     }
 
-    /// Number of runs in one round and in all rounds.
+    /// Number of runs in one round, and in all rounds.
     fn runs(self) -> (u64, u64) {
         let of_round = u64::from(self.blocks) * 4;
         (of_round, of_round * u64::from(self.rounds))
     }
 }
 
-/// Page size of the four runs of a block: true for 2MB pages.
+/// Page sizes of the four runs of a block: true for 2MB pages.
 pub(super) fn order(block: u32) -> [bool; 4] {
     if block.is_multiple_of(2) { [false, true, true, false] } else { [true, false, false, true] }
 }
 
-/// Native measurements of a row. Arrays have the value for 4KB pages first, then the value for 2MB
-/// pages.
+/// Native measurements of a benchmark. Arrays have the value for 4KB pages first, then the value
+/// for 2MB pages.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measurement {
-    /// Nanoseconds per operation, one value per run.
+    /// Measured nanoseconds per operation, one value per run.
     pub nanoseconds: [Vec<f64>; 2],
-    /// Time with 4KB pages ÷ time with 2MB pages, one value per block.
+    /// Measured time with 4KB pages ÷ time with 2MB pages, one value per block of four runs.
     pub ratios: Vec<f64>,
-    /// Share of the 2MB worker's memory that is in 2MB pages; the lowest of all rounds.
+    /// Share of the memory that is in 2MB pages where the worker requests them, 0–1; the lowest of
+    /// all rounds.
     pub large_share: Option<f64>,
-    /// Share of groups of four 4KB pages in consecutive frames, if frame numbers can be read.
+    /// Share of the aligned groups of four 4KB pages that lie in four consecutive frames, which one TLB entry
+    /// of AMD's processors can map, 0–1. `None` if frame numbers are hidden.
     pub grouped_share: Option<f64>,
     wall_nanoseconds: u64,
     processor_nanoseconds: u64,
@@ -75,7 +80,7 @@ impl Measurement {
         nanoseconds
     }
 
-    /// Elapsed time ÷ processor time; above 1 if other programs used the processor meanwhile.
+    /// Elapsed time ÷ processor time; above 1 if other programs used the processor during the runs.
     pub fn waiting(&self) -> f64 {
         self.wall_nanoseconds as f64 / self.processor_nanoseconds.max(1) as f64
     }
@@ -88,7 +93,7 @@ impl Measurement {
     }
 }
 
-/// Measures one row of the plan.
+/// Measures a benchmark of the plan natively.
 pub(super) fn measure(
     worker: &WorkerCommand,
     row: &Row,

@@ -46,12 +46,12 @@ pub use verdict::Verdict;
 
 use predict::Predictor;
 
-/// Program to measure, with the part to record.
+/// Program to measure, and the part to record.
 #[derive(Clone, Debug)]
 pub struct ProgramSample {
     /// The program and its arguments.
     pub words: Vec<OsString>,
-    /// Instructions to skip before the recorded part.
+    /// Number of instructions to skip before the recorded part.
     pub skip: u64,
     /// Maximum number of instructions to record, after which the program is killed. `None` records
     /// windows of the whole program.
@@ -59,7 +59,7 @@ pub struct ProgramSample {
 }
 
 impl ProgramSample {
-    /// The part of the program to record.
+    /// Selection of the program's part to record.
     fn selection(&self) -> Selection {
         let Self { skip, instructions, .. } = *self;
         match instructions {
@@ -68,7 +68,7 @@ impl ProgramSample {
         }
     }
 
-    /// Command line, shortened for tables.
+    /// Command line of the program, shortened for tables.
     pub fn name(&self) -> String {
         let words: Vec<_> = self.words.iter().map(|word| word.to_string_lossy()).collect();
         words.join(" ").chars().filter(|c| !c.is_control()).take(60).collect()
@@ -78,25 +78,27 @@ impl ProgramSample {
 /// Options of a validation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Number and length of measurements.
+    /// Number and duration of measured runs.
     pub effort: Effort,
-    /// Processor to measure on.
+    /// Number of the processor to measure on.
     pub processor: usize,
-    /// Memory of the largest benchmarks in bytes; `None` to skip the benchmarks.
+    /// Size of the largest benchmarks' memory in bytes; `None` to skip the benchmarks.
     pub size_bytes: Option<u64>,
     /// Machine for predictions. By default, the bundled machine that describes this processor, or the
     /// nearest of its maker.
     pub machine: Option<Machine>,
-    /// Age of the simulated memory, as `--age` of simulations. `None` for consecutive frames.
+    /// Simulated past use of memory before the run, after which 4KB frames lie scattered (option `--age`).
+    /// `None` for memory in which frames follow each other as pages do.
     pub age: Option<Ageing>,
-    /// Minimum number of operations to record of each benchmark; the first half warms up.
+    /// Minimum number of operations to record of each benchmark; the first half warms up the
+    /// caches.
     pub operations: u64,
     /// Program to measure in addition to the benchmarks.
     pub program: Option<ProgramSample>,
 }
 
 impl Options {
-    /// Default options; `is_quick` for a validation of about a minute.
+    /// Default options of a validation; `is_quick` for one of about a minute.
     pub fn new(is_quick: bool) -> Self {
         Self {
             effort: Effort::new(is_quick, None),
@@ -110,8 +112,8 @@ impl Options {
     }
 }
 
-/// Measures, predicts and compares. Also returns the results of the simulations. `worker` is the
-/// command that starts this program as a worker.
+/// Measures benchmarks and programs, simulates them and compares the ratios. Also returns the
+/// results of the simulations. `worker` is the command that starts this program as a worker.
 ///
 /// # Errors
 /// If a measurement, a recording or a simulation fails.
@@ -153,8 +155,8 @@ pub fn validate(
     Ok((outcome, results))
 }
 
-/// Memory of a benchmark in bytes: a power of two, so that `processes` benchmarks fit in the available
-/// memory.
+/// Size of a benchmark's memory in bytes: a power of two, so that `processes` benchmarks fit in the
+/// available memory.
 fn benchmark_size(wanted: u64, processes: u64, notes: &mut Vec<String>) -> Result<u64, HostError> {
     let power = 1 << wanted.max(1).ilog2();
     if power < Prepared::MIN_BYTES {

@@ -1,4 +1,5 @@
-//! Outcome over all rows: the assumption that fits best, and possible reasons for differences.
+//! Outcome of a validation: all measurements and predictions, the assumption about the host's page tables
+//! that fits best, and possible reasons for differences.
 
 use perforate_records::json_line;
 use perforate_sim::Machine;
@@ -12,30 +13,34 @@ use super::verdict::{Verdict, effect_error, typical_factor};
 use crate::counters::Absence;
 use crate::machine::Processor;
 
-/// Counts of verdicts over all rows, under one assumption.
+/// Numbers of result rows (a benchmark at one size, or a program) by verdict on the prediction, under one
+/// assumption about the host's page size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Score {
-    /// Name of the assumption.
+    /// Name of the assumption about the host's page tables, as in tables.
     pub assumption: &'static str,
-    /// Number of rows whose predicted effect agrees.
+    /// Number of rows whose predicted speed-up by 2MB pages agrees with the measured one, within the
+    /// tolerance.
     pub agrees: usize,
-    /// Number of rows whose predicted effect has the right direction but another size.
+    /// Number of rows in which 2MB pages help (or harm) in both measurement and prediction, but by different
+    /// amounts.
     pub same_direction: usize,
-    /// Number of rows whose predicted effect disagrees.
+    /// Number of rows in which only one of measurement and prediction shows an effect of 2MB pages, or the
+    /// effects have opposite signs.
     pub disagrees: usize,
-    /// Number of rows with noisy measurements.
+    /// Number of rows whose measured run times spread too far for a verdict.
     pub noisy: usize,
-    /// Number of rows without an effect to predict.
+    /// Number of rows in which 2MB pages change neither the measured nor the predicted time.
     pub no_effect: usize,
-    /// Sum of the differences between predicted and measured effects over all judged rows, divided by
-    /// the sum of the measured effects: 1 for a prediction of no effect in every row. `None` if no row
-    /// is judged.
+    /// Sum of the absolute differences between predicted and measured effects (speed-up by 2MB pages, minus
+    /// 1) over all judged rows, divided by the sum of the absolute measured effects: 1 if no effect is
+    /// predicted in any row. `None` if no row is judged.
     pub effect_error: Option<f64>,
-    /// Number of rows with absolute times.
+    /// Number of rows with both measured and predicted absolute times.
     pub times: usize,
-    /// Number of rows whose predicted time is near the measured time.
+    /// Number of rows whose predicted absolute time is near the measured time.
     pub times_agree: usize,
-    /// Geometric mean of the factors by which predicted times are wrong.
+    /// Geometric mean of the factors by which predicted times are too long or too short.
     pub time_factor: Option<f64>,
 }
 
@@ -77,7 +82,7 @@ impl Score {
         score
     }
 
-    /// Number of rows with an effect to predict.
+    /// Number of rows with a verdict of agreement or disagreement: neither too noisy nor without an effect.
     pub fn judged(&self) -> usize {
         self.agrees + self.same_direction + self.disagrees
     }
@@ -97,20 +102,22 @@ impl Ranked for Score {
     }
 }
 
-/// Score of an assumption. Scores are ranked by their error of effects.
+/// Score of the predictions under one assumption about the host's page tables, for ranking by the error of
+/// predicted effects.
 pub(super) trait Ranked: Serialize {
-    /// Name of the assumption.
+    /// Name of the assumption about the host's page tables, as in tables.
     fn assumption(&self) -> &'static str;
 
-    /// Number of rows with an effect to predict.
+    /// Number of rows with a verdict of agreement or disagreement: neither too noisy nor without an effect.
     fn judged(&self) -> usize;
 
-    /// Error of predicted effects; `None` if effects are predicted but none was measured.
+    /// Relative error of the predicted effects; `None` if effects are predicted but none was
+    /// measured.
     fn effect_error(&self) -> Option<f64>;
 }
 
-/// Scores with the smallest error of effects and scores that are indistinguishable from them, best
-/// first. Empty if no effect could be judged.
+/// Scores of the assumption about the host's page tables that predicts best, and of assumptions that predict
+/// about equally well, best first. Empty if no effect of 2MB pages could be judged.
 pub(super) fn closest<S: Ranked>(mut scores: Vec<S>) -> Vec<S> {
     let error = |score: &S| score.effect_error().unwrap_or(f64::INFINITY);
     scores.retain(|score| score.judged() > 0);
@@ -120,19 +127,19 @@ pub(super) fn closest<S: Ranked>(mut scores: Vec<S>) -> Vec<S> {
     scores
 }
 
-/// Outcome of a validation: all rows, the machine, and notes.
+/// Outcome of a validation: the machine, all measurements and predictions, and notes.
 pub struct Outcome<R = RowOutcome> {
-    /// Processor of the measurements.
+    /// Processor on which the benchmarks and programs were measured.
     pub processor: Processor,
-    /// Machine of the predictions.
+    /// Machine for which the benchmarks and programs were simulated.
     pub machine: Machine,
-    /// Measured clock of the processor in GHz.
+    /// Clock frequency of the processor in GHz, measured.
     pub clock_ghz: Option<f64>,
-    /// Reason for missing hardware counters; `None` if there are counters, or with layouts.
+    /// Reason for missing hardware counters; `None` if there are counters. Runs with layouts use no counters.
     pub absence: Option<Absence>,
-    /// Assumptions about page tables in the predictions.
+    /// Assumptions about the host's page tables, each of which was simulated.
     pub assumptions: Vec<Assumption>,
-    /// Measured and predicted rows.
+    /// Measurements and predictions of each benchmark or program.
     pub rows: Vec<R>,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -156,7 +163,7 @@ impl<R: Serialize> Outcome<R> {
         }
     }
 
-    /// Rows and summary as lines of JSON. `counters_absent` is left out if `None`.
+    /// Writes rows and summary as lines of JSON. `counters_absent` is left out if `None`.
     pub(super) fn lines<S: Ranked>(
         &self,
         overall: Vec<S>,
@@ -192,14 +199,14 @@ impl<R: Serialize> Outcome<R> {
 }
 
 impl Outcome {
-    /// Scores of all assumptions.
+    /// Score of the predictions under each assumption, in the order of `assumptions`.
     pub fn scores(&self) -> Vec<Score> {
         let assumptions = self.assumptions.iter().enumerate();
         assumptions.map(|(index, assumption)| Score::of(assumption, &self.rows, index)).collect()
     }
 
-    /// Scores with the smallest error of effects and scores that are indistinguishable from them, best
-    /// first. Empty if no effect could be judged.
+    /// Scores of the assumption about the host's page tables that predicts best, and of assumptions that
+    /// predict about equally well, best first. Empty if no effect of 2MB pages could be judged.
     pub fn closest(&self) -> Vec<Score> {
         closest(self.scores())
     }
@@ -249,14 +256,16 @@ impl Outcome {
         text + "."
     }
 
-    /// Score with the best times, for when no effect could be judged.
+    /// Score of the assumption whose predicted times are nearest to the measured times. Used if no effect
+    /// could be judged.
     fn best_times(&self) -> Option<Score> {
         let factor = |score: &Score| score.time_factor.unwrap_or(f64::INFINITY);
         let scores = self.scores().into_iter().filter(|score| score.times > 0);
         scores.min_by(|a, b| factor(a).total_cmp(&factor(b)))
     }
 
-    /// Descriptions of the worst effect and of the worst time under an assumption.
+    /// Describes, for the assumption with this index, the benchmark or program with the worst wrong effect,
+    /// and the one with the worst wrong time. Leaves out either if none is wrong.
     fn farthest(&self, index: usize) -> Vec<String> {
         let mut found = Vec::new();
         let missed = self.rows.iter().filter_map(|row| {
@@ -292,13 +301,13 @@ impl Outcome {
         found
     }
 
-    /// Rows and summary as lines of JSON.
+    /// Rows and summary of the outcome as lines of JSON.
     pub fn json_lines(&self) -> String {
         let absence = self.absence.as_ref().map(ToString::to_string);
         self.lines(self.scores(), &self.closest(), Some(absence))
     }
 
-    /// Adds notes on possible reasons for differences.
+    /// Adds notes for the user on possible reasons for differences.
     pub(super) fn add_notes(&mut self) {
         let mut notes = Vec::new();
         if self.processor.is_virtual() {
@@ -331,9 +340,9 @@ impl Outcome {
         self.notes.extend(notes);
     }
 
-    /// Remark on the last-level cache. Chases in 2MB pages hardly need translation. If one that
-    /// fits into the machine file's last-level cache takes much longer than predicted, other
-    /// programs use that cache.
+    /// Returns a note if other programs seem to use the last-level cache: a chase in 2MB pages,
+    /// which hardly needs translation, fits into the machine file's cache but takes much longer
+    /// than predicted.
     fn remark_on_caches(&self) -> Option<String> {
         let cache = &self.machine.cache;
         let largest_bytes = cache.llc.as_ref().unwrap_or(&cache.l2).size_bytes;
@@ -389,8 +398,8 @@ impl Outcome {
     }
 }
 
-/// The assumption that fits best, and assumptions that fit equally well, as text for a sentence. Empty
-/// if there is only one assumption.
+/// Names the assumption that fits best, and those that fit equally well, as text for a sentence.
+/// Empty if there is only one assumption.
 pub(super) fn under<'a>(
     assumptions: usize,
     best: &str,
@@ -417,8 +426,8 @@ mod tests {
         Assumption { name: "two", schemes: ["4k", "thp"] },
     ];
 
-    /// A row with these measured ratios and 3 ns in 2MB pages. Both assumptions predict 1 ns in 2MB
-    /// pages.
+    /// Creates a row with these measured ratios and 3 ns in 2MB pages. Both assumptions predict 1
+    /// ns in 2MB pages.
     fn row(measured: &[f64], predicted: [f64; 2]) -> RowOutcome {
         let ratio = Spread::of(measured);
         let times = |ratio: f64| [Spread::of(&[3.0 * ratio]).unwrap(), Spread::of(&[3.0]).unwrap()];
@@ -465,7 +474,8 @@ mod tests {
         let scores = found.scores();
         assert_eq!((scores[0].agrees, scores[0].disagrees), (1, 1));
         assert_eq!((scores[1].agrees, scores[1].same_direction), (1, 1));
-        // Of effects of 1.0 and 0.5, one assumption misses 1.0; the other misses 0.1 and 0.3.
+        // Effects are 1.0 and 0.5. One assumption misses 1.0 of their sum; the other misses 0.1 and
+        // 0.3.
         assert!((scores[0].effect_error.unwrap() - 1.0 / 1.5).abs() < 1e-12);
         assert!((scores[1].effect_error.unwrap() - 0.4 / 1.5).abs() < 1e-12);
         assert_eq!(names(&found.closest()), ["two"]);
@@ -486,7 +496,7 @@ mod tests {
         assert!(summary.contains("predicted 3.8 times too short"), "3 ns of 4.5, 1.2: {summary}");
     }
 
-    /// A model that always predicts 1.00 gets no credit, because it misses all effects.
+    /// A model that always predicts a ratio of 1.00 gets no credit, because it misses all effects.
     #[test]
     fn a_model_that_says_nothing_scores_nothing() {
         let measured =

@@ -9,17 +9,17 @@ use crate::HostError;
 use crate::benchmark::{Benchmark, Prepared};
 use crate::machine::{Processor, nearest_machine};
 
-/// One benchmark at one size.
+/// Benchmark at one size of memory, a row of the validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Benchmark of the row.
+    /// Benchmark that is measured and predicted.
     pub benchmark: Benchmark,
     /// Size of the benchmark's memory in bytes.
     pub bytes: u64,
 }
 
 impl Row {
-    /// Name of the row in tables.
+    /// Name of the benchmark and its size in tables.
     pub fn name(&self) -> String {
         let (shift, unit) = match self.bytes {
             bytes if bytes >= 1 << 30 => (30, "G"),
@@ -30,8 +30,8 @@ impl Row {
     }
 }
 
-/// Rows for a machine. The chase runs at half the L2 TLB's reach with 4KB pages, at four times that
-/// reach, and at the full size. The other benchmarks run at the full size.
+/// Chooses the benchmarks for a machine. The chase runs at half the L2 TLB's reach with 4KB pages,
+/// at four times that reach, and at the full size. The other benchmarks run at the full size.
 pub(super) fn rows(machine: &Machine, size_bytes: u64) -> Vec<Row> {
     let reach = machine.tlb.l2_entries(PageSize::Size4K) as u64 * 4096;
     let rounded = 1 << reach.ilog2(); // machine files have at least one entry
@@ -51,13 +51,13 @@ pub struct Assumption {
     /// Heading of the assumption's column in tables.
     #[serde(rename = "assumption")]
     pub name: &'static str,
-    /// Schemes that are simulated for 4KB pages and for 2MB pages.
+    /// Schemes that are simulated under the assumption, for 4KB pages and for 2MB pages.
     pub schemes: [&'static str; 2],
 }
 
 impl Assumption {
-    /// Scheme that is simulated for layouts: the scheme for 2MB pages, restricted to memory for which
-    /// the program asks for them.
+    /// Scheme that is simulated for layouts: the scheme for 2MB pages, restricted to memory for
+    /// which the program asks for 2MB pages.
     pub(super) fn layout_scheme(&self) -> String {
         let large = self.schemes[1];
         match large.strip_prefix("thp") {
@@ -67,21 +67,22 @@ impl Assumption {
     }
 }
 
-/// Assumption without a hypervisor.
+/// Assumption that there is no hypervisor.
 const NATIVE: Assumption = Assumption { name: "no VM", schemes: ["4k", "thp"] };
-/// Virtual machines, by the page size of the host.
+/// Assumptions for virtual machines, by the page size of the host.
 const VIRTUAL: [Assumption; 2] = [
     Assumption { name: "VM, host 4KB", schemes: ["4k+4k", "thp+4k"] },
     Assumption { name: "VM, host 2MB", schemes: ["4k+thp", "thp+thp"] },
 ];
 
-/// Assumptions for a processor: native, and in a virtual machine also both page sizes of the host.
+/// Assumptions about the host's page tables to simulate for a processor: no hypervisor and, in a virtual
+/// machine, also a host with 4KB and one with 2MB pages.
 pub(super) fn assumptions(processor: &Processor) -> Vec<Assumption> {
     let virtual_machines = if processor.is_virtual() { &VIRTUAL[..] } else { &[] };
     std::iter::once(NATIVE).chain(virtual_machines.iter().copied()).collect()
 }
 
-/// Assumption for a machine whose host's page size is known.
+/// Assumption for a machine whose host has a known page size.
 pub(crate) fn assumption_of(is_virtual: bool, has_small_pages_below: bool) -> Assumption {
     match (is_virtual, has_small_pages_below) {
         (false, _) => NATIVE,
@@ -90,8 +91,8 @@ pub(crate) fn assumption_of(is_virtual: bool, has_small_pages_below: bool) -> As
     }
 }
 
-/// Returns the chosen machine, or the one nearest to this processor, with notes on it and on its
-/// differences from the processor.
+/// Returns the chosen machine, or by default the one nearest to this processor, with notes on the
+/// machine and on its differences from the processor.
 pub(super) fn machine(
     chosen: Option<&Machine>,
     processor: &Processor,
@@ -116,7 +117,7 @@ pub(super) fn machine(
     Ok((machine, remarks))
 }
 
-/// Returns the differences between the machine file and the sizes that the processor reports.
+/// Describes the differences between the machine file and the sizes that the processor reports.
 fn differences(machine: &Machine, processor: &Processor) -> Vec<String> {
     let (tlb, cache) = (&machine.tlb, &machine.cache);
     let llc_bytes = cache.llc.as_ref().map(|cache| cache.size_bytes);
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn sizes_around_the_reach() {
-        // 1536 entries reach 6MB, rounded down to 4MB.
+        // 1536 entries of 4KB pages reach 6MB, rounded down to 4MB.
         let machine = Machine::load("perforated-table2").unwrap();
         let names = |size| rows(&machine, size).iter().map(Row::name).collect::<Vec<_>>();
         assert_eq!(

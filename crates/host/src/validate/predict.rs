@@ -18,19 +18,19 @@ use crate::benchmark::{Benchmark, Job, Paging, WorkerCommand};
 use crate::counters::Rates;
 use crate::{HostError, Reporter};
 
-/// Minimum accesses to each line, if the caches can hold the benchmark's memory. Half of the accesses
-/// warm up the caches.
+/// Minimum number of accesses to each cache line, if the caches can hold the benchmark's memory.
+/// Half of the accesses warm up the caches.
 const PASSES: u64 = 4;
 /// Simulated memory in addition to the benchmark's, in bytes.
 const MORE_MEMORY_BYTES: u64 = 512 << 20;
 
-/// Source of a row's instructions.
+/// Source of a benchmark's or program's simulated instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// A recording of the measured code.
     Recorded,
-    /// A synthetic workload with the same pattern, used without an emulator.
+    /// A synthetic workload with the same access pattern, used without an emulator.
     Synthetic,
 }
 
@@ -38,14 +38,14 @@ pub enum Origin {
 /// program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Simulated {
-    /// Nanoseconds at the machine file's clock.
+    /// Simulated nanoseconds per unit of work, at the clock frequency in the machine file.
     pub ns: f64,
-    /// Counters of the simulation per unit of work.
+    /// Rates of the simulation's counters per unit of work.
     pub rates: Rates,
 }
 
 impl Simulated {
-    /// Value for schemes that were not simulated or not timed.
+    /// Result for schemes that were not simulated or not timed.
     pub(super) const NOTHING: Self = Self {
         ns: f64::NAN,
         rates: Rates { cycles: None, instructions: None, tlb_misses: None, walk_cycles: None },
@@ -63,7 +63,7 @@ impl Simulated {
         Self { ns: cycles.unwrap_or_default() / frequency_ghz, rates }
     }
 
-    /// Time and counters of `units` units of work.
+    /// Time and counters of `units` units of work, from those of one unit.
     fn times(self, units: f64) -> Self {
         let of = |rate: Option<f64>| rate.map(|rate| rate * units);
         let Rates { cycles, instructions, tlb_misses, walk_cycles } = self.rates;
@@ -77,7 +77,8 @@ impl Simulated {
     }
 }
 
-/// Simulation with 4KB pages and with 2MB pages, under one assumption.
+/// Results of the simulations with 4KB pages and with 2MB pages, under one assumption about the host's page
+/// tables.
 pub(super) type Both = [Simulated; 2];
 
 /// Measurements with which predictions are compared. Pairs have the value for 4KB pages first, then the
@@ -86,18 +87,18 @@ pub(super) type Both = [Simulated; 2];
 pub(super) enum Observed {
     /// Measurements of a benchmark.
     Operations {
-        /// Time with 4KB pages ÷ time with 2MB pages.
+        /// Measured time with 4KB pages ÷ time with 2MB pages.
         ratio: Option<Spread>,
-        /// Nanoseconds per operation, for both page sizes.
+        /// Measured nanoseconds per operation, for both page sizes.
         ns: Option<[Spread; 2]>,
     },
     /// Measurements of a program.
     Program {
-        /// Time with 4KB pages ÷ time with 2MB pages.
+        /// Measured time with 4KB pages ÷ time with 2MB pages.
         ratio: Option<Spread>,
-        /// Seconds of the whole program.
+        /// Seconds that the whole program takes, for both page sizes.
         seconds: Option<[Spread; 2]>,
-        /// Instructions of the whole program, if known.
+        /// Number of instructions of the whole program for both page sizes; `None` if unknown.
         instructions: Option<[f64; 2]>,
     },
 }
@@ -109,27 +110,29 @@ impl Observed {
     }
 }
 
-/// Prediction of a row under one assumption.
+/// Predicted effect of 2MB pages and predicted times of a benchmark or program, under one assumption about
+/// the host's page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Prediction {
-    /// Assumption of the prediction.
+    /// Assumption about the host's page tables that was simulated.
     #[serde(flatten)]
     pub assumption: Assumption,
-    /// Time with 4KB pages ÷ time with 2MB pages.
+    /// Predicted time with 4KB pages ÷ time with 2MB pages.
     pub ratio: f64,
-    /// Nanoseconds per operation with 4KB pages; absent for programs.
+    /// Predicted nanoseconds per operation with 4KB pages; absent for programs.
     pub small_pages_ns: Option<f64>,
-    /// Nanoseconds per operation with 2MB pages; absent for programs.
+    /// Predicted nanoseconds per operation with 2MB pages; absent for programs.
     pub large_pages_ns: Option<f64>,
-    /// Seconds of the whole program with 4KB and with 2MB pages; absent if its length is unknown.
+    /// Predicted seconds of the whole program with 4KB and with 2MB pages; absent if its length is
+    /// unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<[f64; 2]>,
-    /// Predicted ÷ measured time, for the page size at which it is farther from 1.
+    /// Predicted ÷ measured time, for the page size at which this ratio is farther from 1.
     pub time_ratio: Option<f64>,
-    /// Counters with 4KB and with 2MB pages: per operation for benchmarks, per 1,000 instructions for
-    /// programs.
+    /// Simulated counters with 4KB and with 2MB pages: per operation for benchmarks, per 1,000
+    /// instructions for programs.
     pub counters: [Rates; 2],
-    /// Agreement of the predicted with the measured effect.
+    /// Agreement of the predicted with the measured effect; `None` without a measured ratio.
     pub verdict: Option<Verdict>,
 }
 
@@ -170,25 +173,27 @@ impl Prediction {
         found
     }
 
-    /// True if predicted times are near the measured times. `None` without times.
+    /// True if the predicted times are near the measured times. `None` without measured times.
     pub fn is_time_near(&self) -> Option<bool> {
         self.time_ratio.map(is_near)
     }
 }
 
-/// Records and simulates rows and programs.
+/// Recorder and simulator of benchmarks and programs.
 pub(super) struct Predictor<'a> {
     pub machine: &'a Machine,
     pub assumptions: &'a [Assumption],
     /// Age of the simulated memory ([`Options::age`](super::Options::age)).
     pub age: Option<Ageing>,
-    /// Minimum operations to record ([`Options::operations`](super::Options::operations)).
+    /// Minimum number of operations to record
+    /// ([`Options::operations`](super::Options::operations)).
     pub operations: u64,
     pub worker: &'a WorkerCommand,
 }
 
 impl Predictor<'_> {
-    /// Records the code of a row and simulates it.
+    /// Records the code of a benchmark and simulates the recording under all assumptions. Returns times and
+    /// counters per assumption, the results of the simulations, and the source of the simulated instructions.
     pub fn predict_row(
         &self,
         row: &Row,
@@ -213,7 +218,8 @@ impl Predictor<'_> {
         Ok((self.simulated(&results, operations), results, origin))
     }
 
-    /// Number of operations to record for a row; more if they must warm up the caches.
+    /// Number of operations to record for a benchmark: more than the minimum if that does not warm
+    /// up the caches.
     pub fn operations_of(&self, row: &Row) -> u64 {
         let cache = &self.machine.cache;
         let largest = cache.llc.as_ref().unwrap_or(&cache.l2).size_bytes;
@@ -225,7 +231,8 @@ impl Predictor<'_> {
         }
     }
 
-    /// Records operations of a row, between the worker's markers. Returns the number of instructions.
+    /// Records operations of a benchmark, between the worker's markers. Returns the number of
+    /// instructions.
     fn record(
         &self,
         row: &Row,
@@ -245,8 +252,8 @@ impl Predictor<'_> {
         Ok(record_once(options, &row.name(), reporter)?.instructions)
     }
 
-    /// Simulates a workload that touches `bytes` bytes, under all assumptions. The first half of the
-    /// instructions warms up, if their number is known.
+    /// Simulates a workload that touches `bytes` bytes, with the schemes of all assumptions. If the number of
+    /// instructions is known, the first half of them warms up the caches.
     pub fn simulate(
         &self,
         workload: Workload,
@@ -258,7 +265,7 @@ impl Predictor<'_> {
         self.simulate_schemes(&schemes.join(","), workload, bytes, observer)
     }
 
-    /// Like [`Self::simulate`], with a comma-separated list of schemes.
+    /// Like [`Self::simulate`], with the schemes in a comma-separated list.
     pub fn simulate_schemes(
         &self,
         schemes: &str,
@@ -277,8 +284,8 @@ impl Predictor<'_> {
         Ok(perforate_sim::run(&run, observer)?)
     }
 
-    /// Simulated memory with room for `bytes` bytes. In aged memory, page faults compact to get 2MB
-    /// pages, because the benchmarks use MADV_HUGEPAGE.
+    /// Makes the state of the simulated memory, with room for `bytes` bytes. In aged memory, page faults
+    /// compact to get 2MB pages, because the benchmarks use MADV_HUGEPAGE.
     fn memory(&self, bytes: u64) -> Result<MemoryState, SimError> {
         let room = bytes.saturating_mul(2).saturating_add(MORE_MEMORY_BYTES).next_power_of_two();
         let size = if self.age.is_some() { room.saturating_mul(2) } else { room };
@@ -288,8 +295,8 @@ impl Predictor<'_> {
         MemoryOptions { size, kernel, ..MemoryOptions::default() }.resolve(&MemorySnapshot::load)
     }
 
-    /// Times and counters per unit of work, for each assumption. `units` gives the units of work of a
-    /// result.
+    /// Times and counters per unit of work, for each assumption, from the results of its schemes. `units`
+    /// returns the number of units of work in a result.
     pub fn simulated(&self, results: &[RunResult], units: impl Fn(&RunResult) -> f64) -> Vec<Both> {
         let frequency_ghz = self.machine.core.frequency_ghz;
         let of = |scheme: &str| {
@@ -302,7 +309,7 @@ impl Predictor<'_> {
     }
 }
 
-/// Records a program once, reporting progress.
+/// Records a program once, with progress sent to `reporter`.
 pub(super) fn record_once(
     options: RecordOptions,
     name: &str,
@@ -315,7 +322,7 @@ pub(super) fn record_once(
     })
 }
 
-/// Synthetic workload with the access pattern of a row.
+/// Name of the synthetic workload with the access pattern of a benchmark.
 fn synthetic(row: &Row) -> String {
     let bytes = row.bytes;
     match row.benchmark {
@@ -381,7 +388,8 @@ mod tests {
         assert_eq!(predicted.verdict, Some(Verdict::Agrees), "the effect alone");
         assert!((predicted.time_ratio.unwrap() - 1.49 / 0.25).abs() < 1e-12, "the farther one");
         assert_eq!(predicted.is_time_near(), Some(false));
-        // A program of 2G instructions with 4KB pages (3 s) and 1G instructions with 2MB pages (1.2 s).
+        // The program takes 2G instructions with 4KB pages (3 s) and 1G instructions with 2MB pages
+        // (1.2 s).
         let observed = Observed::Program {
             ratio: Some(spread(2.5)),
             seconds: Some([spread(3.0), spread(1.0)]),

@@ -16,20 +16,23 @@ use crate::machine::LargePageSettings;
 use crate::program::{largest_residency, time_program};
 use crate::{HostError, Reporter};
 
-/// Native measurements of a program. Pairs have the value without 2MB pages first, then the value with
-/// them.
+/// Native measurements of a program. Pairs have the value without 2MB pages first, then the value
+/// with 2MB pages.
 pub(super) struct ProgramMeasurement {
-    /// User time without 2MB pages ÷ user time with them, one value per block.
+    /// Measured user time without 2MB pages ÷ user time with 2MB pages, one value per block of four
+    /// runs.
     pub user_ratios: Vec<f64>,
-    /// Elapsed time without 2MB pages ÷ elapsed time with them, one value per block.
+    /// Measured elapsed time without 2MB pages ÷ elapsed time with 2MB pages, one value per block
+    /// of four runs.
     pub wall_ratios: Vec<f64>,
-    /// Seconds of user time, one value per run.
+    /// Seconds of user time without and with 2MB pages, one value per run.
     pub user_seconds: [Vec<f64>; 2],
-    /// Readings of hardware counters, summed over all runs.
+    /// Readings of hardware counters without and with 2MB pages, summed over all runs.
     pub counters: [Option<Readings>; 2],
-    /// Share of the resident memory in 2MB pages, in the sample with the most resident memory, 0–1.
+    /// Share of the program's resident memory in 2MB pages, in the sample with the most resident
+    /// memory, 0–1.
     pub large_share: f64,
-    /// Largest resident memory in bytes.
+    /// Largest resident memory of the program in bytes.
     pub resident_bytes: u64,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -89,13 +92,13 @@ impl ProgramMeasurement {
         self.large_share >= PROGRAM_LARGE_SHARE
     }
 
-    /// Spreads of the user time in seconds, without and with 2MB pages.
+    /// Spreads of the program's user time in seconds, without and with 2MB pages.
     pub fn seconds(&self) -> Option<[Spread; 2]> {
         let [small, large] = &self.user_seconds;
         Some([Spread::of(small)?, Spread::of(large)?])
     }
 
-    /// Instructions of one run by hardware counters, without and with 2MB pages.
+    /// Number of instructions of one run by hardware counters, without and with 2MB pages.
     pub fn instructions(&self) -> Option<[f64; 2]> {
         let of = |which: usize| {
             let all = self.counters[which]?.instructions?;
@@ -144,17 +147,17 @@ fn remark_on_pages(large_share: f64) -> Option<String> {
     })
 }
 
-/// Prediction of a program.
+/// Prediction of a program's times and counters.
 pub(super) struct ProgramPrediction {
-    /// Times and counters per instruction, under each assumption.
+    /// Simulated times and counters per instruction, one pair per assumption about the host's page tables.
     pub both: Vec<Both>,
-    /// Instructions of the whole program; `None` if only a part was recorded.
+    /// Number of instructions of the whole program; `None` if only a part was recorded.
     pub instructions: Option<u64>,
     /// Results of the simulations.
     pub results: Vec<RunResult>,
 }
 
-/// Records the sampled part of the program and simulates it under each assumption.
+/// Records the chosen part of the program and simulates the recording under each assumption.
 pub(super) fn predict(
     predictor: &Predictor<'_>,
     sample: &ProgramSample,

@@ -13,7 +13,7 @@ use crate::counters::Rates;
 /// Measurement and predictions of a benchmark or a program. Serialized as a line of JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowOutcome {
-    /// Name of the row in tables.
+    /// Name of the benchmark and its size, or of the program, in tables.
     #[serde(rename = "row")]
     pub name: String,
     /// Measured time with 4KB pages ÷ time with 2MB pages.
@@ -31,28 +31,29 @@ pub struct RowOutcome {
     /// Measured user time of a program in seconds, with 4KB and with 2MB pages.
     #[serde(rename = "measured_seconds", skip_serializing_if = "Option::is_none")]
     pub seconds: Option<[Spread; 2]>,
-    /// Share of the memory in 2MB pages when 2MB pages were requested, 0–1.
+    /// Share of the memory that is in 2MB pages in runs that request 2MB pages, 0–1.
     pub large_share: Option<f64>,
-    /// Share of groups of four 4KB pages in consecutive frames, 0–1.
+    /// Share of the aligned groups of four 4KB pages that lie in four consecutive frames, which one TLB entry
+    /// of AMD's processors can map, 0–1.
     pub grouped_share: Option<f64>,
     /// Readings of hardware counters with 4KB and with 2MB pages: per operation for benchmarks, per
     /// 1,000 instructions for programs.
     #[serde(rename = "measured_counters")]
     pub counters: Option<[Rates; 2]>,
-    /// Elapsed time ÷ processor time; above 1 if other programs used the processor.
+    /// Elapsed time ÷ processor time; above 1 if other programs used the processor during the runs.
     #[serde(rename = "wall_per_processor_time")]
     pub waiting: Option<f64>,
     /// Source of the simulated instructions.
     #[serde(rename = "instructions_from")]
     pub origin: Origin,
-    /// Predictions, one per assumption.
+    /// Predictions of ratio and times, one per assumption about the host's page tables.
     pub predicted: Vec<Prediction>,
     /// Notes for the user.
     pub notes: Vec<String>,
     /// True if each operation depends on the previous one, so that times are latencies.
     #[serde(skip)]
     pub is_chase: bool,
-    /// Bytes of a benchmark's memory; 0 for programs.
+    /// Size of a benchmark's memory in bytes; 0 for programs.
     #[serde(skip)]
     pub bytes: u64,
 }

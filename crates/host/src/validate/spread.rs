@@ -5,18 +5,18 @@ use serde::Serialize;
 /// Minimum, median and maximum of repeated measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// Smallest of the values.
+    /// Smallest of the measured values.
     #[serde(rename = "least")]
     pub min: f64,
     /// Median; for an even number of values, the mean of the two middle values.
     pub median: f64,
-    /// Largest of the values.
+    /// Largest of the measured values.
     #[serde(rename = "most")]
     pub max: f64,
 }
 
 impl Spread {
-    /// Spread of these values; `None` without values, or if a value is not finite.
+    /// Summary of these values; `None` without values, or if a value is not finite.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);

@@ -12,24 +12,27 @@ use serde::Serialize;
 use super::limits::{EFFECT_TOLERANCE, MAX_NOISE, NO_EFFECT, TIME_TOLERANCE};
 use super::spread::Spread;
 
-/// Agreement of a predicted effect with a measured effect.
+/// Agreement of a predicted effect of 2MB pages with the measured effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Within [`EFFECT_TOLERANCE`] of the measured effect.
+    /// The predicted effect (speed-up minus 1) differs from the measured effect by at most the share
+    /// [`EFFECT_TOLERANCE`] of the measured effect.
     Agrees,
-    /// 2MB pages help in both, or harm in both, but the size of the effect differs.
+    /// 2MB pages help in measurement and prediction, or harm in both, but the size of the effect
+    /// differs.
     SameDirection,
-    /// Only one of the two is an effect, or the effects have opposite signs.
+    /// Only one of measurement and prediction shows an effect, or their effects have opposite
+    /// signs.
     Disagrees,
-    /// The measurements spread too far for a verdict.
+    /// The measurements spread too far to judge the prediction.
     Noisy,
     /// No effect was measured and none is predicted; a model that predicts nothing is right as well.
     NoEffect,
 }
 
 impl Verdict {
-    /// Compares a predicted ratio with the measured ratios.
+    /// Judges a predicted ratio by the spread of the measured ratios.
     pub fn of(measured: &Spread, predicted: f64) -> Self {
         let (least, effect, most) = (measured.min - 1.0, measured.median - 1.0, measured.max - 1.0);
         let predicted = predicted - 1.0;
@@ -51,7 +54,8 @@ impl Verdict {
         }
     }
 
-    /// True if there is an effect to predict, and the measurements allow a verdict.
+    /// True if the prediction is judged right or wrong: an effect was measured or predicted, and the
+    /// measurements are not too noisy.
     pub fn is_judged(self) -> bool {
         matches!(self, Self::Agrees | Self::SameDirection | Self::Disagrees)
     }
@@ -69,16 +73,16 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Sum of the differences between predicted and measured effects, divided by the sum of the measured
-/// effects, from pairs of measured and predicted ratios. 0 if all predictions are right; 1 if no effect
-/// is predicted anywhere. `None` without measured effects.
+/// Sum of the absolute differences between predicted and measured effects, divided by the sum of the absolute
+/// measured effects, from pairs of measured and predicted ratios. 0 if all predictions are right; 1 if no
+/// effect is predicted anywhere. `None` without measured effects.
 pub(super) fn effect_error(pairs: &[(f64, f64)]) -> Option<f64> {
     let effects: f64 = pairs.iter().map(|(measured, _)| (measured - 1.0).abs()).sum();
     let errors: f64 = pairs.iter().map(|(measured, predicted)| (predicted - measured).abs()).sum();
     (effects > 0.0).then(|| errors / effects)
 }
 
-/// The factor that is farther from 1, in either direction.
+/// Returns the factor that is farther from 1, in either direction.
 pub(super) fn farther(one: f64, other: f64) -> f64 {
     if other.ln().abs() > one.ln().abs() { other } else { one }
 }
@@ -88,8 +92,8 @@ pub(super) fn is_near(factor: f64) -> bool {
     factor.ln().abs() <= TIME_TOLERANCE.ln_1p() + 1e-9
 }
 
-/// Geometric mean of the factors by which predicted times are wrong, in either direction. `None`
-/// without factors.
+/// Geometric mean of the factors by which predicted times are too long or too short; `None` without
+/// factors.
 pub(super) fn typical_factor(factors: &[f64]) -> Option<f64> {
     let sum: f64 = factors.iter().map(|factor| factor.ln().abs()).sum();
     (!factors.is_empty()).then(|| (sum / factors.len() as f64).exp())

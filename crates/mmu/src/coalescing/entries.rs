@@ -6,18 +6,18 @@ use perforate_types::{SpaceId, VirtualPage};
 use super::Run;
 use crate::tlb::{EntryKind, L2Entry, L2Tlb, Tag};
 
-/// Position of a run's length minus one in an [`L2Entry`]. The index of the run's first page in its
-/// window takes the place of the hole filter.
+/// Lowest bit of the field of an [`L2Entry`] that holds a run's length minus one. The field of the
+/// hole filter holds the index of the run's first page in its window.
 const LENGTH_SHIFT: u32 = 56;
 
 impl L2Entry {
-    /// Encodes a run of pages as an entry.
+    /// Encodes a run of pages as an entry. `allows` has the bits of the allowed accesses.
     fn run(run: &Run, allows: u8) -> Self {
         let entry = Self::page(EntryKind::Run, run.frame, allows, run.first as u8);
         Self(entry.0 | (run.pages - 1) << LENGTH_SHIFT)
     }
 
-    /// Decodes the pages of a run.
+    /// Decodes the run of pages that the entry maps.
     pub(crate) fn pages_of_run(self) -> Run {
         Run {
             first: u64::from(self.filter()),
@@ -36,9 +36,9 @@ impl L2Tlb {
         Some((slot, self.shared.value(slot), page.number() % self.window))
     }
 
-    /// Looks up a run that contains `page`. Returns the slot and an entry for this single page. A
-    /// store marks only the page dirty and not the run: [`Self::mark_dirty`] compares the returned
-    /// entry with the stored one, and they differ.
+    /// Looks up a run that contains `page`. Returns the slot, and an entry made for this single
+    /// page. A store sets no dirty bit in the run's TLB entry: the made entry differs from the
+    /// stored one, so [`Self::mark_dirty`] leaves that unchanged.
     #[cold]
     #[inline(never)]
     pub(crate) fn look_up_run(

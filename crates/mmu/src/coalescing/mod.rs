@@ -36,12 +36,12 @@ pub struct Coalescing {
 pub enum CoalescingForm {
     /// All pages of the window share an entry, or none does.
     Groups,
-    /// The longest run around the accessed page shares an entry (CoLT-SA).
+    /// The pages of the longest run around the accessed page share an entry (CoLT-SA).
     Runs,
 }
 
 impl Coalescing {
-    /// Maximum number of pages in a window: an entry has 5 bits for it.
+    /// Maximum number of pages in a window, because an entry has 5 bits for the length of a run.
     pub const MAXIMUM_PAGES: u64 = 32;
 
     pub(crate) const fn is_possible(self) -> bool {
@@ -61,11 +61,11 @@ impl Coalescing {
 /// Pages of one window that are mapped to consecutive frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Index of the first page in its window.
+    /// Index of the run's first page in its aligned window of pages.
     pub first: u64,
-    /// Number of 4KB pages.
+    /// Length of the run in 4KB pages.
     pub pages: u64,
-    /// Frame of the first page.
+    /// Frame of the run's first page.
     pub frame: Frame,
 }
 
@@ -80,17 +80,17 @@ impl Run {
 /// Parameters of a search for a run around a 4KB page that a walk has found.
 #[derive(Clone, Copy, Debug)]
 pub struct RunRequest {
-    /// Address space of the page.
+    /// Address space of the page that the walk found.
     pub space: SpaceId,
-    /// The page that the walk found.
+    /// The 4KB page that the walk found, around which a run is searched.
     pub page: VirtualPage,
-    /// Frame of the page.
+    /// Frame to which the page is mapped.
     pub frame: Frame,
     /// Accesses that the page allows, as bits of [`crate::allow`].
     pub allows: u8,
     /// Bits of [`crate::allow`] in which the pages of a run must agree.
     pub compared: u8,
-    /// Number of pages in a window.
+    /// Number of 4KB pages in an aligned window, which no run may cross.
     pub window: u64,
 }
 
@@ -128,8 +128,8 @@ mod tests {
 
     const PAGE: VirtualPage = VirtualPage::new(0x1005);
 
-    /// Longest run around page 5 in a window of 8, as first index, length, and first frame. Page 5
-    /// has frame 0x105 and allows 3.
+    /// Returns the longest run around page 5 in a window of 8 pages, as first index, length, and
+    /// first frame. Page 5 has frame 0x105 and allows 3.
     fn longest(window: &[Option<(u64, u8)>; 8]) -> (u64, u64, u64) {
         let request = RunRequest {
             space: SpaceId(0),

@@ -19,15 +19,15 @@ use super::TlbGeometry;
 /// from 1, such as `"1-8"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
-    /// All ways of the array.
+    /// All ways of `tlb.l2`.
     All,
-    /// None of the ways.
+    /// None of the ways of `tlb.l2`.
     None,
     /// The ways from `first` to `last`, inclusive.
     Range {
-        /// First way, counted from 1.
+        /// Number of the first way, counted from 1.
         first: usize,
-        /// Last way, counted from 1.
+        /// Number of the last way, counted from 1.
         last: usize,
     },
 }
@@ -65,7 +65,7 @@ impl fmt::Display for Ways {
     }
 }
 
-/// Error of a text that is not a description of ways, with its first 40 characters.
+/// Error for a text that does not describe ways. Contains the first 40 characters of the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} names no ways; expected \"all\", \"none\", or the first and the last, such as \"1-8\""
@@ -141,7 +141,8 @@ impl L2Part {
         *self != Self::NONE
     }
 
-    /// Number of entries, given the geometry of the shared array.
+    /// Number of entries that can hold pages of this size. `l2` is the geometry of the shared
+    /// array.
     pub fn entries(&self, l2: TlbGeometry) -> usize {
         match self {
             Self::Ways(ways) => l2.sets() * ways.of(l2.ways).len(),
@@ -149,7 +150,7 @@ impl L2Part {
         }
     }
 
-    /// Geometry of the separate array, if any.
+    /// Geometry of the separate array for this page size; `None` if the shared array is used.
     pub(crate) fn own(&self) -> Option<TlbGeometry> {
         match self {
             Self::Ways(_) => None,
@@ -157,7 +158,7 @@ impl L2Part {
         }
     }
 
-    /// Ways of the shared array; none with a separate array.
+    /// Ways of the shared array for this page size; none if the size has a separate array.
     pub(crate) fn ways(&self) -> Ways {
         match self {
             Self::Ways(ways) => *ways,

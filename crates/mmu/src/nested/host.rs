@@ -14,8 +14,8 @@ use crate::{
     Reach, VirtualizationConfig, WalkCaches, WalkFault, WalkRequest, Walker, allow,
 };
 
-/// Converts a guest frame to a page of the address space that the hypervisor's kernel has for the
-/// virtual machine. Both have the same number.
+/// Converts a guest frame to a page of the virtual machine's address space in the hypervisor's
+/// kernel. Page and guest frame have the same number.
 pub(crate) fn host_page(page: GuestFrame) -> VirtualPage {
     VirtualPage::new(page.number())
 }
@@ -49,8 +49,8 @@ pub(crate) enum LocatedFor {
 pub struct Host {
     dimension: Box<dyn Dimension>,
     loading: BitmapLoading,
-    /// Ways in which the walker uses the host's [`BesideL2`](crate::BesideL2) unit, such as a range
-    /// TLB. The unit is looked up before cached gPA→hPA entries.
+    /// Uses that the walker makes of the host's [`BesideL2`](crate::BesideL2) unit, such as a range
+    /// TLB. The walker looks it up before cached gPA→hPA entries.
     unit: BesideUse,
     /// Walk caches and nested TLB of the running core.
     own: CoreCaches,
@@ -58,8 +58,8 @@ pub struct Host {
     /// Address space of the virtual machine in the host's kernel.
     space: SpaceId,
     registered: Option<RegisteredRun>,
-    /// True if the host has moved or unmapped the registered run since the last
-    /// [`Self::take_moved_run`].
+    /// True if, since the last [`Self::take_moved_run`], the host has moved or unmapped guest
+    /// memory whose machine location is in the register ([`RegisteredRun`]).
     has_moved_run: bool,
     config: VirtualizationConfig,
     /// True if the last [`Self::reach`] hit the entry of a hole, which is a 4KB part of a larger
@@ -67,8 +67,8 @@ pub struct Host {
     is_hole: bool,
     /// True if the last [`Self::reach`] walked the tables and filled no gPA→hPA entry.
     is_unfilled: bool,
-    /// Guest frame and machine frame of each guest page-table node that was located since the last
-    /// [`Self::take_located`]. `None` unless a checker asked for them.
+    /// Guest frame and machine frame of each guest page-table node that the walker has located
+    /// since the last [`Self::take_located`]. `None` unless [`Self::note_located`] was called.
     located: Option<Vec<(GuestFrame, Frame)>>,
 }
 
@@ -126,7 +126,7 @@ impl Host {
         }
     }
 
-    /// The host's translation of guest-physical addresses, for example nested page tables.
+    /// Returns the host's translation of guest-physical addresses, for example nested page tables.
     pub fn dimension(&self) -> &dyn Dimension {
         self.dimension.as_ref()
     }
@@ -151,7 +151,7 @@ impl Host {
         self.config.guest_blocks_in_entries
     }
 
-    /// True if a page located for this purpose gets a gPA→hPA entry.
+    /// True if the walker caches the gPA→hPA entry of a page that it translates for this purpose.
     fn caches(&self, purpose: LocatedFor) -> bool {
         self.config.nested_entries == NestedEntries::All || purpose != LocatedFor::Data
     }
@@ -166,13 +166,13 @@ impl Host {
         if let NestedTlb::Apart(tlb) = &self.own.tlb { tlb.slots() } else { 0 }
     }
 
-    /// Sets the register with the machine location of a run of guest memory, which then needs no
-    /// nested walk.
+    /// Writes the register that holds the machine location of a run of guest memory. The walker
+    /// then translates pages of the run without a nested walk.
     pub fn set_register(&mut self, run: RegisteredRun) {
         self.registered = Some(run);
     }
 
-    /// Starts recording where guest page-table nodes are located in the machine, for a checker.
+    /// Starts recording the machine frames of guest page-table nodes, for [`Self::take_located`].
     pub fn note_located(&mut self) {
         self.located = Some(Vec::new());
     }
@@ -196,7 +196,8 @@ impl Host {
         self.own.caches.on_table_operation(operation);
     }
 
-    /// Clears the register if the host moves or unmaps pages of the registered run.
+    /// Clears the register with the location of a run of guest memory if the host moves or unmaps a
+    /// page of that run.
     pub(crate) fn on_truth(&mut self, truth: &Truth) {
         let moves = |run: RegisteredRun| run.is_moved_by(self.space, truth);
         if self.registered.is_some_and(moves) {
@@ -205,8 +206,8 @@ impl Host {
         }
     }
 
-    /// Returns true if the host has moved or unmapped the registered run since the last call. Such
-    /// a change clears the register.
+    /// Returns true if, since the last call, the host has moved or unmapped guest memory whose
+    /// machine location was in the register. Such a change clears the register.
     pub fn take_moved_run(&mut self) -> bool {
         std::mem::take(&mut self.has_moved_run)
     }
@@ -253,7 +254,7 @@ impl Host {
         self.dimension.beside_l2()?.find(self.space, host_page(page))
     }
 
-    /// Ways in which the walker uses the host's unit, such as a range TLB.
+    /// Ways in which the nested walker uses the host's unit, such as a range TLB.
     pub(super) fn unit(&self) -> BesideUse {
         self.unit
     }
@@ -344,7 +345,7 @@ impl Host {
         }
     }
 
-    /// Fills the gPA→hPA entry that the last [`Self::reach`] found, unless it was filled then. The
+    /// Fills the gPA→hPA entry that the last [`Self::reach`] found, unless that call filled it. The
     /// look-up after a hit of an intermediate entry (gVA→gPA) needs it.
     pub(super) fn fill_under_intermediate(
         &mut self,
@@ -374,8 +375,8 @@ impl Host {
     /// Translates a guest-physical page that the combined bitmap marks as a hole, but that is not a
     /// hole of the guest. It may be a hole of the host. Otherwise another address space made the
     /// hole, and the host's level-1 node of holes maps the page in place. So the walk goes to that
-    /// node in both cases, without another read of the bitmap. No gPA→hPA entry is filled, because
-    /// the combined entries cover the page (P §V).
+    /// node in both cases, without another read of the bitmap. No gPA→hPA entry is filled for the
+    /// hole, because the combined entries cover the page (P §V).
     pub(super) fn locate_hole(
         &mut self,
         (page, kind): (GuestFrame, AccessKind),
@@ -414,7 +415,8 @@ impl Host {
         self.permit(found, (page, kind), l2)
     }
 
-    /// Checks the access against the host's permissions; a store also sets the host's dirty bit.
+    /// Checks the access against the host's permissions. For a store, also sets the host's dirty
+    /// bit.
     fn permit(
         &mut self,
         mut found: Located,
@@ -437,8 +439,8 @@ impl Host {
         Ok(found)
     }
 
-    /// True if the host's bitmap marks the page as a hole. The bitmap is that of a cached entry, or
-    /// else is read from memory.
+    /// True if the host's bitmap marks the page as a hole. Looks up a cached bitmap entry; if there
+    /// is none, reads the bitmap from memory and caches it if this purpose allows.
     fn is_hole(
         &mut self,
         reach: &Reach,
@@ -515,7 +517,8 @@ impl Host {
         Ok(self.record_location(page, located.frame))
     }
 
-    /// Records the location of a guest page-table node, if a checker asked for it. Returns `frame`.
+    /// Records the location of a guest page-table node after [`Self::note_located`]. Returns
+    /// `frame`.
     #[inline]
     pub(crate) fn record_location(&mut self, page: GuestFrame, frame: Frame) -> Frame {
         if let Some(located) = &mut self.located {
@@ -529,7 +532,7 @@ impl Host {
         self.own.inspect(core, out);
     }
 
-    /// Appends the cached entries of the other cores to `out`.
+    /// Appends the cached entries of all cores but the running one to `out`.
     pub(crate) fn inspect_others(&self, out: &mut Vec<CachedEntry>) {
         self.parked.numbered().for_each(|(core, own)| own.inspect(core, out));
     }
@@ -540,8 +543,8 @@ impl Host {
         self.dimension.look_at(self.space, host_page(page))
     }
 
-    /// Sets status bits of the host's entries that translate a page. Setting the dirty bit counts
-    /// as a use of a leaf in the host's walk caches.
+    /// Sets status bits of the host's entries that translate a guest-physical page. Setting the
+    /// dirty bit counts as a use of a leaf in the host's walk caches.
     pub fn mark(&mut self, page: GuestFrame, mark: Mark) {
         self.dimension.mark(self.space, host_page(page), mark);
         if mark == Mark::Dirty {
@@ -553,7 +556,8 @@ impl Host {
 /// Panic message: only tables with holes return a mapping with a hole filter.
 pub(crate) const HAS_HOLES: &str = "a reach with holes comes of tables with holes";
 
-/// Bitmap loading policy of a dimension; the default if it has no holes.
+/// Returns the policy by which the TLB loads hole bitmaps of this dimension's pages; the default
+/// policy if it has no holes.
 pub(crate) fn loading_of(dimension: &dyn Dimension) -> BitmapLoading {
     dimension.holes().map(Holes::bitmap_loading).unwrap_or_default()
 }
@@ -567,13 +571,13 @@ pub(crate) fn needs_bitmap(loading: BitmapLoading, filter: u8, index: usize) -> 
     }
 }
 
-/// The 32-bit bitmap entry that covers sub-page `index`.
+/// Returns the 32-bit bitmap entry that covers sub-page `index` of the 2MB page.
 pub(crate) fn bitmap_bits(bitmap: &[u64; 8], index: u64) -> u32 {
     let shift = index % 64 / SUBPAGES_PER_BITMAP_ENTRY * SUBPAGES_PER_BITMAP_ENTRY;
     (bitmap[index as usize / 64] >> shift) as u32
 }
 
-/// 4KB translation of `page` by the mapping in `reach`, ignoring holes.
+/// Returns the 4KB translation of `page` by the mapping in `reach`, ignoring holes.
 fn in_place(reach: &Reach, page: GuestFrame) -> Located {
     Located { frame: reach.frame_of(host_page(page)), allows: reach.allows }
 }

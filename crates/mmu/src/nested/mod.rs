@@ -31,11 +31,11 @@ use host::{Located, guest_frame, host_page};
 pub(crate) use host::{LocatedFor, needs_bitmap};
 pub use register::RegisteredRun;
 
-/// The guest's leaf that the last walk found; of a 1GB leaf, the 2MB around the page. Bitmap reads
-/// and walks to holes use it.
+/// The guest's leaf entry for the page of the last walk, if it maps 2MB or 1GB. For a 1GB leaf, the
+/// values are those of the 2MB around the page. Bitmap reads and walks to holes need them.
 #[derive(Clone, Copy)]
 struct Found {
-    /// First guest frame of the 2MB.
+    /// First guest frame of the 2MB that the leaf maps around the page.
     block: Frame,
     allows: u8,
     filter: u8,
@@ -50,9 +50,9 @@ pub struct Nested {
     host_has_holes: bool,
     guest_unit: BesideUse,
     found: Found,
-    /// Guest leaves that TLB entries with holes contain, by address space and first page of the 2MB
-    /// region. Intermediate entries always contain the guest's leaf; other entries do only if
-    /// `guest_blocks_in_entries` is set. A TLB entry is invalidated with the mapping that it was
+    /// Leaf entries of the guest that TLB entries with holes also hold, by space and first page
+    /// of the 2MB region. Intermediate entries always hold the guest's leaf; other entries do only
+    /// if `guest_blocks_in_entries` is set. A TLB entry is invalidated with the mapping that it was
     /// made from, so a leaf in this map is never older than the TLB entry that uses it.
     entry_regions: HashMap<(SpaceId, VirtualPage), Found>,
     /// True if the last walk found a large guest page over 4KB host pages (P §V).
@@ -84,14 +84,14 @@ impl Nested {
         needs_bitmap(self.loading, filter, page.index_in(PageSize::Size2M))
     }
 
-    /// Kind of the host's access to the data page. A store that the guest forbids does not reach
-    /// the host, so its kind is a read.
+    /// Returns the kind of access that the host must allow to the data page. A store that the guest
+    /// forbids does not reach the host, so its kind is a read.
     fn kind(request: &WalkRequest, allows: u8) -> AccessKind {
         let writes = request.write && allow::permits(allows, AccessKind::Write);
         if writes { AccessKind::Write } else { AccessKind::Read }
     }
 
-    /// Walks the guest's tables and records a leaf of 2MB or 1GB in `found`.
+    /// Walks the guest's tables. Records a leaf of 2MB or 1GB in `found`.
     fn walk_guest(
         &mut self,
         request: WalkRequest,
@@ -124,7 +124,8 @@ impl Nested {
         Ok(Located { frame, allows })
     }
 
-    /// Locates the guest's 4KB page in the machine. Returns the combined mapping of 4KB.
+    /// Translates the guest frame in `guest` to a machine frame. Returns the combined 4KB mapping
+    /// (gVA→hPA).
     fn resolve_host(
         &mut self,
         request: &WalkRequest,
@@ -137,8 +138,8 @@ impl Nested {
         Ok(Reach::of_page(frame, allows & guest.allows))
     }
 
-    /// Records the guest's leaf of the last walk if the TLB entry contains it (`names_region`).
-    /// Otherwise removes an older record.
+    /// Stores the guest's leaf of the last walk as part of the TLB entry to be filled, if such
+    /// entries hold it (`names_region`). Otherwise removes an older leaf of the region.
     fn note_entry(&mut self, request: &WalkRequest, names_region: bool) {
         let region = (request.space, request.page.align_down(PageSize::Size2M));
         if names_region {
@@ -148,8 +149,8 @@ impl Nested {
         }
     }
 
-    /// Finds the guest's leaf after a TLB hit: from the TLB entry, or by reading the guest's
-    /// page-directory entry again.
+    /// After a TLB hit, sets `found` to the guest's leaf: that in the TLB entry, or else the result
+    /// of another walk of the guest's tables.
     fn find_again(
         &mut self,
         request: WalkRequest,
@@ -165,8 +166,8 @@ impl Nested {
         Ok(())
     }
 
-    /// Translates a page by the guest's unit, such as a range TLB, without side effects; `None` for
-    /// a miss.
+    /// Translates a page by the guest's unit in parallel with the TLB, such as a range TLB, without
+    /// side effects. `None` for a miss.
     fn find_in_guest_unit(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         if !self.guest_unit.looked_up {
             return None;
@@ -188,7 +189,8 @@ impl Nested {
         }
     }
 
-    /// Counts a TLB miss if only the guest's unit or only the host's unit translates the page.
+    /// Counts a TLB miss if the unit of only one side (guest or host), such as a range TLB,
+    /// translates the page.
     fn count(&mut self, space: SpaceId, page: VirtualPage, guest: Frame) {
         let in_guest = self.find_in_guest_unit(space, page).is_some();
         let in_host = self.host.find_in_unit(guest_frame(guest)).is_some();
@@ -313,8 +315,9 @@ impl Dimension for Nested {
         self.guest.memory()
     }
 
-    /// The result for [`Wanted::Runs`] is `None`, because pages with consecutive guest frames need
-    /// not be consecutive in the machine.
+    /// Returns a capability of guest and host together, or of the guest. `None` for
+    /// [`Wanted::Runs`], because pages with consecutive guest frames need not be consecutive in the
+    /// machine.
     fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
         match wanted {
             Wanted::Holes => self.has_holes().then_some(Capability::Holes(self)),
@@ -402,23 +405,25 @@ impl Holes for Nested {
         Ok(bitmap)
     }
 
-    /// `None` if the host has holes, because the guest's kernel does not know them.
+    /// Returns the guest's bitmap as its operating system last wrote it. `None` if the host has
+    /// holes, because the guest's kernel does not know them.
     fn written_bitmap(&self, space: SpaceId, page: VirtualPage) -> Option<[u64; 8]> {
         let guest = self.guest.holes().filter(|_| !self.host_has_holes)?;
         guest.written_bitmap(space, page)
     }
 }
 
-/// The units of guest and host together, such as direct segments in both (D Table I, "both"): hPA =
-/// gVA + OFFSET_G + OFFSET_V.
+/// Units of guest and host together, such as direct segments in both (D Table I, "both"): hPA = gVA
+/// + OFFSET_G + OFFSET_V.
 impl BesideL2 for Nested {
     fn name(&self) -> &'static str {
         let unit = self.guest.beside_l2().or_else(|| self.host.dimension().beside_l2());
         unit.map_or("unit", BesideL2::name)
     }
 
-    /// The pipeline looks up the units only if guest and host both have one. A single unit speeds
-    /// up only the walks of its own tables. Walks fill both units, so the pipeline does not.
+    /// Returns the uses that the pipeline makes of the two units: it looks them up only if guest
+    /// and host both have one. If only one side has a unit, walks of that side's tables use it.
+    /// Walks fill both units, so the pipeline does not.
     fn used(&self) -> BesideUse {
         let looked_up = self.guest_unit.looked_up && self.host.unit().looked_up;
         BesideUse { looked_up, ..BesideUse::default() }
@@ -431,7 +436,8 @@ impl BesideL2 for Nested {
         Some(intersect(&guest, in_place, &host))
     }
 
-    /// Both units are looked up in parallel; the steps are those of the guest's unit.
+    /// Looks up the units of guest and host in parallel. If both translate the page, appends the
+    /// steps of the guest's unit only, because the host's look-up takes no further time.
     fn look_up(
         &mut self,
         space: SpaceId,

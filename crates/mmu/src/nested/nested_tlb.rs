@@ -8,11 +8,11 @@ use crate::tlb::L2Tlb;
 /// Structure that caches gPA→hPA entries.
 #[derive(Clone)]
 pub(super) enum NestedTlb {
-    /// The second-level TLB.
+    /// The second-level TLB, which gPA→hPA entries share with other entries.
     Shared,
-    /// A TLB for these entries only.
+    /// A separate TLB, for gPA→hPA entries only.
     Apart(Box<L2Tlb>),
-    /// None: the entries are not cached.
+    /// None: gPA→hPA entries are not cached.
     None,
 }
 
@@ -25,7 +25,7 @@ impl NestedTlb {
         }
     }
 
-    /// The structure that caches the entries, if any; `l2` is the second-level TLB.
+    /// Returns the TLB that caches gPA→hPA entries, if any; `l2` is the second-level TLB.
     #[inline]
     pub(super) fn get<'a>(&'a mut self, l2: &'a mut L2Tlb) -> Option<(&'a mut L2Tlb, Unit)> {
         match self {

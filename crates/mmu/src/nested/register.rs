@@ -1,4 +1,4 @@
-//! A register with the machine location of a run of guest memory.
+//! Register with the machine location of a run of guest memory, such as the guest's hole bitmaps.
 
 use perforate_types::{Frame, GuestFrame, SpaceId, Truth};
 
@@ -6,11 +6,11 @@ use perforate_types::{Frame, GuestFrame, SpaceId, Truth};
 /// nested walk for them (P §V: the guest's hole bitmaps).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisteredRun {
-    /// First page of the run.
+    /// First guest-physical page of the run that the register describes.
     pub first: GuestFrame,
-    /// Number of 4KB pages.
+    /// Length of the run in 4KB pages.
     pub pages: u64,
-    /// Machine frame of the first page. The frames of the other pages follow it.
+    /// Machine frame of the run's first page. The other pages have the consecutive frames after it.
     pub located: Frame,
 }
 

@@ -14,8 +14,8 @@ impl Mmu {
         unit.look_up(self.own.space, request.page, Purpose::Page, steps)
     }
 
-    /// Translates a page by the unit, without side effects. Returns the mapping around the page;
-    /// `None` for a miss.
+    /// Translates a page by the unit in parallel with a TLB, such as a range TLB, without side
+    /// effects. Returns the mapping around the page; `None` for a miss.
     pub(super) fn find_in_unit(&self, request: Request) -> Option<Reach> {
         self.dimension.beside_l2()?.find(self.own.space, request.page)
     }
@@ -55,7 +55,8 @@ impl Mmu {
         Ok(self.fill_l1(request, place, allows, Case::Regular, steps))
     }
 
-    /// Fills the unit after a walk to a page that it missed. The access does not wait for the fill.
+    /// Fills the unit in parallel with the TLB, such as a range TLB, after a walk to a page that
+    /// the unit did not translate. The access does not wait for the fill.
     #[cold]
     #[inline(never)]
     pub(super) fn fill_unit(&mut self, request: WalkRequest, reach: &Reach, steps: &mut Steps) {

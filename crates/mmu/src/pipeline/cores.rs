@@ -36,18 +36,19 @@ impl Mmu {
         }
     }
 
-    /// Switches to another hardware thread of the same core, which runs `space`. Nothing is
-    /// flushed, because hardware threads share the core's TLBs.
+    /// Switches the running core to another of its hardware threads, which runs address space
+    /// `space`. Flushes nothing, because the hardware threads of a core share its TLBs.
     pub fn resume(&mut self, space: SpaceId) {
         self.own.space = space;
     }
 
-    /// Second-level TLBs of all cores, the running core's first.
+    /// Iterates over the second-level TLBs of all cores, the running core's first.
     pub(super) fn l2_of_all_cores(&self) -> impl Iterator<Item = &L2Tlb> {
         [&self.own.l2].into_iter().chain(self.parked.others().map(|other| &other.l2))
     }
 
-    /// Calls `act` on each core in turn; the running core is last.
+    /// Calls `act` once for each core, with that core as the running one; last for the core that
+    /// runs at the call.
     pub(super) fn on_all_cores(&mut self, mut act: impl FnMut(&mut Self)) {
         let running = self.running_core;
         for core in (0..self.cores).filter(|&core| core != running) {

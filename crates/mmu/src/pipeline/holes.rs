@@ -8,7 +8,9 @@ use crate::tlb::{EntryKind, L2Entry, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::{BitmapLoading, Walker};
 
 impl Mmu {
-    /// Cases 2–6: translates inside a perforated page.
+    /// Completes an access that hit the TLB entry of a perforated page, or whose walk found such a
+    /// page: consults filter and bitmap, then translates in place or by a walk to the hole (cases
+    /// 2–6 of P §IV.D).
     #[inline(never)]
     pub(super) fn translate_perforated(
         &mut self,
@@ -31,8 +33,9 @@ impl Mmu {
         self.generate(request, entry, slot, case, steps)
     }
 
-    /// Looks up the bitmap. Returns two flags: the sub-page is a hole, and the bitmap was read from
-    /// memory.
+    /// Looks up the bitmap entry for the accessed sub-page of a 2MB page, and reads the bitmap from
+    /// memory after a miss. Returns two flags: true if the sub-page is a hole, and true if the
+    /// bitmap was read from memory.
     #[inline(always)]
     pub(super) fn is_hole(
         &mut self,
@@ -52,8 +55,8 @@ impl Mmu {
         Ok((bitmap_bits(&bitmap, index) >> bit & 1 != 0, true))
     }
 
-    /// Reads the hole bitmap of the 2MB page in a TLB entry. An intermediate entry has a guest
-    /// frame, so its bitmap is the guest's.
+    /// Reads from memory the hole bitmap of the 2MB page that a TLB entry maps. An intermediate
+    /// entry has a guest frame, so its bitmap is the guest's.
     fn read_bitmap(
         &mut self,
         request: Request,
@@ -108,8 +111,8 @@ impl Mmu {
         Ok(bitmap)
     }
 
-    /// Translates a sub-page that is not a hole. Its 4KB translation is filled into the first level
-    /// only.
+    /// Completes an access to a sub-page that is not a hole: computes its frame from the entry of
+    /// the 2MB page, and fills the 4KB translation into the first-level TLB only.
     #[inline(always)]
     fn generate(
         &mut self,
@@ -125,7 +128,8 @@ impl Mmu {
         Ok(self.fill_l1(request, (PageSize::Size4K, frame), allows, case, steps))
     }
 
-    /// Translates a hole through the shadow entry. Its 4KB translation is filled into both levels.
+    /// Completes an access to a hole by a walk through the shadow entry. Fills the 4KB translation
+    /// into both levels of the TLB.
     #[inline(always)]
     pub(super) fn translate_hole(
         &mut self,
@@ -146,7 +150,7 @@ impl Mmu {
     }
 }
 
-/// Filter bit of the 256KB region around sub-page `index`.
+/// True if the entry's hole filter marks the 256KB region around sub-page `index`.
 fn filter_bit(entry: L2Entry, index: usize) -> bool {
     entry.filter() >> (index / 64) & 1 != 0
 }

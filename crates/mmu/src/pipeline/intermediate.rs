@@ -16,7 +16,8 @@ use crate::{BitmapLoading, Reach, Walker, allow};
 const IS_NESTED: &str = "an intermediate entry leads to guest-physical memory";
 
 impl Mmu {
-    /// TLB entry of the guest's large page if the last walk found one over 4KB host pages.
+    /// Returns the TLB entry of the guest's large page if the last walk found one over 4KB host
+    /// pages.
     #[inline(always)]
     pub(super) fn walked_intermediate(&self) -> Option<L2Entry> {
         if !self.has_intermediate {
@@ -53,8 +54,9 @@ impl Mmu {
         Ok(self.fill_l1(request, place, allows, Case::Regular, steps))
     }
 
-    /// Completes an access by an intermediate entry: first looks up the guest's holes, then the
-    /// host's 4KB page. Only a hole is also filled into the second level, as in P §IV.C–D.
+    /// Completes an access by an intermediate entry: looks up the guest's hole bitmap if the filter
+    /// requires it, then the host's 4KB page. The 4KB translation is filled into the first level;
+    /// for a hole also into the second, as in P §IV.C–D.
     pub(super) fn translate_intermediate(
         &mut self,
         request: Request,

@@ -91,7 +91,7 @@ pub struct Mmu {
     tagged: bool,
     /// Pages that the last walk translated, for counts of compulsory misses.
     translated: WalkedRange,
-    /// Counts of all cores together, since the last reset.
+    /// Counts of all cores together, since the last reset of the counters.
     counters: MmuCounters,
 }
 
@@ -102,7 +102,7 @@ struct CoreUnits {
     instruction: L1Tlb,
     l2: L2Tlb,
     caches: WalkCaches,
-    /// Pages that the core has walked to; a miss of any other page is compulsory.
+    /// Pages that walks of this core have translated; a miss of any other page is compulsory.
     walked: WalkedPages,
     /// The address space that runs on the core.
     space: SpaceId,
@@ -117,12 +117,12 @@ impl CoreUnits {
     }
 }
 
-/// All pages that a walk translated.
+/// Pages that a walk translated.
 #[derive(Clone)]
 enum WalkedRange {
-    /// The page of this size around the requested page.
+    /// All 4KB pages in the page of this size around the requested page.
     Page(PageSize),
-    /// The 4KB pages of a run.
+    /// Numbers of the 4KB pages in a run of contiguous pages.
     Run(Range<u64>),
 }
 
@@ -142,7 +142,7 @@ impl Request {
     }
 }
 
-/// Result of translating a 4KB page.
+/// Result of translating an access: frame of the 4KB page, first-level slot, and source.
 struct Found {
     frame: Frame,
     slot: u32,
@@ -321,8 +321,8 @@ impl Mmu {
         Translated { physical: physical(frame, address), slot, case, walked }
     }
 
-    /// Counts the walk if it is the first to the page, either in the run (a compulsory miss) or
-    /// since the reset of the counters.
+    /// Counts the walk if it is the first to the page: in the run (a compulsory miss), or since the
+    /// reset of the counters.
     #[inline(always)]
     fn count_first_walk(&mut self, request: Request) {
         if !self.own.walked.is_known(self.own.space, request.page.number()) {
@@ -343,9 +343,9 @@ impl Mmu {
         self.counters.l2_first_misses += u64::from(first.in_measured_part);
     }
 
-    /// Handles a first-level hit whose bits do not allow the access. The first store to a clean
-    /// page sets the dirty bit, which takes no time, as in the papers' simulators. Otherwise the
-    /// result is a page fault.
+    /// Handles a first-level hit whose entry does not allow the access. For the first store to a
+    /// clean page, sets the dirty bit, which takes no time, as in the papers' simulators. Otherwise
+    /// returns a page fault.
     fn first_store(&mut self, request: Request, hit: &L1Hit) -> Result<Found, PageFault> {
         if request.kind != AccessKind::Write || hit.allows & allow::WRITE == 0 {
             return Err(PageFault::Protection);
@@ -368,7 +368,7 @@ impl Mmu {
         self.own.caches.write_leaf(self.own.space, page);
     }
 
-    /// Page fault for a forbidden access, attributed to the guest or the host.
+    /// Returns the page fault for a forbidden access, attributed to the guest or the host.
     #[cold]
     fn blame(&self, request: Request) -> PageFault {
         match self.dimension.over_host() {
@@ -624,12 +624,12 @@ impl Mmu {
         }
     }
 
-    /// Counts of all cores since the last reset.
+    /// Counts of all cores together, since the last reset of the counters.
     pub fn counters(&self) -> &MmuCounters {
         &self.counters
     }
 
-    /// Resets all counters; cached translations stay.
+    /// Resets all counters to 0. Cached translations stay.
     pub fn reset_counters(&mut self) {
         self.counters = MmuCounters::default();
         self.on_all_cores(|mmu| mmu.own.walked.start_measuring());
@@ -638,7 +638,7 @@ impl Mmu {
         }
     }
 
-    /// Number of entries of each kind in the second-level TLBs of all cores together.
+    /// Number of entries of each kind in the second-level TLBs, summed over all cores.
     pub fn l2_contents(&self) -> L2Contents {
         let mut sum = L2Contents::default();
         self.l2_of_all_cores().for_each(|l2| sum += l2.contents());
@@ -682,9 +682,9 @@ impl Mmu {
         (self.running_core, self.own.space)
     }
 
-    /// Accesses that the first-level data TLB allows to a page of the running address space, as
-    /// bits of [`allow`]. `None` if the TLB does not hold the page. Tests detect stale permissions
-    /// with it.
+    /// Returns the accesses that the first-level data TLB allows to a page of the running address
+    /// space, as bits of [`allow`]. `None` if the TLB does not hold the page. For tests, which
+    /// detect stale permissions with it.
     pub fn first_level_allows(&mut self, page: VirtualPage) -> Option<u8> {
         self.own.data.look_up(self.own.space, page).map(|hit| hit.allows)
     }

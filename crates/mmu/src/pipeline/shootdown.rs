@@ -9,7 +9,7 @@ use crate::nested::bitmap_bits;
 use crate::{BitmapUpdates, Host, RegisteredRun};
 
 impl Mmu {
-    /// Applies an update of the operating system. A shootdown reaches all cores.
+    /// Applies an update from the operating system. A shootdown reaches all cores.
     pub fn apply(&mut self, update: &Update) {
         match update {
             Update::Shootdown(shootdown) => {
@@ -35,7 +35,7 @@ impl Mmu {
         }
     }
 
-    /// Applies an update of the host's operating system, such as a change of the nested page
+    /// Applies an update from the host's operating system, such as a change of the nested page
     /// tables. The hardware does not know which combined entries depend on a guest-physical page,
     /// so a shootdown flushes all of them (INVEPT).
     ///
@@ -67,8 +67,9 @@ impl Mmu {
         }
     }
 
-    /// Flushes the running core's TLBs and walk caches, and the unit in parallel with a TLB. A
-    /// separate nested TLB and the walk caches for the host's tables keep their entries.
+    /// Flushes the running core's TLBs and walk caches, and its unit in parallel with a TLB, such
+    /// as a range TLB. A separate nested TLB and the walk caches for the host's tables keep their
+    /// entries.
     fn flush_own(&mut self) {
         self.own.data.flush();
         self.own.instruction.flush();
@@ -78,14 +79,14 @@ impl Mmu {
         self.flush_unit();
     }
 
-    /// Returns true if the host has moved or unmapped the registered run of guest memory
-    /// ([`Self::set_register`]) since the last call.
+    /// Returns true if, since the last call, the host has moved or unmapped guest memory whose
+    /// machine location was in the register ([`Self::set_register`]).
     pub fn take_moved_run(&mut self) -> bool {
         self.dimension.host_mut().is_some_and(Host::take_moved_run)
     }
 
-    /// Sets the register with the machine location of a run of guest memory. The walker finds these
-    /// pages without a nested walk (P §V: the guest's hole bitmaps).
+    /// Writes the register that holds the machine location of a run of guest memory. The walker
+    /// translates pages of the run without a nested walk (P §V: the guest's hole bitmaps).
     ///
     /// # Panics
     /// If the MMU is native.
@@ -129,8 +130,8 @@ impl Mmu {
         }
     }
 
-    /// Invalidates or updates the cached bitmap entry of `page` after a bit of the bitmap in memory
-    /// changed, depending on the configuration.
+    /// Invalidates or updates the cached bitmap entry of `page`, as `tlb.bitmap_updates` selects,
+    /// after a bit of the bitmap in memory changed.
     fn change_bitmap(&mut self, space: SpaceId, page: VirtualPage) {
         let written = match self.bitmap_updates {
             BitmapUpdates::Invalidate => None,

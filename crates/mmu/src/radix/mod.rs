@@ -53,8 +53,8 @@ const fn leaf_size(level: Level) -> PageSize {
     }
 }
 
-/// Address of the entry for `page` in a node of `level` with the x86-64 layout. `node` is the frame
-/// of the node.
+/// Returns the address of the entry for `page` in a node of `level` with the x86-64 layout. `node`
+/// is the frame of the node.
 pub const fn entry_in(node: Frame, level: Level, page: VirtualPage) -> PhysicalAddress {
     let index = page.number() >> (9 * (level as u32 - 1)) & 511;
     node.address().add(index * 8)
@@ -74,8 +74,8 @@ impl Radix {
         Self { directories: Some(find_entry), ..Self::default() }
     }
 
-    /// Address of the entry of `level` for `page` in `node`; `None` if an entry of another kind is
-    /// in this place.
+    /// Returns the address of the entry of `level` for `page` in `node`; `None` if an entry of
+    /// another kind is in this place.
     fn entry_of(
         &self,
         (space, node): (SpaceId, Frame),
@@ -333,7 +333,8 @@ impl Dimension for Radix {
     }
 }
 
-/// A window is inside one level-1 node, so each page costs one read of the simulated memory.
+/// Searches within one level-1 node, which contains the whole window, so each page costs one read
+/// of the simulated memory.
 impl Runs for Radix {
     fn run_around(&self, request: &RunRequest) -> Run {
         let entry = self.entry_address(request.space, request.page, 1);

@@ -14,7 +14,7 @@ pub enum Start {
     /// Level and node: the root, or the node of a cached entry. The walk next reads this node's
     /// entry for the page.
     Node(Level, Node),
-    /// Slot of a leaf for the page in the level-2 walk cache, so no walk is needed.
+    /// Slot of the page's leaf in the level-2 walk cache, so that no walk is needed.
     Leaf(u32),
 }
 
@@ -152,9 +152,9 @@ impl Radix {
 /// Result of a descent through the tables.
 #[derive(Clone, Copy, Debug)]
 pub enum Descent {
-    /// A leaf of this level.
+    /// The leaf at which the descent ended, with its level.
     Leaf(Level, PageTableEntry),
-    /// A node whose entries have not been read.
+    /// The node at which the descent ended; its entries have not been read.
     Node(Node),
 }
 

@@ -15,12 +15,14 @@ use perforate_types::SpaceId;
 const CHUNK_PAGES: u64 = 32_768;
 const CHUNK_WORDS: usize = CHUNK_PAGES as usize / 64;
 
-/// The pages of a chunk that a TLB of unlimited size would translate.
+/// Pages of a chunk that a second-level TLB of unlimited size would hold.
 #[derive(Clone)]
 struct Chunk {
-    /// Pages walked to since the run began.
+    /// Bitmap of the pages that a walk has translated since the run began. The invalidation of a
+    /// page clears its bit.
     in_run: [u64; CHUNK_WORDS],
-    /// Pages walked to since the last reset of the counters.
+    /// Bitmap of the pages that a walk has translated since the last reset of the counters. The
+    /// invalidation of a page clears its bit.
     in_measured_part: [u64; CHUNK_WORDS],
 }
 
@@ -37,15 +39,15 @@ pub(crate) struct FirstWalk {
     pub(crate) in_measured_part: bool,
 }
 
-/// Address space and chunk number.
+/// Address space and chunk number: first page ÷ [`CHUNK_PAGES`].
 type Key = (SpaceId, u64);
 
-/// Number of entries in a direct-mapped cache of chunk indices. The lowest bits of the chunk number
-/// select an entry.
+/// Number of elements of `recent`, a direct-mapped cache that finds the chunk of a page without a
+/// search of `places`. The lowest bits of the chunk number select the element.
 const RECENT: usize = 16;
 
-/// Contents of a second-level TLB of unlimited size that walks fill. It tells which misses are
-/// compulsory.
+/// Contents of a second-level TLB of unlimited size that walks fill, for counting compulsory
+/// misses.
 #[derive(Clone, Default)]
 pub(crate) struct WalkedPages {
     /// Indices into `chunks` by address space and chunk number.
@@ -56,8 +58,8 @@ pub(crate) struct WalkedPages {
 
 impl WalkedPages {
     /// True if a walk has translated the page since the last reset of the counters, so
-    /// [`Self::walk`] would have no effect. May be false for such a page, because only recently
-    /// used chunks are searched.
+    /// [`Self::walk`] would have no effect. May also be false for such a page, because the page is
+    /// searched only in recently used chunks.
     #[inline]
     pub(crate) fn is_known(&self, space: SpaceId, page: u64) -> bool {
         let key = (space, page / CHUNK_PAGES);
@@ -70,8 +72,8 @@ impl WalkedPages {
         }
     }
 
-    /// Records a miss of `page`, whose walk translated all pages of `translated`. Tells if the walk
-    /// was the first to `page`.
+    /// Records a walk after a miss of `page`; the walk translated all pages of `translated`. The
+    /// result shows whether it was the first walk to `page`.
     pub(crate) fn walk(&mut self, space: SpaceId, page: u64, translated: Range<u64>) -> FirstWalk {
         let (word, bit) = position(page);
         let chunk = self.chunk((space, page / CHUNK_PAGES));
@@ -90,7 +92,7 @@ impl WalkedPages {
         first
     }
 
-    /// Marks the pages of `translated` as walked to.
+    /// Marks the pages of `translated` as translated by a walk.
     fn note(&mut self, space: SpaceId, translated: Range<u64>) {
         for number in chunks_of(&translated) {
             let chunk = self.chunk((space, number));
@@ -101,7 +103,7 @@ impl WalkedPages {
         }
     }
 
-    /// Invalidates the translations of these pages.
+    /// Marks these pages as invalidated: the next walk to such a page is a first walk again.
     pub(crate) fn invalidate(&mut self, space: SpaceId, pages: &Range<u64>) {
         for number in chunks_of(pages) {
             let Some(&place) = self.places.get(&(space, number)) else { continue };
@@ -113,14 +115,14 @@ impl WalkedPages {
         }
     }
 
-    /// Invalidates all translations of an address space.
+    /// Marks all pages of an address space as invalidated.
     pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
         for (_, &place) in self.places.range((space, 0)..=(space, u64::MAX)) {
             self.chunks[place as usize] = Chunk::EMPTY;
         }
     }
 
-    /// Invalidates all translations of all address spaces.
+    /// Marks all pages of all address spaces as invalidated.
     pub(crate) fn invalidate_all(&mut self) {
         self.chunks.fill(Chunk::EMPTY);
     }
@@ -154,18 +156,19 @@ impl WalkedPages {
     }
 }
 
-/// Index of a page's word in its chunk, and its bit in the word.
+/// Returns the index of a page's word in its chunk, and the page's bit in the word.
 fn position(page: u64) -> (usize, u64) {
     let place = page % CHUNK_PAGES;
     ((place / 64) as usize, 1 << (place % 64))
 }
 
-/// Numbers of the chunks that contain these pages.
+/// Returns the numbers of the chunks that contain these pages.
 fn chunks_of(pages: &Range<u64>) -> Range<u64> {
     pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES)
 }
 
-/// Words of a chunk that have bits of these pages, each with the mask of those bits.
+/// Returns the indices of a chunk's words with bits of these pages, and the mask of the bits in
+/// each word.
 fn masks(pages: &Range<u64>, chunk: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
     let first = chunk * CHUNK_PAGES;
     let from = pages.start.saturating_sub(first);

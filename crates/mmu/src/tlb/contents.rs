@@ -7,25 +7,25 @@ use perforate_types::{Counter, CounterUnit, Counters, Part, Prominence, spaced};
 /// Number of entries of each kind in the second-level TLB (P Fig. 8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct L2Contents {
-    /// Entries that hold no translation.
+    /// Number of entries that hold no translation.
     pub empty: u64,
-    /// Entries of 4KB pages.
+    /// Number of entries of 4KB pages.
     pub page_4k: u64,
-    /// Entries of ordinary 2MB pages.
+    /// Number of entries of ordinary 2MB pages.
     pub page_2m: u64,
-    /// Entries of 1GB pages; 0 if the TLB cannot hold such pages.
+    /// Number of entries of 1GB pages; 0 if the TLB cannot hold such pages.
     pub page_1g: u64,
-    /// Entries of perforated pages.
+    /// Number of entries of perforated pages.
     pub perforated: u64,
-    /// Entries of holes in perforated pages, of 4KB each.
+    /// Number of entries of holes in perforated pages, of 4KB each.
     pub hole: u64,
-    /// Entries with 32 bits of a hole bitmap.
+    /// Number of entries with 32 bits of a hole bitmap.
     pub bitmap: u64,
-    /// Entries of runs of contiguous 4KB pages; 0 if the TLB does not coalesce.
+    /// Number of entries of runs of contiguous 4KB pages; 0 if the TLB does not coalesce.
     pub coalesced: u64,
-    /// Entries of a guest's large pages over 4KB host pages (gVA→gPA, P §V).
+    /// Number of entries of a guest's large pages over 4KB host pages (gVA→gPA, P §V).
     pub intermediate: u64,
-    /// Entries of guest-physical addresses (gPA→hPA), of any kind.
+    /// Number of entries of guest-physical addresses (gPA→hPA), of any kind.
     pub nested: u64,
 }
 
@@ -46,7 +46,7 @@ const KINDS: [Kind; 10] = [
     ("empty", "empty", "empty"),
 ];
 
-/// Name of the counter for entries of a kind.
+/// Name of the counter for second-level TLB entries of a kind.
 fn counter_id(kind: &str) -> String {
     format!("l2_tlb_entries_{}", kind.strip_prefix("page_").unwrap_or(kind))
 }

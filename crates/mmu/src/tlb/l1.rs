@@ -30,7 +30,7 @@ impl L1Entry {
 pub(crate) struct L1Hit {
     /// Frame of the requested 4KB page.
     pub(crate) frame: Frame,
-    /// Slot of the entry in the first-level TLB.
+    /// Slot of the first-level TLB entry that the look-up hit.
     pub(crate) slot: u32,
     pub(crate) allows: u8,
 }
@@ -42,18 +42,19 @@ struct Array {
     entries: SetAssociative<L1Entry>,
 }
 
-/// The arrays of one first-level TLB.
+/// The arrays of one first-level TLB, one for each page size.
 #[derive(Clone)]
 pub(crate) struct L1Tlb {
     small: Array,
     /// The arrays of larger pages, in order of size.
     larger: Vec<Array>,
-    /// Key and result of the previous hit or fill of a 4KB page. Most look-ups repeat the previous
-    /// one, whose entry is most recently used already. All other changes clear this copy.
+    /// Result of the previous hit or fill, with the key of the 4KB page that was accessed. Most
+    /// accesses are to the page of the previous one, whose entry is most recently used already. Any
+    /// other change of the TLB clears this copy.
     latest: (u64, L1Hit),
 }
 
-/// Key that no page has, for an empty `latest`.
+/// Key that no page has. It marks the copy in `latest` as cleared.
 const NONE: u64 = u64::MAX;
 
 #[inline]

@@ -7,7 +7,8 @@
 //!
 //! The machine file determines where entries of a size ([`EntryKind::size`]) are placed: in any way
 //! of the shared array, in some of its ways, or in a separate array for 2MB or 1GB pages. A look-up
-//! compares all ways of the array, as the other ways cannot hold the key.
+//! compares all ways of the array: those without entries of the size do not match, because kinds of
+//! entries have different keys.
 
 use std::ops::Range;
 
@@ -101,13 +102,13 @@ impl L2Entry {
         KINDS[(self.0 & 7) as usize]
     }
 
-    /// Accesses that a page's entry allows, as bits of [`allow`].
+    /// Accesses that the entry of a page allows, as bits of [`allow`].
     #[inline]
     pub(crate) fn allows(self) -> u8 {
         (self.0 >> ALLOWS_SHIFT & 15) as u8
     }
 
-    /// First frame of the page.
+    /// First frame of the page or run that the entry maps.
     #[inline]
     pub(crate) fn frame(self) -> Frame {
         Frame::new(self.0 >> FRAME_SHIFT & FRAME_MASK)
@@ -119,7 +120,7 @@ impl L2Entry {
         (self.0 >> BITS_SHIFT) as u8
     }
 
-    /// True if the page of this entry has holes.
+    /// True if the page that this entry maps has holes.
     #[inline]
     pub(crate) fn has_holes(self) -> bool {
         match self.kind() {
@@ -129,7 +130,7 @@ impl L2Entry {
         }
     }
 
-    /// The 32 bits of a bitmap entry.
+    /// The 32 bits of the hole bitmap that a bitmap entry holds.
     #[inline]
     pub(crate) fn bits(self) -> u32 {
         (self.0 >> BITS_SHIFT) as u32
@@ -147,15 +148,15 @@ pub(crate) enum Tag {
     Page1G = 4,
 }
 
-/// Number of bits of the [`Tag`] in a key.
+/// Number of bits of the [`Tag`] (kind of entry) in the key of a TLB entry.
 const TAG_BITS: u32 = 3;
 /// Number of bits for tag and address space in a key. The page number is above them. Numbers of 4KB
 /// pages have at most 45 bits (57-bit addresses).
 const NUMBER_SHIFT: u32 = 16 + TAG_BITS;
 
 impl Tag {
-    /// Number that stands for `page` in keys of this kind. Not for runs, because only the TLB knows
-    /// the size of their windows.
+    /// Number of `page` in keys of this kind, at the granularity of the entries. Not for runs,
+    /// because only the TLB knows the size of their windows.
     const fn number(self, page: VirtualPage) -> u64 {
         match self {
             Self::Page4K | Self::Run => page.number(),
@@ -208,13 +209,14 @@ pub(crate) struct L2Tlb {
     large: Option<SetAssociative<L2Entry>>,
     /// Separate array of 1GB entries; `None` if they are placed in `shared`.
     huge: Option<SetAssociative<L2Entry>>,
-    /// Ways of `shared` for each page size, smallest first.
+    /// Ways of `shared` in which entries of each page size are placed, smallest size first.
     places: [Places; 3],
     /// True if a 2MB entry was filled since the last flush; otherwise look-ups skip such entries.
     has_large: bool,
     /// True if a 1GB entry was filled since the last flush; otherwise look-ups skip such entries.
     has_huge: bool,
-    /// Number of pages in a window of runs; 0 if the TLB does not coalesce.
+    /// Number of 4KB pages in an aligned window, which no run may cross; 0 if the TLB does not
+    /// coalesce.
     pub(crate) window: u64,
 }
 
@@ -246,7 +248,7 @@ impl L2Tlb {
         }
     }
 
-    /// All arrays, in order of their slots.
+    /// All arrays of the second-level TLB, in the order in which their slots are numbered.
     fn arrays(&self) -> impl Iterator<Item = &SetAssociative<L2Entry>> {
         std::iter::once(&self.shared).chain(&self.large).chain(&self.huge)
     }
@@ -340,9 +342,9 @@ impl L2Tlb {
         Some((slot as u32, self.shared.value(slot).bits()))
     }
 
-    /// Fills an entry for `page` and returns its slot; `None` if the machine holds no entries of
-    /// this size. For a page entry, the preceding look-up must have missed; a bitmap entry may be
-    /// present already.
+    /// Fills an entry for `page` and returns its slot; `None` if the TLB has no ways for entries of
+    /// this page size. For the entry of a page, the preceding look-up must have missed. A bitmap
+    /// entry may be present already and is then replaced.
     #[inline(always)]
     pub(crate) fn fill(
         &mut self,
@@ -379,8 +381,9 @@ impl L2Tlb {
         self.insert_absent(entry.kind().size(), (tag.number(page), tag.key(space, page)), entry)
     }
 
-    /// Replaces the least recently used entry in the ways for this size. The key must be absent.
-    /// Returns the slot; `None` if there are no such ways.
+    /// Inserts an entry into the ways for its page size, in an empty slot or that of the least
+    /// recently used entry. The key must be absent. Returns the slot; `None` if there are no ways
+    /// for this size.
     #[inline(always)]
     fn insert_absent(
         &mut self,
@@ -399,8 +402,9 @@ impl L2Tlb {
         Some(slot as u32)
     }
 
-    /// Fills an entry into the ways for 4KB pages, where bitmaps and runs are also placed. Replaces
-    /// an entry with the same key, if any. Returns the slot.
+    /// Fills an entry into the ways for 4KB pages, where bitmap entries and runs are also placed.
+    /// Replaces an entry with the same key, if any. Returns the slot; `None` if there are no such
+    /// ways.
     pub(crate) fn insert_small(&mut self, number: u64, key: u64, entry: L2Entry) -> Option<u32> {
         match self.shared.look_up(number, key) {
             Some(slot) => {
@@ -411,8 +415,8 @@ impl L2Tlb {
         }
     }
 
-    /// Sets the dirty bit in `slot` if the slot still holds `entry`; a later fill may have replaced
-    /// it.
+    /// Sets the dirty bit of the entry in `slot` if the slot still holds `entry`. A later fill may
+    /// have replaced the entry.
     pub(crate) fn mark_dirty(&mut self, slot: u32, entry: L2Entry) {
         let mut slot = slot as usize;
         for array in self.arrays_mut() {
@@ -529,7 +533,7 @@ impl L2Tlb {
         }
     }
 
-    /// Number of entries of each kind.
+    /// Returns the number of this TLB's entries of each kind.
     pub(crate) fn contents(&self) -> L2Contents {
         let mut contents = L2Contents { empty: self.entries() as u64, ..L2Contents::default() };
         for (key, entry) in self.arrays().flat_map(SetAssociative::iter) {

@@ -30,7 +30,7 @@ const fn tag_of(key: u64) -> Tag {
 }
 
 impl<V: Copy + Default> SetAssociative<V> {
-    /// An empty array. The number of sets must be a power of two.
+    /// Creates an empty array. The number of sets must be a power of two.
     pub fn new(geometry: TlbGeometry) -> Self {
         let (sets, (slots_per_set, _)) = (geometry.sets(), Sets::size(geometry.ways));
         Self {
@@ -57,7 +57,7 @@ impl<V: Copy + Default> SetAssociative<V> {
         self.entries
     }
 
-    /// Number of slots, including those that stay empty; slot numbers are smaller.
+    /// Number of slots, including those that always stay empty. All slot numbers are below it.
     #[inline]
     pub fn slots(&self) -> usize {
         self.slots.len()

@@ -54,21 +54,22 @@ pub(crate) struct WalkStart {
     pub(crate) slot: u32,
 }
 
-/// Key of a cached entry: its index `number` in the address space, the address space, and its kind.
+/// Returns the key of a cached entry, from its index `number` in the address space, the address
+/// space, and its kind.
 #[inline]
 const fn key(space: SpaceId, number: u64, kind: u64) -> u64 {
     number << 18 | (space.0 as u64) << 2 | kind
 }
 
-/// Index in the address space of the entry of `level` that covers `page`.
+/// Returns the index in the address space of the entry of `level` that covers `page`.
 #[inline]
 const fn number(page: VirtualPage, level: u8) -> u64 {
     page.number() >> (9 * (level - 1))
 }
 
 impl WalkCaches {
-    /// Empty caches. `leaf_pages` is the number of 4KB pages that a level-2 leaf covers, if leaves
-    /// are cached.
+    /// Creates empty caches. `leaf_pages` is the number of 4KB pages that a level-2 leaf covers, if
+    /// leaves are cached.
     pub fn new(config: &WalkCacheConfig, leaf_pages: Option<u64>) -> Self {
         let cache = |level| {
             let TlbGeometry { entries, .. } = config.geometry(level);
@@ -109,8 +110,9 @@ impl WalkCaches {
         own.or(self.leaf_pages)
     }
 
-    /// Set index of `page` at `level`. If level-2 leaves are cached, the index at level 2 is that
-    /// of the larger of leaf and table. So both are in one set, and one look-up finds either.
+    /// Returns the set index of `page` in the cache of `level`. If level-2 leaves are cached, the
+    /// index at level 2 is that of the larger of leaf and page table. So both are in one set, and
+    /// one look-up finds either.
     #[inline]
     fn index(&self, space: SpaceId, page: VirtualPage, level: u8) -> u64 {
         match self.leaf_pages {

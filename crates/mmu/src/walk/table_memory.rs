@@ -3,18 +3,19 @@
 
 use perforate_types::{Frame, PageTableEntry, PhysicalAddress};
 
-/// Number of frames in a group, the second level of the index by frame.
+/// Number of frames in a group. A two-level index finds a frame's storage: by group, then by frame
+/// in the group.
 const GROUP: usize = 1024;
-/// Storage index of a frame without contents: never written, or cleared.
+/// Storage index of a frame that was never written, or was cleared.
 const ABSENT: u32 = u32::MAX;
 /// Bit in the storage index of a frame that is stored as [`FewWords`].
 const IS_FEW: u32 = 1 << 31;
-/// Maximum number of words in [`FewWords`].
+/// Maximum number of written words in a frame that is stored as [`FewWords`].
 const MOST_FEW: usize = 7;
 
 /// Sparse memory of 64-bit words. Frames that were never written read as zero and take no memory of
 /// the simulating computer. A frame with up to seven written words, such as a page-table node with
-/// up to seven entries, takes 80 bytes. A frame with more takes 4KB.
+/// up to seven entries, takes 72 bytes. A frame with more takes 4KB.
 #[derive(Default)]
 pub struct TableMemory {
     groups: Vec<Option<Box<[u32; GROUP]>>>,
@@ -26,7 +27,7 @@ pub struct TableMemory {
 #[derive(Clone, Copy, Default)]
 struct FewWords {
     words: [u64; MOST_FEW],
-    /// Indices of `words` in the frame.
+    /// Index in the frame (0–511) of each element of `words`.
     indices: [u16; MOST_FEW],
     count: u16,
 }
@@ -38,7 +39,8 @@ impl FewWords {
         known.iter().position(|&known| usize::from(known) == index)
     }
 
-    /// Position of word `index` in `words`, added if it is new; `None` if there is no room.
+    /// Returns the position of word `index` in `words`, added if it is new; `None` if there is no
+    /// room.
     #[inline]
     fn find_or_add(&mut self, index: usize) -> Option<usize> {
         self.find(index).or_else(|| {
@@ -50,7 +52,8 @@ impl FewWords {
     }
 }
 
-/// Storage for frames of one representation, with a list of free indices.
+/// Storage for all frames of one representation (few words or 4KB each). Indices of cleared frames
+/// are used again.
 struct Pool<T> {
     contents: Vec<T>,
     free: Vec<u32>,
@@ -78,14 +81,14 @@ impl<T> Pool<T> {
     }
 }
 
-/// Index of a 64-bit word in its frame, 0–511.
+/// Index of the 64-bit word at `address` in its frame, 0–511.
 #[inline]
 const fn index_in_frame(address: PhysicalAddress) -> usize {
     (address.value() as usize & 0xfff) / 8
 }
 
 impl TableMemory {
-    /// Memory in which every word is zero.
+    /// Creates a memory in which every word is zero.
     pub fn new() -> Self {
         Self::default()
     }

@@ -19,7 +19,8 @@ pub struct Node {
     pub located: Frame,
 }
 
-/// Purpose of reading an entry of `level`.
+/// Returns the purpose that a step has if it reads an entry of `level`, such as
+/// [`Purpose::Level1`].
 #[inline(always)]
 pub(crate) const fn purpose_of(level: Level) -> Purpose {
     const PURPOSES: [Purpose; 4] =
@@ -32,8 +33,8 @@ pub struct Walker<'a> {
     pub(crate) caches: &'a mut WalkCaches,
     pub(crate) l2: &'a mut L2Tlb,
     pub(crate) steps: &'a mut Steps,
-    /// Host that locates the tables of a guest; `None` during native walks and walks of the host's
-    /// tables.
+    /// Host that translates the guest frames of a guest's tables to machine frames; `None` during
+    /// native walks and walks of the host's tables.
     pub(crate) host: Option<&'a mut Host>,
     /// True during a walk of the host's tables.
     pub(crate) is_host: bool,
@@ -50,7 +51,8 @@ impl<'a> Walker<'a> {
         Self { caches, l2, steps, host: None, is_host: false }
     }
 
-    /// Borrows this walker for a walk of a guest's tables, which `host` locates.
+    /// Borrows this walker for a walk of a guest's tables; `host` translates their guest frames to
+    /// machine frames.
     pub(crate) fn above<'b>(&'b mut self, host: &'b mut Host) -> Walker<'b> {
         let Walker { caches, l2, steps, .. } = self;
         Walker { caches, l2, steps, host: Some(host), is_host: false }
@@ -66,7 +68,7 @@ impl<'a> Walker<'a> {
         if self.is_host { Unit::HostWalkCache } else { Unit::WalkCache }
     }
 
-    /// Records a look-up of the walk caches; `slot` is `None` for a miss.
+    /// Appends the step of a look-up of the walk caches. `slot` is `None` for a miss.
     #[inline(always)]
     pub(crate) fn looked_up(&mut self, slot: Option<u32>) {
         let unit = self.walk_cache();
@@ -74,7 +76,7 @@ impl<'a> Walker<'a> {
         self.steps.then(self.purpose(Purpose::Page), action);
     }
 
-    /// Records a fill of the walk caches.
+    /// Appends the step of a fill of the walk caches.
     #[inline(always)]
     fn filled(&mut self, level: Level, slot: u32) {
         let action = Action::Fill { unit: self.walk_cache(), slot };
@@ -115,14 +117,15 @@ impl<'a> Walker<'a> {
         Some(slot)
     }
 
-    /// Records a read of simulated memory at a machine address. The read starts after all earlier
-    /// steps.
+    /// Appends the step of a read of simulated memory at a machine address. The read starts after
+    /// all earlier steps.
     #[inline(always)]
     pub fn read(&mut self, purpose: Purpose, address: PhysicalAddress) {
         self.steps.then(self.purpose(purpose), Action::Read { address });
     }
 
-    /// Records a read of simulated memory at a machine address, in parallel with the previous step.
+    /// Appends the step of a read of simulated memory at a machine address, in parallel with the
+    /// previous step.
     #[inline(always)]
     pub fn read_beside(&mut self, purpose: Purpose, address: PhysicalAddress) {
         self.steps.beside(self.purpose(purpose), Action::Read { address });
@@ -140,21 +143,23 @@ impl<'a> Walker<'a> {
         self.steps.record_padding_read();
     }
 
-    /// Unit that is looked up in parallel with the second-level TLB, such as a range TLB: the
-    /// host's during a walk of the host's tables, otherwise the native or guest's one.
+    /// Returns the unit in parallel with the second-level TLB, such as a range TLB, that belongs to
+    /// the walked tables: the host's during a walk of the host's tables, otherwise the native or
+    /// guest's one.
     pub fn unit_beside(&self) -> Unit {
         Unit::beside_l2(self.purpose(Purpose::Page))
     }
 
-    /// Records any other action, after all earlier steps. Callers give the `purpose` of a native
-    /// walk; during a walk of the host's tables, its host counterpart is recorded.
+    /// Appends a step with the given action, such as a check of segment registers, after all
+    /// earlier steps. Callers give the `purpose` of a native walk; during a walk of the host's
+    /// tables, its host counterpart is recorded.
     #[inline]
     pub fn note(&mut self, purpose: Purpose, action: Action) {
         self.steps.then(self.purpose(purpose), action);
     }
 
-    /// Records the machine frame of a guest's table that a walk cache held, if a checker asked for
-    /// it.
+    /// Records the machine frame of a guest page-table node that a walk cache held, if
+    /// [`Host::note_located`] was called.
     #[inline(always)]
     pub(crate) fn record_cached_location(&mut self, node: Node) {
         if let Some(host) = &mut self.host {
@@ -163,8 +168,8 @@ impl<'a> Walker<'a> {
     }
 
     /// Finds the machine frame of a page-table node. In a guest, the host translates the guest
-    /// frame. It must allow writes, because the walker sets accessed bits (as on x86-64 with
-    /// accessed and dirty bits in nested tables).
+    /// frame, and must allow writes, because the walker sets accessed bits in the node (as on
+    /// x86-64 with accessed and dirty bits in nested tables).
     ///
     /// # Errors
     /// [`WalkFault::Host`] if the host does not map the frame or forbids writes.

@@ -6,11 +6,12 @@ use perforate_config::{Share, write};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How memory is aged: a preset, and if wanted a target at which it stops earlier.
+/// Ageing of memory before the run: a preset, and optionally a share of unusable memory at which ageing ends
+/// earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ageing {
-    /// Kind of past use.
+    /// Preset for the kind of use that memory has seen.
     #[serde(alias = "desktop-day", alias = "kernel-build", alias = "weeks")]
     pub preset: AgeingPreset,
     /// Stops once this share of the free memory is of no use for 2MB blocks (Linux's unusable free
@@ -29,7 +30,7 @@ pub struct Ageing {
     pub free_share: Option<Share>,
 }
 
-/// Kinds of use that memory has seen.
+/// Preset background workloads that age memory before the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgeingPreset {
@@ -42,7 +43,7 @@ pub enum AgeingPreset {
 }
 
 impl AgeingPreset {
-    /// All presets, in ascending order of use.
+    /// All presets, in ascending order of the amount of memory that they allocate.
     pub const ALL: [Self; 3] = [Self::DesktopDay, Self::KernelBuild, Self::Weeks];
 }
 

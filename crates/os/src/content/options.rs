@@ -1,4 +1,4 @@
-//! Options of synthetic contents.
+//! Options of synthetic page contents.
 
 use std::fmt;
 
@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::space::REGION_PAGES;
 
-/// Synthetic contents: which pages are zero, which have a content out of a common pool, and which
-/// have one of their own.
+/// Distribution of synthetic page contents: shares of the pages that are zero or have content from a common
+/// pool. The other pages have unique contents.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ContentDistribution {
     /// Share of all pages that are zero.
     pub zero: Share,
-    /// Share of all pages whose content is drawn from the pool. A draw that no other page has drawn
-    /// as well has no duplicate after all.
+    /// Share of all pages whose content is chosen at random from a common pool, so that most of
+    /// them have duplicates.
     pub duplicate: Share,
-    /// Contents in the pool, which all programs share. 0 without duplicates.
+    /// Number of different contents in the pool, which all programs share; 0 without duplicates.
     pub distinct: u64,
-    /// Share of the 2MB regions in which all zero and duplicate pages lie. Programs differ in which
-    /// regions these are.
+    /// Share of the 2MB regions that contain all zero and duplicate pages; other regions in each
+    /// program.
     pub regions: Share,
-    /// Zero and duplicate pages come in aligned runs of this many pages with successive contents
-    /// (files in a page cache, buffers): a power of two up to 512.
+    /// Length of aligned runs of zero and duplicate pages, in pages: a power of two up to 512. The
+    /// pages of a run have successive contents, as those of a cached file.
     pub run: u64,
-    /// Seed of the draws.
+    /// Seed of the random choice of contents.
     pub seed: u64,
 }
 

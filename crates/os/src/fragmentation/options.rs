@@ -1,4 +1,4 @@
-//! Options of injected fragmentation.
+//! Options of generated (injected) fragmentation.
 
 use perforate_config::Share;
 use perforate_types::HoleSet;
@@ -13,19 +13,21 @@ use super::{Distribution, Fragmentation};
 pub(super) struct FragmentationOptions {
     /// Share of the 2MB regions that are fragmented.
     portion: Share,
-    /// Share of the sub-pages of these that are somebody else's.
+    /// Share of the 4KB pages in a fragmented region whose frames belong to other programs or the
+    /// kernel: the holes of a 2MB page there.
     holes: Option<Share>,
-    /// Place of the holes: one run, or anywhere.
+    /// Places of the holes in a region: in one run (clustered), or each at random (dispersed).
     #[serde(alias = "clustered", alias = "dispersed")]
     distribution: Option<Distribution>,
-    /// Clustered holes start at a multiple of this many sub-pages: a power of two up to 512. Dispersed
-    /// ones lie anywhere.
+    /// Clustered holes start at a multiple of this many 4KB pages: a power of two up to 512.
     #[serde(default = "anywhere")]
     align: u16,
-    /// Share of the 2MB regions without any frame for a 2MB page.
+    /// Share of the 2MB regions whose memory has no frame left for a 2MB page, with or without
+    /// holes.
     #[serde(default)]
     unusable: Share,
-    /// Data of the program at the holes (in other frames), or none.
+    /// allocated: the program has data at the holes, in other frames; unallocated: it never touches
+    /// them.
     #[serde(default, alias = "allocated", alias = "unallocated")]
     allocation: Allocation,
 }

@@ -11,7 +11,7 @@ use crate::space::{Area, Attributes, LargePageAdvice, is_canonical, pages_of, re
 /// Largest distance of a touch below a stack that extends it, in pages: 8MB, Linux's default limit.
 const STACK_GROWTH_PAGES: u64 = (8 << 20) >> 12;
 
-/// The whole pages that overlap a byte range.
+/// Pages that overlap a byte range. Fails if they do not lie in one half of the address space.
 pub(super) fn page_range(start: VirtualAddress, length_bytes: u64) -> Result<Range<u64>, OsError> {
     let invalid = OsError::InvalidRange { start: start.value(), length_bytes };
     let Some(end) = start.value().checked_add(length_bytes) else { return Err(invalid) };
@@ -82,8 +82,8 @@ pub(super) fn brk(
     map(core, id, old_end..new_end, attributes)
 }
 
-/// Makes an area for a page outside all areas: extends a stack, or creates an implicit area. `None`
-/// if neither applies.
+/// Makes an area for a touched page outside all areas: extends a stack down to the page, or, with
+/// `implicit_maps`, creates an anonymous area in the 2MB around it. `None` if neither applies.
 #[cold]
 pub(super) fn make(core: &mut Core, id: SpaceId, page: u64) -> Result<Option<Area>, OsError> {
     let implicit_maps = core.config.implicit_maps;

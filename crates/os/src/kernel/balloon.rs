@@ -13,11 +13,11 @@ use super::{Kernel, demotion};
 use crate::memory::{BLOCK_ORDER, FRAME_BYTES};
 use crate::{OsError, OtherUse};
 
-/// Self-ballooning for large pages (D §IV).
+/// Settings of self-ballooning for 2MB pages (D §IV).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SelfBalloonConfig {
-    /// Whole 2MB blocks that the guest is to have free: so many that are missing are made at once.
+    /// Number of free 2MB blocks that the guest is to have. Missing ones are made all at once.
     ///
     /// D names no number; 16 are 32MB.
     pub blocks: Count<1>,

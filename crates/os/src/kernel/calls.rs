@@ -29,8 +29,8 @@ impl Kernel {
         self.core.config.tables
     }
 
-    /// Address of the hole bitmap at the top of memory: one bit per frame of the machine. `None`
-    /// unless level-2 tables have shadow nodes for holes.
+    /// Address of the hole bitmap at the top of memory, with one bit per frame of the machine (P §IV).
+    /// `None` unless the page tables support holes in 2MB pages.
     pub fn hole_bitmap(&self) -> Option<PhysicalAddress> {
         let bitmap = self.core.memory.top_table(TopTable::is_hole_bitmap);
         bitmap.map(Frame::address)
@@ -65,7 +65,7 @@ impl Kernel {
         slots.into_iter().map(|slot| Frame::new(slot.start)..Frame::new(slot.end)).collect()
     }
 
-    /// Effect of ageing on the memory before the first process started.
+    /// Amount of work that ageing did before the first process started; `None` without ageing.
     pub fn ageing_outcome(&self) -> Option<AgeingOutcome> {
         self.aged
     }
@@ -73,8 +73,8 @@ impl Kernel {
 
 /// Processes and address spaces of the kernel.
 impl Kernel {
-    /// Changes and shootdowns, in order, since the caller last drained this list. An operation that
-    /// failed may have caused some.
+    /// Updates (mapping changes, table writes and shootdowns), in order, since the caller last drained this
+    /// list. An operation that failed may have caused some.
     pub fn updates(&mut self) -> &mut Vec<Update> {
         &mut self.core.updates
     }
@@ -96,8 +96,8 @@ impl Kernel {
 
 /// Counters, and the state of memory.
 impl Kernel {
-    /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes
-    /// excluded), at the maximum of mapped memory.
+    /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes excluded), at the
+    /// moment when most memory was mapped.
     pub fn large_page_coverage(&self) -> f64 {
         self.core.large_page_coverage()
     }
@@ -112,13 +112,13 @@ impl Kernel {
         self.core.ledger.total()
     }
 
-    /// Translations added since boot, not counting sub-pages of a page that was mapped before.
-    /// Equals the number of faults that would map the same memory on demand.
+    /// Number of translations (pages of any size) added since boot, not counting holes that were filled
+    /// in a 2MB page. Equals the number of faults that would map the same memory on demand.
     pub fn pages_brought_in(&self) -> u64 {
         self.core.ledger.pages_brought_in()
     }
 
-    /// Counts of compaction and claims since boot.
+    /// Counts of compaction and of claimed 2MB blocks since boot.
     pub fn compaction(&self) -> CompactionCounts {
         self.core.compaction.counts
     }
@@ -148,7 +148,7 @@ impl Kernel {
     /// pages.
     ///
     /// Linux stops where its two scanners meet. Linux also moves single pages out of blocks that
-    /// cannot be emptied. This model does not, because it frees no 2MB block.
+    /// cannot be emptied. This model does not, because such moves free no 2MB block.
     pub fn compact(&mut self) -> CompactionCounts {
         self.core.compact()
     }
@@ -189,7 +189,7 @@ impl Kernel {
         self.core.memory.free_index()
     }
 
-    /// Runs `act` of a mechanism on an address space, as one operation.
+    /// Lets a mechanism change an address space by `act`, and sends the shootdowns together at the end.
     ///
     /// # Errors
     /// If there is no such address space, or `act` fails.
@@ -201,8 +201,8 @@ impl Kernel {
         self.operation(|kernel| act(&mut kernel.core.space_mut(space)?))
     }
 
-    /// Runs `act` on the backer of type `B` as one operation, outside of any page fault. If the
-    /// policy has no backer of this type, `make` creates one.
+    /// Runs `act` on the backer (mechanism that maps memory) of type `B`, outside of any page fault, and
+    /// sends the shootdowns together at the end. If the kernel has no such backer, `make` creates one.
     ///
     /// # Errors
     /// If `act` fails.
@@ -284,7 +284,7 @@ impl Kernel {
         self.core.memory.free(frame, 0);
     }
 
-    /// Counts an operation on shadow page tables in the account of the kernel's work.
+    /// Adds an operation on shadow page tables to the counts of the kernel's work.
     pub(crate) fn note_operation(&mut self, operation: &TableOperation) {
         self.core.ledger.table(operation);
     }

@@ -9,28 +9,29 @@ use super::deferral::Deferral;
 use crate::BlockUse;
 use crate::memory::BLOCK_ORDER;
 
-/// Lower bounds of the usable frames of a block, tried in this order so that blocks with fewer
-/// holes are taken first. The first bound allows the 25 % of holes of P §III.C.
+/// Numbers of usable frames that a search demands of a 2MB block, one after the other, so that blocks with
+/// fewer holes are taken first. 384 of 512 allows the 25 % of holes of P §III.C.
 const LEAST_USABLE: [u64; 4] = [384, 256, 128, 1];
 
-/// Position of a search for blocks, so that consecutive searches visit different blocks.
+/// Point at which the next search for a partly used 2MB block continues, so that consecutive searches
+/// visit different blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
-    /// Backoff after searches of all blocks that found none.
+    /// Exponential backoff after searches that visited all blocks and found no usable one.
     deferral: Deferral,
     next_block: u64,
-    /// Index into [`LEAST_USABLE`] of the bound that the last block met.
+    /// Index into [`LEAST_USABLE`] of the demand that the last block taken met; the next search begins here.
     bound: usize,
-    /// Blocks visited since the search last began at the first bound.
+    /// Number of blocks visited since the search last began with the strictest demand.
     visited: u64,
 }
 
-/// Searches for blocks to claim.
+/// State of the searches for 2MB blocks to claim.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ClaimCursor {
-    /// Search for blocks whose movable contents are migrated.
+    /// Search that counts movable frames of a block as usable, because they will be migrated.
     direct: Search,
-    /// Search for blocks in which no content is moved.
+    /// Search that counts only free frames of a block as usable, because nothing will be migrated.
     in_place: Search,
 }
 
@@ -39,7 +40,7 @@ impl ClaimCursor {
         if direct { &mut self.direct } else { &mut self.in_place }
     }
 
-    /// Ends deferrals: new blocks may be available.
+    /// Ends the backoff of both searches, because new blocks may be available.
     pub(super) fn end_deferral(&mut self) {
         self.direct.deferral.reset();
         self.in_place.deferral.reset();
@@ -47,8 +48,8 @@ impl ClaimCursor {
 }
 
 impl Search {
-    /// Index of the first bound to try. Restarts with the strictest bound after a round over all
-    /// `blocks`, because better blocks may exist again.
+    /// Returns the index in [`LEAST_USABLE`] of the first demand to try. Restarts with the strictest one
+    /// after a round over all `blocks`, because blocks with fewer holes may exist again.
     fn first_bound(&mut self, blocks: u64) -> usize {
         if self.visited >= blocks {
             (self.visited, self.bound) = (0, 0);
@@ -64,15 +65,15 @@ impl Search {
     }
 }
 
-/// A block taken for a program. The program owns all its frames except the holes.
+/// A 2MB block taken for a program, which owns all frames of the block except those in `holes`.
 pub(super) struct ClaimedBlock {
     pub block: Frame,
     pub holes: HoleSet,
 }
 
 impl Core {
-    /// Takes a block for a 2MB page, whole or with holes that the policy accepts. `advised` is true
-    /// in areas with MADV_HUGEPAGE.
+    /// Allocates a 2MB block for a 2MB page: a free one, or a partly used one with holes that the policy
+    /// accepts. `advised` is true in areas with MADV_HUGEPAGE. `None` if no block was found.
     pub(super) fn claim_block(&mut self, advised: bool) -> Option<ClaimedBlock> {
         if let Some(block) = self.memory.allocate_block() {
             return Some(ClaimedBlock { block, holes: HoleSet::EMPTY });
@@ -104,15 +105,16 @@ impl Core {
         None
     }
 
-    /// True if a search can succeed and is not deferred.
+    /// True if a search for a block can succeed and the backoff after failed searches is over.
     fn may_claim(&mut self, direct: bool) -> bool {
         let one_hole = [0].into_iter().collect();
         let perforates = matches!(self.policy.use_block(&one_hole), BlockUse::WithHoles(_));
         (direct || perforates) && self.compaction.claims.search(direct).deferral.is_due()
     }
 
-    /// Takes the block if it has at least `least_usable` usable frames and the policy accepts the
-    /// remaining frames as holes.
+    /// Allocates the block if it has at least `least_usable` usable frames and the policy accepts its
+    /// unusable frames as holes. Free frames are usable; with `moves`, movable frames are too, and are
+    /// migrated.
     fn try_claim(&mut self, block: Frame, moves: bool, least_usable: u64) -> Option<ClaimedBlock> {
         self.compaction.counts.blocks_scanned += 1;
         let usable = if moves {

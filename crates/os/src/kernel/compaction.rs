@@ -12,16 +12,16 @@ crate::fieldwise! {
     /// Counts of compaction and of claimed blocks.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct CompactionCounts {
-        /// Number of blocks visited.
+        /// Number of 2MB blocks that compaction and searches for blocks visited.
         pub blocks_scanned: u64,
         /// Number of frames examined one by one, in blocks whose per-block counts did not rule the
         /// block out.
         pub frames_scanned: u64,
         /// Number of frames whose contents were migrated.
         pub frames_migrated: u64,
-        /// Number of blocks that were emptied.
+        /// Number of 2MB blocks that were emptied.
         pub blocks_emptied: u64,
-        /// Number of blocks that were taken with holes.
+        /// Number of 2MB blocks that were claimed for perforated pages, with holes.
         pub blocks_perforated: u64,
     }
 }
@@ -102,7 +102,7 @@ impl Core {
         self.ledger.scanned(frames);
     }
 
-    /// Counts a partly used block that was taken, except for its frames in `holes`.
+    /// Counts a claimed block that was partly used: as perforated if it has `holes`, otherwise as emptied.
     pub(super) fn note_block_taken(&mut self, holes: &HoleSet) {
         if holes.is_empty() {
             self.compaction.counts.blocks_emptied += 1;

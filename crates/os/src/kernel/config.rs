@@ -62,7 +62,7 @@ pub enum EarlyCompaction {
 }
 
 options! {
-    /// Everything that a [`super::Kernel`] is made from, besides its policy. The rows are options of users.
+    /// Configuration of a [`super::Kernel`], except its policy. The rows before `and` are options of users.
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
     #[serde(default, deny_unknown_fields)]
     pub struct KernelConfig, Setting {
@@ -176,7 +176,7 @@ options! {
             }),
             idle: |it, setting| it.io_gap.and_then(|gap| idle_gap(gap, it.memory_bytes, setting)),
         };
-        /// Room above memory for what self-ballooning adds [default: none].
+        /// Address space above memory in which self-ballooning can add memory [default: none].
         hot_add: Size, Virtual {
             is_rare: true,
             snapshot_says: true,
@@ -200,18 +200,18 @@ options! {
         /// Size of physical memory in bytes, a multiple of 4096.
         #[serde(skip_deserializing)]
         memory_bytes: u64;
-        /// Seed of injected fragmentation, ageing and faulty frames.
+        /// Seed of generated fragmentation, ageing and faulty frames.
         #[serde(skip)]
         seed: u64;
         /// Format of the page tables.
         #[serde(skip)]
         tables: TableFormat;
-        /// Memory of a real machine that this one starts as. Its size, layout and zones win over those
-        /// named here.
+        /// Snapshot of a real machine's memory from which the run starts. Size, layout and zones of the
+        /// snapshot override those in this configuration.
         #[serde(skip)]
         snapshot: Option<Arc<HostSnapshot>>;
-        /// For traces without map events: a touch outside any area makes an anonymous area that
-        /// allows everything, of the aligned 2MB region around it (less what other areas hold).
+        /// True for traces without map events: a touch outside all areas creates an anonymous area with all
+        /// permissions in the aligned 2MB region around it, except where other areas lie.
         #[serde(skip)]
         implicit_maps: bool;
     }
@@ -237,8 +237,8 @@ impl KernelConfig {
     /// Checks that the options do not contradict each other.
     ///
     /// # Errors
-    /// The first option that is wrong: too large, of no use without another one, outside the memory, or
-    /// fragmentation that is injected and produced by ageing at once.
+    /// The first option that is wrong: too large, of no use without another option, outside the memory, or
+    /// `age` together with `fragmentation`.
     pub fn check(&self) -> Result<(), ConfigError> {
         let wrong = |key: &str, problem: &str| Err(ConfigError::new(problem).under(key));
         match (&self.ksm, &self.contents) {
@@ -273,8 +273,7 @@ impl KernelConfig {
     }
 }
 
-/// Injected fragmentation; `None` if the configured fragmentation affects no region, as at the zero
-/// point of a sweep.
+/// Deserializes generated fragmentation; `None` if it affects no region, as at the zero point of a sweep.
 fn some_fragmentation<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Fragmentation>, D::Error> {
@@ -282,7 +281,7 @@ fn some_fragmentation<'de, D: Deserializer<'de>>(
     Ok(given.filter(|fragmentation| !fragmentation.is_none()))
 }
 
-/// Faulty frames; `None` if no frame is faulty.
+/// Deserializes faulty frames; `None` if no frame is faulty.
 fn some_faulty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<FaultMap>, D::Error> {
     let given = Option::<FaultMap>::deserialize(deserializer)?;
     Ok(given.filter(|faulty| !faulty.is_none()))
@@ -292,8 +291,8 @@ fn lacks_large_pages(setting: &Setting) -> Option<String> {
     setting.lacks("2MB pages", |policy| policy.maps_large())
 }
 
-/// Reason for which an I/O gap has no effect. Without virtualization, it matters only to schemes
-/// that need contiguous memory.
+/// Reason why an I/O gap has no effect in this run; `None` if it has one. Without virtualization, the gap
+/// matters only to schemes that need contiguous memory.
 fn idle_gap(gap: IoGap, memory_bytes: u64, setting: &Setting) -> Option<String> {
     if memory_bytes <= gap.kept_bytes.unwrap_or(gap.start_bytes) {
         return Some("memory ends below the gap".into());

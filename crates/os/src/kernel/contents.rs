@@ -1,10 +1,10 @@
 //! Contents of pages, as 64-bit identities.
 //!
-//! A content belongs to a page of a program, not to a frame: merging and copying frames changes
-//! nothing here. Contents that no trace or write set are drawn from the configured distribution;
-//! without a distribution they are unique. A forked child draws the same contents as its parent,
-//! because both begin with the same pages. So pages that both first touch after the fork, at one
-//! address, count as equal too.
+//! A content belongs to a page of a program, not to a frame: merging and copying frames changes nothing
+//! here. Contents that neither a trace nor a write has set are generated from the configured distribution;
+//! without a distribution they are unique. A forked child generates the same contents as its parent, because
+//! both begin with the same pages. So pages that both first touch after the fork, at one address, count as
+//! equal too.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,12 +19,12 @@ use crate::content::{ContentDistribution, unique, written};
 #[derive(Default)]
 pub(super) struct PageContents {
     distribution: Option<ContentDistribution>,
-    /// True once a distribution or a content was set. Before that, no contents are stored.
+    /// True once a distribution or a content was set. Before that, writes to pages are not recorded here.
     are_kept: bool,
-    /// Random stream from which each address space draws its contents.
+    /// Random stream that generates the contents of each address space.
     streams: BTreeMap<SpaceId, u64>,
     next_stream: u64,
-    /// Contents that a trace or a write set, by address space and page. All others are drawn.
+    /// Contents that a trace or a write set, by address space and page. All other contents are generated.
     explicit: BTreeMap<(SpaceId, u64), u64>,
     /// Number of writes that created a new content.
     written: u64,
@@ -58,8 +58,7 @@ impl PageContents {
         }
     }
 
-    /// Forgets the contents of unmapped pages. If a page is mapped again, its content is drawn
-    /// anew.
+    /// Forgets the contents of unmapped pages. If a page is mapped again, its content is generated anew.
     pub(super) fn forget(&mut self, space: SpaceId, pages: &Range<u64>) {
         if !self.explicit.is_empty() {
             for (page, _) in self.explicit_in(space, pages) {
@@ -93,8 +92,8 @@ impl PageContents {
 }
 
 impl Kernel {
-    /// Sets the distribution from which the contents of pages are drawn. Call it before programs
-    /// write: earlier writes are not remembered.
+    /// Sets the distribution from which the contents of pages are generated. Call it before programs write:
+    /// earlier writes are not remembered.
     ///
     /// # Errors
     /// If the distribution contradicts itself.

@@ -14,10 +14,10 @@ use crate::{OsError, OtherUse};
 /// Number of frames in a 2MB block.
 const BLOCK_FRAMES: u64 = 1 << BLOCK_ORDER;
 
-/// Movable 2MB pages, by the number of their block.
+/// Address space and region of each movable 2MB page, by number of its 2MB block of frames.
 type LargePages = BTreeMap<u64, RegionPlace>;
 
-/// Frames of a run taken so far, by block.
+/// Frames of a run that are allocated so far, by number of their 2MB block.
 type Taken = BTreeMap<u64, HoleSet>;
 
 /// Result of one step of slow compaction towards a free run.
@@ -31,10 +31,10 @@ pub enum Approach {
     Impossible,
 }
 
-/// A request for a run.
+/// A request for a contiguous run of 2MB blocks.
 #[derive(Clone, Debug)]
 pub(super) struct RunRequest {
-    /// Length in 2MB blocks.
+    /// Length of the run, in 2MB blocks.
     pub blocks: u64,
     /// Largest number of faulty frames that the run may contain.
     pub faulty_frames: u64,
@@ -45,14 +45,15 @@ pub(super) struct RunRequest {
 }
 
 impl RunRequest {
-    /// Requests a run of free blocks at any address, without compaction.
+    /// Request for a run of `blocks` free 2MB blocks at any address, without compaction.
     pub(super) const fn free(blocks: u64) -> Self {
         Self { blocks, faulty_frames: 0, compacts: false, within: None }
     }
 }
 
 impl Core {
-    /// Takes a free run of 2MB blocks, but leaves free memory at the high watermark.
+    /// Allocates a run of 2MB blocks as requested. Fails if there is none, or if free memory and page cache
+    /// would fall below the high watermark.
     pub(super) fn take_run(&mut self, request: &RunRequest) -> Result<Run, OsError> {
         let (blocks, most_blocks) = (request.blocks, most_run_blocks(self));
         let longest = if blocks > most_blocks {
@@ -143,8 +144,8 @@ impl Core {
         self.compaction.counts.frames_migrated > before
     }
 
-    /// Takes a run that is partly in use, and migrates its contents. On failure, frees the frames
-    /// it took and returns false.
+    /// Allocates all frames of a run that is partly in use, and migrates the contents of its used frames to
+    /// frames outside. On failure, frees the frames it allocated and returns false.
     fn empty_run(&mut self, run: &Run, large_pages: &LargePages) -> bool {
         let numbered = |number| Frame::new(number << BLOCK_ORDER);
         let mut taken = Taken::new();
@@ -173,8 +174,8 @@ impl Core {
         is_empty
     }
 
-    /// Migrates the contents of one block of a run. `taken` then contains all its frames except
-    /// faulty ones.
+    /// Migrates the contents of 2MB block `number` to other blocks. Allocates the emptied frames and adds
+    /// their indices to `taken`, which then has all frames except faulty ones. Returns false on failure.
     fn empty_block(
         &mut self,
         number: u64,
@@ -235,8 +236,8 @@ impl Core {
 }
 
 impl Core {
-    /// Takes contiguous frames for `pages`. The first frame has the same offset in its 2MB block as
-    /// the first page in its region. At most `faulty_frames` of them are faulty. With `compacts`,
+    /// Allocates contiguous frames for `pages`. The first frame has the same offset in its 2MB block as
+    /// the first page in its region. At most `faulty_frames` of the frames are faulty. With `compacts`,
     /// movable frames are migrated if no run is free.
     ///
     /// # Errors
@@ -248,7 +249,7 @@ impl Core {
         compacts: bool,
     ) -> Result<Range<u64>, OsError> {
         let blocks = regions_of(pages);
-        // In memory present at boot, a region with injected fragmentation has no whole block.
+        // In memory present at boot, a region with generated fragmentation has no whole block.
         let fits = pages.end - pages.start <= self.config.memory_bytes / FRAME_BYTES;
         let is_fragmented = fits && self.is_any_fragmented(blocks.clone());
         let wanted = RunRequest {
@@ -261,7 +262,7 @@ impl Core {
         Ok(keep_for(self, &run, pages))
     }
 
-    /// Frees the frames of a run that was taken, except faulty ones.
+    /// Frees frames of a run from [`Self::take_run_for`], except faulty ones.
     pub fn give_back_run(&mut self, frames: Range<u64>) {
         let mut start = frames.start;
         for faulty in self.memory.retired_within(&frames) {
@@ -295,8 +296,8 @@ impl Kernel {
     }
 }
 
-/// Selects the frames of a run for `pages`. The first frame has the same offset in its 2MB block as
-/// the first page in its region. Frees the frames of the run before and after.
+/// Selects the frames of an allocated run that `pages` will use, and frees all frames before and after. The
+/// first selected frame has the same offset in its 2MB block as the first page in its region.
 pub(super) fn keep_for(core: &mut Core, run: &Run, pages: &Range<u64>) -> Range<u64> {
     let first = run.first().number() + index_of(pages.start) as u64;
     let frames = first..first + (pages.end - pages.start);
@@ -313,7 +314,7 @@ fn most_run_blocks(core: &Core) -> u64 {
     frames.saturating_sub(core.memory.high_watermark()) / BLOCK_FRAMES
 }
 
-/// Movable 2MB pages that one page-table entry maps; empty if `moves` is false.
+/// Movable 2MB pages that exactly one page-table entry maps; empty if `moves` is false.
 fn movable_large_pages(core: &mut Core, moves: bool) -> LargePages {
     if !moves {
         return LargePages::new();

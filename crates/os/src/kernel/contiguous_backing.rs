@@ -51,9 +51,9 @@ impl Kernel {
 }
 
 impl Core {
-    /// Maps unmapped pages from the start of `pages` on, as many as contiguous frames are
-    /// available, and returns their number. With `large`, uses 2MB pages if possible. Maps none if
-    /// memory is short or injected fragmentation covers the first page.
+    /// Maps unmapped pages from the start of `pages` on, as many as contiguous frames are available, and
+    /// returns their number. With `large`, uses 2MB pages if possible. Maps none if memory is short or
+    /// generated fragmentation affects the first page.
     ///
     /// # Errors
     /// If memory for tables runs out, or there is no such address space.
@@ -101,8 +101,8 @@ impl Core {
     }
 }
 
-/// Takes contiguous frames for as many of `pages` as possible, and shortens `pages` accordingly.
-/// `None` if memory is short.
+/// Allocates contiguous frames for as many pages from the start of `pages` on as possible, and shortens
+/// `pages` to these. `None` if memory is short.
 fn take_longest(core: &mut Core, pages: &mut Range<u64>) -> Option<Range<u64>> {
     if pages.is_empty() || core.is_memory_short() {
         return None;
@@ -125,8 +125,8 @@ fn take_longest(core: &mut Core, pages: &mut Range<u64>) -> Option<Range<u64>> {
     Some(keep_for(core, &run, pages))
 }
 
-/// Takes the largest free aligned run, at most 2MB, that `pages` can use. Shortens `pages` to the
-/// frames taken.
+/// Allocates the largest free aligned run of frames, at most 2MB, for the first of `pages`, and shortens
+/// `pages` to the length of the run.
 fn take_part_of_block(core: &mut Core, pages: &mut Range<u64>) -> Option<Range<u64>> {
     let wanted = pages.end - pages.start;
     let enough = wanted.next_power_of_two().trailing_zeros().min(BLOCK_ORDER);

@@ -34,28 +34,28 @@ pub struct Core {
     pub(super) policy: Box<dyn Policy>,
     /// Physical memory of the machine.
     pub memory: PhysicalMemory,
-    /// Changes and shootdowns, in order, since the caller last drained the list.
+    /// Updates (mapping changes, table writes, shootdowns), in order, since the caller last drained the list.
     pub(super) updates: Vec<Update>,
     /// Address spaces, indexed by their number; `None` for a number that is free.
     pub(super) spaces: Vec<Option<Box<AddressSpace>>>,
-    /// Compaction, and the claiming of blocks and runs that it empties.
+    /// State of compaction, and of the searches for blocks to claim.
     pub(super) compaction: Compaction,
-    /// Reclaim of program memory.
+    /// State of the reclaim of program memory.
     pub(super) reclaim: Reclaim,
     /// Content identities of pages.
     pub(super) contents: PageContents,
-    /// Counts of the work done.
+    /// Counts of the work that the kernel has done.
     pub(super) ledger: Ledger,
     /// Number of faults of each kind.
     pub(super) faults: FaultCounts,
-    /// Memory use at the maximum of mapped memory.
+    /// Mapped pages at the moment when most memory was mapped.
     pub(super) peak: Peak,
-    /// Maximum of each level of memory use over the run; `None` before the first sample.
+    /// Maximum over the run of each quantity of memory use; `None` before the first sample.
     pub(super) most: Option<Levels>,
     /// Frames of shadow page tables, which belong to no address space.
     pub(super) own_tables: BTreeSet<Frame>,
-    /// Number of punched sub-pages that demotion has already considered: those up to the end of the
-    /// last operation.
+    /// Value of the count of punched sub-pages when demotion last ran. A greater count tells that 2MB
+    /// pages got holes since and must be checked.
     pub(super) concluded_punches: u64,
 }
 
@@ -119,7 +119,7 @@ impl Core {
         self.spaces.iter().flatten().map(|space| &**space)
     }
 
-    /// Mutable access to an address space, together with the memory, updates and account that
+    /// Mutable access to an address space, together with the physical memory, updates and work counts that
     /// change with it.
     pub fn space_mut(&mut self, id: SpaceId) -> Result<SpaceMut<'_>, OsError> {
         let Self { spaces, memory, updates, ledger, .. } = self;
@@ -140,14 +140,14 @@ impl Core {
         })
     }
 
-    /// True if a context switch to or from the address space loads or saves registers of its
-    /// overlay.
+    /// True if a context switch to or from the address space loads or saves registers of its overlay (a
+    /// direct segment).
     pub(super) fn has_registers(&self, space: SpaceId) -> bool {
         self.space(space).ok().and_then(AddressSpace::overlay).is_some_and(Overlay::is_in_registers)
     }
 
-    /// Address space and page of a frame that an overlay, and no page-table entry, maps. `None` if
-    /// there is none.
+    /// Address space and page of a frame that an overlay (a direct segment), and no page-table entry, maps.
+    /// `None` if there is none.
     pub(super) fn kept_page(&self, frame: Frame) -> Option<SpacePage> {
         (0..self.spaces.len()).find_map(|slot| {
             let id = SpaceId(slot as u16);
@@ -218,7 +218,7 @@ impl Core {
         policy.rule::<HugePageRule>().is_some() || policy.rule::<PageLayout>().is_some()
     }
 
-    /// Orders that the policy selects for an area from those in `offered`.
+    /// Page sizes (orders) that the policy selects for `page` of an area; a subset of `offered`.
     pub(super) fn orders(
         &self,
         area: &Area,
@@ -242,19 +242,19 @@ impl Core {
         }
     }
 
-    /// Holes that injected fragmentation gives a region; `None` if the region is not fragmented.
+    /// Holes that generated fragmentation puts into a 2MB region; `None` if the region is not fragmented.
     pub(super) fn injected_holes(&self, number: u64) -> Option<HoleSet> {
         self.config.fragmentation?.holes(self.config.seed, number)
     }
 
-    /// True if injected fragmentation covers any of the regions.
+    /// True if generated fragmentation affects any of the 2MB regions.
     pub(super) fn is_any_fragmented(&self, mut regions: Range<u64>) -> bool {
         self.config.fragmentation.is_some()
             && regions.any(|region| self.injected_holes(region).is_some())
     }
 
-    /// Adds a sufficient memory size to an out-of-memory error. The estimate is the current use
-    /// plus, for every unmapped page of an area, its frame and its share of tables and of the rest
+    /// Adds to an out-of-memory error the memory size that would suffice. The estimate is the current
+    /// use plus, for every unmapped page of an area, its frame and its share of tables and of the rest
     /// of the system's frames.
     pub(super) fn with_estimate(&self, error: OsError) -> OsError {
         let OsError::OutOfMemory { asked_bytes, free_bytes, memory_bytes, .. } = error else {

@@ -11,7 +11,7 @@ use crate::space::Usage;
 /// Number of faults of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FaultCounts {
-    /// First touches of a page or region.
+    /// Faults on the first touch of a page or region.
     pub page: u64,
     /// First touches of shared memory, by a fault or in advance, that used the frame of another
     /// mapping.
@@ -25,15 +25,15 @@ pub(super) struct FaultCounts {
     /// Touches of pages that an overlay (a direct segment) translates: false positives of the
     /// hardware's filter, and touches while the registers were cleared.
     pub overlay: u64,
-    /// Accesses that the program may not make.
+    /// Accesses that are not allowed (segmentation faults).
     pub segmentation: u64,
-    /// Extents that were relocated because one of their frames failed.
+    /// Number of extents (mappings of more than 4KB) that were relocated because one of their frames failed.
     pub extents_relocated: u64,
-    /// Distinct pages touched by a fault or populated.
+    /// Number of distinct pages touched by a fault or populated.
     pub touched_pages: u64,
 }
 
-/// Memory use at the maximum of mapped memory.
+/// Mapped pages at the moment when most memory was mapped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Peak {
     mapped_pages: u64,
@@ -150,12 +150,13 @@ pub fn counters() -> Vec<Counter> {
 }
 
 impl Kernel {
-    /// Writes the kernel's counters at this moment.
+    /// Writes the kernel's counters at this moment to `out`.
     pub fn counters(&self, out: &mut Counters) {
         self.counters_of(Span::Moment, out);
     }
 
-    /// Writes the kernel's counters; levels of memory use refer to `span`.
+    /// Writes the kernel's counters to `out`: memory use at this moment or its maxima over the run, as `span`
+    /// says.
     pub fn counters_of(&self, span: Span, out: &mut Counters) {
         for table in [KERNEL, BITMAP, FAULTS] {
             out.record(table, self);
@@ -178,7 +179,7 @@ impl Kernel {
         mechanisms.iter().for_each(|(name, value)| out.set(name, value));
     }
 
-    /// Counters of merging and of backers such as segments: totals, and levels at this moment.
+    /// Counters, at this moment, of same-page merging and of the mechanisms that map memory on first touches.
     fn mechanisms_now(&self) -> Counters {
         let mut now = Counters::default();
         self.ksm.counters(&self.core, &mut now);
@@ -186,8 +187,9 @@ impl Kernel {
         now
     }
 
-    /// Updates the maxima of mechanisms' counters. Call it before events that may remove all
-    /// mappings of a mechanism; it is slower than [`Core::note_peak`].
+    /// Raises the maxima of the counters of same-page merging and of mechanisms such as direct segments to
+    /// the values at this moment. Slower than [`Core::note_peak`], so only called before events that may
+    /// remove all mappings of a mechanism.
     pub(super) fn note_mechanisms(&mut self) {
         let now = self.mechanisms_now();
         self.mechanisms_maxima.raise(&now);
@@ -195,13 +197,13 @@ impl Kernel {
 }
 
 impl Core {
-    /// Number of extents that were relocated because one of their frames failed.
+    /// Number of extents (mappings of more than 4KB) that were relocated because one of their frames failed.
     pub fn extents_relocated(&self) -> u64 {
         self.faults.extents_relocated
     }
 
-    /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes
-    /// excluded), at the maximum of mapped memory.
+    /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes excluded), at the
+    /// moment when most memory was mapped.
     pub(super) fn large_page_coverage(&self) -> f64 {
         CounterValue::from(self.large_page_coverage_parts()).as_f64()
     }
@@ -227,7 +229,7 @@ impl Core {
         Peak { mapped_pages: usage.mapped_pages(), large_mapped_pages: usage.large_mapped_pages() }
     }
 
-    /// Number of frames of page tables, including shadow page tables.
+    /// Number of frames of page tables, including shadow page tables and the flat table.
     pub(super) fn table_frames(&self) -> u64 {
         let flat = self.memory.top_table_frames(TopTable::is_flat);
         let own = self.own_tables.len() as u64 + flat;

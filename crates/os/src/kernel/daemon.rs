@@ -1,4 +1,4 @@
-//! Periods of kernel threads.
+//! Kernel threads that run periodically, such as khugepaged: their period and settings.
 
 use perforate_config::{Count, OptionTexts, Options, write};
 use schemars::JsonSchema;
@@ -23,7 +23,7 @@ impl<C> Daemon<C> {
     /// Default number of instructions between two passes. Our choice.
     pub const PERIOD: u64 = 1_000_000;
 
-    /// Phrase for headings in the output about the kernel thread called `name`.
+    /// Phrase that describes the kernel thread `name` and its settings, for headings of the output.
     pub(super) fn phrase(&self, name: &str) -> String
     where
         C: Options,

@@ -7,7 +7,7 @@ use super::populate::{POPULATE_READ, POPULATE_WRITE};
 use super::{Core, Kernel, areas};
 use crate::memory::FRAME_BYTES;
 
-/// Cost of one map entry (an area, an address space), in pages.
+/// Estimated cost of an area, an address space or a swapped page, in visited pages.
 const PAGES_PER_RECORD: u64 = 16;
 
 impl Kernel {
@@ -52,12 +52,12 @@ fn pages(length: u64) -> u64 {
     areas::page_range(VirtualAddress::new(0), length).map_or(0, |pages| pages.end)
 }
 
-/// Cost of a whole address space: pages in memory, areas and pages in swap.
+/// Estimated cost of visiting a whole address space: pages in memory, areas and pages in swap.
 fn space_cost(core: &Core, id: SpaceId) -> u64 {
     pages_cost(core, id, u64::MAX)
 }
 
-/// Upper bound of the cost of a range of `length` bytes.
+/// Upper bound of the cost of a range of `length` bytes, in visited pages.
 fn of_range(core: &Core, id: SpaceId, length: u64) -> u64 {
     pages_cost(core, id, pages(length))
 }

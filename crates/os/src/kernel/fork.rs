@@ -5,7 +5,8 @@ use crate::OsError;
 use crate::space::{ALL_PAGES, AddressSpace, SpaceMut, first_of, page_at};
 
 impl SpaceMut<'_> {
-    /// Maps all mappings of this address space in `child` too, which must be empty.
+    /// Copies all mappings of this address space to `child`, which must be empty. Both then share the
+    /// frames.
     pub(super) fn copy_to(&mut self, child: &mut AddressSpace) -> Result<(), OsError> {
         child.areas = self.areas.clone();
         child.heap_end = self.heap_end;

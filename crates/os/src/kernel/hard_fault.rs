@@ -14,13 +14,13 @@ pub enum HardFault {
     WasFree,
     /// The data of the frame were copied to another frame.
     Moved,
-    /// The frame was part of an extent, which now has a hole at this sub-page.
+    /// The frame was part of a large page, which now has a hole at this sub-page.
     Punched,
     /// The frame was part of a direct segment; its page escapes the segment (D §V).
     Escaped,
-    /// The frame was part of an extent that was moved as a whole, such as a gap-tolerant superpage.
+    /// The frame was part of a large page that was moved as a whole, such as a gap-tolerant superpage.
     Relocated,
-    /// The frame was part of an extent that was split into 4KB pages.
+    /// The frame was part of a large page that was split into 4KB pages.
     Split,
     /// The frame stays in use: it holds kernel data or tables, is shared, is part of a 1GB page, or
     /// no memory is left for the copy. A real machine would kill a program or panic.
@@ -68,15 +68,16 @@ fn move_away(core: &mut Core, frame: Frame) -> HardFault {
     }
 }
 
-/// Moves a page that an overlay keeps to another frame.
+/// Copies `page` from its failing frame to a new one. No page-table entry maps the page, only an overlay
+/// (a direct segment).
 fn replace_kept_frame(core: &mut Core, id: SpaceId, page: u64) -> Result<(), OsError> {
     let space = &mut core.space_mut(id)?;
     let mechanism = space.overlay().expect("it keeps the page").mechanism();
     mechanism.replace_frame(space, page)
 }
 
-/// The page that an extent maps in place to `frame`. Visits all mappings, which is affordable
-/// because frames fail rarely.
+/// Address space and page whose extent (mapping of more than 4KB, such as a 2MB page) contains `frame`;
+/// `None` if no extent does. Visits all mappings, which is affordable because frames fail rarely.
 fn extent_around(core: &Core, frame: Frame) -> Option<(SpaceId, u64)> {
     core.live_spaces().find_map(|space| {
         let page = space.page_of_frame(frame)?;

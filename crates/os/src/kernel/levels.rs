@@ -6,18 +6,17 @@ use perforate_types::figures;
 use super::Core;
 use crate::memory::FRAME_BYTES;
 
-/// Moment or period that a reported level refers to.
+/// Moment or period for which memory use is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// The levels at this moment.
+    /// Memory use at this moment.
     Moment,
-    /// The maximum of each level over the run (for free memory, the minimum). Each level has its
-    /// maximum at a different time. The final levels would say little, because the programs have
-    /// exited by then.
+    /// Maximum of each quantity of memory use over the run (for free memory, the minimum). The maxima can be
+    /// at different times. The final values would say little, because the programs have exited by then.
     Run,
 }
 
-/// Levels of memory use, in pages, frames and extents.
+/// Quantities of memory use at one moment, or their maxima, in pages, frames and extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Levels {
     mapped_pages: u64,
@@ -34,7 +33,7 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// The levels at this moment.
+    /// Memory use at this moment.
     pub(super) fn now(core: &Core) -> Self {
         let usage = core.usage();
         Self {
@@ -52,7 +51,7 @@ impl Levels {
         }
     }
 
-    /// Larger value of each level in `self` and `other`; for free memory, the smaller.
+    /// Larger value of each quantity in `self` and `other`; for free memory, the smaller.
     pub(super) fn max(self, other: Self) -> Self {
         Self {
             mapped_pages: self.mapped_pages.max(other.mapped_pages),
@@ -76,7 +75,7 @@ fn bytes(frames: u64) -> u64 {
 }
 
 figures! {
-    /// Levels of the memory of programs.
+    /// Counters of the memory that programs use.
     pub(super) static MEMORY: Levels, "Memory" {
         /// Peak of mapped memory. A frame counts once for every page that maps it.
         mapped_bytes, "mapped, peak", Bytes, Table: |it| bytes(it.mapped_pages);
@@ -88,14 +87,14 @@ figures! {
         free_bytes, Bytes, Listed: |it| bytes(it.free_frames);
     }
 
-    /// Level of the memory that page tables take.
+    /// Counter of the memory that page tables take.
     pub(super) static TABLES: Levels, "Memory" {
         /// Peak of memory in page-table nodes, including shadow nodes and nodes for holes.
         page_table_bytes, "page tables, peak", Bytes, Main,
             part("translation_memory", "page tables", "level1"): |it| bytes(it.table_frames);
     }
 
-    /// Levels of mapped pages and holes.
+    /// Counters of mapped pages and holes.
     pub(super) static PAGES: Levels, "Memory" {
         /// Peak number of mapped 4KB pages, without holes.
         base_pages, Count, Listed: |it| it.base_pages;
@@ -116,7 +115,7 @@ figures! {
 mod tests {
     use super::*;
 
-    /// Levels that all have the same value.
+    /// Creates levels that all have the same value.
     fn all(value: u64) -> Levels {
         Levels {
             mapped_pages: value,

@@ -24,7 +24,7 @@ enum BlockUse {
     Frames(Box<[FrameClass; 512]>),
 }
 
-/// Use of all frames; frames that are not recorded are unmovable.
+/// Use of each physical frame, as collected for a map of memory. Frames without a record are unmovable.
 #[derive(Default)]
 struct FrameUses {
     blocks: BTreeMap<u64, BlockUse>,
@@ -48,8 +48,8 @@ impl Kernel {
     }
 }
 
-/// Records the use of all frames. Frames that no record covers are unmovable: page tables, the hole
-/// bitmap, injected frames of others.
+/// Collects the use of the frames in `uses`, from the allocator, the reverse map and the address spaces. The
+/// frames left over are unmovable: page tables, the hole bitmap, frames at generated holes.
 fn record_uses(core: &Core, uses: &mut FrameUses) {
     for zone in core.memory.zones().iter() {
         for (first, frames) in zone.buddy.free_runs() {
@@ -71,7 +71,7 @@ fn record_uses(core: &Core, uses: &mut FrameUses) {
     }
 }
 
-/// Records the frames with an owner in the reverse map, block by block.
+/// Adds to `uses` the frames for which the reverse map has an owner, block by block.
 fn record_owned(core: &Core, uses: &mut FrameUses) {
     for (block, records) in core.memory.recorded() {
         if let Some(pages) = records.pages_alone() {

@@ -16,7 +16,7 @@ pub(super) fn refresh_owners(core: &mut Core) {
     }
 }
 
-/// Copies the content of `frame` to another frame, remaps its owner and frees `frame`. Returns
+/// Copies the content of `frame` to another frame, maps its owner to that frame and frees `frame`. Returns
 /// false if that is impossible.
 pub(super) fn migrate(core: &mut Core, frame: Frame) -> bool {
     let is_moved = match core.memory.owner(frame) {
@@ -30,8 +30,8 @@ pub(super) fn migrate(core: &mut Core, frame: Frame) -> bool {
     is_moved
 }
 
-/// Copies the content of `page` to a new frame, if a separate 4KB entry still maps the page to
-/// `from`.
+/// Copies the content of `page` to a new frame, if a separate 4KB entry still maps the page to `from`.
+/// Returns false if it does not, or if memory is out.
 fn migrate_page(core: &mut Core, id: SpaceId, page: u64, from: Frame) -> bool {
     let Ok(space) = &mut core.space_mut(id) else { return false };
     let permissions = match space.find(page) {

@@ -123,7 +123,7 @@ pub use work::{FirstTouch, Work};
 pub enum FaultOutcome {
     /// The page is mapped; the access will succeed when retried.
     Mapped,
-    /// The program may not make this access.
+    /// The access is not allowed (segmentation fault).
     Segfault,
 }
 
@@ -134,9 +134,9 @@ type SpaceRegion = (SpaceId, u64);
 
 /// One simulated operating system with its own memory. Two kernels share no state.
 ///
-/// Updates are in order. A page-table node is added before anything is mapped below it, and removed
-/// after the last mapping below it. A shootdown directly follows every update that removes or
-/// changes a translation, before the frames are used again.
+/// It reports its updates in the order in which hardware must see them. A page-table node is added before
+/// anything is mapped below it, and removed after the last mapping below it. A shootdown directly follows
+/// every update that removes or changes a translation, before the frames are used again.
 pub struct Kernel {
     core: Core,
     processes: Processes,
@@ -153,7 +153,7 @@ impl Kernel {
     /// Boots a machine with one empty process, number 0.
     ///
     /// # Errors
-    /// If the memory is too small or too large, or policy and page tables do not fit.
+    /// If the memory is too small or too large, or the page tables cannot hold what the policy maps.
     pub fn new(config: KernelConfig, policy: Box<dyn Policy>) -> Result<Self, OsError> {
         if policy.hole_rule().is_some() && !config.tables.shadow_directories {
             return Err(OsError::NoShadowDirectories);
@@ -246,8 +246,8 @@ impl Kernel {
     }
 
     /// Maps a bounded amount of memory in advance of touches. Call it after events and faults while
-    /// [`Self::has_work_in_advance`]. Small steps bound the number of updates held at once for
-    /// large mappings.
+    /// [`Self::has_work_in_advance`] is true. Small steps bound the number of updates held at once for large
+    /// mappings.
     ///
     /// # Errors
     /// As [`Self::event`].
@@ -255,7 +255,8 @@ impl Kernel {
         self.operation(|kernel| kernel.backers.proceed(&mut kernel.core))
     }
 
-    /// Runs one operation, and sends its shootdowns together at its end.
+    /// Runs `act` as one operation of the kernel. At its end, demotes 2MB pages with too many holes and sends
+    /// all shootdowns in one batch. Returns the policy's error if the policy failed.
     fn operation<T>(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, OsError>,
@@ -268,13 +269,15 @@ impl Kernel {
     }
 }
 
-/// True if the event can remove mappings that a mechanism counts.
+/// True if the event can remove mappings, so that counters of mechanisms such as direct segments may
+/// decrease.
 fn removes_mappings(event: &ProgramEvent) -> bool {
     use ProgramEvent::{Exec, Exit, Remap, Unmap};
     matches!(event, Exec | Exit { .. } | Remap { .. } | Unmap { .. })
 }
 
-/// Creates the physical memory as it is before the first process starts, and the outcome of ageing.
+/// Creates the physical memory as it is before the first process starts. Also returns the outcome of ageing,
+/// if it is configured.
 fn boot_memory(
     config: &KernelConfig,
     policy: &dyn Policy,

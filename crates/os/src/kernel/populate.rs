@@ -15,8 +15,8 @@ pub(super) const POPULATE_READ: i32 = 22;
 /// recording began.
 pub(crate) const POPULATE_WRITE: i32 = 23;
 
-/// Touches all pages now. Unallocated holes of injected fragmentation are left out, because the
-/// program has no data there.
+/// Touches all readable pages in `pages` now. Leaves out unallocated holes of generated fragmentation,
+/// because the program has no data there.
 pub(super) fn populate(
     core: &mut Core,
     backers: &mut Backers,
@@ -47,7 +47,8 @@ pub(super) fn populate(
     Ok(())
 }
 
-/// True if memory is not short and one extent translates all these sub-pages of a region.
+/// True if memory is not short and one extent, such as a 2MB page, translates all these sub-pages of a
+/// region.
 fn is_mapped_whole(core: &Core, id: SpaceId, number: u64, subpages: &HoleSet) -> bool {
     let region = core.space(id).ok().and_then(|space| space.region(number));
     let extent = region.and_then(|region| region.mapping.extent());
@@ -57,7 +58,7 @@ fn is_mapped_whole(core: &Core, id: SpaceId, number: u64, subpages: &HoleSet) ->
     !core.memory.is_short() && extent.is_some_and(is_whole)
 }
 
-/// Unallocated holes of injected fragmentation in a region: sub-pages without data of the program.
+/// Unallocated holes of generated fragmentation in a region: sub-pages without data of the program.
 fn unallocated_holes(core: &Core, area: Area, number: u64) -> HoleSet {
     match core.config.fragmentation {
         Some(fragmentation)

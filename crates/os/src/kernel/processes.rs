@@ -12,14 +12,15 @@ use crate::space::{ALL_PAGES, Departure};
 pub(super) struct Processes {
     spaces: BTreeMap<ProcessId, SpaceId>,
     current: SpaceId,
-    /// Index of the processor that runs `current`.
+    /// Processor that [`Kernel::run_on`] selected last; it runs address space `current`.
     processor: usize,
-    /// Address space that each processor runs; `None` if it has run nothing.
+    /// Address space that each processor runs; `None` if the processor has run nothing, or if another
+    /// processor has ended its process.
     running: Vec<Option<SpaceId>>,
 }
 
 impl Processes {
-    /// Starts with process 0, which runs in address space `space`.
+    /// Creates the record of process 0, which runs in address space `space`.
     pub(super) fn new(space: SpaceId) -> Self {
         let running = vec![Some(space)];
         Self { spaces: [(ProcessId(0), space)].into(), current: space, processor: 0, running }
@@ -50,7 +51,8 @@ impl Kernel {
         self.processes.processor = processor;
     }
 
-    /// Address space that a processor runs; `None` if it runs no living process.
+    /// Address space that a processor runs; `None` if the processor has run nothing, or if another processor
+    /// has ended its process.
     pub fn running(&self, processor: usize) -> Option<SpaceId> {
         self.processes.running.get(processor).copied().flatten()
     }
@@ -85,12 +87,10 @@ impl Kernel {
     /// fork: creates a child with a copy of its parent's memory. Both share frames; private pages
     /// are read-only until a write copies them. If memory runs out, no child is created.
     pub(super) fn fork(&mut self, parent: SpaceId, child: ProcessId) -> Result<(), OsError> {
-        let core = &mut self.core;
-        core.space(parent)?;
         if self.processes.spaces.get(&child) == Some(&parent) {
             return Ok(());
         }
-        let space = &mut core.space_mut(parent)?;
+        let space = &mut self.core.space_mut(parent)?;
         space.leave_overlay(&ALL_PAGES, Departure::Forked)?;
         self.exit(child)?;
         let core = &mut self.core;
@@ -136,7 +136,7 @@ impl Kernel {
     }
 }
 
-/// exec: unmaps everything in the address space.
+/// Unmaps everything in an address space, as exec and exit do.
 pub(super) fn clear_space(core: &mut Core, id: SpaceId) -> Result<(), OsError> {
     range::unmap(core, id, ALL_PAGES)?;
     let space = &mut core.space_mut(id)?;

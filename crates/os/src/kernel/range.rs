@@ -63,7 +63,7 @@ pub(super) fn protect_mappings(
 }
 
 impl SpaceMut<'_> {
-    /// Unmaps an extent and releases its frames; breaks it up if `pages` covers only a part.
+    /// Unmaps an extent (a large page) and releases its frames. Breaks it up if `pages` covers only a part.
     fn drop_extent(&mut self, first: u64, pages: &Range<u64>) -> Result<(), OsError> {
         let extent = self.extent(first);
         let mechanism = extent.mechanism();
@@ -74,8 +74,9 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Unmaps sub-pages of a region and releases their frames. An extent that loses a part is
-    /// broken up, or the part is detached. Only this step can fail, and it fails before any change.
+    /// Unmaps sub-pages of a region and releases their frames. A 2MB page that loses only a part is split,
+    /// or gets holes if the policy makes such pages. Fails only if memory for the tables of this runs out,
+    /// and changes nothing then.
     pub(super) fn drop_subpages(&mut self, number: u64, subpages: &HoleSet) -> Result<(), OsError> {
         if !self.has_extent(number) {
             self.drop_pages(number, subpages);

@@ -29,9 +29,9 @@ use crate::space::{AddressSpace, Departure, Mapping, Present, page_at, pages_of,
 /// State and counts of reclaim.
 #[derive(Default)]
 pub(super) struct Reclaim {
-    /// Region from which the next victim is searched.
+    /// Region at which the search for the next victim begins.
     pub(super) hand: SpaceRegion,
-    /// Backoff of the clock: rounds without a victim defer the next searches.
+    /// Backoff of the clock algorithm: after rounds over all memory without a victim, searches are skipped.
     rounds: Deferral,
     /// Number of pages dropped that had been advised free.
     pub(super) advised_pages: u64,
@@ -100,8 +100,8 @@ impl Core {
         self.reclaim_region(Some(place))
     }
 
-    /// Drops advised pages of one region or swaps one region out; returns true if frames were
-    /// freed.
+    /// Drops the pages of one region that were advised free (MADV_FREE), or swaps one region out. Returns
+    /// true if frames were freed.
     fn reclaim_region(&mut self, avoid: Option<SpaceRegion>) -> bool {
         if self.drop_advised() || self.swap_out_next(avoid) {
             self.reclaim.rounds.reset();
@@ -116,8 +116,8 @@ impl Core {
         false
     }
 
-    /// Drops the pages of a region that were advised free. The advice is forgotten even if a page
-    /// stays because other pages map its frame.
+    /// Drops the pages of one region that were advised free (MADV_FREE). Returns true if any was dropped. The
+    /// advice is forgotten even if a page stays because other pages map its frame.
     fn drop_advised(&mut self) -> bool {
         for slot in 0..self.spaces.len() {
             let id = SpaceId(slot as u16);
@@ -168,7 +168,7 @@ pub(super) fn take_out(core: &mut Core, id: SpaceId, number: u64, pages: &HoleSe
 
 /// Mapped pages of a region that can be reclaimed: private anonymous memory that is not shared.
 /// Pages whose permissions differ from their area stay, because swap would not store them. The
-/// in-place sub-pages of a 2MB page are taken all or none. Pages that an overlay keeps stay.
+/// in-place sub-pages of a 2MB page are taken all or none. Pages whose frame an overlay owns stay.
 pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
     let Ok(space) = core.space(id) else { return HoleSet::EMPTY };
     let in_place_stays = match space.region(number).map(|region| &region.mapping) {
@@ -213,8 +213,8 @@ pub(super) fn break_up(core: &mut Core, (id, number): SpaceRegion) {
     }
 }
 
-/// MADV_FREE: mapped pages may be dropped when memory is short. Swapped pages are dropped at once,
-/// as in Linux.
+/// MADV_FREE: marks mapped pages, which reclaim may then drop when memory is short. Swapped pages are
+/// dropped at once, as in Linux.
 pub(super) fn advise_free(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
     let space = &mut core.space_mut(id)?;
     let areas = space.areas.within(pages);

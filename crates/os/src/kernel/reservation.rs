@@ -24,7 +24,7 @@ pub(super) fn release(core: &mut Core, free_frames: u64) -> bool {
     released > 0
 }
 
-/// Frees a reserved frame; returns false if the frame was not reserved.
+/// Frees a frame that is reserved for a sub-page of a 2MB page. Returns false if the frame is not reserved.
 pub(super) fn release_frame(core: &mut Core, frame: Frame) -> bool {
     let block = frame.align_down(PageSize::Size2M);
     let index = frame.index_in(PageSize::Size2M);

@@ -2,24 +2,24 @@
 
 use crate::Policy;
 
-/// Schemes that run on one memory, and their properties that options depend on.
+/// Properties of the compared schemes on which the effect of kernel options depends.
 pub struct Setting {
-    /// Policies of these schemes.
+    /// Policies of the compared schemes.
     pub policies: Vec<Box<dyn Policy>>,
-    /// Side of the schemes in a virtual machine, with a space after it (`"host's "`); empty if all
-    /// schemes are native.
+    /// Word for messages about schemes in a virtual machine: whose kernel is meant, with a space after it
+    /// (`"host's "`). Empty if all schemes are native.
     pub side: &'static str,
     /// True if at least one scheme runs in a virtual machine.
     pub is_virtual: bool,
     /// True if at least one scheme has direct segments.
     pub has_segments: bool,
-    /// True if direct segments are made while the program runs (D Table III).
+    /// True if a scheme switches to direct segments while the program runs (D Table III).
     pub switches_modes: bool,
 }
 
 impl Setting {
-    /// Reason for which an option has no effect: it needs a policy with a property, and no policy
-    /// `has` it. `None` if a policy has it.
+    /// Message that an option has no effect because no compared policy has `property`, which `has` tests.
+    /// `None` if a policy has it.
     pub fn lacks(&self, property: &str, has: impl Fn(&dyn Policy) -> bool) -> Option<String> {
         let none = !self.policies.iter().any(|policy| has(policy.as_ref()));
         none.then(|| format!("no {}scheme here has {property}", self.side))

@@ -17,7 +17,7 @@ pub enum HoleContent {
     Permissions(Permissions),
 }
 
-/// Punches a sub-page out as a hole. Errors: [`super::Kernel::punch`].
+/// Makes a sub-page of a 2MB page a hole. Errors: [`super::Kernel::punch`].
 pub(super) fn punch(
     core: &mut Core,
     id: SpaceId,

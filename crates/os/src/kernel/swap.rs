@@ -24,7 +24,8 @@ impl Core {
         self.swap_out_round(avoid, takes) || (spares && self.swap_out_round(avoid, |_, _| true))
     }
 
-    /// Swaps out the first region of one round of the clock for which `takes` is true.
+    /// Swaps out the first region for which `takes` is true, in one round of the clock algorithm over all
+    /// address spaces. Returns false if there is none.
     fn swap_out_round(
         &mut self,
         avoid: Option<SpaceRegion>,
@@ -53,7 +54,7 @@ impl Core {
     }
 }
 
-/// True if the policy lets reclaim take a region.
+/// True if the policy lets reclaim take the pages of a region.
 fn reclaims(core: &Core, (id, number): SpaceRegion) -> bool {
     let Ok(space) = core.space(id) else { return true };
     let first = space.areas.parts(pages_of(number)).next();
@@ -170,7 +171,7 @@ pub(super) fn end(core: &mut Core, id: SpaceId, page: u64) -> Result<bool, OsErr
     Ok(space.memory.swap.release(slot))
 }
 
-/// Reads all swapped pages of a region back, before other spaces share the region.
+/// Reads all swapped pages of a region back, before the region is promoted or shared.
 pub(super) fn read_region_in(core: &mut Core, id: SpaceId, number: u64) -> Result<(), OsError> {
     for index in core.space(id)?.swapped_pages(number).iter() {
         let page = page_at(number, index);

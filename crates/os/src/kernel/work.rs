@@ -2,7 +2,8 @@
 //!
 //! The kernel has no clock. It counts actions: faults by kind, frames cleared and copied, entries
 //! written, shootdowns sent. Operations on page tables and shootdowns are counted when they are
-//! emitted, independent of their cause. A mechanism counts operations of its format itself.
+//! emitted, independent of their cause. A mechanism with page-table entries of a format of its own counts
+//! its writes itself.
 
 use perforate_types::{
     CounterUnit, CounterValue, Counters, Figure, ProgramEvent, Prominence, Shootdown, SpaceId,
@@ -32,7 +33,7 @@ macro_rules! fieldwise {
         impl ::std::ops::Sub for $name {
             type Output = Self;
 
-            /// Work between an earlier moment and this one.
+            /// Subtracts the counts at an earlier moment, so that the counts since then remain.
             fn sub(self, earlier: Self) -> Self {
                 Self { $($field: self.$field - earlier.$field,)* }
             }
@@ -46,9 +47,8 @@ macro_rules! fieldwise {
     };
 }
 
-/// Declares the account from one list: its fields, their difference and their counters. A string
-/// after a name is the label of the counter in tables of reports; `of` names
-/// the sum that the counter is a part of.
+/// Declares [`Work`] from one list: its fields, their difference and their counters. A string after a name
+/// is the label of the counter in tables of reports; `of` names the sum that the counter is a part of.
 macro_rules! account {
     ($($(#[doc = $meaning:literal])+ $name:ident $(of $sum:literal)? $(, $label:literal)?;)*) => {
         $crate::fieldwise! {
@@ -60,7 +60,7 @@ macro_rules! account {
         }
 
         impl Work {
-            /// The counters of the account, each under its name with `work_` before it.
+            /// Counters of the kernel's work, each named after its field with `work_` before it.
             pub const FIGURES: &[Figure<Self>] = &[$({
                 const LABELS: &[&str] = &[$($label)?];
                 const SUMS: &[&str] = &[$($sum)?];
@@ -82,7 +82,7 @@ macro_rules! account {
                 }
             },)*];
 
-            /// Name and number of every kind of work.
+            /// Name and count of every kind of work.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
                 [$((stringify!($name), self.$name),)*].into_iter()
             }
@@ -179,7 +179,7 @@ account! {
 }
 
 impl Work {
-    /// This account with all counts of shootdowns set to zero: the work that another CPU can do
+    /// Returns these counts with all counts of shootdowns set to zero: the work that another CPU can do
     /// without interrupting the programs.
     pub fn apart_from_shootdowns(self) -> Self {
         Self {
@@ -195,7 +195,7 @@ impl Work {
         }
     }
 
-    /// Writes every counter under `work_…`.
+    /// Writes every count to `out`, as the counter `work_…`.
     pub fn record(&self, out: &mut Counters) {
         out.record(Self::FIGURES, self);
     }
@@ -218,7 +218,8 @@ pub enum FirstTouch {
         /// Number of 4KB pages in these superpages.
         pages: u64,
     },
-    /// A run of contiguous memory, of which an overlay translates more than the touched page.
+    /// A run of contiguous memory of which an overlay (a direct segment) translates more than the touched
+    /// page.
     Run {
         /// Number of pages of the run that are cleared.
         cleared: u64,
@@ -230,19 +231,21 @@ pub enum FirstTouch {
     },
 }
 
-/// The account while it is kept: work done, and the shootdowns of the current batch.
+/// Running counts of the kernel's work, and the shootdowns of the current batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ledger {
-    /// Counts of the work done.
+    /// Counts of the work done since boot.
     pub done: Work,
-    /// Sub-pages of larger pages, out of the translations added.
+    /// Number of added translations that only filled a hole of a 2MB page.
     pub subpages_mapped: u64,
-    /// True if new frames are cleared: those of anonymous memory. Frames of files are read instead.
+    /// True if frames that are mapped next count as cleared, which anonymous memory is; false for memory that
+    /// is read from a file or from swap.
     pub clears: bool,
     last_mapped: FirstTouch,
     entries_waiting: u64,
     flush_waiting: bool,
-    /// Last address whose invalidation this batch counted.
+    /// Address of the last shootdown in this batch. If the next one has the same address, it is counted
+    /// as done by the same instruction.
     last_invalidated: Option<(SpaceId, VirtualPage)>,
 }
 
@@ -318,12 +321,12 @@ impl Ledger {
         }
     }
 
-    /// True if shootdowns of the present operation are counted and not sent yet.
+    /// True if the present operation has shootdowns that [`Self::send`] has not counted as sent yet.
     pub(crate) fn is_waiting(&self) -> bool {
         self.entries_waiting > 0 || self.flush_waiting
     }
 
-    /// Ends the operation: its shootdowns are sent as one batch.
+    /// Ends the operation: counts its shootdowns as sent in one batch.
     #[inline]
     pub(crate) fn send(&mut self) {
         if !self.is_waiting() {
@@ -339,7 +342,8 @@ impl Ledger {
         self.last_invalidated = None;
     }
 
-    /// Counts memory that was mapped for the first time.
+    /// Counts the frames that are cleared for memory mapped for the first time. Records the kind of the
+    /// mapping for [`Self::first_touch`].
     #[inline]
     pub(crate) fn bring_in(&mut self, what: FirstTouch) {
         let cleared = u64::from(self.clears);
@@ -365,13 +369,13 @@ impl Ledger {
         }
     }
 
-    /// Counts a mapping to frames that other pages already map, for which nothing is cleared.
+    /// Records the kind of a new mapping to frames that other pages already map, so that nothing is cleared.
     #[inline]
     pub(crate) fn join(&mut self, what: FirstTouch) {
         self.last_mapped = what;
     }
 
-    /// Counts a fault by the kind of the last mapping made.
+    /// Counts a fault by the kind of the last mapping that [`Self::bring_in`] or [`Self::join`] recorded.
     #[inline]
     pub(crate) fn first_touch(&mut self) {
         match self.last_mapped {
@@ -384,14 +388,14 @@ impl Ledger {
         }
     }
 
-    /// The work done so far, as if the operation were complete.
+    /// The work done so far, with the shootdowns of the present operation counted as sent.
     pub(crate) fn total(mut self) -> Work {
         self.send();
         self.done
     }
 
-    /// Translations added since boot, not counting sub-pages of a page that was mapped before.
-    /// Equals the number of faults that would map the same memory on demand.
+    /// Number of translations (pages of any size) added since boot, not counting holes that were filled
+    /// in a 2MB page. Equals the number of faults that would map the same memory on demand.
     pub(crate) fn pages_brought_in(&self) -> u64 {
         self.done.pages_mapped - self.subpages_mapped
     }
@@ -401,9 +405,9 @@ impl Ledger {
         self.done.frames_scanned += frames;
     }
 
-    /// Counts `frames` frames whose content moved to another frame under the same page. The updates
-    /// and shootdowns of the migration are counted separately. Its copies are not counted as copied
-    /// frames.
+    /// Counts `frames` frames as migrated: their contents were copied to other frames, to which the same
+    /// pages are mapped now. The table writes and shootdowns of the migration are counted separately; its
+    /// copies do not count as copied frames.
     pub(crate) fn migrated(&mut self, frames: u64) {
         self.done.frames_migrated += frames;
     }

@@ -1,12 +1,11 @@
-//! Contents of one 2MB block, and allocation of its single frames.
+//! Free, movable and fixed frames of one 2MB block, and allocation of single frames of a block.
 
 use perforate_types::{Frame, HoleSet};
 
 use super::owners::{Owner, RecordsOfBlock};
 use super::{BLOCK_ORDER, PhysicalMemory, complement};
 
-/// Frames of a 2MB block, classified by what can be done with them. Every frame is in exactly one
-/// of the sets.
+/// Frames of a 2MB block, classified as free, movable and fixed. Every frame is in exactly one of the sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockContents {
     /// Indices of free frames.
@@ -59,14 +58,14 @@ impl PhysicalMemory {
         self.zones.free_in_pageblock(block).count() as u64 + self.owners.recorded(block) + residents
     }
 
-    /// Allocates these frames of the block, all of which must be free.
+    /// Allocates the frames of the block with the indices `frames`, all of which must be free.
     pub(crate) fn take_frames(&mut self, block: Frame, frames: &HoleSet) {
         for index in frames.iter() {
             assert!(self.zones.take(block.add(index as u64)), "frame was free");
         }
     }
 
-    /// Frees these frames of the block, each of which has a single mapping or owner.
+    /// Frees the frames of the block with the indices `frames`, each of which has a single mapping or owner.
     pub fn free_frames_of(&mut self, block: Frame, frames: &HoleSet) {
         for (index, order) in aligned_runs(frames) {
             self.free(block.add(index as u64), order);

@@ -31,7 +31,7 @@ use super::runs::Runs;
 const MAX_ORDER: u32 = 10;
 /// Number of frames in a block of the largest order.
 const PAIR_FRAMES: u64 = 1 << MAX_ORDER;
-/// Number of pageblocks in a group.
+/// Number of pageblocks in a group of allocator state.
 const GROUP: usize = 1024;
 /// Smallest number of free frames with which a stealing allocation claims the whole pageblock.
 const CLAIM_FRAMES: u64 = PAGEBLOCK_FRAMES / 2;
@@ -52,9 +52,9 @@ pub struct Buddy {
     /// Number of free blocks of each list and order.
     counts: [[u64; PAGEBLOCK_ORDER as usize + 1]; LISTS],
     with_state: usize,
-    /// Number of allocations that took a block of another type.
+    /// Number of allocations that took a free block from a pageblock of another migrate type.
     steals: u64,
-    /// Number of pageblocks whose type changed by stealing.
+    /// Number of pageblocks whose migrate type changed by stealing.
     claims: u64,
     /// Number of frames allocated from pageblocks that are set aside.
     taken_from_aside: u64,
@@ -63,14 +63,14 @@ pub struct Buddy {
 /// State of a group of neighbouring pageblocks.
 #[derive(Clone, Debug)]
 struct Group {
-    /// The partly free pageblocks.
+    /// State of each partly free pageblock; `None` for full and wholly free pageblocks.
     pageblocks: [Option<Box<Pageblock>>; GROUP],
     types: [MigrateType; GROUP],
     is_set_aside: [bool; GROUP],
 }
 
 impl Group {
-    /// Index of the list that holds a pageblock.
+    /// Index in `Buddy::lists` of the list that holds a pageblock.
     fn list(&self, number: u64) -> usize {
         let index = number as usize % GROUP;
         list_of(self.types[index], self.is_set_aside[index])
@@ -81,7 +81,7 @@ impl Buddy {
     /// Largest order: 1024 frames, 4MB.
     pub const MAX_ORDER: u32 = MAX_ORDER;
 
-    /// Creates a memory of `frames` frames, all free.
+    /// Creates an allocator for `frames` frames, all free.
     pub fn new(frames: u64) -> Self {
         Self::over(0..frames)
     }
@@ -159,13 +159,14 @@ impl Buddy {
         (self.whole.pieces(), self.with_state)
     }
 
-    /// Number of allocations that took a block of another type, and number of pageblocks whose type
-    /// changed by stealing.
+    /// Number of allocations that took a block from a pageblock of another migrate type, and number of
+    /// pageblocks whose type changed by this.
     pub fn steals_and_claims(&self) -> (u64, u64) {
         (self.steals, self.claims)
     }
 
-    /// Sets the pageblock around `frame` aside, or returns it to normal use if `aside` is false.
+    /// Sets the pageblock around `frame` aside, so that it is used only if nothing else is free. If `aside`
+    /// is false, returns the pageblock to normal use.
     pub(crate) fn set_aside(&mut self, frame: Frame, aside: bool) {
         let (number, _) = split(frame);
         let block = self.remove(number);
@@ -181,7 +182,7 @@ impl Buddy {
         self.taken_from_aside
     }
 
-    /// Sets the type of the pageblock around a frame.
+    /// Sets the migrate type of the pageblock around a frame.
     ///
     /// # Panics
     /// If any frame of the pageblock is free.
@@ -199,7 +200,8 @@ impl Buddy {
         self.kind(frame.number() / PAGEBLOCK_FRAMES)
     }
 
-    /// Allocates an aligned block of 2^order frames for content of migrate type `kind`.
+    /// Allocates an aligned block of 2^order frames for content of migrate type `kind`; `None` if none is
+    /// free.
     pub fn allocate(&mut self, order: u32, kind: MigrateType) -> Option<Frame> {
         let end = if order <= 1 { End::Highest } else { End::Lowest };
         if order == MAX_ORDER {
@@ -221,7 +223,8 @@ impl Buddy {
         Some(Frame::new(number * PAGEBLOCK_FRAMES + ((index as u64) << order)))
     }
 
-    /// Smallest sufficient free block in a pageblock of this list: (pageblock, order of the block).
+    /// Finds the smallest free block of at least 2^`order` frames in the pageblocks of `list`. Returns the
+    /// pageblock and the order of the block.
     fn block_in(&self, list: usize, order: u32, end: End) -> Option<(u64, u32)> {
         let counts = &self.counts[list];
         let from = (order..PAGEBLOCK_ORDER + 1).find(|&from| counts[from as usize] > 0)?;
@@ -230,8 +233,8 @@ impl Buddy {
         number.map(|number| (number, from))
     }
 
-    /// Opens a wholly free pair of pageblocks for this type. Returns the pageblock to use, and the
-    /// order of its free block.
+    /// Splits a wholly free pair of pageblocks for content of type `kind`. Returns the pageblock to use, and
+    /// the order of its free block.
     fn open(&mut self, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let pair = match end {
             End::Lowest => self.whole.lowest(),
@@ -249,8 +252,8 @@ impl Buddy {
         }
     }
 
-    /// Finds the largest free block in pageblocks of another type. Claims its pageblock if at least
-    /// half of it is free.
+    /// Finds the largest free block in pageblocks of another type, and claims its pageblock if at least half
+    /// of it is free. Returns the pageblock and the order of the block.
     fn steal(&mut self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let found = (order..=PAGEBLOCK_ORDER).rev().find_map(|from| {
             kind.fallbacks().iter().find_map(|other| {
@@ -271,8 +274,8 @@ impl Buddy {
         found
     }
 
-    /// Smallest sufficient free block in a pageblock that is set aside. Prefers pageblocks of the
-    /// given type.
+    /// Finds the smallest sufficient free block in pageblocks that are set aside, preferably of type `kind`.
+    /// Returns the pageblock and the order of the block.
     fn take_from_aside(&mut self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let kinds = std::iter::once(kind).chain(kind.fallbacks());
         let found =
@@ -304,7 +307,7 @@ impl Buddy {
         self.free_frames += frames;
     }
 
-    /// Allocates all free frames of these pageblocks, by number. The pageblocks are movable
+    /// Allocates all free frames of the pageblocks with these numbers. The pageblocks have the type movable
     /// afterwards.
     pub(crate) fn take_pageblocks(&mut self, numbers: Range<u64>) {
         let mut number = numbers.start;
@@ -449,7 +452,7 @@ impl Buddy {
         result
     }
 
-    /// Stores the state of a pageblock that had none.
+    /// Stores the state of a pageblock that had none, and adds the pageblock to the lists.
     fn put(&mut self, number: u64, block: Box<Pageblock>) {
         let list = self.group(number).list(number);
         for (order, count) in block.counts().into_iter().enumerate().filter(|(_, count)| *count > 0)
@@ -462,7 +465,7 @@ impl Buddy {
         group.pageblocks[number as usize % GROUP] = Some(block);
     }
 
-    /// Removes the state of a pageblock and returns it.
+    /// Removes the state of a pageblock and returns it; `None` if the pageblock has none.
     fn remove(&mut self, number: u64) -> Option<Box<Pageblock>> {
         self.block(number)?;
         let group = self.group(number);
@@ -506,7 +509,7 @@ impl Buddy {
     }
 }
 
-/// Index of the list for pageblocks of a type, set aside or not.
+/// Index in `Buddy::lists` of the list for pageblocks of a type, set aside or not.
 const fn list_of(kind: MigrateType, aside: bool) -> usize {
     kind as usize + if aside { MigrateType::COUNT } else { 0 }
 }

@@ -10,7 +10,7 @@ use super::{BLOCK_ORDER, Owner, PhysicalMemory};
 /// A page of an address space.
 type Place = (SpaceId, VirtualPage);
 
-/// Uses of a frame, as recounted.
+/// Uses of a frame, counted again for the consistency check.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct FrameUse {
     /// Number of pages that map the frame.
@@ -22,11 +22,11 @@ pub(crate) struct FrameUse {
     held: bool,
 }
 
-/// Recount of all frames and slots in use.
+/// Second count of all frames and swap slots in use, for the consistency check.
 #[derive(Default)]
 pub struct Recount {
     blocks: BTreeMap<u64, Vec<FrameUse>>,
-    /// 2MB pages with holes that map each block.
+    /// 2MB pages with holes that map each physical 2MB block, by number of the block's first frame.
     holed: HashMap<u64, Vec<Place>>,
     /// Number of pages that refer to each swap slot.
     pub(crate) slots: BTreeMap<u64, u64>,
@@ -82,8 +82,8 @@ impl Recount {
 }
 
 impl PhysicalMemory {
-    /// Compares the records with `recount`, which contains everything except the rest of the
-    /// system.
+    /// Compares the records of this memory with `recount`, which contains all uses except those of the rest
+    /// of the system.
     pub(crate) fn check(&self, mut recount: Recount) -> Result<(), String> {
         let others = self.others.all_frames().map(|(_, _, frame)| frame);
         let retired = self.owners.iter().filter(|(_, owner)| *owner == Owner::Retired);
@@ -132,7 +132,8 @@ impl PhysicalMemory {
         Ok(())
     }
 
-    /// Checks that every recorded frame is in use in the recorded way.
+    /// Checks the reverse map: every frame that it gives to a page is mapped, and every other recorded frame
+    /// has the recorded user.
     fn check_owners(&self, recount: &mut Recount) -> Result<(), String> {
         for (frame, owner) in self.owners.iter() {
             let known = *recount.of(frame);

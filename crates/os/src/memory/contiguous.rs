@@ -12,10 +12,10 @@ use perforate_types::{Frame, HoleSet};
 
 use super::{BLOCK_ORDER, Owner, PhysicalMemory, Zone};
 
-/// Requirements of a run.
+/// Requirements for a run of contiguous 2MB blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct WantedRun<'a> {
-    /// Length in 2MB blocks.
+    /// Length of the run, in 2MB blocks.
     pub blocks: u64,
     /// Largest number of faulty frames that the run may contain.
     pub faulty_frames: u64,
@@ -23,11 +23,11 @@ pub(crate) struct WantedRun<'a> {
     pub moves: bool,
     /// Range of frames that must contain the run; `None` for all memory.
     pub within: Option<Range<u64>>,
-    /// With `moves`: numbers of blocks that hold a movable 2MB page.
+    /// Movable 2MB pages, by number of the block that holds each; used only if `moves` is true.
     pub large_pages: &'a BTreeMap<u64, crate::space::RegionPlace>,
 }
 
-/// A run that can be taken.
+/// A run of contiguous 2MB blocks that can be allocated, if necessary after migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     /// Numbers of the 2MB blocks of the run.
@@ -56,7 +56,7 @@ struct Cost {
     faulty: u64,
 }
 
-/// Maximal sequence of neighbouring blocks that can be taken, with their costs.
+/// Maximal sequence of neighbouring 2MB blocks that can be allocated, with their costs.
 #[derive(Clone, Debug, Default)]
 struct Stretch {
     blocks: Range<u64>,
@@ -150,7 +150,7 @@ impl PhysicalMemory {
         }
     }
 
-    /// Stretches of neighbouring blocks in a zone that can be taken.
+    /// Maximal sequences of neighbouring 2MB blocks in a zone that can be allocated.
     fn stretches(&self, zone: &Zone, wanted: &WantedRun<'_>) -> Vec<Stretch> {
         let range = zone.buddy.range();
         let within = wanted.within.clone().unwrap_or(0..u64::MAX);
@@ -251,7 +251,7 @@ mod tests {
     use crate::ZoneLayout;
     use crate::memory::OtherUse;
 
-    /// 64MB in 32 blocks.
+    /// Creates a memory of 64MB, in 32 blocks.
     fn memory() -> PhysicalMemory {
         PhysicalMemory::new(64 << 20, ZoneLayout::Single).expect("valid")
     }

@@ -50,11 +50,11 @@ pub(crate) const FRAME_BYTES: u64 = 4096;
 /// Order of a 2MB block.
 pub(crate) const BLOCK_ORDER: u32 = 9;
 
-/// A 2MB block for one virtual region with injected fragmentation. Others use the frames of its
-/// holes.
+/// A 2MB block for one virtual region with generated fragmentation. Data of other owners occupy the frames
+/// of its holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
-    /// Virtual 2MB region for which the holes were drawn.
+    /// Number of the virtual 2MB region for which the holes were generated.
     pub region: u64,
     /// First frame of the block.
     pub block: Frame,
@@ -65,7 +65,7 @@ pub struct PhysicalMemory {
     memory_bytes: u64,
     /// Ranges of frames that have memory, in ascending order.
     present: Vec<Range<u64>>,
-    /// Frames that can be hot-added.
+    /// Frames that can still be hot-added.
     addable: Range<u64>,
     /// First frame of hot-added memory.
     added_from: u64,
@@ -87,12 +87,12 @@ pub struct PhysicalMemory {
     /// Frames of the table that is reserved at the top of memory.
     top_frames: Range<u64>,
     foreign_frames: u64,
-    /// Injected holes of physical blocks: first frame of the block, and indices of the holes.
+    /// Generated holes of physical 2MB blocks: first frame of the block, and indices of the holes.
     drawn_holes: Vec<(Frame, HoleSet)>,
-    /// Fragmented blocks that no address space uses at present, by virtual region. The next mapping
-    /// of the region reuses them.
+    /// Blocks with generated fragmentation that no address space uses at present, by virtual region. The next
+    /// mapping of the region reuses them.
     parked: HashMap<u64, Vec<Frame>>,
-    /// 2MB pages with holes that map each block.
+    /// 2MB pages with holes that map each physical 2MB block, by number of the block's first frame.
     holed: HashMap<u64, Vec<(SpaceId, VirtualPage)>>,
 }
 
@@ -172,7 +172,7 @@ impl PhysicalMemory {
         Ok(Self::over(zones, present, addable, end_frame, top_table, top_frames))
     }
 
-    /// Creates a memory with the given zones and top table.
+    /// Creates a memory with the given zones, address ranges and table reserved at the top of memory.
     fn over(
         zones: Zones,
         present: Vec<Range<u64>>,
@@ -217,18 +217,18 @@ impl PhysicalMemory {
         self.memory_bytes
     }
 
-    /// First frame of the table at the top of memory; `None` unless `is_wanted` accepts its kind.
+    /// First frame of the table reserved at the top of memory; `None` if `is_wanted` is false for its kind.
     pub(crate) fn top_table(&self, is_wanted: fn(TopTable) -> bool) -> Option<Frame> {
         is_wanted(self.top_table).then(|| Frame::new(self.top_frames.start))
     }
 
-    /// Number of frames of the table at the top of memory; 0 unless `is_wanted` accepts its kind.
+    /// Number of frames of the table reserved at the top of memory; 0 if `is_wanted` is false for its kind.
     pub(crate) fn top_table_frames(&self, is_wanted: fn(TopTable) -> bool) -> u64 {
         let frames = self.top_frames.end - self.top_frames.start;
         if is_wanted(self.top_table) { frames } else { 0 }
     }
 
-    /// Number of frames with injected, unmovable data of others.
+    /// Number of frames that generated fragmentation occupies with unmovable data.
     pub(crate) fn foreign_frames(&self) -> u64 {
         self.foreign_frames
     }
@@ -263,7 +263,7 @@ impl PhysicalMemory {
         self.has_free(BLOCK_ORDER)
     }
 
-    /// Installs an index of free memory; it must be empty.
+    /// Installs `index`, which must be empty, as the index of free memory.
     pub(crate) fn set_free_index(&mut self, index: Box<dyn FreeIndex>) {
         self.zones.set_index(index);
     }
@@ -293,8 +293,8 @@ impl PhysicalMemory {
         self.zones.take_range(frames);
     }
 
-    /// Injects fragmentation: allocates the holes of physical 2MB blocks to others permanently, as
-    /// far as they are free. `blocks` and the argument of `holes` are block numbers.
+    /// Fragments physical 2MB blocks: allocates their holes permanently, as far as the frames are free.
+    /// `blocks` and the argument of `holes` are block numbers.
     pub(crate) fn inject_holes(
         &mut self,
         blocks: Range<u64>,
@@ -334,7 +334,7 @@ impl PhysicalMemory {
         taken
     }
 
-    /// Number of the first frame above the usable memory.
+    /// Number of the first frame above all zones. Only the table at the top of memory can lie there.
     pub(crate) fn usable_frames(&self) -> u64 {
         self.zones.iter().next_back().map_or(0, |zone| zone.buddy.range().end)
     }
@@ -353,7 +353,7 @@ impl PhysicalMemory {
         self.retired_frames
     }
 
-    /// Allocates an aligned 1GB run.
+    /// Allocates an aligned 1GB run of frames; `None` if none is free.
     pub(crate) fn allocate_huge(&mut self) -> Option<Frame> {
         self.zones.allocate_run(PageSize::Size1G.pages())
     }
@@ -454,13 +454,12 @@ impl PhysicalMemory {
         }
     }
 
-    /// Allocates a block for virtual region `region` with injected fragmentation. Unmovable data of
-    /// others occupy its `holes`. The other frames belong to the caller. `None` if no block is
-    /// free.
+    /// Allocates a block for virtual region `region` with generated fragmentation. Unmovable data of other
+    /// owners occupy its `holes`. The other frames belong to the caller. `None` if no block is free.
     ///
-    /// If a block of an earlier mapping of the region has all its other frames free, it is reused.
-    /// Otherwise the data of others count as moved to the new block, so that mapping and unmapping
-    /// a region repeatedly does not use up memory.
+    /// If a block of an earlier mapping of the region has all its other frames free, it is reused. Otherwise
+    /// the unmovable data count as moved to the new block, so that mapping and unmapping a region repeatedly
+    /// does not use up memory.
     pub(crate) fn allocate_fragment(&mut self, region: u64, holes: &HoleSet) -> Option<Fragment> {
         let parked = self.parked.get(&region).cloned().unwrap_or_default();
         for (place, &block) in parked.iter().enumerate() {
@@ -490,13 +489,13 @@ impl PhysicalMemory {
         Some(fragment)
     }
 
-    /// Stores a fragmented block for the next mapping of its region. Others keep the frames of its
-    /// holes.
+    /// Stores a block with generated fragmentation for the next mapping of its region. The frames of its
+    /// holes stay occupied.
     pub(crate) fn park(&mut self, fragment: Fragment) {
         self.parked.entry(fragment.region).or_default().push(fragment.block);
     }
 
-    /// Fragmented blocks that no address space uses at present.
+    /// Blocks with generated fragmentation that no address space uses at present.
     pub(crate) fn parked_fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
         self.parked.iter().flat_map(|(&region, blocks)| {
             blocks.iter().map(move |&block| Fragment { region, block })

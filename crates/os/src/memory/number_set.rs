@@ -31,7 +31,7 @@ impl NumberSet {
         }
     }
 
-    /// Extends the tree to hold `number`: adds words on every level, and levels.
+    /// Extends the tree to hold `number`: adds words to every level, and adds levels.
     #[cold]
     fn grow(&mut self, number: usize) {
         let mut words = (number / 64 + 1).next_power_of_two();

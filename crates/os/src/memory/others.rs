@@ -119,7 +119,7 @@ impl Others {
         later.copied().or_else(|| self.oldest(usage))
     }
 
-    /// All frames: (number of the allocation, usage, frame).
+    /// All frames of the rest of the system: (number of the allocation, usage, frame).
     pub(super) fn all_frames(&self) -> impl Iterator<Item = (u64, OtherUse, Frame)> + '_ {
         self.all.iter().flat_map(|(&number, other)| {
             other.frames.iter().map(move |&frame| (number, other.usage, frame))

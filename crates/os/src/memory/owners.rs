@@ -1,7 +1,7 @@
 //! Reverse map: owners of allocated frames whose content can be moved or freed.
 //!
-//! A frame without a record is free, or holds content that cannot be moved: nodes of page tables,
-//! injected data of others, parts of a large page.
+//! A frame without a record is free, or holds content that cannot be moved: nodes of page tables, unmovable
+//! data of generated fragmentation, parts of a large page.
 
 mod records;
 
@@ -13,7 +13,7 @@ use super::others::OtherUse;
 use records::Records;
 pub(crate) use records::RecordsOfBlock;
 
-/// Number of pageblocks in a group of records.
+/// Number of pageblocks in a group of owner records.
 const GROUP: usize = 1024;
 const FRAMES: usize = PAGEBLOCK_FRAMES as usize;
 
@@ -39,11 +39,11 @@ const PAGE: u64 = 1;
 const OTHER: u64 = 2;
 const RETIRED: u64 = 3;
 const SPACE_SHIFT: u32 = 48;
-/// Number of bits above the kind that encode the usage.
+/// Number of bits of an encoded owner that hold the usage, above the bits of the kind.
 const USE_BITS: u32 = 3;
 const NUMBER_SHIFT: u32 = KIND_BITS + USE_BITS;
-/// Number of stored bits of a page number. The highest stored bit distinguishes the halves of the
-/// address space.
+/// Number of bits of a page number that an encoded owner stores. The highest one distinguishes the halves of
+/// the address space.
 const PAGE_BITS: u32 = 36;
 const PAGE_MASK: u64 = (1 << PAGE_BITS) - 1;
 /// Number of bits of a full page number.
@@ -82,10 +82,10 @@ fn page_of(kept: u64) -> VirtualPage {
     VirtualPage::new(extended & ((1 << ALL_PAGE_BITS) - 1))
 }
 
-/// Records of neighbouring pageblocks.
+/// Owner records of neighbouring pageblocks; `None` for a pageblock without records.
 type Group = [Option<Records>; GROUP];
 
-/// Owners, indexed by frame.
+/// Recorded owners of frames, indexed by frame number.
 #[derive(Default)]
 pub(super) struct Owners {
     groups: Vec<Option<Box<Group>>>,
@@ -158,12 +158,12 @@ impl Owners {
         })
     }
 
-    /// Number of frames of the pageblock with a record.
+    /// Number of frames in the pageblock around `block` that have a recorded owner.
     pub(super) fn recorded(&self, block: Frame) -> u64 {
         self.pageblock(block).map_or(0, Records::recorded)
     }
 
-    /// Number of retired frames of the pageblock.
+    /// Number of retired (faulty) frames in the pageblock around `block`.
     pub(super) fn retired(&self, block: Frame) -> u64 {
         self.pageblock(block).map_or(0, Records::retired)
     }

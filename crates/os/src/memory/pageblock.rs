@@ -99,7 +99,8 @@ impl Pageblock {
         })
     }
 
-    /// Takes the lowest block of `order` out of the lowest free block of `from_order`.
+    /// Takes the lowest block of `order` out of the lowest free block of `from_order`. Returns its index
+    /// among the blocks of `order`.
     pub(super) fn allocate(&mut self, from_order: u32, order: u32) -> usize {
         let mut index = self.find(from_order).expect("a free block of that order");
         self.clear(from_order, index);

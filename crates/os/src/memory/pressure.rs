@@ -82,8 +82,8 @@ impl PhysicalMemory {
         self.pressure.reclaims += u64::from(reclaimed);
     }
 
-    /// Frees the oldest page cache, or the oldest slab if no page cache is left. Returns false if
-    /// there is neither.
+    /// Frees the oldest allocation of page cache, or of slab if no page cache is left. Returns false if there
+    /// is neither.
     fn reclaim_oldest(&mut self) -> bool {
         let mut reclaimable = OtherUse::ALL.into_iter().filter(|usage| usage.is_reclaimable());
         let Some(usage) = reclaimable.find(|&usage| self.droppable_frames(usage) > 0) else {
@@ -112,7 +112,7 @@ impl PhysicalMemory {
         self.others.frames(usage) + residents
     }
 
-    /// Frees the oldest allocation for `usage`; returns its number of frames. Memory of a snapshot
+    /// Frees the oldest allocation for `usage`, and returns its number of frames. Memory of a snapshot
     /// counts as oldest.
     fn drop_oldest(&mut self, usage: OtherUse) -> u64 {
         match self.drop_resident(usage) {
@@ -126,8 +126,8 @@ impl PhysicalMemory {
         self.pressure
     }
 
-    /// Allocates `pieces` runs of 2^order frames for the rest of the system; returns the number of
-    /// the allocation.
+    /// Allocates `pieces` runs of 2^order frames for the rest of the system, and returns the number of the
+    /// allocation.
     ///
     /// # Errors
     /// If memory runs out; nothing is allocated then.
@@ -156,7 +156,7 @@ impl PhysicalMemory {
         Ok(number)
     }
 
-    /// Frees an allocation of the rest of the system; returns its number of frames.
+    /// Frees an allocation of the rest of the system, and returns its number of frames.
     ///
     /// # Panics
     /// If there is no allocation with this number.
@@ -188,7 +188,7 @@ impl PhysicalMemory {
         self.others.from(usage, number)
     }
 
-    /// Number that the next allocation will have.
+    /// Number that the next allocation of the rest of the system will have.
     pub(crate) fn next_other(&self) -> u64 {
         self.others.next()
     }

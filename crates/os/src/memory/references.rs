@@ -18,7 +18,7 @@ pub(super) struct References {
 }
 
 impl References {
-    /// Adds a mapping of a frame in use.
+    /// Counts a further mapping of a frame in use.
     pub(super) fn add(&mut self, frame: Frame) {
         let block = self
             .blocks
@@ -28,7 +28,7 @@ impl References {
         block.total += 1;
     }
 
-    /// Removes a mapping; returns true if it was the last.
+    /// Counts the removal of a mapping of a frame; returns true if it was the last mapping.
     pub(super) fn remove(&mut self, frame: Frame) -> bool {
         let number = frame.align_down(PageSize::Size2M).number();
         let Some(block) = self.blocks.get_mut(&number) else { return true };

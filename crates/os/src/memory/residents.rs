@@ -15,10 +15,10 @@ use super::{BLOCK_ORDER, MigrateType, OtherUse, PhysicalMemory, TopTable, Zones,
 use crate::random::Random;
 use crate::{FrameClass, FrameState, HostSnapshot, Occupancy, OsError};
 
-/// Stream number for the random order in which snapshot memory is dropped.
+/// Number of the random-number stream for the order in which snapshot memory is dropped.
 const ORDER_OF_RECLAIM: u64 = 0x736e_6170;
-/// Page cache and slab are dropped in aligned runs of this many frames: 128KB, Linux's default
-/// read-ahead.
+/// Number of frames in a slice, the aligned run in which page cache and slab are dropped: 128KB, Linux's
+/// default read-ahead.
 const SLICE_FRAMES: u64 = 32;
 const SLICES_PER_BLOCK: u64 = (1 << BLOCK_ORDER) / SLICE_FRAMES;
 /// Number of bits of the hole bitmap in one frame.
@@ -29,14 +29,15 @@ pub(super) struct Residents {
     snapshot: Arc<HostSnapshot>,
     /// Frames that were moved or dropped since the snapshot, by block number.
     left: HashMap<u64, HoleSet>,
-    /// Number of resident frames for each usage.
+    /// Number of snapshot frames that still hold their content, for each usage.
     frames: [u64; OtherUse::COUNT],
     recorded: [u64; OtherUse::COUNT],
-    /// Random order in which slices are dropped, for each usage.
+    /// Random order in which slices of 32 frames are dropped, for each usage.
     order: [SliceOrder; OtherUse::COUNT],
 }
 
-/// All slices of a memory in a random order: a full-period linear congruential sequence.
+/// All slices (aligned runs of 32 frames) of a memory in a random order: a full-period linear congruential
+/// sequence.
 #[derive(Clone, Copy, Debug)]
 struct SliceOrder {
     next: u64,
@@ -55,7 +56,7 @@ impl SliceOrder {
         Self { next, step, period, slices, left: period }
     }
 
-    /// Yields each slice once.
+    /// Returns the number of the next slice; `None` after every slice was returned once.
     fn next(&mut self) -> Option<u64> {
         while self.left > 0 {
             let slice = self.next;
@@ -108,12 +109,12 @@ impl Residents {
             as u64
     }
 
-    /// Number of resident frames allocated for `usage`.
+    /// Number of snapshot frames allocated for `usage` that still hold their content.
     pub(super) fn frames(&self, usage: OtherUse) -> u64 {
         self.frames[usage as usize]
     }
 
-    /// Number of resident frames allocated for `usage` that can be moved or dropped.
+    /// Number of snapshot frames allocated for `usage` that can still be moved or dropped.
     pub(super) fn recorded_frames(&self, usage: OtherUse) -> u64 {
         self.recorded[usage as usize]
     }
@@ -130,7 +131,8 @@ impl Residents {
         self.recorded[usage as usize] -= 1;
     }
 
-    /// Next frames to drop for `usage`, all in one slice: first frame of the block, and indices.
+    /// Next frames of the snapshot to drop for `usage`, all in one slice: first frame of the block, and
+    /// indices. `None` if none is left.
     fn next_to_drop(&mut self, usage: OtherUse) -> Option<(Frame, HoleSet)> {
         if self.recorded_frames(usage) == 0 {
             return None;
@@ -240,7 +242,8 @@ impl PhysicalMemory {
         })
     }
 
-    /// Drops one slice of page cache or slab of the snapshot; returns the number of frames.
+    /// Drops one slice (up to 32 frames) of the snapshot's page cache or slab, and returns the number of
+    /// frames; 0 if none is left.
     pub(super) fn drop_resident(&mut self, usage: OtherUse) -> u64 {
         let Some(residents) = &mut self.residents else { return 0 };
         let Some((block, frames)) = residents.next_to_drop(usage) else { return 0 };
@@ -250,7 +253,7 @@ impl PhysicalMemory {
     }
 }
 
-/// Allocates all frames that the snapshot has in use from the zones.
+/// Allocates, in the zones of the new memory, all frames that are in use in the snapshot.
 fn place(occupancy: &Occupancy, zones: &mut Zones) {
     let starts: Vec<u64> =
         zones.iter().map(|zone| zone.buddy.range().start >> BLOCK_ORDER).collect();

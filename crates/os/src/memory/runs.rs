@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-/// A set of chunk numbers, stored as disjoint, non-adjacent runs.
+/// A set of numbers of 4MB chunks, stored as disjoint, non-adjacent runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Runs {
     /// First chunk of each run → first chunk after the run.

@@ -18,14 +18,14 @@ pub enum ZoneLayout {
     /// One zone, `Normal`.
     #[default]
     Single,
-    /// Those of x86-64 Linux: `DMA` below 16MB, `DMA32` below 4GB, `Normal`; as far as the memory
-    /// goes.
+    /// Zones of x86-64 Linux: `DMA` below 16MB, `DMA32` below 4GB, `Normal` above; without those that begin
+    /// beyond the memory.
     X86,
     /// Zones below `Normal` of these sizes, multiples of 4MB; 0 for none.
     Sizes {
-        /// `DMA`, from address 0.
+        /// Size of zone `DMA` in bytes. It begins at address 0.
         dma_bytes: u64,
-        /// `DMA32`, above it.
+        /// Size of zone `DMA32` in bytes. It begins at the end of `DMA`.
         dma32_bytes: u64,
     },
 }
@@ -88,7 +88,7 @@ impl ZoneLayout {
         [("DMA", dma), ("DMA32", dma32)]
     }
 
-    /// Checks that a memory can be divided in this way.
+    /// Checks that a memory of `memory_bytes` bytes can be divided into these zones.
     ///
     /// # Errors
     /// Names the problem.
@@ -125,7 +125,7 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// Creates a memory of `frames` frames, all free, divided according to `layout`.
+    /// Creates zones for `frames` frames, all free, divided according to `layout`.
     pub(crate) fn new(frames: u64, layout: ZoneLayout) -> Self {
         let mut zones = Vec::new();
         let mut start = 0;

@@ -17,7 +17,7 @@ pub struct HostSnapshot {
     pub occupancy: Option<Occupancy>,
 }
 
-/// Origin of a snapshot, and the kernel's own counters.
+/// Origin of a snapshot, and counters that the machine's kernel reported.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapshotAbout {
@@ -25,11 +25,11 @@ pub struct SnapshotAbout {
     pub kernel: String,
     /// Time of the snapshot in seconds since 1970 (UTC).
     pub taken_unix_seconds: u64,
-    /// Files that were read.
+    /// Files from which the snapshot was made.
     pub sources: Vec<String>,
     /// Sources that could not be read, and the consequence; one line each.
     pub missing: Vec<String>,
-    /// Assumptions that were made; one line each.
+    /// Assumptions that were made for the snapshot, one line each.
     pub assumptions: Vec<String>,
     /// Zones with memory, lowest first.
     pub zones: Vec<SnapshotZone>,
@@ -37,7 +37,7 @@ pub struct SnapshotAbout {
     pub mapped_frames: Option<u64>,
     /// Number of frames that more than one page-table entry maps, if known.
     pub shared_frames: Option<u64>,
-    /// Size of the swap space, used or not; 0 if unknown.
+    /// Size of the swap space in bytes, used or not; 0 if unknown.
     #[serde(skip_serializing_if = "is_zero")]
     pub swap_bytes: u64,
     /// True if the kernel merges same pages (`/sys/kernel/mm/ksm/run` is 1).

@@ -26,9 +26,9 @@ const END: u32 = 3;
 const MIXED: u8 = 0x80;
 /// Largest content of a chunk, in bytes.
 const MOST_CONTENT_BYTES: usize = 1 << 20;
-/// Content length at which the writer begins a new chunk.
+/// Content length, in bytes, at which the writer begins a new chunk.
 const CHUNK_BYTES: usize = MOST_CONTENT_BYTES - 512;
-/// Largest ratio of content to payload, so that a small file cannot fill memory.
+/// Largest ratio of a chunk's content to its payload, so that a small file cannot fill memory.
 const MOST_EXPANSION: usize = 256;
 const LEVEL: i32 = 3;
 
@@ -148,7 +148,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// State of reading a file.
+/// State of the reader of a snapshot file.
 struct Reader<'a, R> {
     input: &'a mut R,
     offset: u64,

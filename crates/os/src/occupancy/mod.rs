@@ -28,7 +28,7 @@ const BLOCK_FRAMES: u64 = 512;
 /// States of the frames of a block, four bits each, lower half of a byte first.
 pub(crate) type Packed = [u8; BLOCK_FRAMES as usize / 2];
 
-/// Neighbouring blocks whose frames have equal states.
+/// Run of equal neighbouring 2MB blocks: their frames have the same states in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     first: u64,
@@ -39,7 +39,7 @@ struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum States {
     Uniform(FrameState),
-    /// Index into `Occupancy::mixed`.
+    /// States that differ: index into `Occupancy::mixed`.
     Mixed(u32),
 }
 
@@ -97,7 +97,8 @@ impl BlockStates<'_> {
         }
     }
 
-    /// Computes packed states with `new`, which maps the index and present state of each frame.
+    /// New states of the block's frames, four bits each. `new` computes each from the frame's index and
+    /// present state.
     fn packed(&self, mut new: impl FnMut(u64, FrameState) -> FrameState) -> Packed {
         let mut packed = [0; BLOCK_FRAMES as usize / 2];
         for (place, byte) in packed.iter_mut().enumerate() {
@@ -172,8 +173,8 @@ impl Occupancy {
         }
     }
 
-    /// Copies the memory and replaces the state of frames that have state `from`. `to` lists
-    /// ascending runs of blocks with their new state; nothing changes outside these runs.
+    /// Returns a copy of the occupancy in which frames with state `from` have a new state. `to` lists, in
+    /// ascending order, runs of 2MB blocks and the new state of such frames in them.
     ///
     /// # Errors
     /// If the runs are not in ascending order.

@@ -7,7 +7,8 @@ use super::{BlockStates, FrameState, Occupancy};
 use crate::{BlockUse, Policy};
 
 impl Occupancy {
-    /// Classifies every block according to the decisions of `policy`.
+    /// Classifies every 2MB block according to the decisions of `policy`, and counts the blocks of each
+    /// class.
     pub fn survey(&self, policy: &dyn Policy) -> Survey {
         let mut survey = Survey::default();
         let mut room_frames = 0;

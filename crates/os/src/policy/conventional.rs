@@ -7,7 +7,7 @@ use perforate_types::HoleSet;
 
 use super::{BlockUse, Policy};
 
-/// Maps 4KB pages only.
+/// Policy `base-pages`: maps 4KB pages only.
 pub struct BasePages;
 
 impl Policy for BasePages {
@@ -20,7 +20,7 @@ impl Policy for BasePages {
     }
 }
 
-/// Transparent huge pages: 2MB if a whole block is available, else 4KB.
+/// Policy of transparent huge pages: maps a 2MB page if a whole block is available, otherwise 4KB pages.
 pub struct Thp {
     /// Name of the policy in configuration and results.
     pub name: &'static str,
@@ -50,11 +50,12 @@ impl Policy for Thp {
     }
 }
 
-/// Property of a policy that tries 1GB pages before 2MB pages.
+/// Entry of [`Policy::rules`] that makes the kernel map 1GB pages where possible, before it tries 2MB
+/// pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HugePageRule;
 
-/// 1GB pages if contiguous memory is available, else like [`Thp`].
+/// Policy `huge-1g`: maps a 1GB page if contiguous memory is available, otherwise pages like [`Thp`].
 pub struct Huge1G;
 
 impl Policy for Huge1G {

@@ -8,11 +8,11 @@ use perforate_types::{HoleSet, PageSize};
 
 use super::{BlockUse, Policy};
 
-/// Layout of page sizes: intervals of addresses with pages of 2MB or 1GB. All other addresses have
-/// 4KB pages. [`LaidOut`] hands it out as a rule.
+/// Layout of page sizes: intervals of addresses with pages of 2MB or 1GB. All other addresses have 4KB
+/// pages. The policy [`LaidOut`] hands its layout to the kernel in [`Policy::rules`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageLayout {
-    /// Intervals of page numbers, sorted and disjoint.
+    /// Intervals of page numbers with their page sizes, sorted and disjoint.
     intervals: Arc<[(Range<u64>, PageSize)]>,
 }
 

@@ -22,11 +22,11 @@ pub use laid_out::{LaidOut, PageLayout};
 pub use orders::{OrderPurpose, OrderRequest, Orders, Victim};
 pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
 
-/// When the frames of the holes of a new 2MB page are allocated (P §VI).
+/// Time at which the frames for the holes of a new 2MB page are allocated (P §VI).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HoleAllocation {
-    /// With the page.
+    /// At the creation of the page.
     Eager,
     /// On the first touch of each hole.
     Lazy,
@@ -38,12 +38,12 @@ pub enum SmallPages {
     /// 4KB pages.
     #[serde(rename = "4k")]
     Size4K,
-    /// 2MB pages where a whole block can be had, else 4KB pages.
+    /// 2MB pages where a whole block is free, otherwise 4KB pages.
     #[serde(rename = "2m")]
     Size2M,
 }
 
-/// Decision on a 2MB block for a region, at the first touch of the region.
+/// Use of a 2MB block for a region, decided at the first touch of the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockUse {
     /// The block is freed, and the region gets 4KB pages.
@@ -57,15 +57,15 @@ pub enum BlockUse {
 
 /// A policy's decisions about 2MB pages with holes.
 pub trait HoleRule {
-    /// The mechanism that makes and changes such pages.
+    /// Mechanism that makes and changes 2MB pages with holes.
     fn pages(&self) -> &'static dyn HoledPages;
 
-    /// True if a block is only reserved at first and its sub-pages are mapped as they are touched
-    /// (P §VI).
+    /// True if the kernel must only reserve a block at first, and map its sub-pages as they are touched (P
+    /// §VI).
     fn reserves(&self) -> bool;
 
-    /// True if a page with these holes must be demoted to 4KB pages. The kernel asks after
-    /// sub-pages were punched out of the page.
+    /// True if a page with these holes must be demoted to 4KB pages. The kernel calls this after sub-pages
+    /// were punched out of the page.
     fn demotes(&self, holes: &HoleSet) -> bool;
 
     /// True if khugepaged should patch a hole at this cost in frame copies. The copies are that of
@@ -75,9 +75,9 @@ pub trait HoleRule {
 
 /// A policy of page sizes. Each kernel has one object, chosen by configuration.
 ///
-/// The trait has the questions about 2MB blocks that every policy can answer, because most
-/// mechanisms use 2MB blocks as a fallback. Questions that concern a single mechanism are in a rule
-/// of that mechanism (any type). Policies that use the mechanism hand out the rule.
+/// The trait has the decisions about 2MB blocks that every policy can make, because most mechanisms use 2MB
+/// blocks as a fallback. Decisions that concern a single mechanism are values of types that the mechanism
+/// defines (its *rules*). Policies that use the mechanism return them from [`Policy::rules`].
 pub trait Policy: Send {
     /// Name of the policy in configuration and results.
     fn name(&self) -> &'static str;
@@ -87,7 +87,7 @@ pub trait Policy: Send {
         self.name().into()
     }
 
-    /// True if only areas with MADV_HUGEPAGE get large pages.
+    /// True if only areas that the program advised (MADV_HUGEPAGE) get pages larger than 4KB.
     fn needs_advice(&self) -> bool {
         false
     }
@@ -97,30 +97,31 @@ pub trait Policy: Send {
         attributes.is_advised() || !self.needs_advice()
     }
 
-    /// Page sizes (orders) to use for the memory, a subset of `request.offered`. The kernel takes
-    /// the largest for which free memory exists.
+    /// Page sizes (orders) that may back the requested page or region, a subset of `request.offered`. The
+    /// kernel takes the largest for which free memory exists.
     fn orders_for(&self, request: &OrderRequest<'_>) -> Orders {
         if self.wants_large(&request.area.attributes) { request.offered } else { Orders::BASE }
     }
 
-    /// True if reclaim may take the region now. If false, reclaim asks about the following regions,
-    /// and takes this region only if the policy refuses all regions.
+    /// True if reclaim may take the region now. If false, reclaim tries the following regions first, and
+    /// takes this region only if the policy refuses all regions.
     fn reclaims(&self, _victim: &Victim<'_>) -> bool {
         true
     }
 
-    /// The rule for 2MB pages with holes; `None` if the policy makes none.
+    /// The policy's decisions about 2MB pages with holes; `None` if it makes no such pages.
     fn hole_rule(&self) -> Option<&dyn HoleRule> {
         None
     }
 
-    /// Rules of the mechanisms that the policy uses besides 4KB and 2MB pages: [`HugePageRule`],
-    /// [`PageLayout`], and rules of mechanisms outside this crate.
+    /// Rules (decisions that concern one mechanism) of the mechanisms that the policy uses besides 4KB and
+    /// 2MB pages: [`HugePageRule`], [`PageLayout`], and types from outside this crate.
     fn rules(&self) -> Vec<&dyn Any> {
         Vec::new()
     }
 
-    /// Backers of the policy's mechanisms. The kernel asks them before it tries 2MB pages.
+    /// Backers (mechanisms that map memory on first touches) that the policy uses. The kernel tries them in
+    /// this order, before 2MB pages.
     fn backers(&self) -> Vec<Box<dyn Backer>> {
         Vec::new()
     }
@@ -131,9 +132,9 @@ pub trait Policy: Send {
         tables
     }
 
-    /// Index of the free memory of `end_frame` frames that the policy's mechanism maintains; `None`
-    /// if it needs none. If `is_fragmented` is true, fragmentation is injected and the mechanism
-    /// chooses the frames for it.
+    /// Index that the policy's mechanism keeps of free memory, besides the buddy allocator's; `None` if it
+    /// needs none. Memory ends at frame `end_frame`. If `is_fragmented` is true, fragmentation is generated
+    /// and the mechanism chooses the frames for it.
     ///
     /// # Errors
     /// If the policy does not fit the page tables or the memory.
@@ -146,12 +147,12 @@ pub trait Policy: Send {
         Ok(None)
     }
 
-    /// Decision on a 2MB block for a region that is eligible for large pages. Others occupy the
-    /// frames in `holes`. [`BlockUse::WithHoles`] needs page tables with shadow directories.
+    /// Decides how to use a 2MB block for a region that is eligible for large pages. The frames in `holes`
+    /// are in use by others. [`BlockUse::WithHoles`] needs page tables that support holes.
     fn use_block(&self, holes: &HoleSet) -> BlockUse;
 
-    /// Kinds of background promotion that khugepaged looks for. If empty, it does not scan. Kinds
-    /// that punch holes need page tables with shadow directories.
+    /// Kinds of background promotion that khugepaged looks for. If empty, it does not scan. A
+    /// promotion to a 2MB page with holes needs page tables that map each hole by a 4KB entry of its own.
     fn promotions(&self) -> &'static [Promotion] {
         match self.use_block(&HoleSet::EMPTY) {
             BlockUse::Large => &[Promotion::Collapse],
@@ -165,13 +166,13 @@ pub trait Policy: Send {
         choices.cheapest(self.promotions(), 0.0)
     }
 
-    /// Error that made the policy unusable, with which the kernel ends the current operation. The
-    /// policy must still answer every question, so that the kernel can complete the operation.
+    /// Error that made the policy unusable, with which the kernel ends the current operation. The policy
+    /// must still return decisions, so that the kernel can complete the operation.
     fn failure(&self) -> Option<OsError> {
         None
     }
 
-    /// Writes the counters of the policy.
+    /// Writes the counters of the policy to `out`.
     fn counters(&self, _out: &mut Counters) {}
 }
 

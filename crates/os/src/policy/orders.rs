@@ -40,24 +40,24 @@ impl Debug for Orders {
     }
 }
 
-/// The part of the kernel that asks for orders.
+/// Part of the kernel that requests page sizes (orders) from the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderPurpose {
-    /// A first touch of a page.
+    /// Page fault, at the first touch of a page.
     Fault,
     /// khugepaged, before it looks at a region of 4KB pages.
     Khugepaged,
 }
 
-/// Request for the orders that memory may have (Linux: `thp_vma_allowable_orders`). The kernel asks
-/// only if there is a choice: the area is private or shared anonymous memory without
-/// MADV_NOHUGEPAGE, and it spans the largest of the orders around the page.
+/// Request for the orders that memory may have (Linux: `thp_vma_allowable_orders`). The kernel makes it only
+/// if there is a choice: the area is private or shared anonymous memory without MADV_NOHUGEPAGE, and it
+/// spans the largest of the orders around the page.
 pub struct OrderRequest<'a> {
     /// The area that contains the page.
     pub area: &'a Area,
     /// Number of the touched page (address ÷ 4KB), or of the first page of the region.
     pub page: u64,
-    /// The part of the kernel that asks.
+    /// Part of the kernel that makes the request.
     pub purpose: OrderPurpose,
     /// Orders whose pages fit into the area.
     pub offered: Orders,
@@ -72,11 +72,11 @@ pub struct Victim<'a> {
     pub area: Option<&'a Area>,
     /// Number of the region (address ÷ 2MB).
     pub number: u64,
-    /// Mapped 4KB pages. For a larger page, its sub-pages that are not holes.
+    /// Number of mapped 4KB pages; for a larger page, number of its sub-pages that are not holes.
     pub pages: u64,
     /// True if a page of 2MB or more maps the region.
     pub is_large: bool,
-    /// Number of holes of that page.
+    /// Number of holes of the perforated page that maps the region; otherwise 0.
     pub holes: u64,
 }
 

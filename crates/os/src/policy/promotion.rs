@@ -14,8 +14,8 @@ pub enum Promotion {
     /// Copies all pages into a free 2MB block, as Linux's khugepaged does. Absent pages become zero
     /// pages. The block may need compaction first.
     Collapse,
-    /// Copies pages into a block in which the frames of others remain as holes. Pages at holes keep
-    /// their frames.
+    /// Copies pages into a partly used block, in which frames of other owners remain as holes. Pages at
+    /// holes keep their frames.
     PunchAround,
     /// Copies nothing. Pages that are in place in one block stay in place. All other pages become
     /// holes and keep their frames.
@@ -75,17 +75,17 @@ impl PromotionPrice {
     }
 }
 
-/// Which promotions the policy "perforated" takes.
+/// Promotions that the policy `perforated` may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PromotionRule {
-    /// Whatever costs least.
+    /// The promotion with the lowest cost.
     Cheapest,
-    /// Whole blocks only, as Linux does.
+    /// Only 2MB pages without holes, as in Linux.
     Collapse,
-    /// Holes only, whichever way costs less.
+    /// Only 2MB pages with holes, in the cheaper way.
     Punch,
-    /// None.
+    /// No promotions.
     Never,
 }
 

@@ -16,18 +16,18 @@ struct GuestTable {
     is_traced: bool,
 }
 
-/// All page tables of a guest, traced or not. Several tables may cover the same pages on different
-/// branches; one shadow table corresponds to all of these.
+/// All page tables of a guest, traced (write-protected) or not. A format may have several tables for the
+/// same pages and level, such as one for 4KB pages and one for holes; they share one shadow table.
 pub(super) struct GuestTables {
     tables: BTreeMap<(Table, u8), GuestTable>,
     /// Number of frames of a level-2 table.
     directory_frames: u64,
-    /// Frames of a level-2 table in address spaces whose control register sets a different size.
+    /// Number of frames of a level-2 table in address spaces whose control register sets another size.
     directory_frames_of: BTreeMap<SpaceId, u64>,
 }
 
 impl GuestTables {
-    /// Starts without tables. `format` is the format of the guest's tables.
+    /// Creates an empty record. `format` is the format of the guest's tables.
     pub(super) fn new(format: TableFormat) -> Self {
         let directory_frames = 1 << format.directory_order();
         Self { tables: BTreeMap::new(), directory_frames, directory_frames_of: BTreeMap::new() }
@@ -58,7 +58,7 @@ impl GuestTables {
         }
     }
 
-    /// Frames of the untraced tables that a walk to a page reads, root first.
+    /// Frames of the guest's tables that a walk to a page reads and that are not write-protected, root first.
     pub(super) fn untraced(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
         let levels = (1..=ROOT).rev().map(|level| Table::covering(space, level, page));
         let tables = levels.flat_map(|table| self.tables.range(branches(table)));
@@ -66,14 +66,14 @@ impl GuestTables {
         untraced.flat_map(|(_, table)| (0..table.frames).map(|n| table.frame.add(n))).collect()
     }
 
-    /// Traces the tables that a walk to a page reads.
+    /// Marks the tables that a walk to a page reads as traced (write-protected).
     pub(super) fn trace(&mut self, space: SpaceId, page: VirtualPage) {
         for level in 1..=ROOT {
             self.set_traced(Table::covering(space, level, page), true);
         }
     }
 
-    /// Ends the tracing of these tables, because no shadow entry depends on them any more.
+    /// Ends the write protection of the guest's tables at `table`, because no shadow entry depends on them.
     pub(super) fn untrace(&mut self, table: Table) {
         self.set_traced(table, false);
     }

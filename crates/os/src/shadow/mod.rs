@@ -58,7 +58,7 @@ impl Table {
 pub struct ShadowLeaf {
     /// The guest's address space.
     pub space: SpaceId,
-    /// First page; aligned to `size`.
+    /// First virtual page of the entry, aligned to `size`.
     pub page: VirtualPage,
     /// Page size of the entry: the smaller of guest's and host's.
     pub size: PageSize,
@@ -73,7 +73,7 @@ pub struct ShadowLeaf {
     pub is_in_tables: bool,
 }
 
-/// Record of a shadow entry.
+/// Page size and guest frame of a shadow entry.
 #[derive(Clone, Copy)]
 struct Leaf {
     size: PageSize,
@@ -87,9 +87,9 @@ pub struct ShadowTables {
     leaves: BTreeMap<(SpaceId, u64), Leaf>,
     /// Reverse map: guest frame, address space and page of every entry.
     by_guest_frame: BTreeSet<(u64, SpaceId, u64)>,
-    /// Maxima of the numbers of tables and entries.
+    /// Largest numbers of shadow tables and of shadow entries at any time.
     most: (usize, usize),
-    /// Changes, in order, since the caller last drained the list.
+    /// Updates of the shadow tables, in order, since the caller last drained the list.
     pub(crate) updates: Vec<Update>,
 }
 
@@ -132,7 +132,7 @@ impl ShadowTables {
         self.updates.push(operation.into());
     }
 
-    /// Creates an entry and the tables above it. Drops entries that it replaces.
+    /// Creates a shadow entry and the shadow tables above it. Drops shadow entries that it replaces.
     pub(crate) fn map(&mut self, leaf: &ShadowLeaf, kernel: &mut Kernel) -> Result<(), OsError> {
         let ShadowLeaf { space, page, size, frame, permissions, .. } = *leaf;
         self.forget(space, page, size, kernel);
@@ -186,7 +186,8 @@ impl ShadowTables {
         is_trapped.then_some(written)
     }
 
-    /// Handles a guest's write to ordinary page tables.
+    /// Records a guest's write to ordinary page tables, and drops the shadow entries and shadow tables that
+    /// were made from what the write replaced.
     fn table_changed(&mut self, operation: &TableOperation, kernel: &mut Kernel) {
         self.guest_tables.apply(operation);
         match *operation {
@@ -205,7 +206,7 @@ impl ShadowTables {
         }
     }
 
-    /// Drops entries that depend on a changed mapping of the host.
+    /// Drops shadow entries that depend on a changed mapping of the host.
     pub(crate) fn host_changed(&mut self, operation: &TableOperation, kernel: &mut Kernel) {
         let (TableOperation::Unmap { page, size, .. } | TableOperation::Protect { page, size, .. }) =
             *operation
@@ -220,14 +221,14 @@ impl ShadowTables {
         }
     }
 
-    /// Drops the entries within a page of the guest, and the shadow tables below that page's entry.
+    /// Drops the shadow entries within a page of the guest, and the shadow tables below that page's entry.
     fn forget(&mut self, space: SpaceId, page: VirtualPage, size: PageSize, kernel: &mut Kernel) {
         let pages = page.number()..page.number() + size.pages();
         self.zap(space, pages.clone(), kernel);
         self.remove_tables(space, &pages, size.leaf_level() - 1, kernel);
     }
 
-    /// Drops the entries that translate any of these pages, each with its shootdown.
+    /// Drops the shadow entries that translate any of these pages, each with its shootdown.
     fn zap(&mut self, space: SpaceId, pages: Range<u64>, kernel: &mut Kernel) {
         if pages.is_empty() {
             return;
@@ -251,7 +252,7 @@ impl ShadowTables {
         }
     }
 
-    /// Removes the empty tables of these pages up to level `up_to`, lowest first.
+    /// Removes the empty shadow tables of these pages up to level `up_to`, lowest first.
     fn remove_tables(
         &mut self,
         space: SpaceId,
@@ -266,7 +267,7 @@ impl ShadowTables {
         }
     }
 
-    /// Removes empty tables of these pages that correspond to no table of the guest.
+    /// Removes empty shadow tables of these pages that correspond to no table of the guest.
     fn remove_orphans(&mut self, space: SpaceId, pages: &Range<u64>, kernel: &mut Kernel) {
         for level in 1..=ROOT {
             for table in self.tables_within(space, pages, level) {
@@ -277,14 +278,14 @@ impl ShadowTables {
         }
     }
 
-    /// Tables of a level that cover only pages within this range.
+    /// Shadow tables of a level that cover only pages within this range.
     fn tables_within(&self, space: SpaceId, pages: &Range<u64>, level: Level) -> Vec<Table> {
         let at = |page| Table { space, level, page };
         let tables = self.tables.range(at(pages.start)..at(pages.end));
         tables.map(|(&table, _)| table).filter(|table| table.pages().end <= pages.end).collect()
     }
 
-    /// Removes an empty table. Walk caches may hold a pointer to it although it maps nothing, so it
+    /// Removes an empty shadow table. Walk caches may hold a pointer to it although it maps nothing, so it
     /// needs a shootdown too.
     fn remove_table(&mut self, table: Table, kernel: &mut Kernel) {
         let Some(frame) = self.tables.remove(&table) else { return };

@@ -90,7 +90,8 @@ impl Attributes {
         self.object.is_some()
     }
 
-    /// Attributes of an area whose page `from` moved to `to` (mremap).
+    /// Attributes after mremap moved page `from` of the area to `to`: the base of a shared object moves
+    /// along.
     pub(crate) fn moved(self, from: u64, to: u64) -> Self {
         let moved = |object: SharedObject| {
             let base = object.base.wrapping_add(to).wrapping_sub(from);
@@ -118,12 +119,12 @@ impl Attributes {
     }
 }
 
-/// An area: pages `start..end`.
+/// An area (Linux: VMA): pages `start..end` with equal attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Number of the first page.
+    /// Number of the first page of the area.
     pub start: u64,
-    /// Number of the page after the last.
+    /// Number of the page after the last page of the area.
     pub end: u64,
     /// Attributes of all pages of the area.
     pub attributes: Attributes,
@@ -145,7 +146,7 @@ impl Area {
 /// merged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Areas {
-    /// First page → page after the last, and attributes.
+    /// Areas: first page → page after the last, and attributes.
     map: BTreeMap<u64, (u64, Attributes)>,
     /// Object and first page of each shared area.
     shared: BTreeSet<(u64, u64)>,
@@ -222,8 +223,7 @@ impl Areas {
         gaps
     }
 
-    /// Inserts an area; overlapping parts of other areas are removed. An empty range changes
-    /// nothing.
+    /// Inserts an area, and removes overlapping parts of other areas. An empty range changes nothing.
     pub(crate) fn insert(&mut self, pages: Range<u64>, attributes: Attributes) {
         if pages.is_empty() {
             return;
@@ -245,7 +245,7 @@ impl Areas {
         self.put(start, end, attributes);
     }
 
-    /// Writes the record of an area; replaces a record with the same start and attributes.
+    /// Writes the record of an area, or replaces the record with the same start and attributes.
     fn put(&mut self, start: u64, end: u64, attributes: Attributes) {
         self.map.insert(start, (end, attributes));
         if let Some(object) = attributes.object {
@@ -276,7 +276,7 @@ impl Areas {
         }
     }
 
-    /// Changes the attributes of all areas, or parts of areas, in `pages`.
+    /// Applies `act` to the attributes of all areas in `pages`. Splits areas that extend beyond.
     pub(crate) fn change(&mut self, pages: Range<u64>, act: impl Fn(&mut Attributes)) {
         for mut part in self.within(pages) {
             act(&mut part.attributes);

@@ -4,7 +4,7 @@ use std::ops::Index;
 
 use perforate_types::PageTableEntry;
 
-/// Largest number of entries stored one by one; beyond it, all 512 are stored.
+/// Largest number of present entries that are stored one by one. With more, all 512 entries are stored.
 const MOST_FEW: usize = 16;
 
 /// 4KB entries of a level-1 node, by index. An absent entry reads as [`PageTableEntry::ABSENT`]. An

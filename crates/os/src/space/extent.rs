@@ -1,12 +1,11 @@
 //! Contract between an address space and the mechanisms that map memory in units larger than 4KB
 //! pages.
 //!
-//! A unit that such a mechanism maps in one piece is an *extent*: a 2MB or 1GB page, a perforated
-//! page, a gap-tolerant entry. [`Extent`] is the state of one extent and answers questions;
-//! [`Mechanism`] acts on the extents of an address space. Every mechanism has the same operations:
-//! map, unmap, protect and move a whole extent, change a part of it, detach single pages, or break
-//! it up into 4KB pages. So the kernel's operations (copy on write, mprotect, merging, reclaim,
-//! fork, …) are written once, for all mechanisms.
+//! A unit that such a mechanism maps in one piece is an *extent*: a 2MB or 1GB page, a perforated page, a
+//! gap-tolerant entry. [`Extent`] is the state of one extent; [`Mechanism`] acts on the extents of an
+//! address space. Every mechanism has the same operations: map, unmap, protect and move a whole extent,
+//! change a part of it, detach single pages, or break it up into 4KB pages. So the kernel's operations (copy
+//! on write, mprotect, merging, reclaim, fork, …) are written once, for all mechanisms.
 
 use std::any::Any;
 use std::ops::Range;
@@ -22,11 +21,11 @@ use crate::memory::{PhysicalMemory, Recount};
 pub enum Present {
     /// Mapped by a 4KB page.
     Page(Frame, Permissions),
-    /// Mapped as a part of an extent.
+    /// Mapped as a part of an extent, such as a 2MB page.
     InPlace(Frame, Permissions),
-    /// Inside an extent, but mapped by a separate 4KB entry.
+    /// Inside an extent, such as a 2MB page, but mapped by a separate 4KB entry.
     Detached(Frame, Permissions),
-    /// Inside an extent, detached and not mapped.
+    /// Inside an extent, such as a 2MB page, but not mapped.
     Vacant,
 }
 
@@ -61,43 +60,43 @@ impl Present {
 pub struct SharedBlock {
     /// First frame of the block.
     pub block: Frame,
-    /// Sub-pages that are not in place, by index.
+    /// Indices of the sub-pages that the second mapping must not map to this block.
     pub holes: HoleSet,
-    /// Holes that are mapped: index and frame.
+    /// Index and frame of each hole that a separate 4KB entry maps.
     pub moved: Vec<(usize, Frame)>,
 }
 
-/// State of one extent.
+/// State of one extent, a mapping of more than 4KB in one piece, such as a 2MB page.
 pub trait Extent: Any + Send {
     /// The mechanism that maps this extent.
     fn mechanism(&self) -> &'static dyn Mechanism;
 
-    /// Number of 4KB pages of the extent, in place or not.
+    /// Number of 4KB pages that the extent covers, holes included.
     fn pages(&self) -> u64;
 
-    /// Permissions of the in-place pages.
+    /// Permissions of the pages that the extent maps itself, that is, of all except holes.
     fn permissions(&self) -> Permissions;
 
     /// Present translation of page number `offset` of the extent.
     fn find(&self, offset: u64) -> Present;
 
-    /// Separate 4KB entries of detached pages, by offset; `None` if the extent has none.
+    /// 4KB entries of the holes of a 2MB page, by index of the sub-page; `None` if the extent has none.
     fn entries(&self) -> Option<&Entries> {
         None
     }
 
-    /// True if all pages of the extent are in place.
+    /// True if the extent maps all its pages itself, without holes.
     fn is_whole(&self) -> bool {
         true
     }
 
-    /// State of the extent as a 2MB page with holes; `None` if the mechanism has no holes.
+    /// State of the extent if it is a 2MB page with holes; `None` for all other extents.
     fn holed(&self) -> Option<Holed> {
         None
     }
 
-    /// True if [`HoledPages`](super::HoledPages) may detach single pages of the extent, provided
-    /// that the address space has such a mechanism.
+    /// True if single pages may be taken out of the extent as holes, provided that the address space has a
+    /// mechanism for holes ([`HoledPages`](super::HoledPages)).
     fn may_have_holes(&self) -> bool {
         false
     }
@@ -112,24 +111,25 @@ pub trait Extent: Any + Send {
         false
     }
 
-    /// True if further mappings share an in-place frame.
+    /// True if any frame that the extent maps (holes excluded) has other mappings too.
     fn is_shared(&self, memory: &PhysicalMemory) -> bool;
 
     /// Offset of the page that the extent maps in place to `frame`; `None` if the frame is not in
     /// the extent.
     fn offset_of(&self, frame: Frame) -> Option<u64>;
 
-    /// Adds a reference to each in-place frame, for a further mapping.
+    /// Adds a reference to each frame that the extent maps (holes excluded), for a second mapping.
     fn share(&self, memory: &mut PhysicalMemory);
 
-    /// Releases all references that the extent holds.
+    /// Drops all references to frames that the extent holds, and frees frames without further references.
     fn release(&self, memory: &mut PhysicalMemory);
 
     /// A new extent that maps the same in-place frames with these permissions.
     fn with_permissions(&self, permissions: Permissions) -> Box<dyn Extent>;
 
-    /// Sub-pages `wanted` of the extent's 2MB region number `region`, for a second mapping. `None`
-    /// unless at least one is in place and all in-place ones are in one block.
+    /// Description of a 2MB block that a second mapping can map in one piece: the block of region number
+    /// `region` in the extent, limited to sub-pages `wanted`. `None` if the extent maps none of these, or
+    /// maps them to several blocks.
     fn shared_block(&self, _region: u64, _wanted: &HoleSet) -> Option<SharedBlock> {
         None
     }
@@ -155,12 +155,12 @@ pub trait Extent: Any + Send {
 }
 
 impl dyn Extent {
-    /// Casts to type `T`, for the mechanism that created the extent.
+    /// Casts the extent to type `T`, for the mechanism that created it; `None` for other types.
     pub fn downcast_ref<T: Extent>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// Casts to type `T`, mutably, for the mechanism that created the extent.
+    /// Casts the extent to type `T`, mutably, for the mechanism that created it; `None` for other types.
     pub fn downcast_mut<T: Extent>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }
@@ -197,11 +197,11 @@ pub trait Mechanism: Sync {
         extent: Box<dyn Extent>,
     ) -> Result<(), OsError>;
 
-    /// Unmaps an extent with its detached pages. Returns the extent, whose frames the caller must
-    /// release.
+    /// Unmaps an extent together with the 4KB entries of its holes. Returns the extent, whose frames the
+    /// caller must release.
     fn unmap(&self, space: &mut SpaceMut<'_>, first: u64) -> Box<dyn Extent>;
 
-    /// Changes the permissions of all in-place pages.
+    /// Changes the permissions of all pages of an extent except holes.
     fn protect(&self, space: &mut SpaceMut<'_>, first: u64, permissions: Permissions);
 
     /// Breaks an extent up into smaller pages, without moving data. After a failure, nothing has
@@ -225,7 +225,7 @@ pub trait Mechanism: Sync {
         self.break_up(space, first).map(|()| Part::BrokenUp)
     }
 
-    /// Gives the part of an extent inside `pages` the permissions of its area.
+    /// Changes the permissions of the pages of an extent that lie in `pages` to what `attributes` allow.
     ///
     /// # Errors
     /// If memory for tables runs out.

@@ -64,8 +64,8 @@ impl AddressSpace {
         self.extent(first).mechanism()
     }
 
-    /// The mechanism that can detach single pages of the extent around `page`. `None` if that
-    /// extent must be broken up instead, or there is no extent.
+    /// Mechanism that can take single pages out of the extent around `page` as holes. `None` if that extent
+    /// must be broken up into smaller pages instead, or there is no extent.
     pub(crate) fn detacher(&self, page: u64) -> Option<&'static dyn HoledPages> {
         let (_, extent) = self.extent_at(page)?;
         self.holes.filter(|_| extent.may_have_holes())
@@ -76,13 +76,15 @@ impl AddressSpace {
         self.regions.get(&number)?.mapping.extent()?.downcast_ref()
     }
 
-    /// Sets a 2MB extent as the mapping of a region. The caller has released the old mapping.
+    /// Records a 2MB extent as the mapping of a region. The caller writes the page-table entry and has
+    /// released the old mapping.
     pub fn set_region_extent(&mut self, number: u64, extent: Box<dyn Extent>) {
         let fragment = self.regions.remove(&number).and_then(|region| region.fragment);
         self.regions.insert(number, Region { mapping: Mapping::Extent(extent), fragment });
     }
 
-    /// Removes the extent of a region. The caller must close the region or map it again at once.
+    /// Removes the record of a region's extent. The caller must at once map the region otherwise, or remove
+    /// it with [`SpaceMut::close_region`].
     ///
     /// # Panics
     /// If the region has no extent.
@@ -200,8 +202,8 @@ impl AddressSpace {
         Permissions { write: permissions.write && shared, ..permissions }
     }
 
-    /// Part of a region's 2MB block that another mapping of the memory can map in one piece,
-    /// limited to the sub-pages in `wanted`. `None` if no such sub-page is in place.
+    /// Description of the 2MB block of a region that another mapping of the same memory can map in one piece,
+    /// limited to the sub-pages in `wanted`. `None` if the region's extent maps none of these itself.
     pub(crate) fn shared_block(
         &self,
         number: u64,
@@ -235,8 +237,8 @@ impl SpaceMut<'_> {
         extent.mechanism().break_up(self, first)
     }
 
-    /// Detaches an in-place page so that it can have separate permissions. With `copies`, its data
-    /// are copied to a new frame; otherwise it keeps its frame.
+    /// Makes an in-place page a hole of its 2MB page, mapped by a 4KB entry with `permissions`. With
+    /// `copies`, its data are copied to a new frame; otherwise it keeps its frame.
     ///
     /// # Errors
     /// If memory runs out; nothing has changed then.
@@ -285,7 +287,7 @@ impl SpaceMut<'_> {
         detacher.refill(self, page, frame, permissions);
     }
 
-    /// Maps a frame to an unmapped page: a vacant page of an extent, or a 4KB page.
+    /// Maps an unmapped page to `frame`: as a hole if a 2MB page with holes surrounds it, else as a 4KB page.
     ///
     /// # Errors
     /// If memory for tables runs out.

@@ -33,7 +33,7 @@ impl AddressSpace {
     }
 }
 
-/// Visits a run of frames; whole blocks are visited together.
+/// Visits a run of frames, whole 2MB blocks together.
 pub fn visit_run(frames: Range<u64>, class: FrameClass, visitor: &mut dyn FrameVisitor) {
     let mut next = frames.start;
     while next < frames.end {
@@ -69,7 +69,7 @@ impl AddressSpace {
     }
 }
 
-/// Visits the frames of 4KB entries; successive frames of one block are visited together.
+/// Visits the frames of 4KB entries, successive frames of one block together.
 pub fn visit_entries(entries: &Entries, visitor: &mut dyn FrameVisitor) {
     let mut block = Frame::new(0);
     let mut frames = HoleSet::EMPTY;

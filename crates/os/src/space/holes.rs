@@ -14,7 +14,8 @@ pub struct Holed {
     pub block: Frame,
     /// Permissions of the in-place sub-pages.
     pub permissions: Permissions,
-    /// Indices of the sub-pages that are not in place.
+    /// Indices of the 4KB sub-pages that the 2MB page does not map. Each has a 4KB entry of its own, or is
+    /// unmapped.
     pub holes: HoleSet,
     /// Indices of the unmapped holes whose in-place frame is reserved.
     pub reserved: HoleSet,
@@ -27,10 +28,10 @@ impl Holed {
     }
 }
 
-/// Operations on 2MB pages with holes. A detached sub-page is a hole. It is vacant (not mapped), or
-/// mapped by a separate 4KB entry.
+/// Operations on 2MB pages with holes, sub-pages that the 2MB page does not translate. A hole is *vacant*
+/// (nothing maps it), or a separate 4KB entry maps it.
 pub trait HoledPages: Mechanism {
-    /// Maps a block to an unmapped region. Sub-pages in `holes` are vacant.
+    /// Maps an unmapped region by a 2MB page with holes. Sub-pages in `holes` are vacant (not mapped).
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -55,9 +56,9 @@ pub trait HoledPages: Mechanism {
         reserved: HoleSet,
     ) -> Result<(), OsError>;
 
-    /// Replaces the 4KB pages of a region by a block with vacant `holes`. Returns the old entries,
-    /// whose frames the caller must release or map again. `node`, for the entries of holes, is a
-    /// frame from [`AddressSpace::allocate_node`].
+    /// Replaces the 4KB pages of a region by a 2MB page in which sub-pages `holes` are vacant (not mapped).
+    /// Returns the old entries, whose frames the caller must release or map again. `node`, for the entries
+    /// of holes, is a frame from [`AddressSpace::allocate_node`].
     fn replace_pages(
         &self,
         space: &mut SpaceMut<'_>,
@@ -67,30 +68,30 @@ pub trait HoledPages: Mechanism {
         node: Frame,
     ) -> Entries;
 
-    /// Detaches an in-place page, which is then vacant. Returns its frame, which the caller must
-    /// release or map again.
+    /// Takes an in-place page out of its 2MB page: it becomes a vacant hole (not mapped). Returns its frame,
+    /// which the caller must release or map again.
     ///
     /// # Errors
     /// If memory for tables runs out.
     fn detach(&self, space: &mut SpaceMut<'_>, page: u64) -> Result<Frame, OsError>;
 
-    /// Attaches a page again: maps it in place. The caller provides the reference to the in-place
-    /// frame. Returns the frame that the page was mapped to, which the caller must release, or
-    /// `None` if the page was vacant.
+    /// Makes a hole a part of the 2MB page again, which then maps it in place. The caller has added the
+    /// reference to the in-place frame. Returns the frame that the hole was mapped to, which the caller must
+    /// release, or `None` if the hole was vacant.
     fn attach(&self, space: &mut SpaceMut<'_>, page: u64) -> Option<Frame>;
 
-    /// Maps a vacant page by a 4KB entry.
+    /// Maps a vacant hole to `frame` by a separate 4KB entry.
     fn fill(&self, space: &mut SpaceMut<'_>, page: u64, frame: Frame, permissions: Permissions);
 
-    /// Maps a vacant page to its in-place frame. Returns false if that frame is in use.
+    /// Maps a vacant hole to its in-place frame. Returns false if that frame is in use.
     fn fill_in_place(&self, space: &mut SpaceMut<'_>, page: u64, permissions: Permissions) -> bool;
 
-    /// Unmaps a detached page, which is then vacant. Returns its frame, which the caller must
-    /// release or map again.
+    /// Clears the 4KB entry of a hole, which is then vacant (not mapped). Returns its frame, which the
+    /// caller must release or map again.
     fn vacate(&self, space: &mut SpaceMut<'_>, page: u64) -> Frame;
 
-    /// Maps a detached page to another frame or with other permissions. Returns its old frame,
-    /// which the caller must release.
+    /// Changes the 4KB entry of a hole to another frame or other permissions. Returns its old frame, which
+    /// the caller must release.
     fn refill(
         &self,
         space: &mut SpaceMut<'_>,
@@ -99,11 +100,11 @@ pub trait HoledPages: Mechanism {
         permissions: Permissions,
     ) -> Frame;
 
-    /// Allocates the in-place frame of a hole, which may be reserved for the hole or free. Returns
-    /// false if the frame is in use.
+    /// Allocates the in-place frame of a hole, so that its data can be moved there. The frame may be reserved
+    /// for the hole or free. Returns false if it is in use.
     fn take_place(&self, space: &mut SpaceMut<'_>, page: u64) -> bool;
 
-    /// Frees the frames reserved for these sub-pages; returns the number of frames.
+    /// Frees the frames reserved for these sub-pages of a 2MB page, and returns their number.
     fn release_reserved(&self, space: &mut SpaceMut<'_>, number: u64, subpages: &HoleSet) -> u64;
 }
 

@@ -173,8 +173,8 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Clears the entry of a 1GB page. The caller reports if its pages are unmapped or mapped
-    /// otherwise.
+    /// Clears the page-table entry of a 1GB page and returns the page. The caller must report the change of
+    /// the mapping of its 4KB pages.
     fn take_huge(&mut self, first: u64) -> Huge {
         let huge = self.take_wide(first).downcast::<Huge>();
         self.clear_entry(first, SIZE);

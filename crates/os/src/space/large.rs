@@ -169,7 +169,7 @@ impl Mechanism for LargePages {
 }
 
 impl AddressSpace {
-    /// Ordinary 2MB pages that may be migrated: block, and region of the address space.
+    /// Ordinary 2MB pages that may be migrated: first frame of the block, and region that it is mapped to.
     pub(crate) fn movable_large_pages(&self) -> impl Iterator<Item = (Frame, RegionPlace)> + '_ {
         self.regions.iter().filter_map(|(number, region)| {
             let large = region.mapping.extent()?.downcast_ref::<Large>()?;
@@ -184,7 +184,7 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Maps a 2MB page to an unmapped region.
+    /// Maps the unmapped 2MB region `number` by the ordinary 2MB page `large`.
     pub fn map_large(&mut self, number: u64, large: Large) -> Result<(), OsError> {
         self.write_large(number, large)?;
         self.report_mapped(first_of(number), REGION_PAGES, large.block, large.permissions);
@@ -219,8 +219,8 @@ impl SpaceMut<'_> {
         entries
     }
 
-    /// Splits a 2MB page into 4KB pages. Sub-pages outside `keep` are unmapped, and the caller must
-    /// release their frames.
+    /// Splits a 2MB page into 4KB pages and returns it. Sub-pages outside `keep` are unmapped, and the
+    /// caller must release their frames.
     pub fn split_large(&mut self, number: u64, keep: &HoleSet) -> Result<Large, OsError> {
         let node = self.allocate_node()?;
         self.report_subpages_unmapped(number, &complement(keep));
@@ -255,8 +255,8 @@ impl SpaceMut<'_> {
         block
     }
 
-    /// Clears the entry of a 2MB page but keeps the record of its region. The caller reports if its
-    /// sub-pages are unmapped or mapped otherwise.
+    /// Clears the entry of a 2MB page but keeps the record of its region. The caller must report the change
+    /// of the mapping of its sub-pages.
     fn take_large(&mut self, number: u64) -> Large {
         let large = *self.large_mut(number);
         let region = self.regions.get_mut(&number).expect("mapped region");

@@ -58,16 +58,17 @@ use reclaimed::Reclaimed;
 pub(crate) use region::{Mapping, Pages, Region};
 use tables::Tables;
 
-/// Mutable access to an address space, together with the memory, updates and account that change
-/// with it. It dereferences to the address space.
+/// Mutable access to an address space, together with the physical memory, updates and work counts that
+/// change with it. It dereferences to the address space.
 pub struct SpaceMut<'a> {
     /// The address space, for code that borrows another field at the same time.
     pub space: &'a mut AddressSpace,
     /// Physical memory of the machine.
     pub memory: &'a mut PhysicalMemory,
-    /// Changes and shootdowns, in order, that the kernel will send to the hardware.
+    /// Updates (mapping changes, table writes and shootdowns), in order, that the kernel will send to the
+    /// hardware.
     pub(crate) updates: &'a mut Vec<Update>,
-    /// Account of the kernel's work.
+    /// Counts of the kernel's work.
     pub(crate) ledger: &'a mut Ledger,
 }
 
@@ -86,7 +87,7 @@ impl DerefMut for SpaceMut<'_> {
 }
 
 impl SpaceMut<'_> {
-    /// Another address space, with the same memory, updates and account.
+    /// Returns access to another address space, with the same memory, updates and work counts.
     pub fn other<'a>(&'a mut self, space: &'a mut AddressSpace) -> SpaceMut<'a> {
         let Self { memory, updates, ledger, .. } = self;
         SpaceMut { space, memory, updates, ledger }
@@ -121,28 +122,29 @@ impl SpaceMut<'_> {
         self.memory.free(frame, 0);
     }
 
-    /// Counters of the kernel's work, for operations of a mechanism other than table writes.
+    /// Counts of the kernel's work, for a mechanism to count operations other than table writes.
     pub fn work(&mut self) -> &mut Work {
         &mut self.ledger.done
     }
 
-    /// Counts an added translation of a single sub-page of a larger page.
+    /// Counts an added translation that fills a hole of a 2MB page.
     pub fn subpage_mapped(&mut self) {
         self.ledger.done.pages_mapped += 1;
         self.ledger.subpages_mapped += 1;
     }
 
-    /// Counts memory that was mapped for the first time.
+    /// Counts the frames that are cleared for memory mapped for the first time, and records the kind of the
+    /// mapping.
     pub fn bring_in(&mut self, what: FirstTouch) {
         self.ledger.bring_in(what);
     }
 
-    /// Counts the mapping of frames that other pages already map: nothing is cleared.
+    /// Records the kind of a new mapping to frames that other pages already map, so that nothing is cleared.
     pub fn join(&mut self, what: FirstTouch) {
         self.ledger.join(what);
     }
 
-    /// Counts `frames` frames whose contents moved to other frames under the same pages.
+    /// Counts `frames` frames as migrated: copied to other frames, to which their pages are mapped now.
     pub fn migrated(&mut self, frames: u64) {
         self.ledger.migrated(frames);
     }
@@ -158,32 +160,34 @@ crate::fieldwise! {
     /// Number of mapped pages of each kind.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Usage {
-        /// Number of 4KB pages.
+        /// Number of mapped 4KB pages, without holes.
         pub pages: u64,
-        /// Number of ordinary 2MB pages.
+        /// Number of mapped 2MB pages without holes.
         pub large_pages: u64,
-        /// Number of 1GB pages.
+        /// Number of mapped 1GB pages.
         pub huge_pages: u64,
-        /// Number of perforated pages.
+        /// Number of mapped perforated pages.
         pub perforated_pages: u64,
-        /// Number of holes that have a frame.
+        /// Number of holes of perforated pages that have a frame.
         pub holes_allocated: u64,
-        /// Number of holes without a frame.
+        /// Number of holes of perforated pages without a frame.
         pub holes_unallocated: u64,
         /// Number of unallocated holes whose in-place frames are reserved.
         pub reserved: u64,
         /// Number of level-1 nodes, including nodes for the entries of holes.
         pub leaf_nodes: u64,
-        /// Number of 4KB pages in other extents that level-2 entries map, such as gap-tolerant
-        /// superpages.
+        /// Number of 4KB pages in gap-tolerant superpages and similar mappings: of level-2 entries, but of
+        /// another size than 2MB.
         pub wide_pages: u64,
-        /// Number of 4KB pages that only an overlay translates, without a page-table entry.
+        /// Number of 4KB pages that only an overlay (a direct segment) translates, without a page-table
+        /// entry.
         pub overlay_pages: u64,
     }
 }
 
 impl Usage {
-    /// Number of 4KB pages that an overlay or an extent translates.
+    /// Number of 4KB pages that a larger mapping translates: a direct segment, a superpage, or an entry of
+    /// 2MB or more (holes excluded).
     pub(crate) fn large_mapped_pages(&self) -> u64 {
         self.overlay_pages
             + self.wide_pages
@@ -214,7 +218,7 @@ pub struct AddressSpace {
     /// Regions in which sub-pages were punched since the last check for demotion.
     pub(crate) punched: Vec<u64>,
     tables: Tables,
-    /// Mapped regions by address ÷ 2MB.
+    /// Mapped 2MB regions, by address ÷ 2MB.
     regions: NumberMap<Region>,
     /// Extents of other sizes than 2MB, by first page.
     wide: BTreeMap<u64, Box<dyn Extent>>,
@@ -222,7 +226,7 @@ pub struct AddressSpace {
     pub(crate) holes: Option<&'static dyn HoledPages>,
     usage: Usage,
     reclaimed: Reclaimed,
-    /// Mechanism that translates pages in parallel with the page tables.
+    /// State of the mechanism that translates pages in parallel with the page tables, if there is one.
     overlay: Option<Box<dyn Overlay>>,
 }
 
@@ -321,7 +325,7 @@ impl AddressSpace {
         (self.find_wide(page), false)
     }
 
-    /// Mapping of the 2MB region `number`.
+    /// Record of how 4KB or 2MB entries map the 2MB region `number`; `None` if they do not.
     pub(crate) fn region(&self, number: u64) -> Option<&Region> {
         self.regions.get(&number)
     }
@@ -343,8 +347,8 @@ impl AddressSpace {
         self.region(number).is_some()
     }
 
-    /// Parts of `pages` that page tables map, in ascending order: single pages, and 2MB extents as
-    /// a whole.
+    /// Page ranges that 4KB and 2MB entries map in `pages`, in ascending order: a range for each 4KB page,
+    /// and all pages of each 2MB page, even those outside `pages`.
     pub fn mapped_within(&self, pages: &Range<u64>) -> Vec<Range<u64>> {
         let mut mapped = Vec::new();
         for number in self.regions_within(pages) {
@@ -370,7 +374,8 @@ impl AddressSpace {
         found
     }
 
-    /// Numbers of the 2MB regions in `pages` that [`Self::next_region`] would find.
+    /// Numbers of the 2MB regions that overlap `pages` and that entries smaller than 1GB map
+    /// ([`Self::next_region`]).
     pub(crate) fn mapped_regions(&self, pages: &Range<u64>) -> Vec<u64> {
         let regions = regions_of(pages);
         let first = self.next_region(regions.start);
@@ -379,19 +384,20 @@ impl AddressSpace {
             .collect()
     }
 
-    /// Records the fragmented block that the first touch of a region was given.
+    /// Records the block with generated fragmentation that a region got at its first touch.
     pub(crate) fn set_fragment(&mut self, number: u64, fragment: Fragment) {
         self.regions.get_mut(&number).expect("mapped region").fragment = Some(fragment);
     }
 
-    /// Fragmented blocks of all regions.
+    /// Blocks with generated fragmentation of all regions.
     pub(crate) fn fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
         self.regions.values().filter_map(|region| region.fragment)
     }
 }
 
 impl SpaceMut<'_> {
-    /// Allocates a frame for a level-1 node. Callers do this first, because it can fail.
+    /// Allocates a frame for a level-1 node. Callers do this before they change any mapping, because it can
+    /// fail.
     ///
     /// # Errors
     /// If memory is out.
@@ -407,7 +413,8 @@ impl SpaceMut<'_> {
         self.usage.leaf_nodes -= 1;
     }
 
-    /// Creates a level-1 node where nothing is mapped, and the nodes above it.
+    /// Creates a level-1 node for region `number`, where nothing is mapped, and the nodes above it. For
+    /// `branch` see [`Self::add_node`]. Returns the frame of the level-1 node.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -425,14 +432,14 @@ impl SpaceMut<'_> {
         node
     }
 
-    /// Reports a new level-1 node. `branch` is 0 for nodes of 4KB pages; other values depend on the
-    /// format.
+    /// Reports a new level-1 node. `branch` tells nodes of one region apart: 0 for the entries of 4KB pages;
+    /// other values depend on the table format (such as the entries of holes).
     pub fn add_node(&mut self, number: u64, frame: Frame, branch: u8) {
         let page = first_page(number);
         self.table(TableOperation::AddNode { space: self.id, level: 1, page, frame, branch });
     }
 
-    /// Removes an empty level-1 node and frees its frame.
+    /// Reports the removal of an empty level-1 node, and frees its frame.
     pub fn remove_node(&mut self, number: u64, frame: Frame, branch: u8) {
         let page = first_page(number);
         self.table(TableOperation::RemoveNode { space: self.id, level: 1, page, branch });

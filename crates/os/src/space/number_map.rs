@@ -7,9 +7,10 @@ use std::ops::Range;
 /// Number of keys in a group: the 2MB regions of 1GB.
 const GROUP: u64 = 512;
 
-/// Values by region number, in ascending order. A number without neighbours costs about 4KB.
+/// Values by region number, in ascending order. A number without neighbours costs about 4KB of the host's
+/// memory.
 pub(crate) struct NumberMap<V> {
-    /// Groups by number ÷ 512; none is empty.
+    /// Groups of values by region number ÷ 512; none is empty.
     groups: BTreeMap<u64, Box<Group<V>>>,
 }
 
@@ -35,26 +36,26 @@ fn split(number: u64) -> (u64, usize) {
 }
 
 impl<V> NumberMap<V> {
-    /// Value of a number; `None` if it has none.
+    /// Value of region `number`; `None` if it has none.
     #[inline]
     pub(crate) fn get(&self, number: &u64) -> Option<&V> {
         let (group, index) = split(*number);
         self.groups.get(&group)?.values[index].as_deref()
     }
 
-    /// The value of a number, mutably.
+    /// Value of region `number`, mutably; `None` if it has none.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: &u64) -> Option<&mut V> {
         let (group, index) = split(*number);
         self.groups.get_mut(&group)?.values[index].as_deref_mut()
     }
 
-    /// True if the number has a value.
+    /// True if region `number` has a value.
     pub(crate) fn contains_key(&self, number: &u64) -> bool {
         self.get(number).is_some()
     }
 
-    /// Sets the value of a number and returns the old one.
+    /// Sets the value of region `number` and returns the old one.
     pub(crate) fn insert(&mut self, number: u64, value: V) -> Option<V> {
         let (key, index) = split(number);
         let group = self.groups.entry(key).or_default();
@@ -63,7 +64,7 @@ impl<V> NumberMap<V> {
         old.map(|old| *old)
     }
 
-    /// Removes a number and returns its value.
+    /// Removes the value of region `number` and returns it.
     pub(crate) fn remove(&mut self, number: &u64) -> Option<V> {
         let (key, index) = split(*number);
         let group = self.groups.get_mut(&key)?;
@@ -75,22 +76,22 @@ impl<V> NumberMap<V> {
         Some(*old)
     }
 
-    /// Removes all numbers and their values.
+    /// Removes the values of all regions.
     pub(crate) fn clear(&mut self) {
         self.groups.clear();
     }
 
-    /// Numbers and their values, in ascending order.
+    /// Region numbers and their values, in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &V)> {
         self.range(0..u64::MAX)
     }
 
-    /// The values in ascending order of their numbers.
+    /// Values in ascending order of their region numbers.
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// Numbers in this range that have a value, and the values, in ascending order.
+    /// Region numbers in this range that have a value, and the values, in ascending order.
     pub(crate) fn range(&self, numbers: Range<u64>) -> impl Iterator<Item = (u64, &V)> {
         let groups = self.groups.range(numbers.start / GROUP..numbers.end.div_ceil(GROUP));
         groups.flat_map(move |(&key, group)| {
@@ -105,7 +106,7 @@ impl<V> NumberMap<V> {
 }
 
 impl<V: Default> NumberMap<V> {
-    /// The value of a number; inserts the default if it has none.
+    /// Value of region `number`. Inserts the default value if it has none.
     #[inline]
     pub(crate) fn get_or_default(&mut self, number: u64) -> &mut V {
         let (key, index) = split(number);

@@ -74,12 +74,12 @@ pub(crate) const fn gigabyte_of(page: u64) -> u64 {
     page / GIGABYTE_PAGES
 }
 
-/// Number of the first page of a gigabyte.
+/// Number of the first page of gigabyte `number` (address ÷ 1GB).
 pub(crate) const fn first_of_gigabyte(number: u64) -> u64 {
     number * GIGABYTE_PAGES
 }
 
-/// Page numbers of a gigabyte.
+/// Page numbers of gigabyte `number` (address ÷ 1GB).
 pub(crate) const fn pages_of_gigabyte(number: u64) -> Range<u64> {
     number * GIGABYTE_PAGES..(number + 1) * GIGABYTE_PAGES
 }

@@ -1,11 +1,11 @@
 //! Contract between an address space and a mechanism that translates pages in parallel with the
 //! page tables.
 //!
-//! [`Overlay`] is the state of one overlay and answers questions; [`OverlayMechanism`] acts on it.
-//! There are two kinds. The first *keeps* pages: no page-table entry maps them, the overlay owns
-//! their frames, and the rest of the kernel does not move, merge or reclaim them (direct segments).
-//! The second repeats mappings of the page tables for faster translation, and keeps nothing (range
-//! translations). Before code changes how page tables map a page, it must call
+//! [`Overlay`] is the state of one overlay; [`OverlayMechanism`] acts on it. There are two kinds. The first
+//! *keeps* pages: no page-table entry maps them, the overlay owns their frames, and the rest of the kernel
+//! does not move, merge or reclaim them (direct segments). The second repeats mappings of the page tables
+//! for faster translation, and keeps nothing (range translations). Before code changes how page tables map a
+//! page, it must call
 //! [`AddressSpace::leave_overlay`], which notifies an overlay of either kind.
 
 use std::any::Any;
@@ -17,7 +17,7 @@ use super::{AddressSpace, FrameVisitor, SpaceMut};
 use crate::OsError;
 use crate::memory::{PhysicalMemory, Recount};
 
-/// Operation that makes pages leave an overlay.
+/// Operation that makes pages leave an overlay (a direct segment or ranges).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
     /// The pages are unmapped, and their contents dropped.
@@ -33,8 +33,8 @@ pub enum Departure {
     Remapped,
 }
 
-/// State of the overlay of an address space. The default methods suit an overlay that keeps no
-/// pages.
+/// State of the overlay of an address space, which translates pages in parallel with the page tables. The
+/// default methods suit an overlay that keeps no pages.
 pub trait Overlay: Any + Send {
     /// The mechanism that acts on this overlay.
     fn mechanism(&self) -> &'static dyn OverlayMechanism;
@@ -92,12 +92,12 @@ pub trait Overlay: Any + Send {
 }
 
 impl dyn Overlay {
-    /// Casts to type `T`, for the mechanism that created the overlay.
+    /// Casts the overlay to type `T`, for the mechanism that created it; `None` for other types.
     pub fn downcast_ref<T: Overlay>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// Casts to type `T`, mutably, for the mechanism that created the overlay.
+    /// Casts the overlay to type `T`, mutably, for the mechanism that created it; `None` for other types.
     pub fn downcast_mut<T: Overlay>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }
@@ -105,8 +105,9 @@ impl dyn Overlay {
 
 /// Operations on the overlay of an address space. The overlay must belong to this mechanism.
 pub trait OverlayMechanism: Sync {
-    /// Makes page tables alone translate `pages`, as far as `departure` requires it. After a
-    /// failure, all pages are still translated as before.
+    /// Takes `pages` out of the overlay as far as the coming change `departure` requires it. Page tables
+    /// alone then translate them, unless they are unmapped. After a failure, all pages are translated as
+    /// before.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -200,10 +201,7 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Notifies the overlay that pages are about to change. Call it before the change.
-    ///
-    /// # Errors
-    /// If memory for tables runs out; all pages are still translated as before.
+    /// Makes the overlay give up `pages` as far as `departure` requires. Call it before the change itself.
     pub(crate) fn leave_overlay(
         &mut self,
         pages: &Range<u64>,

@@ -9,7 +9,8 @@ use super::{
 use crate::OsError;
 
 impl AddressSpace {
-    /// Writes the entry of an unmapped page. Returns false if the region has no level-1 node.
+    /// Writes the 4KB entry of an unmapped page into its level-1 node. Returns false if the region has no
+    /// such node.
     fn set_page(&mut self, page: u64, frame: Frame, permissions: Permissions) -> bool {
         let Some(region) = self.regions.get_mut(&region_of(page)) else { return false };
         let Mapping::Pages(pages) = &mut region.mapping else {
@@ -58,9 +59,8 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Creates the node of a region with 4KB entries for `pages`, without reporting new mappings,
-    /// because other entries mapped the pages before. `node` is a frame from
-    /// [`SpaceMut::allocate_table`].
+    /// Creates the level-1 node of a region with 4KB entries for `pages`, without reporting new mappings,
+    /// because other entries mapped the pages before. `node` is a frame from [`SpaceMut::allocate_table`].
     pub fn open_region(
         &mut self,
         number: u64,
@@ -101,7 +101,7 @@ impl SpaceMut<'_> {
         }
     }
 
-    /// Maps a 4KB page that is not mapped.
+    /// Maps an unmapped 4KB page to `frame`. Creates the level-1 node if necessary.
     pub fn map_page(
         &mut self,
         page: u64,

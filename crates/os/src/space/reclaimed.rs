@@ -67,7 +67,8 @@ impl AddressSpace {
         self.reclaimed.swapped.remove(&page).expect("swapped page")
     }
 
-    /// mremap: moves the records of `pages` to the pages that begin at `to`, which have no records.
+    /// mremap: moves the swap and MADV_FREE records of `pages` to the pages that begin at `to`, which have
+    /// none.
     pub(crate) fn move_reclaimed(&mut self, pages: &Range<u64>, to: u64) {
         let target = |page: u64| page - pages.start + to;
         while let Some((&page, &slot)) = self.reclaimed.swapped.range(pages.clone()).next() {
@@ -81,7 +82,7 @@ impl AddressSpace {
         }
     }
 
-    /// Records that the program advised these mapped pages of a region free.
+    /// Records that the program advised these mapped pages of a region free (MADV_FREE).
     pub(crate) fn advise_free(&mut self, number: u64, pages: &HoleSet) {
         if !pages.is_empty() {
             let advised = self.reclaimed.advised.entry(number).or_default();
@@ -89,7 +90,7 @@ impl AddressSpace {
         }
     }
 
-    /// Forgets the advice on pages that were written or unmapped.
+    /// Forgets the MADV_FREE advice on pages that were written or unmapped.
     pub(crate) fn forget_advice(&mut self, pages: &Range<u64>) {
         if self.reclaimed.advised.is_empty() {
             return;
@@ -113,20 +114,21 @@ impl AddressSpace {
         advised.flat_map(of_region).filter(|page| pages.contains(page)).collect()
     }
 
-    /// True if any mapped page is advised free.
+    /// True if the program advised any mapped page free (MADV_FREE).
     pub(crate) fn is_advised_free(&self) -> bool {
         !self.reclaimed.advised.is_empty()
     }
 
-    /// Removes and returns the advice on the first region that has any.
+    /// Removes the MADV_FREE advice on the first region that has any. Returns the number of the region and
+    /// the indices of the advised pages.
     pub(crate) fn take_advised(&mut self) -> Option<(u64, HoleSet)> {
         self.reclaimed.advised.pop_first()
     }
 }
 
 impl SpaceMut<'_> {
-    /// Drops the swapped contents of these pages, and the advice on them. Returns the number of
-    /// swapped pages.
+    /// Drops the swapped contents of these pages and their MADV_FREE advice. Returns the number of pages
+    /// that were in swap.
     pub(crate) fn forget_reclaimed(&mut self, pages: &Range<u64>) -> u64 {
         self.forget_advice(pages);
         let mut dropped = 0;
@@ -138,7 +140,7 @@ impl SpaceMut<'_> {
         dropped
     }
 
-    /// fork: lets the empty child refer to the same slots. The child's pages are not advised free,
+    /// fork: lets the empty child refer to the same swap slots. The child's pages are not advised free,
     /// because their frames are shared.
     pub(crate) fn share_swapped(&mut self, child: &mut AddressSpace) {
         for &slot in self.space.reclaimed.swapped.values() {

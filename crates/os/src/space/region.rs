@@ -9,13 +9,13 @@ use crate::memory::Fragment;
 
 /// One mapped 2MB region.
 pub(crate) struct Region {
-    /// Mapping of the region.
+    /// Entries that map the region: 4KB pages or a 2MB extent.
     pub mapping: Mapping,
-    /// Fragmented block that injected fragmentation assigned to the region.
+    /// Block with generated fragmentation that the region got at its first touch.
     pub fragment: Option<Fragment>,
 }
 
-/// The mapping of a 2MB region.
+/// Entries that map a 2MB region.
 pub(crate) enum Mapping {
     /// The region is mapped by 4KB pages.
     Pages(Pages),
@@ -53,7 +53,7 @@ impl Mapping {
 pub(crate) struct Pages {
     /// Frame of the level-1 node.
     pub node: Frame,
-    /// Number of mapped pages.
+    /// Number of present entries in the node.
     pub used: u32,
     /// Page-table entries of the node.
     pub entries: Entries,

@@ -62,7 +62,7 @@ impl SpaceMut<'_> {
         }
     }
 
-    /// Writes an entry for a page of `size` where none was present, and reports that.
+    /// Writes a page-table entry for a page of `size` where none was present, and reports the write.
     pub(super) fn write_entry(
         &mut self,
         page: u64,
@@ -74,14 +74,15 @@ impl SpaceMut<'_> {
         self.table(TableOperation::Map { space: self.id, page, size, frame, permissions });
     }
 
-    /// Clears the entry of a page; reports that and the shootdown.
+    /// Clears the page-table entry of a page, and reports the write and the shootdown.
     pub(super) fn clear_entry(&mut self, page: u64, size: PageSize) {
         let (space, first) = (self.id, VirtualPage::new(page));
         self.table(TableOperation::Unmap { space, page: first, size });
         self.shootdown_entry(page, size);
     }
 
-    /// Changes the permissions of a page and its entry; reports that and the shootdown.
+    /// Changes the permissions of a page and of its page-table entry, and reports the change and the
+    /// shootdown.
     pub(super) fn protect_entry(&mut self, page: u64, size: PageSize, permissions: Permissions) {
         self.report_protected(page, size.pages(), permissions);
         let (space, first) = (self.id, VirtualPage::new(page));

@@ -16,7 +16,7 @@ struct Node {
     entries: u32,
 }
 
-/// Directory nodes of one address space.
+/// Page-table nodes of levels 4 to 2 of one address space.
 pub(crate) struct Tables {
     format: TableFormat,
     directory_order: u32,
@@ -69,22 +69,23 @@ impl Tables {
         self.level2.contains_key(&gigabyte_of(page))
     }
 
-    /// Counts the entry of `page` in its level-2 node as used.
+    /// Adds one to the number of used entries of the level-2 node that covers `page`.
     pub(crate) fn attach_region(&mut self, page: u64) {
         self.level2.get_mut(&gigabyte_of(page)).expect("directory").entries += 1;
     }
 
-    /// Counts the entry of `page` in its level-2 node as free; call [`Self::prune`] afterwards.
+    /// Subtracts one from the number of used entries of the level-2 node that covers `page`. Call
+    /// [`SpaceMut::prune`] afterwards.
     pub(crate) fn detach_region(&mut self, page: u64) {
         self.level2.get_mut(&gigabyte_of(page)).expect("directory").entries -= 1;
     }
 
-    /// Counts the entry of `page` in its level-3 node as used by a 1GB page.
+    /// Adds one to the number of used entries of the level-3 node that covers `page`, for a 1GB page.
     pub(crate) fn attach_huge(&mut self, page: u64) {
         self.level3.get_mut(&(page >> 27)).expect("directory pointers").entries += 1;
     }
 
-    /// Counts the entry of `page` in its level-3 node as free.
+    /// Subtracts one from the number of used entries of the level-3 node that covers `page`.
     pub(crate) fn detach_huge(&mut self, page: u64) {
         self.level3.get_mut(&(page >> 27)).expect("directory pointers").entries -= 1;
     }
@@ -126,7 +127,8 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Reports a new level-2 node, and counts all frames after its first as cleared.
+    /// Reports a new level-2 node. The report counts its first frame as cleared; the further frames that
+    /// some formats have (a shadow node) are counted here.
     fn report_directory(&mut self, page: u64, frame: Frame) {
         self.report_node(2, page, frame);
         let further = (1 << self.tables.directory_order) - 1;
@@ -146,7 +148,7 @@ impl SpaceMut<'_> {
         self.memory.allocate_nodes(order)
     }
 
-    /// Removes empty nodes on the way to `page`, lowest first.
+    /// Removes empty page-table nodes above `page`, lowest first.
     pub fn prune(&mut self, page: u64) {
         let (gigabyte, top) = (gigabyte_of(page), page >> 27);
         if self.tables.level2.get(&gigabyte).is_some_and(|node| node.entries == 0) {

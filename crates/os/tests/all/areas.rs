@@ -50,6 +50,19 @@ fn the_heap_grows_and_shrinks_with_brk() {
 }
 
 #[test]
+fn pages_touched_again_after_they_were_dropped_are_counted_once() {
+    let mut machine = Machine::new("base-pages", 64 * MB);
+    machine.map(BASE, 2 * MB);
+    for _ in 0..2 {
+        machine.write(BASE);
+        machine.write(BASE + 4096);
+        machine.event(machine::advise(BASE, 4096, Advice::DontNeed));
+    }
+    assert_eq!(machine.counter("page_faults"), 3);
+    assert_eq!(machine.counter("faulted_bytes"), 2 * 4096);
+}
+
+#[test]
 fn a_stack_grows_down_but_not_without_limit() {
     let mut machine = Machine::new("base-pages", 64 * MB);
     let stack = match machine::map(BASE, 0x2000) {

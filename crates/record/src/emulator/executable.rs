@@ -9,7 +9,7 @@ use object::elf::{FileHeader64, PF_X, PT_INTERP, PT_LOAD, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, ReadCache};
 
-/// Byte ranges of a file that contain code: its executable segments. Empty if the file is not ELF.
+/// Finds the byte ranges of a file that contain code: its executable segments. Empty if the file is not ELF.
 ///
 /// # Errors
 /// If the file cannot be opened.
@@ -27,15 +27,15 @@ pub fn is_dynamically_linked(path: &Path) -> io::Result<bool> {
     Ok(segments(path)?.iter().any(|segment| segment.kind == PT_INTERP))
 }
 
-/// A segment of an ELF file.
+/// A loadable segment of an ELF file.
 struct Segment {
     kind: u32,
     flags: u32,
-    /// Bytes of the file.
+    /// Byte range of the segment in the file.
     content: Range<u64>,
 }
 
-/// Segments of a file; none if it is not ELF.
+/// Reads the segments of a file. Empty if the file is not ELF.
 fn segments(path: &Path) -> io::Result<Vec<Segment>> {
     let file = ReadCache::new(File::open(path)?);
     let read = || -> object::Result<Vec<Segment>> {

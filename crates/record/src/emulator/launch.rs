@@ -20,19 +20,19 @@ use super::spool::runs;
 use crate::options::RecordOptions;
 use crate::{RecordError, environment};
 
-/// Emulated processor: all features of the emulator except fast string copies (ERMS). Libraries would
-/// prefer ERMS, and the emulator copies byte by byte.
+/// Option for the emulated processor: all features of the emulator except fast string copies (ERMS).
+/// Libraries would prefer ERMS, and the emulator copies byte by byte.
 pub const PROCESSOR: &str = "max,-erms";
 
-/// Checks, before the long run, that the output can be written. Returns a folder for temporary data:
-/// the output's folder, or the system's if the output is a device or a pipe.
+/// Checks, before the long run, that the trace can be written. Returns a folder for temporary data: the
+/// output's folder, or the system's if the output is a device or a pipe.
 pub fn check_output(output: &Path) -> Result<PathBuf, RecordError> {
     let folder = NewFile::folder(output);
     let folder = folder.map_err(|error| RecordError::file(output, error.to_string()))?;
     Ok(folder.unwrap_or_else(std::env::temp_dir))
 }
 
-/// Starts the emulator with the plugin and the program.
+/// Starts the emulator with the plugin and the program to record.
 pub fn spawn(
     options: &RecordOptions,
     emulator: &Path,
@@ -71,7 +71,7 @@ fn mask_environment(command: &mut Command) {
     }
 }
 
-/// Command for an emulator without options from the environment.
+/// Makes a command for an emulator, without the options that it would take from the environment.
 pub fn plain_emulator(path: &Path) -> Command {
     let mut command = Command::new(path);
     let names = std::env::vars_os().map(|(name, _)| name);
@@ -81,12 +81,13 @@ pub fn plain_emulator(path: &Path) -> Command {
     command
 }
 
-/// Number of rounds of killing: a process may fork just before it is killed.
+/// Maximum number of times that all processes are killed: a process may fork just before it is killed.
 const KILL_ROUNDS: u32 = 50;
-/// Time between rounds of killing.
+/// Pause between two rounds of killing all processes.
 const KILL_PAUSE: Duration = Duration::from_millis(2);
 
-/// Kills all processes that write to rings. They stop waiting for their last records to be read.
+/// Kills all processes that use rings (ring buffers of records in shared memory, one per virtual CPU). First
+/// sets a flag, with which the plugins no longer wait for room in their rings.
 pub fn kill_all(shared: &SharedMemory, emulator: &Path) {
     shared.header().closed.store(1, Ordering::Release);
     for _ in 0..KILL_ROUNDS {
@@ -101,7 +102,7 @@ pub fn kill_all(shared: &SharedMemory, emulator: &Path) {
     }
 }
 
-/// Processor time in seconds of all children that have ended, and of their children.
+/// Processor time of all child processes that have ended, and of their children, in seconds.
 pub fn children_seconds() -> f64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the place has room for the structure, for which zeros are valid.
@@ -113,7 +114,7 @@ pub fn children_seconds() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// Time between checks of the [`Guard`].
+/// Time between two checks of the [`Guard`] that the recorder still runs.
 const GUARD_PERIOD: Duration = Duration::from_millis(50);
 
 /// A process that kills the recorded processes if the recorder itself is killed (SIGKILL). The kernel's
@@ -121,7 +122,7 @@ const GUARD_PERIOD: Duration = Duration::from_millis(50);
 pub struct Guard(libc::pid_t);
 
 impl Guard {
-    /// Starts the guard. It also removes the folder.
+    /// Starts the guard process. When the recorder is killed, it also removes `folder`.
     pub fn start(
         shared: &SharedMemory,
         emulator: &Path,
@@ -169,7 +170,7 @@ impl Drop for Guard {
 pub struct KilledChild(pub Child);
 
 impl KilledChild {
-    /// Kills the child, if it still runs, and waits for its end.
+    /// Kills the child process, if it still runs, and waits for its end.
     pub fn end(&mut self) {
         // Fails only if the child has ended already.
         let _ = self.0.kill();

@@ -1,4 +1,4 @@
-//! Mappings and pages of the program that the emulator has loaded, from `/proc`.
+//! Mappings and pages of a program that the emulator has loaded, from `/proc`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,21 +13,21 @@ use super::executable;
 use crate::process_memory::{Mapping, PAGE_BYTES, PageMap, read_text};
 use crate::replay::relocation::{EMULATOR_BASE, Layout};
 
-/// Lower end of the addresses that the kernel chooses for mappings.
+/// Lowest address of mappings whose address the kernel chose.
 const KERNEL_PLACED: u64 = 0x7000_0000_0000;
 
-/// The program's mappings before its first instruction.
+/// Mappings of a program before its first instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadedProgram {
-    /// Mapping events, at the emulator's addresses.
+    /// Events that map the program's memory, at the emulator's addresses.
     pub events: Vec<ProgramEvent>,
-    /// Address ranges of image, stack and kernel-placed mappings.
+    /// Address ranges of image, stack and mappings placed by the kernel, at the emulator's addresses.
     pub layout: Layout,
-    /// Address of the first byte of the program's file in memory.
+    /// Address of the first byte of the program's file in memory; `None` if it is not mapped.
     pub program_start: Option<u64>,
 }
 
-/// Path of the program that the emulator's process `pid` runs.
+/// Finds the path of the program that the emulator's process `pid` runs.
 pub fn program_of(pid: u32) -> io::Result<PathBuf> {
     let line = fs::read(format!("/proc/{pid}/cmdline"))?;
     let mut words = line.split(|byte| *byte == 0);
@@ -50,7 +50,8 @@ pub fn loaded_program(pid: u32, emulator: &Path, program: &Path) -> io::Result<L
     Ok(LoadedProgram::new(&mappings(pid)?, emulator, &program))
 }
 
-/// Runs of pages of the program that exist in the emulator's process `pid`, in ascending order.
+/// Finds the pages of the program that exist in the emulator's process `pid`, as address ranges in ascending
+/// order.
 pub fn existing_pages(pid: u32, emulator: &Path) -> io::Result<Vec<Range<u64>>> {
     let mappings = mappings(pid)?;
     let pages = PageMap::open(format!("/proc/{pid}/pagemap"))?;
@@ -63,7 +64,7 @@ fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     Ok(Mapping::parse_all(&read_text(format!("/proc/{pid}/maps"))?))
 }
 
-/// First address of the emulator itself. The program's memory is below: QEMU chooses the program's
+/// Finds the first address of the emulator itself. The program's memory is below: QEMU chooses the program's
 /// addresses, and the kernel chooses QEMU's.
 fn program_limit(mappings: &[Mapping], emulator: &Path) -> u64 {
     let own = mappings.iter().find(|mapping| mapping.path() == Some(emulator));
@@ -71,7 +72,7 @@ fn program_limit(mappings: &[Mapping], emulator: &Path) -> u64 {
 }
 
 impl LoadedProgram {
-    /// Selects the program's mappings from the mappings of the emulator's process.
+    /// Selects the program's mappings from all mappings of the emulator's process.
     pub fn new(mappings: &[Mapping], emulator: &Path, program: &Path) -> Self {
         let limit = program_limit(mappings, emulator);
         let guest: Vec<&Mapping> =
@@ -97,8 +98,7 @@ impl LoadedProgram {
     }
 }
 
-/// True for a guard page followed by the stack. QEMU maps the stack as one piece with a guard page
-/// below.
+/// True if the mappings are a guard page and the stack above it. QEMU maps the stack with a guard page below.
 fn is_stack(guard: &Mapping, stack: &Mapping) -> bool {
     let is_guard = !guard.is_readable()
         && !guard.is_writable()
@@ -126,8 +126,8 @@ fn map_event(mapping: &Mapping, in_stack: bool) -> ProgramEvent {
     }
 }
 
-/// Events for the executable parts of a mapping. The emulator never maps the program's code executable,
-/// so `maps` does not distinguish code from data; the ELF file does.
+/// Makes events that map the executable parts of a mapping as such. The emulator never maps the program's
+/// code executable, so `maps` does not distinguish code from data; the ELF file does.
 fn code_events(mapping: &Mapping) -> Vec<ProgramEvent> {
     let Some(path) = mapping.path().filter(|_| !mapping.is_writable()) else { return Vec::new() };
     let length = mapping.range.end - mapping.range.start;

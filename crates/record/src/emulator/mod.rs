@@ -1,5 +1,5 @@
-//! Management of the running emulator: it is started, its rings are drained into the spool, and the
-//! plugin's questions are answered.
+//! Management of the running emulator: start, transfer of the records from the shared ring buffers (one per
+//! virtual CPU) to a queue, and replies to requests of the plugins.
 
 pub mod executable;
 pub mod launch;

@@ -17,24 +17,24 @@ use crate::file_kind::{FileKind, MAX_INTERPRETERS, START_BYTES, identify};
 const EMULATOR: &str = "qemu-x86_64";
 const STATIC_EMULATOR: &str = "qemu-x86_64-static";
 
-/// Command line of a program, with script interpreters resolved.
+/// Command line of a program; a script is replaced by its interpreter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
-    /// File that is loaded.
+    /// Path of the executable file that is loaded.
     pub program: PathBuf,
-    /// Argument 0 of the program.
+    /// Argument 0, the name under which the program is called.
     pub name: OsString,
-    /// Arguments after argument 0.
+    /// Arguments that follow argument 0.
     pub arguments: Vec<OsString>,
 }
 
 impl CommandLine {
-    /// Appends the command line to the options of an emulator.
+    /// Appends the command line to the options of a command for an emulator.
     pub(crate) fn add_to(&self, emulator: &mut Command) {
         emulator.arg("-0").arg(&self.name).arg(&self.program).args(&self.arguments);
     }
 
-    /// Command that runs the program natively.
+    /// Makes a command that runs the program natively.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.arg0(&self.name).args(&self.arguments);
@@ -74,7 +74,7 @@ fn read_start(path: &Path) -> Result<Vec<u8>, RecordError> {
     Ok(start)
 }
 
-/// Path of the executable file with this path, or with this name in PATH.
+/// Finds the executable file with this path, or with this name in PATH.
 fn find_file(name: &OsStr) -> Result<PathBuf, RecordError> {
     let in_path = !name.as_encoded_bytes().contains(&b'/');
     let found = if in_path { search_path(name) } else { Some(PathBuf::from(name)) };
@@ -96,7 +96,7 @@ fn find_file(name: &OsStr) -> Result<PathBuf, RecordError> {
     Ok(path)
 }
 
-/// Finds an emulator that supports plugins: `given`, or the one in PATH.
+/// Finds an emulator that supports plugins: `given`, or the emulator in PATH.
 pub fn find_emulator(given: Option<&Path>) -> Result<PathBuf, RecordError> {
     let Some(path) = given.map(Path::to_owned).or_else(|| search_path(OsStr::new(EMULATOR))) else {
         return Err(match search_path(OsStr::new(STATIC_EMULATOR)) {

@@ -1,5 +1,6 @@
-//! Questions that a plugin asks the recorder while the program is stopped. The recorder reads the
-//! answers from `/proc` immediately, and queues them with the records for the replay.
+//! Questions of the plugins: while its program is stopped, a plugin asks the recorder for the program's
+//! mappings or existing pages. The recorder reads these from `/proc` immediately, and queues them with the
+//! plugin's records for the replay.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,30 +11,31 @@ use super::shared::SharedMemory;
 use crate::layout::{QUESTION_IMAGE, QUESTION_PAGES};
 use crate::region::{self, Region};
 
-/// Answer to a question of a plugin.
+/// Reply of the recorder to a plugin's question: the properties of a process that the replay needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A program and its mappings.
+    /// The program that runs in the plugin's process, and its mappings.
     Image {
         /// Path of the program's file.
         program: PathBuf,
-        /// Mappings of the program.
+        /// Mappings of the program before its first instruction.
         loaded: LoadedProgram,
     },
-    /// Runs of resident pages, in ascending order.
+    /// Pages that exist in the plugin's process, as address ranges in ascending order.
     Pages(Vec<Range<u64>>),
 }
 
-/// Answers the questions of plugins.
+/// Part of the recorder that answers the questions of plugins.
 pub struct Answerer {
-    /// Path of the emulator.
+    /// Path of the emulator, by which its processes are recognized.
     pub emulator: PathBuf,
     /// Part of the program to record; `None` for the whole program.
     pub region: Option<Region>,
 }
 
 impl Answerer {
-    /// Answers the question of a ring's virtual CPU, if there is one and its process still runs.
+    /// Answers the open question of the virtual CPU that uses this ring, so that the CPU continues. `None` if
+    /// the CPU has asked no question, or its process has ended.
     pub fn answer(&self, shared: &SharedMemory, ring: usize) -> Option<Answer> {
         let question = shared.question(ring)?;
         let process = shared.user(ring)?;
@@ -57,8 +59,8 @@ impl Answerer {
         Some(Answer::Image { program, loaded })
     }
 
-    /// Passes the addresses of the region to the plugin, if this is the first program that contains the
-    /// region.
+    /// Passes the addresses of the region to record to the plugins, if this program contains the region and
+    /// no earlier program did.
     fn find_region(&self, shared: &SharedMemory, process: u32, program: &Path, start: Option<u64>) {
         let phases = &shared.header().phases;
         let Some(region) = &self.region else { return };
@@ -74,7 +76,7 @@ impl Answerer {
     }
 }
 
-/// Parts of `range` that lie in `runs`, which are sorted.
+/// Intersects `range` with the ranges `runs`, which are sorted.
 pub fn parts(runs: &[Range<u64>], range: &Range<u64>) -> Vec<Range<u64>> {
     let first = runs.partition_point(|run| run.end <= range.start);
     let inside = runs[first..].iter().take_while(|run| run.start < range.end);

@@ -19,29 +19,29 @@ use tempfile::TempDir;
 use super::shared::{MemoryFile, SharedMemory};
 use crate::RecordError;
 
-/// Folders for the files; on most systems, all users can reach them.
+/// Folders in which the recorder's folder may be made; on most systems, all users can reach them.
 const FOLDERS: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
-/// Longest path of a folder in bytes; the path of a socket is limited to 107 bytes.
+/// Maximum length of a folder's path in bytes; the path of a socket is limited to 107 bytes.
 const MAX_FOLDER_BYTES: usize = 80;
-/// Time limit for a plugin to send its number.
+/// Maximum time for which the recorder waits for the first message of a plugin, and a plugin for admission.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The folder and the socket, with the thread that replies.
+/// Folder and socket for plugins, with the thread that replies to plugins.
 pub struct Reception {
     folder: TempDir,
     library: PathBuf,
-    /// Plugin in memory, if no folder allows its execution.
+    /// Plugin as a file in memory, if no folder allows the execution of files.
     _memory: Option<MemoryFile>,
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// State of the thread that replies.
+/// State shared with the thread that replies to plugins.
 struct Desk {
     listener: UnixListener,
     shared: Arc<SharedMemory>,
     is_closed: AtomicBool,
-    /// IDs of processes that may have the shared memory.
+    /// IDs of processes that may receive the shared memory.
     known: Mutex<HashSet<u32>>,
     has_known: Condvar,
 }
@@ -72,18 +72,18 @@ impl Reception {
         Ok(Self { folder, library, _memory: memory, desk, thread: Some(thread) })
     }
 
-    /// Value of the emulator's option `-plugin`.
+    /// Value of the emulator's option `-plugin`, which names the plugin's file.
     pub fn plugin_option(&self) -> String {
         let (library, socket) = (self.library.display(), socket(self.folder.path()));
         format!("{library},socket={},library={library}", socket.display())
     }
 
-    /// Folder with the plugin and the socket.
+    /// Path of the folder with the plugin and the socket.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Permits the process to have the shared memory.
+    /// Permits a process to receive the shared memory.
     pub fn admit(&self, process: u32) {
         self.desk.admit(process);
     }
@@ -106,8 +106,8 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("socket")
 }
 
-/// Makes a folder. It contains the plugin's file unless programs cannot be executed there. Folders that
-/// all users can reach are preferred, for programs that drop their rights.
+/// Makes the folder for plugin and socket. It contains the plugin's file unless programs cannot be executed
+/// there. Folders that all users can reach are preferred, for programs that drop their rights.
 fn place(plugin: &[u8]) -> Result<(TempDir, Option<PathBuf>), RecordError> {
     let mut second_best = None;
     let own = std::env::temp_dir();
@@ -145,7 +145,7 @@ fn place_in(parent: &Path, plugin: &[u8]) -> io::Result<(TempDir, Option<PathBuf
     Ok((folder, is_executable.then_some(library)))
 }
 
-/// True if every user can open files in a folder.
+/// True if every user can open files in the folder.
 fn is_reachable(folder: &Path) -> bool {
     let Ok(folder) = folder.canonicalize() else { return false };
     folder
@@ -195,8 +195,8 @@ impl Desk {
         }
     }
 
-    /// True for the first process and its descendants. The first process may ask before the recorder
-    /// knows its ID, so this waits.
+    /// True if the process is the first recorded one or its descendant. The first process may ask before the
+    /// recorder knows its ID, so this function waits.
     fn is_known(&self, process: u32) -> bool {
         let known = self.known();
         let waited = self.has_known.wait_timeout_while(known, PATIENCE, |known| known.is_empty());
@@ -204,7 +204,7 @@ impl Desk {
     }
 }
 
-/// ID of the process at the other end of the socket, in the recorder's namespace.
+/// ID of the process at the other end of the socket, in the recorder's PID namespace.
 fn peer(stream: &UnixStream) -> io::Result<u32> {
     let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -224,7 +224,7 @@ fn peer(stream: &UnixStream) -> io::Result<u32> {
     u32::try_from(found.pid).map_err(|_| io::ErrorKind::NotFound.into())
 }
 
-/// Sends bytes together with a descriptor.
+/// Sends bytes over the socket, together with a file descriptor.
 fn send(stream: &UnixStream, bytes: &[u8], descriptor: RawFd) -> io::Result<()> {
     let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut control = [0u64; 4];

@@ -32,7 +32,7 @@ impl MemoryFile {
         Ok(Self(file.map_err(RecordError::system("making a file in memory"))?.into()))
     }
 
-    /// Makes a file with this content.
+    /// Makes a file in memory with this content.
     pub fn with_content(name: &CStr, content: &[u8]) -> Result<Self, RecordError> {
         let mut file = Self::new(name)?;
         file.0.write_all(content).map_err(RecordError::system("writing a file in memory"))?;
@@ -40,13 +40,13 @@ impl MemoryFile {
         Ok(file)
     }
 
-    /// Forbids changes of the file's length.
+    /// Forbids changes of the length of the file in memory.
     fn seal(&self) -> Result<(), RecordError> {
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         fcntl_add_seals(&self.0, seals).map_err(RecordError::system("sealing a file in memory"))
     }
 
-    /// Path through which other processes open the file while this process runs.
+    /// Path through which other processes open the file in memory while this process runs.
     pub fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
     }
@@ -77,12 +77,12 @@ impl SharedMemory {
         Ok(shared)
     }
 
-    /// File of the shared memory.
+    /// File in memory that contains the shared memory.
     pub fn file(&self) -> &File {
         &self.file.0
     }
 
-    /// Header of the shared memory.
+    /// Header at the start of the shared memory.
     pub fn header(&self) -> &Header {
         // SAFETY: the mapping starts with a header, holds only atomics there, and lives as long
         // as `self`.
@@ -95,17 +95,19 @@ impl SharedMemory {
         unsafe { &*self.memory.as_ptr().add(ring_header_offset(ring)).cast::<RingHeader>() }
     }
 
-    /// Number of rings that were ever used.
+    /// Number of rings that virtual CPUs have used since the start of the recording; these are the first
+    /// rings.
     pub fn rings(&self) -> usize {
         (self.header().rings.load(Ordering::Acquire) as usize).min(RINGS)
     }
 
-    /// Process that uses or used a ring, and the ring's state.
+    /// Returns the ID of the process that uses or last used a ring, and the ring's state (free, used or
+    /// ended).
     fn process_and_state(&self, ring: usize) -> (u64, u64) {
         ring_process_and_state(self.ring_header(ring).user.load(Ordering::Acquire))
     }
 
-    /// Process that uses or used a ring; `None` if the ring is free.
+    /// ID of the process that uses or last used a ring; `None` if the ring is free.
     pub fn user(&self, ring: usize) -> Option<u32> {
         let (process, state) = self.process_and_state(ring);
         (state != RING_FREE).then_some(process as u32)
@@ -123,7 +125,7 @@ impl SharedMemory {
         self.ring_header(ring).user.store(ring_user(process.into(), RING_USED), Ordering::Release);
     }
 
-    /// Marks the virtual CPU of a ring as exited, for a process that was killed.
+    /// Marks the virtual CPU that uses a ring as exited, because its process was killed.
     pub fn end(&self, ring: usize, process: u32) {
         let user = &self.ring_header(ring).user;
         let [used, ended] = [RING_USED, RING_ENDED].map(|state| ring_user(process.into(), state));
@@ -131,12 +133,13 @@ impl SharedMemory {
         let _ = user.compare_exchange(used, ended, Ordering::AcqRel, Ordering::Relaxed);
     }
 
-    /// Makes a ring available again.
+    /// Makes a ring, whose records have all been read, available to another virtual CPU.
     pub fn free(&self, ring: usize) {
         self.ring_header(ring).user.store(RING_FREE, Ordering::Release);
     }
 
-    /// Question of a ring's virtual CPU that is not answered yet, if there is one.
+    /// Kind of the open question of the virtual CPU that uses a ring; `None` if all its questions are
+    /// answered.
     pub fn question(&self, ring: usize) -> Option<u64> {
         let header = self.ring_header(ring);
         let questions = header.questions.load(Ordering::Acquire);
@@ -144,7 +147,8 @@ impl SharedMemory {
         is_open.then(|| header.question.load(Ordering::Acquire))
     }
 
-    /// Marks all questions of a ring's virtual CPU as answered; `number` accompanies the answer.
+    /// Marks all questions of the virtual CPU that uses a ring as answered. The plugin reads `number` as the
+    /// reply.
     pub fn answer(&self, ring: usize, number: u64) {
         let header = self.ring_header(ring);
         header.answer.store(number, Ordering::Relaxed);

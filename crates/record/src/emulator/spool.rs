@@ -1,6 +1,6 @@
-//! Queue between the rings and the replay. With it, the program runs at full speed although the trace
-//! is written more slowly. Records wait in memory first and then on disk; when the disk limit is
-//! reached, the program waits.
+//! Queue between the rings and the replay. With the queue, the program runs at full speed although the trace
+//! is written more slowly. Records wait in memory first and then on disk; when the disk limit is reached, the
+//! program waits.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,21 +18,21 @@ use super::shared::SharedMemory;
 use crate::RecordError;
 use crate::record::{self, Control};
 
-/// Maximum bytes of records that wait in memory before the disk is used.
+/// Maximum size in bytes of the records that wait in memory before the disk is used.
 const MEMORY_BYTES: u64 = 128 << 20;
-/// Length of a pause while the rings are empty.
+/// Pause before the plugins' rings are read again after all rings were empty.
 const IDLE_PAUSE: Duration = Duration::from_micros(200);
-/// Time between checks that the processes that use the rings still run.
+/// Time between two checks that the processes that use the rings still run.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
 const RECORD_BYTES: u64 = size_of::<u64>() as u64;
 
-/// Records of one ring, in order.
+/// Records taken from one ring at a time, in order.
 pub struct Batch {
-    /// Index of the ring.
+    /// Index of the ring from which the records were taken.
     pub ring: usize,
     /// Records of the ring, with [`Control::ThreadEnd`] at the end once its virtual CPU has exited.
     pub records: Vec<u64>,
-    /// Answer to the question at the end of the records, if there is one.
+    /// Answer to the question at the end of the records; `None` if there is no question.
     pub answer: Option<Answer>,
 }
 
@@ -46,7 +46,7 @@ struct Queue {
     waiting: VecDeque<Waiting>,
     memory_bytes: u64,
     disk_bytes: u64,
-    /// End of the data in the file, in bytes.
+    /// End of the waiting records in the file on disk, as a byte offset.
     file_end: u64,
 }
 
@@ -59,19 +59,19 @@ struct State {
     limit_bytes: u64,
     is_stopped: AtomicBool,
     started: Instant,
-    /// Nanoseconds from the start until a ring was last in use.
+    /// Time from the start of the queue until a ring was last in use, in ns.
     last_used_nanoseconds: AtomicU64,
 }
 
-/// The queue, with the thread that fills it from the rings.
+/// Queue of records, with the thread that fills it from the rings.
 pub struct Spool {
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Spool {
-    /// Starts to drain the rings. Records that do not fit in memory are written to an unnamed file in
-    /// `folder`, at most `limit_bytes` bytes at a time.
+    /// Starts to move records from the plugins' ring buffers to the queue. Records that do not fit in memory
+    /// are written to an unnamed file in `folder`, at most `limit_bytes` bytes at a time.
     pub fn start(
         shared: Arc<SharedMemory>,
         answerer: Answerer,
@@ -98,17 +98,17 @@ impl Spool {
         Ok(Self { state, thread: Some(thread) })
     }
 
-    /// Next batch of records, if there is one.
+    /// Removes the oldest batch of records from the queue; `None` if the queue is empty.
     pub fn next(&self) -> Result<Option<Batch>, RecordError> {
         self.state.next()
     }
 
-    /// Seconds from the start of the queue until a virtual CPU last existed.
+    /// Time from the start of the queue until a virtual CPU last existed, in seconds.
     pub fn seconds_used(&self) -> f64 {
         self.state.last_used_nanoseconds.load(Ordering::Relaxed) as f64 * 1e-9
     }
 
-    /// Bytes of waiting records, in memory and on disk.
+    /// Size of the records in the queue in bytes, in memory and on disk.
     pub fn waiting_bytes(&self) -> u64 {
         let queue = self.state.queue();
         queue.memory_bytes + queue.disk_bytes
@@ -126,7 +126,7 @@ impl Drop for Spool {
     }
 }
 
-/// True if `process` still runs this emulator.
+/// True if `process` still runs the emulator at this path.
 pub fn runs(process: u32, emulator: &Path) -> bool {
     std::fs::read_link(format!("/proc/{process}/exe")).is_ok_and(|running| running == emulator)
 }
@@ -150,7 +150,7 @@ impl State {
         }
     }
 
-    /// Queues the records in the rings. Returns false if there were none.
+    /// Moves all records from the rings to the queue. Returns false if there were none.
     fn drain_rings(&self) -> bool {
         let mut is_any = false;
         for ring in 0..self.shared.rings() {
@@ -178,7 +178,8 @@ impl State {
         is_any
     }
 
-    /// Ends the rings of processes that were killed, or replaced by a program that is not recorded.
+    /// Marks virtual CPUs as exited if their process was killed, or was replaced by a program that is not
+    /// recorded.
     fn end_orphans(&self) {
         for ring in 0..self.shared.rings() {
             if let Some(process) = self.shared.user(ring)
@@ -189,7 +190,7 @@ impl State {
         }
     }
 
-    /// Queues a batch, waiting while there is no room.
+    /// Adds a batch to the queue; waits while there is no room.
     fn add(&self, mut batch: Batch) {
         while let Some(rejected) = self.try_add(batch) {
             batch = rejected;
@@ -200,7 +201,7 @@ impl State {
         }
     }
 
-    /// Queues a batch in memory or on disk. Returns the batch if both are full.
+    /// Adds a batch to the queue in memory or on disk. Returns the batch if there is no room.
     fn try_add(&self, batch: Batch) -> Option<Batch> {
         let bytes = batch.records.len() as u64 * RECORD_BYTES;
         let mut queue = self.queue();
@@ -281,7 +282,7 @@ mod tests {
         }
     }
 
-    /// A batch of three quarters of [`MEMORY_BYTES`].
+    /// Makes a batch of three quarters of [`MEMORY_BYTES`].
     fn large(ring: usize) -> Batch {
         Batch { ring, records: vec![ring as u64; MEMORY_BYTES as usize / 8 / 4 * 3], answer: None }
     }

@@ -13,11 +13,12 @@ const LINE_BYTES: u64 = 64;
 /// Maximum number of accesses of an instruction in a trace.
 pub const MAX_ACCESSES: usize = 255;
 
-/// An access of the emulator, with the index of its instruction in the block.
+/// Access by the emulator, with the index of its instruction in the block.
 pub type Piece = (u16, MemoryAccess);
 
-/// Joins the pieces of each operand, and splits read-modify-write accesses. `pieces` are the emulator's
-/// accesses during one execution of `decoded`. The result is appended to `accesses`.
+/// Joins the emulator's accesses of each operand to one, and splits read-modify-write accesses in two.
+/// `pieces` are the emulator's accesses during one execution of `decoded`. The result is appended to
+/// `accesses`.
 pub fn join(decoded: &Decoded, pieces: &[Piece], accesses: &mut Vec<MemoryAccess>) {
     if let [(_, piece)] = pieces
         && decoded.modifies_memory
@@ -47,8 +48,8 @@ fn is_continuation(last: &MemoryAccess, next: &MemoryAccess, widest_bytes: u16) 
         && (end(last) == next.address.value() || end(next) == last.address.value())
 }
 
-/// Accesses of a repeated string instruction. Consecutive reads and consecutive writes are joined up to
-/// the end of a cache line.
+/// Collector of the accesses of a repeated string instruction. Consecutive reads and consecutive writes are
+/// joined up to the end of a cache line.
 #[derive(Clone, Debug, Default)]
 pub struct Repetition {
     accesses: Vec<MemoryAccess>,
@@ -58,7 +59,7 @@ pub struct Repetition {
 }
 
 impl Repetition {
-    /// Adds one access of an iteration.
+    /// Adds one access of an iteration of the instruction.
     pub fn add(&mut self, access: &MemoryAccess) {
         let is_read = access.kind == AccessKind::Read;
         let last = if is_read { self.last_read } else { self.last_write };
@@ -75,7 +76,7 @@ impl Repetition {
         self.accesses.push(*access);
     }
 
-    /// True if another access might not fit, so that [`Repetition::take`] is due.
+    /// True if another access might exceed the maximum, so that [`Repetition::take`] must be called.
     pub fn is_full(&self) -> bool {
         self.accesses.len() + 2 > MAX_ACCESSES
     }
@@ -86,7 +87,7 @@ impl Repetition {
     }
 }
 
-/// Makes an access in the form of the trace.
+/// Makes a memory access in the form of traces, from the emulator's address, size in bytes and direction.
 pub fn access(address: u64, size: u16, write: bool) -> MemoryAccess {
     let kind = if write { AccessKind::Write } else { AccessKind::Read };
     MemoryAccess { address: VirtualAddress::new(address), size, kind }

@@ -6,17 +6,17 @@ use super::decode::{Decoded, InstructionDecoder};
 use crate::RecordError;
 use crate::replay::relocation::Relocation;
 
-/// Access to the plugins' dictionary. The layout of entries is documented in the plugin's
+/// Dictionary of translated blocks that the plugins fill. The layout of entries is documented in the plugin's
 /// `dictionary.rs`.
 pub trait Dictionary {
-    /// Bytes of a block's entry.
+    /// Returns the entry of block `number`; `None` if there is no such block.
     fn entry(&self, number: u32) -> Option<&[u8]>;
 }
 
-/// Bytes of an entry before the lengths and the code.
+/// Length in bytes of the header of a dictionary entry, before the instructions' lengths and the code.
 pub const ENTRY_HEADER_BYTES: usize = 16;
 
-/// Length in bytes of the entry that begins with `header`.
+/// Computes the length in bytes of the dictionary entry that begins with `header`.
 pub fn entry_bytes(header: &[u8]) -> Option<usize> {
     let number = |place: Range<usize>| -> Option<usize> {
         Some(u32::from_le_bytes(header.get(place)?.try_into().ok()?) as usize)
@@ -27,9 +27,9 @@ pub fn entry_bytes(header: &[u8]) -> Option<usize> {
 /// A translated block: a run of instructions with one entry point.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Emulator's address of the first instruction.
+    /// Address of the block's first instruction in the emulator.
     pub start: u64,
-    /// Emulator's address after the last instruction.
+    /// Address after the block's last instruction in the emulator.
     pub end: u64,
     instructions: Range<usize>,
 }
@@ -37,14 +37,14 @@ pub struct Block {
 /// All blocks executed so far, with their instructions at native addresses.
 pub struct Blocks {
     decoder: InstructionDecoder,
-    /// Index in `blocks` plus 1, by block number; 0 for an unknown block.
+    /// Index in `blocks` plus 1 of each block, by block number; 0 for a block that is not loaded.
     places: Vec<u32>,
     blocks: Vec<Block>,
     instructions: Vec<Decoded>,
 }
 
 impl Blocks {
-    /// Creates an empty table.
+    /// Makes a table without blocks.
     pub fn new() -> Self {
         Self {
             decoder: InstructionDecoder::new(),
@@ -54,18 +54,18 @@ impl Blocks {
         }
     }
 
-    /// Block with this number, if [`Blocks::load`] has loaded it.
+    /// Returns the block with this number; `None` if [`Blocks::load`] has not loaded it.
     pub fn get(&self, number: u32) -> Option<&Block> {
         let place = self.places.get(number as usize)?.checked_sub(1)?;
         self.blocks.get(place as usize)
     }
 
-    /// Instructions of a block.
+    /// Decoded instructions of a block.
     pub fn instructions(&self, block: &Block) -> &[Decoded] {
         &self.instructions[block.instructions.clone()]
     }
 
-    /// Decodes a block if it is new. Returns the emulator's address of the block.
+    /// Decodes the block `number` if it is not loaded yet. Returns the emulator's address of the block.
     pub fn load(
         &mut self,
         number: u32,
@@ -104,7 +104,7 @@ impl Blocks {
         Some(Block { start, end: start.wrapping_add(at as u64), instructions })
     }
 
-    /// Index of the instruction in `block` at the emulator's `address`.
+    /// Index in `block` of the instruction at `address` in the emulator.
     pub fn index_at(&self, block: &Block, address: u64) -> Option<usize> {
         let mut at = block.start;
         for (index, decoded) in self.instructions(block).iter().enumerate() {

@@ -9,22 +9,22 @@ use perforate_types::{Branch, Instruction, Operation, Register, VirtualAddress};
 
 use super::registers::{FLAGS, INSTRUCTION_POINTER, is_floating, number};
 
-/// Widest access of one operand in bytes: a vector register.
+/// Maximum size in bytes of one operand's access: a vector register.
 const WIDEST_ACCESS_BYTES: usize = 64;
 
-/// A decoded instruction, with properties that the trace does not store.
+/// A decoded instruction, with properties that a trace does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// The instruction; conditional branches are marked as not taken.
+    /// The instruction as in the trace; conditional branches are marked as not taken.
     pub instruction: Instruction,
     /// Size of the widest memory operand in bytes; 0 if none is known.
     pub widest_bytes: u16,
     /// True if a memory operand is both read and written. A single record may then represent both
     /// accesses.
     pub modifies_memory: bool,
-    /// True for a string instruction with a repeat prefix.
+    /// True if the instruction is a string instruction with a repeat prefix.
     pub repeats: bool,
-    /// Target of a direct branch; 0 for other instructions.
+    /// Target address of a direct branch; 0 for other instructions.
     pub target: u64,
 }
 
@@ -90,7 +90,7 @@ fn memory(used: &[UsedMemory]) -> (u16, bool) {
     (widest.min(WIDEST_ACCESS_BYTES) as u16, modifies)
 }
 
-/// Registers without repetition; [`Instruction`] holds the first `N`.
+/// Set of registers in order of insertion; [`Instruction`] holds the first `N`.
 #[derive(Default)]
 struct RegisterList<const N: usize> {
     list: Vec<Register>,
@@ -108,12 +108,12 @@ impl<const N: usize> RegisterList<N> {
     }
 }
 
-/// Registers read and written, in order of importance: registers that form an address, operands, flags,
-/// instruction pointer. Registers that do not fit are left out.
+/// Registers that an instruction reads and writes, in order of importance: registers that form an address,
+/// operands, flags, instruction pointer. Registers that do not fit are left out.
 #[derive(Default)]
 struct Operands {
     sources: RegisterList<4>,
-    /// Number of sources, from the first on, that form addresses; all if there is no memory access.
+    /// Number of sources, from the first on, that form addresses; all sources if there is no memory access.
     addresses: usize,
     destinations: RegisterList<2>,
 }
@@ -154,7 +154,7 @@ impl Operands {
         operands
     }
 
-    /// Bit mask of the sources that form no address.
+    /// Bit mask of the sources that do not form an address.
     fn data_sources(&self) -> u8 {
         let places = self.sources.list.len().min(4);
         (self.addresses.min(places)..places).fold(0, |bits, place| bits | 1 << place)
@@ -172,7 +172,7 @@ fn writes(access: OpAccess) -> bool {
     matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite)
 }
 
-/// Operation class. Locked instructions do not count as serializing.
+/// Determines the kind of operation. Locked instructions do not count as serializing.
 fn operation(x86: &iced_x86::Instruction, operands: &Operands) -> Operation {
     match x86.mnemonic() {
         Mnemonic::Imul | Mnemonic::Mul | Mnemonic::Mulx => return Operation::Multiply,

@@ -12,13 +12,13 @@ use crate::replay::relocation::Relocation;
 pub struct RunningRepetition {
     decoded: Decoded,
     collected: Repetition,
-    /// True if a part of the instruction was emitted already.
+    /// True if a part of the instruction's accesses is in the trace already.
     is_continued: bool,
 }
 
-/// Number of instructions of `block` that were executed; `next` is the address at which the thread
-/// continued. The emulator leaves a block early if an instruction has to run alone (atomics,
-/// self-modifying code), and enters a new block at that instruction.
+/// Determines how many instructions of `block` were executed; `next` is the address at which the thread
+/// continued. The emulator leaves a block early if an instruction has to run alone (atomics, self-modifying
+/// code), and enters a new block at that instruction.
 pub fn executed(
     blocks: &Blocks,
     block: &Block,
@@ -42,8 +42,9 @@ pub fn executed(
     blocks.index_at(block, next).filter(|index| *index > 0).unwrap_or(all)
 }
 
-/// Adds one iteration of a repeated string instruction. As on hardware, all iterations become one
-/// instruction; several if there are too many accesses.
+/// Adds one iteration of a repeated string instruction to `running`. As on hardware, all iterations become
+/// one instruction, which `emit` receives after the last iteration; several instructions if there are too
+/// many accesses.
 pub fn repeat(
     running: &mut Option<RunningRepetition>,
     decoded: &Decoded,

@@ -21,12 +21,12 @@ const VECTOR: u8 = 19;
 const FLOATING: u8 = 51;
 const MASK: u8 = 59;
 
-/// True for vector, x87 and MMX registers.
+/// True for numbers of vector, x87 and MMX registers.
 pub(crate) const fn is_floating(register: Register) -> bool {
     register >= VECTOR && register < MASK
 }
 
-/// Number of a register; 0 for registers without a number.
+/// Returns the number of an x86-64 register in traces; 0 for registers without a number.
 pub(crate) fn number(register: iced_x86::Register) -> Register {
     let index = register.number() as u8;
     if register.is_gpr() {

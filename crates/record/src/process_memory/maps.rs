@@ -5,24 +5,25 @@ use std::path::Path;
 
 use super::PAGE_BYTES;
 
-/// Maximum length of a name, in characters.
+/// Maximum length of a mapping's name, in characters.
 const MAX_NAME: usize = 4096;
 
-/// A mapping (Linux: VMA).
+/// A mapping of a process (Linux: VMA).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
-    /// Address range, in whole pages.
+    /// Address range of the mapping, in whole pages.
     pub range: Range<u64>,
-    /// Permissions as the kernel writes them, such as `rw-p` or `r-xs`.
+    /// Permissions of the mapping as the kernel writes them, such as `rw-p` or `r-xs`.
     pub permissions: String,
-    /// Offset of the mapping's first byte in the file.
+    /// Byte offset of the mapping's first byte in the file.
     pub offset: u64,
-    /// Path of the file, a name such as `[heap]`, or empty.
+    /// Path of the mapped file, or a name such as `[heap]`, or empty.
     pub name: String,
 }
 
 impl Mapping {
-    /// Parses a line such as `7f00-7f10 rw-p 00000000 00:00 0   [heap]`; a name may contain blanks.
+    /// Parses a line such as `7f00-7f10 rw-p 00000000 00:00 0   [heap]`; a name may contain blanks. `None`
+    /// for other lines.
     pub fn parse(line: &str) -> Option<Self> {
         let (addresses, rest) = line.split_once(' ')?;
         let (start, end) = addresses.split_once('-')?;
@@ -48,12 +49,12 @@ impl Mapping {
         self.permissions.as_bytes().get(place) == Some(&flag)
     }
 
-    /// True if the mapping can be read.
+    /// True if the process can read the mapping.
     pub fn is_readable(&self) -> bool {
         self.has(0, b'r')
     }
 
-    /// True if the mapping can be written.
+    /// True if the process can write to the mapping.
     pub fn is_writable(&self) -> bool {
         self.has(1, b'w')
     }
@@ -63,7 +64,7 @@ impl Mapping {
         self.has(3, b's')
     }
 
-    /// Path of the mapped file, if there is one.
+    /// Path of the mapped file; `None` if no file is mapped.
     pub fn path(&self) -> Option<&Path> {
         self.name.starts_with('/').then(|| Path::new(&self.name))
     }

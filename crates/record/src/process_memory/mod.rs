@@ -17,10 +17,10 @@ pub use maps::Mapping;
 pub use pagemap::{PageEntry, PageMap, exists, frame};
 pub use table::Table;
 
-/// Page size of `/proc` on x86-64, in bytes.
+/// Size in bytes of the pages that `/proc` describes on x86-64.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Maximum length of a text file in bytes; more than on the largest machine.
+/// Maximum length of a text file of `/proc` in bytes; more than on the largest machine.
 const MAX_TEXT_BYTES: u64 = 64 << 20;
 
 /// Reads a text file of `/proc`; bytes that are not UTF-8 become U+FFFD.

@@ -14,26 +14,26 @@ bitflags! {
     /// Entry of one page in `/proc/PID/pagemap`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct PageEntry: u64 {
-        /// Frame number; valid if `PRESENT` is set.
+        /// Frame number of the page; valid if `PRESENT` is set.
         const FRAME = (1 << 55) - 1;
-        /// The page is swapped out.
+        /// Flag of a page that is swapped out.
         const SWAP = 1 << 62;
-        /// The page is in memory.
+        /// Flag of a page that is in memory.
         const PRESENT = 1 << 63;
     }
 }
 
-/// True if the page is in memory or swapped out.
+/// True if the entry's page is in memory or swapped out.
 pub fn exists(entry: PageEntry) -> bool {
     entry.intersects(PageEntry::PRESENT | PageEntry::SWAP)
 }
 
-/// Frame number of a page that is in memory; 0 without CAP_SYS_ADMIN.
+/// Frame number of the entry's page, if it is in memory; 0 without CAP_SYS_ADMIN.
 pub fn frame(entry: PageEntry) -> u64 {
     (entry & PageEntry::FRAME).bits()
 }
 
-/// Reader of a process's page map.
+/// Reader of a process's page map, `/proc/PID/pagemap`.
 pub struct PageMap(Table);
 
 impl PageMap {
@@ -45,7 +45,7 @@ impl PageMap {
         File::open(path).map(Self::new)
     }
 
-    /// Reads the page map in an open file.
+    /// Makes a reader of the page map in an open file.
     pub fn new(file: File) -> Self {
         Self(Table::new(file))
     }
@@ -63,8 +63,8 @@ impl PageMap {
         self.0.for_each(pages, |page, entry| act(page, PageEntry::from_bits_retain(entry)))
     }
 
-    /// Runs of pages in an address range that [exist](exists), as address ranges. Pages that cannot be
-    /// read count as missing, because the process may have ended.
+    /// Finds the pages in an address range that [exist](exists), as address ranges. Pages that cannot be read
+    /// count as missing, because the process may have ended.
     pub fn existing_runs(&self, addresses: &Range<u64>) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         let _ = self.for_each(addresses, |page, entry| {

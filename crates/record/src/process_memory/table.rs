@@ -5,14 +5,14 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Number of entries per read.
+/// Number of table entries that are read at a time.
 const BATCH_ENTRIES: u64 = 1 << 14;
 
-/// Reader of such a table at arbitrary positions.
+/// Reader of a table with one 64-bit entry per page or frame, at arbitrary positions.
 pub struct Table(File);
 
 impl Table {
-    /// Reads the table in an open file.
+    /// Makes a reader of the table in an open file.
     pub fn new(file: File) -> Self {
         Self(file)
     }

@@ -18,7 +18,7 @@ use crate::replay::output::ProcessCounts;
 use crate::thinning::{Thinned, thin};
 
 impl Session {
-    /// Writes the end of the trace and renames the file.
+    /// Writes the end of the trace, renames the file, and returns the summary of the recording.
     pub(super) fn finish(mut self, mut ending: Ending) -> Result<RecordSummary, RecordError> {
         let Some(mut output) = self.replay.output.take() else {
             return Err(self.nothing_recorded(ending));
@@ -111,8 +111,8 @@ impl Session {
         })
     }
 
-    /// Copies the windows that adaptive sampling keeps into the new trace. `None` if all windows are
-    /// kept; then the whole trace is copied.
+    /// Makes the new trace from the windows that adaptive sampling selects. If it selects all windows, copies
+    /// the whole file instead, and returns `None`.
     fn thin(
         &self,
         all: &File,
@@ -151,7 +151,7 @@ impl Session {
         Ok(Some((thinned, summary)))
     }
 
-    /// Closure for `map_err`: the trace cannot be written.
+    /// Makes a function for `map_err`: the trace cannot be written.
     pub(super) fn output_failed(&self) -> impl Fn(std::io::Error) -> RecordError + use<> {
         let path = self.options.output.clone();
         move |error| RecordError::file(&path, error.to_string())
@@ -190,7 +190,7 @@ impl Session {
     }
 }
 
-/// Summaries of the processes that executed instructions.
+/// Makes the summaries of the processes that executed instructions.
 fn processes(replay: &Replay<TraceWriter>, counts: &[ProcessCounts]) -> Vec<ProcessSummary> {
     let recorded = counts.iter().enumerate().filter(|(_, counts)| counts.instructions > 0);
     recorded

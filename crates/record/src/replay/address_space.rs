@@ -12,7 +12,7 @@ use super::advised::AdvisedRanges;
 /// trace begins with this advice for pages that exist already.
 const ADVICE_POPULATE_WRITE: i32 = 23;
 
-/// A mapping; its start is its key in the table.
+/// A mapping of a process. Its start address is its key in [`AddressSpace::areas`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Area {
     end: u64,
@@ -23,7 +23,7 @@ struct Area {
 }
 
 impl Area {
-    /// Event that maps a part of the area.
+    /// Makes the event that maps a part of the area.
     fn map_event(&self, start: u64, end: u64) -> ProgramEvent {
         ProgramEvent::Map {
             start: VirtualAddress::new(start),
@@ -37,7 +37,7 @@ impl Area {
     }
 }
 
-/// Mappings of one process.
+/// Mappings of one recorded process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddressSpace {
     areas: BTreeMap<u64, Area>,
@@ -46,7 +46,7 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Updates the mappings by an event.
+    /// Changes the mappings as an event does.
     pub fn apply(&mut self, event: &ProgramEvent) {
         match event {
             ProgramEvent::Map {
@@ -94,7 +94,7 @@ impl AddressSpace {
         }
     }
 
-    /// Splits the area that contains `address`.
+    /// Splits the area that contains `address` at this address.
     fn cut(&mut self, address: u64) {
         if let Some((_, area)) = self.areas.range_mut(..address).next_back()
             && area.end > address
@@ -105,7 +105,7 @@ impl AddressSpace {
         }
     }
 
-    /// Removes all mappings and advice in a range.
+    /// Removes all mappings and advice in an address range.
     fn unmap(&mut self, start: u64, end: u64) {
         self.remove(start, end);
         self.advised.forget(start..end);
@@ -132,7 +132,7 @@ impl AddressSpace {
         self.advised.remap(from..end, to..to_end);
     }
 
-    /// Events that map the mapped parts of a range again.
+    /// Makes events that map the mapped parts of an address range again.
     pub fn mappings(&self, range: Range<u64>) -> Vec<ProgramEvent> {
         let before = self.areas.range(..range.start).next_back().into_iter();
         let areas = before.chain(self.areas.range(range.start..range.end.max(range.start)));
@@ -143,12 +143,12 @@ impl AddressSpace {
         parts.collect()
     }
 
-    /// Address range of the mapping that begins at `start`.
+    /// Address range of the mapping that begins at `start`; `None` if no mapping begins there.
     pub fn area(&self, start: u64) -> Option<Range<u64>> {
         self.areas.get(&start).map(|area| start..area.end)
     }
 
-    /// True if the program may read a byte, or write it if `is_write`.
+    /// True if the program may read the byte at `address`, or write it if `is_write`.
     pub fn allows(&self, address: u64, is_write: bool) -> bool {
         let area = self.areas.range(..=address).next_back().map(|(_, area)| area);
         match area.filter(|area| area.end > address) {
@@ -157,12 +157,12 @@ impl AddressSpace {
         }
     }
 
-    /// Start address of the heap, once it is known.
+    /// Start address of the heap; `None` until it is known.
     pub fn heap_start(&self) -> Option<u64> {
         self.heap.as_ref().map(|heap| heap.start)
     }
 
-    /// Events that populate the existing pages of an address space whose mappings are already in the
+    /// Makes events that populate the existing pages of an address space whose mappings are already in the
     /// trace; see [`AddressSpace::events`].
     pub fn populating_events(
         &self,
@@ -174,8 +174,8 @@ impl AddressSpace {
         ranges.flat_map(present).map(populate_event).collect()
     }
 
-    /// Events that turn an empty address space into this one. `present` returns the runs of existing
-    /// pages in a range. These are populated, after the program's advice about large pages is given.
+    /// Makes events that turn an empty address space into this one. `present` returns the existing pages in
+    /// an address range. These are populated, after the program's advice about large pages is given.
     pub fn events(
         &self,
         mut present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
@@ -207,7 +207,7 @@ impl AddressSpace {
     }
 }
 
-/// Event that makes the pages of a range exist.
+/// Makes an event that populates the pages of an address range.
 pub fn populate_event(range: Range<u64>) -> ProgramEvent {
     ProgramEvent::Advise {
         start: VirtualAddress::new(range.start),

@@ -1,21 +1,21 @@
-//! Advice of a recorded program about large pages. A trace that starts in the middle of the program
-//! repeats the advice.
+//! Advice about large pages that a recorded program has given to the kernel. A trace that starts in the
+//! middle of the program repeats the advice.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use perforate_types::{Advice, ProgramEvent, VirtualAddress};
 
-/// Address ranges with MADV_HUGEPAGE or MADV_NOHUGEPAGE. Adjacent ranges with the same advice are
-/// joined.
+/// Address ranges that a process has advised MADV_HUGEPAGE or MADV_NOHUGEPAGE. Adjacent ranges with the same
+/// advice are joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdvisedRanges {
-    /// End and advice of each range, by its start; without overlaps.
+    /// End address and advice of each range, by its start address; without overlaps.
     ranges: BTreeMap<u64, (u64, Advice)>,
 }
 
 impl AdvisedRanges {
-    /// Records a call of madvise. Other advice changes nothing.
+    /// Records the advice of a call of madvise. Advice that is not about large pages changes nothing.
     pub fn advise(&mut self, range: Range<u64>, advice: Advice) {
         if matches!(advice, Advice::HugePage | Advice::NoHugePage) && !range.is_empty() {
             self.forget(range.clone());
@@ -47,13 +47,14 @@ impl AdvisedRanges {
         }
     }
 
-    /// True if there is advice for a part of the range.
+    /// True if there is advice for a part of the address range.
     pub fn overlaps(&self, range: &Range<u64>) -> bool {
         let before = self.ranges.range(..range.end).next_back();
         before.is_some_and(|(_, (end, _))| *end > range.start)
     }
 
-    /// Events that give the advice.
+    /// Makes events that repeat the advice of all ranges, for a trace that starts in the middle of the
+    /// program.
     pub fn events(&self) -> impl Iterator<Item = ProgramEvent> {
         self.ranges.iter().map(|(start, (end, advice))| ProgramEvent::Advise {
             start: VirtualAddress::new(*start),
@@ -62,7 +63,7 @@ impl AdvisedRanges {
         })
     }
 
-    /// Splits the range that contains `address`.
+    /// Splits the range that contains `address` at this address.
     fn cut(&mut self, address: u64) {
         if let Some((_, (end, advice))) = self.ranges.range_mut(..address).next_back()
             && *end > address
@@ -73,7 +74,7 @@ impl AdvisedRanges {
         }
     }
 
-    /// Inserts a range where there is no advice, and joins it with adjacent ranges.
+    /// Inserts advice for a range that has none, and joins the range with adjacent ones of the same advice.
     fn insert(&mut self, mut range: Range<u64>, advice: Advice) {
         if let Some((start, (end, before))) = self.ranges.range(..range.start).next_back()
             && *end == range.start

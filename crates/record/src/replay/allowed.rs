@@ -2,9 +2,9 @@
 
 use super::address_space::AddressSpace;
 
-/// Number of cache entries.
+/// Number of entries in the cache of accessed pages.
 const PLACES: usize = 1 << 12;
-/// Page number of an empty entry.
+/// Value of an empty cache entry.
 const NONE: u64 = u64::MAX;
 /// Number of bits in a page number.
 const PAGE_BITS: u32 = 36;
@@ -16,12 +16,12 @@ pub struct AllowedPages {
 }
 
 impl AllowedPages {
-    /// Makes an empty cache.
+    /// Makes a cache without pages.
     pub fn new() -> Self {
         Self { pages: vec![NONE; PLACES], is_empty: true }
     }
 
-    /// Clears the cache after a change of mappings.
+    /// Clears the cache, because mappings have changed.
     pub fn forget(&mut self) {
         if !self.is_empty {
             self.pages.fill(NONE);
@@ -29,7 +29,7 @@ impl AllowedPages {
         }
     }
 
-    /// True if an image may access an address.
+    /// True if process image `image`, whose mappings are `space`, may access an address.
     #[inline]
     pub fn check(
         &mut self,

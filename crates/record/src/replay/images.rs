@@ -9,40 +9,40 @@ use super::address_space::AddressSpace;
 use super::relocation::Relocation;
 use crate::RecordError;
 
-/// State of a process image.
+/// State of a process image: the memory of a process between two execve calls.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
-    /// Process in the trace; `None` until the image's first thread or fork is seen.
+    /// Number of the image's process in the trace; `None` until the image's first thread or fork is seen.
     pub id: Option<ProcessId>,
-    /// Process ID of the operating system; 0 while unknown.
+    /// Process ID in the operating system; 0 while unknown.
     pub process: u32,
-    /// Path of the program; empty while unknown.
+    /// Path of the program in the image; empty while unknown.
     pub program: PathBuf,
     /// Mappings of the image, at the emulator's addresses.
     pub space: AddressSpace,
-    /// Relocation of the image's addresses.
+    /// Relocation of addresses in the image.
     pub relocation: Relocation,
-    /// True once the trace contains the process.
+    /// True once the trace contains the image's process.
     pub is_known: bool,
-    /// True once the trace contains the image's mappings. Until then, its events wait for the next
-    /// start.
+    /// True once the trace contains the image's mappings. Until then, its events are not written; the
+    /// mappings are written when recording starts in the image again.
     pub is_mapped: bool,
-    /// Process in whose memory the image runs until it executes another program (vfork).
+    /// Process in whose memory the image runs until it executes another program (vfork); usually `None`.
     pub borrows: Option<ProcessId>,
-    /// Image of the process in `borrows`.
+    /// Number of the image from which the memory is borrowed (vfork).
     pub lender: Option<u64>,
-    /// Number of live threads.
+    /// Number of threads that run in the image.
     pub threads: u32,
-    /// True once the image has had a thread.
+    /// True once a thread has run in the image.
     pub has_started: bool,
-    /// True once the process has ended or another image has replaced this one.
+    /// True once the image's process has ended or another image has replaced this one.
     pub has_ended: bool,
     /// True if the image's last thread ended in a call of execve.
     pub is_in_exec: bool,
 }
 
 impl Image {
-    /// Process whose memory the image's instructions access.
+    /// Process of the trace whose memory the image's instructions access.
     pub fn memory(&self) -> ProcessId {
         self.borrows.or(self.id).unwrap_or_default()
     }
@@ -53,19 +53,19 @@ impl Image {
     }
 }
 
-/// All images, by number.
+/// All process images of a recording, by number.
 #[derive(Default)]
 pub struct Images {
-    /// Boxed, because a damaged record may contain a very large number.
+    /// Images by number; boxed, because a damaged record may contain a very large number.
     images: Vec<Option<Box<Image>>>,
     processes: u32,
 }
 
 impl Images {
-    /// Upper limit of image numbers; a larger number means damage.
+    /// Upper limit of image numbers; a larger number means that the record is damaged.
     const MAX: u64 = 1 << 22;
 
-    /// Image with this number, created if necessary.
+    /// Returns the image with this number. Creates it if necessary.
     pub fn get(&mut self, number: u64) -> Result<&mut Image, RecordError> {
         if number >= Self::MAX {
             return Err(RecordError::Damaged("the number of an image"));
@@ -77,23 +77,23 @@ impl Images {
         Ok(self.images[number].get_or_insert_default())
     }
 
-    /// Iterates over all images, in order of number.
+    /// Iterates over all process images, in order of number.
     pub fn iter(&self) -> impl Iterator<Item = &Image> {
         self.numbered().map(|(_, image)| image)
     }
 
-    /// Iterates over all images with their numbers, which may have gaps.
+    /// Iterates over all process images with their numbers, which may have gaps.
     pub fn numbered(&self) -> impl Iterator<Item = (u64, &Image)> {
         let known = self.images.iter().enumerate();
         known.filter_map(|(number, image)| Some((number as u64, image.as_deref()?)))
     }
 
-    /// True if a process has not ended, or was forked and has not been seen yet.
+    /// True if a process of the recording has not ended, or was forked and has not been seen yet.
     pub fn is_any_alive(&self) -> bool {
         self.iter().any(|image| image.id.is_some() && !image.has_ended)
     }
 
-    /// Allocates the number of a new process.
+    /// Returns an unused number for a new process. Fails if there are too many processes.
     fn next_process(&mut self) -> Result<ProcessId, RecordError> {
         let id = u16::try_from(self.processes).map_err(|_| RecordError::TooManyProcesses)?;
         self.processes += 1;
@@ -131,8 +131,8 @@ impl Images {
         Ok(id)
     }
 
-    /// Records that a program was loaded into an image, which belongs to a new process or replaces
-    /// another image.
+    /// Records that a program was loaded into process image `number`. The image belongs to a new process, or
+    /// replaces the previous image of its process (execve).
     pub fn load(&mut self, number: u64) -> Result<(), RecordError> {
         let process = self.get(number)?.process;
         let before = self.images[..number as usize].iter_mut().rev().flatten();

@@ -26,45 +26,47 @@ use images::{Image, Images};
 use output::{Output, Runner, Sink};
 use syscalls::{Syscall, is_failure};
 
-/// Reason for which [`Replay::advance`] stopped.
+/// Reason for which [`Replay::advance`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// More records are needed.
+    /// More records are needed to continue.
     Starved,
-    /// A program was loaded in a ring's thread, and its mappings are needed.
+    /// A ring's thread has loaded a program. The caller must provide the program's mappings.
     Image {
-        /// Index of the ring.
+        /// Index of the thread's ring.
         ring: usize,
-        /// Number of the image.
+        /// Number of the process image.
         image: u64,
     },
-    /// Recording starts in the image of a ring's thread, and its existing pages are needed.
+    /// Recording starts in the process image of a ring's thread. The caller must provide the pages that exist
+    /// in the image.
     Start {
-        /// Index of the ring.
+        /// Index of the thread's ring.
         ring: usize,
         /// Number of instructions skipped so far, over all threads.
         skipped: u64,
-        /// Number of the recording's phase.
+        /// Number of the recorded part that begins: parts of the run are numbered, recorded (odd) and skipped
+        /// (even) in turn.
         phase: u64,
     },
-    /// The limit of instructions is reached.
+    /// The maximum number of recorded instructions is reached.
     Full,
 }
 
-/// State of the thread that uses a ring.
+/// State of the replay of the thread that uses a ring.
 #[derive(Default)]
 struct Thread {
     id: ThreadId,
-    /// Number of the thread's image.
+    /// Number of the process image in which the thread runs.
     image: u64,
     /// Records of the ring. Records before `position` are already replayed.
     records: Vec<u64>,
     position: usize,
-    /// The running block, and the accesses of its instructions so far.
+    /// Number of the block that runs; `None` if none does.
     block: Option<u32>,
     pieces: Vec<Piece>,
     syscall: Option<Syscall>,
-    /// Child image of the thread's current call of fork.
+    /// Number of the child's image, while the thread calls fork.
     forks: Option<u64>,
     repetition: Option<RunningRepetition>,
     /// Answers to questions that the replay has not reached yet.
@@ -76,7 +78,7 @@ impl Thread {
         self.records.get(self.position).map(|word| record::decode(*word))
     }
 
-    /// Words that follow the next record; `None` if they have not arrived yet.
+    /// Words that follow the next record in the ring; `None` if they have not arrived yet.
     fn words(&self, control: Control) -> Option<[u64; SYSCALL_WORDS]> {
         let after = self.position + 1;
         let words = self.records.get(after..after + control.words())?;
@@ -86,7 +88,7 @@ impl Thread {
     }
 }
 
-/// True for events that take memory from a process.
+/// True for events that make a process lose memory: unmapping, moving, or advice that frees pages.
 fn takes_memory(event: &ProgramEvent) -> bool {
     matches!(
         event,
@@ -96,11 +98,12 @@ fn takes_memory(event: &ProgramEvent) -> bool {
     )
 }
 
-/// Replay of records as instructions and events.
+/// Replay of the plugin's records as instructions and events of a trace.
 pub struct Replay<S> {
-    /// Threads, indexed by ring.
+    /// State of each recorded thread, indexed by the ring buffer into which the thread's virtual CPU writes.
     threads: Vec<Thread>,
-    /// Ring whose segment is being replayed.
+    /// Index of the ring whose segment (records of one thread between two points of synchronization) is being
+    /// replayed.
     current: Option<usize>,
     next_ticket: u64,
     next_thread: u16,
@@ -108,11 +111,11 @@ pub struct Replay<S> {
     allowed: AllowedPages,
     /// Number of accesses to memory that is not mapped according to the system calls.
     pub unmapped: u64,
-    /// Accesses of one instruction; a field to avoid allocations.
+    /// Buffer for the accesses of one instruction, which is reused to avoid allocations.
     joined: Vec<MemoryAccess>,
-    /// All process images, by number.
+    /// Process images of the recording, by number.
     pub images: Images,
-    /// Destination; `None` until recording has started.
+    /// Destination of instructions and events; `None` until recording has started.
     pub output: Option<Output<S>>,
 }
 
@@ -133,7 +136,8 @@ impl<S: Sink> Replay<S> {
         }
     }
 
-    /// Adds records of a ring.
+    /// Appends a batch of records to those of its ring's thread, and the batch's answer to the thread's
+    /// answers.
     pub fn add(&mut self, mut batch: Batch) {
         if self.threads.len() <= batch.ring {
             self.threads.resize_with(batch.ring + 1, Thread::default);
@@ -149,18 +153,19 @@ impl<S: Sink> Replay<S> {
         thread.records.append(&mut batch.records);
     }
 
-    /// Takes the answer to the question of a ring's thread; `None` if there is no answer yet.
+    /// Removes and returns the oldest answer to a question of a ring's thread; `None` if there is no answer
+    /// yet.
     pub fn answer(&mut self, ring: usize) -> Option<Answer> {
         self.threads[ring].answers.pop_front()
     }
 
-    /// True if the thread of a ring writes no more records.
+    /// True if the thread that uses a ring has ended and writes no more records.
     pub fn is_thread_over(&self, ring: usize) -> bool {
         let last = self.threads[ring].records.last().map(|word| record::decode(*word));
         matches!(last, Some(Record::Control(Control::ThreadEnd, _)))
     }
 
-    /// Number of threads seen so far.
+    /// Number of threads that the replay has seen so far.
     pub fn thread_count(&self) -> u16 {
         self.next_thread
     }
@@ -181,8 +186,9 @@ impl<S: Sink> Replay<S> {
         }
     }
 
-    /// Finds the segment with the next ticket. Tickets have no gaps, so this segment is present or will
-    /// arrive.
+    /// Finds the segment of records that is next in the order of tickets, the numbers that segments of all
+    /// threads drew from a common counter at their start. Tickets have no gaps, so this segment is present or
+    /// will arrive.
     fn choose_segment(&mut self) -> Result<Option<Step>, RecordError> {
         for ring in 0..self.threads.len() {
             self.change_threads(ring)?;
@@ -200,7 +206,7 @@ impl<S: Sink> Replay<S> {
         Ok(Some(Step::Starved))
     }
 
-    /// Processes the ends and starts of threads between the segments of a ring.
+    /// Processes the records of ended and started threads that precede the next segment of a ring.
     fn change_threads(&mut self, ring: usize) -> Result<(), RecordError> {
         loop {
             match self.threads[ring].peek() {
@@ -234,8 +240,8 @@ impl<S: Sink> Replay<S> {
         Ok(())
     }
 
-    /// Ends a thread. The end of the last thread ends the process, unless the process executes another
-    /// program.
+    /// Ends the thread of a ring. The end of a process's last thread ends the process, unless it executes
+    /// another program.
     fn end_thread(&mut self, ring: usize) -> Result<(), RecordError> {
         let thread = &mut self.threads[ring];
         let is_in_exec = thread.syscall.take().is_some_and(|call| call.is_exec());
@@ -249,7 +255,7 @@ impl<S: Sink> Replay<S> {
         Ok(())
     }
 
-    /// Ends a process, unless it has ended already or runs another image now.
+    /// Ends the process of an image, unless it has ended already or runs another image now.
     pub fn end_process(&mut self, image: u64) -> Result<(), RecordError> {
         let image = self.images.get(image)?;
         if image.has_ended {
@@ -264,8 +270,8 @@ impl<S: Sink> Replay<S> {
         Ok(())
     }
 
-    /// Skips a ticket whose segment will never arrive, because its process was killed before writing.
-    /// Returns false if no later segment waits.
+    /// Skips tickets whose segments will never arrive, because their processes were killed before writing:
+    /// continues with the lowest ticket that is present. Returns false if no segment is present.
     pub fn skip_lost_ticket(&mut self) -> bool {
         let waiting = self.threads.iter().filter_map(|thread| match thread.peek()? {
             Record::Control(Control::Segment, ticket) => Some(ticket),
@@ -415,7 +421,7 @@ impl<S: Sink> Replay<S> {
         self.output.as_ref().is_some_and(|output| output.is_dropping)
     }
 
-    /// Process and thread of a ring.
+    /// Process and thread that use a ring, as numbered in the trace.
     fn runner(&mut self, ring: usize) -> Result<Runner, RecordError> {
         let Thread { id, image, .. } = self.threads[ring];
         Ok(Runner { process: self.images.get(image)?.memory(), thread: id })
@@ -443,8 +449,8 @@ impl<S: Sink> Replay<S> {
         Ok(())
     }
 
-    /// Writes the mappings of an image to the trace when its recording starts. `present` returns the
-    /// runs of existing pages in a range.
+    /// Writes the mappings of an image to the trace when its recording starts. `present` returns the existing
+    /// pages in an address range.
     pub fn start_image(
         &mut self,
         ring: usize,
@@ -482,7 +488,8 @@ impl<S: Sink> Replay<S> {
         self.blocks.load(number, dictionary, relocation)
     }
 
-    /// Emits the executed instructions of the finished block, now that the next block is known.
+    /// Emits the executed instructions of the thread's last block, now that the address of the next one is
+    /// known.
     fn finish_block(&mut self, ring: usize, next: Option<u64>) -> Result<(), RecordError> {
         let runner = self.runner(ring)?;
         let thread = &mut self.threads[ring];
@@ -537,7 +544,7 @@ impl<S: Sink> Replay<S> {
     }
 }
 
-/// Writes an event of an image to the trace, at native addresses.
+/// Writes an event of a process image to the trace, at native addresses.
 fn put<S: Sink>(
     output: &mut Option<Output<S>>,
     image: &Image,

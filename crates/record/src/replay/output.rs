@@ -1,4 +1,4 @@
-//! Destination of replayed instructions, with counts.
+//! Destination of replayed instructions, which counts them.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -10,14 +10,14 @@ use crate::RecordError;
 
 /// Consumer of instructions and events in program order.
 pub trait Sink {
-    /// Receives one instruction with its accesses.
+    /// Receives the next instruction, with its accesses.
     fn push(
         &mut self,
         instruction: &Instruction,
         accesses: &[MemoryAccess],
     ) -> Result<(), RecordError>;
 
-    /// Receives one event, which happens before the next instruction.
+    /// Receives an event, which happens before the next instruction.
     fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError>;
 }
 
@@ -35,12 +35,13 @@ impl Sink for TraceWriter {
     }
 }
 
-/// Number of entries in the cache of recently touched pages, which saves most look-ups in the set.
+/// Number of entries in the cache of recently touched pages, which saves most look-ups in the set of all
+/// touched pages.
 const RECENT_PAGES: usize = 1 << 12;
 /// Number of bits in a virtual page number.
 const PAGE_BITS: u32 = 36;
 
-/// Process and thread of an instruction.
+/// Process and thread that execute an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Runner {
     /// Number of the process in the trace.
@@ -49,39 +50,40 @@ pub struct Runner {
     pub thread: ThreadId,
 }
 
-/// Counts of one process.
+/// Numbers of recorded instructions and touched pages of one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessCounts {
-    /// Number of recorded instructions.
+    /// Number of recorded instructions of the process.
     pub instructions: u64,
-    /// Number of distinct 4KB pages of data and code.
+    /// Number of distinct 4KB pages of data and code that the process touched.
     pub pages_touched: u64,
 }
 
-/// Wrapper of a sink, with counts, a limit, and the running process and thread.
+/// Wrapper of a sink that counts instructions, accesses and touched pages, stops at a maximum number of
+/// instructions, and inserts an event when the process or thread changes.
 pub struct Output<S> {
     /// Destination of instructions and events.
     pub sink: S,
-    /// Number of instructions so far.
+    /// Number of instructions passed to the sink so far.
     pub instructions: u64,
-    /// Number of memory accesses so far.
+    /// Number of memory accesses passed to the sink so far.
     pub accesses: u64,
-    /// True while instructions are only counted, in a window that is not kept.
+    /// True while instructions are only counted, because their window is not part of the trace.
     pub is_dropping: bool,
-    /// Number of dropped instructions that are not part of a gap event yet.
+    /// Number of instructions that were not passed to the sink and are not part of a gap event yet.
     pub dropped: u64,
     limit: u64,
     runner: Runner,
-    /// Instructions of the running process that are not counted in `processes` yet.
+    /// Number of instructions of the running process that are not counted in `processes` yet.
     uncounted: u64,
     processes: Vec<ProcessCounts>,
-    /// Touched pages, with the process number above the page number.
+    /// Set of touched pages: process number (high bits) and page number (low bits).
     pages: HashSet<u64>,
     recent: Vec<u64>,
 }
 
 impl<S: Sink> Output<S> {
-    /// Makes an output of at most `limit` instructions.
+    /// Makes an output that passes at most `limit` instructions to `sink`.
     pub fn new(sink: S, limit: u64) -> Self {
         Self {
             sink,
@@ -98,19 +100,19 @@ impl<S: Sink> Output<S> {
         }
     }
 
-    /// True if the limit is reached.
+    /// True if the maximum number of instructions is reached.
     pub fn is_full(&self) -> bool {
         self.instructions >= self.limit
     }
 
-    /// Counts of each process so far, by number.
+    /// Counts of instructions and touched pages so far, by number of the process.
     pub fn processes(&mut self) -> &[ProcessCounts] {
         self.count();
         &self.processes
     }
 
-    /// Begins a block in `code`, executed by `runner`. The next pushed instructions belong to this
-    /// block.
+    /// Begins a block, whose code is at the addresses `code` and which `runner` executes. The next pushed
+    /// instructions belong to this block.
     pub fn begin_block(&mut self, runner: Runner, code: Range<u64>) -> Result<(), RecordError> {
         if self.is_full() {
             return Ok(());
@@ -121,7 +123,7 @@ impl<S: Sink> Output<S> {
         Ok(())
     }
 
-    /// Adds an instruction of the current block. Ignored beyond the limit.
+    /// Passes an instruction of the current block to the sink, unless the limit is reached.
     #[inline]
     pub fn push(
         &mut self,
@@ -145,7 +147,7 @@ impl<S: Sink> Output<S> {
         self.sink.push(instruction, accesses)
     }
 
-    /// Adds an event. Ignored beyond the limit.
+    /// Passes an event of `runner` to the sink, unless the limit is reached.
     pub fn event(&mut self, runner: Runner, event: ProgramEvent) -> Result<(), RecordError> {
         if self.is_full() {
             return Ok(());
@@ -154,7 +156,7 @@ impl<S: Sink> Output<S> {
         self.sink.event(event)
     }
 
-    /// Adds an event that belongs to no thread.
+    /// Passes an event that belongs to no thread to the sink.
     pub fn common_event(&mut self, event: ProgramEvent) -> Result<(), RecordError> {
         if self.is_full() { Ok(()) } else { self.sink.event(event) }
     }
@@ -200,7 +202,7 @@ mod tests {
     use super::*;
     use perforate_types::{AccessKind, VirtualAddress};
 
-    /// A sink that stores nothing.
+    /// Sink for tests, which stores nothing.
     struct Nothing;
 
     impl Sink for Nothing {
@@ -213,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Number of pages touched by the accesses of one instruction.
+    /// Counts the pages touched by one instruction with these accesses.
     fn pages(accesses: &[(u64, u16)]) -> u64 {
         let mut output = Output::new(Nothing, 10);
         let accesses: Vec<MemoryAccess> = accesses

@@ -1,4 +1,4 @@
-//! Relocation of addresses from the emulator's placement to Linux's.
+//! Relocation of addresses from those of the emulator to those of Linux.
 //!
 //! QEMU 7.2 packs image, stack, libraries and mappings near 0x40_0000_0000. Natively, they are far
 //! from each other, in different entries of the upper page-table levels. Without relocation, walk
@@ -9,37 +9,38 @@ use std::ops::Range;
 
 use perforate_types::{PageSize, ProgramEvent, VirtualAddress};
 
-/// Lowest address that QEMU chooses for parts without a fixed address.
+/// Lowest address that QEMU chooses for images and mappings without a fixed address.
 pub const EMULATOR_BASE: u64 = 0x40_0000_0000;
-/// End of the addresses that are moved to [`NATIVE_MAPPINGS`].
+/// End of the emulator's addresses that are moved to [`NATIVE_MAPPINGS`].
 const EMULATOR_END: u64 = 0x80_0000_0000;
 /// Address of position-independent programs under Linux without randomization.
 const NATIVE_IMAGE: u64 = 0x5555_5555_4000;
-/// End of the stack under Linux without randomization.
+/// End address of the stack under Linux without randomization.
 const NATIVE_STACK_END: u64 = 0x7fff_ffff_f000;
-/// Start of mappings: in the last level-4 entry of user space, which natively also holds the stack.
+/// Native start address of mappings: in the last level-4 entry of user space, which natively also holds the
+/// stack.
 const NATIVE_MAPPINGS: u64 = 0x7f80_0000_0000;
-/// End of mappings that the kernel placed rather than QEMU; they grow downwards, as natively.
+/// Native end address of mappings that the kernel placed rather than QEMU; they grow downwards, as natively.
 const NATIVE_MAPPINGS_END: u64 = 0x7fff_f800_0000;
-/// Size in bytes of the range for mappings placed by the kernel.
+/// Size in bytes of the native range for mappings that the kernel placed.
 const KERNEL_PLACED_BYTES: u64 = 0x3f_f000_0000;
 
-/// Emulator's addresses of the parts of a program.
+/// Addresses of the parts of a program in the emulator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// First byte of a position-independent image; the heap follows the image.
+    /// Address of the first byte of a position-independent image; the heap follows the image.
     pub image: Option<u64>,
-    /// Stack, with the guard page below it.
+    /// Address range of the stack, with the guard page below it.
     pub stack: Option<Range<u64>>,
-    /// End of the emulator's own mappings, without its stack. Below, the kernel places mappings if
+    /// End address of the emulator's own mappings, without its stack. Below, the kernel places mappings if
     /// QEMU's chosen address is taken.
     pub kernel_placed_end: Option<u64>,
 }
 
-/// Address ranges, each with its shift.
+/// Shifts of addresses from the emulator's to native ones, by address range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Relocation {
-    /// Ranges and shifts, ordered by address, without overlaps.
+    /// Address ranges with their shifts, ordered by address, without overlaps.
     ranges: Vec<(Range<u64>, u64)>,
 }
 
@@ -48,7 +49,7 @@ const fn align_down(address: u64) -> u64 {
 }
 
 impl Relocation {
-    /// Computes the shifts for a program at these addresses.
+    /// Computes the shifts of a program's parts, whose addresses in the emulator are `layout`.
     pub fn new(layout: &Layout) -> Self {
         let mut ranges = Vec::new();
         let mut add = |range: Range<u64>, to: u64| {
@@ -72,13 +73,14 @@ impl Relocation {
         Self { ranges }
     }
 
-    /// Native address of an emulator's address.
+    /// Computes the native address of an address in the emulator.
     pub fn relocate(&self, address: u64) -> u64 {
         let found = self.ranges.iter().find(|(range, _)| range.contains(&address));
         found.map_or(address, |(_, shift)| address.wrapping_add(*shift))
     }
 
-    /// Splits a range into parts with different shifts. Returns new start and length of each part.
+    /// Splits an address range of the emulator into parts with different shifts. Returns native start and
+    /// length of each part.
     fn split(&self, start: u64, length: u64) -> Vec<(VirtualAddress, u64)> {
         let end = start.saturating_add(length);
         let mut cuts: Vec<u64> =
@@ -95,7 +97,7 @@ impl Relocation {
         VirtualAddress::new(self.relocate(address))
     }
 
-    /// Copies of the event at native addresses; several if its range is split.
+    /// Makes copies of an event at native addresses; several if its address range is split.
     pub fn relocate_event(&self, event: &ProgramEvent) -> Vec<ProgramEvent> {
         let mut copies = Vec::new();
         match event {
@@ -149,7 +151,7 @@ fn with_range(mut event: ProgramEvent, new_start: VirtualAddress, new_length: u6
 mod tests {
     use super::*;
 
-    /// Addresses of `qemu-x86_64 /bin/cat` on Debian 12.
+    /// Relocation for the addresses of `qemu-x86_64 /bin/cat` on Debian 12.
     fn cat() -> Relocation {
         Relocation::new(&Layout {
             image: Some(0x40_0000_0000),

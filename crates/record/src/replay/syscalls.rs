@@ -5,7 +5,7 @@ use perforate_types::{Advice, Backing, Permissions, ProgramEvent, VirtualAddress
 use super::address_space::AddressSpace;
 use crate::process_memory::PAGE_BYTES;
 
-/// Numbers of the tracked system calls (Linux on x86-64).
+/// Numbers of the system calls that the replay tracks (Linux on x86-64).
 pub mod number {
     #![allow(missing_docs)]
     pub const MMAP: u64 = 9;
@@ -33,22 +33,24 @@ const SHM_RDONLY: u64 = 0o10000;
 /// A system call of the recorded program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Syscall {
-    /// Number of the call, one of [`number`].
+    /// Number of the system call, one of [`number`].
     pub number: u64,
-    /// Arguments of the call.
+    /// Arguments of the system call.
     pub arguments: [u64; 6],
 }
 
 impl Syscall {
-    /// Event that takes effect when the call begins. Only munmap has one; otherwise another thread's
-    /// mapping of the same range could precede it in the trace.
+    /// Returns the event that takes effect when the system call begins, if any. Only munmap has one: once the
+    /// memory is free, another thread may map the same range before munmap returns, and must come later in
+    /// the trace.
     pub fn begin(&self) -> Option<ProgramEvent> {
         let [start, length, ..] = self.arguments;
         let is_valid = self.number == number::MUNMAP && start % PAGE_BYTES == 0 && length != 0;
         is_valid.then(|| ProgramEvent::Unmap { start: address(start), length: round_up(length) })
     }
 
-    /// Events that have taken effect when the call returns `result`.
+    /// Returns the events that have taken effect when the system call returns `result`. `space` has the
+    /// mappings before.
     pub fn end(&self, result: i64, space: &AddressSpace) -> Vec<ProgramEvent> {
         if is_failure(result) {
             return Vec::new();
@@ -117,18 +119,19 @@ impl Syscall {
         }
     }
 
-    /// True for calls that replace the program if they succeed.
+    /// True for system calls that replace the program if they succeed.
     pub fn is_exec(&self) -> bool {
         matches!(self.number, number::EXECVE | number::EXECVEAT)
     }
 }
 
-/// True for results that are error codes.
+/// True if the result of a system call is an error code.
 pub fn is_failure(result: i64) -> bool {
     (-4095..0).contains(&result)
 }
 
-/// Event for a call of brk. The heap spans whole pages; the first call only queries its start.
+/// Returns the event of a call of brk with the new end of the heap. The heap spans whole pages; the first
+/// call only queries its start.
 fn brk(end: u64, space: &AddressSpace) -> Option<ProgramEvent> {
     let end = round_up(end);
     let start = space.heap_start().unwrap_or(end);
@@ -143,7 +146,7 @@ fn round_up(length: u64) -> u64 {
     length.checked_next_multiple_of(PAGE_BYTES).unwrap_or(length)
 }
 
-/// Permissions for mmap's protection flags.
+/// Converts the protection flags of mmap and mprotect to permissions.
 fn permissions(protection: u64) -> Permissions {
     Permissions {
         write: protection & PROT_WRITE != 0,

@@ -6,7 +6,7 @@ use crate::instructions::blocks::dictionary_entry;
 use crate::record::{access, access_template, control};
 use perforate_types::{Instruction, ProcessId};
 
-/// A sink that stores everything.
+/// Sink that stores all instructions and events.
 #[derive(Default)]
 struct Kept {
     instructions: Vec<(u64, bool, Vec<MemoryAccess>)>,
@@ -30,8 +30,8 @@ impl Sink for Kept {
     }
 }
 
-/// Block 0 at 0x1000: mov [rdi], eax; jne 0x1000. Block 1 at 0x1004: rep movsb. Block 2, also at
-/// 0x1004: the same instruction alone. Block 3 at 0x1006: lock add [rdi], eax; ret.
+/// Dictionary of the tests. Block 0 at 0x1000: mov [rdi], eax; jne 0x1000. Block 1 at 0x1004: rep movsb.
+/// Block 2, also at 0x1004: the same instruction alone. Block 3 at 0x1006: lock add [rdi], eax; ret.
 fn dictionary() -> Vec<Vec<u8>> {
     vec![
         dictionary_entry(0x1000, &[&[0x89, 0x07], &[0x75, 0xfc]]),
@@ -41,12 +41,12 @@ fn dictionary() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Record of an execution of a block.
+/// Makes the record of an execution of a block.
 fn block(number: u32) -> u64 {
     record::block(number, 1)
 }
 
-/// Records of a thread of image 0, which is process 0 of the trace.
+/// Makes the records of a thread of image 0, which is process 0 of the trace.
 fn thread(records: &[u64]) -> Vec<u64> {
     [&[control(Control::ThreadStart, 0), 100], records].concat()
 }
@@ -55,7 +55,7 @@ fn batch(ring: usize, records: Vec<u64>) -> Batch {
     Batch { ring, records, answer: None }
 }
 
-/// A replay with a process that is in the trace.
+/// Makes a replay with a process that is in the trace already.
 fn started(limit: u64) -> Replay<Kept> {
     let mut replay = Replay::new();
     replay.output = Some(Output::new(Kept::default(), limit));
@@ -206,7 +206,7 @@ fn damage_is_an_error() {
     }
 }
 
-/// Records of the first thread of another image.
+/// Makes the records of the first thread of another image.
 fn other_image(image: u64, records: &[u64]) -> Vec<u64> {
     [&[control(Control::ThreadStart, image), 100 + image], records].concat()
 }

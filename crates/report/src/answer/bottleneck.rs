@@ -1,4 +1,4 @@
-//! Sentences about the causes of the translation cost.
+//! Sentences about the causes of the address-translation cost of a run.
 
 use perforate_types::{Counter, Part};
 
@@ -7,17 +7,17 @@ use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{percent, share};
 use crate::{ids, waiting};
 
-/// Share of the time, 0–1, from which busy hardware is called the bottleneck of a run.
+/// Share of the time, 0–1, from which a busy hardware unit is called a bottleneck.
 const SATURATED: f64 = 0.9;
-/// Least share of translation stall cycles with which a component is named in the answer.
+/// Share of the translation stall cycles, 0–1, from which the answer names a component of these cycles.
 const NAMED: f64 = 0.1;
-/// Least difference between translation's share of the critical path and the share of time that
-/// free translation saves. Above it, the answer explains the difference.
+/// Difference between translation's share of the critical path and the share of time that free translation
+/// saves, 0–1, above which the answer explains the difference.
 const MARGIN: f64 = 0.05;
 
-/// Returns the sentence on the bottleneck: translation's share of the reference's critical path
-/// with its largest components, saturated hardware, and the reason if free translation would save a
-/// different share. `None` if none of these can be said.
+/// Returns the sentence on the bottleneck of the reference scheme: translation's share of its critical path
+/// with the largest components, saturated hardware, and the reason if free translation would save a different
+/// share. `None` if nothing of this is known.
 pub(super) fn bottleneck(comparison: &Comparison<'_>) -> Option<Sentence> {
     let reference = &comparison.schemes[comparison.reference];
     let on_path = comparison.translation_share(comparison.reference)?;
@@ -32,8 +32,8 @@ pub(super) fn bottleneck(comparison: &Comparison<'_>) -> Option<Sentence> {
     (!clauses.is_empty()).then_some(sentence)
 }
 
-/// Returns the clause on translation's share of the critical path, with its largest components in
-/// parentheses.
+/// Returns the clause on translation's share of the reference's critical path, `on_path`, with the largest
+/// components in parentheses.
 fn critical_path(
     comparison: &Comparison<'_>,
     reference: &SchemeRuns<'_>,
@@ -53,7 +53,7 @@ fn critical_path(
     Some(format!("translation is {on_path} of the critical path{of_it}"))
 }
 
-/// Returns a clause for each hardware unit that is busy nearly all the time.
+/// Returns a clause for each hardware unit that is busy nearly all the time in the reference's runs.
 fn saturated(reference: &SchemeRuns<'_>) -> impl Iterator<Item = String> {
     let busy = [
         (ids::PAGE_WALKERS_BUSY, "the page walkers are busy"),
@@ -66,9 +66,9 @@ fn saturated(reference: &SchemeRuns<'_>) -> impl Iterator<Item = String> {
     })
 }
 
-/// Explains why free translation saves a different share of time than translation has of the
-/// critical path. Other waits either overlap with it and remain, or are caused by it and disappear
-/// with it.
+/// Returns the reason why free translation saves a different share of time (`saved`) than translation has of
+/// the critical path (`on_path`). Other waits either overlap with translation and remain, or are caused by it
+/// and disappear with it.
 fn discrepancy(comparison: &Comparison<'_>, on_path: f64, saved: f64) -> Option<String> {
     if (on_path - saved).abs() <= MARGIN {
         return None;
@@ -76,8 +76,7 @@ fn discrepancy(comparison: &Comparison<'_>, on_path: f64, saved: f64) -> Option<
     let reference = &comparison.schemes[comparison.reference];
     let free = &comparison.schemes[comparison.bound?];
     let base = reference.spread(|run| run.cycles())?.median;
-    // Both figures are relative to the reference's cycles, because both runs execute the same
-    // instructions.
+    // Both figures are relative to the reference's cycles, because both runs execute the same instructions.
     let change = |counter: &Counter| {
         Some((free.counter(&counter.id)? - reference.counter(&counter.id)?) / base)
     };
@@ -104,8 +103,8 @@ fn discrepancy(comparison: &Comparison<'_>, on_path: f64, saved: f64) -> Option<
     })
 }
 
-/// Returns labels of cycle-stack components with a figure for each, largest first. Components
-/// without a figure are left out.
+/// Returns the labels of cycle-stack components with the value of `figure` for each, largest first.
+/// Components without a value are left out.
 fn largest<'v>(
     parts: impl Iterator<Item = (&'v Counter, &'v Part)>,
     figure: &dyn Fn(&Counter) -> Option<f64>,

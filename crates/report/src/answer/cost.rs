@@ -9,25 +9,25 @@ use crate::comparison::Comparison;
 use crate::format;
 use crate::ids;
 
-/// Share of L2 TLB misses that are compulsory from which the answer warns of cold misses.
+/// Least share of compulsory misses among L2 TLB misses at which the answer warns of cold misses.
 const MANY_COMPULSORY: f64 = 0.5;
 
-/// Share of a run's time that address translation costs.
+/// Share of a run's time that address translation costs, with its evidence.
 #[derive(Clone, Copy)]
 pub(super) struct Cost {
     share: Interval,
     basis: Basis,
 }
 
-/// Evidence for a cost.
+/// Evidence for the cost of address translation.
 #[derive(Clone, Copy)]
 enum Basis {
-    /// A second simulation in which translation is free.
+    /// A second simulation, in which translation is free.
     Saved,
-    /// A second simulation that still waits for some translation, such as ideal large pages. The
-    /// true cost is therefore at least this.
+    /// A second simulation that still waits for some translation, such as one with ideal large pages. The
+    /// true cost is therefore at least the difference.
     AtLeastSaved,
-    /// Translation stalls in the cycle stack, if no second simulation is available.
+    /// Translation stalls in the cycle stack of the run, if there is no second simulation.
     Charged,
 }
 
@@ -45,18 +45,18 @@ impl Cost {
         Some(Self { share, basis })
     }
 
-    /// True if translation may take a share of the time that is large enough to matter to a user.
+    /// True if the share, or the upper end of its interval, is large enough to matter to a user.
     pub(super) fn is_worth_a_look(self) -> bool {
         self.share.mean + self.share.half_width_95.unwrap_or(0.0) >= WORTH_A_LOOK
     }
 
-    /// True if the interval of the share excludes 0.
+    /// True if the confidence interval of the share excludes 0.
     fn is_sure(self) -> bool {
         self.share.mean > 0.0 && !self.share.holds(0.0)
     }
 }
 
-/// Names the page sizes of the reference for use in a sentence.
+/// Returns a phrase for the page sizes of the reference scheme, such as "with 4KB pages".
 pub(super) fn pages(comparison: &Comparison<'_>) -> String {
     match comparison.reference_name() {
         "4KB" => "with 4KB pages".into(),
@@ -64,7 +64,8 @@ pub(super) fn pages(comparison: &Comparison<'_>) -> String {
     }
 }
 
-/// Returns the sentence on the reference's cost, without its end.
+/// Returns the sentence on the translation cost of the reference scheme, without its end, which [`cost_end`]
+/// returns.
 pub(super) fn cost_sentence(comparison: &Comparison<'_>, cost: Cost) -> Sentence {
     let Cost { share, basis } = cost;
     let pages = pages(comparison);
@@ -94,14 +95,15 @@ pub(super) fn cost_sentence(comparison: &Comparison<'_>, cost: Cost) -> Sentence
     sentence.plain(format!(" nothing that this run can show{half}"))
 }
 
-/// Returns the end of the cost sentence. If the cost is small and no scheme gains much, it says
-/// that there is little to gain.
+/// Returns the end of the cost sentence: a full stop, or the words that no scheme can gain much if the cost
+/// is small and no scheme gains much.
 pub(super) fn cost_end(cost: Cost, gains: [Option<&Gain>; 2]) -> &'static str {
     let gains_much = gains.into_iter().flatten().any(|gain| gain.speed.mean >= 1.0 + WORTH_A_LOOK);
     if cost.is_worth_a_look() || gains_much { "." } else { ": no scheme can gain much." }
 }
 
-/// Returns the sentence on the time that free translation saves beyond the best available scheme.
+/// Returns the sentence on the time that free translation would save beyond the best available scheme. `None`
+/// if it is negligible, or if that scheme is not faster than the reference.
 pub(super) fn left(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
     let today = today.filter(|gain| gain.is_faster())?;
     let cost = Cost::of(comparison, today.scheme)?;
@@ -117,8 +119,8 @@ pub(super) fn left(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<
     Some(sentence.plain(takes).strong(format::share(cost.share)).plain(" of its time."))
 }
 
-/// Returns the sentence on the best scheme if it is faster than free translation. Such a gain comes
-/// partly from the physical placement of data, or from the order in which misses are served.
+/// Returns the sentence on the best scheme if it is faster than free translation, otherwise `None`. Such a
+/// gain comes partly from the physical placement of data, or from the order in which misses are served.
 pub(super) fn beyond_free(
     comparison: &Comparison<'_>,
     gains: [Option<&Gain>; 2],
@@ -137,8 +139,8 @@ pub(super) fn beyond_free(
     })
 }
 
-/// Warns if most misses of the L2 TLB are compulsory, because the recording is then too short to
-/// tell capacity misses from a cold start. `cost` is the reference's.
+/// Returns a warning if most L2 TLB misses are compulsory, because the recording is then too short to tell
+/// capacity misses from a cold start. `cost` is the translation cost of the reference scheme.
 pub(super) fn cold_misses(comparison: &Comparison<'_>, cost: Option<Cost>) -> Option<Sentence> {
     let reference = &comparison.schemes[comparison.reference];
     let misses = reference.counter(ids::L2_TLB_MISSES)?;
@@ -152,7 +154,7 @@ pub(super) fn cold_misses(comparison: &Comparison<'_>, cost: Option<Cost>) -> Op
     })
 }
 
-/// Warns if a sample has too few windows for confidence intervals.
+/// Returns a warning if a sampled run has too few windows for confidence intervals.
 pub(super) fn few_windows(comparison: &Comparison<'_>) -> Option<Sentence> {
     let runs = comparison.schemes.iter().flat_map(|scheme| &scheme.runs);
     let few = runs.filter(|run| run.has_few_windows());
@@ -164,7 +166,7 @@ pub(super) fn few_windows(comparison: &Comparison<'_>) -> Option<Sentence> {
     ))
 }
 
-/// Names the executed section of a program whose recording was cut off; `None` for complete
+/// Returns a phrase for the executed section of a program whose recording was cut off; `None` for complete
 /// recordings.
 fn part_of_program(comparison: &Comparison<'_>) -> Option<String> {
     let run = comparison.schemes[comparison.reference].first();
@@ -185,7 +187,7 @@ fn part_of_program(comparison: &Comparison<'_>) -> Option<String> {
     })
 }
 
-/// Abbreviates a count, without trailing zeros.
+/// Abbreviates a number of instructions, without trailing zeros.
 fn rounded(instructions: u64) -> String {
     let text = format::compact(instructions as f64);
     let Some((whole, decimals)) = text.split_once('.') else { return text };

@@ -8,17 +8,17 @@ use crate::comparison::Comparison;
 use crate::format;
 use crate::ids;
 
-/// A scheme and its speed relative to the reference.
+/// A scheme and its speed relative to the reference scheme.
 pub(super) struct Gain {
     pub(super) scheme: usize,
     pub(super) speed: Interval,
     /// Speed relative to the reference with the kernel's work included; `None` if unknown.
     pub(super) with_work: Option<f64>,
-    /// Indices of other schemes whose speed cannot be distinguished from this one's.
+    /// Indices of other schemes whose speed cannot be distinguished from this scheme's.
     pub(super) as_fast: Vec<usize>,
 }
 
-/// Least difference that the kernel's work makes to a speed to be mentioned.
+/// Least change of a speed by the kernel's work that the answer mentions.
 const CHANGED_BY_WORK: f64 = 0.02;
 
 /// Wording for a speed that does not differ significantly from the reference's.
@@ -30,8 +30,8 @@ impl Gain {
         difference(self.speed) == Difference::Faster
     }
 
-    /// True if this speedup is larger than that of `other`. If neither speedup is significant,
-    /// compares speeds that include the kernel's work.
+    /// True if this speedup is larger than that of `other`. If neither is significant, compares speeds that
+    /// include the kernel's work.
     pub(super) fn is_better_than(&self, other: &Self) -> bool {
         let gain = |one: &Self| match difference(one.speed) {
             Difference::None => 1.0,
@@ -41,7 +41,7 @@ impl Gain {
         key(self) > key(other)
     }
 
-    /// Returns the speed with the kernel's work as a clause; empty if it hardly differs from the
+    /// Returns a clause with the speed that includes the kernel's work; empty if it hardly differs from the
     /// speed without.
     fn in_all(&self) -> String {
         let differs = |speed: &f64| (speed - self.speed.mean).abs() > CHANGED_BY_WORK;
@@ -136,12 +136,12 @@ impl Gain {
     }
 }
 
-/// Writes the interval of a speed that is not significantly different from 1.
+/// Returns the interval of a speed that is not significantly different from 1, in parentheses.
 fn around(speed: Interval) -> String {
     speed.half_width_95.map_or(String::new(), |half| format!(" ({})", format::plus_minus(half, 2)))
 }
 
-/// Returns a clause on MADV_NOHUGEPAGE if the program calls it; otherwise an empty text.
+/// Returns a clause on the program's calls of MADV_NOHUGEPAGE; empty if there are none.
 fn forbidden(comparison: &Comparison<'_>) -> String {
     let refusals = comparison.schemes[comparison.reference].counter(ids::HUGE_PAGE_REFUSALS);
     match refusals.filter(|&calls| calls > 0.0) {
@@ -154,8 +154,8 @@ fn forbidden(comparison: &Comparison<'_>) -> String {
     }
 }
 
-/// Returns a clause that `enabled=madvise` would have no effect, if the program never calls
-/// MADV_HUGEPAGE.
+/// Returns a clause that `enabled=madvise` would have no effect, if the program never calls MADV_HUGEPAGE;
+/// otherwise an empty text.
 fn never_asked(comparison: &Comparison<'_>) -> &'static str {
     match comparison.schemes[comparison.reference].counter(ids::HUGE_PAGE_ADVICES) {
         Some(0.0) => {

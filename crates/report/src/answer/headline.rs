@@ -1,4 +1,4 @@
-//! The answer in one sentence.
+//! One sentence that answers a comparison of schemes.
 
 use super::cost::{Cost, cost_end, cost_sentence};
 use super::gain::Gain;
@@ -6,8 +6,8 @@ use super::{Sentence, answer, proposed, today};
 use crate::comparison::Comparison;
 use crate::format;
 
-/// Returns a sentence on the cost of translation, the gain of the best available scheme, and the
-/// gain of the best proposed scheme.
+/// Returns one sentence on the cost of translation, the gain of the best available scheme, and the gain of
+/// the best proposed scheme.
 pub(crate) fn headline(comparison: &Comparison<'_>) -> Sentence {
     let gains = [today(comparison), proposed(comparison)];
     let has_others = gains.iter().any(Option::is_some);
@@ -54,8 +54,8 @@ pub(crate) fn headline(comparison: &Comparison<'_>) -> Sentence {
     gains.plain(".").capital()
 }
 
-/// Returns the index of the scheme that the answer is about: the fastest one that beats the
-/// reference, otherwise any other scheme.
+/// Returns the index of the scheme that the answer is about: the fastest one that is faster than the
+/// reference, otherwise any other scheme. `None` if there is no other scheme.
 pub(crate) fn subject(comparison: &Comparison<'_>) -> Option<usize> {
     let gains = [proposed(comparison), today(comparison)].into_iter().flatten();
     let faster = gains.filter(Gain::is_faster);

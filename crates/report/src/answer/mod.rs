@@ -17,14 +17,14 @@ use cost::{Cost, beyond_free, cold_misses, cost_end, cost_sentence, few_windows,
 use gain::Gain;
 pub(crate) use headline::{headline, subject};
 
-/// A piece of a sentence.
+/// Part of a sentence: plain or emphasised text.
 enum Piece {
     Plain(String),
-    /// Emphasised text: a figure or a name.
+    /// Emphasised text, such as a number or a name.
     Strong(String),
 }
 
-/// A sentence of an answer.
+/// A sentence of an answer, with emphasised parts.
 #[derive(Default)]
 pub(crate) struct Sentence(Vec<Piece>);
 
@@ -39,7 +39,7 @@ impl Sentence {
         self
     }
 
-    /// Capitalises the first letter, unless the sentence begins with a name.
+    /// Capitalises the first letter of the sentence, unless it begins with a name.
     fn capital(mut self) -> Self {
         if let Some(Piece::Plain(text)) = self.0.first_mut() {
             let rest = text.split_off(text.chars().next().map_or(0, char::len_utf8));
@@ -73,7 +73,7 @@ impl Sentence {
 /// Least share of time, 0–1, at which the cost of translation matters to a user.
 const WORTH_A_LOOK: f64 = 0.01;
 
-/// Returns the sentences of the answer, most important first.
+/// Returns the sentences of the answer to a comparison, most important first.
 pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
     if !comparison.is_timed() {
         return counted(comparison).into_iter().collect();
@@ -96,18 +96,18 @@ pub(crate) fn answer(comparison: &Comparison<'_>) -> Vec<Sentence> {
     if found.is_empty() { vec![speed_of_one(comparison)] } else { found }
 }
 
-/// Returns the gain of the best scheme that users can have today.
+/// Returns the gain of the best scheme that users can enable today; `None` without such a scheme.
 fn today(comparison: &Comparison<'_>) -> Option<Gain> {
     best(comparison, &|index| comparison.is_available(index))
 }
 
-/// Returns the gain of the best proposed scheme.
+/// Returns the gain of the best proposed scheme; `None` without such a scheme.
 fn proposed(comparison: &Comparison<'_>) -> Option<Gain> {
     best(comparison, &|index| !comparison.is_available(index))
 }
 
-/// Returns the gain of the fastest scheme for which `is_one` is true, together with equally fast
-/// ones. The reference and bounds are not candidates.
+/// Returns the gain of the fastest scheme for which `is_one` is true, together with equally fast ones. The
+/// reference and ideal bounds are not candidates.
 fn best(comparison: &Comparison<'_>, is_one: &dyn Fn(usize) -> bool) -> Option<Gain> {
     let candidates = || {
         (0..comparison.schemes.len()).filter(|&index| {
@@ -131,8 +131,8 @@ fn best(comparison: &Comparison<'_>, is_one: &dyn Fn(usize) -> bool) -> Option<G
     Some(Gain { as_fast, ..best })
 }
 
-/// Returns the sentence on the kernel's work in the whole run, for the reference and the best
-/// available scheme. `None` if it is negligible.
+/// Returns the sentence on the kernel's work in the whole run, for the reference and the best available
+/// scheme (`today`). `None` if the work is negligible.
 fn work(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
     let share = |index: usize| {
         let scheme = &comparison.schemes[index];
@@ -154,7 +154,7 @@ fn work(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
     })
 }
 
-/// Returns a sentence for a comparison that has one scheme only.
+/// Returns the sentence on the instructions per cycle of the only scheme in a comparison.
 fn speed_of_one(comparison: &Comparison<'_>) -> Sentence {
     let scheme = &comparison.schemes[comparison.reference];
     let start = Sentence::default().strong(scheme.name).plain(" runs ").strong(comparison.workload);
@@ -164,7 +164,8 @@ fn speed_of_one(comparison: &Comparison<'_>) -> Sentence {
     }
 }
 
-/// Returns a sentence on TLB misses, for runs without timing.
+/// Returns the sentence on the rate of L2 TLB misses under the reference scheme and the scheme of the
+/// headline, for runs without timing.
 fn counted(comparison: &Comparison<'_>) -> Option<Sentence> {
     let misses = |scheme: usize| {
         let figure = comparison.schemes[scheme].spread(|run| {
@@ -195,19 +196,19 @@ fn counted(comparison: &Comparison<'_>) -> Option<Sentence> {
     })
 }
 
-/// Least change of speed that counts as a difference, even if a smaller one is significant.
+/// Least difference of a speed from 1 that counts as a difference, even if a smaller one is significant.
 const WORTH_THE_NAME: f64 = 0.005;
 
-/// Outcome of comparing a speed with 1.
+/// Result of comparing a relative speed with 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Difference {
     Faster,
     Slower,
-    /// No difference, or none that is significant.
+    /// No difference, or no significant one.
     None,
 }
 
-/// Compares a speed with 1, taking its confidence interval into account.
+/// Compares a relative speed with 1, taking its confidence interval into account.
 pub(crate) fn difference(speed: Interval) -> Difference {
     match speed.mean - 1.0 {
         change if change.abs() < WORTH_THE_NAME || speed.holds(1.0) => Difference::None,

@@ -5,17 +5,17 @@ use serde_json::{Value, json};
 use super::{Axis, Series, colour, filled, labels, legend};
 use crate::format::{compact, ratio};
 
-/// Most samples that a reader can tell apart.
+/// Maximum number of samples that a chart shows; a reader could not tell more apart.
 const MOST_SAMPLES: usize = 200;
 
-/// Position on the horizontal axis, with one value per series.
+/// One sample: its position on the horizontal axis, and a value for each series.
 pub(crate) type Sample = (f64, Vec<f64>);
 
-/// A stacked-area chart.
+/// A stacked-area chart of quantities over the executed instructions.
 pub(crate) struct Areas<'a> {
     pub series: &'a [Series],
     pub samples: Vec<Sample>,
-    /// Largest horizontal and vertical values. Charts that are shown side by side have the same.
+    /// Ends of the horizontal and vertical axes. Charts that are shown side by side have equal axes.
     pub top: (f64, f64),
     pub value: Axis<'a>,
 }
@@ -24,7 +24,7 @@ impl Areas<'_> {
     pub fn spec(&self) -> Value {
         let samples = thinned(&self.samples);
         let end = self.top.0.max(1.0);
-        // A single sample spans the whole width.
+        // The only sample spans the whole width.
         let step = match samples.len() {
             1 => 2.0 * end,
             _ => samples.windows(2).map(|pair| pair[1].0 - pair[0].0).fold(0.0, f64::max),
@@ -49,8 +49,8 @@ impl Areas<'_> {
         )
     }
 
-    /// Returns the chart's data for one sample; the tooltip lists the series from the top of the
-    /// stack down.
+    /// Returns the chart's data for one sample. The tooltip lists the series from the top of the stack to the
+    /// bottom.
     fn row(&self, sample: &Sample) -> Value {
         let values: Vec<f64> = (0..self.series.len()).map(|index| value(sample, index)).collect();
         let line =
@@ -64,14 +64,14 @@ impl Areas<'_> {
     }
 }
 
-/// Returns the largest position and the highest stack of all samples, for charts with common axes.
+/// Returns the largest horizontal position and the highest stack of all samples, for common axes.
 pub(crate) fn furthest<'s>(samples: impl IntoIterator<Item = &'s Sample>) -> (f64, f64) {
     let ends = samples.into_iter().map(|(place, values)| (*place, values.iter().sum::<f64>()));
     ends.fold((0.0, 0.0), |top, end| (f64::max(top.0, end.0), f64::max(top.1, end.1)))
 }
 
-/// True if a series changes by more than a tenth of an axis that ends at `top`. The first tenth of the
-/// samples does not count, because caches fill during it.
+/// True if a series changes by more than a tenth of the vertical axis, which ends at `top`. The first tenth
+/// of the samples does not count, because caches fill during it.
 pub(crate) fn changes(samples: &[Sample], top: f64) -> bool {
     let settled = &samples[samples.len() / 10..];
     let Some(first) = settled.first() else { return false };
@@ -88,7 +88,7 @@ fn value(sample: &Sample, index: usize) -> f64 {
     sample.1.get(index).copied().filter(|value| value.is_finite() && *value > 0.0).unwrap_or(0.0)
 }
 
-/// Averages neighbouring samples until at most [`MOST_SAMPLES`] remain.
+/// Averages groups of neighbouring samples so that at most [`MOST_SAMPLES`] remain.
 fn thinned(samples: &[Sample]) -> Vec<Sample> {
     let group = samples.len().div_ceil(MOST_SAMPLES).max(1);
     let average = |group: &[Sample]| {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn thinning_averages_neighbours() {
-        // 400 samples: pairs (0,1), (2,3), …: the first average is 0.5 at place 1.
+        // 400 samples become the pairs (0,1), (2,3), …: the first average is 0.5 at position 1.
         let samples: Vec<Sample> =
             (0..400).map(|index| (index as f64, vec![index as f64])).collect();
         let thin = thinned(&samples);

@@ -1,19 +1,19 @@
-//! Horizontal bar charts with intervals: a group of bars for each place, a bar for each series.
+//! Horizontal bar charts with intervals: a group of bars for each named place, a bar for each series.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Axis, Mark, NAMES, Series, claimed, colour, labels, legend, names, tooltip, visible};
 
-/// Vega expression for the rightmost extent of a bar with its interval and markers. Missing values
-/// count as 0.
+/// Vega expression for the rightmost extent of a bar with its interval and markers. A missing value counts as
+/// 0.
 const FURTHEST: &str =
     "max(0, datum.value || 0, datum.high || 0, datum.paper || 0, datum.open_high || 0)";
 
-/// Vega condition for charts that are too narrow to show intervals and published numbers.
+/// Vega expression that is true if the chart is too narrow to show intervals and published numbers.
 const IS_NARROW: &str = "room < 480";
 
-/// A bar chart.
+/// A horizontal bar chart with intervals.
 #[derive(Default)]
 pub(crate) struct Bars<'a> {
     pub series: Vec<Series>,
@@ -22,9 +22,9 @@ pub(crate) struct Bars<'a> {
     /// True if each place has a bar for every series; false if each place has a single bar.
     pub is_grouped: bool,
     pub value: Axis<'a>,
-    /// Ends of the value axis, if it is shared with other charts.
+    /// Ends of the value axis; `None` unless other charts share the axis.
     pub range: Option<(f64, f64)>,
-    /// Heading of the column of place names.
+    /// Title of the tooltips' line with the name of a bar's place, such as `scheme`.
     pub place: &'a str,
     /// Value at which a reference line crosses all bars.
     pub reference: Option<f64>,
@@ -32,7 +32,7 @@ pub(crate) struct Bars<'a> {
     pub bands: Vec<Band>,
 }
 
-/// A range of values at one place, or a single value.
+/// A range of values that a chart marks at one place, or a single value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Band {
     pub place: String,
@@ -41,7 +41,7 @@ pub(crate) struct Band {
 }
 
 impl Band {
-    /// True for a single value, drawn as a line.
+    /// True for a single value, which is drawn as a line.
     pub fn is_line(&self) -> bool {
         self.low == self.high
     }
@@ -58,7 +58,7 @@ impl Bars<'_> {
             _ => 7,
         };
         let group = if self.is_grouped { pitch * self.series.len() } else { pitch };
-        // Bars that are lower than this have no room for their values.
+        // Bars lower than this have no room for the text of their values.
         let has_values = pitch >= 13;
         let longest = |text: fn(&Mark) -> &str| {
             let lengths = self.marks.iter().map(|mark| text(mark).chars().count());
@@ -104,7 +104,7 @@ impl Bars<'_> {
         if has_values {
             let size = if self.is_grouped { 10.5 } else { 12.5 };
             let shown = format!("{IS_NARROW} && datum.brief ? datum.brief : datum.text");
-            // The first layer is a background that keeps lines away from the text.
+            // The first layer is a background that keeps lines away from the text of values.
             layers.extend(["var(--card)", "transparent"].map(|ground| {
                 json!({
                     "transform": [{"calculate": FURTHEST, "as": "end"}, {"calculate": shown.clone(), "as": "shown"}],
@@ -123,8 +123,8 @@ impl Bars<'_> {
     }
 }
 
-/// Returns the layers for ranges and for single values. They override the offset per series that
-/// all layers of the chart inherit.
+/// Returns the Vega-Lite layers that draw published ranges and single values. They switch off the vertical
+/// offset per series, which they would otherwise inherit from the bars.
 fn bands(bands: &[Band], value: impl Fn(&str) -> Value) -> Vec<Value> {
     let (lines, ranges): (Vec<&Band>, Vec<&Band>) = bands.iter().partition(|band| band.is_line());
     let mut layers = Vec::new();
@@ -145,7 +145,31 @@ fn bands(bands: &[Band], value: impl Fn(&str) -> Value) -> Vec<Value> {
     layers
 }
 
-/// Opacity of bars; distinguishes series of the same colour.
+/// Returns the opacity of a series' bars, which distinguishes series of the same colour.
 fn filling(series: &Series) -> f64 {
     [1.0, 0.45, 0.12][series.round % 3]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn font_sizes(chart: &Value) -> Vec<f64> {
+        let layers = chart["layer"].as_array().expect("layers");
+        layers.iter().filter_map(|layer| layer["mark"]["fontSize"].as_f64()).collect()
+    }
+
+    /// Bars of a group are thinner, and where they are too thin their values are left out.
+    #[test]
+    fn values_are_written_as_large_as_bars_allow() {
+        let sizes = |count: usize, is_grouped| {
+            let label = |number| Series { label: format!("s{number}"), ..Series::default() };
+            let series = (0..count).map(label).collect();
+            font_sizes(&Bars { series, is_grouped, ..Bars::default() }.spec())
+        };
+        assert_eq!(sizes(2, false), [12.5; 2]);
+        assert_eq!(sizes(2, true), [10.5; 2]);
+        assert_eq!(sizes(6, false), [12.5; 2]);
+        assert!(sizes(6, true).is_empty());
+    }
 }

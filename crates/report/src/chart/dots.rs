@@ -1,5 +1,5 @@
-//! Dot charts of published and simulated values: a row for each value, with our value as a dot, the
-//! paper's as a diamond, and the range of ours.
+//! Dot charts of published and simulated values: a row for each value, with our value as a dot, the paper's
+//! as a diamond, and the range of our value as a line.
 
 use serde_json::{Value, json};
 

@@ -6,15 +6,15 @@ use super::{filled, fit};
 use crate::format::MISSING;
 use crate::palette::{SHADES, css};
 
-/// Most characters of a row's or column's name.
+/// Maximum number of characters of the name of a row or column.
 const LONGEST: usize = 18;
 
-/// One cell of a heat map.
+/// One cell of a heat map, with its texts.
 pub(crate) struct HeatCell {
     pub value: Option<f64>,
-    /// Text in the cell, without unit.
+    /// Number in the cell as text, without unit.
     pub text: String,
-    /// Tooltip: the value with its range over the seeds.
+    /// Text of the tooltip: the value with its range over the seeds.
     pub said: String,
     pub interval: String,
 }
@@ -23,9 +23,9 @@ pub(crate) struct HeatCell {
 pub(crate) struct Heat<'a> {
     pub rows: &'a [&'a str],
     pub columns: &'a [&'a str],
-    /// Name of a column that is separated from the others by a gap.
+    /// Name of a column that a gap separates from the other columns; `None` for no gap.
     pub apart: Option<&'a str>,
-    /// Cells by row and column.
+    /// Cells of the map, by row and then by column.
     pub cells: Vec<Vec<HeatCell>>,
     /// True if larger values are better. The worst value has the strongest shade.
     pub is_more_better: bool,
@@ -87,7 +87,7 @@ impl Heat<'_> {
         }
     }
 
-    /// Returns the legend: all shades from best to worst, with the values at both ends.
+    /// Returns the chart's legend: all shades from best to worst, with the values at both ends.
     fn legend(&self, range: &Range) -> Value {
         if range.least >= range.most {
             return Value::Null;
@@ -107,16 +107,16 @@ impl Heat<'_> {
     }
 }
 
-/// Smallest and largest finite value.
+/// Smallest and largest finite value in a heat map.
 struct Range {
     least: f64,
     most: f64,
 }
 
 impl Range {
-    /// Returns the index of a value's shade; 0 is the best.
+    /// Returns the index of the shade for a value, from 0 (best) to `SHADES` − 1 (worst).
     fn shade(&self, value: f64, is_more_better: bool) -> usize {
-        // Halves both, because the difference of two finite values may overflow.
+        // Halves both ends, because the difference of two finite values may overflow.
         let span = self.most / 2.0 - self.least / 2.0;
         if span <= 0.0 {
             return 0;
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!([f64::MIN, 0.0, f64::MAX].map(|value| wide.shade(value, false)), [0, 3, 6]);
     }
 
-    /// JSON has no such numbers, and a shade would present them as the best or the worst.
+    /// Infinite values and NaN have no shade, which would present them as the best or the worst value.
     #[test]
     fn values_that_are_missing_or_not_finite_have_no_shade() {
         let values = [None, Some(f64::NAN), Some(f64::INFINITY), Some(10.0), Some(80.0)];

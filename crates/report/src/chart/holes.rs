@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::filled;
 
-/// Returns the chart of a page. Each region of the filter takes two rows, with a gap before the
-/// next region.
+/// Returns the chart of the holes of one perforated page. Each 256KB region takes two rows, with a gap before
+/// the next region.
 pub(crate) fn holes(region: &Region) -> Value {
     let letter = |index| match (region.is_hole(index), region.is_allocated_hole(index)) {
         (false, _) => 'i',

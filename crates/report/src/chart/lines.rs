@@ -7,7 +7,7 @@ use super::{
     visible,
 };
 
-/// Dash patterns and point shapes that distinguish curves without colour.
+/// Dash patterns that distinguish curves without colour: lengths of dashes and gaps in pixels.
 const DASHES: [&[u8]; 6] = [&[1, 0], &[7, 3], &[2, 3], &[9, 3, 2, 3], &[4, 2], &[1, 2]];
 const SHAPES: [(&str, &str); 7] = [
     ("circle", "●"),
@@ -18,33 +18,32 @@ const SHAPES: [(&str, &str); 7] = [
     ("cross", "✚"),
     ("triangle-right", "▶"),
 ];
-/// Most points of a line that have shapes; on longer lines, shapes would hide the line.
+/// Maximum number of points of a line at which shapes are drawn; more shapes would hide the line.
 const MOST_SHAPES: usize = 30;
-/// Most lines with shaded intervals. More would hide each other, so they get whiskers instead.
+/// Maximum number of lines with shaded intervals. More would hide each other, so they get whiskers instead.
 const MOST_BANDS: usize = 5;
-/// Least ratio of the largest to the smallest position for a logarithmic axis. On a linear axis,
+/// Least ratio of the largest to the smallest position for which the axis is logarithmic. On a linear axis,
 /// small positions would then coincide.
 const LOGARITHMIC: f64 = 30.0;
 
-/// Distance, as a share of the chart's height, below which two curves coincide. It is about a
-/// pixel.
+/// Vertical distance, as a share of the chart's height, below which two curves coincide: about a pixel.
 const SAME_PLACE: f64 = 0.005;
-/// Length in pixels of a dash and the gap after it, for coinciding curves.
+/// Length in pixels of a dash with the following gap, for curves that coincide with others.
 const GAPS_PIXELS: f64 = 18.0;
 
 /// Horizontal axis of a line chart.
 pub(crate) enum Ground {
-    /// Linear axis. It starts at 0, or at the smallest value if that is negative or far from 0.
+    /// Linear axis. It starts at 0, or at the smallest position if that is negative or far from 0.
     Numbers { least: f64, most: f64 },
-    /// Logarithmic axis with the positions of all points.
+    /// Logarithmic axis; contains the positions of all points.
     Logarithm(Vec<f64>),
-    /// Named places in their order.
+    /// Axis of named places, in their order.
     Names(Vec<String>),
 }
 
 impl Ground {
-    /// Chooses the axis for points at these positions: logarithmic if they cover a wide range or
-    /// double.
+    /// Chooses the axis for points at these positions: logarithmic if the positions cover a wide range, or if
+    /// each is a power of two times its predecessor; otherwise linear.
     pub fn of_numbers(mut places: Vec<f64>) -> Self {
         places.retain(|place| place.is_finite());
         places.sort_by(f64::total_cmp);
@@ -59,7 +58,7 @@ impl Ground {
         }
     }
 
-    /// Returns the axis's encoding. If `are_binary`, positions are labelled in units of 1024.
+    /// Returns the Vega-Lite encoding of the axis. If `are_binary`, positions are labelled in units of 1024.
     fn encoding(&self, axis: Axis<'_>, are_binary: bool) -> Value {
         let mut encoding = json!({"field": "x", "type": "quantitative", "title": axis.title(), "axis": axis.spec(60)});
         if are_binary {
@@ -92,8 +91,8 @@ impl Ground {
     }
 }
 
-/// True if the positions are powers of two, or three times powers of two. Each is a power of two
-/// times its predecessor.
+/// True if the positions are powers of two, or three times powers of two, and each is a power of two times
+/// its predecessor.
 fn are_doublings(places: &[f64]) -> bool {
     let is_power = |ratio: f64| ratio.log2().fract() == 0.0;
     let is_start = |first: f64| is_power(first) || is_power(first / 3.0);
@@ -101,14 +100,14 @@ fn are_doublings(places: &[f64]) -> bool {
         && places.first().is_some_and(|&first| first >= 1.0 && is_start(first))
 }
 
-/// A line chart.
+/// A line chart with intervals.
 pub(crate) struct Lines<'a> {
     pub series: Vec<Series>,
     pub marks: Vec<Mark>,
     pub ground: Ground,
     pub axis: Axis<'a>,
     pub value: Axis<'a>,
-    /// Smallest and largest value on the vertical axis.
+    /// Lower and upper end of the vertical axis.
     pub range: (f64, f64),
 }
 
@@ -129,7 +128,7 @@ impl Lines<'_> {
         let has_shapes = self.series.iter().all(|one| {
             self.marks.iter().filter(|mark| mark.series == one.label).count() <= MOST_SHAPES
         });
-        // Curves are distinguished by shapes, or by dashes if no point has a shape.
+        // Curves are distinguished by point shapes, or by dashes if no point has a shape.
         let (channel, range) = if has_shapes {
             ("shape", json!(self.series.iter().map(|one| shape(one).0).collect::<Vec<_>>()))
         } else {
@@ -178,7 +177,7 @@ impl Lines<'_> {
 }
 
 impl Lines<'_> {
-    /// Groups of labels whose curves coincide: a reader sees only one curve of each group.
+    /// Returns groups of labels whose curves coincide, so that a reader sees only one curve of each group.
     fn coinciding(&self) -> Vec<Vec<&str>> {
         let height = self.range.1 - self.range.0;
         let mut groups: Vec<Vec<&str>> = Vec::new();
@@ -193,7 +192,7 @@ impl Lines<'_> {
         groups
     }
 
-    /// Returns a sentence for each group of curves that coincide; empty if none do.
+    /// Returns a sentence for each group of curves that coincide; empty if there are no such groups.
     pub fn coincidence(&self) -> String {
         let sentence = |group: Vec<&str>| {
             let (last, others) = group.split_last().expect("a group has members");
@@ -202,8 +201,8 @@ impl Lines<'_> {
         self.coinciding().into_iter().map(sentence).collect()
     }
 
-    /// Returns the dash pattern of a curve. Coinciding curves have gaps through which those drawn
-    /// earlier are visible.
+    /// Returns the dash pattern of a curve. A curve that coincides with others has gaps through which those
+    /// drawn earlier are visible.
     fn gaps(&self, series: &Series) -> Value {
         for group in self.coinciding() {
             if let Some(place) = group.iter().position(|label| *label == series.label)
@@ -217,8 +216,8 @@ impl Lines<'_> {
     }
 }
 
-/// True if two curves have values at the same positions that are indistinguishable in a chart of
-/// this height.
+/// True if two curves (given by label) have values at the same positions that are indistinguishable in a
+/// chart of this height. `height` is in the unit of the values.
 fn are_close(marks: &[Mark], one: &str, other: &str, height: f64) -> bool {
     let values = |label: &str| {
         let own = marks.iter().filter(|mark| mark.series == label);
@@ -233,7 +232,7 @@ fn are_close(marks: &[Mark], one: &str, other: &str, height: f64) -> bool {
             .all(|(a, b)| (a.0, &a.1) == (b.0, &b.1) && (a.2 - b.2).abs() <= SAME_PLACE * height)
 }
 
-/// Returns the name of a curve's point shape, and the character that shows it in text.
+/// Returns the name of a curve's point shape in Vega, and a character of this shape for texts.
 fn shape(series: &Series) -> (&'static str, &'static str) {
     SHAPES[series.number % SHAPES.len()]
 }

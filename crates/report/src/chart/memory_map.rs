@@ -1,7 +1,7 @@
-//! Physical memory as a grid of cells, lowest addresses first.
+//! Maps of physical memory as grids of cells, lowest addresses first.
 //!
 //! A cell is one 2MB block, or several blocks if the maps of a comparison would otherwise take too
-//! many rows; all maps use the same number. The cell's colour shows the class of most of its
+//! many rows; all maps of a comparison have cells of one size. A cell's colour shows the class of most of its
 //! blocks. A square inside shows the share of frames that matters for the class: holes of
 //! perforated blocks, unmovable frames of mixed blocks, free frames of others. Long free ranges are
 //! replaced by a line of text.
@@ -13,32 +13,34 @@ use crate::format::{bytes, percent};
 use crate::palette::css;
 
 const COLUMNS: u64 = 48;
-/// Height of a row in pixels.
+/// Height of a row of cells in pixels.
 const HEIGHT: f64 = 9.0;
-/// Most rows of all maps of one scheme together, unless each map has only [`LEAST_ROWS`].
+/// Maximum number of rows of all maps of one scheme together, unless this leaves a map fewer than
+/// [`LEAST_ROWS`].
 const MOST_ROWS: u64 = 28;
 const LEAST_ROWS: u64 = 10;
-/// Least number of consecutive free cells that are replaced by a line of text.
+/// Minimum number of consecutive free cells that are replaced by a line of text.
 const LONG: u64 = 3 * COLUMNS;
 const BLOCK_FRAMES: f64 = 512.0;
-/// Size of a block in bytes.
+/// Size of a block of physical memory in bytes (2MB).
 const BLOCK_BYTES: f64 = 2097152.0;
-/// Most cells of a run and most blocks of a cell, larger than in any real memory. They prevent
-/// overflow for hostile files: their product and the largest scale are below 2^64. At the largest
+/// Maximum number of cells in a run, and of blocks in a cell, which are larger than in any real memory. They
+/// prevent overflow for hostile files: their product and the largest scale are below 2^64. At the largest
 /// scale a run is a single cell.
 const MOST_CELLS: u64 = 1 << 36;
 const MOST_BLOCKS_PER_CELL: u64 = 1 << 26;
 const LARGEST_SCALE: u64 = 1 << 62;
-/// Least share that is drawn as a square.
+/// Minimum share of a cell's frames for which the square inside the cell is drawn.
 const LEAST_SHARE: f64 = 0.02;
 
-/// A run of neighbouring cells with equal contents.
+/// A run of neighbouring map cells with equal contents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CellRun {
     pub cells: u64,
-    /// Index of the class in the series, which are in order of importance.
+    /// Index of the cells' class in the chart's series, which are in order of importance.
     pub class: usize,
-    /// Numbers of frames in each cell that are free, holes, and unmovable.
+    /// Number of free frames in each cell. `holes` and `kept` are the numbers of frames in holes of
+    /// perforated pages, and of unmovable frames.
     pub free: f64,
     pub holes: f64,
     pub kept: f64,
@@ -54,7 +56,7 @@ impl CellRun {
     }
 }
 
-/// A map in the resolution of its record.
+/// A memory map at the resolution at which it was recorded, or at a coarser one.
 #[derive(Clone, Debug)]
 pub(crate) struct Picture {
     pub heading: String,
@@ -68,14 +70,14 @@ impl Picture {
     }
 }
 
-/// Maps of one scheme, drawn below each other.
+/// Maps of one scheme's physical memory, drawn below each other.
 pub(crate) struct Maps<'a> {
-    /// Classes of blocks. Long ranges of the one called `free` may be left out.
+    /// Classes of 2MB blocks. Long ranges of the class `free` may be replaced by a line of text.
     pub series: &'a [Series],
     pub maps: Vec<Picture>,
 }
 
-/// Returns the smallest number of blocks per cell at which every scheme's maps fit into their rows.
+/// Returns the smallest number of 2MB blocks per cell at which the maps of every scheme fit into their rows.
 pub(crate) fn common_scale(schemes: &[Vec<Picture>], free_class: Option<usize>) -> u64 {
     let maps = || schemes.iter().flatten();
     let most_maps = schemes.iter().map(Vec::len).max().unwrap_or(1).max(1) as u64;
@@ -89,7 +91,7 @@ pub(crate) fn common_scale(schemes: &[Vec<Picture>], free_class: Option<usize>) 
     scale
 }
 
-/// Reduces the map to cells of `scale` blocks.
+/// Returns the map with cells of `scale` 2MB blocks.
 pub(crate) fn coarse(map: &Picture, scale: u64) -> Picture {
     let ratio = scale.div_ceil(map.stored_scale()).max(1);
     let mut made: Vec<CellRun> = Vec::new();
@@ -124,11 +126,11 @@ fn push(runs: &mut Vec<CellRun>, run: CellRun) {
     }
 }
 
-/// A coarse cell that is being filled from finer ones.
+/// A coarse map cell to which finer cells are being added.
 #[derive(Default)]
 struct Open {
     cells: u64,
-    /// Number of finer cells by class.
+    /// Number of finer cells in the coarse cell, by class.
     classes: Vec<u64>,
     free: f64,
     holes: f64,
@@ -155,7 +157,7 @@ impl Open {
     }
 }
 
-/// Returns the number of rows that a map takes.
+/// Returns the number of rows that a map with these runs of cells takes.
 fn rows(runs: &[CellRun], free_class: Option<usize>) -> u64 {
     let mut rows = 0;
     let mut cells: u64 = 0;
@@ -187,7 +189,7 @@ impl Maps<'_> {
             y["scale"]["reverse"] = true.into();
             y
         };
-        // The specification expands runs into cells, each with a square inside for its share.
+        // The specification expands runs into cells, each with a square inside for its share of frames.
         filled(
             include_str!("spec/memory_map.json"),
             &[
@@ -206,7 +208,7 @@ impl Maps<'_> {
     }
 }
 
-/// Layout of maps in rows, as they are added.
+/// Layout of a scheme's maps in rows, to which maps and texts are added one by one.
 struct Drawing<'s> {
     series: &'s [Series],
     row: u64,
@@ -215,7 +217,7 @@ struct Drawing<'s> {
 }
 
 impl Drawing<'_> {
-    /// Adds a line of text, which takes two rows.
+    /// Adds a line of text to the layout, which takes two rows.
     fn write(&mut self, align: &str, text: String) {
         let column = if align == "left" { 0 } else { COLUMNS / 2 };
         self.texts
@@ -223,7 +225,7 @@ impl Drawing<'_> {
         self.row += 2;
     }
 
-    /// Adds a map: runs of cells, and lines of text for long free ranges.
+    /// Adds a map to the layout: runs of cells, and lines of text for long free ranges.
     fn draw(&mut self, map: &Picture) {
         let free = self.series.iter().position(|one| one.key == "free");
         let block_bytes = map.blocks_per_cell as f64 * BLOCK_BYTES;
@@ -247,7 +249,7 @@ impl Drawing<'_> {
         self.row += 1 + u64::from(column > 0);
     }
 
-    /// Returns the chart's data for equal cells in one row.
+    /// Returns the chart's data for `cells` equal cells in one row, from column `first` on.
     fn stripe(&self, map: &Picture, run: &CellRun, first: u64, cells: u64) -> Value {
         let series = &self.series[run.class];
         let (inner, meaning, share) = inner_square(&series.key);
@@ -262,7 +264,7 @@ impl Drawing<'_> {
     }
 }
 
-/// Colours and meanings of the squares inside cells, without duplicates.
+/// Returns the colours and meanings of the squares that are drawn inside cells, without duplicates.
 pub(crate) fn inner_squares(
     series: &[Series],
     maps: &[Picture],
@@ -284,8 +286,8 @@ pub(crate) fn inner_squares(
     all.into_iter().filter(|square| is_drawn(square.0)).collect()
 }
 
-/// Returns the square inside cells of a class: its colour, the meaning of its area, and the number
-/// of frames that it represents.
+/// Returns the square inside cells of a class: its colour, the meaning of its area, and a function that gives
+/// the number of frames that the area represents.
 fn inner_square(class: &str) -> (&'static str, &'static str, fn(&CellRun) -> f64) {
     match class {
         "perforated" => ("hole", "holes", |run| run.holes),
@@ -309,7 +311,7 @@ mod tests {
 
     #[test]
     fn coarse_cells_are_what_most_of_their_parts_are() {
-        // aaab|bbcc|c: a tie goes to the later class.
+        // aaab|bbcc|c: if two classes have equally many cells, the later class wins.
         let map = picture(vec![run(3, 0, 512.0, 0.0), run(3, 1, 0.0, 0.0), run(3, 2, 0.0, 100.0)]);
         let made = coarse(&map, 4);
         assert_eq!(
@@ -337,7 +339,7 @@ mod tests {
         assert_eq!(common_scale(&[vec![one.clone()]], Some(0)), 2);
         assert_eq!(common_scale(&[vec![one.clone()], vec![two]], Some(0)), 8);
         assert_eq!(common_scale(&[vec![one.clone(), one.clone(), one]], Some(0)), 8);
-        // For any values in a file, few cells are left to draw.
+        // Whatever the values in a file are, only a few cells remain to be drawn.
         for blocks_per_cell in [0, 1, 1 << 40, u64::MAX] {
             let endless =
                 Picture { blocks_per_cell, ..picture(vec![run(u64::MAX, 1, 0.0, 0.0); 3]) };

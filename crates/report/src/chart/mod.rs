@@ -32,7 +32,7 @@ pub(crate) use waterfall::{Side, Waterfall};
 
 use crate::palette;
 
-/// Returns the Vega-Lite configuration of all charts: fonts, axes, legends.
+/// Returns the Vega-Lite configuration that all charts share: fonts, axes, legends.
 pub(crate) fn config() -> Value {
     serde_json::from_str(include_str!("config.json")).expect("the file is JSON")
 }
@@ -56,66 +56,66 @@ fn filled(template: &str, values: &[(&str, Value)]) -> Value {
     fill(serde_json::from_str(template).expect("templates are JSON"), values)
 }
 
-/// One series: a curve, a component of a stack, or a class of memory.
+/// One series of a chart: a curve, a component of a stack, or a class of memory blocks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Series {
-    /// Name of the series in the records.
+    /// Name of the series in the records, such as a curve or counter.
     pub key: String,
     /// Label in legends and tooltips.
     pub label: String,
     /// Name of the series' colour in the palette.
     pub colour: &'static str,
-    /// Number of the curve in its experiment; determines its dashes and its shape.
+    /// Index of the curve in its experiment, which determines its dashes and its point shape.
     pub number: usize,
-    /// Number of earlier series with the same colour; determines the opacity of bars.
+    /// Number of earlier series with the same colour, which determines the opacity of bars.
     pub round: usize,
 }
 
 /// One data point of a chart.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Mark {
-    /// Name of the place, on an axis of named places; `x` is the position on a numeric axis.
+    /// Name of the point's place, on an axis of named places; `x` is the position on a numeric axis.
     pub place: String,
     pub x: Option<f64>,
     /// Label of the series that the point belongs to.
     pub series: String,
     pub value: Option<f64>,
-    /// Ends of the value's interval or range, `None` if unknown.
+    /// Lower end of the value's interval or range (`high` is the upper end); `None` if unknown.
     pub low: Option<f64>,
     pub high: Option<f64>,
-    /// Value and interval as text for readers.
+    /// Value as text for readers; `interval` is its interval as text.
     pub text: String,
     pub interval: String,
-    /// Value without interval, for narrow charts.
+    /// Value as a shorter text without interval, for narrow charts; empty if `text` is short enough.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub brief: String,
-    /// Published value for this point.
+    /// Published value for this point; `None` if no paper states one.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub claimed: Option<Claimed>,
 }
 
 impl Mark {
-    /// Returns the shortest text for the value.
+    /// Returns the shortest text for the point's value.
     fn briefly(&self) -> &str {
         if self.brief.is_empty() { &self.text } else { &self.brief }
     }
 }
 
-/// A published value for a point, and the sensitivity of our value to parameters that the paper
-/// leaves open.
+/// A published value for a data point, and the range of our value over parameters that the paper does not
+/// state.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Claimed {
     pub paper: f64,
     pub open_low: Option<f64>,
     pub open_high: Option<f64>,
-    /// Published value as text; `open_text` is the range over the open parameters.
+    /// Published value as text; `open_text` is the range of our value over these parameters.
     pub paper_text: String,
     pub open_text: String,
 }
 
-/// Returns the layers for published values: a line over the range that open parameters cause, and a
-/// diamond for the value. `value` encodes a field on the value axis, which is `channel` (`x` or
-/// `y`).
+/// Returns the layers that draw published values: a line over the range of our value for plausible values of
+/// unstated parameters, and a diamond for the published value. `value` encodes a field on the value axis,
+/// which is `channel` (`x` or `y`).
 fn claimed(channel: &str, value: impl Fn(&str) -> Value) -> [Value; 2] {
     let ends =
         json!({(channel): value("open_low"), (format!("{channel}2")): {"field": "open_high"}});
@@ -146,12 +146,12 @@ fn claimed(channel: &str, value: impl Fn(&str) -> Value) -> [Value; 2] {
     ]
 }
 
-/// Label and unit of a numeric axis.
+/// Label and unit of a numeric axis of a chart.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Axis<'a> {
     /// Title of the axis; empty for none.
     pub label: &'a str,
-    /// Unit that follows each number.
+    /// Unit that follows each number on the axis; empty for none.
     pub suffix: &'static str,
 }
 
@@ -160,7 +160,7 @@ impl Axis<'_> {
         if self.label.is_empty() { Value::Null } else { json!(spoken(&fit(self.label, 60))) }
     }
 
-    /// Returns the axis's specification with one label per 80 pixels. `aside` is the width in
+    /// Returns the Vega-Lite specification of the axis with one label per 80 pixels. `aside` is the width in
     /// pixels that is not available for the axis.
     fn spec(&self, aside: usize) -> Value {
         let ticks = format!("clamp(floor((room - {aside}) / 80), 1, 6)");
@@ -170,7 +170,7 @@ impl Axis<'_> {
         })
     }
 
-    /// Returns the specification of a vertical axis.
+    /// Returns the Vega-Lite specification of this axis for use as a vertical axis, with about four labels.
     fn upright(&self) -> Value {
         let mut axis = self.spec(0);
         axis["tickCount"] = 4.into();
@@ -178,16 +178,17 @@ impl Axis<'_> {
     }
 }
 
-/// Replaces characters that Vega-Lite cannot have in a title. It makes titles part of expressions,
+/// Replaces characters that Vega-Lite cannot have in a title. Vega-Lite makes titles part of expressions,
 /// where it escapes quotes, but neither backslashes nor line separators.
 fn spoken(title: &str) -> String {
     title.replace('\\', "\u{2216}").replace(['\u{2028}', '\u{2029}'], " ")
 }
 
-/// Greatest odd factor of a number that is labelled in units of 1024.
+/// Largest odd factor of a number that is labelled in units of 1024: 1,536 = 3 × 512 is, but 1,500 = 375 × 4
+/// is not.
 const GREATEST_ODD: u64 = 15;
 
-/// True if all numbers are small multiples of powers of two, such as 64, 1,536 and 131,072.
+/// True if all numbers are integers with a small odd factor, such as 64, 1,536 and 131,072.
 fn are_binary(mut numbers: impl Iterator<Item = f64>) -> bool {
     let is_binary = |number: f64| {
         let whole = number as u64;
@@ -197,8 +198,8 @@ fn are_binary(mut numbers: impl Iterator<Item = f64>) -> bool {
     numbers.all(is_binary)
 }
 
-/// Returns a Vega expression that labels multiples of 1024 with a unit: 131,072 is 128k, but 1500
-/// stays. It applies to counts and sizes in MB; other units are labelled by [`number`].
+/// Returns a Vega expression that labels multiples of 1024 with a unit: 131,072 becomes 128k, but 1500 is not
+/// changed. This is for counts and sizes in MB; with any other unit it equals [`number`].
 fn binary(value: &str, suffix: &str) -> String {
     let units: &[&str] = match suffix {
         "" => &["", "k", "M", "G", "T"],
@@ -217,8 +218,8 @@ fn binary(value: &str, suffix: &str) -> String {
     steps.collect::<String>() + &write(0)
 }
 
-/// Returns a Vega expression that labels a number with up to four digits, abbreviated if large
-/// (20k, 1.5M).
+/// Returns a Vega expression that labels a number with up to four digits; large numbers are abbreviated (20k,
+/// 1.5M).
 fn number(value: &str, suffix: &str) -> String {
     let size = format!("abs({value})");
     let form = format!(
@@ -227,7 +228,7 @@ fn number(value: &str, suffix: &str) -> String {
     format!("format({value}, {form}) + '{suffix}'")
 }
 
-/// Returns the filter that removes series which are switched off.
+/// Returns the Vega-Lite filter that removes series which the reader switched off in the legend.
 fn visible() -> Value {
     json!({"filter": "indexof(hidden, datum.series) < 0"})
 }
@@ -236,7 +237,7 @@ fn labels(series: &[Series]) -> Vec<&str> {
     series.iter().map(|one| one.label.as_str()).collect()
 }
 
-/// Returns the encoding of the series' colours.
+/// Returns the Vega-Lite encoding of the series' colours.
 fn colour(series: &[Series]) -> Value {
     let colours: Vec<String> = series.iter().map(|one| palette::css(one.colour)).collect();
     json!({
@@ -245,15 +246,15 @@ fn colour(series: &[Series]) -> Value {
     })
 }
 
-/// Returns the entries of the page's legend (label, colour and sign), if there are several series.
-/// A saved picture has Vega's own legend instead.
+/// Returns the entries of the page's legend: label, colour, and the dash, shape or opacity that `sign`
+/// returns. Empty if there is only one series. Saved pictures have Vega's own legend instead.
 fn legend<'s>(series: &'s [Series], sign: impl Fn(&'s Series) -> Value) -> Value {
     let item = |one: &'s Series| json!({"label": one.label, "colour": palette::css(one.colour), "sign": sign(one)});
     if series.len() < 2 { json!([]) } else { series.iter().map(item).collect() }
 }
 
-/// Returns an axis of names in this order. A name may contain a line break. `gap` is the share of
-/// each step that stays empty.
+/// Returns the Vega-Lite encoding of a vertical axis with these names in this order. A name may contain a
+/// line break. `gap` is the share of the distance between names that stays empty.
 fn names(names: &[String], gap: f64) -> Value {
     json!({
         "field": "place", "type": "nominal", "title": null,
@@ -267,10 +268,10 @@ fn names(names: &[String], gap: f64) -> Value {
     })
 }
 
-/// Width in pixels of place names and of the values beside bars.
+/// Width in pixels that place names, and the values to the right of bars, take from a chart's width.
 const NAMES: usize = 210;
 
-/// Breaks a long name into two lines.
+/// Breaks a long name into two lines; cuts off the rest.
 pub(crate) fn broken(name: &str) -> String {
     const WIDTH: usize = 21;
     let options =
@@ -295,8 +296,8 @@ fn fit(text: &str, most: usize) -> String {
     }
 }
 
-/// Returns the tooltip of a mark. `place` is the title of its position, unless Vega-Lite could not
-/// have it in an expression.
+/// Returns the tooltip of a data point. `place` is the title of its line with the point's position; "at"
+/// replaces a title with characters that Vega-Lite cannot have in an expression.
 fn tooltip(place: &str, place_field: &str) -> Value {
     let field = |field: &str, title: &str| json!({"field": field, "title": title});
     let is_plain = |letter: char| letter.is_alphanumeric() || " ,()%÷/+-".contains(letter);
@@ -331,7 +332,8 @@ mod tests {
         assert!(long.ends_with('…'), "{long}");
     }
 
-    /// Numbers are shortened only if they are multiples of a unit: 65,536 is 64k, but 65,537 stays.
+    /// Numbers are abbreviated only if they are multiples of a unit: 65,536 becomes 64k, but 65,537 is not
+    /// changed.
     #[test]
     fn units_of_1024_are_for_their_multiples() {
         assert_eq!(

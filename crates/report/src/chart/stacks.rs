@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::{Axis, Mark, NAMES, Series, colour, filled, labels, legend, names, number, tooltip};
 
-/// A chart of stacked bars.
+/// A chart of stacked horizontal bars.
 pub(crate) struct Stacks<'a> {
     pub series: Vec<Series>,
     pub places: Vec<String>,
-    /// Data points, in the unit of the axis.
+    /// Data points of the bars; the values are in the unit of the axis.
     pub marks: Vec<Mark>,
     pub value: Axis<'a>,
-    /// Heading of the column of place names.
+    /// Title of the tooltips' line with the name of a bar's place, such as `scheme`.
     pub place: &'a str,
 }
 

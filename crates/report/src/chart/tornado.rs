@@ -1,19 +1,18 @@
-//! Tornado charts: for each parameter, a bar from the smallest to the largest result, the widest on
-//! top.
+//! Tornado charts: for each parameter, a bar from the smallest to the largest result, the widest on top.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Axis, NAMES, names};
 
-/// Effect of one parameter on a result.
+/// Range of a result over the plausible values of one parameter.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Swing {
     /// Name of the parameter.
     pub place: String,
     pub low: f64,
     pub high: f64,
-    /// Values of the parameter with the result for each, as text.
+    /// Values of the parameter, each with the result, as text.
     pub values: String,
 }
 
@@ -21,9 +20,9 @@ pub(crate) struct Swing {
 pub(crate) struct Tornado<'a> {
     pub swings: Vec<Swing>,
     pub value: Axis<'a>,
-    /// Result with all parameters at their defaults, drawn as a line.
+    /// Result with all parameters at their defaults; drawn as a line.
     pub default: f64,
-    /// Published value, drawn as a dashed line.
+    /// Value that the paper states; drawn as a dashed line.
     pub reference: Option<f64>,
 }
 

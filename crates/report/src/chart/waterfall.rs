@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 
 use super::{Axis, filled};
 
-/// Vertical distance between bars in pixels.
+/// Vertical distance in pixels from one bar to the next.
 const PITCH: usize = 26;
 
-/// A scheme with its components.
+/// One end of a waterfall: a scheme with the values of its components.
 pub(crate) struct Side {
     pub name: String,
-    /// Values of the components, in the order of the waterfall.
+    /// Values of the scheme's components, in the order of the waterfall.
     pub parts: Vec<f64>,
-    /// Total of which the components are a share, as text.
+    /// Text of the total of which the components are parts, such as all cycles per memory access.
     pub whole: String,
 }
 
@@ -21,20 +21,21 @@ pub(crate) struct Side {
 pub(crate) struct Waterfall<'a> {
     pub parts: Vec<String>,
     pub sides: Vec<Side>,
-    /// Indices of the two schemes that are shown at first.
+    /// Index of the scheme from which the waterfall starts until a reader chooses another; `to` is that at
+    /// which it ends.
     pub from: usize,
     pub to: usize,
     pub value: Axis<'a>,
-    /// Meaning and unit of the totals.
+    /// Meaning of the quantity `whole` of each scheme; `unit` is its unit.
     pub whole: &'a str,
     pub unit: &'a str,
 }
 
-/// Kinds of the bars for the totals, at the top and at the bottom.
+/// Kinds of the two bars for the totals: at the top and at the bottom.
 const ENDS: [&str; 2] = ["start", "end"];
 
 impl Waterfall<'_> {
-    /// Returns the values of all components and totals, for each scheme.
+    /// Returns the chart's data: all components and totals of each scheme.
     fn values(&self) -> Vec<Value> {
         let last = self.parts.len() + 1;
         let value = |side: &Side, number: usize, kind: &str, part: &str, value: f64| json!({"scheme": side.name, "number": number, "kind": kind, "part": part, "value": value});
@@ -52,7 +53,7 @@ impl Waterfall<'_> {
         self.sides.iter().flat_map(of_side).collect()
     }
 
-    /// Returns the number format of the chart. All numbers have the same decimals, so that a reader
+    /// Returns the Vega number format of the chart. All numbers have equally many decimals, so that a reader
     /// can add them up.
     fn form(&self) -> &'static str {
         let sums = self.sides.iter().map(|side| side.parts.iter().sum::<f64>());
@@ -72,7 +73,7 @@ impl Waterfall<'_> {
         let y = json!({
             "field": "number", "type": "ordinal", "title": null, "scale": {"paddingInner": 0.28, "paddingOuter": 0.14},
             "axis": {
-                // Positions are numbers, which keep the order; the axis shows their names.
+                // Bars are identified by numbers, which keep the order; the axis shows their names.
                 "labelExpr": format!("datum.value === 0 ? from : datum.value === {} ? to : parts[datum.value - 1]", self.parts.len() + 1),
                 "labelColor": "var(--ink)", "labelFontSize": 12.5, "labelLimit": 180, "labelOverlap": false, "ticks": false, "domain": false,
             },

@@ -1,4 +1,4 @@
-//! Charts of an experiment.
+//! Charts of an experiment's curves.
 
 use std::collections::BTreeSet;
 
@@ -20,22 +20,23 @@ pub(super) struct Drawn<'r> {
     look: Series,
 }
 
-/// A chart with everything needed to draw it.
+/// A chart of an experiment with everything needed to draw it.
 struct Canvas<'r> {
     result: &'r ExperimentRecord,
     chart: &'r ChartRecord,
     curves: Vec<Drawn<'r>>,
     /// Notation of the first curve's values; determines the unit of the axis.
     show: Show,
-    /// Value ranges of the experiment's other charts with the same axes.
+    /// Ranges of the values in those other charts of the experiment whose value axes have this chart's label
+    /// and notation.
     alike: Vec<(f64, f64)>,
 }
 
-/// Largest ratio of a shared axis to a chart's own range. Above it, the chart gets its own axis,
+/// Maximum ratio of a shared value axis to a chart's own range. Above it, the chart gets its own axis,
 /// because its curves would look flat.
 const FLAT: f64 = 4.0;
 
-/// Returns the charts of an experiment that have any value. `id` is the prefix of their anchors.
+/// Returns the charts of an experiment that show any value. `id` is the prefix of their anchors.
 pub(super) fn figures(result: &ExperimentRecord, vocabulary: &Vocabulary, id: &str) -> Vec<Figure> {
     let charts = charts(result);
     let canvases = charts.iter().enumerate();
@@ -109,8 +110,8 @@ impl Canvas<'_> {
         }
     }
 
-    /// Returns form, label and notation of the chart. Charts that agree in these share a value
-    /// axis.
+    /// Returns the chart's form, the label of its value axis, and the notation of its values. Charts that
+    /// agree in all three share a value axis.
     fn axes(&self) -> (ChartForm, &str, Show) {
         (self.chart.form, &self.chart.value_label, self.show)
     }
@@ -120,7 +121,7 @@ impl Canvas<'_> {
     }
 
     fn caption(&self) -> String {
-        // Line charts name the axis in the picture, so only bars mention it in the caption.
+        // Line charts name the axis in the picture, so only captions of bar charts mention it.
         let axis = match (self.chart.form, self.result.axis_label.as_str()) {
             (ChartForm::Bars | ChartForm::Stacked, axis) if !axis.is_empty() => {
                 format!("By {axis}.")
@@ -148,8 +149,8 @@ impl Canvas<'_> {
         format!("{axis}{intervals}{papers}{range}{mean}{open}{cut}").trim_start().to_owned()
     }
 
-    /// Range of the value axis: that of all charts with the same axes, or the chart's own range if
-    /// it would look flat otherwise.
+    /// Returns the range of the value axis: that of all charts with equal axes, or the chart's own range if
+    /// the chart would look flat otherwise.
     fn range(&self) -> (f64, f64) {
         let own = self.own_range();
         let (least, most) = self
@@ -159,8 +160,8 @@ impl Canvas<'_> {
         if (own.1 - own.0) * FLAT < most - least { own } else { (least, most) }
     }
 
-    /// Smallest and largest value of this chart, intervals included, in displayed units. The range
-    /// includes 0, unless all values are close together and far from 0.
+    /// Returns the smallest and the largest value of this chart, intervals included, in displayed units. The
+    /// range includes 0, unless all values are close together and far from 0.
     fn own_range(&self) -> (f64, f64) {
         let ends = self.marks().into_iter().flat_map(|mark| {
             let claimed = mark.claimed.unwrap_or_default();
@@ -181,7 +182,7 @@ impl Canvas<'_> {
         (least.min(0.0), most)
     }
 
-    /// Returns the data points of all curves.
+    /// Returns the data points of all curves, in displayed units.
     fn marks(&self) -> Vec<Mark> {
         let points = self.curves.iter().flat_map(|drawn| {
             let mut points: Vec<&PointRecord> = drawn.curve.points.iter().collect();
@@ -212,7 +213,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// Returns claims about a single value of a curve in this chart.
+    /// Returns the claims about a single value of a curve in this chart.
     fn claims(&self) -> impl Iterator<Item = &ClaimRecord> {
         self.result.claims.iter().filter(|claim| {
             self.curves.iter().any(|drawn| {
@@ -221,15 +222,15 @@ impl Canvas<'_> {
         })
     }
 
-    /// Returns the claim about a value. If there are several, one that gives a number is preferred
-    /// to a bound.
+    /// Returns the claim about the value at a point; a claim that states a number is preferred to a bound.
+    /// `None` if there is no claim about the point.
     fn claim_at(&self, curve: &CurveRecord, point: &PointRecord) -> Option<&ClaimRecord> {
         let claims = || self.result.claims.iter().filter(|claim| claim.is_at(&curve.name, point));
         claims().find(|claim| claim.relation == "=").or_else(|| claims().next())
     }
 
-    /// Returns the paper's ranges and means for a bar chart's curves, one for each place that they
-    /// cover.
+    /// Returns the ranges and means that the paper states for the curves of a bar chart, one for each place
+    /// that they cover.
     fn bands(&self) -> Vec<Band> {
         if self.chart.form != ChartForm::Bars || !has_places(self.result) {
             return Vec::new();
@@ -249,7 +250,7 @@ impl Canvas<'_> {
         bands
     }
 
-    /// Returns the value axis.
+    /// Returns label and unit of the value axis.
     fn value(&self) -> Axis<'_> {
         Axis { label: &self.chart.value_label, suffix: self.show.notation().suffix }
     }
@@ -305,14 +306,15 @@ impl Canvas<'_> {
         chart.spec()
     }
 
-    /// Returns the data points that are on the axis.
+    /// Returns the data points on the axis, without those that were only simulated because a claim needs
+    /// their values.
     fn on_axis(&self) -> Vec<Mark> {
         let places: BTreeSet<String> = self.places().into_iter().collect();
         self.marks().into_iter().filter(|mark| places.contains(&mark.place)).collect()
     }
 
-    /// Returns the places on the axis that have points. Names are in the order of the file, numbers
-    /// ascend.
+    /// Returns the labels of the places on the axis that have points. Names are in the order of the file,
+    /// numbers ascend.
     fn places(&self) -> Vec<String> {
         if has_places(self.result) {
             let present: BTreeSet<&str> =

@@ -7,7 +7,7 @@ use super::unstated;
 use crate::chart::Claimed;
 use crate::format::MISSING;
 
-/// Returns a verdict's name, its symbol (which works without colour), and its colour in the
+/// Returns a verdict's name, a symbol for it (which works without colour), and the name of its colour in the
 /// palette.
 pub(super) fn look(verdict: Verdict) -> (&'static str, &'static str, &'static str) {
     match verdict {
@@ -17,8 +17,8 @@ pub(super) fn look(verdict: Verdict) -> (&'static str, &'static str, &'static st
     }
 }
 
-/// Returns the paper's range for every one of several places, or its number for their mean, in
-/// displayed units. Both ends are equal for a number. `None` for other claims.
+/// Returns the lower and the upper end of the range in which the paper's values at all places lie; for a
+/// claim on a mean over places, the mean as both ends. In displayed units; `None` for other claims.
 pub(super) fn band(claim: &ClaimRecord) -> Option<(f64, f64)> {
     let low = claim.paper?;
     let high = match (claim.relation.as_str(), claim.over.as_deref()?) {
@@ -40,8 +40,8 @@ pub(super) fn miss(claim: &ClaimRecord) -> Option<f64> {
     miss.is_finite().then_some(miss)
 }
 
-/// Returns the paper's value and the range of ours over open parameters for a chart, in displayed
-/// units.
+/// Returns, for a chart, the paper's value and the range of ours over parameters that the paper does not
+/// state, in displayed units. `None` if the paper gives no number.
 pub(super) fn claimed(claim: &ClaimRecord) -> Option<Claimed> {
     let shown = |value| claim.show.shown(value);
     let open = claim.unstated.as_ref();
@@ -56,7 +56,7 @@ pub(super) fn claimed(claim: &ClaimRecord) -> Option<Claimed> {
     })
 }
 
-/// Writes the paper's value with its relation, or its range.
+/// Writes the paper's value with its relation (such as ≥), or its range.
 pub(super) fn paper_text(claim: &ClaimRecord) -> String {
     let paper = claim.show.text_or_missing(claim.paper);
     match (claim.relation.as_str(), claim.paper_high) {
@@ -68,7 +68,8 @@ pub(super) fn paper_text(claim: &ClaimRecord) -> String {
     }
 }
 
-/// Writes our value: the median, or the smallest and largest value if the paper gives a range.
+/// Writes our value: the median over the seeds, or the smallest and the largest value if the claim covers
+/// several places.
 pub(super) fn ours_text(claim: &ClaimRecord) -> String {
     match (claim.ours_least, claim.ours_greatest) {
         (Some(least), Some(greatest)) => {
@@ -78,28 +79,30 @@ pub(super) fn ours_text(claim: &ClaimRecord) -> String {
     }
 }
 
-/// The interval around our number as text; `None` if it is unknown or has no visible width.
+/// Returns the interval around our value as text; `None` if it is unknown or has no visible width.
 pub(super) fn interval_text(claim: &ClaimRecord) -> Option<String> {
     between(claim.show, claim.ours_low, claim.ours_high)
 }
 
-/// Writes the range of our value over the parameters that the papers leave open; `None` if it was
-/// not measured.
+/// Writes the range of our value over plausible values of parameters that the papers do not state; `None` if
+/// it was not measured.
 pub(super) fn range_text(claim: &ClaimRecord) -> Option<String> {
     claim.unstated.as_ref().map(|range| unstated::text(range, claim.show))
 }
 
-/// Returns the sort key in tables: our value, or the smallest one if the paper gives a range.
+/// Returns our value as the sort key of tables, in displayed units; the smallest one if the claim covers
+/// several places.
 pub(super) fn ours_shown(claim: &ClaimRecord) -> Option<f64> {
     claim.ours_least.or(claim.ours).map(|value| claim.show.shown(value))
 }
 
-/// Returns the note on the interpretation of the claim, if there is one.
+/// Returns the note on the interpretation of the claim; `None` if there is no note.
 pub(super) fn note_text(claim: &ClaimRecord) -> Option<&str> {
     claim.note.as_deref().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// Returns the experiment file's explanation of a deviation, with the test of the explanation.
+/// Returns the experiment file's explanation of the deviation of our value, and the experiment that tests the
+/// explanation.
 pub(super) fn explanation_text(claim: &ClaimRecord) -> Option<String> {
     let text = claim.explanation.as_deref().map(str::trim).filter(|text| !text.is_empty())?;
     let tested = match &claim.tested_by {
@@ -109,7 +112,7 @@ pub(super) fn explanation_text(claim: &ClaimRecord) -> Option<String> {
     Some(format!("{text} {tested}"))
 }
 
-/// Writes “least – greatest”; `None` unless both are known and look different.
+/// Writes an interval as “low – high”; `None` unless both ends are known and look different.
 pub(super) fn between(show: Show, low: Option<f64>, high: Option<f64>) -> Option<String> {
     let (low, high) = (show.text_or_missing(low), show.text_or_missing(high));
     (low != high && low != MISSING && high != MISSING).then(|| format!("{low} – {high}"))

@@ -1,4 +1,4 @@
-//! Charts that compare the papers' values with ours, a row for each claim.
+//! Charts that compare the papers' values with ours, with a row for each claim.
 
 use std::collections::HashSet;
 
@@ -16,8 +16,8 @@ const SHOWS: [(Show, &str); 4] = [
     (Show::Number, "numbers"),
 ];
 
-/// Returns a figure for each notation that numbers and thresholds are written in. `id` is the
-/// prefix of their anchors.
+/// Returns a chart of the papers' values and ours for each notation (percentages, gains, ratios, numbers) in
+/// which claims are written. `id` is the prefix of the charts' anchors.
 pub(super) fn figures(result: &ExperimentRecord, id: &str) -> Vec<Figure> {
     let figures = SHOWS.iter().filter_map(|(show, name)| figure(result, *show, name, id));
     figures.collect()

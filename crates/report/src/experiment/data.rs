@@ -1,4 +1,4 @@
-//! Data table below an experiment's chart: a row for each point.
+//! Data table below a chart of an experiment, with a row for each point.
 
 use perforate_records::{CurveRecord, ExperimentRecord, PointRecord, Show};
 
@@ -7,19 +7,19 @@ use super::place_text;
 use super::show::{Written, of_axis};
 use crate::html::{Cell, Grid, Heading};
 
-/// A column of the table, to the right of curve and place.
+/// A column of the data table, to the right of curve and place.
 struct Column {
     name: &'static str,
     form: Form,
     value: fn(&PointRecord) -> Option<f64>,
 }
 
-/// Kind of numbers in a column; determines their notation.
+/// Kind of the numbers in a column, which determines their notation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// A value of the curve, in its notation.
     Value,
-    /// A difference of two values, such as an interval's width.
+    /// A difference of two values, such as the width of an interval.
     Width,
     Share,
     Count,
@@ -37,7 +37,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 impl Column {
-    /// Notation of the column's values for a curve whose values have the notation `show`.
+    /// Returns the notation of the column's values for a curve whose values have the notation `show`.
     fn show(&self, show: Show) -> Show {
         match self.form {
             // The width of a gain is a plain percentage, because a difference has no 1 to subtract.
@@ -48,7 +48,7 @@ impl Column {
         }
     }
 
-    /// Heading of the column, with a unit if all curves have the same notation.
+    /// Returns the heading of the column, with a unit if all curves have the notation `all`.
     fn heading(&self, all: Option<Show>) -> Heading {
         match (self.form, all) {
             (Form::Value | Form::Width, Some(show)) => show.heading(self.name),
@@ -58,14 +58,15 @@ impl Column {
     }
 }
 
-/// Returns a table of all points of these curves, without columns that are empty in every row.
+/// Returns a table of all points of these curves, without columns that are empty in every row. `first` is the
+/// notation of the first curve.
 pub(super) fn table(result: &ExperimentRecord, curves: &[Drawn<'_>], first: Show) -> Grid {
     let points = || curves.iter().flat_map(|drawn| &drawn.curve.points);
     let columns: Vec<&Column> = COLUMNS
         .iter()
         .filter(|column| points().any(|point| (column.value)(point).is_some()))
         .collect();
-    // Notation of all curves; `None` if they differ.
+    // Common notation of all curves; `None` if their notations differ.
     let unit = curves.iter().all(|drawn| drawn.curve.show == first).then_some(first);
     let has_verdicts = points().any(|point| agrees(point).is_some());
     let mut head = vec!["curve".into(), axis(result)];

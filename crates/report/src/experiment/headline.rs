@@ -6,7 +6,8 @@ use perforate_types::counted;
 use super::claim::{miss, ours_text, paper_text};
 use super::tally::Tally;
 
-/// Returns the sentence; `None` if there are no claims.
+/// Returns a sentence with the number of claims by verdict, and the claim whose value is furthest from the
+/// paper's. `None` if there are no claims.
 pub(super) fn headline<'a>(claims: impl Iterator<Item = &'a ClaimRecord>) -> Option<String> {
     let claims: Vec<&ClaimRecord> = claims.collect();
     let tally = Tally::of(claims.iter().copied());
@@ -29,15 +30,15 @@ pub(super) fn headline<'a>(claims: impl Iterator<Item = &'a ClaimRecord>) -> Opt
     Some(text + ".")
 }
 
-/// Returns the claim whose value is furthest from the paper's. Claims that are not reproduced take
-/// precedence over those in the same direction only.
+/// Returns the claim whose value is furthest from the paper's; `None` if no value differs. Claims that are
+/// not reproduced take precedence over those in the same direction only.
 fn worst<'a>(claims: &[&'a ClaimRecord]) -> Option<&'a ClaimRecord> {
     let of = |verdict| misses(claims.iter().copied(), verdict).into_iter().next();
     of(Verdict::NotReproduced).or_else(|| of(Verdict::SameDirection))
 }
 
-/// Returns the claims with this verdict whose values can be compared, furthest from the paper
-/// first.
+/// Returns the claims with this verdict whose values can be compared with the paper's, furthest from the
+/// paper first.
 pub(super) fn misses<'a>(
     claims: impl Iterator<Item = &'a ClaimRecord>,
     verdict: Verdict,
@@ -67,8 +68,8 @@ mod tests {
 
     #[test]
     fn the_worst_miss_is_named() {
-        // The first misses 50 % by 10, the second 10 % by 5: the second is further off in relative
-        // terms.
+        // The first claim misses 50 % by 10, the second 10 % by 5: in relative terms, the second is further
+        // off.
         let found = of(&[
             ("A", "reproduced", 1.2, 1.2),
             ("B", "not_reproduced", 1.5, 1.4),

@@ -42,7 +42,7 @@ fn has_places(result: &ExperimentRecord) -> bool {
     result.axis_form == AxisForm::Places
 }
 
-/// Label of the point's place on the axis.
+/// Returns the label of a point's place on the axis; “–” if the record lacks it.
 fn place_text(result: &ExperimentRecord, point: &PointRecord) -> String {
     match (&point.place, point.x) {
         (Some(place), _) => place_label(result, place).to_owned(),
@@ -56,15 +56,16 @@ fn place_label<'a>(result: &'a ExperimentRecord, name: &'a str) -> &'a str {
     place.map_or(name, |place| &place.1)
 }
 
-/// Returns the number of points where the closed form agrees with random draws, and the number of
-/// points that have both.
+/// Returns the number of points at which the closed form agrees with the Monte Carlo estimate, and the number
+/// of points that have both.
 fn agreement(result: &ExperimentRecord) -> (usize, usize) {
     let points = result.curves.iter().flat_map(|curve| &curve.points);
     let both: Vec<bool> = points.filter_map(|point| point.drawn?.agrees).collect();
     (both.iter().filter(|&&agrees| agrees).count(), both.len())
 }
 
-/// Returns a sentence on the agreement of closed forms with random draws.
+/// Returns a sentence on the agreement of closed forms with Monte Carlo estimates; `None` if no point has
+/// both.
 fn agreement_text(result: &ExperimentRecord) -> Option<String> {
     let (agreeing, all) = agreement(result);
     (all > 0).then(|| {
@@ -76,8 +77,8 @@ fn agreement_text(result: &ExperimentRecord) -> Option<String> {
     })
 }
 
-/// Returns a sentence on the meaning of values and intervals; `None` if every point is a single
-/// run.
+/// Returns a sentence on the meaning of the experiment's values and intervals; `None` if every point is a
+/// single run.
 fn statistics_text(result: &ExperimentRecord) -> Option<String> {
     let points = || result.curves.iter().flat_map(|curve| &curve.points);
     let most = points().filter_map(|point| point.runs).max().unwrap_or(0);
@@ -96,7 +97,7 @@ fn config_text(result: &ExperimentRecord) -> Option<String> {
     (!config.is_null()).then(|| serde_json::to_string_pretty(&config).ok())?
 }
 
-/// Writes a confidence level in percent, rounded down to one decimal.
+/// Writes a confidence level, 0–1, in percent, rounded down to one decimal.
 fn percent(share: f64) -> String {
     let percent = (share * 1000.0).floor() / 10.0;
     format!("{percent} %")

@@ -18,20 +18,21 @@ use crate::html::{
 use crate::svg::{self, SavedFigure};
 use crate::text::quoted;
 
-/// Most experiments whose charts are repeated side by side, and whose sections are open at first.
+/// Maximum number of experiments whose charts are repeated side by side, and whose sections are open at
+/// first.
 const MOST_BESIDE: usize = 6;
 
 /// Returns the experiments as one self-contained HTML page.
 ///
-/// The same results and options give the same bytes. All text is escaped.
+/// Equal results and options give equal bytes. All text is escaped.
 pub fn experiments_html(results: &[ExperimentRecord], options: &ReportOptions) -> String {
     let mut page = Page::default();
     let body = body(results, options, &mut page);
     page.write(options, &body)
 }
 
-/// Returns the figures of the page that [`experiments_html`] writes, as SVG pictures with their
-/// data, in order.
+/// Returns the figures of the page that [`experiments_html`] writes, as SVG pictures with their data, in the
+/// order of the page.
 ///
 /// # Errors
 /// If a figure cannot be drawn.
@@ -84,7 +85,8 @@ fn top(results: &[ExperimentRecord], options: &ReportOptions, page: &mut Page) -
     header("Experiments", options, &headline, &again, &links)
 }
 
-/// Returns the experiment's anchor. A number is added if an earlier experiment has the same one.
+/// Returns the anchor of an experiment's section. A number is added if an earlier experiment has an equal
+/// anchor.
 pub(super) fn anchor(results: &[ExperimentRecord], result: &ExperimentRecord) -> String {
     let name = |result: &ExperimentRecord| format!("e-{}", file_name(&result.experiment));
     let before = results.iter().take_while(|other| !std::ptr::eq(*other, result));
@@ -94,7 +96,7 @@ pub(super) fn anchor(results: &[ExperimentRecord], result: &ExperimentRecord) ->
     }
 }
 
-/// Repeats, side by side, the charts of experiments whose numeric axes are equal.
+/// Returns a section with the charts of experiments whose numeric axes are equal, side by side.
 fn side_by_side(results: &[ExperimentRecord], vocabulary: &Vocabulary, page: &mut Page) -> Markup {
     let mut parts = Vec::new();
     for (place, first) in results.iter().enumerate().filter(|_| results.len() <= MOST_BESIDE) {
@@ -120,7 +122,7 @@ fn side_by_side(results: &[ExperimentRecord], vocabulary: &Vocabulary, page: &mu
     all(parts)
 }
 
-/// Returns the label of a numeric axis with its smallest and largest position; `None` for named
+/// Returns the label of an experiment's numeric axis with its smallest and largest position; `None` for named
 /// places.
 fn axis(result: &ExperimentRecord) -> Option<(&str, f64, f64)> {
     let points = result.curves.iter().flat_map(|curve| &curve.points);
@@ -131,7 +133,8 @@ fn axis(result: &ExperimentRecord) -> Option<(&str, f64, f64)> {
     Some((&result.axis_label, least, most))
 }
 
-/// Returns the section of one experiment. Among many, its content is built when it is opened.
+/// Returns the section of one experiment. If there are many experiments, its content is built when it is
+/// opened.
 fn section(
     results: &[ExperimentRecord],
     result: &ExperimentRecord,
@@ -187,7 +190,7 @@ fn content(
     }
 }
 
-/// Places charts next to each other. If they show the same curves, they share one legend.
+/// Returns charts that are placed side by side. If they show the same curves, they share one legend.
 fn beside(charts: Vec<Figure>, page: &mut Page) -> Markup {
     let legend = |figure: &Figure| figure.chart["usermeta"]["legend"].clone();
     let is_same = charts.windows(2).all(|pair| legend(&pair[0]) == legend(&pair[1]));
@@ -239,7 +242,7 @@ fn remarks(result: &ExperimentRecord) -> Vec<Markup> {
     lines.iter().map(|line| html! { (line) }).collect()
 }
 
-/// Returns the experiment's file and the command that repeats it.
+/// Returns a box with the experiment's file and the command that repeats the experiment.
 fn again(result: &ExperimentRecord, page: &mut Page) -> Markup {
     let quick = if result.quick { " --quick" } else { "" };
     let has_ranges = result.claims.iter().any(|claim| claim.unstated.is_some());

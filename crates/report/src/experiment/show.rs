@@ -1,17 +1,17 @@
-//! Notation of experiments' values: percentages, gains, factors or plain numbers.
+//! Notation of the values of experiments: percentages, gains, factors or plain numbers.
 
 use perforate_records::{AxisForm, Show};
 
 use crate::format::{MISSING, compact, exact, times};
 use crate::html::{Cell, Heading};
 
-/// Scale, format and unit of values.
+/// Scale, format and unit of values in one notation.
 pub(super) struct Notation {
-    /// Converts a value to displayed units, such as percent. Charts and CSV files use them.
+    /// Function that converts a value to the unit in which charts and CSV files show it, such as percent.
     pub scale: fn(f64) -> f64,
-    /// Writes a scaled value.
+    /// Function that writes a converted value as text.
     pub write: fn(f64) -> String,
-    /// Unit after the numbers on an axis.
+    /// Unit after the numbers on an axis; empty for plain numbers.
     pub suffix: &'static str,
     /// Unit in the heading of a table's column; empty for plain numbers.
     pub unit: &'static str,
@@ -21,7 +21,7 @@ pub(super) struct Notation {
 pub(super) trait Written: Copy {
     fn notation(self) -> Notation;
 
-    /// Converts a value to displayed units, which charts and CSV files use.
+    /// Converts a value to the unit in which charts and CSV files show it, such as percent.
     fn shown(self, value: f64) -> f64 {
         (self.notation().scale)(value)
     }
@@ -40,7 +40,7 @@ pub(super) trait Written: Copy {
         Cell::value(value.map(|value| self.shown(value)), self.notation().write)
     }
 
-    /// Returns the heading of a column of such values.
+    /// Returns the heading of a column named `name` with values in this notation.
     fn heading(self, name: &str) -> Heading {
         match self.notation().unit {
             "" => name.into(),
@@ -61,7 +61,7 @@ impl Written for Show {
     }
 }
 
-/// Returns the notation of positions on an axis.
+/// Returns the notation of positions on an experiment's axis.
 pub(super) fn of_axis(form: AxisForm) -> Show {
     match form {
         AxisForm::Share => Show::Percent,
@@ -69,7 +69,7 @@ pub(super) fn of_axis(form: AxisForm) -> Show {
     }
 }
 
-/// Writes a percentage with one more digit than papers print.
+/// Writes a percentage with one more decimal than papers print.
 fn percent(percent: f64) -> String {
     match percent.abs() {
         size if size >= 99_999.5 => format!("{} %", compact(percent)),

@@ -1,4 +1,4 @@
-//! Summary of all experiments of a page: claims, explanations of deviations, stand-ins.
+//! Summary of all experiments of a page: claims, explanations of deviations, and replaced programs.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::show::Written;
 use super::tally::{KindTally, Tally, claims, count_ids, kinds, papers};
 use crate::html::{Cell, Grid, Heading, Page, all, headings};
 
-/// Most claims in the list of the largest deviations.
+/// Maximum number of claims in the list of the largest deviations.
 const MOST_MISSES: usize = 8;
 
-/// Returns headings and anchors of the summary's sections, for the page's navigation.
+/// Returns the headings and anchors of the summary's sections, for the page's navigation.
 pub(super) fn sections(results: &[ExperimentRecord]) -> Vec<(&'static str, &'static str)> {
     let has = |verdict| claims(results).any(|claim| claim.verdict == verdict);
     let has_stand_ins = results.iter().any(|result| !result.stand_ins.is_empty());
@@ -32,7 +32,7 @@ pub(super) fn sections(results: &[ExperimentRecord]) -> Vec<(&'static str, &'sta
     all.into_iter().filter(|one| one.0).map(|(_, anchor, name)| (anchor, name)).collect()
 }
 
-/// Returns the summary of several experiments.
+/// Returns the summary of all experiments of a page.
 pub(super) fn summary(results: &[ExperimentRecord], page: &mut Page) -> Markup {
     let mut part = |anchor, name| {
         let explained = |verdict| explanations(results, verdict);
@@ -66,7 +66,7 @@ fn claims_section(results: &[ExperimentRecord]) -> Markup {
     }
 }
 
-/// Returns a table of the claims that are missed by most, each with its experiment.
+/// Returns a table of the claims whose values are furthest from the papers', each with its experiment.
 fn furthest(results: &[ExperimentRecord]) -> Grid {
     let missed = misses(claims(results), Verdict::NotReproduced);
     let owner = |claim: &ClaimRecord| {
@@ -83,7 +83,7 @@ fn furthest(results: &[ExperimentRecord]) -> Grid {
     Grid { head: headings(head), rows: missed.into_iter().take(MOST_MISSES).map(row).collect() }
 }
 
-/// Returns a link to the experiment.
+/// Returns a table cell with a link to the section of an experiment.
 fn link(results: &[ExperimentRecord], result: &ExperimentRecord) -> Cell {
     Cell::link(&result.experiment, &page::anchor(results, result))
 }
@@ -133,7 +133,7 @@ fn kind_tallies(results: &[ExperimentRecord]) -> Grid {
     Grid { head, rows: kinds.iter().map(row).collect() }
 }
 
-/// Returns all claims, each with its experiment.
+/// Returns all claims of all experiments, each with its experiment.
 fn owned(results: &[ExperimentRecord]) -> impl Iterator<Item = (&ExperimentRecord, &ClaimRecord)> {
     results.iter().flat_map(|result| result.claims.iter().map(move |claim| (result, claim)))
 }
@@ -148,7 +148,7 @@ fn all_claims(results: &[ExperimentRecord]) -> Grid {
     Grid { head: headings(head), rows: owned(results).map(row).collect() }
 }
 
-/// Returns the cells of a claim: id, statement with `remark`, the paper's value, ours with its
+/// Returns the table cells of a claim: its id, its statement with `remark`, the paper's value, ours with its
 /// interval, and the verdict.
 pub(super) fn claim_cells(claim: &ClaimRecord, remark: &str) -> Vec<Cell> {
     let paper = claim.paper.map(|paper| claim.show.shown(paper));
@@ -163,7 +163,7 @@ pub(super) fn claim_cells(claim: &ClaimRecord, remark: &str) -> Vec<Cell> {
     ]
 }
 
-/// Lists every claim with this verdict, with its explanation from the experiment file.
+/// Returns a list of all claims with this verdict, each with its explanation from the experiment file.
 fn explanations(results: &[ExperimentRecord], verdict: Verdict) -> Markup {
     let item = |(result, claim): (&ExperimentRecord, &ClaimRecord)| {
         html! {
@@ -189,7 +189,7 @@ fn explanations(results: &[ExperimentRecord], verdict: Verdict) -> Markup {
     html! { ul.explanations { (all(items)) } }
 }
 
-/// Table of the papers' programs and our stand-ins.
+/// Returns a table of the papers' programs, each with the workload that replaces it here.
 fn stand_ins(results: &[ExperimentRecord]) -> Markup {
     let mut found: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for result in results {

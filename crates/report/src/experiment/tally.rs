@@ -1,4 +1,4 @@
-//! Counts of verdicts, in total, by paper and by kind of claim.
+//! Numbers of claims by verdict: in total, by paper and by kind of claim.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use perforate_records::{ClaimKind, ClaimRecord, ExperimentRecord, Reading, Verdi
 /// Numbers of claims by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Number of claims reproduced within the tolerance.
+    /// Number of claims whose values are within the tolerance.
     pub reproduced: usize,
-    /// Number of claims in the same direction only.
+    /// Number of claims whose values are outside the tolerance, but in the direction of the paper's.
     pub same_direction: usize,
-    /// Number of claims that are not reproduced.
+    /// Number of claims whose values are neither within the tolerance nor in the paper's direction.
     pub not_reproduced: usize,
 }
 
 impl Tally {
-    /// Counts the verdicts on these claims.
+    /// Returns the numbers of these claims by verdict.
     pub fn of<'a>(claims: impl IntoIterator<Item = &'a ClaimRecord>) -> Self {
         let mut tally = Self::default();
         for claim in claims {
@@ -29,7 +29,7 @@ impl Tally {
         tally
     }
 
-    /// Total number of claims.
+    /// Returns the total number of claims.
     pub fn total(&self) -> usize {
         self.reproduced + self.same_direction + self.not_reproduced
     }
@@ -42,18 +42,18 @@ impl Tally {
     }
 }
 
-/// Counts of the claims from one paper.
+/// Numbers of claims by verdict for one paper.
 pub(super) struct PaperTally {
     /// Short name of the paper.
     pub name: String,
     pub tally: Tally,
-    /// Number of distinct claim ids, and number of ids all of whose claims are reproduced. Claims
+    /// Number of distinct claim ids; `whole_ids` is the number of ids whose claims are all reproduced. Claims
     /// that refer only to a section of their paper have no id.
     pub ids: usize,
     pub whole_ids: usize,
 }
 
-/// Returns the counts for each paper that has claims, in alphabetical order of their letters.
+/// Returns the numbers of claims for each paper that has claims, in alphabetical order of names.
 pub(super) fn papers(results: &[ExperimentRecord]) -> Vec<PaperTally> {
     // Claims that belong to no paper come last.
     let mut found: BTreeMap<(bool, String), Vec<&ClaimRecord>> = BTreeMap::new();
@@ -71,13 +71,13 @@ pub(super) fn papers(results: &[ExperimentRecord]) -> Vec<PaperTally> {
         .collect()
 }
 
-/// Counts of the claims of one kind.
+/// Numbers of claims by verdict for one kind of claim.
 pub(super) struct KindTally {
     /// Name of the kind of claims.
     pub name: &'static str,
     pub tally: Tally,
-    /// Number of claims that hold in some plausible reading of the sources; `None` if the readings
-    /// were not simulated.
+    /// Number of claims that hold for some plausible value of the parameters that the papers do not state;
+    /// `None` if these values were not simulated.
     pub in_some_reading: Option<usize>,
 }
 
@@ -93,7 +93,7 @@ const KINDS: [(ClaimKind, &str); 8] = [
     (ClaimKind::Test, "tests of explanations"),
 ];
 
-/// Returns the counts for each kind that has claims.
+/// Returns the numbers of claims for each kind that has claims.
 pub(super) fn kinds(results: &[ExperimentRecord]) -> Vec<KindTally> {
     let of_kind = |&(kind, name): &(ClaimKind, &'static str)| {
         let of_kind = || claims(results).filter(move |claim| claim.kind == Some(kind));
@@ -113,13 +113,12 @@ pub(super) fn tested(results: &[ExperimentRecord]) -> Tally {
     Tally::of(claims(results).filter(|claim| claim.is_tested()))
 }
 
-/// All claims of all experiments.
+/// Returns all claims of all experiments.
 pub(super) fn claims(results: &[ExperimentRecord]) -> impl Iterator<Item = &ClaimRecord> {
     results.iter().flat_map(|result| &result.claims)
 }
 
-/// Returns the number of distinct claim ids, and the number of ids all of whose claims are
-/// reproduced.
+/// Returns the number of distinct claim ids, and the number of ids whose claims are all reproduced.
 pub(super) fn count_ids<'a>(claims: impl IntoIterator<Item = &'a ClaimRecord>) -> (usize, usize) {
     let mut whole: BTreeMap<&str, bool> = BTreeMap::new();
     for claim in claims.into_iter().filter(|claim| claim.id.contains("-C")) {
@@ -128,7 +127,7 @@ pub(super) fn count_ids<'a>(claims: impl IntoIterator<Item = &'a ClaimRecord>) -
     (whole.len(), whole.values().filter(|&&is_whole| is_whole).count())
 }
 
-/// Returns the prefix of a claim's id, which identifies the paper.
+/// Returns the prefix of a claim's id, which identifies the paper: `P` for `P-C7`.
 fn prefix(id: &str) -> &str {
     id.split_once(['-', ' ']).map_or("", |(prefix, _)| prefix)
 }

@@ -12,16 +12,16 @@ use super::{agreement_text, place_text, statistics_text};
 use crate::format::MISSING;
 use crate::text::{Column, ColumnOf, blocks, cut, rows, wrapped};
 
-/// Indentation, in columns, of lines that belong to a claim.
+/// Indentation of lines that belong to a claim, in characters.
 const INDENT: usize = 10;
-/// Most rows of a table. Of more points, every second, third, … is printed.
+/// Maximum number of points in a table. Of more points, only every second, third, … is printed.
 const ROWS: usize = 24;
-/// Most experiments whose curves are printed. Of more, only the claims are printed.
+/// Maximum number of experiments whose curves are printed. Of more experiments, only the claims are printed.
 const MOST_IN_FULL: usize = 3;
-/// Widest label of a curve or of a place.
+/// Maximum width of the label of a curve or of a place, in characters.
 const LABEL: usize = 24;
 
-/// Returns the claims with their verdicts as text, at most `columns` (at least 100) characters
+/// Returns the claims of experiments with their verdicts as text, at most `columns` (at least 100) characters
 /// wide. If there are only a few experiments, tables of their curves are included.
 pub fn experiments_table(results: &[ExperimentRecord], columns: usize) -> String {
     let in_full = results.len() <= MOST_IN_FULL;
@@ -45,7 +45,7 @@ pub fn experiments_table(results: &[ExperimentRecord], columns: usize) -> String
     text
 }
 
-/// Table of verdicts by paper.
+/// Returns a table of the numbers of claims by verdict, with a row for each paper.
 fn tallies(papers: &[PaperTally], columns: usize) -> String {
     let all: [ColumnOf<'_, PaperTally>; 6] = [
         ("", &|paper| paper.name.clone()),
@@ -58,7 +58,7 @@ fn tallies(papers: &[PaperTally], columns: usize) -> String {
     rows(papers, &all, columns)
 }
 
-/// Table of verdicts by kind of claim.
+/// Returns a table of the numbers of claims by verdict, with a row for each kind of claim.
 fn kind_tallies(kinds: &[KindTally], columns: usize) -> String {
     let all: [ColumnOf<'_, KindTally>; 6] = [
         ("", &|kind| kind.name.to_owned()),
@@ -74,7 +74,8 @@ fn kind_tallies(kinds: &[KindTally], columns: usize) -> String {
     rows(kinds, &all[..5 + usize::from(has_readings)], columns)
 }
 
-/// Returns a remark if a full run differs from a paper and the experiment file does not explain it.
+/// Returns a remark if a full run deviates from a paper and the experiment file does not explain the
+/// deviation.
 fn unexplained(results: &[ExperimentRecord]) -> Option<String> {
     let full = results.iter().filter(|result| !result.quick);
     let claims = full.flat_map(|result| &result.claims);
@@ -107,7 +108,7 @@ fn one(result: &ExperimentRecord, columns: usize, in_full: bool) -> String {
     text
 }
 
-/// Returns a table for the curves of each chart, and one for curves that are in no chart.
+/// Returns a table of the curves of each chart, and a table of the curves that are in no chart.
 fn values(result: &ExperimentRecord, columns: usize) -> String {
     if result.curves.iter().all(|curve| curve.points.iter().all(|point| !point.on_axis)) {
         return "\nNo points were measured.\n".to_owned();
@@ -140,8 +141,8 @@ fn is_same(one: &[&CurveRecord], other: &[&CurveRecord]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(a, b)| std::ptr::eq(*a, *b))
 }
 
-/// Returns a table of curves, split into blocks that fit the width. If there are more curves than
-/// places, each curve has a row.
+/// Returns a table of curves over the axis, split into blocks that fit the width. If there are more curves
+/// than places, each curve is a row.
 fn curves_table(
     result: &ExperimentRecord,
     title: &str,
@@ -185,7 +186,7 @@ fn is_same_place(one: &PointRecord, other: &PointRecord) -> bool {
     one.x == other.x && one.place == other.place
 }
 
-/// Returns value and interval of a curve at the place of `row`.
+/// Returns the value of a curve with its interval, at the place of the point `row`.
 fn cell(curve: &CurveRecord, row: &PointRecord) -> String {
     let Some(point) = curve.points.iter().find(|point| is_same_place(point, row)) else {
         return MISSING.to_owned();

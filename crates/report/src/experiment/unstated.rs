@@ -1,4 +1,4 @@
-//! Sensitivity of our values to parameters that the papers leave open.
+//! Sensitivity of our values to parameters that the papers do not state.
 
 use perforate_records::{ClaimRecord, ExperimentRecord, PartRange, Reading, Show, UnstatedRange};
 use perforate_types::counted;
@@ -8,7 +8,8 @@ use super::show::Written;
 use crate::chart::{Axis, Swing, Tornado, broken};
 use crate::html::{Cell, Figure, Grid};
 
-/// Returns the words for a reading.
+/// Returns the words for a reading: whether a claim holds with the default parameters, with some plausible
+/// ones, or with none.
 fn reading_text(reading: Reading) -> &'static str {
     match reading {
         Reading::AtTheDefault => "at the default",
@@ -17,10 +18,11 @@ fn reading_text(reading: Reading) -> &'static str {
     }
 }
 
-/// Most bars of a chart. Parameters with less effect appear only in the data table.
+/// Maximum number of bars in a chart. Parameters with less effect appear only in the data table.
 const MOST_BARS: usize = 8;
 
-/// Returns the smallest and largest value over this parameter, including the default.
+/// Returns a claim's smallest and largest value over the alternative values of one parameter. `default` is
+/// the value with the default parameters, which counts as well.
 fn ends(part: &PartRange, default: f64) -> (f64, f64) {
     let values = part.values.iter().filter_map(|(_, value)| *value);
     values.fold((default, default), |(low, high), value| (low.min(value), high.max(value)))
@@ -31,8 +33,8 @@ fn has_effect(part: &PartRange, default: f64, show: Show) -> bool {
     show.text(low) != show.text(high)
 }
 
-/// Summarises the sensitivity, as in “+32.0 % to +74.0 % over 43 readings of what is left open:
-/// inside the range; decided by MSHRs of the L1D (+32.0 % to +64.0 %), …”.
+/// Summarises the sensitivity of a claim's value, as in “+32.0 % to +74.0 % over 43 readings of what is left
+/// open: inside the range; most by MSHRs of the L1D (+32.0 % to +64.0 %), …”.
 pub(super) fn text(range: &UnstatedRange, show: Show) -> String {
     let (least, greatest) = (show.text(range.least), show.text(range.greatest));
     let mut text = format!(
@@ -55,8 +57,8 @@ pub(super) fn text(range: &UnstatedRange, show: Show) -> String {
     text
 }
 
-/// Returns a chart for each claim whose value depends on open parameters. `id` is the prefix of
-/// their anchors.
+/// Returns a chart for each claim whose value depends on unstated parameters. `id` is the prefix of the
+/// charts' anchors.
 pub(super) fn figures(result: &ExperimentRecord, id: &str) -> Vec<Figure> {
     let claims = result.claims.iter().enumerate();
     let figures = claims.filter_map(|(number, claim)| {
@@ -112,7 +114,7 @@ fn figure(
     })
 }
 
-/// Returns a table of every value of every open parameter.
+/// Returns a table of the claim's value for every plausible value of every unstated parameter.
 fn data(range: &UnstatedRange, show: Show) -> Grid {
     let values = range.parts.iter().flat_map(|part| part.values.iter().map(move |one| (part, one)));
     Grid::of(

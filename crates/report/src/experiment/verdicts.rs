@@ -6,7 +6,7 @@ use super::tally::{PaperTally, Tally, papers};
 use crate::chart::{Axis, Mark, Series, Stacks, broken};
 use crate::html::{Cell, Figure, Grid, headings};
 
-/// A verdict: its name, its colour in the palette, and its count in a tally.
+/// A verdict: its name, its colour in the palette, and the function that returns its number of claims.
 type Kind = (&'static str, &'static str, fn(&Tally) -> usize);
 
 const KINDS: [Kind; 3] = [
@@ -15,7 +15,8 @@ const KINDS: [Kind; 3] = [
     ("not reproduced", "hole", |tally| tally.not_reproduced),
 ];
 
-/// Returns the chart; `None` if there are no claims.
+/// Returns a chart of the numbers of claims by verdict, with a bar for each paper. `None` if there are no
+/// claims.
 pub(super) fn figure(results: &[ExperimentRecord]) -> Option<Figure> {
     let papers = papers(results);
     let series =

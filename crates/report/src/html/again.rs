@@ -1,4 +1,4 @@
-//! Box that explains how to reproduce a page: the command, the machine file, and the results
+//! Box at the top of a page that explains how to reproduce it: the command, the machine file, and the results
 //! themselves.
 
 use maud::{Markup, html};
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::{Page, ReportOptions, command};
 
-/// File name under which the machine is saved.
+/// File name under which readers save the machine file.
 const MACHINE: &str = "machine.toml";
 
-/// Program versions and the machine that a page was made from; unknown parts are empty.
+/// Versions of the program and the machine from which a page's results come. Unknown fields are empty.
 #[derive(Default)]
 pub(crate) struct Origin {
     versions: Vec<String>,
@@ -19,7 +19,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Origin with these program versions, without a machine.
+    /// Creates an origin with these program versions and without a machine.
     pub fn of_versions<'a>(versions: impl IntoIterator<Item = &'a str>) -> Self {
         let mut versions: Vec<String> = versions.into_iter().map(str::to_owned).collect();
         versions.retain(|version| !version.is_empty());
@@ -28,13 +28,13 @@ impl Origin {
         Self { versions, ..Self::default() }
     }
 
-    /// Origin of runs, with their resolved machine if all had the same.
+    /// Creates the origin of runs, with their resolved machine if all runs had the same.
     pub fn of_runs(runs: &[RunResult]) -> Self {
         let versions = Self::of_versions(runs.iter().map(|run| run.version.as_str()));
         Self { machine: machine_of(runs), ..versions }
     }
 
-    /// Returns the box at the top of the page.
+    /// Returns the box that explains how to reproduce the page.
     pub fn section(self, options: &ReportOptions, page: &mut Page) -> Markup {
         let written = match self.versions.as_slice() {
             [] => String::new(),
@@ -64,7 +64,7 @@ impl Origin {
     }
 }
 
-/// True if the command names a machine or changes one of its values.
+/// True if a command selects a machine or changes one of its parameters.
 fn names_machine(command: &str) -> bool {
     command.split(' ').any(|word| word.starts_with("--machine") || word.starts_with("--set"))
 }
@@ -79,8 +79,8 @@ fn machine_of(runs: &[RunResult]) -> Option<String> {
     (is_one && first.is_object()).then(|| format!("{note}{text}"))
 }
 
-/// Removes nulls, which a machine file cannot express, and the key `set`, which records how values
-/// were set.
+/// Removes null values, which a machine file cannot express, and the key `set`, which records how values were
+/// set.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields

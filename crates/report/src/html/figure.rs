@@ -1,4 +1,4 @@
-//! Figures: a chart with its caption and the data that it shows.
+//! Figures of a page: each is a chart with its caption and the data that it shows.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -6,14 +6,15 @@ use serde_json::Value;
 use super::page::Page;
 use super::table::{Grid, all};
 
-/// Most pictures of one kind that are visible at first. If there are more, all are in a section.
+/// Maximum number of figures of one kind that are visible at first. If there are more, all are in a closed
+/// section.
 const MOST_OPEN: usize = 12;
 
 /// A chart with its caption and the data that it shows.
 pub(crate) struct Figure {
     /// Anchor of the figure on the page.
     pub id: String,
-    /// Name for saved files; it is converted to a valid file name.
+    /// Name of the files to which a reader saves the figure; it is converted to a valid file name.
     pub name: String,
     pub title: String,
     pub caption: String,
@@ -23,8 +24,7 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// Returns the figure's HTML. The chart and the data are added to `page`, whose script draws
-    /// them.
+    /// Returns the figure's HTML. The chart and the data are added to `page`, whose script draws the chart.
     pub fn place(&self, page: &mut Page) -> Markup {
         page.add_figure(self);
         // Reserves the chart's height until it is drawn.
@@ -43,13 +43,13 @@ impl Figure {
     }
 }
 
-/// Places figures next to each other.
+/// Returns the HTML of figures that are placed side by side.
 pub(crate) fn figures(figures: impl IntoIterator<Item = Figure>, page: &mut Page) -> Markup {
     html! { div.figures { (places(figures, page)) } }
 }
 
-/// Places figures whose legends switch series in all of them. If there are many, they are in a
-/// section to open.
+/// Returns the HTML of figures with linked legends: a legend switches a series in all figures. If there are
+/// many figures, they are in a closed section.
 pub(crate) fn linked(figures: Vec<Figure>, page: &mut Page) -> Markup {
     let count = figures.len();
     let all = html! { div.figures.linked { (places(figures, page)) } };

@@ -16,21 +16,21 @@ pub(crate) use table::{Cell, Grid, Heading, all, dot, headings};
 
 use perforate_records::{Vocabulary, clean};
 
-/// Options of a page, besides the results.
+/// Title, command and other texts of a page, in addition to the results that it shows.
 #[derive(Clone, Debug, Default)]
 pub struct ReportOptions {
     /// Title of the page.
     pub title: String,
-    /// Command that produces the same results; empty if unknown.
+    /// Command that produces the results again; empty if unknown.
     pub command: String,
-    /// The results file, which readers can save from the page; empty for no such button.
+    /// Contents of the results file, which readers can save from the page; empty for no such button.
     pub results: String,
-    /// Registered counters and schemes for the results.
+    /// Registered counters and schemes, with which the results are interpreted.
     pub vocabulary: Vocabulary,
 }
 
-/// Returns the top of a page: its title, its answer, and how to reproduce it. `sections` are
-/// anchors and names for the navigation.
+/// Returns the top of a page: its title, its answer, and how to reproduce it. `sections` are the anchors and
+/// names in the page's navigation.
 pub(crate) fn header(
     kicker: &str,
     options: &ReportOptions,
@@ -57,7 +57,7 @@ pub(crate) fn command(text: &str) -> Markup {
     html! { div.command { pre tabindex="0" { (clean(text)) } } }
 }
 
-/// List of notes on the figures; empty without notes.
+/// Returns a list of notes on the figures of a page; empty if there are no notes.
 pub(crate) fn notes(lines: &[Markup]) -> Markup {
     html! {
         @if !lines.is_empty() {

@@ -1,4 +1,4 @@
-//! A complete page in one file, which loads nothing from the network.
+//! A complete HTML page in one file, which loads nothing from the network.
 //!
 //! Tables and texts are in the HTML. Charts, data tables, and the content of closed sections are in
 //! one compressed block, which the page's script unpacks on demand. Text from records may contain
@@ -42,7 +42,7 @@ pub(crate) const LIBRARY: &str = concat!(
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:";
 
-/// A figure of a page, kept so that it can be saved as files.
+/// A figure of a page that can be saved as files.
 pub(crate) struct Kept {
     pub id: String,
     pub title: String,
@@ -74,12 +74,12 @@ impl Page {
         });
     }
 
-    /// Returns the figures, in the order of the page.
+    /// Returns the charts of the page that can be saved as files, in the order in which they were added.
     pub fn kept(self) -> Vec<Kept> {
         self.kept
     }
 
-    /// Returns a button that saves a file, and adds the file to the page.
+    /// Returns a button that saves a file, and adds the file's contents to the page.
     pub fn file(&mut self, name: &str, text: String) -> Markup {
         self.files.push(json!({"name": name, "text": text}));
         html! {
@@ -98,7 +98,7 @@ impl Page {
         }
     }
 
-    /// A section whose content is added to the page when a click or a link opens the section.
+    /// Returns a closed section whose content is added to the page when a click or a link opens the section.
     pub fn part(&mut self, id: &str, summary: &Markup, content: Markup) -> Markup {
         self.parts.push(harmless(&content.into_string()));
         html! {
@@ -109,7 +109,7 @@ impl Page {
         }
     }
 
-    /// Returns the complete page with this body.
+    /// Returns the complete page as HTML, with this body.
     pub fn write(self, options: &ReportOptions, body: &Markup) -> String {
         let library = if self.figures.is_empty() { String::new() } else { packed(LIBRARY) };
         let data = json!({"config": chart::config(), "figures": self.figures, "texts": self.texts, "parts": self.parts, "files": self.files});
@@ -141,7 +141,7 @@ impl Page {
     }
 }
 
-/// Compresses the text and encodes it in base64.
+/// Compresses a text and encodes the result in base64.
 fn packed(text: &str) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
@@ -166,7 +166,7 @@ fn base64(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// The test vectors of RFC 4648 §10, and the last letters.
+    /// The test vectors of RFC 4648 §10, and a text with the last letters of the alphabet.
     #[test]
     fn base64_of_known_texts() {
         let texts = ["", "f", "fo", "foo", "foob", "fooba", "foobar"];

@@ -7,13 +7,13 @@ use crate::comparison::Spread;
 use crate::format::{MISSING, exact};
 use crate::palette;
 
-/// One cell of a table.
+/// One cell of an HTML table.
 pub(crate) struct Cell {
     shown: Markup,
-    /// Full value for sorting, if the displayed text differs from it (by thousands separators, for
-    /// example).
+    /// Full value for sorting; `None` if it equals the displayed text. The text may differ from it by
+    /// thousands separators, for example.
     full: Option<String>,
-    /// Value in saved CSV files.
+    /// Value of the cell in saved CSV files.
     saved: String,
     is_number: bool,
 }
@@ -23,8 +23,8 @@ fn plain(text: &str) -> Markup {
 }
 
 impl Cell {
-    /// Creates a text cell. Text with leading spaces is indented, because it is a detail of the row
-    /// before it.
+    /// Creates a text cell. Text with leading spaces is indented, because its row is a detail of the row
+    /// above.
     pub fn text(text: &str) -> Self {
         let inner = text.trim_start_matches(' ');
         let is_part = inner.len() < text.len();
@@ -32,8 +32,8 @@ impl Cell {
         Self { shown, full: is_part.then(|| text.to_owned()), saved: text.into(), is_number: false }
     }
 
-    /// Creates a cell of one or more sentences, which may wrap, with `remark` on a new line unless
-    /// it is empty.
+    /// Creates a cell of one or more sentences, which may wrap, with `remark` on a new line unless it is
+    /// empty.
     pub fn prose(text: &str, remark: &str) -> Self {
         let shown = html! { div.prose { (text) @if !remark.is_empty() { p.remark { (remark) } } } };
         let full = (!remark.is_empty()).then(|| format!("{text} ({remark})"));
@@ -41,24 +41,24 @@ impl Cell {
         Self { shown, full, saved, is_number: false }
     }
 
-    /// Creates a link to an anchor of the page; its text may wrap after slashes.
+    /// Creates a cell with a link to an anchor of the page; the text may wrap after slashes.
     pub fn link(text: &str, anchor: &str) -> Self {
         let shown = html! { a href={ "#" (anchor) } { (breakable(text, '/')) } };
         Self { shown, full: None, saved: text.into(), is_number: false }
     }
 
-    /// Creates a cell for a counter's name, which may wrap after underscores.
+    /// Creates a cell with a counter's name, which may wrap after underscores.
     pub fn counter_name(name: &str) -> Self {
         Self { shown: breakable(name, '_'), full: None, saved: name.into(), is_number: false }
     }
 
-    /// Creates a cell for a scheme's name with its colour. Names of pairs may wrap.
+    /// Creates a cell with a scheme's name and a dot in its colour. Names of pairs may wrap.
     pub fn scheme(name: &str, colour: &str) -> Self {
         let shown = html! { (dot(colour)) (breakable(name, '+')) };
         Self { shown, full: None, saved: name.into(), is_number: false }
     }
 
-    /// Creates a cell with a word and a symbol on a background of this colour.
+    /// Creates a cell with a word and a symbol (`sign`) on a background of this colour.
     pub fn verdict(text: &str, sign: &str, colour: &str) -> Self {
         let shown = html! { span class={ "verdict v-" (colour) } { (sign) " " (text) } };
         Self { shown, full: Some(text.to_owned()), saved: text.into(), is_number: false }
@@ -69,7 +69,7 @@ impl Cell {
         Self::number_as(MISSING, None)
     }
 
-    /// Creates a number that is displayed as `shown`, but sorted and saved as `value`.
+    /// Creates a cell with a number that is displayed as `shown`, but sorted and saved as `value`.
     pub fn number_as(shown: &str, value: Option<f64>) -> Self {
         let full = value.filter(|value| value.is_finite()).map(|value| value.to_string());
         let full = full.unwrap_or_default();
@@ -78,18 +78,18 @@ impl Cell {
         Self { shown: plain(shown), full: differs.then_some(full), saved, is_number: true }
     }
 
-    /// Creates a number that is displayed as `format` writes it.
+    /// Creates a cell with a number that `format` writes.
     pub fn value(value: Option<f64>, format: impl Fn(f64) -> String) -> Self {
         let value = value.filter(|value| value.is_finite());
         Self::number_as(&value.map_or_else(|| MISSING.to_owned(), format), value)
     }
 
-    /// Creates an integer with thousands separators.
+    /// Creates a cell with an integer, with thousands separators.
     pub fn count(count: u64) -> Self {
         Self::number(&count.into())
     }
 
-    /// Creates a number with a counter's exact value.
+    /// Creates a cell with the exact value of a counter.
     pub fn number(number: &Number) -> Self {
         let (text, full) = (exact(number), number.to_string());
         let differs = text.replace(',', "") != full;
@@ -100,7 +100,7 @@ impl Cell {
         Self { shown, saved: full.clone(), full: differs.then_some(full), is_number: true }
     }
 
-    /// Creates a cell for a median, with the range if there are several runs.
+    /// Creates a cell with a median, and with the range if there are several runs.
     pub fn spread(spread: Option<Spread>, format: impl Fn(f64) -> String) -> Self {
         let mut cell = Self::value(spread.map(|spread| spread.median), &format);
         let range = spread.map(|spread| (format(spread.least), format(spread.most)));
@@ -124,27 +124,27 @@ impl Cell {
     }
 }
 
-/// Returns a coloured dot.
+/// Returns a dot in this colour of the palette.
 pub(crate) fn dot(colour: &str) -> Markup {
     html! { i.dot style={ "background:" (palette::css(colour)) } {} }
 }
 
-/// Returns a name that may wrap after this character.
+/// Returns a name that may wrap after the character `after`.
 fn breakable(name: &str, after: char) -> Markup {
     html! { @for part in name.split_inclusive(after) { (part) @if part.ends_with(after) { wbr; } } }
 }
 
-/// Heading of a column.
+/// Heading of a table column.
 pub(crate) struct Heading {
     shown: String,
-    /// Colour of the scheme that the column is about.
+    /// Colour of the scheme that the column is about; `None` for other columns.
     colour: Option<&'static str>,
-    /// Heading with its unit for saved files, if it differs from the displayed text.
+    /// Heading with its unit for saved files; `None` if it equals the displayed text.
     full: Option<String>,
 }
 
 impl Heading {
-    /// Creates a heading, with the unit of the values that [`Cell`]s of this column save.
+    /// Creates a heading with the unit of the values that this column's [`Cell`]s save to files.
     pub fn with_unit(name: &str, unit: &str) -> Self {
         Self { shown: name.to_owned(), colour: None, full: Some(format!("{name} ({unit})")) }
     }
@@ -161,22 +161,22 @@ impl<T: Into<String>> From<T> for Heading {
     }
 }
 
-/// Creates headings without units.
+/// Creates column headings without units.
 pub(crate) fn headings<const N: usize>(names: [&str; N]) -> Vec<Heading> {
     names.map(Heading::from).into()
 }
 
-/// A table: a heading per column and rows of cells.
+/// A table: a heading for each column, and rows of cells.
 pub(crate) struct Grid {
     pub head: Vec<Heading>,
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// A column of a table: its heading, and the function that makes the cell of an item.
+/// A column of a table: its heading, and the function that creates the cell for an item.
 type ColumnOf<'a, T> = (Heading, &'a dyn Fn(&T) -> Cell);
 
 impl Grid {
-    /// A table with a row for each item.
+    /// Creates a table with a row for each item.
     pub fn of<T, const N: usize>(
         items: impl IntoIterator<Item = T>,
         columns: [ColumnOf<'_, T>; N],
@@ -186,14 +186,14 @@ impl Grid {
         Self { head: columns.map(|(heading, _)| heading).into(), rows }
     }
 
-    /// Returns the table in a box with its own scroll bar.
+    /// Returns the table as HTML, in a box with its own scroll bar.
     pub fn scrolling(&self, label: &str, class: &str) -> Markup {
         html! {
             div.scroll role="region" tabindex="0" aria-label=(label) { (self.table(class)) }
         }
     }
 
-    /// The table as HTML.
+    /// Returns the table as HTML.
     pub fn table(&self, class: &str) -> Markup {
         let first = self.rows.first();
         let is_number = |column| {
@@ -229,7 +229,7 @@ impl Grid {
         std::iter::once(head.map(String::as_str).collect()).chain(rows).map(line).collect()
     }
 
-    /// Returns the table below a search box, with which a reader can filter its rows.
+    /// Returns the table as HTML, below a search box with which a reader can filter the rows.
     pub fn filtered(&self, name: &str, what: &str, label: &str, class: &str) -> Markup {
         html! {
             div.filtered data-name=(name) data-what=(what) { (self.scrolling(label, class)) }
@@ -237,7 +237,7 @@ impl Grid {
     }
 }
 
-/// Escapes a field of a CSV file, in the same way as the page's script.
+/// Escapes a field of a CSV file, in the same way as the page's script does.
 fn field(text: &str) -> String {
     // Escapes text that a spreadsheet would take for a formula.
     let is_formula = text.starts_with(['=', '+', '@', '-']) && text.parse::<f64>().is_err();

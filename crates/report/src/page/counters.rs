@@ -1,4 +1,4 @@
-//! Table of all counters, and the configuration of the runs.
+//! Table of all counters of a comparison, and the configuration of the runs.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ pub(super) fn counters(comparison: &Comparison<'_>, id: &str) -> Markup {
     }
 }
 
-/// Returns the exact value of a counter; with several seeds, the median.
+/// Returns a cell with the exact value of a counter; with several seeds, the median.
 fn cell(scheme: &SchemeRuns<'_>, name: &str) -> Cell {
     if let [only] = scheme.runs.as_slice() {
         let found = only.counters.iter().find(|(known, _)| *known == name);
@@ -52,7 +52,7 @@ fn exact(value: CounterValue) -> Cell {
     }
 }
 
-/// Returns the resolved configuration of each scheme, in sections to open.
+/// Returns the resolved configuration of each scheme's runs, in closed sections.
 pub(super) fn configuration(comparison: &Comparison<'_>, page: &mut Page) -> Markup {
     let mut one = |scheme: &SchemeRuns<'_>| {
         let seeds: Vec<String> = scheme.runs.iter().map(|run| run.seed.to_string()).collect();

@@ -9,7 +9,7 @@ use crate::format::MISSING;
 use crate::html::{Cell, Figure, Grid, Page, figures};
 use crate::matrix::{Matrix, NATIVE, Pairs, matrices as all_matrices};
 
-/// Returns all heat maps; empty for results without pairs.
+/// Returns the heat maps of all figures; empty for a comparison without pairs.
 pub(super) fn matrices(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let Some(pairs) = Pairs::of(comparison) else { return html! {} };
     let matrices = all_matrices(comparison, &pairs);
@@ -68,7 +68,7 @@ fn capital(text: &str) -> String {
     format!("{}{}", first.unwrap_or_default(), characters.as_str())
 }
 
-/// Returns a table with a row for each cell, so that saved files can be used directly.
+/// Returns a data table with a row for each cell of the heat map, so that saved files can be used directly.
 fn data(matrix: &Matrix, pairs: &Pairs<'_>, columns: &[&str]) -> Grid {
     let row = |guest: usize, column: usize| {
         let scheme = pairs.scheme(guest, column);

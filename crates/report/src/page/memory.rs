@@ -1,4 +1,4 @@
-//! Maps of physical memory at some points of a run.
+//! Maps of physical memory at some moments of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,24 +11,24 @@ use crate::format::{bytes, compact};
 use crate::html::{Cell, Figure, Grid, Heading, Page, dot, linked};
 use crate::labels::{block_classes, with_unknown};
 
-/// Most maps that are drawn for a scheme.
+/// Maximum number of maps that are drawn for each memory of a scheme.
 const MOST_MAPS: usize = 4;
-/// Size of a frame in bytes.
+/// Size of a frame of physical memory in bytes.
 const FRAME_BYTES: f64 = 4096.0;
 
 pub(super) fn seeds_note(comparison: &Comparison<'_>) -> &'static str {
     if comparison.seeds() > 1 { " The first seed of each scheme." } else { "" }
 }
 
-/// Maps of one memory (the machine's, the guest's or the host's) in one scheme's first run.
+/// Maps of one memory (a native machine's, the guest's or the host's) in the first run of a scheme.
 struct MapSet<'a> {
     workload: &'a str,
-    /// Name of the scheme, with the owner of the memory if there are several.
+    /// Name of the scheme, followed by `guest` or `host` in a virtualized run.
     title: String,
     maps: Vec<&'a MemoryMap>,
 }
 
-/// Returns a scheme's maps, in separate sets for guest and host.
+/// Returns the maps of a scheme's first run, in separate sets for guest and host.
 fn map_sets<'a>(scheme: &SchemeRuns<'a>) -> Vec<MapSet<'a>> {
     let run = scheme.first();
     let mut owners: Vec<Option<&str>> = Vec::new();
@@ -51,13 +51,13 @@ fn map_sets<'a>(scheme: &SchemeRuns<'a>) -> Vec<MapSet<'a>> {
     owners.into_iter().map(set).collect()
 }
 
-/// Returns the maps of every scheme that has some.
+/// Returns the memory maps of all schemes that have some.
 pub(super) fn maps(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let sets: Vec<MapSet<'_>> = comparison.schemes.iter().flat_map(map_sets).collect();
     drawn(&sets, id, seeds_note(comparison), page)
 }
 
-/// Returns a single map, without a comparison.
+/// Returns one memory map that belongs to no comparison, such as that of a snapshot.
 pub(crate) fn single_map(map: &MemoryMap, id: &str, page: &mut Page) -> Markup {
     let set = MapSet { workload: "", title: "all of it".into(), maps: vec![map] };
     drawn(&[set], id, "", page)
@@ -75,7 +75,7 @@ fn drawn(sets: &[MapSet<'_>], id: &str, note: &str, page: &mut Page) -> Markup {
     let scale = common_scale(&pictures, free_class);
     let pictures: Vec<Vec<Picture>> =
         pictures.iter().map(|maps| maps.iter().map(|map| coarse(map, scale)).collect()).collect();
-    // The legend omits classes that no cell has at this scale.
+    // The legend omits classes that no cell of the map has at this scale.
     let shown: BTreeSet<usize> =
         pictures.iter().flatten().flat_map(|map| map.runs.iter().map(|run| run.class)).collect();
     let (series, pictures) = only_shown(&series, pictures, &shown);
@@ -155,7 +155,8 @@ fn heading(map: &MemoryMap) -> String {
     }
 }
 
-/// Returns the classes that some cell has, and the maps with indices into these classes.
+/// Returns the classes with indices in `shown`, and the maps with class indices that refer to this shorter
+/// list.
 fn only_shown(
     series: &[Series],
     mut pictures: Vec<Vec<Picture>>,

@@ -29,15 +29,15 @@ use crate::{sampled, threads, varied};
 
 /// Returns the results as one self-contained HTML page.
 ///
-/// The same results and options give the same bytes. All text is escaped.
+/// Equal results and options give equal bytes. All text is escaped.
 pub fn html(results: &[RunResult], options: &ReportOptions) -> String {
     let mut page = Page::default();
     let body = body(results, options, &mut page);
     page.write(options, &body)
 }
 
-/// Returns the figures of the page that [`html()`] writes, as SVG pictures with their data, in
-/// order.
+/// Returns the figures of the page that [`html()`] writes, as SVG pictures with their data, in the order of
+/// the page.
 ///
 /// # Errors
 /// If a figure cannot be drawn.
@@ -50,11 +50,11 @@ pub fn figures(
     svg::save(page.kept())
 }
 
-/// Most values of a varied option for which a page shows every comparison in full, with charts.
+/// Maximum number of values of a varied option for which a page shows every comparison in full, with charts.
 const MOST_VALUES: usize = 32;
 
-/// False if an option has more values than a reader can look through, or a browser can draw
-/// quickly.
+/// False if an option has more values than a reader can look through, or a browser can draw quickly; the page
+/// then shows only the table of values.
 fn is_shown_one_by_one(found: &[Comparison<'_>]) -> bool {
     found.len() <= MOST_VALUES || !varied::is_varied(found)
 }
@@ -71,7 +71,7 @@ fn body(results: &[RunResult], options: &ReportOptions, page: &mut Page) -> Mark
     html! { (top) (varied) (sections) (words()) }
 }
 
-/// Returns the top of the page, visible without scrolling: the answer in one sentence, and one
+/// Returns the top of the page, which is visible without scrolling: the answer in one sentence, and one
 /// chart.
 fn top(
     found: &[Comparison<'_>],
@@ -109,7 +109,7 @@ fn top(
     }
 }
 
-/// Returns a list of the answers of several comparisons.
+/// Returns a list with the one-sentence answer of each comparison.
 fn headlines(found: &[Comparison<'_>]) -> Markup {
     html! {
         ul.headlines {
@@ -123,12 +123,12 @@ fn headlines(found: &[Comparison<'_>]) -> Markup {
     }
 }
 
-/// Returns the answer in one sentence, as a paragraph.
+/// Returns the one-sentence answer of a comparison, as a paragraph.
 fn short_answer(comparison: &Comparison<'_>) -> Markup {
     html! { p.headline { (headline(comparison).markup()) } }
 }
 
-/// Returns the full answer; empty if it has only one sentence.
+/// Returns the full answer of a comparison; empty if it has only one sentence.
 fn full_answer(comparison: &Comparison<'_>) -> Markup {
     let (sentences, short) = (answer(comparison), headline(comparison).text());
     let more = sentences.iter().any(|sentence| sentence.text() != short);
@@ -137,7 +137,8 @@ fn full_answer(comparison: &Comparison<'_>) -> Markup {
     }
 }
 
-/// Returns the first chart: speeds of the schemes, or the cycle stack of a single scheme.
+/// Returns the first chart of a comparison: speeds of the schemes, or the cycle stack if there is only one
+/// scheme.
 fn first_chart(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let alone = || stacks::first(comparison, id).filter(|_| comparison.schemes.len() == 1);
     let figure = relative::figure(comparison, id).or_else(alone);
@@ -150,7 +151,8 @@ fn name(comparison: &Comparison<'_>) -> String {
     parts.join(" · ")
 }
 
-/// Heading of the section after the first chart. Runs without timing have no causes to explain.
+/// Returns the heading of the section after the first chart: `Why`, or `Summary` for runs without timing,
+/// whose speeds are unknown.
 fn heading(comparison: &Comparison<'_>) -> &'static str {
     if comparison.is_timed() { "Why" } else { "Summary" }
 }
@@ -192,7 +194,7 @@ fn folded(id: &str, line: &str, content: &Markup) -> Markup {
     html! { details.more id=(id) { summary { (line) } (content) } }
 }
 
-/// Returns the notes in a section to open, whose heading has their number.
+/// Returns the notes on a comparison in a closed section, whose heading has the number of notes.
 fn folded_notes(comparison: &Comparison<'_>, id: &str) -> Markup {
     let lines = remarks(comparison);
     let count = lines.len();
@@ -200,7 +202,7 @@ fn folded_notes(comparison: &Comparison<'_>, id: &str) -> Markup {
     html! { @if count > 0 { (folded(&format!("{id}-notes"), &line, &notes(&lines))) } }
 }
 
-/// Returns a line with workload, machine, length and seeds.
+/// Returns a line with the workload, machine, number of instructions and seeds of a comparison.
 fn about(comparison: &Comparison<'_>) -> Markup {
     let first = comparison.schemes[comparison.reference].first();
     let seeds = comparison.seeds();
@@ -217,7 +219,8 @@ fn about(comparison: &Comparison<'_>) -> Markup {
     }
 }
 
-/// Most schemes for a table with a column for each scheme; for more, each scheme has a row.
+/// Maximum number of schemes for a table with a column for each scheme; if there are more, each scheme has a
+/// row.
 const MOST_COLUMNS: usize = 6;
 
 /// Returns the table of main figures. Schemes are columns, or compact rows if there are many.
@@ -252,7 +255,7 @@ fn main_grid(comparison: &Comparison<'_>) -> Grid {
     }
 }
 
-/// Returns a scheme's value with its interval, or with its range over the seeds.
+/// Returns a scheme's value of a metric with its interval, or with its range over the seeds.
 fn main_cell(metric: &Metric, scheme: usize) -> Cell {
     match metric.intervals.get(scheme) {
         Some(Some(one)) if one.half_width_95.is_some() => {
@@ -288,7 +291,7 @@ fn sampled_table(comparison: &Comparison<'_>, id: &str) -> Markup {
     }
 }
 
-/// Returns every note once. A note that does not apply to all schemes names those to which it
+/// Returns every note of the runs once. A note that does not apply to all schemes names those to which it
 /// applies.
 fn remarks(comparison: &Comparison<'_>) -> Vec<Markup> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();

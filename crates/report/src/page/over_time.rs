@@ -1,4 +1,4 @@
-//! Charts of memory over time: fragmentation of free memory, and memory bloat.
+//! Charts of memory over time: fragmentation of free memory, and memory that is mapped but untouched.
 
 use maud::{Markup, html};
 use perforate_records::MemoryPoint;
@@ -11,8 +11,8 @@ use crate::format::{self, MISSING, bytes, compact};
 use crate::html::{Cell, Figure, Grid, Heading, Page, figures, linked};
 use crate::labels::{MEMORY_PARTS, part};
 
-/// Returns a chart of each fragmentation index for all schemes, and charts of bloat for each
-/// scheme.
+/// Returns a chart of each fragmentation index for all schemes, and a chart of touched and untouched memory
+/// for each scheme.
 pub(super) fn over_time(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let schemes = comparison.schemes.iter();
     let schemes: Vec<&SchemeRuns<'_>> =
@@ -58,7 +58,7 @@ fn samples<'s>(schemes: &'s [&'s SchemeRuns<'s>]) -> impl Iterator<Item = &'s Me
     schemes.iter().flat_map(|scheme| &scheme.first().series.memory)
 }
 
-/// A fragmentation index of free memory.
+/// A fragmentation index of free memory, which a chart shows over time.
 struct Index {
     key: &'static str,
     title: &'static str,
@@ -67,12 +67,12 @@ struct Index {
 }
 
 impl Index {
-    /// Value of the index in a sample; `None` unless it is a share from 0 to 1.
+    /// Returns the value of the index in a sample; `None` unless it is between −1 and 1.
     fn of(&self, sample: &MemoryPoint) -> Option<f64> {
         (self.value)(sample).filter(|value| value.abs() <= 1.0)
     }
 
-    /// Value of the index if it is constant within 0.01, otherwise `None`.
+    /// Returns the value of the index if it is constant within 0.01 in all samples, otherwise `None`.
     fn steady(&self, schemes: &[&SchemeRuns<'_>]) -> Option<f64> {
         let values = || samples(schemes).map(|sample| self.of(sample));
         let least = values().try_fold(f64::INFINITY, |least, value| Some(least.min(value?)))?;
@@ -80,7 +80,7 @@ impl Index {
         (most - least < 0.01).then_some(most)
     }
 
-    /// Returns the chart of the index; `None` if no scheme has the index, or if it is constant.
+    /// Returns the chart of the index over time; `None` if no scheme has the index, or if it is constant.
     fn figure(&self, schemes: &[&SchemeRuns<'_>], id: &str) -> Option<Figure> {
         if self.steady(schemes).is_some() {
             return None;
@@ -112,7 +112,7 @@ impl Index {
             series: schemes.iter().enumerate().map(series).collect(),
             marks: all().map(mark).collect(),
             ground: Ground::Numbers { least: 0.0, most: last },
-            // Starts at 0 and spans at least 10 %, so that tiny changes do not look large.
+            // The axis starts at 0 and spans at least 10 %, so that tiny changes do not look large.
             range: (0.0, most.clamp(0.1, 1.0) * 100.0),
             axis: Axis { label: "instructions", suffix: "" },
             value: Axis { label: "", suffix: " %" },
@@ -142,8 +142,8 @@ fn instruction(sample: &MemoryPoint) -> Cell {
     Cell::value(Some(sample.instruction as f64), compact)
 }
 
-/// Splits memory into touched and mapped bytes, mapped but untouched bytes, and touched bytes that
-/// are no longer mapped.
+/// Splits a program's memory into three sizes in bytes: touched and mapped, mapped but untouched, and touched
+/// but no longer mapped.
 fn parts(sample: &MemoryPoint) -> [f64; 3] {
     let [touched, mapped] =
         [sample.touched_bytes, sample.mapped_bytes].map(|size| size.unwrap_or(0) as f64);
@@ -151,7 +151,7 @@ fn parts(sample: &MemoryPoint) -> [f64; 3] {
     [resident, mapped - resident, touched - resident]
 }
 
-/// Returns a chart of touched and of additionally mapped memory for each scheme, with common axes.
+/// Returns a chart of touched and of mapped but untouched memory for each scheme, with common axes.
 fn bloat(
     comparison: &Comparison<'_>,
     schemes: &[&SchemeRuns<'_>],

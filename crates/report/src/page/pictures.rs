@@ -10,18 +10,19 @@ use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::compact;
 use crate::html::{Cell, Figure, Grid, Heading, Page, dot, linked, places};
 
-/// Most pages that are drawn in a comparison, because more would look alike.
+/// Maximum number of perforated pages that are drawn in a comparison, because more would look alike.
 const MOST_PAGES: usize = 12;
 
-/// A quantity over time, with a stacked-area chart for each scheme. All charts share their axes.
+/// A quantity over time, such as TLB contents, that the page shows as one stacked-area chart per scheme. All
+/// charts share their axes.
 pub(super) struct OverTime<'a> {
     pub key: &'a str,
     pub name: &'a str,
     pub series: &'a [Series],
     pub unit: &'a str,
-    /// Returns the samples of a scheme.
+    /// Function that returns the samples of a scheme.
     pub samples: &'a dyn Fn(&SchemeRuns<'_>) -> Vec<Sample>,
-    /// Returns the data table below a scheme's chart.
+    /// Function that returns the data table below a scheme's chart.
     pub data: &'a dyn Fn(&SchemeRuns<'_>) -> Grid,
 }
 

@@ -8,16 +8,16 @@ use crate::format::{self, MISSING, ratio, times};
 use crate::html::{Cell, Figure, Grid, Heading};
 use crate::metric::l2_tlb_mpki;
 
-/// Most schemes in the chart. Matrices show larger numbers of pairs better.
+/// Maximum number of schemes in the chart. Matrices show larger numbers of pairs better.
 const MOST_BARS: usize = 36;
-/// Height in pixels of all bars together, and bounds on the height of one bar.
+/// Height in pixels of all bars together; `PITCH` has the least and the greatest height of one bar.
 const ROOM: usize = 400;
 const PITCH: (usize, usize) = (16, 44);
 
-/// The bar of a scheme.
+/// The bar of a scheme in the first chart of a comparison.
 struct Bar<'a> {
     scheme: &'a SchemeRuns<'a>,
-    /// Median and range over the seeds.
+    /// Median and range of the quantity over the seeds; `None` if unknown.
     value: Option<Spread>,
     /// Half the width of the 95 % interval, `None` if unknown.
     half: Option<f64>,
@@ -25,7 +25,7 @@ struct Bar<'a> {
 }
 
 impl Bar<'_> {
-    /// Ends of the confidence interval, otherwise of the range over the seeds.
+    /// Returns the ends of the confidence interval; if it is unknown, those of the range over the seeds.
     fn ends(&self) -> Option<(f64, f64)> {
         let value = self.value?;
         match self.half {
@@ -60,13 +60,13 @@ impl Bar<'_> {
         Cell::value(value, |value| self.written(value))
     }
 
-    /// Returns a table cell with one component of the range over the seeds.
+    /// Returns a table cell with one component of the spread over the seeds, such as the median.
     fn part(&self, pick: fn(Spread) -> f64) -> Cell {
         self.number(self.value.map(pick))
     }
 }
 
-/// Quantity that the bars represent.
+/// Quantity that the bars show: relative speed, or L2 TLB misses.
 struct Quantity {
     key: &'static str,
     title: String,
@@ -76,8 +76,8 @@ struct Quantity {
     reference: Option<f64>,
 }
 
-/// Returns the chart of speeds relative to the reference, or of L2 TLB misses for runs without
-/// timing. `None` if there is nothing to compare.
+/// Returns the chart of speeds relative to the reference, or of L2 TLB misses for runs without timing. `None`
+/// if there is only one scheme, or more than [`MOST_BARS`].
 pub(super) fn figure(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     if !(2..=MOST_BARS).contains(&comparison.schemes.len()) {
         return None;
@@ -142,7 +142,7 @@ impl Quantity {
             ""
         };
         let pitch = (ROOM / bars.len()).clamp(PITCH.0, PITCH.1);
-        // Bars with two-line names need room for both lines.
+        // A bar whose name takes two lines needs room for both.
         let place = |bar: &Bar<'_>| match pitch < 28 {
             true => bar.scheme.name.to_owned(),
             false => broken(bar.scheme.name),
@@ -183,5 +183,31 @@ impl Quantity {
             data,
             title: self.title,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::comparisons;
+    use crate::ids::tests::vocabulary;
+    use perforate_records::read_results;
+
+    #[test]
+    fn bars_share_the_height_but_are_neither_too_thick_nor_too_thin() {
+        let height = |schemes: u64| {
+            let line =
+                |n| format!(r#"{{"scheme":"s{n}","workload":"w","cycles":{},"ipc":0.5}}"#, 100 + n);
+            let lines: Vec<String> = (0..schemes).map(line).collect();
+            let results = read_results(&lines.join("\n")).unwrap();
+            let vocabulary = vocabulary();
+            figure(&comparisons(&results, &vocabulary)[0], "c")
+                .map(|one| one.chart["height"].clone())
+        };
+        assert_eq!(height(1), None);
+        assert_eq!(height(2), Some((2 * 44).into()));
+        assert_eq!(height(10), Some(400.into()));
+        assert_eq!(height(36), Some((36 * 16).into()));
+        assert_eq!(height(37), None);
     }
 }

@@ -14,12 +14,12 @@ use crate::ids;
 use crate::labels::{MEMORY_PARTS, counter_parts, part, parts, present_parts, with_unknown};
 use crate::palette;
 
-/// Returns the cycle stack, which is the first chart if there is nothing to compare.
+/// Returns the chart of the cycle stack, which is the first chart if there is only one scheme.
 pub(super) fn first(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     cycles(comparison).figure(comparison, id)
 }
 
-/// Returns the other stacked charts of a comparison, without empty ones.
+/// Returns the other stacked charts of a comparison, except for empty ones.
 pub(super) fn figures(comparison: &Comparison<'_>, id: &str) -> Vec<Figure> {
     let found = [
         operating_system(comparison),
@@ -31,7 +31,7 @@ pub(super) fn figures(comparison: &Comparison<'_>, id: &str) -> Vec<Figure> {
     found.into_iter().filter_map(|stack| stack.figure(comparison, id)).collect()
 }
 
-/// One stacked bar, with a value for each series.
+/// One bar of a stacked chart, with a value for each series.
 struct Row {
     label: String,
     colour: &'static str,
@@ -39,7 +39,7 @@ struct Row {
 }
 
 impl Row {
-    /// Sum of the values; `None` if all are missing.
+    /// Returns the sum of the bar's values; `None` if all are missing.
     fn total(&self) -> Option<f64> {
         self.values.iter().flatten().copied().reduce(|sum, value| sum + value)
     }
@@ -53,14 +53,14 @@ struct Stack {
     series: Vec<Series>,
     rows: Vec<Row>,
     format: fn(f64) -> String,
-    /// Unit of the values.
+    /// Unit of the values in the chart.
     unit: &'static str,
-    /// Share of the longest bar below which series are too small to be visible. They are joined
-    /// into one.
+    /// Share of the longest bar below which a series is too small to be visible. Such series are joined into
+    /// one.
     least_share: f64,
 }
 
-/// Size of an axis's unit in bytes, and its name.
+/// Returns the size in bytes of the unit for an axis that ends at `most` bytes, and the unit's name.
 fn unit_of_bytes(most: f64) -> (f64, &'static str) {
     let units = [" KB", " MB", " GB", " TB"].into_iter().zip(1..);
     let units = units.map(|(name, power)| (1024f64.powi(power), name));
@@ -68,7 +68,7 @@ fn unit_of_bytes(most: f64) -> (f64, &'static str) {
 }
 
 impl Stack {
-    /// Removes series that are 0 or missing in every bar.
+    /// Removes series that are 0 or missing in every bar of the chart.
     fn drop_empty_series(&mut self) {
         let rows = &self.rows;
         let says = |index: &usize| {
@@ -105,7 +105,7 @@ impl Stack {
         self.series = kept.chain([others]).collect();
     }
 
-    /// True if all bars look equal.
+    /// True if all bars of the chart look equal; `most` is the length of the longest bar.
     fn is_flat(&self, most: f64) -> bool {
         let [first, rest @ ..] = self.rows.as_slice() else { return true };
         let differ = |row: &Row| {
@@ -118,7 +118,7 @@ impl Stack {
         !rest.is_empty() && !rest.iter().any(differ)
     }
 
-    /// Returns the chart; `None` if it would be empty, or if all bars would be equal.
+    /// Returns the figure with this chart; `None` if the chart would be empty, or if all bars would be equal.
     fn figure(mut self, comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
         self.drop_empty_series();
         let most = self.rows.iter().filter_map(Row::total).fold(0.0, f64::max);
@@ -173,14 +173,14 @@ impl Stack {
     }
 }
 
-/// Returns the series for the components of a total that any run of the comparison has.
+/// Returns the series for the components of the total `whole` that any run of the comparison has.
 fn series(comparison: &Comparison<'_>, whole: &str) -> Vec<Series> {
     let runs = comparison.schemes.iter().flat_map(|scheme| scheme.runs.iter().copied());
     present_parts(comparison.vocabulary, whole, runs)
 }
 
-/// Returns a bar for each scheme: counters divided by another figure of the same run. With several
-/// seeds, the run with the median total is used, because medians of components would not add up.
+/// Returns a bar for each scheme: the counters of the series, divided by `divisor` of the same run. With
+/// several seeds, the run with the median total is used, because medians of components would not add up.
 fn rows(
     comparison: &Comparison<'_>,
     series: &[Series],
@@ -205,7 +205,7 @@ fn kilo_instructions(run: &RunResult) -> Option<f64> {
     run.instructions().map(|count| count / 1000.0)
 }
 
-/// Returns the cycle stack, with the operating system's work as its last component.
+/// Returns the chart of the cycle stack, with the operating system's work as its last component.
 fn cycles(comparison: &Comparison<'_>) -> Stack {
     let mut series = series(comparison, ids::STACK_CYCLES);
     let mut rows = rows(comparison, &series, RunResult::instructions);
@@ -230,8 +230,8 @@ fn cycles(comparison: &Comparison<'_>) -> Stack {
     }
 }
 
-/// Cycles of the operating system's work per instruction. In a sampled trace, they cover all
-/// instructions that the trace represents.
+/// Returns the cycles of the operating system's work per instruction. In a sampled trace, these cycles cover
+/// all instructions that the trace represents.
 fn work_per_instruction(run: &RunResult) -> Option<f64> {
     let instructions = match run.instructions_represented {
         Some(represented) => Some(represented as f64),
@@ -240,7 +240,7 @@ fn work_per_instruction(run: &RunResult) -> Option<f64> {
     Some(run.counter(ids::OPERATING_SYSTEM_CYCLES)? / instructions.filter(|&count| count > 0.0)?)
 }
 
-/// Returns the cycles of the operating system's work, by cause.
+/// Returns the chart of the operating system's cycles, by cause.
 fn operating_system(comparison: &Comparison<'_>) -> Stack {
     let series = series(comparison, ids::PARTS_OF_WORK);
     Stack {
@@ -283,7 +283,7 @@ fn references(comparison: &Comparison<'_>) -> Stack {
     }
 }
 
-/// Returns the entries of the L2 TLB by kind, averaged over the first run of each scheme.
+/// Returns the chart of L2 TLB entries by kind, averaged over the first run of each scheme.
 fn contents(comparison: &Comparison<'_>) -> Stack {
     let series = kinds_of_entries(comparison);
     let row = |scheme: &SchemeRuns<'_>| {
@@ -309,7 +309,7 @@ fn contents(comparison: &Comparison<'_>) -> Stack {
     }
 }
 
-/// Returns the kinds of entries that were in the L2 TLB of any scheme.
+/// Returns the series for the kinds of entries that were in the L2 TLB under any scheme.
 pub(super) fn kinds_of_entries(comparison: &Comparison<'_>) -> Vec<Series> {
     let runs = comparison.schemes.iter().map(SchemeRuns::first);
     let samples = runs.flat_map(|run| &run.series.l2_tlb_contents);
@@ -321,12 +321,12 @@ pub(super) fn kinds_of_entries(comparison: &Comparison<'_>) -> Vec<Series> {
     with_unknown(parts(comparison.vocabulary, ids::L2_TLB_CONTENTS), &held)
 }
 
-/// Number of entries of a kind in a sample.
+/// Returns the number of TLB entries of a kind in a sample.
 pub(super) fn entries(sample: &ContentsPoint, kind: &str) -> f64 {
     sample.entries.get(kind).unwrap_or(0) as f64
 }
 
-/// Returns a program's memory: touched and mapped bytes, mapped but untouched bytes, and touched
+/// Returns the chart of a program's memory: touched and mapped bytes, mapped but untouched bytes, and touched
 /// bytes that are no longer mapped (swapped out or unmapped).
 fn memory(comparison: &Comparison<'_>) -> Stack {
     let row = |scheme: &SchemeRuns<'_>| {
@@ -351,7 +351,7 @@ fn memory(comparison: &Comparison<'_>) -> Stack {
     }
 }
 
-/// Returns the memory taken by page tables and hole bitmaps.
+/// Returns the chart of the memory that page tables and hole bitmaps take.
 fn tables(comparison: &Comparison<'_>) -> Stack {
     let series = counter_parts(comparison.vocabulary, ids::TRANSLATION_MEMORY);
     let row = |scheme: &SchemeRuns<'_>| Row {

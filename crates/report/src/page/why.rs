@@ -1,4 +1,4 @@
-//! Waterfall chart of two schemes: the difference in each component of the wait for translation.
+//! Waterfall chart of two schemes: the difference between them in each component of translation stalls.
 
 use perforate_records::RunResult;
 use perforate_types::counted;
@@ -10,16 +10,16 @@ use crate::format::{MISSING, ratio};
 use crate::html::{Cell, Figure, Grid, Heading};
 use crate::waiting;
 
-/// Least share of the longest wait. Components that are smaller under every scheme are joined into
-/// one.
+/// Share of the longest total wait below which a component is too small to be shown on its own. Components
+/// below it under every scheme are joined into one.
 const LEAST_SHARE: f64 = 0.01;
 
-/// Average cycles that a memory access waits under one scheme.
+/// Average number of cycles that a memory access waits for translation under one scheme.
 struct Wait<'a> {
     scheme: &'a SchemeRuns<'a>,
-    /// Cycles of waiting for translation, by component.
+    /// Cycles per memory access of waiting for translation, by component.
     parts: Vec<f64>,
-    /// All cycles of the run per memory access; `None` if unknown.
+    /// All cycles of the run divided by its memory accesses; `None` if unknown.
     all: Option<f64>,
 }
 
@@ -45,7 +45,8 @@ impl<'a> Wait<'a> {
         self.parts.iter().sum()
     }
 
-    /// Returns the components at indices `large`, and the sum of those at `small`.
+    /// Converts the waits to one side of the waterfall: the components with indices in `large` one by one,
+    /// and those in `small` as a sum.
     fn side(&self, large: &[usize], small: &[usize]) -> Side {
         let part = |&place: &usize| self.parts[place];
         let mut parts: Vec<f64> = large.iter().map(part).collect();
@@ -66,8 +67,8 @@ impl<'a> Wait<'a> {
     }
 }
 
-/// Returns the waterfall from the reference to the scheme that the answer is about; a reader can
-/// choose others. `None` if there is no other scheme, or for runs without timing.
+/// Returns the waterfall from the reference scheme to the scheme that the answer is about; a reader can
+/// choose other schemes on the page. `None` if there is no other scheme, or for runs without timing.
 pub(super) fn figure(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     let named: Vec<(&str, &str)> = waiting::parts(comparison.vocabulary)
         .map(|(counter, part)| (&*counter.id, &*part.label))
@@ -110,7 +111,7 @@ pub(super) fn figure(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     })
 }
 
-/// Removes components that are 0 under all schemes, and returns the labels of the others.
+/// Removes components that are 0 under all schemes, and returns the labels of the remaining ones.
 fn drop_empty<'a>(waits: &mut [Wait<'_>], named: &[(&str, &'a str)]) -> Vec<&'a str> {
     let says = |place: &usize| waits.iter().any(|wait| wait.parts[*place] > 0.0);
     let kept: Vec<usize> = (0..named.len()).filter(says).collect();

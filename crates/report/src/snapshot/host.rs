@@ -1,4 +1,4 @@
-//! Tables of a machine's snapshot.
+//! Tables in the report on a machine's snapshot.
 
 use perforate_records::{BlockReach, HostRecord};
 
@@ -7,7 +7,7 @@ use crate::format::{bytes, percent};
 
 const FRAME_BYTES: f64 = 4096.0;
 
-/// States of frames with their labels.
+/// States of 4KB frames, with the labels of tables.
 const STATES: [(&str, &str); 12] = [
     ("free", "free"),
     ("per_cpu", "free, in lists of processors"),
@@ -23,7 +23,7 @@ const STATES: [(&str, &str); 12] = [
     ("absent", "addresses without memory"),
 ];
 
-/// Possible uses of 2MB blocks, with their labels.
+/// Possible uses of 2MB blocks, with the labels of tables.
 const REACHES: [(BlockReach, &str); 7] = [
     (BlockReach::Whole, "whole: all free"),
     (BlockReach::Compactable, "nothing stays: whole after compaction or dropped page cache"),
@@ -160,7 +160,7 @@ fn blocks(record: &HostRecord) -> Option<Section> {
     Some(section)
 }
 
-/// Number of free 2MB blocks in the kernel's own count.
+/// Returns the number of free 2MB blocks in the kernel's statistics; `None` if unknown.
 pub(super) fn free_whole_blocks(record: &HostRecord) -> Option<f64> {
     let count_of = |order: u32| {
         record.orders.iter().find(|known| known.order == order).map(|known| known.counted as f64)
@@ -168,7 +168,7 @@ pub(super) fn free_whole_blocks(record: &HostRecord) -> Option<f64> {
     Some(count_of(9)? + 2.0 * count_of(10)?)
 }
 
-/// Returns a table of free 2MB blocks in the kernel's count, for snapshots without the states of
+/// Returns a table of the free 2MB blocks in the kernel's statistics, for snapshots without the states of
 /// frames.
 fn whole_blocks(record: &HostRecord) -> Option<Section> {
     let whole = free_whole_blocks(record)?;

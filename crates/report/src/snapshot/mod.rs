@@ -1,6 +1,6 @@
 //! Snapshots of real memory: tables and a map for the terminal, and an HTML page.
 //!
-//! Tables are first made as [`Section`]s, which both outputs share.
+//! Terminal output and page are made from the same [`Section`]s, which contain the tables.
 
 mod host;
 mod page;
@@ -29,14 +29,14 @@ impl Section {
         Self { title: title.into(), lead: lead.into(), head, rows: Vec::new() }
     }
 
-    /// Adds a row with a label, a number, the function that formats it, and a share of the total.
+    /// Adds a row with a label, a number, the function that formats the number, and the share of the total.
     fn add(&mut self, label: &str, number: f64, write: fn(f64) -> String, share: Option<f64>) {
         let numbers = [Value::Number(Some(number), write), Value::Number(share, percent)];
         self.rows.push(std::iter::once(Value::text(label)).chain(numbers).collect());
     }
 }
 
-/// A cell of a table.
+/// A cell of a table: a text or a number.
 #[derive(Clone)]
 enum Value {
     Text(String),
@@ -54,15 +54,15 @@ impl Value {
     }
 }
 
-/// Content of a snapshot's report, which terminal output and page share.
+/// Contents of the report on a snapshot, for terminal output and for the page.
 struct Shown<'a> {
     title: String,
-    /// Sentences on large pages.
+    /// Sentences about large pages in the snapshot.
     verdict: Vec<String>,
     sections: Vec<Section>,
     /// Map of physical memory; `None` for a process.
     memory_map: Option<&'a MemoryMap>,
-    /// Notes on missing data and assumptions.
+    /// Notes on missing data and on assumptions.
     notes: Vec<String>,
     version: &'a str,
 }

@@ -9,7 +9,7 @@ use crate::page::single_map;
 
 /// Returns the snapshot as one self-contained HTML page that works offline.
 ///
-/// The same record and options give the same bytes. All text is escaped.
+/// Equal records and options give equal bytes. All text is escaped.
 pub fn snapshot_html(snapshot: &Snapshot, options: &ReportOptions) -> String {
     let mut page = Page::default();
     let Shown { title, verdict, sections, memory_map, notes: remarks, version } =

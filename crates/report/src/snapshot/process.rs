@@ -1,4 +1,4 @@
-//! Tables of a process's snapshot.
+//! Tables in the report on a process's snapshot.
 
 use perforate_records::{ProcessArea, ProcessRecord, ProcessTotals};
 use perforate_types::counted;
@@ -6,7 +6,7 @@ use perforate_types::counted;
 use super::{Section, Value, count};
 use crate::format::bytes;
 
-/// Most memory areas that are listed; the rest is summed up.
+/// Maximum number of memory mappings that are listed; further mappings are added up.
 const MOST_AREAS: usize = 24;
 
 pub(super) fn title(record: &ProcessRecord) -> String {
@@ -115,7 +115,8 @@ fn contents(record: &ProcessRecord) -> Option<Section> {
     Some(section)
 }
 
-/// Sort key of a label: the page size that it begins with, such as `64K` or `2M mapped`, in bytes.
+/// Returns the sort key of a label that begins with a page size, such as `64K` or `2M mapped`: the size in
+/// bytes, then the label.
 fn order_of(label: &str) -> (u64, String) {
     let digits: String = label.chars().take_while(char::is_ascii_digit).collect();
     let shift = match label[digits.len()..].chars().next() {
@@ -126,7 +127,7 @@ fn order_of(label: &str) -> (u64, String) {
     (digits.parse::<u64>().unwrap_or(u64::MAX >> 31) << shift, label.to_owned())
 }
 
-/// Returns a name, shortened to its end if it is long.
+/// Returns the name of a mapping, shortened to its last characters if it is long.
 fn end_of(name: &str) -> String {
     const MOST: usize = 36;
     match name.chars().count().checked_sub(MOST) {

@@ -1,4 +1,4 @@
-//! Terminal output for a snapshot.
+//! Terminal output for a snapshot of memory.
 
 use super::{Section, Shown, Value};
 use crate::format::{MISSING, bytes};
@@ -6,10 +6,10 @@ use crate::labels::BLOCK_CLASSES;
 use crate::text::{Column, wrapped};
 use perforate_records::{MemoryMap, Snapshot};
 
-/// Columns of the map, and the most rows that it may have.
+/// Width of the memory map in characters; `PICTURE_ROWS` is the maximum number of its rows.
 const PICTURE_COLUMNS: f64 = 80.0;
 const PICTURE_ROWS: f64 = 20.0;
-/// Size of a block in bytes.
+/// Size of a 2MB block in bytes.
 const BLOCK_BYTES: f64 = 2_097_152.0;
 /// Returns the snapshot as text, at most `columns` (at least 100) characters wide.
 pub fn snapshot_table(snapshot: &Snapshot, columns: usize) -> String {
@@ -88,11 +88,11 @@ fn picture(map: &MemoryMap) -> String {
     text + &wrapped("          ", &key.join(", "), 100)
 }
 
-/// Letters of the map under construction. Each letter represents several cells.
+/// Letters of the memory map that is being drawn. Each letter represents several cells.
 struct Letters<'a> {
     map: &'a MemoryMap,
     letters: String,
-    /// Number of cells by class.
+    /// Number of cells of each class for the next letter.
     counts: Vec<f64>,
     filled: f64,
     per_letter: f64,
@@ -101,7 +101,7 @@ struct Letters<'a> {
 impl Letters<'_> {
     fn add(&mut self, cells: f64, class: usize) {
         let mut left = cells;
-        // Invalid indices of classes are drawn as unknown.
+        // Class indices that are out of range are drawn as unknown.
         let class = class.min(self.map.classes.len());
         while left > 0.0 && self.letters.len() < 1 << 16 {
             let part = left.min(self.per_letter - self.filled);

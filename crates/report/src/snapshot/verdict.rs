@@ -5,18 +5,18 @@ use perforate_records::{BlockReach, HostRecord, ProcessRecord};
 use super::host::free_whole_blocks;
 use crate::format::{bytes, percent};
 
-/// Size of a large page in bytes.
+/// Size of a large (2MB) page in bytes.
 const LARGE: f64 = 2_097_152.0;
-/// Difference of shares below which they are called equal.
+/// Difference of two shares, 0–1, below which sentences call them equal.
 const SAME: f64 = 0.005;
 
-/// Returns sentences on memory that can become 2MB pages, on large pages that a program can get,
-/// and on the gain from holes.
+/// Returns sentences on memory that can become 2MB pages, on 2MB pages that a program can get, and on the
+/// additional memory that perforated pages cover.
 pub(super) fn of_host(record: &HostRecord) -> Vec<String> {
     [whole(record), program(record), holes(record)].into_iter().flatten().collect()
 }
 
-/// Share of the memory, 0–1, whose 2MB blocks have one of these possible uses.
+/// Returns the share of the memory, 0–1, whose 2MB blocks have one of these possible uses; `None` if unknown.
 fn share(record: &HostRecord, reaches: &[BlockReach]) -> Option<f64> {
     let blocks = record.blocks.as_ref()?;
     let found: f64 = reaches.iter().map(|&reach| blocks.count(reach) as f64).sum();
@@ -44,8 +44,8 @@ fn whole(record: &HostRecord) -> Option<String> {
     ))
 }
 
-/// Returns a sentence on the share of its memory that a program gets in 2MB pages. It names the
-/// first case that was measured, and a later one with a larger share.
+/// Returns a sentence on the share of its memory that a program gets in 2MB pages: in the first simulated
+/// case, and in a later case with a larger share. `None` if no case was simulated.
 fn program(record: &HostRecord) -> Option<String> {
     let conventional = record.requests.iter().filter(|request| !request.perforates);
     let shares: Vec<(&str, f64)> = conventional
@@ -74,7 +74,7 @@ fn holes(record: &HostRecord) -> Option<String> {
     ))
 }
 
-/// Returns sentences on a process's memory in 2MB pages, and on memory that could be.
+/// Returns sentences on the share of a process's memory in 2MB pages, and on the share that could be.
 pub(super) fn of_process(record: &ProcessRecord) -> Vec<String> {
     let resident = record.totals.resident_bytes as f64;
     if resident <= 0.0 {

@@ -1,4 +1,4 @@
-//! JavaScript engine (QuickJS) that runs the page's chart library.
+//! JavaScript engine (QuickJS) that runs the chart library of HTML pages.
 
 use rquickjs::{CatchResultExt, Context, Function, Promise, Runtime};
 
@@ -10,7 +10,7 @@ const DRAW: &str = include_str!("draw.js");
 pub(super) struct Engine(Context);
 
 impl Engine {
-    /// Starts an engine and loads the chart library.
+    /// Starts a JavaScript engine and loads the chart library.
     pub(super) fn start() -> Result<Self, String> {
         let runtime = Runtime::new().map_err(|error| error.to_string())?;
         let context = Context::full(&runtime).map_err(|error| error.to_string())?;
@@ -23,7 +23,7 @@ impl Engine {
         Ok(Self(context))
     }
 
-    /// Draws a Vega-Lite specification as SVG, `width` pixels wide.
+    /// Draws a Vega-Lite specification (`chart`) as SVG, `width` pixels wide.
     pub(super) fn draw(&self, chart: &str, width: u32, config: &str) -> Result<String, String> {
         self.0.with(|engine| {
             let draw = || -> rquickjs::Result<String> {

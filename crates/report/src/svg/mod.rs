@@ -11,24 +11,24 @@ use crate::{ReportError, palette};
 
 use engine::Engine;
 
-/// True if this program can draw figures without a browser, with the feature `figures`.
+/// True if this build can draw figures without a browser: it has the feature `figures`.
 pub const CAN_DRAW_FIGURES: bool = cfg!(feature = "figures");
 
-/// Advice for users if the program cannot draw figures.
+/// Advice for users of a build that cannot draw figures.
 pub const HOW_TO_GET_FIGURES: &str = "this program was built without figures; build it with `cargo build --release --features figures`, \
      or save figures from report.html in a browser";
 
-/// Width of a picture in pixels, the same as of those that the page saves.
+/// Width of a picture in pixels, which equals that of pictures saved from the page.
 const WIDTH: u32 = 560;
 
-/// A figure of a page, as files.
+/// A figure of a page as files: a picture, and its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedFigure {
     /// Anchor of the figure on the page; also valid as a file name.
     pub id: String,
-    /// Title above the figure.
+    /// Title of the figure on the page.
     pub title: String,
-    /// The picture as SVG text.
+    /// Picture as SVG text.
     pub svg: String,
     /// Data of the figure as CSV text.
     pub csv: String,
@@ -52,7 +52,8 @@ fn saved(engine: &Engine, figure: Kept) -> Result<SavedFigure, ReportError> {
     }
 }
 
-/// Replaces names of the page's colours by their values in light mode.
+/// Adds a white background to an SVG text, and replaces the page's colour variables by their values in light
+/// mode.
 fn on_white(svg: &str) -> String {
     let mut pieces = svg.split("var(--");
     let mut text = pieces.next().unwrap_or_default().to_owned();
@@ -64,7 +65,7 @@ fn on_white(svg: &str) -> String {
     text.replacen("<svg ", "<svg style=\"background:#fff\" ", 1)
 }
 
-/// Returns the value in light mode of one of the page's colours.
+/// Returns the value of one of the page's colour variables in light mode.
 fn light(name: &str) -> &'static str {
     if let Some(colour) = name.strip_prefix("c-") {
         return palette::light(colour);

@@ -1,17 +1,17 @@
-//! Replacement for the JavaScript engine if the feature `figures` is off. It cannot be started.
+//! Replacement for the JavaScript engine in builds without the feature `figures`; it cannot be started.
 
 use std::convert::Infallible;
 
-/// An engine that cannot exist.
+/// A JavaScript engine that no build without the feature `figures` can create.
 pub(super) struct Engine(Infallible);
 
 impl Engine {
-    /// Fails with advice on how to get an engine.
+    /// Returns an error with advice on how to build with the feature `figures`.
     pub(super) fn start() -> Result<Self, String> {
         Err(super::HOW_TO_GET_FIGURES.into())
     }
 
-    /// Never called, as there is no engine.
+    /// Draws nothing; it is never called, because there is no engine.
     pub(super) fn draw(&self, _: &str, _: u32, _: &str) -> Result<String, String> {
         match self.0 {}
     }

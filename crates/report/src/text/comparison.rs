@@ -11,19 +11,20 @@ use crate::metric::{Metric, metrics};
 use crate::sampled::{self, SampledRow};
 use crate::threads::{MOST_ROWS, ThreadRows};
 
-/// Least width in columns; narrower terminals are treated as this wide.
+/// Least width of the output in characters; narrower terminals are treated as this wide.
 const LEAST_COLUMNS: usize = 40;
 
-/// Selection of printed figures.
+/// Selection of the figures that a table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// The most important figures.
+    /// Only the most important figures.
     Main,
-    /// All registered and computed figures.
+    /// All figures: registered counters, and those that the report computes.
     All,
 }
 
-/// Most schemes for a table with a column for each scheme; for more, each scheme has a row.
+/// Maximum number of schemes for a table with a column for each scheme; if there are more, each scheme has a
+/// row.
 const MOST_COLUMNS: usize = 6;
 
 /// Returns the results as text, at most `columns` characters wide: the answer, then a table with a
@@ -69,7 +70,7 @@ fn threads(comparison: &Comparison<'_>, columns: usize, most: usize) -> String {
     format!("\n{}", blocks(&Column::texts("", names.collect()), &figures, columns).join("\n"))
 }
 
-/// Returns the answer, with a paragraph for each sentence.
+/// Returns the full answer of a comparison, with a paragraph for each sentence.
 fn answers(comparison: &Comparison<'_>, columns: usize) -> String {
     let sentences = answer(comparison);
     let lines: Vec<String> =
@@ -77,7 +78,7 @@ fn answers(comparison: &Comparison<'_>, columns: usize) -> String {
     if lines.is_empty() { String::new() } else { format!("\n{}", lines.concat()) }
 }
 
-/// Returns the main figures of all schemes.
+/// Returns the table of the main figures of all schemes.
 fn main_figures(comparison: &Comparison<'_>, columns: usize) -> String {
     if let Some(pairs) = Pairs::of(comparison)
         && comparison.schemes.len() > MOST_COLUMNS
@@ -114,7 +115,7 @@ fn schemes_as_columns(comparison: &Comparison<'_>, metrics: &[Metric], columns: 
     blocks(&Column::texts("", labels), &schemes, columns).join("\n")
 }
 
-/// Returns a table with a row for each scheme, and as many figures as fit into the width.
+/// Returns a table with a row for each scheme, and as many metrics as fit into the width.
 fn schemes_as_rows(comparison: &Comparison<'_>, metrics: &[Metric], columns: usize) -> String {
     let names = comparison.schemes.iter().map(|scheme| scheme.name.to_owned()).collect();
     let column = |metric: &Metric| {
@@ -151,7 +152,7 @@ fn figures(comparison: &Comparison<'_>, columns: usize) -> String {
     above.concat() + &matrices::matrices(comparison, &pairs, columns, is_all_above)
 }
 
-/// Returns all figures of some schemes, in as many tables as the width requires.
+/// Returns all figures of these schemes, in as many tables as the width requires.
 fn tables(comparison: &Comparison<'_>, schemes: &[usize], columns: usize) -> Vec<String> {
     let mut metrics = metrics(comparison);
     metrics.retain(|metric| metric.says_something_of(schemes.iter().copied()));
@@ -175,7 +176,7 @@ fn tables(comparison: &Comparison<'_>, schemes: &[usize], columns: usize) -> Vec
     blocks(&labels, &schemes, columns).iter().map(|block| format!("\n{block}")).collect()
 }
 
-/// Returns the estimates for the whole program from a sampled trace.
+/// Returns the table of estimates for the whole program from a sampled trace; empty if no run is sampled.
 fn sampled(comparison: &Comparison<'_>, columns: usize) -> String {
     let Some(caption) = sampled::caption(comparison) else {
         return String::new();

@@ -7,15 +7,15 @@ use crate::comparison::Comparison;
 use crate::format::MISSING;
 use crate::matrix::{Matrix, OVERHEAD, Pairs, matrices as all_matrices};
 
-/// Heading of the column of guests.
+/// Heading of the column with the guests' names.
 const CORNER: &str = "guest \\ host";
-/// Widths at which headings are broken. The first that makes the matrix fit is used.
+/// Widths in characters at which headings are broken. The first width that makes the matrix fit is used.
 const HEADINGS: [usize; 3] = [HEADING, 10, 8];
-/// Distance in columns between matrices that are side by side.
+/// Distance in characters between matrices that are side by side.
 const BETWEEN: usize = 5;
 
-/// Returns all matrices with an explanation. `is_all_above` is true if the table above shows all
-/// pairs.
+/// Returns the matrices of all figures with an explanation. `is_all_above` is true if the table above them
+/// shows all pairs.
 pub(super) fn matrices(
     comparison: &Comparison<'_>,
     pairs: &Pairs<'_>,
@@ -53,7 +53,7 @@ fn legend(pairs: &Pairs<'_>, matrices: &[Matrix], is_all_above: bool) -> Vec<Str
     lines
 }
 
-/// Draws a matrix, in several pieces if it is wider than the terminal.
+/// Draws a matrix, in several parts if it is wider than the terminal.
 fn draw(matrix: &Matrix, pairs: &Pairs<'_>, columns: usize) -> Vec<String> {
     let tables = |(with_ranges, heading)| {
         let label = columns / 4;
@@ -81,7 +81,7 @@ fn draw(matrix: &Matrix, pairs: &Pairs<'_>, columns: usize) -> Vec<String> {
     pieces.iter().map(|piece| format!("{title}\n{piece}")).collect()
 }
 
-/// Places as many matrices side by side as fit into the width, and the rest below them.
+/// Places as many drawn matrices side by side as fit into the width, and the rest below them.
 fn side_by_side(drawn: &[String], columns: usize) -> String {
     let width = |one: &String| one.lines().map(UnicodeWidthStr::width).max().unwrap_or(0);
     let mut text = String::new();

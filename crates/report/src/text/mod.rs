@@ -16,16 +16,16 @@ pub use words::{printable, quoted};
 use crate::chart::pieces;
 pub use crate::format::compact;
 
-/// Distance in columns between neighbouring columns of a table.
+/// Distance in characters between neighbouring columns of a table.
 const GAP: usize = 2;
-/// Width from which headings are broken, if their cells are narrower.
+/// Width in characters from which headings are broken, if their cells are narrower.
 const HEADING: usize = 12;
-/// Most lines of a heading; further lines are cut off.
+/// Maximum number of lines of a heading; further lines are cut off.
 const HEADING_LINES: usize = 6;
 
-/// A column of a table.
+/// A column of a table for the terminal.
 pub struct Column {
-    /// Lines of the heading.
+    /// Lines of the column's heading.
     heading: Vec<String>,
     cells: Vec<String>,
     width: usize,
@@ -34,7 +34,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Creates a right-aligned column. A long heading is broken after hyphens, or anywhere.
+    /// Creates a right-aligned column. A long heading is broken after hyphens, plus signs and spaces.
     pub fn numbers(heading: &str, cells: Vec<String>) -> Self {
         Self::broken_at(HEADING, heading, cells)
     }
@@ -54,7 +54,7 @@ impl Column {
         Self::new(vec![heading.to_owned()], cells, true)
     }
 
-    /// Creates a left-aligned column whose heading is broken at `width`.
+    /// Creates a left-aligned column whose heading is broken at `width` characters.
     pub(crate) fn texts_under(width: usize, heading: &str, cells: Vec<String>) -> Self {
         Self { is_text: true, ..Self::broken_at(width, heading, cells) }
     }
@@ -65,8 +65,8 @@ impl Column {
     }
 }
 
-/// Draws a table with these columns, at most `width` characters wide. It has no header if all
-/// headings are empty.
+/// Draws a table with these columns, at most `width` characters wide. The table has no header if all headings
+/// are empty.
 pub fn columns<'c>(all: impl IntoIterator<Item = &'c Column>, width: usize) -> String {
     let all: Vec<&Column> = all.into_iter().collect();
     let height = all.iter().map(|column| column.heading.len()).max().unwrap_or(0);
@@ -98,11 +98,11 @@ pub fn columns<'c>(all: impl IntoIterator<Item = &'c Column>, width: usize) -> S
     table.trim_fmt() + "\n"
 }
 
-/// A column of a table: its heading, and the function that makes the cell of an item.
+/// A column of a table: its heading, and the function that writes the cell for an item.
 pub type ColumnOf<'a, T> = (&'a str, &'a dyn Fn(&T) -> String);
 
-/// A table with a row for each item, at most `width` characters wide. The first column has texts, the
-/// others have numbers.
+/// Draws a table with a row for each item, at most `width` characters wide. The first column contains texts,
+/// the others contain numbers.
 pub fn rows<T>(items: &[T], all: &[ColumnOf<'_, T>], width: usize) -> String {
     let column = |(place, (heading, cell)): (usize, &ColumnOf<'_, T>)| {
         let cells = items.iter().map(cell).collect();
@@ -111,8 +111,8 @@ pub fn rows<T>(items: &[T], all: &[ColumnOf<'_, T>], width: usize) -> String {
     columns(&all.iter().enumerate().map(column).collect::<Vec<_>>(), width)
 }
 
-/// Draws columns, each table beginning with the labels, in as many tables as the width requires.
-/// Each table has at least one column.
+/// Draws columns in as many tables as the width requires. Each table begins with the column `labels` and has
+/// at least one other column.
 pub(crate) fn blocks(labels: &Column, all: &[Column], width: usize) -> Vec<String> {
     let room = width - labels.width.min(width / 2);
     let mut found = Vec::new();
@@ -130,8 +130,8 @@ pub(crate) fn blocks(labels: &Column, all: &[Column], width: usize) -> Vec<Strin
     found
 }
 
-/// Wraps text at `width` characters. The first line begins with `lead`, the others are indented
-/// equally. Empty for an empty text.
+/// Wraps text at `width` characters. The first line begins with `lead`, the other lines are indented by its
+/// width. Returns an empty text for an empty text.
 pub fn wrapped(lead: &str, text: &str, width: usize) -> String {
     if text.is_empty() {
         return String::new();
@@ -155,7 +155,7 @@ pub(crate) fn folded(text: &str, width: usize) -> String {
     textwrap::fill(&words.join(" "), options) + "\n"
 }
 
-/// Text shortened to `width` terminal columns.
+/// Shortens a text to `width` terminal columns.
 pub fn cut(text: &str, width: usize) -> String {
     match text.width() > width {
         true if width < 2 => String::new(),

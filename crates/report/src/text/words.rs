@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 
-/// Escapes characters with which a text could control a terminal: control characters except line
-/// feeds and tabs, and characters that reorder text. They are written as in JSON (`\u001b`), so
-/// JSON keeps its meaning.
+/// Escapes the characters with which a text could control a terminal: control characters except line feeds
+/// and tabs, and characters that reorder text. They are written as in JSON (`\u001b`), so that JSON keeps its
+/// meaning.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_harmful = |c: char| is_steering(c) && !matches!(c, '\n' | '\t');
     if !text.contains(is_harmful) {

@@ -19,14 +19,14 @@ use crate::text::{Column, blocks, columns, wrapped};
 use sentence::sentences;
 pub(crate) use setting::Varied;
 
-/// Anchor of the section.
+/// Anchor of the section about varied options on a page.
 pub(crate) const ANCHOR: &str = "values";
 
-/// Most characters of a value in a heading.
+/// Maximum number of characters of an option's value in a heading.
 const MOST_IN_HEADING: usize = 12;
 
-/// Returns the keys of the options that were varied in all of these comparisons; `None` if none
-/// were.
+/// Returns the names of the one or two options that were varied in all of these comparisons; `None` if there
+/// is no such option.
 fn varied_keys<'a>(found: &[Comparison<'a>]) -> Option<(&'a str, Option<&'a str>)> {
     let mut keys = found.iter().map(|one| Some(Varied::of(one.schemes[0].first())?.keys()));
     let first = keys.next()??;
@@ -38,7 +38,8 @@ pub(crate) fn is_varied(found: &[Comparison<'_>]) -> bool {
     varied_keys(found).is_some()
 }
 
-/// Figure that is compared: instructions per cycle, or walks for runs without timing.
+/// Figure by which the values of a varied option are compared: instructions per cycle, or page walks for runs
+/// without timing.
 #[derive(Clone, Copy)]
 struct Quantity {
     label: &'static str,
@@ -57,35 +58,35 @@ impl Quantity {
     }
 }
 
-/// One scheme with one value of the option, or with one of each.
+/// Results of one scheme with one value of the varied option, or with one value of each of two options.
 struct Row<'a> {
     varied: Varied<'a>,
     scheme: &'a str,
     colour: &'static str,
     spread: Option<Spread>,
-    /// Quantity with the operating system's work included, because some options move costs into
-    /// that work.
+    /// IPC with the operating system's work included, because some options move costs into that work; `None`
+    /// if unknown.
     with_work: Option<f64>,
     over_first_value: Option<Interval>,
     over_first_scheme: Option<Interval>,
 }
 
 impl<'a> Row<'a> {
-    /// Value of the first option.
+    /// Returns the row's value of the first option.
     fn value(&self) -> &'a str {
         self.varied.first.value
     }
 
-    /// Value of the second option of a grid.
+    /// Returns the row's value of the second option; `None` if only one option was varied.
     fn second_value(&self) -> Option<&'a str> {
         self.varied.second.map(|second| second.value)
     }
 }
 
-/// Rows for all values of one or two options.
+/// Results for all values of one or two varied options.
 struct Table<'a> {
     key: &'a str,
-    /// Second option of a grid.
+    /// Name of the second option; `None` if only one option was varied.
     second_key: Option<&'a str>,
     quantity: Quantity,
     rows: Vec<Row<'a>>,
@@ -103,8 +104,8 @@ impl<'a> Table<'a> {
         let mut rows = Vec::new();
         for comparison in found {
             let varied = Varied::of(comparison.schemes[0].first())?;
-            // Baseline: the comparison with the first value of the first option, and an equal value
-            // of the second.
+            // Baseline: the comparison with the first value of the first option, and with an equal value of
+            // the second option.
             let of_first = found.iter().find(|other| {
                 let other = Varied::of(other.schemes[0].first());
                 other.is_some_and(|other| other.second == varied.second)
@@ -134,7 +135,7 @@ impl<'a> Table<'a> {
         Some(Self { key, second_key, quantity, rows })
     }
 
-    /// Returns the columns that follow value and scheme.
+    /// Returns the columns to the right of the columns for value and scheme.
     fn columns(&self) -> Vec<Figures> {
         let first = &self.rows[0];
         let of = |label: String, figure, is_change| Figures { label, figure, is_change };
@@ -158,8 +159,8 @@ impl<'a> Table<'a> {
         all
     }
 
-    /// Values of the first option as numbers with their unit; `None` unless all are numbers of one
-    /// unit.
+    /// Returns the first option's values as numbers, and their unit; `None` unless all values are numbers of
+    /// one unit.
     fn numbers(&self) -> Option<(Vec<f64>, &'static str)> {
         let numbers: Option<Vec<f64>> =
             self.rows.iter().map(|row| row.varied.first.number).collect();
@@ -174,7 +175,8 @@ impl<'a> Table<'a> {
         distinct(self.rows.iter().map(|row| row.scheme))
     }
 
-    /// Label of the curve to which a row belongs: its scheme, or its second value in a grid.
+    /// Returns the label of the curve to which a row belongs: its scheme, or for two options its value of the
+    /// second one.
     fn curve(&self, row: &Row<'a>) -> String {
         match row.varied.second {
             Some(second) => format!("{} {}", second.key, second.value),
@@ -216,7 +218,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Draws lines if the values are numbers, otherwise bars.
+    /// Returns a chart over the first option's values: lines if these are numbers, otherwise bars.
     fn chart(&self, rows: &[&Row<'a>], vocabulary: &Vocabulary) -> serde_json::Value {
         let series = self.series(rows, vocabulary);
         let marks: Vec<Mark> = rows.iter().map(|row| self.mark(row)).collect();
@@ -231,7 +233,7 @@ impl<'a> Table<'a> {
         lines.spec()
     }
 
-    /// Returns lines over the values; `None` unless these are numbers.
+    /// Returns a line chart over the first option's values; `None` unless these are numbers.
     fn lines(&self, rows: &[&Row<'a>], vocabulary: &Vocabulary) -> Option<Lines<'a>> {
         let (numbers, suffix) = self.numbers()?;
         let mut marks: Vec<Mark> = rows.iter().map(|row| self.mark(row)).collect();
@@ -272,8 +274,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Returns one chart for all schemes. For two options, returns a chart for each scheme, with a
-    /// curve for each value of the second option.
+    /// Returns one chart for all schemes. For two options, returns a chart for each scheme, with a curve for
+    /// each value of the second option.
     fn figures(&self, vocabulary: &Vocabulary) -> Vec<Figure> {
         let of = |name: Option<&str>, place: usize| {
             let is_of = |row: &&Row<'a>| name.is_none_or(|name| row.scheme == name);
@@ -313,7 +315,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Explains the symbols of the table; empty if it has none.
+    /// Returns an explanation of the symbols in the table; empty if the table has none.
     fn about_intervals(&self) -> &'static str {
         let is_unsure =
             |row: &Row<'_>| row.over_first_value.is_some_and(|one| one.half_width_95.is_some());
@@ -328,7 +330,7 @@ impl<'a> Table<'a> {
         self.rows.iter().collect()
     }
 
-    /// Draws the table with a row for each value and scheme.
+    /// Draws a table with a row for each value and scheme.
     fn listed(&self, width: usize) -> String {
         let texts = |text: fn(&Row<'_>) -> String| self.rows.iter().map(text).collect();
         let mut all = vec![
@@ -342,8 +344,8 @@ impl<'a> Table<'a> {
         columns(&all, width)
     }
 
-    /// Draws a grid for each scheme: a row for each value of the first option, a column for each
-    /// value of the second.
+    /// Draws a grid for each scheme: a row for each value of the first option, a column for each value of the
+    /// second one.
     fn grids(&self, second_key: &str, width: usize) -> String {
         let label = self.quantity.label;
         let grid = |scheme: &str| {
@@ -370,7 +372,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Width at which the heading of a column of values is broken.
+/// Width in characters at which the heading of the column of values is broken.
 const KEY_WIDTH: usize = 20;
 
 /// Returns the distinct items, in order of first occurrence.
@@ -384,12 +386,12 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     found
 }
 
-/// Creates an interval without a width.
+/// Creates an interval of unknown width around `mean`.
 fn sure(mean: f64) -> Interval {
     Interval { mean, half_width_95: None }
 }
 
-/// A column of figures.
+/// A column of figures in the table of values.
 struct Figures {
     label: String,
     figure: fn(&Row<'_>) -> Option<Interval>,
@@ -419,7 +421,8 @@ impl Figures {
     }
 }
 
-/// Ends of the value axis. It starts at 0, unless all values are close together and far from 0.
+/// Returns the ends of the chart's value axis. It starts at 0, unless all values are close together and far
+/// from 0.
 fn range(marks: &[Mark]) -> (f64, f64) {
     let ends = marks.iter().flat_map(|mark| [mark.value, mark.low, mark.high]).flatten();
     let (least, most) =
@@ -427,9 +430,8 @@ fn range(marks: &[Mark]) -> (f64, f64) {
     if least > 0.6 * most && least.is_finite() { (least, most) } else { (0.0, most) }
 }
 
-/// Returns the results for several values as text: sentences, then a table with a row for each
-/// value and scheme. For two options there is a grid for each scheme instead. `None` if no option
-/// was varied.
+/// Returns the results for several values of options as text: sentences, then a table with a row for each
+/// value and scheme. For two options there is a grid for each scheme instead. `None` if no option was varied.
 pub fn varied_table(
     results: &[RunResult],
     vocabulary: &Vocabulary,
@@ -453,7 +455,7 @@ pub fn varied_table(
     Some(format!("{}\n\n{answer}{body}{about}", crate::text::cut(&title, width)))
 }
 
-/// Returns the top of a page for varied options: sentences, and a chart over the values.
+/// Returns the top of a page for varied options: sentences, and charts over the values.
 pub(crate) fn first(found: &[Comparison<'_>], page: &mut Page) -> Markup {
     let Some(table) = Table::of(found) else { return html! {} };
     html! {
@@ -464,7 +466,7 @@ pub(crate) fn first(found: &[Comparison<'_>], page: &mut Page) -> Markup {
     }
 }
 
-/// Returns the section with a table of all values; empty if no option was varied.
+/// Returns the page's section with a table of all values; empty if no option was varied.
 pub(crate) fn section(found: &[Comparison<'_>]) -> Markup {
     let table = Table::of(found);
     html! {

@@ -1,23 +1,24 @@
-//! Sentences on the effect of a varied option: by how much it changes the first scheme, and from
-//! which value on it no longer matters.
+//! Sentences on the effect of a varied option: by how much it changes the first scheme, and the value from
+//! which on it no longer matters.
 
 use super::{Quantity, Row, Table};
 use crate::answer::{Difference, difference};
 use crate::format;
 
-/// Least change that matters, as a share of the largest value.
+/// Share of a quantity's largest value, 0–1, up to which a change of the quantity does not count as an effect
+/// of the option.
 const MATTERS: f64 = 0.01;
 
-/// Most other schemes that a sentence names.
+/// Maximum number of other schemes that a sentence names.
 const MOST_NAMED: usize = 4;
 
-/// Returns the sentences. For two options, there is one for the first value of the second option
-/// and one for the last.
+/// Returns the sentences on the varied options. For two options, there is a sentence for the first value of
+/// the second option and one for its last value.
 pub(super) fn sentences(table: &Table<'_>) -> Vec<String> {
     let Some(first) = table.rows.first() else { return Vec::new() };
     let last = table.rows.last().unwrap_or(first);
     let Some((from, to)) = first.varied.second.zip(last.varied.second) else {
-        let course = Course::of(table, |row| row.scheme == first.scheme);
+        let course = SchemeCurve::of(table, |row| row.scheme == first.scheme);
         let sentence = course.sentence().map(|text| capital(&text, table.key));
         return sentence.into_iter().chain(others(table)).collect();
     };
@@ -25,13 +26,13 @@ pub(super) fn sentences(table: &Table<'_>) -> Vec<String> {
     ends.dedup();
     let of_end = |end| {
         let is_own = |row: &Row<'_>| row.scheme == first.scheme && row.varied.second == Some(end);
-        let sentence = Course::of(table, is_own).sentence()?;
+        let sentence = SchemeCurve::of(table, is_own).sentence()?;
         Some(format!("With {} {}: {sentence}", end.key, end.value))
     };
     ends.into_iter().filter_map(of_end).collect()
 }
 
-/// Capitalises the first letter, unless the sentence begins with the key.
+/// Capitalises the first letter of a sentence, unless the sentence begins with the option's name, `key`.
 fn capital(text: &str, key: &str) -> String {
     match text.chars().next() {
         Some(first) if !text.starts_with(key) => {
@@ -41,16 +42,16 @@ fn capital(text: &str, key: &str) -> String {
     }
 }
 
-/// Values of one scheme over the first option. Numeric values of the option are sorted.
-struct Course<'t, 'a> {
+/// Results of one scheme over the values of the first option. Numeric values are sorted.
+struct SchemeCurve<'t, 'a> {
     key: &'a str,
     quantity: Quantity,
-    /// Rows, each with its measured quantity.
+    /// Rows of the scheme, each with its value of the compared quantity.
     points: Vec<(&'t Row<'a>, f64)>,
     are_numbers: bool,
 }
 
-impl<'t, 'a> Course<'t, 'a> {
+impl<'t, 'a> SchemeCurve<'t, 'a> {
     fn of(table: &'t Table<'a>, is_own: impl Fn(&Row<'a>) -> bool) -> Self {
         let rows = table.rows.iter().filter(|row| is_own(row));
         let mut points: Vec<(&Row<'a>, f64)> =
@@ -100,8 +101,8 @@ impl<'t, 'a> Course<'t, 'a> {
         Some(format!("from {from} to {to}, {key} {change} ({range}){rest}."))
     }
 
-    /// Describes the best and the worst value, for options without an order or effects without a
-    /// direction.
+    /// Returns a sentence on the best and the worst value, for options whose values have no order or whose
+    /// effect has no direction.
     fn of_best_and_worst(&self, least: &(&Row<'_>, f64), most: &(&Row<'_>, f64)) -> String {
         let what = self.quantity.of_scheme(least.0.scheme);
         let [low, high] = [least, most].map(|one| (format::ratio(one.1), one.0.value()));
@@ -115,7 +116,8 @@ impl<'t, 'a> Course<'t, 'a> {
         )
     }
 
-    /// Describes from which value on the option no longer matters, or the change at its last step.
+    /// Returns a clause on the value from which on the option no longer matters, or on the change from the
+    /// last value but one to the last.
     fn end_of_effect(&self, margin: f64) -> String {
         let Some((last, before)) = self.points.split_last() else { return String::new() };
         let differs = |point: &(&Row<'_>, f64)| (point.1 - last.1).abs() >= margin;
@@ -151,7 +153,7 @@ impl Quantity {
         }
     }
 
-    /// Returns the predicate of a sentence on a scheme whose quantity changes from `from` to `to`.
+    /// Returns the predicate of a sentence on `scheme`, whose compared quantity changes from `from` to `to`.
     fn change(self, scheme: &str, from: f64, to: f64) -> String {
         let Some(change) = percent(from, to) else {
             return format!("changes {}", self.of_scheme(scheme));
@@ -171,7 +173,8 @@ fn percent(from: f64, to: f64) -> Option<String> {
     (from != 0.0).then(|| format!("{sign}{:.1} %", change.abs()))
 }
 
-/// Describes the change of the other schemes at the last value.
+/// Returns a sentence on all schemes but the first: the changes of their compared quantity from the option's
+/// first to its last value. `None` if no change is known.
 fn others(table: &Table<'_>) -> Option<String> {
     let (first, last) = (table.rows.first()?, table.rows.last()?);
     if first.value() == last.value() {

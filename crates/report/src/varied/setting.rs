@@ -1,18 +1,18 @@
-//! Options that were varied, as results record them.
+//! Options that were varied between runs, as results record them.
 
 use perforate_records::RunResult;
 use serde_json::Value;
 
-/// One option or machine parameter, with its value in a result.
+/// An option or machine parameter that was varied, with its value in one result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Setting<'a> {
-    /// Name of the option, or key of the machine parameter.
+    /// Name of the option, or key of the machine parameter in the machine file.
     pub key: &'a str,
-    /// Value of the option in the result.
+    /// Value of the option in the result, as text.
     pub value: &'a str,
-    /// The value as a number, if it is one.
+    /// Value as a number; `None` if it is not a number.
     pub number: Option<f64>,
-    /// Unit that follows the number.
+    /// Unit that follows the number; empty for none.
     pub unit: &'a str,
 }
 
@@ -25,29 +25,29 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// Options that were varied: one, or two for a grid.
+/// Options that were varied in a sweep: one, or two for a grid, with their values in one result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Varied<'a> {
-    /// First option, or the only one.
+    /// First option, or the only one, with its value.
     pub first: Setting<'a>,
-    /// Second option of a grid; `None` if only one was varied.
+    /// Second option of a grid; `None` if only one option was varied.
     pub second: Option<Setting<'a>>,
 }
 
 impl<'a> Varied<'a> {
-    /// Returns the options of a run; `None` if none were varied.
+    /// Returns the options that were varied, with their values in this run; `None` if there are none.
     pub fn of(run: &'a RunResult) -> Option<Self> {
         let varied = run.config.get("varied")?;
         let second = varied.get("second").and_then(Setting::of);
         Some(Self { first: Setting::of(varied)?, second })
     }
 
-    /// Keys of the options.
+    /// Returns the names of the first and the second option.
     pub fn keys(&self) -> (&'a str, Option<&'a str>) {
         (self.first.key, self.second.map(|second| second.key))
     }
 
-    /// Writes keys and values.
+    /// Returns names and values of the options as text.
     pub fn text(&self) -> String {
         let text = |one: &Setting<'_>| format!("{} {}", one.key, one.value);
         let second = self.second.as_ref().map(|second| format!(", {}", text(second)));

@@ -6,14 +6,15 @@ use perforate_records::read_results;
 
 use crate::{ReportOptions, html};
 
-/// An option with its values, such as `("memory", ["4G", "16G"])`; numbers where they are written as such.
+/// Name of an option and its values, such as `("memory", ["4G", "16G"])`. Values that parse as numbers are
+/// numbers.
 type Key<'a> = (&'a str, &'a [&'a str]);
 
 fn setting((key, value): (&str, &str)) -> Value {
     json!({"key": key, "value": value, "number": value.parse::<f64>().ok(), "unit": ""})
 }
 
-/// The schemes `4k`, of this speed, and `thp`, twice as fast.
+/// Results of the schemes `4k`, with this IPC, and `thp`, which is twice as fast.
 fn lines(varied: &Value, ipc: f64) -> String {
     [("4k", ipc), ("thp", 2.0 * ipc)]
         .map(|(scheme, ipc)| {
@@ -29,7 +30,7 @@ fn results((key, values): Key<'_>, speeds: &[f64]) -> Vec<RunResult> {
     read_results(&all.collect::<Vec<_>>().join("\n")).unwrap()
 }
 
-/// Speeds by values of the first key, each with all values of the second.
+/// Results for all pairs of values of two options; `speeds` are the IPCs by value of the first option.
 fn grid(first: Key<'_>, second: Key<'_>, speeds: &[&[f64]]) -> Vec<RunResult> {
     let mut all = Vec::new();
     for (value, speeds) in first.1.iter().zip(speeds) {
@@ -80,7 +81,7 @@ fn where_a_key_stops_mattering() {
     let first = |key, values: &[&str], speeds: &[f64]| {
         sentences_of(&results((key, values), speeds)).remove(0)
     };
-    // Values in any order: 2048 is the largest, 0.4 ÷ 0.2 = 2, and 0.399 is within 1 % of it.
+    // Values are in no order: 2048 is the largest, 0.4 ÷ 0.2 = 2, and 0.399 is within 1 % of 0.4.
     assert_eq!(
         first("entries", &["1024", "512", "2048", "256"], &[0.399, 0.3, 0.4, 0.2]),
         "From 256 to 2048, entries makes 4k 100.0 % faster (IPC 0.200 to 0.400); from 1024 on, it \

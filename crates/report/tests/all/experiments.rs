@@ -110,6 +110,17 @@ fn every_claim_is_in_the_summary_with_both_numbers() {
     });
 }
 
+/// A single experiment shows its claims next to its charts.
+#[test]
+fn the_furthest_claims_are_listed_for_several_experiments_only() {
+    for (lines, is_listed) in [(records::all(), true), (records::lines().text(), false)] {
+        check(&page(&lines), |document| {
+            let mut labels = document.descendants().filter_map(|node| node.attribute("aria-label"));
+            assert_eq!(labels.any(|label| label == "Furthest from the papers"), is_listed);
+        });
+    }
+}
+
 #[test]
 fn what_is_not_reproduced_says_why() {
     check(&page(&records::all()), |document| {

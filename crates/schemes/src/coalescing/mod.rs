@@ -6,10 +6,10 @@ use perforate_mmu::{Coalescing, CoalescingForm};
 use crate::Scheme;
 use crate::pages::BASE_PAGES;
 
-/// The schemes, by window size.
+/// Schemes with TLB coalescing, in ascending order of window size.
 pub(crate) const SCHEMES: &[&Scheme] = &[&COALESCED_4, &COALESCED_8, &COALESCED_32];
 
-/// Runs in windows of 4 pages, the smallest in CoLT.
+/// Scheme that coalesces runs of pages in windows of 4 pages, the smallest in CoLT.
 const COALESCED_4: Scheme = Scheme {
     name: "4k-colt-4",
     summary: "4KB pages; an entry of the L2 TLB holds up to 4 contiguous ones",
@@ -20,7 +20,7 @@ const COALESCED_4: Scheme = Scheme {
     ..BASE_PAGES
 };
 
-/// Runs in windows of 8 pages: one cache line of level-1 entries.
+/// Scheme that coalesces runs in windows of 8 pages: one cache line of level-1 entries.
 const COALESCED_8: Scheme = Scheme {
     name: "4k-colt-8",
     summary: "4KB pages; an entry of the L2 TLB holds up to 8 contiguous ones",
@@ -29,7 +29,7 @@ const COALESCED_8: Scheme = Scheme {
     ..COALESCED_4
 };
 
-/// Runs in windows of 32 pages, which G uses as the limit of coalescing.
+/// Scheme that coalesces runs in windows of 32 pages, which G uses as the limit of coalescing.
 const COALESCED_32: Scheme = Scheme {
     name: "4k-colt-32",
     summary: "4KB pages; an entry of the L2 TLB holds up to 32 contiguous ones",

@@ -13,15 +13,15 @@ use perforate_types::{
 
 use crate::Hardware;
 
-/// Builds the flat table at the address that the host's kernel has reserved.
+/// Builds the flat table, at the physical address that the host's kernel has reserved for it.
 pub(super) fn flat(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let kernel = hardware.kernel;
     let first = kernel.flat_table().expect("the host's kernel reserved memory for the table");
     Box::new(Flat::new(first, kernel.tables().flat_pages, kernel.current()))
 }
 
-/// A flat table for one address space: the host's address space whose memory is a guest's. Other
-/// processes of the host have ordinary page tables.
+/// Flat page table of one address space of the host, namely that of the virtual machine's memory.
+/// Other processes of the host have ordinary page tables.
 pub struct Flat {
     first: PhysicalAddress,
     pages: u64,
@@ -31,19 +31,20 @@ pub struct Flat {
 }
 
 impl Flat {
-    /// Creates an empty table for pages 0 to `pages` − 1, whose first entry is at address `first`.
+    /// Creates an empty flat table for pages 0 to `pages` − 1, whose first entry is at address
+    /// `first`.
     pub fn new(first: PhysicalAddress, pages: u64, space: SpaceId) -> Self {
         Self { first, pages, space, memory: TableMemory::new(), others: Radix::new() }
     }
 
-    /// Address of the entry of a page; `None` beyond the end of the table.
+    /// Physical address of a page's entry in the flat table; `None` beyond the end of the table.
     fn place(&self, space: SpaceId, page: VirtualPage) -> Option<PhysicalAddress> {
         debug_assert_eq!(space, self.space, "another process's page");
         let is_inside = page.number() < self.pages;
         is_inside.then(|| self.first.add(8 * page.number()))
     }
 
-    /// Address and value of the entry of a page, if it is present.
+    /// Address and value of a page's flat-table entry; `None` if the entry is not present.
     fn entry(
         &self,
         space: SpaceId,
@@ -54,7 +55,7 @@ impl Flat {
         entry.is_present().then_some((place, entry))
     }
 
-    /// Changes all 4KB entries of a page of `size`.
+    /// Applies `change` to all 4KB flat-table entries of a page of `size`.
     fn change(
         &mut self,
         (space, page, size): (SpaceId, VirtualPage, PageSize),
@@ -67,15 +68,15 @@ impl Flat {
         }
     }
 
-    /// True if any entry of the 2MB page around `page` is dirty.
+    /// True if any flat-table entry of the 2MB page around `page` is dirty.
     fn is_any_dirty(&self, space: SpaceId, page: VirtualPage) -> bool {
         let first = page.align_down(PageSize::Size2M);
         let entry = |index| self.entry(space, first.add(index));
         (0..PageSize::Size2M.pages()).any(|index| entry(index).is_some_and(|(_, of)| of.is_dirty()))
     }
 
-    /// Applies an operation. Adding or removing nodes of ordinary tables changes nothing, because
-    /// no hardware walks them.
+    /// Applies an operation to the flat table. Adding or removing nodes of ordinary tables changes
+    /// nothing, because no hardware walks those nodes.
     fn write(&mut self, operation: &TableOperation) {
         match *operation {
             TableOperation::SetControl { .. }
@@ -137,8 +138,9 @@ impl Dimension for Flat {
         Ok(reach(self.mark_entry(found, dirtied)))
     }
 
-    /// A 2MB page counts as dirty if any of its 512 entries is: after one entry is dirty, stores
-    /// that hit in the TLB set no further dirty bits.
+    /// Returns the mapping of a page by its flat-table entry, without hardware effects. A 2MB page
+    /// counts as dirty if any of its 512 entries is: after one entry is dirty, stores that hit in
+    /// the TLB set no further dirty bits.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         if space != self.space {
             return self.others.look_at(space, page);
@@ -180,7 +182,7 @@ mod tests {
     use super::*;
 
     const SPACE: SpaceId = SpaceId(0);
-    /// Address of the table, which has 8 bytes for each of 4,096 pages.
+    /// Address of the tests' flat table, which has 8 bytes for each of 4,096 pages.
     const TABLE: u64 = 0x80_0000;
     const ALL: Permissions = Permissions::ALL;
 
@@ -189,8 +191,8 @@ mod tests {
         TableOperation::Map { space: SPACE, page, size, frame, permissions: ALL }
     }
 
-    /// A guest with page 1GB + 5 in its frame 0x205, and tables in frames 0x10 to 0x13. The host
-    /// maps frames 0x10 to 0x13, and the guest's second 2MB as one page.
+    /// Creates hardware for a guest with page 1GB + 5 in its frame 0x205, and tables in frames 0x10
+    /// to 0x13. The host maps frames 0x10 to 0x13, and the guest's second 2MB as one page.
     fn guest() -> Mmu {
         let geometry = TlbGeometry { entries: 16, ways: 4 };
         let mut config = MmuConfig::plain(geometry, geometry);
@@ -223,8 +225,8 @@ mod tests {
         (found.map(|found| found.physical.page().number()), reads.collect())
     }
 
-    /// (4 + 1) × (1 + 1) − 1 = 9 references. One flat-table entry of 8 bytes is read before each of
-    /// the guest's four entries, and one at the end.
+    /// A nested walk reads (4 + 1) × (1 + 1) − 1 = 9 entries: one flat-table entry of 8 bytes
+    /// before each of the guest's four entries, and one at the end.
     #[test]
     fn nine_references_where_nothing_is_cached() {
         let mut mmu = guest();

@@ -16,10 +16,10 @@ use crate::Scheme;
 use crate::pages::{BASE_PAGES, TRANSPARENT_LARGE_PAGES};
 pub use dimension::Flat;
 
-/// The schemes, for hosts only.
+/// Schemes with flat nested page tables, for hosts only.
 pub(crate) const SCHEMES: &[&Scheme] = &[&FLAT_BASE_PAGES, &FLAT_LARGE_PAGES];
 
-/// A flat table with 4KB pages.
+/// Scheme of a flat nested page table with 4KB pages.
 const FLAT_BASE_PAGES: Scheme = Scheme {
     name: "flat-4k",
     summary: "for hosts only: a flat nested page table, one reference, 4KB pages",
@@ -30,7 +30,7 @@ const FLAT_BASE_PAGES: Scheme = Scheme {
     ..BASE_PAGES
 };
 
-/// A flat table with 2MB pages where a whole block is free.
+/// Scheme of a flat nested page table with 2MB pages where a whole 2MB block of memory is free.
 const FLAT_LARGE_PAGES: Scheme = Scheme {
     name: "flat-thp",
     summary: "for hosts only: a flat nested page table, 2MB pages where the block is whole",

@@ -7,7 +7,7 @@
 pub(super) struct PrefixSums([u8; 7]);
 
 impl PrefixSums {
-    /// Computes the sums of a selection bitmap, when an entry is loaded.
+    /// Computes the prefix sums of a selection bitmap, when its page-directory entry is loaded.
     pub(super) fn of(selection: u64) -> Self {
         let mut sum = 0;
         Self(std::array::from_fn(|byte| {
@@ -29,21 +29,22 @@ impl PrefixSums {
     }
 }
 
-/// Sum that is greater than any index.
+/// Stands for S₇ in comparisons: greater than the index of any set bit.
 const NEVER: u8 = 127;
-/// A word with value 1 in each byte.
+/// A 64-bit word with value 1 in each byte.
 const ONES: u64 = u64::MAX / 255;
-/// A word with the top bit of each byte set.
+/// A 64-bit word with the top bit of each byte set.
 const TOP: u64 = ONES << 7;
 
-/// Number of the eight sums that are at most `index`. Sums are at most 127.
+/// Counts how many of the eight `sums` are at most `index`, by one comparison of a 64-bit word. No
+/// sum exceeds 127.
 #[inline]
 fn not_above(sums: [u8; 8], index: u32) -> u32 {
     let above = (u64::from_le_bytes(sums) + ONES * u64::from(127 - index)) & TOP;
     8 - above.count_ones()
 }
 
-/// Numbers of set bits in the first *i* + 1 bits of a byte, for *i* from 0 to 7.
+/// Counts the set bits in the first *i* + 1 bits of a byte, for each *i* from 0 to 7.
 #[inline]
 fn bit_sums(bits: u8) -> [u8; 8] {
     // Byte i keeps only bit i, normalized to 1; the multiplication adds up the lower bytes.
@@ -58,14 +59,15 @@ mod tests {
 
     use super::*;
 
-    /// The definition: the position of the set bit with `index` set bits below it.
+    /// Definition that the decoder is tested against: position of the set bit with `index` set bits
+    /// below it.
     fn by_counting(selection: u64, index: u32) -> Option<u32> {
         (0..64).filter(|bit| selection >> bit & 1 != 0).nth(index as usize)
     }
 
     #[test]
     fn sums_by_hand() {
-        // Bytes, lowest first: 8, 0, 1, 4, 4, 4, 3 and 8 bits.
+        // Numbers of set bits of the bytes, lowest byte first: 8, 0, 1, 4, 4, 4, 3 and 8.
         let selection = 0xff_07_0f_f0_0f_80_00_ff;
         assert_eq!(PrefixSums::of(selection).0, [8, 8, 9, 13, 17, 21, 24]);
         let select = |index| PrefixSums::of(selection).select(selection, index);

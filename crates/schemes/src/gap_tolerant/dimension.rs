@@ -21,38 +21,41 @@ use crate::gap_tolerant::SuperpageOperation;
 /// Page tables with 4KB pages and gap-tolerant superpages, but no 2MB pages (G Table 3). Each
 /// address space has one mode, set in its control register GTPTCR.
 pub struct GapTolerantRadix {
-    /// Mode of address spaces whose control register is not set.
+    /// Mode of address spaces for which the operating system has not written GTPTCR, the register
+    /// that selects the mode.
     mode: GapTolerance,
-    /// Mode by address space, if its control register is set.
+    /// Mode of each address space, by number; `None` if the operating system has not written its
+    /// register GTPTCR.
     modes: Vec<Option<GapTolerance>>,
     pub(super) radix: Radix,
-    /// State that each core has separately; this is that of the running core.
+    /// Hardware state of the running core; the state of the other cores is in `parked`.
     pub(super) own: CoreState,
     parked: Parked<CoreState>,
-    /// Number of entries filled into native TLBs.
+    /// Number of entries filled into the native TLBs of all cores.
     pub(super) native_fills: u64,
 }
 
-/// Hardware state that exists once per core.
+/// State of the gap-tolerant hardware that exists once per core.
 #[derive(Clone, Default)]
 pub(super) struct CoreState {
-    /// Entries in the walk cache of level-2 entries, by slot. An element is valid while the walk
-    /// cache holds its key in that slot.
+    /// Gap-tolerant entries that the walk cache of level-2 entries holds, by its slots. An element
+    /// is valid while the walk cache holds its key in that slot.
     pub(super) cached: Vec<CachedEntry>,
     /// TLB of gap-tolerant entries, if the hardware has one.
     pub(super) native: Option<NativeTlb>,
 }
 
-/// An entry in the walk cache, with its address space and number.
+/// Gap-tolerant entry that a slot of the walk cache holds, with the key of the slot: address space
+/// and index of the entry.
 #[derive(Clone, Copy, Default)]
 pub(super) struct CachedEntry {
     space: SpaceId,
-    /// Index of the entry in its address space.
+    /// Index of the gap-tolerant entry in its address space: first page ÷ pages of an entry.
     number: u64,
     pub(super) loaded: LoadedEntry,
 }
 
-/// Mode for a value that the operating system has written to the control register.
+/// Decodes the value that the operating system has written to the control register GTPTCR.
 fn mode_of(control: u64) -> GapTolerance {
     let mode = GapTolerance::from_control(control).expect("the register has a mode of G Table 3");
     mode.expect("address spaces here have gap-tolerant entries")
@@ -61,21 +64,21 @@ fn mode_of(control: u64) -> GapTolerance {
 /// A gap-tolerant entry as it translates one of its 4KB pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superpage {
-    /// Address of the entry in the address space in which the tables are stored.
+    /// Address of the gap-tolerant entry in the memory that holds the page tables.
     pub entry: PhysicalAddress,
     /// First frame of the slice that contains the page.
     pub slice: Frame,
-    /// Selection bitmap of the entry.
+    /// Selection bitmap of the gap-tolerant entry: one bit per B-block of the slice.
     pub selection: u64,
     /// Index of the page's B-block in the slice.
     pub block: u32,
-    /// Frame of the page.
+    /// Frame that the page is mapped to.
     pub frame: Frame,
 }
 
 impl GapTolerantRadix {
-    /// Creates tables without address spaces. `mode` applies to address spaces whose control
-    /// register is not set.
+    /// Creates tables without address spaces. `mode` applies to address spaces for which the
+    /// operating system does not write the control register GTPTCR.
     pub fn new(mode: GapTolerance) -> Self {
         let find_entry = move |memory: &TableMemory, control: Option<u64>, node, page| {
             layout::table_entry(memory, control.map_or(mode, mode_of), node, page)
@@ -90,8 +93,8 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Like [`Self::new`], with a TLB of gap-tolerant entries looked up in parallel with the
-    /// second-level TLB.
+    /// Like [`Self::new`], with a TLB of gap-tolerant entries, of this geometry, that is looked up
+    /// in parallel with the second-level TLB.
     pub fn with_native_tlb(mode: GapTolerance, geometry: TlbGeometry) -> Self {
         let native = Some(NativeTlb::new(geometry));
         Self { own: CoreState { native, ..CoreState::default() }, ..Self::new(mode) }
@@ -112,7 +115,8 @@ impl GapTolerantRadix {
         is_node.then(|| entry.frame().address().add(offset))
     }
 
-    /// Address and value of the gap-tolerant entry that maps `page`; `None` if it is not present.
+    /// Address and value of the gap-tolerant entry that maps `page`; `None` if the entry is not
+    /// present.
     fn superpage(
         &self,
         space: SpaceId,
@@ -161,7 +165,7 @@ impl GapTolerantRadix {
         GapTolerantEntry { first, ..entry }.write(self.radix.memory_mut(), address);
     }
 
-    /// Applies an operation on a gap-tolerant entry.
+    /// Applies an operation to a gap-tolerant entry of the page tables.
     fn write_superpage(&mut self, operation: &SuperpageOperation) {
         match *operation {
             SuperpageOperation::Map {
@@ -207,13 +211,14 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Mode of an address space's page directories.
+    /// Gap-tolerant mode of an address space's page directories.
     #[inline]
     pub fn mode(&self, space: SpaceId) -> GapTolerance {
         self.modes.get(usize::from(space.0)).copied().flatten().unwrap_or(self.mode)
     }
 
-    /// Sets the control register GTPTCR of an address space that has no tables yet.
+    /// Writes the control register GTPTCR of an address space, which selects its mode. The address
+    /// space must not have tables yet.
     fn set_control(&mut self, operation: &TableOperation, space: SpaceId, control: u64) {
         let index = usize::from(space.0);
         if self.modes.len() <= index {
@@ -223,7 +228,8 @@ impl GapTolerantRadix {
         self.radix.write(operation);
     }
 
-    /// The gap-tolerant entry that translates a 4KB page, for figures and tests.
+    /// Describes the gap-tolerant entry that translates a 4KB page, for reports and tests; `None`
+    /// if no such entry does.
     pub fn look_at_superpage(&self, space: SpaceId, page: VirtualPage) -> Option<Superpage> {
         let (address, entry) = self.superpage(space, page)?;
         let selected = LoadedEntry::new(entry).select(self.mode(space), page);
@@ -236,8 +242,8 @@ impl GapTolerantRadix {
         })
     }
 
-    /// Reach of one 4KB page of a loaded entry. It is 4KB because TLBs hold 4KB entries only (G
-    /// §3.7).
+    /// Returns the mapping of one page by a loaded gap-tolerant entry. It covers 4KB only, because
+    /// TLBs hold 4KB entries (G §3.7).
     pub(super) fn reach_of(
         &self,
         (space, page): (SpaceId, VirtualPage),
@@ -248,12 +254,12 @@ impl GapTolerantRadix {
         Reach::of_page(loaded.select(self.mode(space), page).frame, allows)
     }
 
-    /// Index of the entry that covers `page` in its address space.
+    /// Index of the gap-tolerant entry that covers `page` in its address space.
     pub(super) fn number(&self, space: SpaceId, page: VirtualPage) -> u64 {
         page.number() / self.mode(space).entry_pages()
     }
 
-    /// Stores the gap-tolerant entry that the walk cache has just filled into `slot`.
+    /// Keeps a copy of a gap-tolerant entry whose key the walk cache has just filled into `slot`.
     pub(super) fn store_cached(&mut self, slot: u32, request: &WalkRequest, loaded: LoadedEntry) {
         let slot = slot as usize;
         if self.own.cached.len() <= slot {
@@ -263,7 +269,8 @@ impl GapTolerantRadix {
         self.own.cached[slot] = CachedEntry { space: request.space, number, loaded };
     }
 
-    /// Sets the dirty bit of an entry in memory, in the walk cache, and in the native TLB.
+    /// Sets the dirty bit of a gap-tolerant entry in memory, in the walk cache, and in the native
+    /// TLB.
     fn mark_dirty(
         &mut self,
         (space, page): (SpaceId, VirtualPage),

@@ -8,8 +8,8 @@ use perforate_types::{
 
 use super::decode::PrefixSums;
 
-/// Offset-B of a paired entry: the low six bits of the second slice's base, in units of 2MB (G Fig.
-/// 9(a)).
+/// Lowest bit of the field Offset-B of a paired entry: the low six bits of the second slice's base,
+/// in units of 2MB (G Fig. 9(a)).
 const OFFSET_B_SHIFT: u32 = 15;
 const OFFSET_B: u64 = 63 << OFFSET_B_SHIFT;
 
@@ -17,29 +17,30 @@ const OFFSET_B: u64 = 63 << OFFSET_B_SHIFT;
 /// bits 15–20 of the first word, which a 2MB page leaves unused, hold the second slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GapTolerantEntry {
-    /// First word: slice, permissions and status bits.
+    /// First word of the entry: base of the slice, permissions and status bits.
     pub first: PageTableEntry,
-    /// Second word: the selection bitmap of B-blocks.
+    /// Second word of the entry: the selection bitmap of B-blocks.
     pub selection: u64,
 }
 
-/// Location of one 4KB page that an entry maps.
+/// Location of one 4KB page that a gap-tolerant entry maps.
 pub(super) struct Selected {
     pub(super) slice: Frame,
     pub(super) block: u32,
     pub(super) frame: Frame,
 }
 
-/// Position of a page in an entry: superpage, virtual block, and offset.
+/// Position of a page in a gap-tolerant entry: superpage of a pair, virtual block, and offset.
 struct Place {
     second: bool,
     block: u32,
-    /// Offset in the B-block, in frames.
+    /// Offset of the page in its B-block, in frames.
     offset: u64,
 }
 
 impl GapTolerantEntry {
-    /// Creates an entry of `mode` for two slices, which are equal in a single entry.
+    /// Creates a gap-tolerant entry for superpages in two slices. An entry for one superpage is
+    /// given its slice twice.
     ///
     /// # Panics
     /// If a slice is not aligned, or the two slices are not in one chunk of 128MB.
@@ -60,7 +61,7 @@ impl GapTolerantEntry {
         Self { first, selection }
     }
 
-    /// Reads the 16 bytes at `address`.
+    /// Reads a gap-tolerant entry from the 16 bytes at `address`.
     #[inline]
     pub fn read(memory: &TableMemory, address: PhysicalAddress) -> Self {
         Self { first: memory.entry(address), selection: memory.word(address.add(8)) }
@@ -78,12 +79,13 @@ impl GapTolerantEntry {
         self.first.is_large()
     }
 
-    /// First frame of the first slice.
+    /// First frame of the slice that the entry's first superpage is mapped to.
     pub fn slice(self) -> Frame {
         self.first.leaf_frame(PageSize::Size2M)
     }
 
-    /// First frame of a pair's second slice: Offset-B replaces Offset-A.
+    /// First frame of the second slice of a paired entry: field Offset-B replaces Offset-A in the
+    /// base.
     pub fn second(self) -> Frame {
         let slice = self.slice().number();
         let offset = (self.first.bits() & OFFSET_B) >> OFFSET_B_SHIFT;
@@ -107,7 +109,7 @@ impl GapTolerantEntry {
     }
 }
 
-/// Unit of slice offsets: 2MB, the smallest slice.
+/// Unit of the field Offset-B, in frames: 2MB, the smallest slice.
 const SLICE_UNIT: u64 = PageSize::Size2M.pages();
 
 /// A gap-tolerant entry with its prefix sums, as the walk cache holds it.
@@ -122,12 +124,12 @@ impl LoadedEntry {
         Self { entry, sums: PrefixSums::of(entry.selection) }
     }
 
-    /// Sets the dirty bit of the entry.
+    /// Sets the accessed and dirty bits in this copy of the gap-tolerant entry.
     pub(super) fn mark_dirty(&mut self) {
         self.entry.first = self.entry.first.with_accessed(true);
     }
 
-    /// Finds the frame of a page of the entry.
+    /// Finds the slice, the B-block and the frame of a page that the entry maps.
     #[inline]
     pub(super) fn select(&self, mode: GapTolerance, page: VirtualPage) -> Selected {
         let entry = self.entry;
@@ -153,15 +155,15 @@ mod tests {
 
     const PERMISSIONS: Permissions = Permissions::READ_WRITE;
 
-    /// G §3.7: 8 + 32 × 15.
+    /// By G §3.7, a walk cache of 32 entries adds 8 + 32 × 15 bytes.
     #[test]
     fn storage_of_a_cache_of_32_entries() {
         let cache = WalkCacheConfig::fully_associative(2, 32, 32);
         assert_eq!(added_storage_bytes(&cache), 488);
     }
 
-    /// Slice 5 of chunk 3 with slice 9, by hand. The base is 3 × 128MB + 5 × 4MB = 0x1940_0000.
-    /// Offset-B counts 2MB: 18 in bits 15–20 is 0x9_0000.
+    /// Encodes slices 5 and 9 of chunk 3 by hand. The base is 3 × 128MB + 5 × 4MB = 0x1940_0000.
+    /// Offset-B counts units of 2MB: 18 in bits 15–20 is 0x9_0000.
     #[test]
     fn the_words_of_a_paired_entry() {
         let mode = GapTolerance::PAIRED_4M;

@@ -38,7 +38,7 @@ pub use operation::SuperpageOperation;
 pub use options::SuperpageOptions;
 pub use policy::{GapTolerant, SuperpageRule};
 
-/// The schemes of this mechanism, those with single entries first.
+/// Schemes with gap-tolerant superpages, those with single entries first.
 pub(crate) const SCHEMES: &[&Scheme] =
     &[&SINGLE_4M, &SINGLE_2M, &SINGLE_1M, &PAIRED_4M, &PAIRED_2M, &NATIVE_4M, &PER_PROCESS];
 
@@ -48,8 +48,8 @@ fn gap_tolerant_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(GapTolerantRadix::new(mode))
 }
 
-/// Builds page tables with a TLB of gap-tolerant entries looked up in parallel with the
-/// second-level TLB.
+/// Builds page tables with gap-tolerant entries, and a TLB of such entries that is looked up in
+/// parallel with the second-level TLB.
 fn with_native_tlb(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let mode = hardware.kernel.tables().gap_tolerance.expect("the scheme has gap-tolerant entries");
     let geometry = hardware.tlb.gap_tolerant.unwrap_or(hardware.tlb.l2);
@@ -63,7 +63,8 @@ fn gap_tolerant(
     with_changes("superpages", options.superpages.as_ref(), own, GapTolerant::new)
 }
 
-/// Superpages of 4MB in B-blocks of 128KB. A page directory takes 4KB, as without superpages.
+/// Scheme of 4MB superpages in B-blocks of 128KB. A page directory takes 4KB, as without
+/// superpages.
 const SINGLE_4M: Scheme = Scheme {
     name: "gt-pde-4m",
     summary: "gap-tolerant superpages of 4MB in B-blocks of 128KB, 4KB pages elsewhere",
@@ -77,7 +78,7 @@ const SINGLE_4M: Scheme = Scheme {
     ..BASE_PAGES
 };
 
-/// Superpages of 2MB in B-blocks of 64KB. A page directory takes 8KB.
+/// Scheme of 2MB superpages in B-blocks of 64KB. A page directory takes 8KB.
 const SINGLE_2M: Scheme = Scheme {
     name: "gt-pde-2m",
     summary: "gap-tolerant superpages of 2MB in B-blocks of 64KB, 4KB pages elsewhere",
@@ -88,7 +89,7 @@ const SINGLE_2M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Superpages of 1MB in B-blocks of 32KB. A page directory takes 16KB.
+/// Scheme of 1MB superpages in B-blocks of 32KB. A page directory takes 16KB.
 const SINGLE_1M: Scheme = Scheme {
     name: "gt-pde-1m",
     summary: "gap-tolerant superpages of 1MB in B-blocks of 32KB, 4KB pages elsewhere",
@@ -99,7 +100,8 @@ const SINGLE_1M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Pairs of 2MB superpages in one entry. A page directory takes 4KB, as without superpages.
+/// Scheme with pairs of 2MB superpages in one entry. A page directory takes 4KB, as without
+/// superpages.
 const PAIRED_4M: Scheme = Scheme {
     name: "p-gt-pde-4m",
     summary: "two gap-tolerant superpages of 2MB in one entry, B-blocks of 64KB",
@@ -110,7 +112,7 @@ const PAIRED_4M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Pairs of 1MB superpages in one entry. A page directory takes 8KB.
+/// Scheme with pairs of 1MB superpages in one entry. A page directory takes 8KB.
 const PAIRED_2M: Scheme = Scheme {
     name: "p-gt-pde-2m",
     summary: "two gap-tolerant superpages of 1MB in one entry, B-blocks of 32KB",
@@ -121,7 +123,7 @@ const PAIRED_2M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Superpages of 4MB with a TLB entry for each whole superpage.
+/// Scheme of 4MB superpages with a TLB entry for each whole superpage.
 const NATIVE_4M: Scheme = Scheme {
     name: "gt-pde-4m-native",
     summary: "as gt-pde-4m, with a TLB of gap-tolerant entries beside the L2 TLB",
@@ -133,7 +135,8 @@ const NATIVE_4M: Scheme = Scheme {
     ..SINGLE_4M
 };
 
-/// Single entries; the operating system chooses the superpage size for each process.
+/// Scheme with single entries, in which the operating system chooses the superpage size of each
+/// process.
 const PER_PROCESS: Scheme = Scheme {
     name: "gt-pde-process",
     summary: "gap-tolerant superpages; each process has the largest B-blocks that memory suits",

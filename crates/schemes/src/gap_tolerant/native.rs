@@ -15,7 +15,7 @@ use perforate_types::{
 use super::GapTolerantRadix;
 use super::entry::LoadedEntry;
 
-/// Numbers of hits and fills of the TLB.
+/// Numbers of hits in and fills of the TLB of gap-tolerant entries.
 pub(super) struct Uses {
     translations: u64,
     fills: u64,
@@ -30,15 +30,15 @@ figures! {
     }
 }
 
-/// Gap-tolerant entries by address space and number, with LRU replacement in each set.
+/// TLB of gap-tolerant entries, with LRU replacement in each set.
 #[derive(Clone)]
 pub(super) struct NativeTlb {
     entries: SetAssociative<LoadedEntry>,
-    /// The entry that the last walk used, if any.
+    /// Gap-tolerant entry that the last page walk used; `None` if it used none.
     walked: Option<LoadedEntry>,
 }
 
-/// Key of an entry: its address space and its index in that address space.
+/// Key of a gap-tolerant entry: its address space and its index in that address space.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) space: SpaceId,
@@ -52,43 +52,45 @@ impl Place {
 }
 
 impl NativeTlb {
-    /// Creates an empty TLB of this geometry.
+    /// Creates an empty TLB with the given numbers of sets and ways.
     pub(super) fn new(geometry: TlbGeometry) -> Self {
         Self { entries: SetAssociative::new(geometry), walked: None }
     }
 
-    /// Records the entry that a walk used; `None` resets the record at the start of a walk.
+    /// Records the gap-tolerant entry that a walk used; `None` clears the record at the start of a
+    /// walk.
     pub(super) fn set_walked(&mut self, through: Option<LoadedEntry>) {
         self.walked = through;
     }
 
-    /// Looks up the entry that covers a page: its slot and content. Marks the entry most recently
-    /// used.
+    /// Looks up a gap-tolerant entry and marks it most recently used. Returns its slot and content,
+    /// or `None` for a miss.
     pub(super) fn look_up(&mut self, place: Place) -> Option<(u32, LoadedEntry)> {
         let slot = self.entries.look_up(place.number, place.key())?;
         Some((slot as u32, self.entries.value(slot)))
     }
 
-    /// Finds the entry that covers a page, without side effects.
+    /// Returns a cached gap-tolerant entry without changing the order of replacement.
     fn find(&self, place: Place) -> Option<LoadedEntry> {
         let slot = self.entries.find_key(place.number, place.key())?;
         Some(self.entries.value(slot))
     }
 
-    /// Fills the entry that the last walk used. Returns its slot, or `None` if the walk used none.
+    /// Fills the gap-tolerant entry that the last page walk used into this TLB. Returns its slot,
+    /// or `None` if the walk used none.
     fn fill(&mut self, place: Place) -> Option<u32> {
         let loaded = self.walked.take()?;
         Some(self.entries.insert(place.number, place.key(), loaded) as u32)
     }
 
-    /// Marks the entry that covers a page as dirty.
+    /// Sets the dirty bit of a cached gap-tolerant entry.
     pub(super) fn mark_dirty(&mut self, place: Place) {
         if let Some(slot) = self.entries.find_key(place.number, place.key()) {
             self.entries.value_mut(slot).mark_dirty();
         }
     }
 
-    /// Invalidates every entry that maps a page in the shootdown's range. An entry maps
+    /// Invalidates every entry that maps a page in the shootdown's range. Each entry maps
     /// `entry_pages` pages.
     fn invalidate(&mut self, shootdown: Shootdown, entry_pages: u64) {
         let Some(pages) = shootdown.pages() else { return };
@@ -115,7 +117,7 @@ impl GapTolerantRadix {
         self.own.native.as_mut().expect(IS_NATIVE)
     }
 
-    /// Key of the entry that covers a page.
+    /// Key of the gap-tolerant entry that covers a page.
     pub(super) fn entry_place(&self, space: SpaceId, page: VirtualPage) -> Place {
         Place { space, number: self.number(space, page) }
     }
@@ -157,7 +159,8 @@ impl BesideL2 for GapTolerantRadix {
         self.native().entries.slots()
     }
 
-    /// The walk has already read the entry, so the fill reads no memory.
+    /// Fills the TLB with the gap-tolerant entry that the walk used. The walk has read the entry,
+    /// so the fill needs no memory reference.
     fn fill(&mut self, request: WalkRequest, _: &Reach, walker: &mut Walker<'_>) {
         let place = self.entry_place(request.space, request.page);
         if let Some(slot) = self.native_mut().fill(place) {

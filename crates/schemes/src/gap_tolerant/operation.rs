@@ -10,13 +10,13 @@ use perforate_types::{
 pub enum SuperpageOperation {
     /// Maps a gap-tolerant entry: one superpage, or the two of a pair (G §3.3, §3.6). Virtual block
     /// *k* of a superpage is in the B-block of the *k*-th set bit of the selection. The affected
-    /// 2MB regions have no level-1 node and no 2MB page.
+    /// 2MB regions must have no level-1 node.
     Map {
-        /// Address space of the entry.
+        /// Address space of the gap-tolerant entry.
         space: SpaceId,
-        /// First page; aligned to `mode.entry_pages()`.
+        /// First page that the gap-tolerant entry maps; aligned to `mode.entry_pages()`.
         page: VirtualPage,
-        /// Mode of the address space's page directories.
+        /// Gap-tolerant mode of the address space's page directories.
         mode: GapTolerance,
         /// First frame of the slice of the (first) superpage; aligned to `mode.slice_frames()`.
         slice: Frame,
@@ -26,27 +26,27 @@ pub enum SuperpageOperation {
         /// Selection bitmap: bit *i* selects B-block *i*. 32 bits are set, or all 64 for a
         /// self-paired slice.
         selection: u64,
-        /// Accesses that the entry allows.
+        /// Accesses that the gap-tolerant entry allows.
         permissions: Permissions,
     },
     /// Removes the gap-tolerant entry at `page`.
     Unmap {
-        /// Address space of the entry.
+        /// Address space of the gap-tolerant entry.
         space: SpaceId,
-        /// First page that the entry maps.
+        /// First page that the gap-tolerant entry maps.
         page: VirtualPage,
-        /// Mode of the address space's page directories.
+        /// Gap-tolerant mode of the address space's page directories.
         mode: GapTolerance,
     },
     /// Changes the permissions of the gap-tolerant entry at `page`.
     Protect {
-        /// Address space of the entry.
+        /// Address space of the gap-tolerant entry.
         space: SpaceId,
-        /// First page that the entry maps.
+        /// First page that the gap-tolerant entry maps.
         page: VirtualPage,
-        /// Mode of the address space's page directories.
+        /// Gap-tolerant mode of the address space's page directories.
         mode: GapTolerance,
-        /// Accesses that the entry allows from now on.
+        /// Accesses that the gap-tolerant entry allows from now on.
         permissions: Permissions,
     },
 }

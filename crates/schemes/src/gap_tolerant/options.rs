@@ -15,32 +15,35 @@ const MOST_BLOCKS: u64 = SLICE_BLOCKS as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SuperpageOptions {
-    /// Usable B-blocks that a slice with retired or used pages must have, if not 33, more than half (G §3.8),
-    /// or for a paired entry 32 in both slices (Algorithm 1).
+    /// Smallest number of usable B-blocks, of 64, in a slice with retired or used pages that
+    /// becomes a superpage. Without it 33, more than half (G §3.8); for paired entries 32 that both
+    /// slices have (Algorithm 1).
     ///
     /// 33 also explain G's 93.3 % and 46.6 % of Fig. 7; the mechanism works with 32.
     pub least_blocks: Option<Count<LEAST_BLOCKS, MOST_BLOCKS>>,
-    /// Field BS of GTPTCR, if not the scheme's: B-blocks of 32KB, 64KB or 128KB.
+    /// Size of B-blocks, as field BS of GTPTCR, instead of the scheme's: 3 for 32KB, 4 for 64KB, 5
+    /// for 128KB.
     pub bs: Option<Count<3, 5>>,
-    /// Field P of GTPTCR, if not the scheme's: two superpages in an entry.
+    /// Two superpages in an entry, as field P of GTPTCR, instead of the scheme's choice.
     pub paired: Option<bool>,
-    /// Each process has B-blocks of a size of its own (G §3.8): the largest of which superpages for
-    /// `enough` of memory can be made when it starts.
+    /// Each process has its own size of B-blocks (G §3.8): the largest with which superpages for
+    /// enough of memory can be made when it starts.
     pub per_process: bool,
-    /// With per-process: so much of what can be had with B-blocks of 32KB is enough.
+    /// With per-process: share of the superpages possible with B-blocks of 32KB that a larger size
+    /// must reach.
     ///
     /// G has no rule for the choice; 90% is ours.
     pub enough: Share,
-    /// First byte of memory that slices may take.
+    /// Start of the memory in which slices may lie.
     pub from: Size,
-    /// First byte after the memory that slices may take, if not all.
+    /// End of the memory in which slices may lie, if not all of it.
     pub to: Option<Size>,
-    /// Pages of the rest of memory (2m cannot be had beside GT-PDEs).
+    /// Pages of memory that is in no superpage (2m is not possible together with GT-PDEs).
     pub pages: SmallPages,
 }
 
 impl SuperpageOptions {
-    /// Default values of all options.
+    /// Default options of the policy for gap-tolerant superpages.
     pub const DEFAULT: Self = Self {
         least_blocks: None,
         bs: None,
@@ -52,7 +55,7 @@ impl SuperpageOptions {
         pages: SmallPages::Size4K,
     };
 
-    /// Converts the options to the kernel's rule.
+    /// Converts these options to the conditions that the kernel checks.
     ///
     /// # Errors
     /// If options contradict each other.

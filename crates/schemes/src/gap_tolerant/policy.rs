@@ -17,7 +17,7 @@ pub struct SuperpageRule {
     /// Number of usable B-blocks required of a slice that has faulty or used pages; `None` for the
     /// default of [`Self::least_blocks_of`].
     pub least_blocks: Option<u32>,
-    /// Range of frames that slices must be in; `None` for the whole memory.
+    /// Range of frames in which slices must lie; `None` for the whole memory.
     pub within: Option<Range<u64>>,
     /// Field BS of GTPTCR (size of B-blocks); `None` for that of the scheme's page tables.
     pub block_order: Option<u64>,
@@ -33,8 +33,9 @@ pub struct SuperpageRule {
 const BY_PROCESS: [GapTolerance; 3] =
     [GapTolerance::SINGLE_4M, GapTolerance::SINGLE_2M, GapTolerance::SINGLE_1M];
 
-/// The mode with the largest B-blocks for which memory provides the share `enough` of superpages.
-/// `bytes` returns the bytes of superpages that a mode can allocate.
+/// Selects the mode with the largest B-blocks in which superpages can be allocated for the share
+/// `enough` of the bytes that the smallest B-blocks allow. `bytes` returns the number of bytes of
+/// superpages that can be allocated in a mode.
 fn largest_sufficient(enough: Share, bytes: impl Fn(GapTolerance) -> u64) -> GapTolerance {
     let smallest = BY_PROCESS[BY_PROCESS.len() - 1];
     let wanted = enough.value() * bytes(smallest) as f64;
@@ -50,7 +51,7 @@ impl SuperpageRule {
         self.least_blocks.unwrap_or(least)
     }
 
-    /// Mode that results from the rule and the scheme's `mode`.
+    /// Mode that results from the scheme's `mode` with the fields that the rule overrides.
     ///
     /// # Errors
     /// If G Table 3 does not list this combination of fields.
@@ -61,7 +62,7 @@ impl SuperpageRule {
 }
 
 impl SuperpageRule {
-    /// Checks that the configured range contains a slice in a memory of `end` frames.
+    /// Checks that the rule's range of frames contains a slice, in a memory of `end` frames.
     ///
     /// # Errors
     /// [`SuperpageError::SliceOutsideMemory`].
@@ -179,7 +180,7 @@ mod tests {
         );
     }
 
-    /// 90 % of 100MB is the threshold.
+    /// With 90 % as `enough`, a mode that provides exactly 90 % of 100MB suffices.
     #[test]
     fn a_process_has_the_largest_sufficient_b_blocks() {
         let enough = Share::percent(90);

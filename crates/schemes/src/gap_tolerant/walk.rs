@@ -10,14 +10,15 @@ use super::GapTolerantRadix;
 use super::entry::{GapTolerantEntry, LoadedEntry};
 use super::layout::{superpage_offset, table_offset};
 
-/// Result of a walk down to level 2: the page of the directory node to read, or a leaf.
+/// Result of the levels above the page directory: the 4KB page of the directory node that contains
+/// the entry to read, or a 1GB leaf.
 enum Above {
     Directory(Node),
-    /// Reach of a 1GB page.
+    /// Mapping of a 1GB page, whose leaf entry ends the walk.
     Leaf(Reach),
 }
 
-/// Meaning of the aligned 16 bytes that a walk reads from a page directory.
+/// Entry in the aligned 16 bytes that a walk reads from a page directory.
 enum Found {
     Superpage(PhysicalAddress, GapTolerantEntry),
     /// Pointer to a level-1 node: its address and value.
@@ -25,8 +26,8 @@ enum Found {
 }
 
 impl GapTolerantRadix {
-    /// Walks the tables. A hit of the walk cache on a gap-tolerant entry ends the walk without a
-    /// read; otherwise the walk starts at the deepest cached node.
+    /// Walks the tables of one address space. A hit of the walk cache on a gap-tolerant entry ends
+    /// the walk without a memory reference; otherwise the walk starts at the deepest cached node.
     pub(super) fn walk_tables(
         &mut self,
         request: &WalkRequest,
@@ -59,7 +60,7 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Translates with a gap-tolerant entry of the walk cache, without a read.
+    /// Translates with a gap-tolerant entry of the walk cache, without a memory reference.
     fn translate_by_cached_entry(
         &mut self,
         request: &WalkRequest,
@@ -74,8 +75,8 @@ impl GapTolerantRadix {
     }
 
     /// Looks up the TLB of gap-tolerant entries at the start of a walk of a guest's or host's
-    /// dimension. Natively it returns `None`, because the pipeline has looked up this TLB before
-    /// the walk.
+    /// tables under virtualization. Natively it returns `None`, because the TLB pipeline has looked
+    /// up this TLB before the walk.
     fn translate_by_native_tlb(
         &mut self,
         request: &WalkRequest,
@@ -92,7 +93,8 @@ impl GapTolerantRadix {
         Some(self.reach_of((request.space, request.page), &loaded))
     }
 
-    /// Sets the dirty bit if the request is a store and the cached entry is not marked dirty.
+    /// For a permitted store to a clean superpage, sets the dirty bit in `loaded`, in the entry in
+    /// memory, and in all cached copies.
     fn mark_dirty_if_store(&mut self, request: &WalkRequest, loaded: &mut LoadedEntry) {
         let first = loaded.entry.first;
         if is_permitted_store(request, first) && !first.is_dirty() {
@@ -107,7 +109,7 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Fills an entry that was just read into the walk cache, and translates with it.
+    /// Fills the entry that was just read into the walk cache, and translates with it.
     fn translate_by_read_entry(
         &mut self,
         request: &WalkRequest,
@@ -126,8 +128,8 @@ impl GapTolerantRadix {
     }
 
     /// Locates the page of the page-directory node that contains the 16 bytes for the request, from
-    /// a cached node or the root. The pages of a guest's node may be scattered in host memory, so
-    /// the walk cache stores the located page.
+    /// `node` at `level`. The pages of a guest's node may be scattered in host memory, so the walk
+    /// cache stores the located page.
     fn directory(
         &mut self,
         request: &WalkRequest,
@@ -161,8 +163,8 @@ impl GapTolerantRadix {
         Ok(Above::Directory(node))
     }
 
-    /// Reads the aligned 16 bytes for the request. If these are padding after the pointer to a
-    /// level-1 node, also reads the 16 bytes that contain the pointer.
+    /// Reads the aligned 16 bytes of the page directory for the request. If these are padding after
+    /// the pointer to a level-1 node, also reads the 16 bytes that contain the pointer.
     fn read_directory(
         &mut self,
         request: &WalkRequest,

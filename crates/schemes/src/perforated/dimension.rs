@@ -17,7 +17,7 @@ use perforate_types::{
 
 use crate::perforated::{HOLE_BRANCH, PerforatedOperation};
 
-/// Number of sub-pages that one filter bit covers.
+/// Number of 4KB sub-pages per bit of a 2MB page's hole filter.
 pub(super) const REGION: usize = 64;
 
 /// Holes of one 2MB page in one address space.
@@ -30,15 +30,15 @@ struct OwnHoles {
 /// State of a perforated page in the page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerforatedPage {
-    /// Address space of the page.
+    /// Address space of the perforated page.
     pub space: SpaceId,
-    /// First 4KB page of the 2MB page.
+    /// First 4KB page of the perforated 2MB page.
     pub page: VirtualPage,
-    /// Hole filter in the page-directory entry.
+    /// Hole filter in the page-directory entry, one bit for each 256KB region.
     pub filter: u8,
-    /// Holes in this address space.
+    /// Sub-pages that are holes in this address space.
     pub holes: HoleSet,
-    /// Holes that are mapped to a frame.
+    /// Holes that are mapped to a frame of their own.
     pub allocated: HoleSet,
 }
 
@@ -68,12 +68,12 @@ impl PerforatedRadix {
         Self { radix: Radix::new(), bitmaps, loading, shadow_reads, pages, sharers }
     }
 
-    /// Sets the point of a walk at which the hardware reads shadow entries.
+    /// Selects the point of a walk at which the hardware reads shadow entries.
     pub fn with_shadow_reads(self, shadow_reads: ShadowReads) -> Self {
         Self { shadow_reads, ..self }
     }
 
-    /// 256KB regions of a page with this filter for which the hardware needs the bitmap, one bit
+    /// Regions of 256KB of a page with this filter for which the hardware reads the bitmap, one bit
     /// each.
     pub(super) fn regions_needing_bitmap(&self, filter: u8) -> u8 {
         match (self.loading, filter) {
@@ -89,12 +89,13 @@ impl PerforatedRadix {
         (address, entry)
     }
 
-    /// Address of the shadow entry, 4KB after the page-directory entry (P §IV.B).
+    /// Address of the shadow entry of a page's 2MB region, 4KB after the page-directory entry (P
+    /// §IV.B).
     fn shadow_address(&self, space: SpaceId, page: VirtualPage) -> PhysicalAddress {
         self.radix.existing_entry(space, page, 2).add(PageSize::Size4K.bytes())
     }
 
-    /// Address of a block's 64-byte bitmap: base + block address ÷ 4096 ÷ 8.
+    /// Address of the 64-byte hole bitmap of `block`: base + block address ÷ 4096 ÷ 8.
     pub(super) fn bitmap_line(&self, block: Frame) -> PhysicalAddress {
         self.bitmaps.add(block.number() / 8)
     }
@@ -110,7 +111,8 @@ impl PerforatedRadix {
         entry.frame()
     }
 
-    /// Rewrites bitmap word `region` of `block` as the union over all sharers.
+    /// Rewrites word `region` of the hole bitmap of `block` as the union of the holes of all its
+    /// sharers.
     fn write_bitmap(&mut self, block: Frame, region: usize) {
         let word = self.sharers.get(&block).into_iter().flatten().fold(0, |word, sharer| {
             word | self.pages.get(sharer).map_or(0, |own| own.holes.words()[region])
@@ -119,7 +121,8 @@ impl PerforatedRadix {
         self.radix.memory_mut().set_word(address, word);
     }
 
-    /// Maps all sub-pages of `region` in place, except for holes of this address space.
+    /// Maps all sub-pages of `region` in place in the hole node, except for holes of this address
+    /// space.
     fn map_in_place(&mut self, space: SpaceId, page: VirtualPage, region: usize) {
         let first = page.align_down(PageSize::Size2M);
         let (_, entry) = self.large_entry(space, first);
@@ -157,8 +160,8 @@ impl PerforatedRadix {
         self.radix.memory_mut().set_entry(address, entry);
     }
 
-    /// Writes the filter of `page`. If it adds regions, completes the entries of the hole node for
-    /// them.
+    /// Writes the hole filter of the 2MB page `page`. If the filter adds regions, completes their
+    /// entries in the hole node.
     fn write_filter(&mut self, space: SpaceId, page: VirtualPage, filter: u8) {
         let (address, entry) = self.large_entry(space, page);
         self.radix.memory_mut().set_entry(address, entry.with_filter(filter));
@@ -175,7 +178,7 @@ impl PerforatedRadix {
             .unwrap_or_else(|| panic!("{page:?} is not inside a perforated page"))
     }
 
-    /// Applies an operation on the parts of the tables that ordinary pages also use.
+    /// Applies an operation to the parts of the tables that ordinary pages also use.
     fn write_table(&mut self, operation: &TableOperation) {
         match *operation {
             TableOperation::AddNode { space, page, frame, branch: HOLE_BRANCH, .. } => {
@@ -204,7 +207,7 @@ impl PerforatedRadix {
         }
     }
 
-    /// Applies an operation on a perforated page.
+    /// Applies an operation to a perforated page of the tables.
     fn write_perforated(&mut self, operation: &PerforatedOperation) {
         match *operation {
             PerforatedOperation::Perforate { space, page, block, permissions, holes } => {
@@ -284,7 +287,8 @@ impl PerforatedRadix {
         }
     }
 
-    /// Removes a page from the sharers of its block, and the page's holes from the bitmap.
+    /// Removes a page from the list of its block's sharers, and the page's holes from the block's
+    /// bitmap.
     fn forget(&mut self, space: SpaceId, page: VirtualPage, block: Frame) {
         self.pages.remove(&(space, page));
         let sharers = self.sharers.get_mut(&block).expect("the block has sharers");
@@ -309,7 +313,8 @@ impl PerforatedRadix {
         self.radix.memory_mut().clear_frame(node);
     }
 
-    /// All perforated pages by address space and address, for figures and tests.
+    /// Describes all perforated pages in ascending order of address space and page, for reports and
+    /// tests.
     pub fn perforated_pages(&self) -> Vec<PerforatedPage> {
         let picture = |(&(space, page), own): (&(SpaceId, VirtualPage), &OwnHoles)| {
             let filter = self.large_entry(space, page).1.filter();
@@ -346,8 +351,8 @@ impl Dimension for PerforatedRadix {
         self.radix.walk(request, walker)
     }
 
-    /// For a page with holes, the reach is 4KB: either a hole of this address space or an in-place
-    /// sub-page.
+    /// Returns the mapping around a page, without hardware effects. In a page with holes it covers
+    /// 4KB: a hole of this address space or an in-place sub-page.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let Some(own) = self.own_holes(space, page) else {
             return self.radix.look_at(space, page);

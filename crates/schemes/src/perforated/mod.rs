@@ -25,7 +25,7 @@ pub use operation::{HOLE_BRANCH, PerforatedOperation};
 pub use options::{BlockCreation, PerforationOptions};
 pub use policy::Perforated;
 
-/// The schemes, with the proposal last.
+/// Schemes with perforated pages, with the proposal last.
 pub(crate) const SCHEMES: &[&Scheme] =
     &[&NAIVE, &ON_DEMAND, &SELECTIVE, &LAZY, &RESERVE, &PERFORATED];
 
@@ -36,9 +36,9 @@ fn perforated_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(PerforatedRadix::new(bitmaps, loading).with_shadow_reads(hardware.tlb.shadow_reads))
 }
 
-/// Builds the policy from the scheme's options `own`, overridden by `options`. On aged memory, only
-/// blocks that P §III.C selects are perforated, because a page that is mostly holes costs more TLB
-/// entries than it saves.
+/// Builds the policy from the scheme's options `own`, overridden by `options`. If memory is
+/// fragmented by a simulated history of use, only blocks that P §III.C selects are perforated,
+/// because a page that is mostly holes costs more TLB entries than it saves.
 fn perforated(
     options: &PolicyOptions,
     own: PerforationOptions,
@@ -47,9 +47,9 @@ fn perforated(
     with_changes("perforation", options.perforation.as_ref(), own, Perforated::new)
 }
 
-/// The paper's proposal: bitmap entries are loaded on demand, if the filter requires them. With
-/// injected fragmentation, every fragmented block becomes a perforated page, as in the paper's
-/// evaluation (P §VII.B).
+/// Scheme that the paper proposes: bitmap entries are loaded on demand, if the filter requires
+/// them. With fragmentation generated before the run, every fragmented block becomes a perforated
+/// page, as in the paper's evaluation (P §VII.B).
 pub(crate) const PERFORATED: Scheme = Scheme {
     name: "perforated",
     summary: "perforated 2MB pages: filter and bitmap entries on demand (the proposal)",
@@ -63,7 +63,7 @@ pub(crate) const PERFORATED: Scheme = Scheme {
     ..BASE_PAGES
 };
 
-/// Variant that loads all 16 bitmap entries together with the page.
+/// Variant of `perforated` that loads all 16 bitmap entries together with the page.
 const NAIVE: Scheme = Scheme {
     name: "perforated-naive",
     summary: "perforated pages, all 16 bitmap entries loaded with the page, no filter",
@@ -72,7 +72,7 @@ const NAIVE: Scheme = Scheme {
     ..PERFORATED
 };
 
-/// Variant that loads bitmap entries on demand, without the filter.
+/// Variant of `perforated` that loads bitmap entries on demand, without the filter.
 const ON_DEMAND: Scheme = Scheme {
     name: "perforated-on-demand",
     summary: "perforated pages, bitmap entries on demand, no filter",
@@ -81,8 +81,8 @@ const ON_DEMAND: Scheme = Scheme {
     ..PERFORATED
 };
 
-/// Variant that perforates only blocks with less than 25 % holes in at most 4 of 8 regions (P
-/// §III.C).
+/// Variant of `perforated` that maps only blocks with less than 25 % holes in at most 4 of 8
+/// regions (P §III.C).
 const SELECTIVE: Scheme = Scheme {
     name: "perforated-selective",
     summary: "perforated pages where < 25 % are holes in at most 4 of 8 regions",
@@ -91,7 +91,7 @@ const SELECTIVE: Scheme = Scheme {
     ..PERFORATED
 };
 
-/// Variant that allocates the frame of a hole at its first touch (P §VI).
+/// Variant of `perforated` that allocates the frame of a hole at its first touch (P §VI).
 const LAZY: Scheme = Scheme {
     name: "perforated-lazy",
     summary: "perforated pages whose holes get a frame at the first touch",
@@ -103,8 +103,8 @@ const LAZY: Scheme = Scheme {
     ..PERFORATED
 };
 
-/// Variant that reserves blocks whole and maps sub-pages at their first touch. It avoids bloat but
-/// needs more shootdowns (P §VI).
+/// Variant of `perforated` that reserves blocks whole and maps sub-pages at their first touch. It
+/// avoids bloat but needs more shootdowns (P §VI).
 const RESERVE: Scheme = Scheme {
     name: "perforated-reserve",
     summary: "perforated pages that reserve a block and map what is touched (no bloat)",

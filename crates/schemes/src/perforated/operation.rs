@@ -18,27 +18,27 @@ pub const HOLE_BRANCH: u8 = 1;
 pub enum PerforatedOperation {
     /// Maps a new perforated page: `block` with unallocated `holes`.
     Perforate {
-        /// Address space of the page.
+        /// Address space of the 2MB page.
         space: SpaceId,
-        /// First page; aligned to 2MB.
+        /// First 4KB page of the 2MB page; aligned to 2MB.
         page: VirtualPage,
-        /// First frame of the block; aligned to 2MB.
+        /// First frame of the mapped block; aligned to 2MB.
         block: Frame,
         /// Accesses that sub-pages other than holes allow.
         permissions: Permissions,
-        /// Holes in this address space.
+        /// Sub-pages that are holes in this address space.
         holes: HoleSet,
     },
     /// Turns sub-page `page` of a perforated or ordinary 2MB page into an unallocated hole.
     Punch {
-        /// Address space of the page.
+        /// Address space of the 2MB page.
         space: SpaceId,
         /// The 4KB sub-page to punch.
         page: VirtualPage,
     },
     /// Removes the hole at sub-page `page`: the 2MB mapping translates it again.
     Patch {
-        /// Address space of the page.
+        /// Address space of the 2MB page.
         space: SpaceId,
         /// The 4KB sub-page to patch.
         page: VirtualPage,
@@ -46,20 +46,20 @@ pub enum PerforatedOperation {
     /// Allocates the hole `page`: maps it to `frame`, which is its in-place frame if only the
     /// permissions differ.
     MapHole {
-        /// Address space of the page.
+        /// Address space of the 2MB page.
         space: SpaceId,
-        /// The 4KB sub-page to map.
+        /// The hole, a 4KB sub-page.
         page: VirtualPage,
-        /// Frame of the hole.
+        /// Frame that the hole is mapped to.
         frame: Frame,
         /// Accesses that the hole allows.
         permissions: Permissions,
     },
     /// Unmaps the hole `page`, which becomes unallocated but stays a hole.
     UnmapHole {
-        /// Address space of the page.
+        /// Address space of the 2MB page.
         space: SpaceId,
-        /// The 4KB sub-page to unmap.
+        /// The hole, a 4KB sub-page, to unmap.
         page: VirtualPage,
     },
 }
@@ -77,10 +77,10 @@ impl FormatOperation for PerforatedOperation {
         }
     }
 
-    /// Tells a hypervisor with shadow tables which entries change. It sees punches and patches in
-    /// the page-directory entry with its filter, and allocated holes in their own entries. It can
-    /// ignore the bitmap: wherever the filter requires the bitmap, the hole node has an entry with
-    /// that information for every sub-page.
+    /// Tells a hypervisor with shadow tables which entries change. The hypervisor sees punches and
+    /// patches in the page-directory entry with its filter, and allocated holes in their own
+    /// entries. It can ignore the bitmap: wherever the filter requires the bitmap, the hole node
+    /// has an entry with that information for every sub-page.
     fn written(&self) -> Written {
         match self {
             Self::Perforate { .. } | Self::Punch { .. } | Self::Patch { .. } => Written::Entry(2),

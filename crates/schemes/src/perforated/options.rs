@@ -5,36 +5,40 @@ use perforate_os::{HoleAllocation, PromotionRule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which blocks become perforated pages, and what becomes of these (P §III.C, §VI).
+/// Selection of the blocks that become perforated pages, and treatment of these pages (P §III.C,
+/// §VI).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PerforationOptions {
-    /// Perforate blocks of which others hold less than this; at 100% every block. If not given, 25% on
-    /// aged memory.
+    /// A 2MB block becomes a perforated page if less than this share of its frames is in other use;
+    /// with 100% every block does. If not given, 25% on aged memory.
     ///
     /// P §III.C has 25%, P §VII.B every block.
     pub max_hole_share: Share,
-    /// Perforate blocks with at most so many filter bits set. If not given, 4 on aged memory.
+    /// Largest number of filter bits set, one for each 256KB with a hole, for a block to become a
+    /// perforated page. If not given, 4 on aged memory.
     ///
     /// P §III.C has 4.
     pub max_filter_bits: Count<0, 8>,
-    /// When the frames of holes are allocated.
+    /// Time at which frames for the holes are allocated: with the page (eager), or at the first
+    /// touch of each hole (lazy).
     pub holes: HoleAllocation,
-    /// Map a block at once, or what of it is touched (P §VI).
+    /// whole maps a 2MB block at once; reserve maps each 4KB of it when it is touched (P §VI).
     pub create: BlockCreation,
-    /// Make 4KB pages of those with more holes than this; at 100% of none.
+    /// Split perforated pages with more holes than this share into 4KB pages; 100% splits none.
     ///
     /// P names no threshold.
     pub demote_above: Share,
-    /// Rule by which khugepaged makes 2MB pages.
+    /// Promotions that khugepaged may make: what costs least, whole 2MB pages only (collapse),
+    /// pages with holes only (punch), or none.
     pub promote: PromotionRule,
-    /// Price of a hole against copying or patching, in frames.
+    /// Cost of a hole when promotions are compared, in copied 4KB frames.
     ///
     /// A hole needs TLB entries of its own for as long as the page lives; 2 is our choice.
     pub hole_cost: f64,
 }
 
-/// How a block becomes a perforated page.
+/// Way in which a block becomes a perforated page: at once, or as its sub-pages are touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockCreation {
@@ -45,7 +49,7 @@ pub enum BlockCreation {
 }
 
 impl PerforationOptions {
-    /// Options of the policy of P §VII.B.
+    /// Options of the policy in the paper's evaluation (P §VII.B).
     pub const DEFAULT: Self = Self {
         max_hole_share: Share::WHOLE,
         max_filter_bits: Count::new(8),
@@ -56,11 +60,11 @@ impl PerforationOptions {
         hole_cost: 2.0,
     };
 
-    /// Options of the policy of P §III.C: only blocks with less than a quarter of their frames in
-    /// other use, in at most 4 of 8 regions.
+    /// Options of the policy of P §III.C, which uses only blocks with less than a quarter of their
+    /// frames in other use, in at most 4 of 8 regions.
     pub const SELECTIVE: Self = Self::DEFAULT.selective();
 
-    /// Options like `self`, with the block selection of P §III.C.
+    /// Returns these options with the block selection of P §III.C.
     pub(super) const fn selective(self) -> Self {
         Self { max_hole_share: Share::percent(25), max_filter_bits: Count::new(4), ..self }
     }

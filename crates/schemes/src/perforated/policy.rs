@@ -10,8 +10,8 @@ use perforate_types::HoleSet;
 use super::kernel::PerforatedPages;
 use super::{BlockCreation, PerforationOptions};
 
-/// Policy that maps fragmented blocks as 2MB pages with holes, and punches holes instead of
-/// splitting 2MB pages.
+/// Policy that maps fragmented 2MB blocks as 2MB pages with holes, and punches holes (takes single
+/// 4KB sub-pages out) instead of splitting 2MB pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Perforated {
     options: PerforationOptions,
@@ -26,7 +26,7 @@ impl Perforated {
         options.check().map(|()| Self { options })
     }
 
-    /// Options of the policy.
+    /// Options that the policy was created with.
     pub const fn options(&self) -> &PerforationOptions {
         &self.options
     }
@@ -51,7 +51,7 @@ impl HoleRule for Perforated {
     }
 }
 
-/// Holes as a share of the 2MB page, 0 to 1.
+/// Holes as a share of the 2MB page, from 0 to 1.
 fn share_of(holes: &HoleSet) -> f64 {
     holes.count() as f64 / HoleSet::SUBPAGES as f64
 }

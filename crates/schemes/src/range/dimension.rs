@@ -15,12 +15,12 @@ use super::table::{RangeEntry, RangeOperation, search};
 use super::tlb::RangeTlb;
 use crate::Hardware;
 
-/// Builds ordinary page tables with ranges.
+/// Builds ordinary page tables with a range table for each address space, and a range TLB.
 pub(super) fn ranged(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     Box::new(Ranged::new(Box::new(Radix::new()), hardware.tlb.beside_entries))
 }
 
-/// Numbers of hits, fills and searches.
+/// Numbers of hits in and fills of the range TLB, and of searches of range tables.
 pub(super) struct Uses {
     translations: u64,
     fills: u64,
@@ -38,13 +38,13 @@ figures! {
     }
 }
 
-/// Page tables with a range table for each address space, and the range TLB.
+/// Page tables with a range table for each address space, and with the range TLB.
 pub(super) struct Ranged {
     paging: Box<dyn Dimension>,
-    /// Simulated memory with the range tables. The page tables in `paging` have separate memory.
+    /// Simulated memory with the range tables. The page tables in `paging` have another memory.
     memory: TableMemory,
-    /// Root of the range table of each address space, which the operating system saves and
-    /// restores.
+    /// Root node of the range table of each address space. The operating system saves and restores
+    /// this register at context switches.
     roots: Vec<Option<Frame>>,
     /// Range TLB of the running core.
     tlb: RangeTlb,
@@ -54,7 +54,8 @@ pub(super) struct Ranged {
 }
 
 impl Ranged {
-    /// Adds a range TLB with this number of entries, and no range tables yet, to `paging`.
+    /// Adds to the page tables `paging` a range TLB with `entries` entries, and no range tables
+    /// yet.
     pub(super) fn new(paging: Box<dyn Dimension>, entries: usize) -> Self {
         let (memory, tlb) = (TableMemory::new(), RangeTlb::new(entries));
         let (roots, parked) = (Vec::new(), Parked::default());
@@ -80,8 +81,8 @@ impl Ranged {
     }
 }
 
-/// Reach of one 4KB page of a range. It is not marked dirty, so that the first store sets the dirty
-/// bit in the page tables.
+/// Returns the mapping of one 4KB page by a range. It is not marked dirty, so that the first store
+/// sets the dirty bit in the page tables.
 fn reach(range: &RangeEntry, page: VirtualPage) -> Reach {
     let frame = range.frame.add(page.number() - range.start);
     Reach::of_page(frame, allow::of_leaf(range.permissions, false))
@@ -101,8 +102,9 @@ impl Around for Ranged {
         own.map(|operation| self.write(operation)).is_some()
     }
 
-    /// Looks the range TLB up at the start of a walk of a guest's or host's dimension; a hit saves
-    /// that walk. Natively, the pipeline has looked up the range TLB before the walk.
+    /// Walks the page tables, unless the range TLB hits at the start of a walk of a guest's or
+    /// host's tables under virtualization. Natively, the TLB pipeline has looked up the range TLB
+    /// before the walk.
     fn walk_around(
         &mut self,
         request: WalkRequest,
@@ -187,8 +189,8 @@ impl BesideL2 for Ranged {
         self.tlb.slots()
     }
 
-    /// Searches the range table and fills the range found. A guest's table that the host has not
-    /// backed yet is skipped.
+    /// Searches the range table and fills the range found into the range TLB. A guest's table that
+    /// the host has not backed yet is skipped.
     fn fill(&mut self, request: WalkRequest, _: &Reach, walker: &mut Walker<'_>) {
         let WalkRequest { space, page, .. } = request;
         let Some(root) = self.roots.get(usize::from(space.0)).copied().flatten() else { return };

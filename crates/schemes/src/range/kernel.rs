@@ -13,10 +13,11 @@ use perforate_types::{AccessKind, Counters, Frame, HoleSet, SpaceId, figures};
 
 use super::table::{RangeEntry, RangeOperation, nodes};
 
-/// Number of pages backed in one step: 1GB. This bounds the number of updates held in memory.
+/// Maximum number of pages that are backed in one pass: 1GB. This bounds the number of updates held
+/// in memory.
 const PIECE_PAGES: u64 = 1 << 18;
-/// Limit of the attempts to back an area in advance, as a multiple of the memory size. An area may
-/// be far larger than memory, and free memory may not suit it.
+/// Limit of the effort to back one area in advance: pages tried, as a multiple of the pages in
+/// memory. An area may be far larger than memory, and free memory may not suit it.
 const MOST_TRIED: u64 = 8;
 /// Number of 4KB pages in a 2MB region.
 const REGION_PAGES: u64 = 512;
@@ -40,23 +41,25 @@ impl Policy for EagerPaging {
     }
 }
 
-/// Backer that maps areas when they are created, and adds ranges for them.
+/// Backs areas with frames when they are created, before they are touched, and adds ranges for
+/// their pages.
 #[derive(Default)]
 struct EagerBacker {
     waiting: VecDeque<Waiting>,
     pages_backed: u64,
 }
 
-/// Changed part of an address space that has not been processed yet.
+/// Pages in which areas were created or changed, and that eager paging has not backed yet.
 struct Waiting {
     space: SpaceId,
     pages: Range<u64>,
-    /// Number of pages already processed before these.
+    /// Number of pages of this change that eager paging has already tried to back.
     tried: u64,
 }
 
 impl Backer for EagerBacker {
-    /// Leaves the touch to the next backer. Only pages that could not be backed in advance get here.
+    /// Maps nothing, because pages are backed in advance. A page for which that failed is left to
+    /// the next first-touch handler.
     fn back(&mut self, _: &mut Core, _: &Touch) -> Result<Backed, OsError> {
         Ok(Backed::No)
     }
@@ -112,7 +115,7 @@ impl Backer for EagerBacker {
     }
 }
 
-/// Values of the range counters: state at one moment, and pages backed since the start.
+/// Values of the range counters: the state at one moment, and pages backed since the start.
 pub(super) struct State {
     ranges: u64,
     pages: u64,
@@ -133,14 +136,14 @@ figures! {
     }
 }
 
-/// True if an area is backed in advance: readable private anonymous memory.
+/// True if an area is backed in advance, that is, if it is readable private anonymous memory.
 fn suits(area: &Area) -> bool {
     let attributes = &area.attributes;
     attributes.is_private_anonymous() && attributes.effective().allow(AccessKind::Read)
 }
 
 impl EagerBacker {
-    /// Backs the unmapped pages in a piece of an area.
+    /// Allocates frames for the unmapped pages of an area in the page range `piece`, and maps them.
     fn back_piece(
         &mut self,
         core: &mut Core,
@@ -168,12 +171,12 @@ impl EagerBacker {
     }
 }
 
-/// Ranges of an address space, and the range-table nodes that store them.
+/// Ranges of one address space, and the range-table nodes that store them.
 #[derive(Default)]
 pub(super) struct Ranges {
-    /// Ranges by first page.
+    /// Ranges in ascending order, each under its first page.
     entries: BTreeMap<u64, RangeEntry>,
-    /// Frame and content of each node, root first.
+    /// Frame and content of each node of the range table, root first.
     nodes: Vec<(Frame, Box<[u64]>)>,
 }
 
@@ -181,8 +184,8 @@ fn ranges_of(space: &AddressSpace) -> Option<&Ranges> {
     space.overlay()?.downcast_ref()
 }
 
-/// Splits `pages` into parts by 2MB region, without regions that have no mapping. Skipping them
-/// matters because areas may be vast.
+/// Splits `pages` by 2MB region, and leaves out regions without a mapping: areas may be far larger
+/// than the mapped memory.
 fn mapped_parts(space: &AddressSpace, pages: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
     let regions = pages.start / REGION_PAGES..pages.end.div_ceil(REGION_PAGES);
     let first = space.next_region(regions.start);
@@ -193,12 +196,12 @@ fn mapped_parts(space: &AddressSpace, pages: Range<u64>) -> impl Iterator<Item =
     })
 }
 
-/// The first mapped page of `pages`.
+/// First mapped page of `pages`; `None` if no page is mapped.
 fn next_mapped(space: &AddressSpace, pages: Range<u64>) -> Option<u64> {
     mapped_parts(space, pages).flatten().find(|&page| space.find(page).is_some())
 }
 
-/// Adds ranges for the contiguous mappings in `pages`.
+/// Adds ranges for the contiguous mappings in `pages` to the address space.
 fn add_ranges(space: &mut SpaceMut<'_>, pages: Range<u64>) {
     let found = find_ranges(space, pages);
     if found.is_empty() {
@@ -213,8 +216,8 @@ fn add_ranges(space: &mut SpaceMut<'_>, pages: Range<u64>) {
     });
 }
 
-/// Changes the ranges of an address space, if it has any. If `change` returns true, writes their
-/// nodes.
+/// Changes the ranges of an address space, if it has any. If `change` returns true, writes the
+/// changed range-table nodes.
 fn change_ranges(space: &mut SpaceMut<'_>, change: impl FnOnce(&mut Ranges) -> bool) {
     let Some(mut overlay) = space.take_overlay() else { return };
     if let Some(ranges) = overlay.downcast_mut::<Ranges>()
@@ -225,7 +228,7 @@ fn change_ranges(space: &mut SpaceMut<'_>, change: impl FnOnce(&mut Ranges) -> b
     space.set_overlay(overlay);
 }
 
-/// Finds the contiguous mappings in `pages` with at least [`LEAST_PAGES`] pages.
+/// Finds the contiguous mappings in `pages` that have at least [`LEAST_PAGES`] pages.
 fn find_ranges(space: &AddressSpace, pages: Range<u64>) -> Vec<RangeEntry> {
     let mut found: Vec<RangeEntry> = Vec::new();
     for page in mapped_parts(space, pages).flatten() {
@@ -247,8 +250,8 @@ impl Ranges {
         self.entries.values().map(|range| range.end - range.start).sum()
     }
 
-    /// Adds a range, which replaces older ranges of its pages. Merges it with neighbours that it
-    /// continues.
+    /// Adds a range, which replaces older ranges of its pages, and merges it with neighbours that
+    /// are contiguous with it.
     fn add(&mut self, mut range: RangeEntry) {
         self.remove(&range.pages());
         if let Some((&start, before)) = self.entries.range(..range.start).next_back()
@@ -266,7 +269,7 @@ impl Ranges {
         self.entries.insert(range.start, range);
     }
 
-    /// Removes pages from the ranges that contain them. Returns true if there were any.
+    /// Removes pages from the ranges that contain them. Returns true if any range contained one.
     fn remove(&mut self, pages: &Range<u64>) -> bool {
         let before = self.entries.range(..pages.start).next_back().map(|(&start, _)| start);
         let inside = self.entries.range(pages.clone()).map(|(&start, _)| start);
@@ -289,8 +292,8 @@ impl Ranges {
         is_changed
     }
 
-    /// Writes the nodes that changed. If no memory is available for a node, drops all ranges; page
-    /// tables still map the pages.
+    /// Writes the range-table nodes that changed. If no memory is available for a node, drops all
+    /// ranges; page tables still map the pages.
     fn write(&mut self, space: &mut SpaceMut<'_>) {
         let id = space.id();
         let entries: Vec<RangeEntry> = self.entries.values().copied().collect();
@@ -324,7 +327,7 @@ impl Ranges {
     }
 }
 
-/// Overlay mechanism of ranges.
+/// Removal of pages from the ranges of an address space before their mapping changes.
 struct RangeMechanism;
 
 impl OverlayMechanism for RangeMechanism {

@@ -33,10 +33,10 @@ use perforate_types::registered;
 use crate::Scheme;
 use crate::pages::BASE_PAGES;
 
-/// The schemes of this mechanism.
+/// Schemes with range translations.
 pub(crate) const SCHEMES: &[&Scheme] = &[&RANGE];
 
-/// 4KB pages, backed when they are mapped, with ranges.
+/// Scheme with 4KB pages, backed when they are mapped, and range translations.
 const RANGE: Scheme = Scheme {
     name: "range",
     summary: "4KB pages backed in advance, a range TLB for contiguous runs of any length",

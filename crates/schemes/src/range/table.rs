@@ -13,13 +13,13 @@ use perforate_types::{
     Purpose, SpaceId, Update, VirtualPage, Written,
 };
 
-/// Maximum number of ranges in a node.
+/// Maximum number of ranges in a node of the range table.
 const MOST_RANGES: usize = 124;
-/// Index of the first word that holds the frame of a child node.
+/// Index of the first word of a node that holds the frame of a child node.
 const BELOW: usize = 1 + 3 * MOST_RANGES;
-/// Flag in word 0: the node has children.
+/// Flag in word 0 of a range-table node: the node has children.
 const HAS_BELOW: u64 = 1 << 16;
-/// Size of a cache line, the unit of the walker's reads.
+/// Size of a cache line in bytes, the unit of the walker's reads.
 const LINE_BYTES: u64 = 64;
 
 /// A run of pages with consecutive frames and equal permissions.
@@ -27,21 +27,21 @@ const LINE_BYTES: u64 = 64;
 pub(super) struct RangeEntry {
     /// First page of the range.
     pub start: u64,
-    /// Page after the last page.
+    /// Page after the last page of the range.
     pub end: u64,
-    /// Frame of the first page.
+    /// Frame of the first page of the range.
     pub frame: Frame,
-    /// Accesses that the pages allow.
+    /// Accesses that the pages of the range allow.
     pub permissions: Permissions,
 }
 
 impl RangeEntry {
-    /// Page numbers of the range.
+    /// Numbers of the 4KB pages in the range.
     pub(super) fn pages(&self) -> Range<u64> {
         self.start..self.end
     }
 
-    /// Part of the range inside `pages`, which must overlap it.
+    /// Part of the range that lies in `pages`, which must overlap the range.
     pub(super) fn part(&self, pages: Range<u64>) -> Self {
         let (start, end) = (self.start.max(pages.start), self.end.min(pages.end));
         Self { start, end, frame: self.frame.add(start - self.start), ..*self }
@@ -62,27 +62,27 @@ impl RangeEntry {
 /// An operation on the range table of an address space, or on its root register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RangeOperation {
-    /// Sets the root register of the address space (RMM: CR-RT).
+    /// Sets the register with the root of an address space's range table (RMM: CR-RT).
     Root {
         /// Address space of the range table.
         space: SpaceId,
-        /// Frame of the root node; `None` without ranges.
+        /// Frame of the root node; `None` if the address space has no ranges.
         root: Option<Frame>,
     },
-    /// Writes the words of a node.
+    /// Writes the words of a node of the range table.
     Node {
         /// Address space of the range table.
         space: SpaceId,
-        /// Frame of the node.
+        /// Frame of the range-table node to write.
         frame: Frame,
         /// New content of the node, from word 0 on. The rest of the frame is unused.
         words: Box<[u64]>,
     },
-    /// Clears the frame of a removed node.
+    /// Clears the frame of a node that was removed from the range table.
     Clear {
         /// Address space of the range table.
         space: SpaceId,
-        /// Frame of the removed node.
+        /// Frame of the removed range-table node.
         frame: Frame,
     },
 }
@@ -113,7 +113,7 @@ impl From<RangeOperation> for Update {
     }
 }
 
-/// A node before it has a frame: its ranges, and the indices of its children.
+/// Node of the range table before it has a frame: its ranges, and the indices of its children.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Node {
     ranges: Vec<RangeEntry>,
@@ -134,7 +134,7 @@ impl Node {
     }
 }
 
-/// Nodes of a B-tree of minimal height for these ranges, root first.
+/// Builds a B-tree of minimal height from these ranges. Returns its nodes, root first.
 pub(super) fn nodes(ranges: &[RangeEntry]) -> Vec<Node> {
     let mut nodes = Vec::new();
     if !ranges.is_empty() {
@@ -144,7 +144,7 @@ pub(super) fn nodes(ranges: &[RangeEntry]) -> Vec<Node> {
     nodes
 }
 
-/// Maximum number of ranges in a tree with `levels` levels below its root.
+/// Maximum number of ranges in a subtree with `levels` levels below its root.
 fn capacity(levels: u32) -> usize {
     (0..levels).fold(MOST_RANGES, |below, _| MOST_RANGES + (MOST_RANGES + 1) * below)
 }
@@ -226,8 +226,8 @@ impl Reader<'_, '_> {
         self.memory.word(self.frame.address().add(offset))
     }
 
-    /// Compares the page with range `index`: less if the page is before it, equal if inside,
-    /// greater if after it.
+    /// Compares `page` with range `index` of the node: less if the page is before the range, equal
+    /// if inside, greater if after it.
     fn compare(&mut self, index: usize, page: VirtualPage) -> Ordering {
         if page.number() < self.word(1 + 3 * index) {
             Ordering::Less

@@ -13,11 +13,11 @@ use super::kernel::EagerPaging;
 use super::table::{RangeEntry, RangeOperation, nodes};
 
 const MB: u64 = 1 << 20;
-/// First address of the program's memory, 1GB.
+/// First address of the test program's memory, 1GB.
 const BASE: u64 = 1 << 30;
 const FIRST: u64 = BASE >> 12;
 
-/// Large TLBs without walk caches.
+/// Configuration with large TLBs and without walk caches.
 fn config(range_tlb_entries: usize) -> MmuConfig {
     let mut config = MmuConfig::plain(
         TlbGeometry { entries: 64, ways: 4 },
@@ -52,7 +52,7 @@ impl System {
         self.kernel.updates().drain(..).for_each(|update| self.mmu.apply(&update));
     }
 
-    /// Runs an event and all work in advance that follows.
+    /// Runs an event of the program, and the backing in advance that follows.
     fn event(&mut self, event: &ProgramEvent) {
         self.kernel.event(event).expect("the event is right");
         self.apply();
@@ -83,8 +83,8 @@ impl System {
         self.kernel.check_invariants().expect("ranges say what page tables say");
     }
 
-    /// Case of a load's translation, and true if it needed a walk; `None` if the page is not
-    /// mapped.
+    /// Translates a load. Returns the case of the translation, and true if it needed a walk; `None`
+    /// if the page is not mapped.
     fn load(&mut self, page: u64) -> Option<(Case, bool)> {
         let address = VirtualPage::new(page).address();
         let found = self.mmu.translate(AccessKind::Read, address, &mut self.steps).ok()?;
@@ -192,7 +192,8 @@ fn memory_that_is_short_is_backed_by_touches() {
     assert_eq!(left, [0, 0]);
 }
 
-/// 64TB, far more than memory can hold: the work must not grow with the size of the area.
+/// Maps an area of 64TB, far more than memory can hold: the work must not grow with the size of the
+/// area.
 #[test]
 fn a_vast_area_is_backed_as_far_as_memory_goes() {
     let mut system = System::new(32 * MB);
@@ -213,7 +214,7 @@ fn a_vast_area_is_backed_as_far_as_memory_goes() {
     assert!(system.load(last).is_some() && system.load(last + 1).is_some());
 }
 
-/// Ranges of two pages, none contiguous with another.
+/// Creates `count` ranges of two pages each, none contiguous with another.
 fn pairs(count: u64) -> Vec<RangeEntry> {
     let permissions = Permissions::READ_WRITE;
     let pair = |index| RangeEntry {
@@ -243,7 +244,8 @@ fn the_table_has_as_few_levels_as_can_be() {
     }
 }
 
-/// 256 ranges in three nodes below the root, of 85, 85 and 84; the root has two.
+/// Searches for each of 256 ranges in three nodes below the root, of 85, 85 and 84 ranges; the root
+/// has two.
 #[test]
 fn the_hardware_finds_every_range_of_a_table_with_two_levels() {
     let space = SpaceId(0);
@@ -284,9 +286,10 @@ fn the_hardware_finds_every_range_of_a_table_with_two_levels() {
     }
 }
 
-/// In the root: the line with its number of ranges and both ranges, and the line of word 373, the
-/// first child. In the child: the number of ranges, then by bisection ranges 42 (word 127), 21
-/// (64), 10 (31), 5 (16), and in line 0 again ranges 2, 1 and 0.
+/// Cache lines that a search for the first range reads. In the root: the line with its number of
+/// ranges and both ranges, and the line of word 373, the first child. In the child: the number of
+/// ranges, then by bisection ranges 42 (word 127), 21 (64), 10 (31), 5 (16), and in line 0 again
+/// ranges 2, 1 and 0.
 fn lines_to_the_first_range() -> Vec<u64> {
     let (root, node) = (0x50_0000, 0x50_1000);
     let line = |word: u64| word / 8 * 64;

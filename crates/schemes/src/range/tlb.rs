@@ -4,7 +4,7 @@ use perforate_types::{Shootdown, SpaceId, VirtualPage};
 
 use super::table::RangeEntry;
 
-/// An entry, with the time of its last use for LRU replacement.
+/// Entry of the range TLB, with the time of its last use for LRU replacement.
 #[derive(Clone, Copy)]
 struct TlbEntry {
     space: SpaceId,
@@ -12,7 +12,7 @@ struct TlbEntry {
     used: u64,
 }
 
-/// A range TLB with LRU replacement.
+/// Fully associative range TLB with LRU replacement.
 #[derive(Clone)]
 pub(super) struct RangeTlb {
     slots: Vec<Option<TlbEntry>>,
@@ -20,17 +20,17 @@ pub(super) struct RangeTlb {
 }
 
 impl RangeTlb {
-    /// Creates an empty TLB with this number of entries.
+    /// Creates an empty range TLB with this number of entries.
     pub(super) fn new(entries: usize) -> Self {
         Self { slots: vec![None; entries], now: 0 }
     }
 
-    /// Number of entries of the TLB.
+    /// Number of entries that the range TLB can hold.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// Slot and range of the entry that contains a page. Has no side effects.
+    /// Slot and range of the entry that contains a page, without side effects; `None` if it misses.
     pub(super) fn find(&self, space: SpaceId, page: VirtualPage) -> Option<(u32, RangeEntry)> {
         self.slots.iter().enumerate().find_map(|(slot, held)| {
             let held = held.as_ref()?;
@@ -39,7 +39,7 @@ impl RangeTlb {
         })
     }
 
-    /// Marks the entry in a slot most recently used.
+    /// Marks the entry in a slot as most recently used.
     pub(super) fn touch(&mut self, slot: u32) {
         self.now += 1;
         if let Some(held) = &mut self.slots[slot as usize] {
@@ -74,7 +74,7 @@ impl RangeTlb {
         }
     }
 
-    /// Invalidates all entries of the TLB.
+    /// Invalidates all entries of the range TLB.
     pub(super) fn flush(&mut self) {
         self.slots.fill(None);
     }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use perforate_config::{ConfigError, suggestion};
 use perforate_script::{Script, ScriptError};
 
-/// Name and text of each bundled policy.
+/// Name and text of each script policy that is part of the program.
 const BUNDLED: [(&str, &str); 5] = [
     ("thp", include_str!("../../../../examples/policies/thp.rhai")),
     ("madvise", include_str!("../../../../examples/policies/madvise.rhai")),
@@ -16,10 +16,10 @@ const BUNDLED: [(&str, &str); 5] = [
     ("used", include_str!("../../../../examples/policies/used.rhai")),
 ];
 
-/// The bundled policies, compiled on first use.
+/// Bundled script policies, each compiled on first use.
 static SCRIPTS: [OnceLock<Script>; BUNDLED.len()] = [const { OnceLock::new() }; BUNDLED.len()];
 
-/// Names of the bundled policies, and the descriptions in their first comment lines.
+/// Names of the bundled script policies, and the descriptions in their first comment lines.
 pub fn bundled() -> impl Iterator<Item = (&'static str, String)> {
     BUNDLED.into_iter().map(|(name, text)| {
         let lines = text.lines().map_while(|line| line.strip_prefix("// "));
@@ -27,14 +27,14 @@ pub fn bundled() -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-/// Finds the bundled policy called `name`; `None` if there is none.
+/// Finds the bundled script policy called `name`; `None` if no policy has this name.
 pub(super) fn find(name: &str) -> Option<Script> {
     let place = BUNDLED.iter().position(|(known, _)| *known == name)?;
     let compile = || Script::compile(name, BUNDLED[place].1).expect("bundled policies are right");
     Some(SCRIPTS[place].get_or_init(compile).clone())
 }
 
-/// Loads the bundled policy called `name`, or else the policy in the file `name`.
+/// Loads the bundled script policy called `name`, or else the policy in the file `name`.
 ///
 /// # Errors
 /// If the file cannot be read or is not a valid policy.

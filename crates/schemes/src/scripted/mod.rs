@@ -16,10 +16,10 @@ pub use perforate_script::{Script, ScriptError};
 pub use policy::ScriptRule;
 use policy::{SCRIPTED as FIGURES, Scripted, Tables};
 
-/// The schemes with a script.
+/// Schemes whose policy is a script.
 pub(crate) const SCHEMES: &[&Scheme] = &[&SCRIPTED, &PERFORATED_SCRIPTED];
 
-/// A script on ordinary page tables.
+/// Scheme with a script policy on ordinary page tables.
 const SCRIPTED: Scheme = Scheme {
     name: "scripted",
     summary: "4KB, 2MB and 1GB pages as the script of --policy chooses; without one, as thp",
@@ -31,7 +31,7 @@ const SCRIPTED: Scheme = Scheme {
     ..pages::TRANSPARENT_LARGE_PAGES
 };
 
-/// A script on page tables with perforated pages.
+/// Scheme with a script policy on page tables with perforated pages.
 const PERFORATED_SCRIPTED: Scheme = Scheme {
     name: "perforated-scripted",
     summary: "perforated pages as the script of --policy chooses; without one, as perforated",
@@ -41,7 +41,8 @@ const PERFORATED_SCRIPTED: Scheme = Scheme {
     ..perforated::PERFORATED
 };
 
-/// Makes the policy of the script in the options; without one, of the bundled script `default`.
+/// Makes a policy from the script that `options` name, or by default from the bundled script
+/// `default`.
 fn scripted(options: &PolicyOptions, default: &str, tables: Tables) -> Box<dyn Policy> {
     let script = options.script.clone();
     let script = script.unwrap_or_else(|| bundled::find(default).expect("it is bundled"));
@@ -52,7 +53,7 @@ fn scripted(options: &PolicyOptions, default: &str, tables: Tables) -> Box<dyn P
 mod tests {
     use super::*;
 
-    /// Reports and traces distinguish the two policies by these names.
+    /// The two script policies have different names in reports and traces.
     #[test]
     fn a_policy_is_named_after_its_scheme_and_its_script() {
         let policies = [SCRIPTED, PERFORATED_SCRIPTED]

@@ -19,43 +19,43 @@ use crate::perforated::PerforatedPages;
 /// Size of a 4KB page in bytes.
 const PAGE_BYTES: u64 = 4096;
 
-/// Format of the page tables.
+/// Format of the page tables that a script's policy uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tables {
-    /// Ordinary tables of x86-64.
+    /// Ordinary page tables of x86-64, without holes.
     Ordinary,
-    /// Tables with perforated pages.
+    /// Page tables with perforated pages.
     Perforated,
 }
 
-/// Property of scripted policies, which [`Policy`] hands out as a rule: the name of the script.
+/// Rule of a script policy, by which other code recognizes such a policy: the name of the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptRule(pub String);
 
-/// A policy whose choices come from a script. For questions that the script does not answer, it
-/// behaves like `thp`: 2MB pages where possible, no holes, khugepaged copies, and reclaim takes any
-/// victim.
+/// Policy whose decisions a script makes. For questions that the script does not define, it behaves
+/// like `thp`: 2MB pages where possible, no holes, khugepaged copies, and reclaim takes any victim.
 pub(super) struct Scripted {
     script: Script,
     rule: ScriptRule,
     tables: Tables,
-    /// True if blocks come from aged memory, not from injected fragmentation.
+    /// True if blocks come from aged memory, not from fragmentation generated before the run.
     aged: bool,
     state: RefCell<ScriptState>,
 }
 
-/// Counts, failure and recent answers.
+/// State that a script policy keeps between questions: their counts, the script's first failure,
+/// and the answers to recent questions.
 #[derive(Default)]
 struct ScriptState {
     counts: Counts,
     failure: Option<OsError>,
-    /// Last question of each kind with its answer. Several parts of the kernel ask one question in
-    /// succession, so the script runs once.
+    /// Last question about page sizes (buddy orders), with its answers. Several parts of the kernel
+    /// ask the same question in succession, so the script runs once.
     orders: Option<(AreaFacts, Purpose, Orders, Orders)>,
     block: Option<(BlockFacts, BlockUse)>,
 }
 
-/// Counts of questions and script operations.
+/// Numbers of questions to a script and of operations that it executed.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     questions: u64,
@@ -253,7 +253,7 @@ fn area_facts(request: &OrderRequest<'_>) -> AreaFacts {
         executable: attributes.permissions.execute,
         memory_bytes: memory.memory_bytes(),
         free_bytes: zones.free_frames() * PAGE_BYTES,
-        // A free 4MB block counts as two 2MB blocks.
+        // A free 4MB block is counted as two 2MB blocks.
         free_blocks: zones.free_blocks(Orders::LARGE) + 2 * zones.free_blocks(Orders::LARGE + 1),
     }
 }

@@ -15,8 +15,9 @@ use super::{EscapeFilter, EscapeFilterConfig};
 use crate::segment::SegmentOperation;
 
 figures! {
-    /// Figures of segments alone: first-level misses that they translated, of two dimensions both (the
-    /// same number under two names), and walks to pages in one of both only (D §VII: F_DD, F_GD, F_VD).
+    /// Figures of direct segments: first-level misses that they translated (under virtualization,
+    /// of guest and host both; the same number has two names), and walks to pages in only one of
+    /// both (D §VII: F_DD, F_GD, F_VD).
     pub(crate) static COUNTERS: BesideCounters, "Direct segments" {
         /// First-level misses that direct segments translated without page tables. Accesses, if the
         /// segments are looked up in parallel with the first-level TLB.
@@ -31,15 +32,15 @@ figures! {
     }
 }
 
-/// BASE, LIMIT and OFFSET of one address space, and the escape filter of its segment.
+/// Registers BASE, LIMIT and OFFSET of one address space, and the escape filter of its segment.
 struct Registers {
     first: VirtualPage,
     pages: u64,
     frame: Frame,
     allows: u8,
     filter: EscapeFilter,
-    /// For each 2MB block of virtual memory from the segment's first block on: true if the filter
-    /// contains a page of the block. Computed at the first access to a block.
+    /// For each 2MB block of virtual memory from the segment's first block on: true if the escape
+    /// filter contains a page of the block. Computed at the first access to a block.
     escapes: Vec<OnceCell<bool>>,
 }
 
@@ -52,14 +53,15 @@ impl Registers {
         index + size.pages() <= self.pages && self.frame.add(index).is_aligned(size)
     }
 
-    /// Index of a 2MB block of virtual memory, counted from the segment's first block.
+    /// Index of the 2MB block of virtual memory that contains `page`, counted from the segment's
+    /// first block.
     fn block(&self, page: u64) -> usize {
         let pages = PageSize::Size2M.pages();
         (page / pages - self.first.number() / pages) as usize
     }
 
-    /// True if the filter contains any page within the page of `size` around `page`, which must be
-    /// in the segment. Such a page escaped or is a false positive.
+    /// True if the escape filter contains any page within the page of `size` around `page`, which
+    /// must be in the segment. Such a page escaped or is a false positive.
     fn has_escape(&self, page: VirtualPage, size: PageSize) -> bool {
         if size == PageSize::Size4K || self.filter.is_empty() {
             return false;
@@ -75,15 +77,15 @@ impl Registers {
         starts.zip(blocks).any(|(start, escapes)| *escapes.get_or_init(|| has_page(start)))
     }
 
-    /// Adds an escaped page. Other pages may become false positives of the filter.
+    /// Adds an escaped page to the filter. Other pages may become false positives of the filter.
     fn escape(&mut self, page: VirtualPage) {
         self.filter.insert(page);
         self.escapes.fill(OnceCell::new());
     }
 
-    /// Reach around `page`, which must be in the segment and not in the filter: the largest aligned
-    /// range without a page in the filter (D §V). D does not say how hardware could know about the
-    /// other pages of the range.
+    /// Returns the mapping around `page`, which must be in the segment and not in the filter: the
+    /// largest aligned page size around it without a page in the filter (D §V). D does not say how
+    /// hardware could know about the other pages of that range.
     fn reach(&self, page: VirtualPage) -> Reach {
         let is_covered = |size: PageSize| self.covers(page, size) && !self.has_escape(page, size);
         let covered = PageSize::ALL.into_iter().rev().find(|&size| is_covered(size));
@@ -93,26 +95,26 @@ impl Registers {
     }
 }
 
-/// Page tables with a direct segment per address space. The model stores the registers of all
-/// address spaces, which an operating system would save and restore at context switches.
+/// Page tables with a direct segment per address space. The model stores the segment registers of
+/// all address spaces, which an operating system would save and restore at context switches.
 pub struct Segmented {
     paging: Box<dyn Dimension>,
     registers: Vec<Option<Registers>>,
     empty: EscapeFilter,
-    /// True if the registers are looked up in parallel with the first-level TLB instead of the
-    /// second-level TLB.
+    /// True if the segment registers are looked up in parallel with the first-level TLB instead of
+    /// the second-level TLB.
     beside_l1: bool,
 }
 
 impl Segmented {
-    /// Adds registers without any segment to the page tables `paging`.
+    /// Adds segment registers, without any segment yet, to the page tables `paging`.
     pub fn new(paging: Box<dyn Dimension>, filter: EscapeFilterConfig) -> Self {
         let empty = EscapeFilter::new(filter.bits, filter.functions);
         Self { paging, registers: Vec::new(), empty, beside_l1: false }
     }
 
-    /// Looks the registers up in parallel with the first-level TLB, as in the original proposal (D
-    /// §II.B).
+    /// Sets the registers to be looked up in parallel with the first-level TLB, as in the original
+    /// proposal (D §II.B).
     pub fn beside_l1(self) -> Self {
         Self { beside_l1: true, ..self }
     }
@@ -129,8 +131,8 @@ impl Segmented {
         &mut self.registers[index]
     }
 
-    /// Reach around a page that the segment translates; `None` if the segment does not translate
-    /// it.
+    /// Returns the mapping around a page that the segment translates; `None` if the page is outside
+    /// the segment or in the escape filter.
     #[inline(always)]
     fn translate(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let registers = self.registers(space)?;
@@ -139,12 +141,13 @@ impl Segmented {
         translates.then(|| registers.reach(page))
     }
 
-    /// Applies an operation on the registers.
+    /// Applies an operation to the segment registers.
     fn write(&mut self, operation: &SegmentOperation) {
         match *operation {
             SegmentOperation::Set { space, page, pages, frame, permissions } => {
                 assert!(pages > 0, "a segment needs a page");
-                // A segment has no dirty bits, so stores need no further work.
+                // A segment has no dirty bits, so its translations count as dirty, and stores need
+                // no further work.
                 let allows = allow::of_leaf(permissions, true);
                 let filter = self.empty.clone();
                 let block_pages = PageSize::Size2M.pages();
@@ -166,6 +169,7 @@ impl Segmented {
     }
 }
 
+/// Translates pages of the segment by the registers and all other pages by the page tables inside.
 /// Accessed and dirty bits exist only in the page tables, because a segment has none.
 impl Around for Segmented {
     fn inside(&self) -> &dyn Dimension {
@@ -181,7 +185,8 @@ impl Around for Segmented {
         own.map(|operation| self.write(operation)).is_some()
     }
 
-    /// A page in the segment takes one check of the registers and no memory reference (D Table II).
+    /// Translates a page of the segment by one check of the registers, without a memory reference
+    /// (D Table II). Walks the page tables for any other page.
     fn walk_around(
         &mut self,
         request: WalkRequest,
@@ -207,8 +212,9 @@ impl Around for Segmented {
     }
 }
 
-/// Segment registers, unlike TLB entries, are no copies: the kernel writes them with every change
-/// of the mapping, so nothing is filled or invalidated.
+/// Look-up of segment registers in parallel with a TLB. The kernel writes the registers with every
+/// change of the mapping. Unlike TLB entries they are not copies of table entries, so no walk fills
+/// them and no shootdown invalidates them.
 impl BesideL2 for Segmented {
     fn name(&self) -> &'static str {
         "direct segment"
@@ -219,15 +225,15 @@ impl BesideL2 for Segmented {
         BesideUse { looked_up: !beside_l1, beside_l1, ..BesideUse::default() }
     }
 
-    /// Finds the reach of a page in the segment: 2MB or 1GB if no page in that range can escape (D
-    /// §III).
+    /// Returns the mapping around a page of the segment: 2MB or 1GB if no page of that range is in
+    /// the escape filter (D §III).
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         self.translate(space, page)
     }
 
-    /// Looks the segment up in parallel with the second-level TLB, where a check without a match
-    /// costs nothing. A host's check precedes the nested walk, so it costs a step wherever a
-    /// segment is set (D Table I).
+    /// Looks a page up in the direct segment. A native or guest segment is checked in parallel with the
+    /// second-level TLB, so that a check without a match takes no time. A host's segment is checked before
+    /// the nested walk, so that every check takes time if the address space has a segment (D Table I).
     fn look_up(
         &mut self,
         space: SpaceId,
@@ -264,7 +270,8 @@ mod tests {
 
     const SPACE: SpaceId = SpaceId(0);
 
-    /// Maps pages 512 to 2,047 to frames 1,024 and following; no other page is mapped.
+    /// Creates hardware whose segment maps pages 512 to 2,047 to frames 1,024 and following; no
+    /// other page is mapped.
     fn segmented() -> Segmented {
         let mut dimension = Segmented::new(Box::new(Radix::new()), EscapeFilterConfig::default());
         dimension.apply(&SegmentOperation::Set {
@@ -299,8 +306,8 @@ mod tests {
         (mmu.translate(kind, address, &mut steps), steps)
     }
 
-    /// In parallel with the first level, no translation takes a step or misses. In parallel with
-    /// the second level, the first access misses the first level and fills it.
+    /// With registers in parallel with the first level, no translation takes a check or misses. In
+    /// parallel with the second level, the first access misses the first level and fills it.
     #[test]
     fn beside_the_first_level_nothing_misses() {
         let geometry = TlbGeometry { entries: 4, ways: 4 };

@@ -5,22 +5,22 @@ use perforate_os::{MechanismError, OsError};
 use perforate_types::{SpaceId, VirtualPage};
 use thiserror::Error;
 
-/// Error of direct segments.
+/// Reason why an operation on a direct segment is impossible.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum SegmentError {
-    /// The prescribed segment covers unmapped memory.
+    /// The segment that the user prescribed extends beyond the mapped area that it overlaps.
     #[error(
         "the segment from BASE {base:#x} to LIMIT {limit:#x} covers memory that is not mapped: the \
          area there reaches from {start:#x} to {end:#x}"
     )]
     BeyondArea {
-        /// First byte of the segment.
+        /// First byte of the segment that the user prescribed.
         base: u64,
-        /// First byte after the segment.
+        /// First byte after the segment that the user prescribed.
         limit: u64,
-        /// First byte of the area.
+        /// First byte of the area that contains part of the segment.
         start: u64,
-        /// First byte after the area.
+        /// First byte after the area that contains part of the segment.
         end: u64,
     },
     /// No area satisfies the conditions for a direct segment.
@@ -29,29 +29,29 @@ pub enum SegmentError {
         .space.0, size(*least_bytes)
     )]
     NoArea {
-        /// Address space without such an area.
+        /// Address space in which no area is suitable.
         space: SpaceId,
-        /// Minimum size of a segment in bytes.
+        /// Minimum size of an area that may get a segment, in bytes.
         least_bytes: u64,
     },
-    /// The address space already has a segment.
+    /// The address space already has a direct segment.
     #[error("address space {} has a segment already", .space.0)]
     Second {
-        /// Address space of the segment.
+        /// Address space that already has a segment.
         space: SpaceId,
     },
-    /// The address space has no segment.
+    /// The address space has no direct segment.
     #[error("address space {} has no segment", .space.0)]
     None {
         /// Address space without a segment.
         space: SpaceId,
     },
-    /// The page is outside the segment, or has escaped.
+    /// The segment does not translate the page: it is outside the segment, or has escaped.
     #[error("{page:?} of address space {} is not translated by a segment", .space.0)]
     Outside {
         /// Address space of the page.
         space: SpaceId,
-        /// Virtual page outside the segment.
+        /// Page that the segment does not translate.
         page: VirtualPage,
     },
 }

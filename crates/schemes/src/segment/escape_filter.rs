@@ -6,20 +6,20 @@ use crate::SchemeError;
 
 /// Number of bytes of a page number that are hashed: 40 bits, for 52-bit addresses.
 const BYTES: usize = 5;
-/// Seed of the hash functions, which are fixed in hardware.
+/// Seed of the random words of the hash functions, which are fixed in hardware.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Geometry of a machine's escape filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EscapeFilterConfig {
-    /// Total number of bits of a filter.
+    /// Total number of bits of one escape filter.
     pub bits: usize,
     /// Number of hash functions, each with a separate bank of bits.
     pub functions: usize,
 }
 
 impl Default for EscapeFilterConfig {
-    /// Geometry of the filter in D §IX.C.
+    /// Returns the geometry of the escape filter that D §IX.C evaluates.
     fn default() -> Self {
         Self { bits: 256, functions: 4 }
     }
@@ -50,16 +50,16 @@ pub struct EscapeFilter {
     escaped: u64,
 }
 
-/// One hash function and its bank of bits.
+/// One hash function of an escape filter, and its bank of bits.
 #[derive(Clone)]
 struct Bank {
     bits: Vec<u64>,
-    /// Exclusive-or of the function's random words, precomputed for each value of each byte of the
-    /// page number.
+    /// Exclusive-or of the hash function's random words, precomputed for each value of each byte of
+    /// the page number.
     words: Box<[[u32; 256]; BYTES]>,
 }
 
-/// Returns the next number of the splitmix64 generator.
+/// Returns the next number of the random generator splitmix64.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut value = *state;
@@ -107,7 +107,8 @@ impl EscapeFilter {
         Self { banks, escaped: 0 }
     }
 
-    /// True if a filter can have this geometry: 1 to 64 banks, each with a power of two of bits.
+    /// True if an escape filter can have this geometry: 1 to 64 banks, each with a power of two of
+    /// bits.
     pub fn is_possible(bits: usize, functions: usize) -> bool {
         (1..=64).contains(&functions)
             && bits <= 1 << 24
@@ -115,7 +116,7 @@ impl EscapeFilter {
             && (bits / functions).is_power_of_two()
     }
 
-    /// Adds an escaped page to the filter.
+    /// Adds an escaped page to the escape filter.
     pub fn insert(&mut self, page: VirtualPage) {
         self.escaped += 1;
         for bank in &mut self.banks {
@@ -124,13 +125,13 @@ impl EscapeFilter {
         }
     }
 
-    /// True if no page was added.
+    /// True if no page was added to the filter.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.escaped == 0
     }
 
-    /// True if the page has escaped, or is a false positive.
+    /// True if the page has escaped, or is a false positive of the filter.
     #[inline]
     pub fn contains(&self, page: VirtualPage) -> bool {
         !self.is_empty() && self.banks.iter().all(|bank| bank.holds(page))
@@ -151,7 +152,8 @@ mod tests {
         assert!(pages.iter().all(|&page| filter.contains(page)));
     }
 
-    /// Over many sets of pages, the rate of false positives agrees with the closed form.
+    /// Over many sets of pages, the rate of false positives agrees with the formula at
+    /// [`EscapeFilter`].
     #[test]
     fn false_positives_follow_the_closed_form() {
         for (bits, functions, escaped) in [(256, 4, 16), (256, 4, 48), (1024, 2, 32), (64, 1, 5)] {

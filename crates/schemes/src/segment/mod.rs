@@ -35,7 +35,7 @@ pub use operation::{SEGMENT_REGISTERS, SegmentOperation};
 pub use options::SegmentOptions;
 pub use policy::{SegmentPolicy, SegmentRule};
 
-/// The schemes of this mechanism.
+/// Schemes with direct segments.
 pub(crate) const SCHEMES: &[&Scheme] = &[&SEGMENT, &SEGMENT_LARGE, &SEGMENT_ORIGINAL];
 
 /// Builds ordinary page tables with a direct segment per address space.
@@ -60,8 +60,8 @@ fn segment(options: &PolicyOptions, own: SegmentOptions) -> Result<Box<dyn Polic
     with_changes("segment", options.segment.as_ref(), own, SegmentPolicy::new)
 }
 
-/// A direct segment for the first large area, and 4KB pages for other memory. `4k+segment` is VMM
-/// Direct, `segment+4k` Guest Direct, `segment+segment` Dual Direct.
+/// Scheme with a direct segment for the first large area, and 4KB pages for other memory.
+/// `4k+segment` is VMM Direct, `segment+4k` Guest Direct, `segment+segment` Dual Direct.
 const SEGMENT: Scheme = Scheme {
     name: "segment",
     summary: "a direct segment for the first large area, 4KB pages elsewhere",
@@ -74,7 +74,7 @@ const SEGMENT: Scheme = Scheme {
     ..TRANSPARENT_LARGE_PAGES
 };
 
-/// A direct segment, with large pages outside it.
+/// Scheme with a direct segment for the first large area, and large pages for other memory.
 const SEGMENT_LARGE: Scheme = Scheme {
     name: "segment-thp",
     summary: "a direct segment for the first large area, elsewhere as thp",
@@ -85,7 +85,7 @@ const SEGMENT_LARGE: Scheme = Scheme {
     ..SEGMENT
 };
 
-/// The original proposal (Basu et al., ISCA 2013): pages in the segment never miss a TLB.
+/// Scheme of the original proposal (Basu et al., ISCA 2013): pages in the segment never miss a TLB.
 const SEGMENT_ORIGINAL: Scheme = Scheme {
     name: "segment-l1",
     summary: "as segment, but checked beside the L1 TLB (the original proposal)",

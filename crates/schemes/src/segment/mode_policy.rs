@@ -14,25 +14,25 @@ use perforate_types::{Frame, SpaceId};
 
 use super::{DirectSegments, SegmentError, SegmentRule};
 
-/// Number of failed attempts after which the pause stops growing. The longest pause is 2⁶ times the
-/// first.
+/// Number of failed attempts to create a segment after which the pause stops growing. The longest
+/// pause is 2⁶ times the first.
 const MOST_DOUBLINGS: u32 = 6;
 
 /// A virtualized mode, defined by the segments whose registers are set (D §III).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VirtualizedMode {
-    /// No segment: nested paging for all pages.
+    /// No active segment: nested paging for all pages.
     BaseVirtualized,
-    /// The host's segment only.
+    /// Only the host's segment is active.
     VmmDirect,
-    /// The guest's segment only.
+    /// Only the guest's segment is active.
     GuestDirect,
-    /// The segments of guest and host.
+    /// The segments of guest and host are active.
     DualDirect,
 }
 
 impl VirtualizedMode {
-    /// The mode with these segments.
+    /// Mode in which the guest, the host, both or neither have an active segment.
     pub const fn of(guest_segment: bool, host_segment: bool) -> Self {
         match (guest_segment, host_segment) {
             (false, false) => Self::BaseVirtualized,
@@ -42,7 +42,7 @@ impl VirtualizedMode {
         }
     }
 
-    /// Number of segments in this mode.
+    /// Number of active segments in this mode: 0, 1 or 2.
     const fn segments(self) -> u32 {
         match self {
             Self::BaseVirtualized => 0,
@@ -51,7 +51,7 @@ impl VirtualizedMode {
         }
     }
 
-    /// Name of the mode in results.
+    /// Name of the mode in results files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::BaseVirtualized => "base-virtualized",
@@ -71,13 +71,13 @@ impl fmt::Display for VirtualizedMode {
 /// Kind of program that the guest runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Application {
-    /// One large area of memory, for which a guest segment is worthwhile.
+    /// A program with one large area of memory, for which a guest segment is worthwhile.
     BigMemory,
-    /// Small or scattered memory, without a guest segment.
+    /// A program with small or scattered memory areas, which gets no guest segment.
     Compute,
 }
 
-/// Fragmentation of physical memory, by side.
+/// Fragmentation of physical memory, in guest and host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Fragmented {
     /// True if the guest's memory is fragmented.
@@ -86,21 +86,21 @@ pub struct Fragmented {
     pub host: bool,
 }
 
-/// Plan for a guest: a row of D Table III, or the plan without fragmentation.
+/// Plan for a guest's virtualized mode: a row of D Table III, or the plan without fragmentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModePlan {
-    /// Mode at the start.
+    /// Virtualized mode in which the guest starts.
     pub start: VirtualizedMode,
-    /// Mode that the policy works towards.
+    /// Mode that the policy tries to reach by creating segments.
     pub goal: VirtualizedMode,
     /// True if self-ballooning provides memory for the guest segment.
     pub self_balloons: bool,
-    /// True if slow compaction provides memory for the host segment.
+    /// True if slow compaction provides memory for the host's segment.
     pub compacts_host: bool,
 }
 
 impl ModePlan {
-    /// Selects the plan for an application and the fragmentation of memory.
+    /// Selects the plan for an application and the fragmentation of guest and host memory.
     pub const fn new(application: Application, fragmented: Fragmented) -> Self {
         let wants_guest = matches!(application, Application::BigMemory);
         Self {
@@ -119,17 +119,18 @@ impl ModePlan {
 /// A change of the virtualized mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeTransition {
-    /// Number of instructions executed before the change.
+    /// Number of instructions that the program had executed before the change.
     pub instruction: u64,
-    /// Mode before the change.
+    /// Virtualized mode before the change.
     pub from: VirtualizedMode,
-    /// Mode after the change.
+    /// Virtualized mode after the change.
     pub to: VirtualizedMode,
-    /// Cause of the change.
+    /// Cause of the change, as a text for results.
     pub why: &'static str,
 }
 
-/// A kernel and one of its address spaces.
+/// One side of a virtualized system: the kernel of the guest or of the host, with one of its
+/// address spaces.
 pub struct Side<'a> {
     /// Kernel of the guest or of the host.
     pub kernel: &'a mut Kernel,
@@ -142,8 +143,8 @@ impl Side<'_> {
         self.kernel.segment(self.space).is_some_and(|segment| segment.is_active)
     }
 
-    /// Creates a segment, or sets the registers of an existing one again. Returns true if the
-    /// segment is active.
+    /// Creates a segment in the address space or, if one exists, writes its registers again.
+    /// Returns true if the segment is active.
     fn make_segment(&mut self, rule: SegmentRule) -> Result<bool, OsError> {
         if self.kernel.segment(self.space).is_some() {
             return self.kernel.enable_segment(self.space).map(|()| true);
@@ -161,7 +162,8 @@ impl Side<'_> {
     }
 }
 
-/// Schedule of attempts, with exponential backoff after failures.
+/// Schedule of the attempts to create a segment. The pause between attempts doubles after each failure in a
+/// row.
 #[derive(Clone, Copy, Debug)]
 struct Attempts {
     next: u64,
@@ -180,27 +182,28 @@ impl Attempts {
     }
 }
 
-/// Moves a guest towards the mode of its plan.
+/// Policy that moves a guest towards the virtualized mode of its plan.
 #[derive(Clone, Debug)]
 pub struct ModePolicy {
     plan: ModePlan,
     rule: SegmentRule,
     interval: u64,
-    /// Number of frames that host compaction moves in each step.
+    /// Number of frames that the host's compaction moves in each attempt.
     frames: u64,
     mode: VirtualizedMode,
     guest: Attempts,
     host: Attempts,
-    /// True if memory was added by ballooning and the segment still could not be created. No more
-    /// memory is added in this case.
+    /// True if memory was added by ballooning and the guest's segment still could not be created.
+    /// No more memory is added in this case.
     ballooned_in_vain: bool,
     log: Vec<ModeTransition>,
 }
 
 impl ModePolicy {
-    /// Starts in Base Virtualized mode. `interval` is the number of instructions between two
-    /// attempts to create a segment; the pause grows after failures. `frames` is the number of
-    /// frames that host compaction moves in each attempt. A small number makes the conversion slow.
+    /// Creates the policy in Base Virtualized mode. `interval` is the number of instructions
+    /// between two attempts to create a segment; the pause grows after failures. `frames` is the
+    /// number of frames that host compaction moves in each attempt. A small number makes the
+    /// conversion slow.
     pub const fn new(plan: ModePlan, rule: SegmentRule, interval: u64, frames: u64) -> Self {
         // Compaction is slow, so the first attempt for the host's segment comes after an interval.
         let host = Attempts::from(if plan.compacts_host { interval } else { 0 });
@@ -218,23 +221,23 @@ impl ModePolicy {
         }
     }
 
-    /// The plan that the policy follows.
+    /// Plan that the policy follows: first mode, goal, and sources of memory for segments.
     pub const fn plan(&self) -> ModePlan {
         self.plan
     }
 
-    /// The mode after the last step.
+    /// Virtualized mode since the last attempts to create segments.
     pub const fn mode(&self) -> VirtualizedMode {
         self.mode
     }
 
-    /// All transitions so far, in order.
+    /// All changes of the virtualized mode so far, in order.
     pub fn log(&self) -> &[ModeTransition] {
         &self.log
     }
 
-    /// Makes the attempts that are due. Returns the frames that the guest's balloon took from the
-    /// guest, which the hypervisor may remove from the guest's memory.
+    /// Makes the attempts to create segments that are due. Returns the frames that the guest's
+    /// balloon took, which the hypervisor may remove from the guest's memory.
     ///
     /// # Errors
     /// If an address space does not exist.
@@ -264,8 +267,8 @@ impl ModePolicy {
         Ok(given)
     }
 
-    /// Tries to create the host's segment from free memory, or from a run that compaction empties
-    /// step by step.
+    /// Tries to create the host's segment from free memory, or from a run of memory that compaction
+    /// empties over several attempts.
     fn make_host_segment(&mut self, instruction: u64, host: &mut Side<'_>) -> Result<(), OsError> {
         let rule = SegmentRule { compacts: false, ..self.rule };
         let mut outcome = host.make_segment(rule)?;
@@ -285,7 +288,8 @@ impl ModePolicy {
     }
 
     /// Tries to create the guest's segment without copying data, from free memory or from memory
-    /// added by self-ballooning. Returns true if it did, and the source of the memory.
+    /// added by self-ballooning. Returns true if a segment was created, and the source of the
+    /// memory.
     fn make_guest_segment(
         &mut self,
         guest: &mut Side<'_>,
@@ -331,7 +335,8 @@ mod tests {
     fn every_row_of_the_table() {
         let (host, guest) = (true, true);
         let rows = [
-            // Application, fragmentation (guest, host): start, goal, self-ballooning, compaction.
+            // Columns: application, fragmentation (guest, host), start, goal, self-ballooning,
+            // compaction.
             (Application::BigMemory, (!guest, !host), DualDirect, DualDirect, false, false),
             (Application::BigMemory, (!guest, host), GuestDirect, DualDirect, false, true),
             (Application::BigMemory, (guest, !host), DualDirect, DualDirect, true, false),

@@ -22,9 +22,9 @@ pub enum SegmentOperation {
         space: SpaceId,
         /// First page of the segment.
         page: VirtualPage,
-        /// Number of 4KB pages, not 0.
+        /// Number of 4KB pages in the segment, not 0.
         pages: u64,
-        /// Frame of the first page; the other frames are consecutive.
+        /// Frame of the segment's first page; the frames of the other pages are consecutive.
         frame: Frame,
         /// Accesses that the segment allows.
         permissions: Permissions,
@@ -55,9 +55,9 @@ impl FormatOperation for SegmentOperation {
         }
     }
 
-    /// Tells a hypervisor which state changes. Clearing a segment writes LIMIT = BASE. An escape
-    /// writes one register, because the processor adds the page to the filter: the operating system
-    /// does not know the hash functions.
+    /// Tells a hypervisor with shadow tables which state changes. Clearing a segment writes LIMIT =
+    /// BASE. An escape writes one register, because the processor adds the page to the filter: the
+    /// operating system does not know the hash functions.
     fn written(&self) -> Written {
         match self {
             Self::Set { .. } => Written::Registers(SEGMENT_REGISTERS),

@@ -11,29 +11,29 @@ use super::SegmentRule;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SegmentOptions {
-    /// Least size of an area that becomes a segment.
+    /// Smallest size of a memory area that becomes a direct segment.
     ///
     /// Our choice: what 4KB entries of a 512-entry second-level TLB reach is 2MB; 64MB are far
     /// beyond.
     pub min: Size,
-    /// Pages outside the segment (2m: as thp).
+    /// Pages outside the segment (2m: 2MB pages as with thp).
     pub pages: SmallPages,
-    /// Move things for it at the first touch, not only later.
+    /// Compact memory for the segment already at the area's first touch, not only later.
     pub compact: bool,
-    /// BASE of the segment; with limit, it is exactly there.
+    /// Register BASE of the segment. With limit, the segment covers exactly this range.
     pub base: Option<Address>,
-    /// LIMIT of the segment, the first byte after it.
+    /// Register LIMIT of the segment: address of the first byte after it.
     ///
     /// Where it is equal to BASE, there is no segment (D §III).
     pub limit: Option<Address>,
-    /// Most pages that escape: faulty frames, guard pages.
+    /// Largest number of pages that escape from the segment, such as faulty frames and guard pages.
     ///
     /// D §V: up to 16 cost almost nothing with a filter of 256 bits.
     pub escapes: Count,
 }
 
 impl SegmentOptions {
-    /// Default values of all options.
+    /// Default options of the policy for direct segments.
     pub const DEFAULT: Self = Self {
         min: Size(64 << 20),
         pages: SmallPages::Size4K,
@@ -43,7 +43,7 @@ impl SegmentOptions {
         escapes: Count::new(16),
     };
 
-    /// Converts the options to the kernel's rule.
+    /// Converts these options to the conditions that the kernel checks.
     ///
     /// # Errors
     /// If options contradict each other.

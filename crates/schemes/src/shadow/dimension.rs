@@ -13,8 +13,8 @@ use perforate_types::{
     AccessKind, FormatOperation, GuestFrame, SpaceId, TableOperation, VirtualPage,
 };
 
-/// Shadow tables, which the hardware walks, with the guest's and the host's translation that they
-/// are made from. Only the hypervisor reads the latter two.
+/// Shadow tables, which the hardware walks, and the translations of guest and host that they are
+/// made from, which only the hypervisor reads.
 pub struct Shadow {
     guest: Box<dyn Dimension>,
     host: Host,
@@ -22,36 +22,39 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// Combines guest and host; there are no shadow tables yet.
+    /// Combines the translations of guest and host; the shadow tables are still empty.
     pub fn new(guest: Box<dyn Dimension>, host: Host) -> Self {
         Self { guest, host, tables: Radix::new() }
     }
 
-    /// The guest's dimension, as the hypervisor reads it.
+    /// The guest's translation from guest-virtual to guest-physical addresses, which only the
+    /// hypervisor reads.
     pub fn guest(&self) -> &dyn Dimension {
         self.guest.as_ref()
     }
 
-    /// The guest's leaf for a page, from the guest's tables and registers.
+    /// The guest's leaf entry for a page, from the guest's tables and registers; `None` if the
+    /// guest has not mapped the page.
     pub fn guest_leaf(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         self.guest.look_at(space, page)
     }
 
-    /// True if page tables, rather than segment registers, map a page that the guest has mapped.
-    /// Registers take precedence. A unit that caches entries, such as a range TLB, is empty here,
-    /// because only hardware walks fill it.
+    /// True if the guest maps a page by page tables rather than by segment registers, which take
+    /// precedence. A guest's unit that caches entries, such as a range TLB, is empty here, because
+    /// only hardware walks fill it.
     pub fn is_in_guest_tables(&self, space: SpaceId, page: VirtualPage) -> bool {
         self.guest.beside_l2().is_none_or(|unit| unit.find(space, page).is_none())
     }
 
-    /// The host's leaf for a page of the guest's memory (gPA→hPA).
+    /// The host's leaf entry for a page of the guest's memory (gPA→hPA); `None` if the host has not
+    /// mapped the page.
     pub fn host_leaf(&self, page: GuestFrame) -> Option<Reach> {
         self.host.look_at(page)
     }
 
-    /// Sets accessed bits in the guest's tables, and for a store the dirty bit of the leaf. The
-    /// hypervisor has to do this, because the hardware sets only those of the shadow tables.
-    /// Registers have no such bits.
+    /// Sets accessed bits in the guest's tables, and for a store the dirty bit of the leaf entry.
+    /// The hypervisor has to do this, because the hardware sets only the bits in the shadow tables.
+    /// Has no effect on pages that the guest's registers translate, which have no such bits.
     pub fn mark_guest(&mut self, space: SpaceId, page: VirtualPage, write: bool) {
         if !self.is_in_guest_tables(space, page) {
             return;
@@ -62,13 +65,13 @@ impl Shadow {
         }
     }
 
-    /// Sets the dirty bit of the host's leaf, when a shadow entry begins to allow stores.
+    /// Sets the dirty bit of the host's leaf entry, when a shadow entry begins to allow stores.
     pub fn mark_host(&mut self, page: GuestFrame) {
         self.host.mark(page, Mark::Dirty);
     }
 
-    /// Applies an operation on the shadow tables. TLB entries made from these have the guest's
-    /// address-space tags.
+    /// Applies an operation of the hypervisor to the shadow tables. TLB entries filled from these
+    /// tables carry the address-space tags of the guest.
     ///
     /// # Panics
     /// If the operation does not fit the tables, which is a bug of the hypervisor model.
@@ -77,8 +80,8 @@ impl Shadow {
     }
 }
 
-/// The hardware walks the shadow tables, and uses neither the guest's nor the host's units. So the
-/// guest's capabilities are not passed on.
+/// The hardware walks the shadow tables only. It uses no unit of the guest or the host, such as a
+/// range TLB, so optional features of the guest's tables are not offered to it.
 impl Around for Shadow {
     fn inside(&self) -> &dyn Dimension {
         &self.tables
@@ -88,15 +91,15 @@ impl Around for Shadow {
         &mut self.tables
     }
 
-    /// Operations of the kernel belong to the guest; [`Shadow::apply_shadow`] takes those of the
-    /// hypervisor.
+    /// Applies an operation of the guest's kernel to the guest's tables; [`Shadow::apply_shadow`]
+    /// takes those of the hypervisor.
     fn apply_own(&mut self, operation: &dyn FormatOperation) -> bool {
         self.guest.apply(operation);
         true
     }
 
-    /// Walks the shadow tables as ordinary tables. If there is no leaf, the hypervisor determines
-    /// the cause.
+    /// Walks the shadow tables as ordinary tables. If there is no leaf entry, the hypervisor
+    /// determines the cause of the fault.
     fn walk_around(
         &mut self,
         request: WalkRequest,
@@ -123,8 +126,8 @@ impl OverHost for Shadow {
         &mut self.host
     }
 
-    /// A shadow entry may allow less than guest and host do, so the hypervisor determines the
-    /// cause.
+    /// Returns a fault without a cause, because a shadow entry may allow less than guest and host
+    /// do. The hypervisor determines the cause.
     fn blame(&self, _: WalkRequest, _: AccessKind) -> PageFault {
         PageFault::Incomplete
     }
@@ -154,8 +157,8 @@ mod tests {
         })
     }
 
-    /// Guest page 7 is guest frame 7, which is frame 300 in the machine. (Page numbers in the
-    /// host's address space are guest frame numbers.)
+    /// Creates hardware in which guest page 7 is guest frame 7, which is frame 300 in the machine.
+    /// (Page numbers in the host's address space are guest frame numbers.)
     fn unit() -> Mmu {
         let geometry = TlbGeometry { entries: 16, ways: 4 };
         let walk_cache = WalkCacheConfig::fully_associative(1, 1, 1);

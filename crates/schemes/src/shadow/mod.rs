@@ -9,10 +9,10 @@ use crate::Scheme;
 use crate::pages::{BASE_PAGES, TRANSPARENT_LARGE_PAGES};
 pub use dimension::Shadow;
 
-/// The schemes, for hosts only.
+/// Schemes with shadow paging, for hosts only.
 pub(crate) const SCHEMES: &[&Scheme] = &[&SHADOW_BASE_PAGES, &SHADOW_LARGE_PAGES];
 
-/// Shadow paging over 4KB pages of the host.
+/// Scheme of a host with shadow paging and 4KB pages.
 const SHADOW_BASE_PAGES: Scheme = Scheme {
     name: "shadow-4k",
     summary: "for hosts only: shadow paging, 4KB pages; walks of one dimension, exits for updates",
@@ -22,7 +22,7 @@ const SHADOW_BASE_PAGES: Scheme = Scheme {
     ..BASE_PAGES
 };
 
-/// Shadow paging over 2MB pages of the host.
+/// Scheme of a host with shadow paging and 2MB pages.
 const SHADOW_LARGE_PAGES: Scheme = Scheme {
     name: "shadow-thp",
     summary: "for hosts only: shadow paging, 2MB pages where the block is whole",

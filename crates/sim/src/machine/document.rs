@@ -8,7 +8,7 @@ use toml_edit::{Decor, Document, InlineTable, Item, Table, TableLike, Value};
 pub(super) struct Leaf {
     /// Dotted key, such as `tlb.l2.entries`.
     pub key: String,
-    /// The value at the key.
+    /// Value at that key.
     pub value: Value,
     /// Comment after the value, without the `#`.
     pub comment: String,
@@ -119,7 +119,7 @@ fn tidy(braces: &mut InlineTable) {
     }
 }
 
-/// Removes the item at a dotted key.
+/// Removes the item at a dotted key, if there is one.
 pub(super) fn remove(table: &mut dyn TableLike, key: &str) {
     match key.split_once('.') {
         None => drop(table.remove(key)),

@@ -34,7 +34,7 @@ pub struct MachineFile {
     sources: Vec<Source>,
     /// Values that replace values of the file, as the user wrote them, by key.
     set: BTreeMap<String, String>,
-    /// Notes on the machine, which results contain.
+    /// Notes on the machine, which each result contains.
     remarks: Vec<String>,
     /// True if `document` differs from the text of the file.
     is_changed: bool,
@@ -172,8 +172,8 @@ impl MachineFile {
         Ok(())
     }
 
-    /// Like [`Self::set`], for a value that comes from `source`, which is stored as the comment
-    /// after the value. Results do not mention the change.
+    /// Changes the value of a key as [`Self::set`] does, and stores `source`, the origin of the
+    /// value, as the comment after the value. Results do not mention the change.
     ///
     /// # Errors
     /// As [`Self::set`].
@@ -205,12 +205,12 @@ impl MachineFile {
         format!("machine: {key} is set to ")
     }
 
-    /// Adds a note that each result contains.
+    /// Adds a note on the machine, which the results of all runs on it contain.
     pub fn remark(&mut self, remark: impl Into<String>) {
         self.remarks.push(remark.into());
     }
 
-    /// Replaces name and summary.
+    /// Replaces name and summary of the machine.
     pub fn rename(&mut self, name: &str, summary: &str) {
         self.document["name"] = toml_edit::value(name);
         self.document["summary"] = toml_edit::value(summary);
@@ -256,7 +256,7 @@ impl MachineFile {
         Ok(())
     }
 
-    /// Describes an error in a value that was set.
+    /// Describes an error in the value of `key` that was set.
     fn value_error(&self, key: &str, error: &toml::de::Error) -> String {
         let message = error.message().replace('\n', " ");
         match message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
@@ -355,7 +355,7 @@ impl Source {
         })
     }
 
-    /// Reads the file's base: a bundled machine, or a path relative to the folder of this file.
+    /// Loads the file's base: a bundled machine, or a path relative to the folder of this file.
     fn base(&self, item: &Item) -> Result<Self, SimError> {
         let at = |problem: String| {
             let line = line_of(&self.text, BASE).unwrap_or(1);
@@ -387,7 +387,8 @@ impl Source {
         Ok(Self { name, text })
     }
 
-    /// Checks that `base` is not in the chain already, and does not make the chain too long.
+    /// Checks that `base` is not in the chain of inheritance already, and does not make it too
+    /// long.
     fn check_chain(&self, chain: &[Self], base: &Self) -> Result<(), SimError> {
         let place = |source: &Self| {
             std::fs::canonicalize(&source.name).unwrap_or_else(|_| PathBuf::from(&source.name))

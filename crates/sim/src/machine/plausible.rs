@@ -22,7 +22,7 @@ pub struct Plausible {
     /// Keys whose numbers are all multiplied by the same factor; used instead of `values`.
     #[serde(default)]
     pub keys: Vec<String>,
-    /// Factors for `keys`. Each factor is one alternative.
+    /// Factors by which the numbers of `keys` are multiplied. Each factor is one alternative.
     #[serde(default)]
     pub times: Vec<f64>,
 }
@@ -30,9 +30,9 @@ pub struct Plausible {
 /// Alternative value of a parameter: dotted keys of the machine file and their new values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Alternative {
-    /// Short description: `cache.l1d.mshrs = 16`.
+    /// Short description of the alternative, such as `cache.l1d.mshrs = 16`.
     pub description: String,
-    /// Dotted keys and new values.
+    /// Dotted keys of the machine file and their new values.
     pub changes: Vec<(String, String)>,
 }
 
@@ -96,8 +96,8 @@ impl Machine {
         file.machine()?.alternatives(name, &file)
     }
 
-    /// Like [`Self::left_open`], for a loaded file. Also checks that each alternative is a valid
-    /// machine and differs from the file.
+    /// Returns the parameters for which a loaded machine file's sources give no value, with their
+    /// alternatives. Checks that each alternative is a valid machine and differs from the file.
     pub(super) fn alternatives(
         &self,
         name: &str,
@@ -142,8 +142,8 @@ fn are_related(one: &str, other: &str) -> bool {
     is_in(one, other) || is_in(other, one) || is_geometry
 }
 
-/// Removes the alternatives of these keys from a machine file, because their values have been
-/// replaced.
+/// Removes the alternatives of these keys from the `[[plausible]]` sections of a machine file,
+/// because their values have been replaced.
 pub fn forget<S: AsRef<str>>(file: &mut Table, keys: &[S]) {
     let plausible = file.get_mut("plausible").and_then(Item::as_array_of_tables_mut);
     let Some(plausible) = plausible else { return };
@@ -153,14 +153,15 @@ pub fn forget<S: AsRef<str>>(file: &mut Table, keys: &[S]) {
     }
 }
 
-/// Removes a key, and related ones, from the keys that an entry multiplies.
+/// Removes a key, and related keys, from the list `keys` of a `[[plausible]]` section.
 fn remove_key(entry: &mut Table, key: &str) {
     if let Some(keys) = entry.get_mut("keys").and_then(Item::as_array_mut) {
         keys.retain(|one| one.as_str().is_none_or(|one| !are_related(one, key)));
     }
 }
 
-/// True if an entry has an alternative value for a key, or if no key is left that it multiplies.
+/// True if a `[[plausible]]` section is obsolete once `key` is set: one of its alternatives sets a
+/// related key, or its list `keys` has become empty.
 fn affects(entry: &Table, key: &str) -> bool {
     let values = entry.get("values").and_then(Item::as_array).into_iter().flatten();
     let tables = values.filter_map(Value::as_inline_table);

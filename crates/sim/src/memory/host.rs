@@ -21,7 +21,8 @@ impl MemoryState {
         bytes.min(Self::MAXIMUM_BYTES) & !(PageSize::Size2M.bytes() - 1)
     }
 
-    /// Checks that a guest with this memory fits into its host, or that the host can swap.
+    /// Checks that a guest with this memory fits into the memory of its host, or that the host can
+    /// swap.
     ///
     /// # Errors
     /// [`SimError::GuestTooLarge`] if neither is the case.
@@ -34,8 +35,8 @@ impl MemoryState {
         Ok(())
     }
 
-    /// Returns the host's memory. If no option describes it, it has room for the guest, and neither
-    /// fragmentation nor age.
+    /// Returns the host's memory. If no option describes it, it has room for the guest, and is
+    /// neither fragmented nor aged.
     pub fn host(&self) -> Self {
         if let Some(host) = &self.host {
             return (**host).clone();

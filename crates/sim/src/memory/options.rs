@@ -59,14 +59,15 @@ options! {
     }
 }
 
-/// Options of a memory, from the command line, an experiment file or a call from Python.
+/// Options of a memory, from the command line, an experiment file or a call from Python, before
+/// they are resolved to a [`MemoryState`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryOptions {
     /// Size of the memory.
     pub size: SizeOptions,
     /// Options of the kernel, except for the size of memory.
     pub kernel: KernelConfig,
-    /// Options of the policies of schemes' mechanisms.
+    /// Options of the kernel policies of schemes' mechanisms.
     pub policies: PolicyOptions,
     /// Options of the virtual machine as a whole. A host's memory has the defaults.
     pub guest: GuestOptions,
@@ -147,7 +148,7 @@ impl MemoryOptions {
         Err(ConfigError::new(problem).under(name))
     }
 
-    /// Loads the files that these options name, and makes a memory.
+    /// Loads the files that these options name, and creates a memory.
     ///
     /// # Errors
     /// Options that contradict each other, or files that cannot be read.
@@ -206,7 +207,7 @@ impl MemoryOptions {
     }
 }
 
-/// Smallest possible memory, in bytes.
+/// Smallest possible size of a memory, in bytes.
 pub(super) const LEAST_BYTES: u64 = 4 << 20;
 
 /// Converts a size to bytes, rounded down to whole 2MB blocks.

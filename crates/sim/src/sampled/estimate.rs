@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use perforate_records::{Interval, Sampled};
 
-use crate::stretches::Tally;
+use crate::stretches::PartCounts;
 
 /// A statistic, as a tuple: name, name of its count, function that returns the count, instructions
 /// per unit of the statistic, and true if it needs a clock.
-type Figure = (&'static str, &'static str, fn(&Tally) -> u64, f64, bool);
+type Figure = (&'static str, &'static str, fn(&PartCounts) -> u64, f64, bool);
 
 const FIGURES: [Figure; 4] = [
     ("cycles_per_instruction", "cycles", |tally| tally.cycles, 1.0, true),
@@ -37,7 +37,7 @@ pub(crate) enum Population {
 
 /// Estimates ratios and totals from windows; `None` if no instruction was counted.
 pub(crate) fn estimate(
-    windows: &[Tally],
+    windows: &[PartCounts],
     population: Population,
     window_warmup_instructions: u64,
     instructions_represented: u64,
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn figures_are_per_instruction_and_for_the_whole_program() {
-        let window = Tally {
+        let window = PartCounts {
             instructions: 2000,
             cycles: 5000,
             translation_cycles: 300,

@@ -4,7 +4,7 @@ use perforate_config::Share;
 use perforate_records::Interval;
 
 use crate::sampled::TimedWindows;
-use crate::stretches::Tally;
+use crate::stretches::PartCounts;
 
 /// Precision at which a run ends, and the interval between checks.
 pub(crate) struct PrecisionRule {
@@ -19,7 +19,7 @@ impl PrecisionRule {
     }
 
     /// True if the results of all schemes have reached the precision.
-    pub(crate) fn is_met(&self, schemes: &[Vec<Tally>]) -> bool {
+    pub(crate) fn is_met(&self, schemes: &[Vec<PartCounts>]) -> bool {
         let windows = schemes.iter().map(Vec::len).min().unwrap_or(0);
         let is_enough = |width: f64| width <= self.precision.value();
         windows >= TimedWindows::LEAST && widest(schemes).is_some_and(is_enough)
@@ -29,8 +29,8 @@ impl PrecisionRule {
 /// Returns half the width of the widest 95 % confidence interval, as a share of the mean. The
 /// intervals are those of each scheme's cycles per instruction, and of its speed relative to the
 /// first scheme, from pairs of equal windows. `None` if there are too few windows.
-pub(crate) fn widest<T: AsRef<[Tally]>>(schemes: &[T]) -> Option<f64> {
-    let of = |scheme: &T, part: fn(&Tally) -> u64| -> Vec<u64> {
+pub(crate) fn widest<T: AsRef<[PartCounts]>>(schemes: &[T]) -> Option<f64> {
+    let of = |scheme: &T, part: fn(&PartCounts) -> u64| -> Vec<u64> {
         scheme.as_ref().iter().map(part).collect()
     };
     let cycles: Vec<Vec<u64>> = schemes.iter().map(|it| of(it, |tally| tally.cycles)).collect();
@@ -49,8 +49,8 @@ pub(crate) fn widest<T: AsRef<[Tally]>>(schemes: &[T]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn windows(cycles: &[u64]) -> Vec<Tally> {
-        let window = |&cycles| Tally { instructions: 100, cycles, ..Tally::default() };
+    fn windows(cycles: &[u64]) -> Vec<PartCounts> {
+        let window = |&cycles| PartCounts { instructions: 100, cycles, ..PartCounts::default() };
         cycles.iter().map(window).collect()
     }
 

@@ -18,9 +18,9 @@ pub(crate) enum Phase {
     Counting,
 }
 
-/// Places of the windows. Each period has one window at a random place, so that periodic behaviour
-/// of the program does not bias the sample (stratified sampling; Cochran, Sampling Techniques,
-/// chapter 5). The same seed gives the same places under every scheme.
+/// Schedule of the windows of sampled timing. Each period has one window at a random place, so that
+/// periodic behaviour of the program does not bias the sample (stratified sampling; Cochran,
+/// Sampling Techniques, chapter 5). The same seed gives the same places under every scheme.
 pub(crate) struct Schedule {
     windows: TimedWindows,
     /// Smallest number of instructions timed before each window. The largest is twice this number.

@@ -11,10 +11,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// Part of a run that is timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// All measured instructions.
+    /// The timing model simulates all measured instructions.
     #[default]
     Full,
-    /// Windows at random places only (sampled timing).
+    /// The timing model simulates only windows at random places (sampled timing).
     Sampled(TimedWindows),
 }
 

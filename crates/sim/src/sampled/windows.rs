@@ -1,21 +1,22 @@
-//! Tallies of the windows of a sampled trace.
+//! Counts of instructions, cycles, TLB misses and page walks in each window of a sampled trace.
 
-use crate::stretches::Tally;
+use crate::stretches::PartCounts;
 
 /// Windows of one run; only their measured parts count. A window begins after a gap, or at the
 /// start of the trace.
 pub(crate) struct Windows {
-    /// Instructions at the beginning of each window that are not counted.
+    /// Number of instructions at the beginning of each window that are not counted.
     warmup: u64,
-    /// Instructions executed before the current window.
+    /// Number of instructions executed before the current window.
     start: u64,
-    /// Instructions executed when measuring started; `None` before.
+    /// Number of instructions executed when measuring started; `None` before.
     measured_from: Option<u64>,
-    /// Tally when counting in the current window started; `None` before.
-    open: Option<Tally>,
+    /// Counts of the run at the moment from which the current window counts; `None` before that
+    /// moment.
+    open: Option<PartCounts>,
     /// Instruction at which counting in the current window starts; [`u64::MAX`] once it has started.
     next: u64,
-    closed: Vec<Tally>,
+    closed: Vec<PartCounts>,
 }
 
 impl Windows {
@@ -41,25 +42,25 @@ impl Windows {
         self.next
     }
 
-    pub(crate) fn reach(&mut self, now: &Tally) {
+    pub(crate) fn reach(&mut self, now: &PartCounts) {
         if now.instructions >= self.next {
             self.open = Some(*now);
             self.next = u64::MAX;
         }
     }
 
-    pub(crate) fn gap(&mut self, now: &Tally) {
+    pub(crate) fn gap(&mut self, now: &PartCounts) {
         self.close(now);
         self.start = now.instructions;
         self.await_opening();
     }
 
-    fn close(&mut self, now: &Tally) {
+    fn close(&mut self, now: &PartCounts) {
         let counted = self.open.take().map(|open| *now - open);
         self.closed.extend(counted.filter(|window| window.instructions > 0));
     }
 
-    pub(crate) fn finish(mut self, now: &Tally) -> Vec<Tally> {
+    pub(crate) fn finish(mut self, now: &PartCounts) -> Vec<PartCounts> {
         self.close(now);
         self.closed
     }
@@ -69,10 +70,10 @@ impl Windows {
 mod tests {
     use super::*;
 
-    /// Two cycles per instruction until instruction 100, then three.
-    fn at(instructions: u64) -> Tally {
+    /// Returns a tally with two cycles per instruction until instruction 100, then three.
+    fn at(instructions: u64) -> PartCounts {
         let cycles = 2 * instructions + instructions.saturating_sub(100);
-        Tally { instructions, cycles, ..Tally::default() }
+        PartCounts { instructions, cycles, ..PartCounts::default() }
     }
 
     /// Runs windows that end after these numbers of instructions, the last one without a gap.

@@ -1,4 +1,4 @@
-//! Recorded calls of a [`Model`], for a clock on another thread to replay.
+//! Blocks of translated instructions, which a timing model on another thread simulates later.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use perforate_types::{Chunk, PhysicalAddress, Step, StepLists};
 
 use super::model::{Model, Warming};
 
-/// Instructions of a block. Smaller blocks need more messages; larger ones leave the data caches before
-/// the clock reads them.
+/// Number of instructions of a block. Smaller blocks need more messages; larger ones leave the data
+/// caches before the clock reads them.
 const INSTRUCTIONS: usize = 8192;
 
 /// Consecutive instructions of a chunk, with their translated accesses.
 #[derive(Default)]
 pub(super) struct Block {
-    /// True if the instructions only warm the core, in no time.
+    /// True if the instructions only update caches and predictors, in no time.
     pub(super) is_warming: bool,
     /// Chunk that contains the instructions.
     pub(super) chunk: Arc<Chunk>,
@@ -28,10 +28,10 @@ pub(super) struct Block {
     has_fetch: bool,
 }
 
-/// Calls of the model for one instruction.
+/// One instruction of a block: the calls of [`Model`]'s functions that simulate it.
 struct Calls {
     has_fetch: bool,
-    /// Number of loads and stores.
+    /// Number of loads and stores of the instruction.
     accesses: u16,
 }
 
@@ -43,7 +43,7 @@ struct Access {
     is_store: bool,
     /// Number of steps on the critical path.
     awaited: u16,
-    /// Number of background steps, stored after the awaited ones.
+    /// Number of steps off the critical path, stored after the awaited ones.
     background: u16,
 }
 
@@ -119,7 +119,7 @@ impl Block {
         self.access(address, slot, steps)
     }
 
-    /// Replays all calls in order, then empties the block.
+    /// Simulates all instructions of the block on `core`, in order, then empties the block.
     pub(super) fn run(&mut self, core: &mut Core) {
         if self.is_warming {
             self.replay(&mut Warming(core));

@@ -1,8 +1,8 @@
-//! The clock of a run: the timing model, in the run loop or on a thread of its own.
+//! The clock of a run: the timing model, on the thread of the run loop or on a separate thread.
 //!
-//! Translation does not depend on the clock, so the run loop may be ahead of the clock. It then records
-//! its calls of the core in blocks. The clock thread makes these calls in the same order, so figures
-//! stay the same.
+//! Translation does not depend on the clock, so the run loop may be ahead of the clock. It then
+//! records its calls of the core in blocks. The clock thread makes these calls in the same order,
+//! so results stay the same.
 
 use std::io;
 use std::sync::Arc;
@@ -16,21 +16,22 @@ use super::block::Block;
 use super::model::{Cycles, Model};
 use super::*;
 
-/// Blocks by which the run loop may be ahead. Windows of sampled timing take several times as long as
-/// the instructions between them; meanwhile the run loop translates the next instructions.
+/// Largest number of blocks by which the run loop may be ahead of the clock. Windows of sampled
+/// timing take several times as long as the instructions between them; meanwhile the run loop
+/// translates the next instructions.
 const BLOCKS_AHEAD: usize = 8;
 
 /// The timing model of a run.
 pub(super) enum Clock {
     /// Core on the thread of the run loop.
     Inline(Box<Core>),
-    /// Core on a thread of its own.
+    /// Core on a separate thread.
     Threaded(ClockThread),
     /// Cores of several hardware threads, on the thread of the run loop.
     Several(Box<Processors>),
 }
 
-/// Panic message: only one hardware thread can be timed in part.
+/// Panic message: sampled timing is possible with one hardware thread only.
 const ONE_THREAD: &str = "windows are timed of one hardware thread";
 
 impl Clock {
@@ -38,7 +39,7 @@ impl Clock {
         Self::Inline(Box::new(core))
     }
 
-    /// Moves the core to a thread of its own. No effect on several hardware threads.
+    /// Moves the core to a separate thread. No effect on several hardware threads.
     pub(super) fn on_own_thread(self) -> io::Result<Self> {
         Ok(match self {
             Self::Inline(core) => Self::Threaded(ClockThread::start(*core)?),
@@ -46,7 +47,8 @@ impl Clock {
         })
     }
 
-    /// Runs `action` on the core after all recorded calls.
+    /// Runs `action` on the core, after the core has simulated all instructions that were passed to
+    /// it.
     ///
     /// # Panics
     /// If there are several hardware threads.
@@ -66,7 +68,7 @@ impl Clock {
         }
     }
 
-    /// Resets cycles and counts.
+    /// Resets cycles and counts of the timing model to 0.
     pub(super) fn start_measuring(&mut self) {
         match self {
             Self::Several(all) => all.start_measuring(),
@@ -74,7 +76,7 @@ impl Clock {
         }
     }
 
-    /// Cycles since measuring started.
+    /// Returns the cycles since measuring started.
     pub(super) fn cycles(&mut self) -> Cycles {
         match self {
             Self::Inline(core) => core.cycles_so_far(),
@@ -83,7 +85,8 @@ impl Clock {
         }
     }
 
-    /// Makes all recorded calls, then ends the clock.
+    /// Simulates all instructions that were passed to the clock, ends its thread, and returns the
+    /// timing model.
     pub(super) fn end(self) -> Ended {
         match self {
             Self::Inline(core) => Ended::One(core),
@@ -93,14 +96,14 @@ impl Clock {
     }
 }
 
-/// Clock of a finished run.
+/// Timing model of a finished run.
 pub(super) enum Ended {
     One(Box<Core>),
     Several(Box<Processors>),
 }
 
 impl Ended {
-    /// Cycles since measuring started.
+    /// Returns the number of cycles since measuring started.
     pub(super) fn cycles(&self) -> u64 {
         match self {
             Self::One(core) => core.cycles(),
@@ -122,7 +125,7 @@ impl Ended {
         }
     }
 
-    /// What each of several hardware threads did; empty where there is one.
+    /// Returns the statistics of each hardware thread; empty if there is only one.
     pub(super) fn threads(&self) -> Vec<HardwareThread> {
         match self {
             Self::One(_) => Vec::new(),
@@ -137,12 +140,12 @@ enum Order {
     Do(Box<dyn FnOnce(&mut Core) + Send>),
 }
 
-/// Core on a thread of its own. The run loop uses it as a [`Model`].
+/// Core on a separate thread. The run loop uses it as a [`Model`].
 pub(super) struct ClockThread {
-    /// Calls not sent yet.
+    /// Translated instructions that have not been sent to the clock thread yet.
     block: Block,
     orders: Sender<Order>,
-    /// Empty blocks for reuse. The number of blocks bounds how far the run loop may be ahead.
+    /// Empty blocks for reuse. Their number limits how far the run loop may be ahead of the clock.
     emptied: Receiver<Block>,
     /// Handle of the thread; `None` once joined.
     thread: Option<JoinHandle<Core>>,
@@ -176,7 +179,7 @@ impl ClockThread {
         Ok(Self { block: Block::default(), orders, emptied, thread: Some(thread) })
     }
 
-    /// Chooses whether the next instructions are timed or only warm the core.
+    /// Chooses whether the next instructions are timed, or only warm caches and predictors.
     pub(super) fn set_warming(&mut self, is_warming: bool) {
         if self.block.is_warming != is_warming {
             self.flush();
@@ -184,13 +187,13 @@ impl ClockThread {
         }
     }
 
-    /// Announces the chunk whose instructions the next calls are for.
+    /// Sets the chunk to which the next instructions for the clock thread belong.
     pub(super) fn set_chunk(&mut self, chunk: Arc<Chunk>) {
         self.flush();
         (self.block.chunk, self.block.first) = (chunk, 0);
     }
 
-    /// Sends the recorded calls to the thread.
+    /// Sends the collected block of instructions to the clock thread, unless it is empty.
     fn flush(&mut self) {
         if self.block.is_empty() {
             return;
@@ -209,7 +212,8 @@ impl ClockThread {
         }
     }
 
-    /// Reports that the thread ended early. Only a panic ends it early; the panic continues here.
+    /// Continues a panic of the clock thread on this thread. Called when the clock thread ended
+    /// early.
     #[cold]
     fn propagate_panic(&mut self) -> ! {
         match self.thread.take().map(JoinHandle::join) {
@@ -223,7 +227,8 @@ impl ClockThread {
         self.send(Order::Do(Box::new(action)));
     }
 
-    /// Runs `query` on the core after all recorded calls, and waits for the answer.
+    /// Runs `query` on the core, after the core has simulated all instructions that were passed to
+    /// it, and returns the result.
     fn query<T: Send + 'static>(
         &mut self,
         query: impl FnOnce(&mut Core) -> T + Send + 'static,

@@ -31,16 +31,17 @@ pub(crate) struct Figures {
     pub(crate) regions: Vec<Region>,
     pub(crate) memory_maps: Vec<MemoryMap>,
     pub(crate) mode_transitions: Vec<String>,
-    /// Equal slices of the measured part, for the check of the warm-up and the batches in results.
+    /// Counts in equal slices of the measured part, for the check of the warm-up and the batches in
+    /// results.
     pub(crate) slices: Slices,
     /// Counts in the windows of a sampled trace or of sampled timing.
-    pub(crate) windows: Vec<Tally>,
+    pub(crate) windows: Vec<PartCounts>,
 }
 
 impl Figures {
-    /// Records the speed including the operating system's work. For a sampled trace, this is the
-    /// speed of the whole program. Its pages that are first touched between windows fault in a
-    /// window, so the work is more than that of the recorded instructions.
+    /// Records instructions per cycle including the operating system's work; for a sampled trace,
+    /// those of the whole program. Pages that the program first touches between windows fault in a
+    /// later window, so the windows contain more of this work than their own instructions cause.
     pub(crate) fn record_speed(&mut self, sampled: Option<&Sampled>) {
         let (Some(work), Some(cycles)) = (self.work_cycles, self.cycles) else { return };
         let measured = (self.instructions, cycles);
@@ -202,13 +203,13 @@ fn measured_contents(points: &[(u64, L2Contents)], from: u64) -> Vec<L2Contents>
     if measured.is_empty() { vec![last.1] } else { measured }
 }
 
-/// Converts contents of the second-level TLB to the format of results.
+/// Converts contents of the second-level TLB to the format of results files.
 fn contents_point(instruction: u64, contents: L2Contents) -> ContentsPoint {
     let entries = contents.by_kind().map(|(kind, entries)| (kind.to_owned(), entries));
     ContentsPoint { instruction, entries: EntryCounts(entries.into()) }
 }
 
-/// Converts a perforated page to the format of results.
+/// Converts a perforated page to the format of results files.
 fn region(page: &PerforatedPage) -> Region {
     Region {
         page: format!("{:#x}", page.page.address()),
@@ -223,7 +224,7 @@ fn region(page: &PerforatedPage) -> Region {
 mod tests {
     use super::*;
 
-    /// Returns the statistics of a thread, with a different number in each field.
+    /// Returns statistics of a thread, with a different number in each field.
     fn thread(factor: u64) -> HardwareThread {
         HardwareThread {
             core: 0,

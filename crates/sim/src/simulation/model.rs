@@ -3,19 +3,21 @@
 use perforate_timing::{Core, Processors, Shootdown};
 use perforate_types::{Instruction, PhysicalAddress, StepLists};
 
-/// Cycles since measuring began; 0 without a clock.
+/// Numbers of cycles since measuring began; 0 without a clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cycles {
     pub(super) all: u64,
-    /// Latencies of translations beyond the first-level TLB, summed.
+    /// Sum of the latencies of translations that missed in the first-level TLB, in cycles.
     pub(super) translation: u64,
-    /// Cycles in which the run waited for translation.
+    /// Number of cycles in which the run waited for translation.
     pub(super) translation_stall: u64,
 }
 
-/// Consumes translated accesses: the timing model, or nothing in functional mode.
+/// Consumer of translated accesses: the timing model, or a model that ignores them in functional
+/// runs.
 pub(super) trait Model {
-    /// True if the model simulates several hardware threads and takes shootdowns between them at once.
+    /// True if the model simulates several hardware threads, so shootdowns between them are passed
+    /// to it.
     const HAS_THREADS: bool = false;
 
     fn fetch(&mut self, address: PhysicalAddress, slot: u32, steps: StepLists<'_>);
@@ -25,21 +27,22 @@ pub(super) trait Model {
     fn finish(&mut self, instruction: &Instruction);
     /// Drains the pipeline: simulates until all pending work is done.
     fn drain(&mut self);
-    /// Cycles since measuring started.
+    /// Returns the cycles since measuring started.
     fn cycles_so_far(&mut self) -> Cycles;
-    /// Continues on hardware thread `thread`. No effect with one hardware thread.
+    /// Makes `thread` the hardware thread that runs from now on. No effect with one hardware
+    /// thread.
     fn run_on(&mut self, _thread: usize) {}
-    /// Interrupts hardware threads for shootdowns.
+    /// Interrupts hardware threads for the shootdowns of one operation.
     fn shoot_down(&mut self, _sent: &Interrupts) {}
 }
 
 /// Interrupts of hardware threads for the shootdowns of one operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interrupts {
-    /// True if the current thread waits for the answers. If false, a kernel thread on another processor
-    /// waits.
+    /// True if the current hardware thread waits for the answers. If false, a kernel thread on
+    /// another processor waits.
     pub(super) is_waited_for: bool,
-    /// Number of times that `each` happens.
+    /// Number of batches of shootdowns, each of which causes the interrupts in `each`.
     pub(super) batches: u64,
     pub(super) each: Shootdown,
 }
@@ -121,7 +124,7 @@ impl Model for Core {
     }
 }
 
-/// A core that only warms caches and predictors, in no time.
+/// A core that only updates caches and predictors, in no time (functional warming).
 pub(super) struct Warming<'a>(pub(super) &'a mut Core);
 
 impl Model for Warming<'_> {

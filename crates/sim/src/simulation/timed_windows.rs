@@ -3,13 +3,15 @@
 use super::*;
 use crate::sampled::{Phase, Schedule};
 
-/// State of sampled timing: the position in the schedule of windows, and the tallies of windows.
+/// State of sampled timing: the position in the schedule of windows, and the counts of each past
+/// window.
 pub(super) struct TimedRun {
     schedule: Schedule,
     phase: Phase,
-    /// Tally at the beginning of the current window; `None` between windows.
-    open: Option<Tally>,
-    closed: Vec<Tally>,
+    /// Counts of the run at the beginning of the current window; `None` between windows of sampled
+    /// timing.
+    open: Option<PartCounts>,
+    closed: Vec<PartCounts>,
 }
 
 impl TimedRun {
@@ -19,8 +21,9 @@ impl TimedRun {
 }
 
 impl Simulation {
-    /// Returns the tallies of the windows that have ended.
-    pub(crate) fn timed_windows(&self) -> &[Tally] {
+    /// Returns the counts of each window that has ended: its instructions, cycles, TLB misses and
+    /// page walks.
+    pub(crate) fn timed_windows(&self) -> &[PartCounts] {
         self.timed.as_ref().map_or(&[], |timed| &timed.closed)
     }
 
@@ -66,7 +69,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Enters a phase, if it differs from the current one.
+    /// Switches the timing model to a phase (warming, filling or counting), if it is in another
+    /// phase.
     fn enter(&mut self, phase: Phase) {
         let Some(before) = self.timed.as_ref().map(|timed| timed.phase) else { return };
         if before == Phase::Counting && phase != Phase::Counting {
@@ -83,8 +87,8 @@ impl Simulation {
         self.timed.iter_mut().for_each(|timed| timed.phase = phase);
     }
 
-    /// Ends the current window. Instructions in the pipeline count neither at its beginning nor at
-    /// its end.
+    /// Ends the current window, and appends its counts. Does not drain the pipeline: cycles count
+    /// from the last retirement before the window begins to the last one before it ends.
     fn close_window(&mut self) {
         let tally = self.tally_at_rest();
         let (Some(timed), Some(clock)) = (&mut self.timed, &mut self.clock) else { return };
@@ -98,7 +102,10 @@ impl Simulation {
     ///
     /// # Errors
     /// [`SimError::NoTimedWindow`] if no window was timed.
-    pub(super) fn finish_windows(&mut self, instructions: u64) -> Result<Vec<Tally>, SimError> {
+    pub(super) fn finish_windows(
+        &mut self,
+        instructions: u64,
+    ) -> Result<Vec<PartCounts>, SimError> {
         self.close_window();
         let Some(timed) = self.timed.take() else { return Ok(Vec::new()) };
         if timed.closed.iter().all(|window| window.instructions == 0) {

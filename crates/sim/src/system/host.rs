@@ -13,7 +13,7 @@ use perforate_types::{
 
 use super::System;
 use crate::exits::{Account, HostWork};
-use crate::placed::Placed;
+use crate::placed::SchemeSetup;
 use crate::wiring::{Connections, Side};
 use crate::{Composition, Machine, MemoryState, Scheme, SimError};
 
@@ -57,9 +57,10 @@ struct Place {
 
 impl System {
     /// Sets the register with the physical address of the guest's hole bitmap (P §V). If the bitmap
-    /// is not contiguous in the machine, the hypervisor moves it. Without contiguous memory, or if
-    /// the host forbids the guest to write the bitmap, every read of the bitmap is translated. A
-    /// host with a direct segment translates the bitmap by its segment.
+    /// is not contiguous in the machine, the hypervisor moves it. The register is not set without
+    /// contiguous memory, or if the host forbids the guest to write the bitmap; every read of the
+    /// bitmap is then translated. A host with a direct segment translates the bitmap by its
+    /// segment.
     pub(super) fn register_guest_bitmap(&mut self) -> Result<(), SimError> {
         let Some(bitmap) = self.kernel.hole_bitmap() else { return Ok(()) };
         let frames = self.kernel.end_frame().number();
@@ -104,8 +105,8 @@ impl System {
         self.host_part(&(self.account() - self.measured_from))
     }
 
-    /// Returns the host's part of an account, including the exits that the guest's work caused;
-    /// `None` for native systems.
+    /// Returns the host's work and the exits in `account`, to which it adds the exits that the
+    /// guest's work caused under shadow paging; `None` for native systems.
     pub(super) fn host_part(&self, account: &Account) -> Option<HostWork> {
         let hypervisor = self.hypervisor.as_ref()?;
         let HostWork { exits, .. } = account.host;
@@ -117,6 +118,7 @@ impl System {
     }
 
     /// Records the counters of the host's kernel, under the guest's names with the prefix `host_`.
+    /// `span` selects current values or peaks.
     pub(super) fn record_host(&self, span: Span, out: &mut Counters) {
         let Some(hypervisor) = &self.hypervisor else { return };
         let mut host = Counters::default();
@@ -160,7 +162,8 @@ impl System {
         SimError::HostOs { scheme, instruction, source }
     }
 
-    /// Like [`Self::change_host`], for a kernel thread on another processor.
+    /// Lets `act`, a thread of the host's kernel on another processor, change the virtual machine,
+    /// then updates tables, TLBs and oracle. The work counts as background work.
     ///
     /// # Errors
     /// As [`Self::change_host`].
@@ -198,11 +201,9 @@ impl System {
         Ok(())
     }
 
-    /// Lets the hypervisor serve a fault in the host's page tables. Returns true if the access may
-    /// be retried. A fault on a page outside the virtual machine's memory repeats until the access
-    /// counts as stuck, because the guest has more frames than its host. A fault that the host
-    /// forbids (mprotect of the virtual machine's memory) is refused: KVM returns EFAULT for it,
-    /// which the guest cannot repair.
+    /// Lets the hypervisor serve a fault in the host's page tables. Returns true if the access may be
+    /// retried, false if the host forbids it (mprotect of the virtual machine's memory; KVM returns EFAULT).
+    /// A fault beyond the virtual machine's memory repeats until the access counts as stuck.
     #[cold]
     #[inline(never)]
     pub(super) fn serve_host_fault(&mut self, fault: HostFault) -> Result<bool, SimError> {

@@ -21,7 +21,7 @@ use crate::exits::{Account, HostWork};
 use crate::host_memory::HostMemory;
 use crate::operating_system::ProgramWork;
 use crate::oracles::{Access, GuestTables, Oracles};
-use crate::placed::Placed;
+use crate::placed::SchemeSetup;
 use crate::wiring::{Connections, Side, Wiring};
 use crate::{Composition, Machine, MemoryState, SimError};
 pub(crate) use host::counter as host_counter;
@@ -70,14 +70,15 @@ pub struct System {
     seed: u64,
     instruction: u64,
     refused: u64,
-    /// Work of the operating systems when measuring started.
+    /// Work of the operating systems from the creation of the system to the start of measuring.
     measured_from: Account,
-    /// Work of the operating systems when the run began.
+    /// Work of the operating systems from the creation of the system to the start of the run.
     run_from: Account,
     host_memory: HostMemory,
     /// Work of the kernel's threads on other processors.
     background: Work,
-    /// Work of the host, except for that of its kernel, which is counted there.
+    /// Exits of the virtual machine, and parts of its host's work, such as the first backing of
+    /// memory. The field `work` is unused, because the host's kernel counts all of its work.
     pub(crate) host: HostWork,
     hardware: Hardware,
     /// Frames of mechanisms' tables that the guest's kernel has written and that the host may not
@@ -104,7 +105,8 @@ impl System {
         Self::wired(machine, composition.into(), memory, seed, options, None)
     }
 
-    /// Like [`Self::new`], with an observer between operating systems and hardware.
+    /// Creates a system as [`Self::new`] does. `wiring` observes, and may alter, what the operating
+    /// systems send to the hardware; `None` connects them directly.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -237,7 +239,8 @@ impl System {
         self.kernel.work() - self.measured_from.work
     }
 
-    /// Like [`Self::change`], for a kernel thread on another processor.
+    /// Lets `act`, a kernel thread on another processor, change the kernel, then updates tables,
+    /// TLBs and oracle. The work counts as background work.
     ///
     /// # Errors
     /// As [`Self::change`].
@@ -255,8 +258,8 @@ impl System {
         result
     }
 
-    /// Returns the part of a kernel thread's work that takes no time of the program. Shootdowns
-    /// take time, unless the interrupted hardware threads are simulated.
+    /// Returns the part of a kernel thread's work for which the program does not wait: all but the
+    /// shootdowns, or all if the interrupted hardware threads are simulated.
     fn apart_from_sent(&self, work: Work) -> Work {
         if self.hardware.are_several() { work } else { work.apart_from_shootdowns() }
     }
@@ -471,8 +474,8 @@ impl System {
         self.record_of(Span::Moment, instructions, out);
     }
 
-    /// Like [`Self::record`]. For quantities that rise and fall, `span` selects the current value
-    /// or the peak.
+    /// Records the counters of the operating systems and the translation hardware. For quantities
+    /// that rise and fall, such as mapped memory, `span` selects the current value or the peak.
     pub(crate) fn record_of(&self, span: Span, instructions: u64, out: &mut Counters) {
         self.mmu.counters().record(instructions, out);
         self.mmu.record_sideband(out);

@@ -32,9 +32,9 @@ impl System {
         self.change_host_in_background(|host| host.take_back(&given))
     }
 
-    /// Runs a step of the policy of D Table III for the segments of guest and host. Memory that the
-    /// balloon gave up goes back to the host, unless the host's segment covers it: returning a part
-    /// would end the segment.
+    /// Makes one attempt to create segments of guest and host (D Table III). Memory that the
+    /// balloon gave up goes back to the host, unless the host's segment covers it: the segment
+    /// would end if a part were returned.
     ///
     /// # Errors
     /// As [`Self::change_host`].

@@ -1,10 +1,10 @@
 //! Populating memory before it is accessed (MAP_POPULATE, MADV_POPULATE_WRITE).
 //!
-//! Memory is populated in pieces, so that the updates of a large mapping are never all in memory
-//! together. In a virtual machine, the guest's kernel clears the frames, so the host backs them at
-//! the same time. The program's first access then causes no fault in the host's page tables. Such a
-//! fault would repeat the walk, with TLB entries from the first attempt. If much memory is touched,
-//! these repetitions would dominate the run.
+//! Memory is populated in parts of limited size, so that the updates of a large mapping are never
+//! all in memory together. In a virtual machine, the guest's kernel clears the frames, so the host
+//! backs them at the same time. The program's first access then causes no fault in the host's page
+//! tables. Such a fault would repeat the walk, with TLB entries from the first attempt. If much
+//! memory is touched, these repetitions would dominate the run.
 
 use std::ops::Range;
 
@@ -17,14 +17,15 @@ use perforate_types::{
 use super::System;
 use crate::SimError;
 
-/// Numbers of MADV_POPULATE_READ and MADV_POPULATE_WRITE in Linux.
+/// Numbers of the `madvise` advice MADV_POPULATE_READ and MADV_POPULATE_WRITE in Linux.
 const POPULATE: [i32; 2] = [22, 23];
 
-/// Number of bytes in a piece. A piece of 4KB pages causes some megabytes of updates.
+/// Largest number of bytes that are populated at once. With 4KB pages, this causes some megabytes
+/// of updates.
 const PIECE_BYTES: u64 = 128 << 20;
 
 impl System {
-    /// Carries out a request of the program to its operating system.
+    /// Carries out an event of the program, such as a system call, in the operating system.
     ///
     /// # Errors
     /// The simulated memory or this computer's memory is exhausted, or the oracle refuses an
@@ -36,8 +37,8 @@ impl System {
         self.prepare()
     }
 
-    /// Lets the operating system work in advance of accesses, and the host back the tables of
-    /// mechanisms that the guest's kernel has written.
+    /// Lets the kernel map the memory that its mechanisms map in advance of accesses, and lets the
+    /// host back the tables of mechanisms that the guest's kernel has written.
     pub(super) fn prepare(&mut self) -> Result<(), SimError> {
         while self.kernel.has_work_in_advance() {
             self.populating(|kernel| kernel.proceed())?;
@@ -111,8 +112,8 @@ impl System {
         Ok(())
     }
 
-    /// Returns the number of translations that the host has added since it booted for accesses of
-    /// the guest.
+    /// Returns the number of translations that the host's kernel has added since it booted, without
+    /// sub-pages of pages that were mapped before.
     fn pages_backed(&self) -> u64 {
         self.hypervisor.as_ref().map_or(0, |host| host.kernel().pages_brought_in())
     }
@@ -144,15 +145,15 @@ impl System {
     }
 }
 
-/// Splits a run of frames or pages into pieces of at most [`PIECE_BYTES`].
+/// Splits a run of frames or pages into parts of at most [`PIECE_BYTES`].
 fn pieces(run: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let pages = PIECE_BYTES / PageSize::Size4K.bytes();
     let (start, end) = (run.start, run.end);
     (start..end).step_by(pages as usize).map(move |first| first..end.min(first + pages))
 }
 
-/// Adds the frames that the guest's kernel writes for an update: new pages and page-table nodes.
-/// Adjacent frames form one run.
+/// Adds the frames that the guest's kernel writes for an update to `runs`: new pages and page-table
+/// nodes. Adjacent frames form one run.
 fn add_written_frames(update: &Update, runs: &mut Vec<Range<u64>>) {
     match update {
         Update::Truth(Truth::Map { run, frame, .. }) => add_run(runs, frame.number(), run.pages),

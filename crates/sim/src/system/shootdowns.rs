@@ -32,19 +32,19 @@ pub(crate) struct SentShootdowns {
 pub(super) struct Hardware {
     /// Placement of program threads; `None` with a single hardware thread.
     placement: Option<Placement>,
-    /// Number of the current hardware thread, from 0.
+    /// Number of the hardware thread that runs now, from 0.
     thread: usize,
-    /// Address spaces whose translations the current operation removes.
+    /// Address spaces from which the current operation removes translations.
     spaces: Vec<SpaceId>,
     /// True while a kernel thread runs.
     pub(super) is_background: bool,
     sent: Vec<SentShootdowns>,
-    /// Interrupts since measuring started.
+    /// Number of interrupts for shootdowns since measuring started.
     pub(super) interrupts: u64,
 }
 
 impl Hardware {
-    /// Records the address space of a shootdown.
+    /// Records the address space of the shootdown in `update`, if it is one.
     #[inline]
     pub(super) fn note_shootdown(&mut self, update: &Update) {
         if self.placement.is_some()
@@ -75,7 +75,7 @@ impl System {
         Ok(())
     }
 
-    /// Changes the hardware thread if an event switches to another thread of the programs.
+    /// Changes the current hardware thread if an event switches to a program thread on another one.
     pub(super) fn turn_to_thread(&mut self, event: &ProgramEvent) {
         let Some(placement) = &mut self.hardware.placement else { return };
         let each = placement.topology().threads_per_core;
@@ -92,7 +92,7 @@ impl System {
         self.hardware.placement.as_ref().map(Placement::topology)
     }
 
-    /// Number of the current hardware thread, from 0.
+    /// Returns the number of the current hardware thread, from 0.
     pub(crate) fn hardware_thread(&self) -> usize {
         self.hardware.thread
     }

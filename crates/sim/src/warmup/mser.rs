@@ -1,7 +1,7 @@
 //! The marginal standard error rule for the end of a transient, MSER-5: White, An effective
 //! truncation heuristic for bias reduction in simulation output, Simulation 69(6), 1997.
 
-/// Number of slices in a batch.
+/// Number of slices of the run in a batch.
 pub(crate) const BATCH: usize = 5;
 /// Smallest number of batches that must remain after the cut, because fewer could agree by chance.
 const LEFT: usize = 5;

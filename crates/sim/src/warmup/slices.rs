@@ -4,7 +4,7 @@ use std::ops::Add;
 
 use perforate_records::Batches;
 
-use crate::stretches::Tally;
+use crate::stretches::PartCounts;
 use crate::warmup::mser::{self, BATCH};
 
 /// Initial length of a slice in instructions.
@@ -12,29 +12,29 @@ const FIRST_INTERVAL: u64 = 100;
 /// Number of slices at which pairs of slices are merged, so that 32 to 63 complete batches remain
 /// at the end.
 const MOST: usize = 64 * BATCH;
-/// Smallest number of batches from which a conclusion is drawn.
+/// Smallest number of batches from which the end of the warm-up is detected.
 const LEAST_BATCHES: usize = 20;
 
-/// Counts of slices of equal length: cycles, or misses of the L2 TLB for runs without a clock.
+/// Counts in slices of equal length: cycles, or misses of the L2 TLB for runs without a clock.
 pub(crate) struct Slices {
     timed: bool,
     interval: u64,
     next: u64,
-    /// Counts at the beginning of the current slice, since measuring started.
+    /// Counts of the run between the start of measuring and the beginning of the current slice.
     before: Slice,
     slices: Vec<Slice>,
 }
 
-/// Counts of one slice.
+/// Counts of one slice of the measured part of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slice {
-    /// Cycles, or misses of the L2 TLB.
+    /// Number of cycles; of misses of the L2 TLB for runs without a clock.
     count: u64,
     translation_stall_cycles: u64,
 }
 
 impl Slice {
-    /// Returns the difference from an earlier count.
+    /// Returns the difference between this count and an earlier one.
     fn since(self, before: Self) -> Self {
         // A later tally may attribute fewer cycles to translation than an earlier one.
         let stall = self.translation_stall_cycles.saturating_sub(before.translation_stall_cycles);
@@ -56,14 +56,14 @@ impl Add for Slice {
 
 /// Conclusion on the steady state of a run, from its slices.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Course {
+pub(crate) enum Steadiness {
     /// The run has too few instructions for a conclusion.
     Short,
     /// The run is steady after `after` measured instructions. Without them, the mean changes by the
     /// share `change`.
     Steady { after: u64, change: f64 },
-    /// The best cut is in the second half of the run, so a steady state is not certain. Without the
-    /// part before the cut, the mean changes by the share `change`.
+    /// MSER cuts off more than half of the run, so a steady state is not certain. Without the part
+    /// before the cut, the mean changes by the share `change`.
     Unsteady { change: f64 },
 }
 
@@ -73,7 +73,7 @@ impl Slices {
         Self { timed, interval: FIRST_INTERVAL, next: u64::MAX, before, slices }
     }
 
-    /// Starts the first slice after `done` instructions. The counts must start at 0 there.
+    /// Starts the first slice after `done` instructions. The run's counts must be 0 at this moment.
     pub(crate) fn start(&mut self, done: u64) {
         self.next = done.saturating_add(self.interval);
     }
@@ -83,7 +83,7 @@ impl Slices {
         self.next
     }
 
-    pub(crate) fn reach(&mut self, now: &Tally) {
+    pub(crate) fn reach(&mut self, now: &PartCounts) {
         if now.instructions < self.next {
             return;
         }
@@ -118,20 +118,20 @@ impl Slices {
         batches
     }
 
-    /// Returns the conclusion on the steady state.
-    pub(crate) fn course(&self) -> Course {
+    /// Returns the conclusion on the steady state of the run, such as when it begins.
+    pub(crate) fn course(&self) -> Steadiness {
         let batches: Vec<u64> = self.in_batches().map(|batch| batch.count).collect();
         if batches.len() < LEAST_BATCHES {
-            return Course::Short;
+            return Steadiness::Short;
         }
         let cut = mser::cut(&batches);
         let mean = |batches: &[u64]| batches.iter().sum::<u64>() as f64 / batches.len() as f64;
         let (whole, rest) = (mean(&batches), mean(&batches[cut..]));
         let change = if whole > 0.0 { rest / whole - 1.0 } else { 0.0 };
         if cut > batches.len() / 2 {
-            return Course::Unsteady { change };
+            return Steadiness::Unsteady { change };
         }
-        Course::Steady { after: (cut * BATCH) as u64 * self.interval, change }
+        Steadiness::Steady { after: (cut * BATCH) as u64 * self.interval, change }
     }
 }
 
@@ -139,16 +139,17 @@ impl Slices {
 mod tests {
     use super::*;
 
-    /// Slices of a run measured from instruction 7; `cycles` maps instructions to cycles.
+    /// Returns the slices of a run measured from instruction 7; `cycles` maps instructions to
+    /// cycles.
     fn slices(instructions: u64, cycles: impl Fn(u64) -> u64) -> Slices {
         let mut slices = Slices::new(true);
         slices.start(7);
         while slices.next() <= 7 + instructions {
             let done = slices.next() - 7;
-            slices.reach(&Tally {
+            slices.reach(&PartCounts {
                 instructions: slices.next(),
                 cycles: cycles(done),
-                ..Tally::default()
+                ..PartCounts::default()
             });
         }
         slices
@@ -182,22 +183,28 @@ mod tests {
     fn a_transient_ends_where_the_figure_settles() {
         let found = slices(63_900, |done| 3 * done + 3 * done.min(8_000));
         assert_eq!(found.interval, 200);
-        let Course::Steady { after, change } = found.course() else { panic!() };
+        let Steadiness::Steady { after, change } = found.course() else { panic!() };
         assert_eq!(after, 8_000);
         // 63 batches of 1000 instructions, 8 of them at 6 cycles: (63 × 3) ÷ (63 × 3 + 8 × 3) − 1.
         assert!((change - (189.0 / 213.0 - 1.0)).abs() < 1e-12, "{change}");
         assert_eq!(
             slices(63_900, |done| 3 * done).course(),
-            Course::Steady { after: 0, change: 0.0 }
+            Steadiness::Steady { after: 0, change: 0.0 }
         );
     }
 
     #[test]
     fn late_changes_and_short_runs_are_detected() {
         let late = slices(63_900, |done| 3 * done.min(50_000) + done);
-        assert!(matches!(late.course(), Course::Unsteady { change } if change < -0.5));
-        assert_eq!(slices(9_999, |done| done).course(), Course::Short);
-        assert!(matches!(slices(10_000, |done| done).course(), Course::Steady { after: 0, .. }));
-        assert!(matches!(slices(63_900, |_| 0).course(), Course::Steady { after: 0, change: 0.0 }));
+        assert!(matches!(late.course(), Steadiness::Unsteady { change } if change < -0.5));
+        assert_eq!(slices(9_999, |done| done).course(), Steadiness::Short);
+        assert!(matches!(
+            slices(10_000, |done| done).course(),
+            Steadiness::Steady { after: 0, .. }
+        ));
+        assert!(matches!(
+            slices(63_900, |_| 0).course(),
+            Steadiness::Steady { after: 0, change: 0.0 }
+        ));
     }
 }

@@ -4,10 +4,10 @@ use crate::hostile::Random;
 
 /// Largest size of a mutated input in bytes.
 const MOST_BYTES: usize = 1 << 16;
-/// Largest number of changes to one input.
+/// Largest number of mutations of one input.
 const MOST_CHANGES: usize = 6;
 
-/// Boundary values at which counts, sizes and offsets overflow or change their width.
+/// Boundary values at which integer counts, sizes and offsets overflow or change their width.
 const NUMBERS: [u64; 24] = [
     0,
     1,
@@ -35,7 +35,7 @@ const NUMBERS: [u64; 24] = [
     0xffff_ffff_ffff_ffff,
 ];
 
-/// Boundary values as text, and other texts in place of a number.
+/// Boundary values as text, and other texts that may stand in place of a number.
 const NUMBER_TEXTS: [&str; 36] = [
     "0",
     "1",
@@ -75,7 +75,7 @@ const NUMBER_TEXTS: [&str; 36] = [
     "",
 ];
 
-/// Characters with a meaning in some grammar.
+/// Characters that have a meaning in the grammar of some reader.
 const WORDS: [&str; 24] = [
     ",",
     ":",
@@ -110,13 +110,13 @@ pub struct Mutator<'a> {
 }
 
 impl<'a> Mutator<'a> {
-    /// Creates a generator whose inputs depend on `seed` only. There must be at least one seed
-    /// input to mutate.
+    /// Creates a generator whose mutated inputs depend only on `seed` and on `seeds`, the valid
+    /// inputs, of which there must be at least one.
     pub fn new(seeds: &'a [Vec<u8>], seed: u64) -> Self {
         Self { seeds, random: Random::new(seed) }
     }
 
-    /// Generates the next input.
+    /// Generates the next mutated input.
     pub fn input(&mut self) -> Vec<u8> {
         let mut bytes = self.random.one_of(self.seeds).clone();
         for _ in 0..=self.random.below(MOST_CHANGES) {

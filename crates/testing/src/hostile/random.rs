@@ -1,6 +1,6 @@
 //! Pseudo-random numbers, the same on every machine (SplitMix64).
 
-/// Pseudo-random number generator.
+/// Pseudo-random number generator (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -24,7 +24,7 @@ impl Random {
         (self.any() % end.max(1) as u64) as usize
     }
 
-    /// Returns a random element. `choices` must not be empty.
+    /// Returns a random element of `choices`, which must not be empty.
     pub fn one_of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }

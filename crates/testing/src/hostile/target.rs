@@ -4,25 +4,25 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A fuzzing target: one reader and its seeds.
+/// Fuzzing target: one reader (parser) and its seed inputs.
 #[derive(Clone, Copy)]
 pub struct Target {
     /// Name of the target, and of its folder in `corpus/`.
     pub name: &'static str,
-    /// Runs the reader on these bytes. Panics if the reader violates its contract.
+    /// Runs the reader on an input. Panics if the reader violates its contract.
     pub run: fn(&[u8]),
-    /// Seeds in addition to `corpus/NAME`.
+    /// Seed inputs in addition to the files in `corpus/NAME`.
     pub seeds: Seeds,
     /// Largest amount of memory in bytes that one input may allocate at a time.
     pub memory_bytes: usize,
 }
 
-/// Valid inputs that the repository contains for other purposes.
+/// Source of seed inputs among the files that the repository contains for other purposes.
 #[derive(Clone, Copy)]
 pub enum Seeds {
-    /// No other seeds.
+    /// No seed inputs besides `corpus/NAME`.
     None,
-    /// All files of a folder and its subfolders. The path is relative to the repository.
+    /// All files of a folder and its subfolders, whose path is relative to the repository.
     Folder(&'static str),
     /// Each line of a folder's files, as a separate seed.
     Lines(&'static str),
@@ -31,10 +31,10 @@ pub enum Seeds {
 }
 
 impl Target {
-    /// Reads all seeds, and returns them with their names, ordered by name.
+    /// Reads all seed inputs, and returns each with its name, ordered by name.
     ///
     /// # Errors
-    /// An unreadable file, or no seed at all.
+    /// An unreadable file, or no seed input at all.
     pub fn read_seeds(&self) -> io::Result<Vec<(String, Vec<u8>)>> {
         let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let repository = crate_folder.join("../..");
@@ -68,7 +68,8 @@ impl Target {
     }
 }
 
-/// Reads the files of a folder and its subfolders, ordered by name. Omits descriptions for people.
+/// Reads the files of a folder and its subfolders, ordered by name. Omits files that describe the
+/// seeds for people.
 fn files(folder: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;

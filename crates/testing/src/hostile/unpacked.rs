@@ -1,9 +1,10 @@
 //! Perforate's trace files without compression and checksums, so that mutations reach the content
 //! behind them (`docs/trace-format.md`).
 //!
-//! An unpacked trace is a sequence of chunks. A chunk has a kind (1 byte), count (4), first (8),
-//! and number of columns (1); then, for each column, its length (2) and its bytes. [`pack`]
-//! computes all other bytes of the file, including the index and the end chunk.
+//! An unpacked trace is a sequence of chunks. A chunk has a kind (1 byte), the number of its items
+//! (4), the number of instructions before it (8), and the number of columns (1); then, for each
+//! column, its length (2) and its bytes. [`pack`] computes all other bytes of the file, including the
+//! index and the end chunk.
 
 const START: &[u8] = b"\x89PTRACE\n\x01\0\0\0";
 const HEADER_BYTES: usize = 32;
@@ -41,7 +42,7 @@ pub fn pack(mut unpacked: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Unpacks the chunks of a valid trace file; returns `None` for any other file.
+/// Converts a valid trace file to unpacked chunks; returns `None` for any other file.
 pub fn unpack(file: &[u8]) -> Option<Vec<u8>> {
     let mut rest = file.strip_prefix(START)?;
     let mut unpacked = Vec::new();
@@ -79,7 +80,8 @@ struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Splits the next chunk off the front of `unpacked`; returns `None` if it is incomplete.
+    /// Splits the next chunk off the front of `unpacked`; returns `None` if the chunk is
+    /// incomplete.
     fn take(unpacked: &mut &'a [u8]) -> Option<Self> {
         let (head, mut rest) = unpacked.split_first_chunk::<14>()?;
         let mut columns = Vec::new();

@@ -1,6 +1,6 @@
 //! Sources of the choices in a sequence: a random seed, or the bytes of a fuzzer.
 
-/// Source of choices.
+/// Source of the choices that determine a sequence.
 pub trait Choices {
     /// Returns a number below `limit`. `limit` must not be 0.
     fn below(&mut self, limit: u64) -> u64;
@@ -32,8 +32,8 @@ impl Choices for Random {
     }
 }
 
-/// Choices that bytes determine. A choice among up to 256 alternatives takes one byte, any other
-/// choice eight. After the last byte, every choice is the first alternative.
+/// Choices that an input's bytes determine. A choice among up to 256 alternatives takes one byte,
+/// any other choice eight. After the last byte, every choice is the first alternative.
 #[derive(Clone, Debug)]
 pub struct Bytes<'a>(&'a [u8]);
 

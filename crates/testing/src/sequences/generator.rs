@@ -9,10 +9,11 @@ use crate::sequences::{Choices, Step};
 
 /// Process numbers that forks, switches and exits refer to.
 const PROCESSES: [u16; 5] = [0, 1, 2, 3, u16::MAX];
-/// MADV_POPULATE_READ, MADV_POPULATE_WRITE, and an unknown advice, which has no effect on mappings.
+/// Values of madvise's advice: MADV_POPULATE_READ, MADV_POPULATE_WRITE, and an unknown one without
+/// effect.
 const OTHER_ADVICE: [i32; 3] = [22, 23, -1];
 
-/// Generates a sequence of `steps` steps, the first of which maps memory.
+/// Generates a sequence of `steps` events and accesses, the first of which maps memory.
 pub fn sequence(choices: &mut impl Choices, steps: u64) -> Vec<Step> {
     let mut places = Places::default();
     let mut sequence = vec![Step::Event(map(&mut places, choices))];
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(sequence(&mut Bytes::new(&[0xff; 500]), 60).len(), 60);
     }
 
-    /// Every kind of event occurs in 50 sequences of 50 steps.
+    /// Checks that every kind of event occurs in 50 sequences of 50 steps.
     #[test]
     fn every_kind_of_event_comes() {
         let mut random = Random::new(1);

@@ -21,14 +21,14 @@ pub const ARENA: u64 = 0x7f00_0000_0000;
 /// Number of 2MB regions in the arena.
 pub const REGIONS: u64 = 6;
 
-/// One step of a sequence.
+/// Event or access of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Request of the running process to its operating system.
     Event(ProgramEvent),
     /// Memory access of the running process.
     Access {
-        /// Load, store or fetch.
+        /// Kind of the access: load, store or fetch.
         kind: AccessKind,
         /// Virtual address of the access.
         address: VirtualAddress,

@@ -7,22 +7,22 @@ use crate::sequences::{ARENA, Choices, REGIONS};
 
 /// Number of 4KB pages in a 2MB region.
 const REGION_PAGES: u64 = 512;
-/// Number of pages in the lower half of the address space, which belongs to the program.
+/// Number of 4KB pages in the lower half of the address space, which belongs to the program.
 const HALF_PAGES: u64 = 1 << 35;
 /// First page of the upper (kernel) half of the address space.
 const UPPER_HALF: u64 = (1 << 52) - HALF_PAGES;
-/// Largest number of remembered boundaries.
+/// Maximum number of remembered range boundaries.
 const MOST_MARKS: usize = 16;
 
-/// Pages at which earlier ranges began or ended.
+/// Pages at which earlier ranges of a sequence began or ended.
 #[derive(Default)]
 pub(crate) struct Places {
     marks: Vec<u64>,
 }
 
 impl Places {
-    /// Chooses a page: near a remembered boundary, anywhere in the arena, or at an end of the
-    /// address space.
+    /// Chooses a page: near the boundary of an earlier range, anywhere in the arena, or at an end
+    /// of the address space.
     pub(crate) fn page(&self, choices: &mut impl Choices) -> u64 {
         match choices.below(16) {
             0..=7 if !self.marks.is_empty() => {
@@ -35,7 +35,8 @@ impl Places {
         }
     }
 
-    /// Chooses a range, as its start address and its length in bytes, and remembers its boundaries.
+    /// Chooses a range, and remembers its boundaries. Returns its start address and its length in
+    /// bytes.
     pub(crate) fn range(&mut self, choices: &mut impl Choices) -> (VirtualAddress, u64) {
         let first = self.page(choices);
         let pages = self.length(first, choices);
@@ -66,7 +67,7 @@ impl Places {
         }
     }
 
-    /// Returns the address of a page; in one of 64 cases, an address inside the page.
+    /// Returns the address of a page, or in one of 64 cases an address inside the page.
     fn start(&self, page: u64, choices: &mut impl Choices) -> VirtualAddress {
         let offset = if choices.one_in(64) { choices.below(4096) } else { 0 };
         VirtualAddress::new(page.min((1 << 52) - 1) * 4096 + offset)
@@ -92,7 +93,7 @@ fn end_of_space(choices: &mut impl Choices) -> u64 {
     (end + choices.below(3)).saturating_sub(1)
 }
 
-/// Returns the length of `pages` pages in bytes; in one of 16 cases, without a part of the last
+/// Returns the length of `pages` pages in bytes, in one of 16 cases without a part of the last
 /// page.
 fn cut(pages: u64, choices: &mut impl Choices) -> u64 {
     let missing = if pages > 0 && choices.one_in(16) { choices.below(4096) } else { 0 };

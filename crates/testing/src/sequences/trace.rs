@@ -7,7 +7,7 @@ use perforate_types::{AccessKind, Instruction, MemoryAccess};
 
 use crate::sequences::Step;
 
-/// Writes a trace with these steps. Each access becomes one instruction.
+/// Writes a trace with the events and accesses of a sequence. Each access becomes one instruction.
 ///
 /// # Errors
 /// If the file cannot be written.

@@ -1,17 +1,19 @@
 //! Critical path: a cycle stack that adds up to the run time.
 //!
-//! Each time of an instruction equals another time plus a latency: what it waited for last. Followed from the last
-//! retirement back to the beginning, these last waits form the critical path (Fields et al., "Focusing processor
-//! policies via critical-path prediction", ISCA 2001), which covers every cycle of the run exactly once. Each piece
-//! has a cause; the sums by cause are the stack. Work that overlaps with something longer is not on the path and
-//! counts nothing.
+//! Each event of an instruction (dispatch, result, retirement) happens at the cycle of another event plus a
+//! latency: the event that it waited for last. Followed from the last retirement back to the beginning, these
+//! last waits form the critical path (Fields et al., "Focusing processor policies via critical-path
+//! prediction", ISCA 2001), which covers every cycle of the run exactly once. Each section of the path has a
+//! cause; the sums by cause are the cycle stack. Work that overlaps with something longer is not on the path
+//! and counts nothing.
 //!
-//! A wait for a shared part (page walker, MSHR) counts from the request on; the path does not go on to the party that
-//! has the part. An access to a line, or a hit of a TLB entry, that another access brings counts for what that
-//! access did meanwhile.
+//! A wait for a shared resource (page walker, MSHR) counts from the request on; the path does not continue
+//! into the party that occupies the resource. An access that waits for a line or TLB entry which an earlier
+//! access is bringing is charged with what that earlier access did meanwhile.
 //!
-//! Nothing is recorded for the path: times stay in the lanes of the instructions and in the rings of their accesses
-//! and walks. Every [`TRACED`] instructions the path is followed back to the end of the stretch before.
+//! Nothing is recorded for the path alone: cycles stay in the arrays of the latest instructions
+//! ([`crate::ring::Lane`]) and in the ring buffers of their accesses and walks. After every [`TRACED`]
+//! retired instructions the path is followed back through these, to where the last such trace began.
 
 mod cause;
 mod trace;
@@ -20,17 +22,17 @@ use crate::pipeline::{Accesses, Instructions};
 use crate::translation::{Translated, Translation};
 pub(crate) use cause::{CAUSES, Cause};
 
-/// Instructions after which the path is followed back.
+/// Retired instructions after which the critical path through them is followed back and charged.
 pub(crate) const TRACED: u64 = 2048;
 
-/// Stretch of time with one cause; it begins where the one before it ends.
+/// Interval of cycles with one cause: from the end of the segment before it until cycle `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
     until: u64,
     cause: Cause,
 }
 
-/// Stretches that follow each other.
+/// Consecutive intervals of cycles, each with its cause.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     segments: Vec<Segment>,
@@ -41,7 +43,7 @@ impl Timeline {
         self.segments.clear();
     }
 
-    /// Adds a stretch from the end of the stretch before.
+    /// Appends the interval from the end of the last one until cycle `until`; nothing if that would be empty.
     #[inline]
     pub(crate) fn push(&mut self, until: u64, cause: Cause) {
         if self.segments.last().is_none_or(|last| last.until < until) {
@@ -49,7 +51,8 @@ impl Timeline {
         }
     }
 
-    /// Adds the part of a translation that was waited for from `start` until `end`.
+    /// Appends the intervals of a translation that lie between `start` and `end`, the cycles in which it was
+    /// waited for.
     pub(crate) fn add_translation(
         &mut self,
         translation: &Translation,
@@ -69,29 +72,30 @@ impl Timeline {
     }
 }
 
-/// Reason for which the front end had nothing before a certain time.
+/// Reason for which the front end delivered no instruction before a certain cycle.
 #[derive(Clone, Copy, Debug)]
 enum Held {
-    /// The pipeline was filled again after this branch.
+    /// Branch of this number was mispredicted, and the pipeline refilled.
     Branch(u64),
-    /// Code was fetched for this instruction: its translation and the time of that, and the level that had the line.
+    /// The code line of instruction `number` was fetched: it was translated at cycle `translated`, and came
+    /// from cache level `from`.
     Code { number: u64, translated_by: Translated, translated: u64, from: u8 },
-    /// All instructions before this one had to retire, and their stores to be written.
+    /// Pipeline drained: all instructions before this one had to retire, and their stores to reach the cache.
     Drained(u64),
-    /// The thread ran nothing before this instruction.
+    /// The hardware thread stood idle or handled a shootdown before instruction `number`.
     Stopped { number: u64, cause: Cause },
 }
 
-/// Time before which the front end had nothing more.
+/// Stall of the front end that ended at cycle `available`.
 #[derive(Clone, Copy, Debug)]
 struct Front {
     available: u64,
-    /// Beginning of the wait.
+    /// Cycle at which the stall began.
     start: u64,
     held: Held,
 }
 
-/// Rings and lanes with the times of instructions.
+/// Cycles of the latest instructions, their accesses and translations, which the critical path is read from.
 #[derive(Clone, Copy)]
 pub(crate) struct Times<'a> {
     pub(crate) instructions: &'a Instructions,
@@ -99,13 +103,13 @@ pub(crate) struct Times<'a> {
     pub(crate) translation: &'a Translation,
 }
 
-/// Causes of the path's cycles so far, and waits of the front end.
+/// Cycle stack of the critical path so far, and the stalls of the front end since the last trace.
 #[derive(Clone, Debug)]
 pub(crate) struct CriticalPath {
-    /// First instruction after the last stretch.
+    /// First instruction whose cycles have not been charged yet.
     first: u64,
     fronts: Vec<Front>,
-    /// Until here the cycles are accounted for.
+    /// Cycle up to which all cycles have been charged.
     start: u64,
     cycles: [u64; CAUSES],
 }
@@ -115,12 +119,15 @@ impl CriticalPath {
         Self { first: 0, fronts: Vec::new(), start: 0, cycles: [0; CAUSES] }
     }
 
-    /// A branch, resolved at `start`, was mispredicted.
+    /// Records the stall after a mispredicted branch: resolved at cycle `start`, next instruction available
+    /// at `available`.
     pub(crate) fn mispredicted(&mut self, branch: u64, start: u64, available: u64) {
         self.hold(available, start, Held::Branch(branch));
     }
 
-    /// The code of an instruction was asked for at `start`, translated at `translated`, and came from level `from`.
+    /// Records a stall for the code line of instruction `number`: from its request at `start`, over the end
+    /// of its translation at `translated`, until it is available; `from` is the cache level that had the
+    /// line.
     pub(crate) fn fetched(
         &mut self,
         number: u64,
@@ -132,12 +139,13 @@ impl CriticalPath {
         self.hold(available, start, held);
     }
 
-    /// All before instruction `number` had retired at `start`, and their stores were written at `available`.
+    /// Records a drain of the pipeline before instruction `number`: the last one before it retired at cycle
+    /// `start`, and all their stores were in the cache at `available`.
     pub(crate) fn drained(&mut self, number: u64, start: u64, available: u64) {
         self.hold(available, start, Held::Drained(number));
     }
 
-    /// From `start` on the thread ran nothing; earlier, it ran the instructions before `number`.
+    /// Records that the thread ran nothing from cycle `start` until `available`, before instruction `number`.
     pub(crate) fn stopped(&mut self, number: u64, (start, available): (u64, u64), cause: Cause) {
         self.hold(available, start, Held::Stopped { number, cause });
     }
@@ -148,21 +156,23 @@ impl CriticalPath {
         }
     }
 
-    /// Begins to count, or goes on after so many `cycles`, at `origin`: the last retirement so far.
+    /// Charges what has retired so far, then starts the cycle stack anew at cycle `origin`, the last
+    /// retirement, with `cycles` as its initial values.
     pub(crate) fn begin(&mut self, times: Times<'_>, origin: u64, cycles: [u64; CAUSES]) {
         self.settle(times);
         self.start = origin;
         self.cycles = cycles;
     }
 
-    /// Cycles by cause, up to the last retirement.
+    /// Cycle stack up to the last retirement, indexed by cause.
     pub(crate) fn cycles(&self, times: Times<'_>) -> [u64; CAUSES] {
         let mut cycles = self.cycles;
         self.trace(times, &mut cycles);
         cycles
     }
 
-    /// Follows the path back to the end of the stretch before.
+    /// Follows the path back from the last retirement and charges all cycles not charged yet; drops old
+    /// front-end stalls.
     pub(crate) fn settle(&mut self, times: Times<'_>) {
         let oldest = times.instructions.oldest;
         if oldest == self.first {

@@ -1,47 +1,48 @@
-//! Follows the critical path back.
+//! Follows the critical path back from the last retirement, and charges each cycle to a cause.
 
 use super::*;
 use crate::agenda::UNKNOWN;
-use crate::pipeline::{HITS, SERIAL, WAITED, Waiting};
+use crate::pipeline::{HITS, SERIAL, STORES, WAITED, Waiting};
 use crate::ring::NONE;
 
-/// Time on the path, and its owner. Instructions are numbered in program order.
+/// Event on the critical path, with the number of its instruction.
 #[derive(Clone, Copy, Debug)]
 enum Node {
     /// Retirement of an instruction.
     Retirement(u64),
-    /// End of an instruction's operation.
+    /// Completion of an instruction: its result is available.
     Result(u64),
-    /// Registers for an instruction's addresses.
+    /// All address operands of an instruction are available.
     Addresses(u64),
     /// Dispatch of an instruction.
     Dispatch(u64),
-    /// End of a wait of the front end.
+    /// End of a front-end stall, by index in [`CriticalPath::fronts`].
     Front(usize),
 }
 
-/// Times that an instruction's result depends on.
+/// Cycles that determine when an instruction completes: address operands, other operands, and end of its
+/// loads.
 struct Inputs {
     addresses: u64,
     operands: u64,
     loaded: u64,
-    /// Access that `loaded` is of, or [`NONE`].
+    /// Number of the load that ended at `loaded`, or [`NONE`].
     load: u32,
 }
 
-/// Walk back along the path.
+/// State of one trace back along the critical path.
 struct Tracer<'a> {
     path: &'a CriticalPath,
     times: Times<'a>,
-    /// Later cycles are accounted for.
+    /// Cycle that the trace has come back to; all later cycles have been charged.
     time: u64,
     cycles: &'a mut [u64; CAUSES],
-    /// Stretches of one access.
+    /// Buffer for the intervals of the access or fetch that is being charged.
     timeline: Timeline,
 }
 
 impl CriticalPath {
-    /// Adds the cycles from the end of the last stretch to the last retirement, by cause.
+    /// Adds to `cycles`, by cause, the cycles from the end of the last trace up to the last retirement.
     pub(super) fn trace(&self, times: Times<'_>, cycles: &mut [u64; CAUSES]) {
         let oldest = times.instructions.oldest;
         if oldest > self.first {
@@ -52,7 +53,7 @@ impl CriticalPath {
         }
     }
 
-    /// Wait of the front end that ended at `time`.
+    /// Index of the front-end stall that ended at cycle `time`.
     fn front_at(&self, time: u64) -> Option<usize> {
         let place = self.fronts.partition_point(|front| front.available < time);
         (self.fronts.get(place)?.available == time).then_some(place)
@@ -70,7 +71,7 @@ impl Tracer<'_> {
         self.charge(self.path.start, Cause::BASE);
     }
 
-    /// Charges the cycles since `from` that are not accounted for.
+    /// Charges to `cause` all cycles from `from` up to the cycle that the trace has come back to.
     fn charge(&mut self, from: u64, cause: Cause) {
         let from = from.max(self.path.start);
         if from < self.time {
@@ -79,30 +80,32 @@ impl Tracer<'_> {
         }
     }
 
-    /// True if an instruction belongs to the stretch.
+    /// True if this trace (pass back over the critical path) covers the instruction: it has retired, and no
+    /// earlier trace charged its cycles.
     fn has(&self, number: u64) -> bool {
         (self.path.first..self.times.instructions.oldest).contains(&number)
     }
 
-    /// Time of an instruction's retirement; 0 if it is before the stretch.
+    /// Cycle of an instruction's retirement; 0 if an earlier trace over the critical path covered it.
     fn retired(&self, number: Option<u64>) -> u64 {
         let number = number.filter(|&number| self.has(number));
         number.map_or(0, |number| self.times.instructions.entries[number].retired)
     }
 
-    /// Time of an instruction's dispatch; 0 if it is before the stretch.
+    /// Cycle of an instruction's dispatch; 0 if an earlier trace over the critical path covered it.
     fn dispatched(&self, number: Option<u64>) -> u64 {
         let number = number.filter(|&number| self.has(number));
         number.map_or(0, |number| self.times.instructions.entries[number].dispatched)
     }
 
-    /// Record of an instruction that waited.
+    /// Details of an instruction that waited for registers or accesses; `None` if it did not.
     fn waiting(&self, number: u64) -> Option<&Waiting> {
         let instructions = self.times.instructions;
         (instructions.entries[number].kind & WAITED != 0).then(|| &instructions.waiting[number])
     }
 
-    /// Writers of an instruction's sources: index of the source, and number of the writer.
+    /// Producers of an instruction's source registers: index of the source, and number of the instruction
+    /// that wrote it.
     fn producers(&self, number: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
         let instructions = self.times.instructions;
         // A writer further back than the reorder buffer reaches retired before the dispatch.
@@ -115,7 +118,8 @@ impl Tracer<'_> {
         })
     }
 
-    /// Inputs of an instruction. Those of one that did not wait follow from its producers.
+    /// Cycles that determine when an instruction completes. If it never waited, they are computed from its
+    /// producers.
     fn inputs(&self, number: u64) -> Inputs {
         if let Some(waiting) = self.waiting(number) {
             let Waiting { addresses, operands, loaded, load, .. } = *waiting;
@@ -138,7 +142,8 @@ impl Tracer<'_> {
         Inputs { addresses, operands, loaded, load: NONE }
     }
 
-    /// Goes from one time to the time that it waited for last; none if that is before the stretch.
+    /// Charges the cycles between an event and the event that it waited for last, and returns the latter;
+    /// `None` if an earlier trace over the critical path covers it.
     fn step(&mut self, node: Node) -> Option<Node> {
         match node {
             Node::Front(place) => self.front(place),
@@ -189,7 +194,8 @@ impl Tracer<'_> {
         self.access(number, addresses, load)
     }
 
-    /// Charges the stretches of a load or store since `start`, when it had its address.
+    /// Charges the intervals of a load or store from cycle `start`, when it had its address; returns the
+    /// event before it.
     fn access(&mut self, number: u64, start: u64, access: u32) -> Node {
         if access == NONE {
             return Node::Addresses(number);
@@ -200,8 +206,8 @@ impl Tracer<'_> {
         self.charge_timeline(number, start).unwrap_or(Node::Addresses(number))
     }
 
-    /// Charges the stretches of the timeline, which begins at `start`, the last first. Returns the store that an
-    /// instruction had its data from.
+    /// Charges the intervals of `timeline`, which begins at cycle `start`, from the last back to the first.
+    /// Stops at a wait for forwarded data, and returns the completion of the store that supplied them.
     fn charge_timeline(&mut self, number: u64, start: u64) -> Option<Node> {
         while let Some(Segment { until, cause }) = self.timeline.segments.pop() {
             let begins = self.timeline.segments.last().map_or(start, |it| it.until.max(start));
@@ -216,17 +222,18 @@ impl Tracer<'_> {
         None
     }
 
-    /// Store before an instruction that had its data at `time`.
+    /// Youngest store before an instruction whose data were available at cycle `time`.
     fn store_done_at(&self, number: u64, time: u64) -> Option<u64> {
         let instructions = self.times.instructions;
         let oldest = number.saturating_sub(instructions.reorder_buffer).max(self.path.first);
         (oldest..number).rev().find(|&store| {
-            let has_stores = self.waiting(store).is_some_and(|waiting| waiting.stores > 0);
-            has_stores && instructions.entries[store].result == time
+            let entry = &instructions.entries[store];
+            entry.kind & STORES != 0 && entry.result == time
         })
     }
 
-    /// Writer of a register that an instruction had at `time`, or its own dispatch.
+    /// Event that made an operand available at cycle `time`: completion of the instruction that produced it,
+    /// or, without one, the dispatch of instruction `number` itself.
     fn producer(&self, number: u64, time: u64) -> Node {
         let instructions = self.times.instructions;
         if instructions.entries[number].dispatched == time {
@@ -288,7 +295,7 @@ impl Tracer<'_> {
         Some(self.activity(head))
     }
 
-    /// Oldest instruction that had not retired before `time`.
+    /// Oldest instruction that had not retired before cycle `time`.
     fn head_at(&self, time: u64) -> u64 {
         let instructions = self.times.instructions;
         let (mut low, mut high) = (self.path.first, instructions.oldest);
@@ -303,7 +310,7 @@ impl Tracer<'_> {
         low
     }
 
-    /// Activity of an instruction at the time to which the walk has come.
+    /// Event that instruction `number` was next to reach at the cycle that the trace has come back to.
     fn activity(&self, number: u64) -> Node {
         let instructions = self.times.instructions;
         if self.time > instructions.entries[number].result {

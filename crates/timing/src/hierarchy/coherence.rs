@@ -1,18 +1,18 @@
-//! Stores of several cores: a line that is dirty in a core's own caches is in no other core's.
+//! Coherence of the cores' private caches: a line that is dirty in one core's caches is in no other core's.
 //!
-//! Write-invalidate, as in MESI, with the states that the caches have anyway: a dirty line is in one
-//! core only, a clean one may be in several. Which core has what follows the order in which
-//! instructions are handed over. The messages themselves take no time of their own: a store that takes
-//! a line from other cores reads it from the last-level cache anew, and so does a load of what another
-//! core has written; that is the time that both take.
+//! Write-invalidate, as in MESI, with the clean and dirty states that the caches have anyway: a dirty line is
+//! in one core only, a clean one may be in several. Ownership changes in the order in which instructions
+//! reach the simulator. Coherence messages have no latency of their own. A store that takes a line from other
+//! cores reads it from the last-level cache anew, and so does a load of a line that another core has written:
+//! that is the cost of coherence.
 
 use super::*;
 
-/// The caches in which a core keeps data for itself, the larger first.
+/// Kinds of private data cache, the larger first.
 const DATA_CACHES: [usize; 2] = [L2, L1D];
 
 impl Hierarchy {
-    /// True if several cores have caches of their own.
+    /// True if there are several cores, so that coherence has to be kept.
     pub(crate) fn has_others(&self) -> bool {
         self.cores > 1
     }
@@ -21,8 +21,8 @@ impl Hierarchy {
         (0..self.cores).filter(move |&other| other != core)
     }
 
-    /// A core is about to write a line: no other core keeps it. One that it had itself, clean, is read
-    /// anew if others had it too.
+    /// Invalidates a line in all other cores, because this core is about to write it. If another core had it,
+    /// this core's own clean copy is dropped as well, so that the store reads it anew.
     pub(crate) fn claim(&mut self, core: usize, line: u64, now: u64) {
         let own = &self.levels[core * LEVELS + L1D].cache;
         if own.peek(line).is_some_and(Line::is_dirty) {
@@ -41,10 +41,14 @@ impl Hierarchy {
         }
     }
 
-    /// A core is about to read a line that it lacks: if another core has written the line, the data go to the
-    /// level that all cores share.
-    pub(super) fn fetch_from_others(&mut self, core: usize, line: u64, now: u64) {
-        for other in self.others(core) {
+    /// Called when the cache `level` misses a line. If it is an L2 and another core has the line dirty, that
+    /// core writes it back to the level that all cores share.
+    #[inline(never)]
+    pub(super) fn fetch_from_others(&mut self, level: usize, line: u64, now: u64) {
+        if kind(level) != L2 {
+            return;
+        }
+        for other in self.others(level / LEVELS) {
             let mut is_dirty = false;
             for which in DATA_CACHES {
                 is_dirty |= self.levels[other * LEVELS + which].cache.clean(line);
@@ -55,7 +59,7 @@ impl Hierarchy {
         }
     }
 
-    /// Takes a line out of a cache; whether it was there.
+    /// Invalidates a line in a cache, and writes it back if dirty; returns true if the cache had it.
     fn take_away(&mut self, level: usize, line: u64, now: u64) -> bool {
         let Some(is_dirty) = self.levels[level].cache.remove(line) else { return false };
         self.levels[level].statistics.invalidations += 1;
@@ -65,7 +69,7 @@ impl Hierarchy {
         true
     }
 
-    /// Writes a line of a core to the level that all share.
+    /// Writes a line of a core's private caches back to the level that all cores share.
     fn write_to_shared(&mut self, core: usize, line: u64, now: u64) {
         let l2 = core * LEVELS + L2;
         self.levels[l2].statistics.write_backs += 1;

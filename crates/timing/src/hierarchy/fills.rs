@@ -1,51 +1,58 @@
-//! Fills: the ways of lines into caches, in order of time.
+//! Fills: each brings one line into one cache. Here they are simulated in order of time.
 
 use super::*;
 use crate::agenda::{Agenda, Event, List, Thread, UNKNOWN, Waiter};
 
+/// Task number that marks a waiter whose access comes after the request of the line, so that it merges with
+/// the MSHR.
+const LATER: u32 = 0;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
-    /// No access has asked for the line in time.
+    /// The miss is known in program order, but no access has requested the line yet.
     #[default]
     Wanted,
-    /// The line has been asked for.
+    /// The line has been requested from the next level, or waits for an MSHR.
     OnItsWay,
-    /// The line arrives at [`Fill::ready`].
+    /// The arrival is known: [`Fill::ready`].
     Timed,
 }
 
-/// Way of one line into one cache.
+/// Transfer of one line into one cache, from the miss on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fill {
     pub(super) state: State,
     pub(super) origin: Origin,
-    /// A prefetcher asked for the line before the access that missed it, which has yet to come.
+    /// A prefetcher requested the line before the demand access that missed it in program order; that access
+    /// is still to come.
     pub(super) is_prefetched: bool,
-    /// It asks for an MSHR, or has one: not if its cache asks at once.
+    /// The fill occupies an MSHR, or waits for one; false if its cache needs no MSHR events
+    /// ([`Level::asks_at_once`]).
     pub(super) uses_mshr: bool,
-    /// Level that has the line, once known.
+    /// Level that had the line; valid once the arrival is known.
     from: u8,
     level: u16,
     ready: u64,
     pub(super) line: u64,
-    /// Line in the level below.
+    /// State of the line in the next level.
     pub(super) below: Data,
-    /// Time at which the fill got its MSHR.
+    /// Cycle at which the fill got its MSHR; before that, earliest cycle at which an access will request the
+    /// line.
     since: u64,
-    /// Time until which the line waited for an MSHR of any level; 0 without a wait.
+    /// Cycle until which the fill waited for an MSHR, here or in a level below; 0 without a wait.
     waited_until: u64,
-    /// Line that is written to memory when this one takes its place.
+    /// Dirty line that is written to memory when this one evicts it.
     pub(super) writes: Option<u64>,
-    /// First party that waits for the line, its thread, and the time from which it has use for the line.
+    /// First party that waits for the line, its thread, and the cycle before which it cannot use the line.
     waiter: Waiter,
     waiter_thread: Thread,
     waiter_from: u64,
-    /// All other parties that wait.
+    /// All other parties that wait for the line.
     waiters: List,
 }
 
 impl Fill {
-    /// Appends a party that waits and has no use for the line before `from`.
+    /// Adds a party that waits for the line and cannot use it before cycle `from`.
     #[inline]
     fn wait(&mut self, agenda: &mut Agenda, waiter: Waiter, from: u64) {
         if self.waiter == Waiter::Nobody {
@@ -55,23 +62,29 @@ impl Fill {
         }
     }
 
-    pub(super) fn new(level: usize, line: u64, origin: Origin) -> Self {
-        Self { origin, level: level as u16, ready: UNKNOWN, line, ..Self::default() }
+    /// Adds a party whose access comes at cycle `from`, when another access will have requested the line.
+    fn wait_for_another(&mut self, agenda: &mut Agenda, waiter: Waiter, from: u64) {
+        agenda.wait_for_task(&mut self.waiters, waiter, from, LATER);
     }
 
-    /// True if the line is in the cache now.
+    pub(super) fn new(level: usize, line: u64, origin: Origin) -> Self {
+        let level = level as u16;
+        Self { origin, level, ready: UNKNOWN, since: UNKNOWN, line, ..Self::default() }
+    }
+
+    /// True if the line is in the cache at cycle `now`.
     #[inline]
     pub(super) fn has_arrived(&self, now: u64) -> bool {
         self.ready <= now
     }
 }
 
-/// Service of an access.
+/// Source of an access's line, and its wait for MSHRs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Served {
     /// Level that had the line.
     pub(crate) from: usize,
-    /// Time until which the access waited for MSHRs of any level; 0 without a wait.
+    /// Cycle until which the access waited for MSHRs of any level; 0 without a wait.
     pub(crate) waited_until: u64,
 }
 
@@ -82,7 +95,8 @@ impl Hierarchy {
         self.fills.next()
     }
 
-    /// Instructions in flight refer to no fill before this one.
+    /// Sets the oldest fill that an instruction in flight may refer to; the ring buffer may overwrite older
+    /// ones.
     pub(crate) fn keep_fills_from(&mut self, floor: u32) {
         self.floor = floor;
     }
@@ -98,8 +112,8 @@ impl Hierarchy {
         self.fills.push(fill)
     }
 
-    /// Access to a located line at `time`, now or later. Returns the time of its end if that is known; otherwise
-    /// `waiter` learns it later. `line` is the number of the line.
+    /// Simulates an access to a line, looked up by [`Self::locate`] before, at cycle `time`, now or later.
+    /// Returns the cycle at which the access completes, if known; otherwise `waiter` gets a message later.
     #[inline]
     pub(crate) fn access(
         &mut self,
@@ -119,7 +133,8 @@ impl Hierarchy {
         self.access_fill(agenda, data.fill, found, waiter)
     }
 
-    /// As [`Self::access`], for a line that may yet have to come; its look-up ends at `found`.
+    /// Like [`Self::access`], for the line of fill `id`, which may be in flight; the look-up ends at cycle
+    /// `found`.
     fn access_fill(
         &mut self,
         agenda: &mut Agenda,
@@ -148,7 +163,13 @@ impl Hierarchy {
                     return Some(found.max(ready));
                 }
             }
+            State::Wanted if fill.since <= found && self.merges_without_event => {
+                // Another access asks first.
+                fill.wait_for_another(agenda, waiter, found);
+                return None;
+            }
             State::Wanted => {
+                fill.since = found;
                 agenda.schedule(found, Event::Miss { fill: id, waiter });
                 return None;
             }
@@ -157,8 +178,8 @@ impl Hierarchy {
         None
     }
 
-    /// A line on its way is asked for at `asked`. If that is earlier than the request so far, the request moves
-    /// forward; the event of the later one finds it done.
+    /// Moves the request of a line in flight forward to cycle `asked` if that is earlier, in all levels
+    /// below; the event of the later request then has no effect.
     fn bring_forward(&mut self, agenda: &mut Agenda, id: u32, asked: u64) {
         let fill = &mut self.fills[id];
         let at = &self.levels[usize::from(fill.level)];
@@ -178,7 +199,8 @@ impl Hierarchy {
         }
     }
 
-    /// A look-up has ended at a line that had not come when the access began.
+    /// Handles the end of a look-up that missed, or hit a line in flight: requests an MSHR for the line if
+    /// none has been, and makes `waiter` wait for it.
     #[inline]
     pub(crate) fn miss(&mut self, agenda: &mut Agenda, id: u32, waiter: Waiter) {
         let now = agenda.now;
@@ -213,22 +235,37 @@ impl Hierarchy {
         }
     }
 
-    /// A fill has its MSHR at `time`. Returns the arrival of its line if that is known.
+    /// Requests the line of a fill that has its MSHR at cycle `time` from the levels below, one after the
+    /// other. Returns the cycle of its arrival, if known.
     pub(super) fn read_below(&mut self, agenda: &mut Agenda, id: u32, time: u64) -> Option<u64> {
-        let fill = &mut self.fills[id];
-        fill.since = time;
-        let (line, data) = (fill.line, fill.below);
-        let below = self.levels[usize::from(fill.level)].below;
-        if below == MEMORY {
-            fill.since = time.max(agenda.now);
-            agenda.schedule(fill.since, Event::Memory { fill: id });
-            return None;
+        let (mut reader, mut time) = (id, time);
+        loop {
+            let fill = &mut self.fills[reader];
+            fill.since = time;
+            let below = self.levels[usize::from(fill.level)].below;
+            if below == MEMORY {
+                fill.since = time.max(agenda.now);
+                agenda.schedule(fill.since, Event::Memory { fill: reader });
+                return None;
+            }
+            let (data, found) = (fill.below, time + self.levels[below].latency);
+            if data.fill != NONE {
+                let waited_for = &mut self.fills[data.fill];
+                if waited_for.state == State::Wanted && self.levels[below].asks_at_once {
+                    waited_for.state = State::OnItsWay;
+                    waited_for.wait(agenda, Waiter::Fill(reader), found);
+                    (reader, time) = (data.fill, found);
+                    continue;
+                }
+            }
+            let line = (data, self.fills[reader].line);
+            let done = self.access(agenda, below, line, time, Waiter::Fill(reader))?;
+            self.served(agenda, reader, done);
+            return Some(self.fills[id].ready);
         }
-        let done = self.access(agenda, below, (data, line), time, Waiter::Fill(id))?;
-        Some(self.served(agenda, id, done))
     }
 
-    /// A line is read from memory now.
+    /// Reads the line of a fill from DRAM now, unless the request was moved to an earlier cycle.
     #[inline]
     pub(crate) fn read_memory(&mut self, agenda: &mut Agenda, id: u32) {
         let fill = &self.fills[id];
@@ -238,43 +275,44 @@ impl Hierarchy {
         }
     }
 
-    /// The level below has the line of a fill at `done`. Returns its arrival.
-    pub(crate) fn served(&mut self, agenda: &mut Agenda, id: u32, done: u64) -> u64 {
-        let Fill { level, below: data, since, .. } = self.fills[id];
-        let level = usize::from(level);
-        let below = self.levels[level].below;
-        let served = if below == MEMORY {
-            Served { from: MEMORY, waited_until: 0 }
-        } else {
-            self.served_how(below, data, since, done)
-        };
-        let (fill, at) = (&mut self.fills[id], &mut self.levels[level]);
-        let ready = done + at.response;
-        fill.ready = ready;
-        fill.state = State::Timed;
-        fill.from = served.from as u8;
-        fill.waited_until = fill.waited_until.max(served.waited_until);
-        at.statistics.mshr_cycles += ready - since;
-        if let Some(line) = fill.writes {
-            self.dram.write(line, ready, agenda.now);
-        }
-        let waiter = std::mem::take(&mut fill.waiter);
-        let (thread, from) = (fill.waiter_thread, fill.waiter_from);
-        if !fill.waiters.is_empty() {
-            agenda.tell_all(&mut fill.waiters, ready);
-        }
-        if fill.uses_mshr {
-            at.mshrs.release(ready);
-            self.set_alarm(agenda, level);
-        }
-        match waiter {
-            Waiter::Nobody => {}
-            Waiter::Fill(above) => {
-                self.served(agenda, above, from.max(ready));
+    /// Completes a fill whose line the next level delivers at cycle `done`: sets its arrival and tells the
+    /// waiters. If the first waiter is a fill of the level above, completes that too, and so on.
+    pub(crate) fn served(&mut self, agenda: &mut Agenda, mut id: u32, mut done: u64) {
+        loop {
+            let fill = &self.fills[id];
+            let (level, since) = (usize::from(fill.level), fill.since);
+            let below = self.levels[level].below;
+            let served = if below == MEMORY {
+                Served { from: MEMORY, waited_until: 0 }
+            } else {
+                self.served_how(below, fill.below, since, done)
+            };
+            let (fill, at) = (&mut self.fills[id], &mut self.levels[level]);
+            let ready = done + at.response;
+            fill.ready = ready;
+            fill.state = State::Timed;
+            fill.from = served.from as u8;
+            fill.waited_until = fill.waited_until.max(served.waited_until);
+            at.statistics.mshr_cycles += ready - since;
+            if let Some(line) = fill.writes {
+                self.dram.write(line, ready, agenda.now);
             }
-            _ => agenda.tell_thread(thread, waiter, from.max(ready)),
+            let waiter = std::mem::take(&mut fill.waiter);
+            let (thread, from) = (fill.waiter_thread, fill.waiter_from);
+            if !fill.waiters.is_empty() {
+                at.statistics.merges += agenda.tell_all(&mut fill.waiters, ready);
+            }
+            if fill.uses_mshr {
+                at.mshrs.release(ready);
+                self.set_alarm(agenda, level);
+            }
+            let time = from.max(ready);
+            match waiter {
+                Waiter::Nobody => return,
+                Waiter::Fill(above) => (id, done) = (above, time),
+                _ => return agenda.tell_thread(thread, waiter, time),
+            }
         }
-        ready
     }
 
     fn set_alarm(&mut self, agenda: &mut Agenda, level: usize) {
@@ -283,7 +321,7 @@ impl Hierarchy {
         }
     }
 
-    /// MSHRs may have become free.
+    /// Grants free MSHRs of a level to the fills that wait for one.
     pub(crate) fn mshr_free(&mut self, agenda: &mut Agenda, level: usize) {
         while let Some(id) = self.levels[level].mshrs.next(agenda.now) {
             self.fills[id].waited_until = agenda.now;
@@ -292,7 +330,8 @@ impl Hierarchy {
         self.set_alarm(agenda, level);
     }
 
-    /// Service of an access to `level` that began at `start` and had its line at `done`.
+    /// Determines which level served an access to `level` that began at cycle `start` and had its line at
+    /// `done`.
     #[inline]
     pub(crate) fn served_how(&self, level: usize, data: Data, start: u64, done: u64) -> Served {
         if data.fill == NONE || done <= start + self.levels[level].latency {

@@ -1,12 +1,12 @@
 //! Caches and main memory.
 //!
-//! An access has two halves. [`Hierarchy::locate`] is called in program order: it decides the contents of each
-//! cache, and which lines have to be brought. [`Hierarchy::access`] ([`fills`]) is called in order of time: it
-//! decides when lines arrive. A line that an older instruction misses and a younger one hits is brought by the
-//! one that asks first in time.
+//! An access has two halves. [`Hierarchy::locate`] is called in program order: it updates the contents of
+//! each cache, and determines which lines have to be filled. [`Hierarchy::access`] ([`fills`]) is called in
+//! order of time: it determines when the lines arrive. If an older instruction misses a line and a younger
+//! one hits it, the fill starts with whichever of the two accesses comes first in time.
 //!
-//! Several cores share the last-level cache and memory. Each core has the other caches for itself, and stores
-//! are kept coherent ([`coherence`]).
+//! All cores share the last-level cache and memory. Each core has private caches of the other kinds, which
+//! are kept coherent on stores ([`coherence`]).
 
 mod coherence;
 mod fills;
@@ -34,35 +34,36 @@ pub(crate) const LLC: usize = 3;
 /// Index of the page walkers' own cache.
 pub(crate) const WALKER_CACHE: usize = 4;
 const CACHES: usize = 5;
-/// Main memory, in statistics by level.
+/// Index of main memory in statistics by level, and the level below the last cache.
 pub(crate) const MEMORY: usize = 5;
-/// Number of levels that can serve an access. Levels of core *n* have the same indices plus *n* times this; all
-/// cores use [`LLC`] and [`MEMORY`] of the first.
+/// Number of levels that can serve an access. The levels of core *n* have the same indices plus *n* times
+/// this; all cores use the [`LLC`] and [`MEMORY`] of core 0.
 pub(crate) const LEVELS: usize = 6;
-/// Reads of one walk at a time, at most: an entry beside its shadow.
+/// Maximum number of parallel reads of one walk: a page-table entry and the shadow entry beside it.
 pub(crate) const PARALLEL_READS: u32 = 2;
-/// Fills that the ring holds at first.
+/// Initial capacity of the ring buffer of fills.
 const FILLS: usize = 2048;
 
-/// Kind of cache, the same for all cores.
+/// Kind of cache ([`L1I`], [`L1D`], …) of a level index of any core.
 #[inline]
 pub(crate) const fn kind(level: usize) -> usize {
     level % LEVELS
 }
 
-/// Caches that a core accesses directly.
+/// Level indices of the caches that the front end, the loads and stores, and the page walkers of a core
+/// access first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnLevels {
     pub(crate) l1i: usize,
     pub(crate) l1d: usize,
-    /// Cache that the page walkers read.
+    /// First cache that the page walkers access.
     pub(crate) walker: usize,
 }
 
-/// Origin of an access.
+/// Requester of a cache access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Load, store or fetch.
+    /// Load, store or instruction fetch.
     #[default]
     Program,
     /// Read of a page walker.
@@ -71,12 +72,12 @@ pub(crate) enum Origin {
     Prefetcher,
 }
 
-/// Line of an access: in its cache, or on its way there.
+/// State of an accessed line: present in the cache, or being filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Data {
-    /// Fill that brings the line; [`NONE`] if the line is there.
+    /// Number of the fill that brings the line; [`NONE`] if the line is present.
     pub(crate) fill: u32,
-    /// A prefetcher brought the line, and this is its first use.
+    /// True for the first demand access to a prefetched line.
     is_first_use: bool,
 }
 
@@ -87,10 +88,10 @@ impl Default for Data {
 }
 
 impl Data {
-    /// Line that is there.
+    /// Plain hit: the line is present, and this is not the first use of a prefetched line.
     pub(crate) const HERE: Self = Self { fill: NONE, is_first_use: false };
 
-    /// True if an access takes the latency of the cache.
+    /// True if the access is a plain hit, which takes the latency of the cache.
     #[inline]
     pub(crate) fn is_here(self) -> bool {
         self == Self::HERE
@@ -102,27 +103,30 @@ struct Level {
     cache: Cache,
     latency: u64,
     response: u64,
-    /// Level below, or [`MEMORY`].
+    /// Index of the next level, or [`MEMORY`].
     below: usize,
     mshrs: Pool<u32>,
-    /// A miss needs no event: it always finds an MSHR, and no other request can come before it.
+    /// A miss is sent below at once, without an event: an MSHR is always free, and no other request can come
+    /// earlier.
     asks_at_once: bool,
     watcher: Watcher,
     statistics: CacheStatistics,
 }
 
-/// All caches of a machine, and its memory.
+/// All caches of a machine, and its main memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Hierarchy {
     levels: Vec<Level>,
     has: [bool; CACHES],
     cores: usize,
-    /// Cache that page walkers of the first core read.
+    /// First cache that the page walkers access, as a level index of core 0.
     walker_level: usize,
     dram: Dram,
-    /// Fills in program order.
+    /// Copy of [`Shortcuts::merged_accesses_need_no_event`] for this machine.
+    merges_without_event: bool,
+    /// Ring buffer of fills, numbered in program order.
     fills: Ring<Fill>,
-    /// First fill that an instruction in flight may refer to.
+    /// Oldest fill that an instruction in flight may refer to; older ones may be overwritten.
     floor: u32,
 }
 
@@ -141,7 +145,7 @@ impl Level {
     }
 }
 
-/// Level that the page walkers' cache, or the walkers themselves, are attached to.
+/// Cache that `walker.attach` names: page walkers read through it, or their own cache misses to it.
 fn attached(config: &TimingConfig) -> usize {
     match config.walker.attach {
         WalkerAttachment::L1d => L1D,
@@ -150,7 +154,7 @@ fn attached(config: &TimingConfig) -> usize {
     }
 }
 
-/// True for the kinds of cache in which misses need no event.
+/// For each kind of cache, true if a miss can be sent below without an event ([`Level::asks_at_once`]).
 fn ask_at_once(config: &TimingConfig, (cores, threads): (usize, usize)) -> [bool; CACHES] {
     let caches = &config.cache;
     // A cache above memory is never short of MSHRs if those above it have no more of them together.
@@ -177,7 +181,7 @@ fn ask_at_once(config: &TimingConfig, (cores, threads): (usize, usize)) -> [bool
 }
 
 impl Hierarchy {
-    /// Caches of so many cores, each with so many threads, and memory.
+    /// Makes empty caches for this many cores with this many threads each, and memory.
     pub(crate) fn new(
         config: &TimingConfig,
         (cores, threads): (usize, usize),
@@ -211,41 +215,43 @@ impl Hierarchy {
             has: [true, true, true, caches.llc.is_some(), caches.walker.is_some()],
             walker_level: if caches.walker.is_some() { WALKER_CACHE } else { attached },
             dram: Dram::new(&config.dram, config.core.frequency_ghz),
+            merges_without_event: shortcuts.merged_accesses_need_no_event,
             fills: Ring::new(FILLS),
             floor: 0,
         }
     }
 
-    /// Stand-in without caches, for threads that are not at work.
+    /// Makes a stand-in without caches, held by threads that are not being simulated at the moment.
     pub(crate) fn without_lines(&self) -> Self {
         Self { levels: Vec::new(), dram: self.dram.clone(), fills: Ring::new(1), ..*self }
     }
 
-    /// Caches that a core accesses directly.
+    /// Level indices of the caches that a core accesses first.
     pub(crate) fn own_levels(&self, core: usize) -> OwnLevels {
         let own = |level| if level == LLC { LLC } else { core * LEVELS + level };
         OwnLevels { l1i: own(L1I), l1d: own(L1D), walker: own(self.walker_level) }
     }
 
-    /// True if a prefetcher is on: then the contents of caches depend on time.
+    /// True if any cache has a prefetcher, so that cache contents depend on timing.
     pub(crate) fn has_prefetchers(&self) -> bool {
         self.levels.iter().any(|level| level.watcher.is_active())
     }
 
-    /// From now on, a cache that walkers read is also read without a walker.
+    /// Switches misses of this cache to events, as from now on it is read both by page walkers and without
+    /// one, so that MSHRs may run out.
     pub(crate) fn read_without_walker(&mut self, level: usize) {
         self.levels[level].asks_at_once = false;
     }
 
-    /// Caches of a kind, one for each core that has its own.
+    /// Caches of one kind: that of each core, or the one last-level cache.
     fn of_kind(&self, which: usize) -> impl Iterator<Item = &Level> {
         let cores = if which == LLC { 1 } else { self.cores };
         self.levels.iter().skip(which).step_by(LEVELS).take(cores)
     }
 
-    /// Looks a line up in program order. On a miss the line enters the cache, and the caches below that lack it.
-    /// Returns the line, and the level that has it.
-    #[inline]
+    /// Looks a line up and updates the replacement order, in program order. On a miss, inserts the line into
+    /// this cache and all below that lack it. Returns the line's state, and the level that had it.
+    #[inline(always)]
     pub(crate) fn locate(
         &mut self,
         level: usize,
@@ -255,67 +261,57 @@ impl Hierarchy {
         now: u64,
     ) -> (Data, usize) {
         let at = &mut self.levels[level];
-        let next = self.fills.next();
-        let entry = Line::new(next, write, origin == Origin::Prefetcher);
-        let found = match at.cache.find_or_insert(line, entry) {
-            Ok(found) => found,
-            Err(victim) => return self.locate_below(level, line, origin, victim, now),
+        let Some(found) = at.cache.find(line) else {
+            let data = Data { fill: self.fills.next(), is_first_use: false };
+            return (data, self.bring(level, line, write, origin, now));
         };
         at.statistics.hits[origin as usize] += 1;
         if write {
             found.mark_dirty();
         }
-        let mut data = Data::HERE;
-        if origin == Origin::Program && at.watcher.is_active() && found.take_prefetched() {
-            at.statistics.useful_prefetches += 1;
-            data.is_first_use = true;
+        let is_first_use =
+            origin == Origin::Program && at.watcher.is_active() && found.take_prefetched();
+        at.statistics.useful_prefetches += u64::from(is_first_use);
+        let mut fill = found.fill(self.fills.next());
+        if fill != NONE && (!self.fills.has(fill) || self.fills[fill].has_arrived(now)) {
+            found.mark_arrived();
+            fill = NONE;
         }
-        let id = found.fill(next);
-        if id != NONE {
-            if self.fills.has(id) && !self.fills[id].has_arrived(now) {
-                data.fill = id;
-            } else {
-                found.mark_arrived();
-            }
-        }
-        (data, level)
+        (Data { fill, is_first_use }, level)
     }
 
-    /// The cache has not had a line, and has room for it now: its place was that of `victim` if that is dirty.
+    /// Handles a miss: creates the next fill, inserts the line into the cache and those below that lack it.
+    /// Returns the level that had the line.
     #[inline(never)]
-    fn locate_below(
-        &mut self,
-        level: usize,
-        line: u64,
-        origin: Origin,
-        victim: Option<u64>,
-        now: u64,
-    ) -> (Data, usize) {
+    fn bring(&mut self, level: usize, line: u64, write: bool, origin: Origin, now: u64) -> usize {
         let id = self.add_fill(Fill::new(level, line, origin));
         let at = &mut self.levels[level];
+        let entry = Line::new(id, write, origin == Origin::Prefetcher);
+        let victim = at.cache.insert(line, entry);
         at.statistics.misses[origin as usize] += 1;
         let below = at.below;
-        if self.cores > 1 && kind(level) == L2 {
-            self.fetch_from_others(level / LEVELS, line, now);
+        if self.cores > 1 {
+            self.fetch_from_others(level, line, now);
         }
         let mut from = MEMORY;
         if below != MEMORY {
-            let (data, has_line) = self.locate(below, line, false, origin, now);
-            (self.fills[id].below, from) = (data, has_line);
+            (self.fills[id].below, from) = self.locate(below, line, false, origin, now);
         }
         if let Some(dirty) = victim {
             self.fills[id].writes = self.write_victim(level, dirty);
         }
-        (Data { fill: id, is_first_use: false }, from)
+        from
     }
 
-    /// Puts a line into a cache; returns the line that has to be written to memory for it.
+    /// Inserts a line into a cache; returns the dirty line that has to be written to memory because of
+    /// evictions, if any.
     fn insert(&mut self, level: usize, line: u64, entry: Line) -> Option<u64> {
         let dirty = self.levels[level].cache.insert(line, entry)?;
         self.write_victim(level, dirty)
     }
 
-    /// A dirty line leaves a cache.
+    /// Writes an evicted dirty line back to the next level; returns the line that has to be written to
+    /// memory, if any.
     #[cold]
     fn write_victim(&mut self, level: usize, line: u64) -> Option<u64> {
         self.levels[level].statistics.write_backs += 1;
@@ -334,19 +330,19 @@ impl Hierarchy {
         self.insert(level, line, Line::new(NONE, true, false))
     }
 
-    /// Counts of the caches of a kind, if the machine has any.
+    /// Counts of one kind of cache, summed over cores; `None` if the machine has no such cache.
     pub(crate) fn statistics(&self, which: usize) -> Option<CacheStatistics> {
         self.has[which].then(|| self.sum_of(which))
     }
 
-    /// Counts of the caches of a kind, over all cores.
+    /// Counts of one kind of cache, summed over cores.
     fn sum_of(&self, which: usize) -> CacheStatistics {
         let mut sum = CacheStatistics::default();
         self.of_kind(which).for_each(|level| sum.add(&level.statistics));
         sum
     }
 
-    /// Number of MSHRs of the caches of a kind.
+    /// Number of MSHRs in all caches of one kind.
     pub(crate) fn mshrs(&self, which: usize) -> u64 {
         self.of_kind(which).map(|level| level.mshrs.units()).sum()
     }
@@ -355,13 +351,13 @@ impl Hierarchy {
         &self.dram
     }
 
-    /// Counts of all caches and of memory.
+    /// Counts of all caches, summed over cores, and of memory.
     pub(crate) fn counts(&self) -> MemoryCounts {
         let caches = std::array::from_fn(|which| self.sum_of(which));
         MemoryCounts { caches, dram: self.dram.statistics }
     }
 
-    /// Replaces all counts, as if the first core had done everything.
+    /// Replaces all counts; those of the other cores become 0, as if core 0 had made all accesses.
     pub(crate) fn set_counts(&mut self, counts: &MemoryCounts) {
         for (place, level) in self.levels.iter_mut().enumerate() {
             level.statistics = counts.caches.get(place).copied().unwrap_or_default();
@@ -369,7 +365,8 @@ impl Hierarchy {
         self.dram.statistics = counts.dram;
     }
 
-    /// Resets counts of events in time. Counts in program order stay.
+    /// Sets the counts that depend on timing (MSHR merges, MSHR cycles, DRAM) to 0; keeps those made in
+    /// program order (hits, misses).
     pub(crate) fn reset_times(&mut self) {
         self.levels.iter_mut().for_each(|level| level.statistics.reset_times());
         self.dram.statistics = Default::default();

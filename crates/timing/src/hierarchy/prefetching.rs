@@ -1,11 +1,11 @@
-//! Prefetches, and accesses outside time.
+//! Prefetches, and functional warming: accesses that update the caches and take no time.
 
 use super::*;
 use crate::agenda::Agenda;
 
 impl Hierarchy {
-    /// A line is missed, or was prefetched and is used for the first time: the prefetcher may ask for other
-    /// lines. A prefetch takes an MSHR that is free at once, or is dropped.
+    /// Lets the prefetcher of `level` observe a miss, or the first use of a prefetched line, and issues the
+    /// prefetches that it suggests. A prefetch that finds no free MSHR is dropped.
     #[cold]
     pub(crate) fn prefetch(&mut self, agenda: &mut Agenda, level: usize, line: u64) {
         let candidates = self.levels[level].watcher.observe(line);
@@ -32,7 +32,7 @@ impl Hierarchy {
         }
     }
 
-    /// Access outside time: the lines that it would bring are in the caches at once.
+    /// Functional warming: makes an access that takes no time. Missing lines are in the caches at once.
     pub(crate) fn warm(&mut self, level: usize, line: u64, write: bool, origin: Origin) {
         let at = &mut self.levels[level];
         let has_prefetcher = origin == Origin::Program && at.watcher.is_active();
@@ -55,7 +55,7 @@ impl Hierarchy {
         }
     }
 
-    /// Prefetches outside time: each finds an MSHR.
+    /// Issues prefetches in functional warming; each is assumed to find an MSHR.
     #[cold]
     fn warm_prefetch(&mut self, level: usize, line: u64) {
         let candidates = self.levels[level].watcher.observe(line);

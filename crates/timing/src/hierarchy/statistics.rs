@@ -14,9 +14,9 @@ pub(crate) struct CacheStatistics {
     pub(crate) merges: u64,
     pub(crate) write_backs: u64,
     pub(crate) useful_prefetches: u64,
-    /// Cycles during which MSHRs are taken, summed over MSHRs.
+    /// Cycles during which MSHRs are occupied, summed over MSHRs.
     pub(crate) mshr_cycles: u64,
-    /// Lines that a store of another core took away.
+    /// Lines invalidated by a store of another core.
     pub(crate) invalidations: u64,
 }
 
@@ -34,12 +34,13 @@ impl CacheStatistics {
         self.invalidations += more.invalidations;
     }
 
-    /// Resets counts of events in time. Counts in program order stay.
+    /// Sets the counts that depend on timing (merges, MSHR cycles) to 0; keeps those made in program order
+    /// (hits, misses).
     pub(super) fn reset_times(&mut self) {
         (self.merges, self.mshr_cycles) = (0, 0);
     }
 
-    /// A prefetch comes before the program's access to a line that had missed: the access is a hit.
+    /// Recounts a program miss as a hit on a prefetched line: in time, the prefetch came before the access.
     pub(super) fn turn_miss_into_prefetch(&mut self) {
         // The miss may have been counted before measuring began.
         let misses = &mut self.misses[Origin::Program as usize];
@@ -64,7 +65,7 @@ impl CacheStatistics {
     }
 }
 
-/// Counts of all caches, by kind, and of memory.
+/// Counts of all caches, by kind of cache, and of memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MemoryCounts {
     pub(crate) caches: [CacheStatistics; CACHES],

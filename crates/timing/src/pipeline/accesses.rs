@@ -1,4 +1,4 @@
-//! Loads and stores: translation, data of stores before them, caches.
+//! Loads and stores: translation, store-to-load forwarding, cache accesses.
 
 use super::demands::{Demand, WAITS};
 use super::stores::{Further, Line};
@@ -9,48 +9,51 @@ use crate::hierarchy::{Data, Origin};
 use crate::ring::Ring;
 use crate::translation::{Request, Translated};
 
-/// Accesses that the ring holds at first.
+/// Initial capacity of the ring buffer of accesses.
 const ACCESSES: usize = 4096;
 
-/// Load that may be more than a hit, or store that has to wait for its translation.
+/// Load that is not simply an L1 TLB and L1D hit, or store that has to wait for its translation. Others need
+/// no record.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Access {
-    /// Number of its instruction.
+    /// Number of the instruction that makes the access.
     instruction: u64,
     is_store: bool,
-    /// Has its data from the store before it.
+    /// The load takes its data from an older store (store-to-load forwarding).
     is_forwarded: bool,
-    /// Level that had the line that came last.
+    /// Cache level that supplied the line that arrived last.
     from: u8,
-    /// Lines that have not come.
+    /// Cache lines of the load that have not arrived.
     pending: u16,
     translated_by: Translated,
-    /// Lines that it reads.
+    /// First line that the load reads.
     line: Line,
     further: Further,
-    /// Youngest store before it to the same address, or [`NONE`].
+    /// Youngest older store to the address of this load that is not in the cache yet, or [`NONE`].
     store: u32,
-    /// Next access of the same instruction, or [`NONE`].
+    /// Access that the same instruction made before this one, or [`NONE`].
     next: u32,
-    /// Time of its address.
+    /// Cycle at which the virtual address is known.
     issue: u64,
     translated: u64,
     done: u64,
-    /// Time until which that line waited for an MSHR, or at which the forwarding store had the data.
+    /// Cycle until which the line that arrived last waited for an MSHR, or at which the forwarding store had
+    /// its data.
     waited_until: u64,
 }
 
-/// Accesses in program order.
+/// Ring buffers of accesses, numbered in program order, and of their lines.
 #[derive(Clone, Debug)]
 pub(crate) struct Accesses {
     all: Ring<Access>,
-    /// Lines of accesses after their first, and of stores.
+    /// State of all lines of loads and stores after their first, where an access spans several lines.
     further: Ring<Data>,
-    /// First access that an instruction in flight, or on the critical path, may refer to.
+    /// Oldest access that an instruction in flight, or the critical path, may refer to; older ones may be
+    /// overwritten.
     floor: u32,
-    /// First of the further lines that an instruction in flight may refer to.
+    /// Oldest element of `further` that an instruction in flight may refer to.
     further_floor: u32,
-    /// Cycles of a hit in the L1D.
+    /// Latency of an L1D hit, in cycles.
     pub(crate) hit_cycles: u64,
 }
 
@@ -60,19 +63,20 @@ impl Accesses {
         Self { all, further, floor: 0, further_floor: 0, hit_cycles }
     }
 
-    /// Number of the next access.
+    /// Number that the next access will get.
     #[inline]
     pub(super) fn next(&self) -> u32 {
         self.all.next()
     }
 
-    /// Number of the next line after the first of an access.
+    /// Number that the next element of `further` will get.
     #[inline]
     pub(super) fn next_further(&self) -> u32 {
         self.further.next()
     }
 
-    /// Instructions in flight, and the critical path, refer to no access and no further line before these.
+    /// Sets the oldest access and further line that an instruction in flight, or the critical path, may refer
+    /// to; the ring buffers may overwrite older ones.
     pub(super) fn keep_from(&mut self, access: u32, further: u32) {
         (self.floor, self.further_floor) = (access, further);
     }
@@ -84,7 +88,8 @@ impl Accesses {
         self.all.push(access)
     }
 
-    /// Adds the stretches of an access from its address on.
+    /// Appends to `timeline` the intervals of an access, from the cycle at which its address is known:
+    /// translation, wait, cache.
     pub(crate) fn explain(&self, id: u32, translation: &Translation, timeline: &mut Timeline) {
         let access = &self.all[id];
         let waited = (access.issue, access.translated);
@@ -101,7 +106,7 @@ impl Accesses {
     }
 }
 
-/// Number of lines that an access touches.
+/// Number of cache lines that an access of `size` bytes touches.
 #[inline]
 pub(super) fn lines(address: u64, size: u16) -> u64 {
     let within = address & (LINE_BYTES - 1);
@@ -109,7 +114,8 @@ pub(super) fn lines(address: u64, size: u16) -> u64 {
 }
 
 impl Core {
-    /// A load of the instruction in hand, translated by `steps` from entry `slot` of the first-level data TLB.
+    /// Adds a load to the instruction that [`Core::begin`] began. `steps` translate its address after a miss
+    /// in the first-level data TLB; without steps, it hits entry `slot` there.
     #[inline]
     pub fn load<'a>(
         &mut self,
@@ -118,7 +124,6 @@ impl Core {
         slot: u32,
         steps: impl Into<StepLists<'a>>,
     ) {
-        self.note_records();
         let now = self.shared.agenda.now;
         let memory = &mut self.shared.memory;
         let place = (Unit::L1DataTlb, slot);
@@ -150,8 +155,9 @@ impl Core {
         });
     }
 
-    /// A store of the instruction in hand, translated by `steps` from entry `slot` of the first-level data TLB. Its
-    /// data are written after retirement.
+    /// Adds a store to the instruction that [`Core::begin`] began; it writes the cache after retirement.
+    /// `steps` translate its address after a miss in the first-level data TLB; without steps, it hits entry
+    /// `slot` there.
     #[inline]
     pub fn store<'a>(
         &mut self,
@@ -160,10 +166,8 @@ impl Core {
         slot: u32,
         steps: impl Into<StepLists<'a>>,
     ) {
-        self.note_records();
         let now = self.shared.agenda.now;
         let memory = &mut self.shared.memory;
-        let first_fill = memory.next_fill();
         let place = (Unit::L1DataTlb, slot);
         let translated_by = self.translation.prepare(memory, place, steps.into(), now);
         let address = address.value();
@@ -175,7 +179,7 @@ impl Core {
         let further = self.further_lines(number, lines, true);
         let all_lines = (Line { number, data }, further);
         let instruction = self.instructions.handed;
-        let store = self.stores.push(instruction, address, all_lines, first_fill);
+        let store = self.stores.push(instruction, address, all_lines);
         self.statistics.stores += 1;
         self.in_hand.add_store(store);
         if !translated_by.is_here() {
@@ -189,19 +193,14 @@ impl Core {
         }
     }
 
-    /// Notes the first records of the instruction in hand, before its first access.
-    #[inline]
-    fn note_records(&mut self) {
-        if self.in_hand.loads | self.in_hand.stores | u16::from(self.in_hand.flags) == 0 {
-            self.in_hand.first = self.next_records();
-        }
-    }
-
+    /// Looks up, in program order, the lines of an access after its first.
     #[inline]
     fn further_lines(&mut self, first: u64, lines: u64, write: bool) -> Further {
-        if lines == 1 {
-            return Further::default();
-        }
+        if lines == 1 { Further::default() } else { self.look_up_further(first, lines, write) }
+    }
+
+    #[inline(never)]
+    fn look_up_further(&mut self, first: u64, lines: u64, write: bool) -> Further {
         let Shared { memory, agenda } = &mut *self.shared;
         let further = &mut self.accesses.further;
         while further.is_short_of(self.accesses.further_floor, lines as usize) {
@@ -222,7 +221,9 @@ impl Core {
         self.in_hand.flags |= WAITS;
     }
 
-    /// The addresses of an instruction's accesses are known from `time` on, which is its dispatch if `at_dispatch`.
+    /// Requests the translations of an instruction's accesses at cycle `time`, when their addresses are
+    /// known; `at_dispatch` if that is the cycle of its dispatch. `first` is the head of the list of
+    /// accesses.
     pub(super) fn start_accesses(&mut self, first: u32, time: u64, at_dispatch: bool) {
         let mut id = first;
         while id != NONE {
@@ -239,7 +240,8 @@ impl Core {
         }
     }
 
-    /// An access has its translation at `time`.
+    /// Continues access `id`, translated at cycle `time`: a load reads its lines or is forwarded, a store can
+    /// retire.
     pub(super) fn translated(&mut self, id: u32, time: u64) {
         let access = &mut self.accesses.all[id];
         access.translated = time;
@@ -248,13 +250,13 @@ impl Core {
             self.translation.statistics.add_fill_wait(waited);
         }
         if access.is_store {
-            let waiting = &mut self.instructions.waiting[access.instruction];
+            let instruction = access.instruction;
+            let waiting = &mut self.instructions.waiting[instruction];
             waiting.untranslated -= 1;
-            self.may_retire = true;
             if time > waiting.stored {
                 (waiting.stored, waiting.store) = (time, id);
             }
-            return;
+            return self.is_done(instruction);
         }
         self.statistics.load_translation_cycles += waited;
         if access.store == NONE {
@@ -264,7 +266,8 @@ impl Core {
         }
     }
 
-    /// A load has its data from the store before it, unless these are in the cache when it is translated.
+    /// Forwards a load from the older store to its address, or, if the store is in the cache when the load is
+    /// translated, reads the lines.
     pub(super) fn forward_or_read(&mut self, id: u32) {
         let Access { store: number, translated, .. } = self.accesses.all[id];
         let has_retired = self.stores.has_retired(number);
@@ -293,13 +296,13 @@ impl Core {
         self.read_lines(id, true);
     }
 
-    /// The store before a load has its data at `time`.
+    /// Completes the forwarding of a load whose store has its data at cycle `time`.
     pub(super) fn forwarded(&mut self, id: u32, time: u64) {
         self.accesses.all[id].waited_until = time;
         self.line_read(id, time + self.accesses.hit_cycles);
     }
 
-    /// Reads the lines of a load; of a forwarded one those after the first.
+    /// Accesses the cache for all lines of a load; if the load is forwarded, for all but the first.
     fn read_lines(&mut self, id: u32, is_forwarded: bool) {
         let Access { line, further, translated, .. } = self.accesses.all[id];
         if !is_forwarded {
@@ -321,7 +324,7 @@ impl Core {
         }
     }
 
-    /// A line of a load is there at `time`.
+    /// Notes that a line of load `id` arrived at cycle `time`; with the last line, the load is complete.
     pub(super) fn line_read(&mut self, id: u32, time: u64) {
         let access = &mut self.accesses.all[id];
         access.done = access.done.max(time);
@@ -355,7 +358,7 @@ impl Core {
         self.complete(instruction);
     }
 
-    /// The next store retires at `time`, and writes its lines.
+    /// Writes the lines of store `number`, the next to retire, to the cache from cycle `time` on.
     #[inline]
     pub(super) fn write_store(&mut self, number: u32, time: u64) {
         let Store { line, further, .. } = self.stores.retire();
@@ -376,7 +379,7 @@ impl Core {
         }
     }
 
-    /// A line of a store is written at `time`.
+    /// Notes that a line of store `number` was written at cycle `time`, and frees store-queue entries.
     pub(super) fn line_written(&mut self, number: u32, time: u64) {
         let queue = &mut self.store_queue;
         self.stores.line_written(number, time, |released| queue.release(released));
@@ -385,7 +388,7 @@ impl Core {
 }
 
 impl Demand {
-    /// True if a store is the instruction's own.
+    /// True if this store belongs to the instruction itself.
     fn has_store(&self, store: u32) -> bool {
         store.wrapping_sub(self.first_store) < u32::from(self.stores)
     }
@@ -395,6 +398,5 @@ impl Demand {
             self.first_store = store;
         }
         self.stores += 1;
-        self.flags |= WAITS;
     }
 }

@@ -4,8 +4,8 @@ use super::instructions::{Reader, Waiting};
 use super::*;
 
 impl Core {
-    /// All registers for the addresses of an instruction are known; `at_dispatch` if they are there when it is
-    /// dispatched.
+    /// Starts the accesses of an instruction whose address operands are all known; `at_dispatch` if they were
+    /// ready when it was dispatched.
     pub(super) fn addresses_known(&mut self, number: u64, at_dispatch: bool) {
         let waiting = &mut self.instructions.waiting[number];
         let (time, first_access) = (waiting.addresses, waiting.first_access);
@@ -22,7 +22,8 @@ impl Core {
         self.complete(number);
     }
 
-    /// A register that an instruction reads is there at `time`.
+    /// Notes that a source register of a waiting instruction is ready at cycle `time`; issues the instruction
+    /// with the last of them.
     pub(super) fn source_ready(&mut self, reader: Reader, time: u64) {
         let number = self.instructions.in_flight(reader.number());
         let data_sources = self.instructions.entries[number].operands.data_sources;
@@ -48,22 +49,29 @@ impl Core {
         }
     }
 
-    /// An instruction is done after its latency, if it has everything that it needs.
-    #[inline]
+    /// Completes an instruction if its operands and loads are all known and it has not completed yet.
+    #[inline(always)]
     pub(super) fn complete(&mut self, number: u64) {
         let waiting = &self.instructions.waiting[number];
         let missing = waiting.missing_addresses | waiting.missing_operands;
-        if missing != 0
-            || waiting.unloaded != 0
-            || self.instructions.entries[number].result != UNKNOWN
+        if missing == 0
+            && waiting.unloaded == 0
+            && self.instructions.entries[number].result == UNKNOWN
         {
-            return;
+            self.has_everything(number);
         }
-        let Waiting { addresses, operands, loaded, latency, first_reader, .. } = *waiting;
-        let (stores, first_store) = (waiting.stores, waiting.first_store);
+    }
+
+    /// Computes the result cycle of an instruction whose operands and loads are known, and wakes the
+    /// instructions and loads that wait for the result.
+    #[inline(never)]
+    fn has_everything(&mut self, number: u64) {
+        let Waiting {
+            addresses, operands, loaded, latency, first_reader, stores, first_store, ..
+        } = self.instructions.waiting[number];
         let result = loaded.max(addresses).max(operands) + u64::from(latency);
         self.instructions.complete(number, result);
-        self.may_retire = true;
+        self.is_done(number);
         let mut reader = first_reader;
         while reader != Reader::NONE {
             self.woken.push((reader, result));
@@ -76,7 +84,14 @@ impl Core {
         }
     }
 
-    /// Retires instructions in program order, as long as it is known when.
+    /// Requests another try of retirement and fetch: an instruction's result, or the translation of its
+    /// stores, has become known.
+    #[inline]
+    pub(super) fn is_done(&mut self, number: u64) {
+        self.may_retire |= number == self.instructions.oldest || !self.front_end.stops.is_empty();
+    }
+
+    /// Retires instructions in program order, as far as their retire cycles are known.
     #[inline]
     pub(super) fn retire_instructions(&mut self) {
         loop {
@@ -99,7 +114,8 @@ impl Core {
         }
     }
 
-    /// Retires an instruction with accesses; returns false if it has to wait.
+    /// Retires an instruction with loads, stores or front-end stalls and starts its writes; returns false if
+    /// its retire cycle is not known yet.
     fn retire_demanding(&mut self, number: u64) -> bool {
         let instructions = &mut self.instructions;
         let mut result = instructions.entries[number].result;
@@ -107,7 +123,7 @@ impl Core {
             return false;
         }
         let demand = *self.demands.oldest();
-        if demand.stores > 0 {
+        if demand.stores > 0 && instructions.entries[number].kind & WAITED != 0 {
             let waiting = &instructions.waiting[number];
             if waiting.untranslated > 0 {
                 return false;

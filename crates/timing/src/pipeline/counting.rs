@@ -1,9 +1,9 @@
-//! Counting in parts of a run: what happens between them is done in full, and not counted.
+//! Counting in parts of a run (sampling): the rest is simulated in full, but not counted.
 
 use super::*;
 use crate::hierarchy::MemoryCounts;
 
-/// All that was counted up to a moment.
+/// All counts of a core at one moment.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     core: CoreStatistics,
@@ -11,18 +11,19 @@ pub(super) struct Counts {
     memory: MemoryCounts,
     branches: BranchCounts,
     pub(super) cycles: u64,
-    /// Parts of the cycles.
+    /// Cycle stack: the cycles by cause.
     pub(super) stack: [u64; CAUSES],
 }
 
 impl Core {
-    /// Nothing is counted from here on, until [`Core::resume_counting`].
+    /// Stops counting until [`Core::resume_counting`]; the simulation goes on in full.
     pub fn pause_counting(&mut self) {
         self.catch_up();
         self.paused = Some(Box::new(self.counts()));
     }
 
-    /// Counting goes on where it paused. Cycles are counted from the last retirement so far on.
+    /// Continues counting after a pause: counts and cycles go on from their values then, at the last
+    /// retirement so far.
     pub fn resume_counting(&mut self) {
         self.catch_up();
         if let Some(counts) = self.paused.take() {
@@ -30,8 +31,8 @@ impl Core {
         }
     }
 
-    /// Has what was counted stand for so many instructions: all counts and cycles grow by the same
-    /// factor, rounded, and parts of a sum still add up to it. Counts nothing more.
+    /// Scales all counts and cycles as if this many instructions had been counted. Counts are rounded such
+    /// that parts still add up to their sum. To be called at the end of a run.
     pub fn extrapolate(&mut self, instructions: u64) {
         self.resume_counting();
         let mut counts = self.counts();
@@ -61,14 +62,14 @@ impl Core {
     }
 }
 
-/// By how much counts grow.
+/// Rational factor by which counts are multiplied.
 pub(crate) struct Factor {
     to: u64,
     from: u64,
 }
 
 impl Factor {
-    /// Of a sum of so many, the mean.
+    /// Factor that turns a sum of `count` values into their mean.
     pub(crate) fn mean_of(count: u64) -> Self {
         Self { to: 1, from: count }
     }
@@ -78,12 +79,12 @@ impl Factor {
         ((u128::from(count) * to + from / 2) / from) as u64
     }
 
-    /// Counts that each stand alone.
+    /// Scales counts independently, each rounded to the nearest integer.
     pub(crate) fn scale<'a>(&self, counts: impl IntoIterator<Item = &'a mut u64>) {
         counts.into_iter().for_each(|count| *count = self.of(*count));
     }
 
-    /// Parts of a sum: the scaled parts add up to the scaled sum.
+    /// Scales counts that add up to a sum, rounding such that they add up to the scaled sum.
     pub(crate) fn scale_parts(&self, parts: &mut [u64]) {
         let (mut sum, mut scaled) = (0, 0);
         for part in parts {

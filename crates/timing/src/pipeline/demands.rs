@@ -1,22 +1,20 @@
-//! Instructions that need more than registers.
+//! Demanding instructions: those that need more than register operands to be dispatched and to complete.
 
 use super::*;
 use crate::ring::Ring;
 
-/// The front end may have to stop before it.
+/// Flag: the front end may have to stall before the instruction, for its code line or a mispredicted branch.
 pub(super) const STOPS: u8 = 1;
-/// It is dispatched when all before it have retired.
+/// Flag: the instruction is dispatched only when all instructions before it have retired.
 pub(super) const SERIALIZES: u8 = 2;
-/// It has accesses that may be more than hits, or stores.
+/// Flag: the instruction has accesses that may miss a TLB or cache.
 pub(super) const WAITS: u8 = 4;
 
-/// Instruction with accesses, or before which the front end may stop, or that serializes.
-#[derive(Clone, Copy, Debug, Default)]
+/// Instruction with loads or stores, or before which the front end may stall, or that serializes.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
     pub(super) number: u64,
-    /// Records that it may refer to.
-    pub(super) first: First,
-    /// Last of its accesses that may be more than a hit.
+    /// Head of the list of its accesses that may miss: the one made last. Each links to the one before.
     pub(super) first_access: u32,
     pub(super) first_store: u32,
     pub(super) loads: u16,
@@ -27,7 +25,31 @@ pub(super) struct Demand {
     pub(super) flags: u8,
 }
 
-/// Numbers of the first records that an instruction may refer to.
+impl Default for Demand {
+    fn default() -> Self {
+        Self {
+            number: 0,
+            first_access: NONE,
+            first_store: 0,
+            loads: 0,
+            hits: 0,
+            unloaded: 0,
+            untranslated: 0,
+            stores: 0,
+            flags: 0,
+        }
+    }
+}
+
+impl Demand {
+    /// True if the instruction needs more than register operands.
+    #[inline]
+    pub(super) fn is_demanding(&self) -> bool {
+        self.loads | self.stores | u16::from(self.flags) != 0
+    }
+}
+
+/// Oldest fill, walk, access and further line that instructions from some point on may refer to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct First {
     pub(super) fill: u32,
@@ -36,14 +58,14 @@ pub(super) struct First {
     pub(super) further_line: u32,
 }
 
-/// Demanding instructions in program order.
+/// Ring buffer of demanding instructions, numbered in program order.
 #[derive(Clone, Debug)]
 pub(super) struct Demands {
     all: Ring<Demand>,
-    /// Next to be dispatched, and its instruction or [`UNKNOWN`].
+    /// Demanding instruction to be dispatched next, and its instruction number; [`UNKNOWN`] without one.
     next: u32,
     pub(super) next_number: u64,
-    /// Next to retire, and its instruction or [`UNKNOWN`].
+    /// Demanding instruction to retire next, and its instruction number; [`UNKNOWN`] without one.
     oldest: u32,
     pub(super) oldest_number: u64,
 }
@@ -74,7 +96,7 @@ impl Demands {
         if demand == self.all.next() { UNKNOWN } else { self.all[demand].number }
     }
 
-    /// Next to be dispatched.
+    /// Demanding instruction that is dispatched next.
     #[inline]
     pub(super) fn next(&self) -> &Demand {
         &self.all[self.next]
@@ -86,12 +108,7 @@ impl Demands {
         self.next_number = self.number_of(self.next);
     }
 
-    /// True if all have retired.
-    pub(super) fn is_empty(&self) -> bool {
-        self.oldest_number == UNKNOWN
-    }
-
-    /// Next demand to retire.
+    /// Demanding instruction that retires next.
     #[inline]
     pub(super) fn oldest(&self) -> &Demand {
         &self.all[self.oldest]

@@ -1,11 +1,11 @@
 //! Dispatch: in program order, `width` instructions a cycle.
 
 use super::demands::{Demand, SERIALIZES, STOPS, WAITS};
-use super::instructions::{HITS, Operands, Reader, SERIAL, WAITED, Waiting, write};
+use super::instructions::{HITS, Operands, Reader, SERIAL, STORES, WAITED, Waiting, write};
 use super::*;
 
 impl Core {
-    /// Dispatches instructions as long as it is known when.
+    /// Dispatches instructions in program order, as far as their dispatch cycles are known.
     pub(super) fn dispatch_instructions(&mut self) {
         while self.dispatch_plain() && self.instructions.next < self.instructions.handed {
             let demand = *self.demands.next();
@@ -16,7 +16,7 @@ impl Core {
         }
     }
 
-    /// Dispatches those before the next that needs more than registers; returns false if one has to wait.
+    /// Dispatches the instructions before the next demanding one; returns false if dispatch has to wait.
     fn dispatch_plain(&mut self) -> bool {
         let stop = self.instructions.handed.min(self.demands.next_number);
         while self.instructions.next < stop {
@@ -31,15 +31,14 @@ impl Core {
                     return false;
                 }
                 Outcome::Waits(number) => {
-                    let demand = Demand { first_access: NONE, ..Demand::default() };
-                    self.wait(number, self.dispatch.cycle, &demand);
+                    self.wait(number, self.dispatch.cycle, &Demand::default());
                 }
             }
         }
         true
     }
 
-    /// Dispatch has to wait for an entry of the scheduler, until `again` at most.
+    /// Schedules another try of dispatch at cycle `again`, because the scheduler is full.
     #[cold]
     fn try_again(&mut self, again: Option<u64>) {
         if let Some(again) = again
@@ -50,7 +49,8 @@ impl Core {
         }
     }
 
-    /// Dispatches an instruction that needs more than registers; returns false if it has to wait.
+    /// Dispatches an instruction with accesses or front-end stalls, or that serializes; returns false if it
+    /// has to wait.
     fn dispatch_demanding(&mut self, demand: &Demand) -> bool {
         let number = demand.number;
         let instructions = &self.instructions;
@@ -107,20 +107,22 @@ impl Core {
         }
         self.load_queue.take(demand.loads.into());
         self.store_queue.take(demand.stores.into());
-        self.enter(number, dispatch, demand);
-        if demand.stores > 0 {
-            self.instructions.waiting[number].store_queue_writer = store_queue_writer;
-        }
+        self.enter(number, dispatch, demand, store_queue_writer);
         true
     }
 
-    /// A demanding instruction is dispatched.
-    fn enter(&mut self, number: u64, dispatch: u64, demand: &Demand) {
+    /// Enters a demanding instruction, dispatched at cycle `dispatch`, into the reorder buffer.
+    /// `store_queue_writer`: distance back to the instruction whose store freed the store-queue entry that
+    /// dispatch waited for; 0 without a wait.
+    fn enter(&mut self, number: u64, dispatch: u64, demand: &Demand, store_queue_writer: u32) {
         let Instructions { entries, registers, next, .. } = &mut self.instructions;
         *next += 1;
         let entry = &mut entries[number];
         (entry.dispatched, entry.available) = (dispatch, self.available);
         entry.kind = if demand.flags & SERIALIZES != 0 { SERIAL } else { 0 };
+        if demand.stores > 0 {
+            entry.kind |= STORES;
+        }
         let operands = entry.operands;
         let sources = operands.sources.map(|source| registers[usize::from(source)]);
         entry.producers = sources.map(|source| source.writer);
@@ -131,10 +133,12 @@ impl Core {
                 addresses = addresses.max(source.ready);
             }
         }
-        if demand.flags & WAITS != 0 || issue == UNKNOWN {
-            return self.wait(number, dispatch, demand);
+        if demand.flags & WAITS != 0 || issue == UNKNOWN || store_queue_writer > 0 {
+            self.wait(number, dispatch, demand);
+            self.instructions.waiting[number].store_queue_writer = store_queue_writer;
+            return;
         }
-        // At most loads that are hits: all times are known.
+        // At most loads that are hits, and translated stores: all times are known.
         let mut done = issue;
         if demand.hits > 0 {
             entry.kind |= HITS;
@@ -145,9 +149,12 @@ impl Core {
         self.scheduler.pass(issue, dispatch);
         self.instructions.entries[number].result = result;
         write(&mut self.instructions.registers, number, operands.destinations, result);
+        for store in 0..u32::from(demand.stores) {
+            self.stores.at(demand.first_store.wrapping_add(store)).result = result;
+        }
     }
 
-    /// A dispatched instruction has accesses, or waits for registers.
+    /// Notes what a dispatched instruction waits for: source registers that are not ready, and its accesses.
     fn wait(&mut self, number: u64, dispatch: u64, demand: &Demand) {
         let instructions = &mut self.instructions;
         let entry = &mut instructions.entries[number];
@@ -186,33 +193,34 @@ impl Core {
         };
         if unknown == 0 {
             self.scheduler.pass(addresses.max(known_operands), dispatch);
-        } else {
-            self.scheduler.take();
-            for (place, source) in sources.iter().enumerate() {
-                if unknown >> place & 1 != 0 {
-                    instructions.add_reader(source.writer, Reader::new(number, place));
-                }
-            }
+            // At dispatch unless a register comes later.
+            return self.addresses_known(number, addresses == dispatch);
+        }
+        self.scheduler.take();
+        while unknown != 0 {
+            let place = unknown.trailing_zeros() as usize;
+            unknown &= unknown - 1;
+            self.instructions.add_reader(sources[place & 3].writer, Reader::new(number, place));
         }
         if missing_addresses == 0 {
-            // At dispatch unless a register comes later.
             self.addresses_known(number, addresses == dispatch);
         }
     }
 }
 
-/// Reason for which the loop over plain instructions ends.
+/// Reason for which the dispatch loop over non-demanding instructions ends.
 enum Outcome {
     Done,
     FullReorderBuffer,
-    /// Dispatch is tried again at this time at the latest, if there is one.
+    /// Scheduler full; dispatch is to be tried again at this cycle, if known.
     FullScheduler(Option<u64>),
-    /// This instruction is dispatched and waits for a register.
+    /// The instruction of this number was dispatched and waits for a register.
     Waits(u64),
 }
 
 impl Instructions {
-    /// Dispatches instructions before `stop`, none of which needs more than registers.
+    /// Dispatches instructions before number `stop`, all of which need only registers, and computes their
+    /// results where known.
     fn dispatch_plain(
         &mut self,
         stop: u64,
@@ -266,14 +274,15 @@ impl Instructions {
         outcome
     }
 
-    /// Latency of an operation. Integer work on a loaded operand is part of the load.
+    /// Latency of an operation, in cycles; 0 for integer work on a loaded operand, which counts as part of
+    /// the load.
     #[inline]
     fn latency(&self, operands: Operands, loads: bool) -> u64 {
         let in_load = loads && operands.operation == Operation::Integer as u8;
         if in_load { 0 } else { self.latencies[usize::from(operands.operation & 7)].into() }
     }
 
-    /// Appends a reader of the result of `writer`.
+    /// Adds an operand to the list of operands that wait for the result of instruction `writer`.
     fn add_reader(&mut self, writer: u32, reader: Reader) {
         let writer = u64::from(writer);
         let last = std::mem::replace(&mut self.waiting[writer].last_reader, reader);

@@ -1,5 +1,5 @@
-//! Streams of hardware threads: instructions with their translated accesses in program order, and shootdowns
-//! between instructions.
+//! Work queues of the hardware threads of [`Processors`](super::Processors): instructions with their
+//! translated accesses in program order, and TLB shootdowns between instructions.
 
 use std::collections::VecDeque;
 
@@ -7,30 +7,30 @@ use perforate_types::{Instruction, PhysicalAddress, Step, StepLists};
 
 use super::{Core, Shootdown};
 
-/// Work that a thread has yet to do.
+/// Work of one hardware thread that has not entered its core yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
     items: VecDeque<(u64, Item)>,
     accesses: VecDeque<Access>,
     steps: VecDeque<Step>,
-    /// The code of the instruction that is handed over next has been asked for.
+    /// The first instruction of the queue is being fetched.
     is_fetching: bool,
-    /// There was nothing, and the thread has yet to go on.
+    /// The queue was empty until the current first item came, so that the thread was idle.
     pub(super) is_starved: bool,
-    /// Steps of one access.
+    /// Buffer for the translation steps of one access.
     scratch: Vec<Step>,
-    /// The next instruction begins a code line, which is the last access so far.
+    /// The next instruction begins a code line; its fetch is the last element of `accesses`.
     has_fetch: bool,
 }
 
-/// One thing that a thread does.
+/// Element of a thread's work queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Item {
-    /// An instruction, and whether it begins a code line.
+    /// Instruction; true if it begins a code line, so that its first access is a fetch.
     Instruction(Instruction, bool),
-    /// It interrupts others, and waits for their answers.
+    /// The thread sends a TLB shootdown to others, and waits for their answers.
     Shootdown(Shootdown),
-    /// A processor that is not simulated interrupts it for so many cycles.
+    /// A processor that is not simulated interrupts the thread, whose handler takes this many cycles.
     Interrupted(u32),
 }
 
@@ -41,19 +41,20 @@ enum Kind {
     Store,
 }
 
-/// Translated access of an instruction.
+/// Fetch, load or store with its physical address and translation.
 #[derive(Clone, Copy, Debug)]
 struct Access {
     address: PhysicalAddress,
     slot: u32,
     size: u16,
     kind: Kind,
-    /// Steps that are waited for, and those in the background, which follow them.
+    /// Numbers of translation steps that the access waits for, and of background steps, which follow them in
+    /// the queue.
     steps: (u16, u16),
 }
 
 impl Stream {
-    /// The place in the recording of what comes next.
+    /// Position of the first item in the program order of all threads; `None` if the queue is empty.
     pub(super) fn position(&self) -> Option<u64> {
         self.items.front().map(|(position, _)| *position)
     }
@@ -110,7 +111,8 @@ impl Stream {
         instruction.accesses += 1;
     }
 
-    /// Hands the next instruction over, as far as times are known; returns true if that is done.
+    /// Moves the first instruction of the queue into the core, once it has been fetched; returns true if that
+    /// was done.
     pub(super) fn hand_over(&mut self, core: &mut Core) -> bool {
         let Some(&Item::Instruction(instruction, has_fetch)) = self.front() else { return false };
         if !std::mem::replace(&mut self.is_fetching, true) {
@@ -127,6 +129,8 @@ impl Stream {
         for _ in 0..instruction.accesses {
             self.make_access(core);
         }
+        // Dispatch may have waited for nothing but instructions.
+        core.may_dispatch |= core.instructions.next == core.instructions.handed;
         core.complete_in_hand(&instruction);
         self.pop();
         true

@@ -1,7 +1,7 @@
-//! Front end: code lines, mispredicted branches, the fetch queue.
+//! Front end: fetch of code lines, refill after mispredicted branches, fetch queue.
 //!
-//! Most instructions lie in the code line of the one before and take no time here. The front end has to stop
-//! before the others.
+//! Most instructions lie in the same code line as the one before and take no time here. For the others there
+//! is a [`Stop`]: a point in the program at which the front end stalls for a code line or a branch.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::hierarchy::Data;
 use crate::translation::{Request, Translated};
 
-/// Code line of an instruction.
+/// Code line to be fetched: its translation, number, and state in the L1I.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Code {
     pub(super) translated_by: Translated,
@@ -17,23 +17,25 @@ pub(super) struct Code {
     pub(super) line: u64,
 }
 
-/// Instruction before which the front end stops.
+/// Point at which the front end may stall: before instruction `number`, for a mispredicted branch or a code
+/// line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stop {
     pub(super) number: u64,
-    /// The branch before it was mispredicted, and the front end has yet to wait for it.
+    /// The instruction before is a mispredicted branch, whose resolution the front end has not accounted for
+    /// yet.
     pub(super) is_mispredicted: bool,
     pub(super) code: Option<Code>,
 }
 
-/// Progress of the first stop.
+/// Progress of the front end at the first [`Stop`] (possible stall) of its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It waits for the branch before it, or for room in the fetch queue.
+    /// Waiting for a mispredicted branch to resolve, or for room in the fetch queue.
     Waiting,
-    /// The code line is being translated since `start`.
+    /// Translation of the code line requested at cycle `start`.
     Translating { start: u64 },
-    /// The code line is being read since `translated`.
+    /// Code line translated at cycle `translated`, and being read from the L1I.
     Reading { start: u64, translated: u64 },
 }
 
@@ -41,20 +43,20 @@ enum Stage {
 pub(super) struct FrontEnd {
     pub(super) stops: VecDeque<Stop>,
     stage: Stage,
-    /// Time of the translation or line that was asked for last, or [`UNKNOWN`].
+    /// Cycle at which the translation or code line requested last is available, or [`UNKNOWN`].
     pub(super) fetched: u64,
-    /// Time of the last code line.
+    /// Cycle before which the next code line cannot be requested.
     fetch_time: u64,
-    /// Time from which the next instruction may be dispatched.
+    /// Cycle from which the next instruction can be dispatched.
     available: u64,
-    /// Stops that are over: the instruction, and the time from which it may be dispatched.
+    /// Resolved stops: instruction number, and first cycle at which the instruction can be dispatched.
     over: VecDeque<(u64, u64)>,
     penalty: u64,
-    /// Hit in the instruction cache.
+    /// Latency of an L1I hit, in cycles.
     hit_cycles: u64,
-    /// The last instruction is a mispredicted branch.
+    /// True if the instruction handed over last is a mispredicted branch.
     pub(super) is_mispredicted: bool,
-    /// The thread stood still before the next instruction, which may be dispatched later for it.
+    /// The thread was idle, drained or interrupted before the next instruction, which may delay its dispatch.
     pub(super) has_stood_still: bool,
 }
 
@@ -74,24 +76,26 @@ impl FrontEnd {
         }
     }
 
-    /// True if something could be fetched before `time`.
+    /// True if the front end could deliver an instruction before cycle `time`.
     pub(super) fn waits_until(&self, time: u64) -> bool {
         self.available < time
     }
 
-    /// Nothing is fetched before `time`.
+    /// Delays all further fetches to cycle `time` or later.
     pub(super) fn wait_until(&mut self, time: u64) {
         self.fetch_time = self.fetch_time.max(time);
         self.available = self.available.max(time);
     }
 
-    /// The thread stands still until `time`.
+    /// Delays all further fetches to cycle `time` or later, because the thread is idle, drained or
+    /// interrupted.
     pub(super) fn stand_still_until(&mut self, time: u64) {
         self.wait_until(time);
         self.has_stood_still = true;
     }
 
-    /// Time from which an instruction with a stop before it may be dispatched, once the stop is over.
+    /// First cycle at which instruction `number`, before which the front end stalled, can be dispatched;
+    /// `None` if the end of the stall is not known yet.
     #[inline]
     pub(super) fn is_over(&self, number: u64) -> Option<u64> {
         self.over.front().filter(|over| over.0 == number).map(|over| over.1)
@@ -103,7 +107,8 @@ impl FrontEnd {
 }
 
 impl Core {
-    /// Goes on with stops as far as times are known; returns true if one is over.
+    /// Works through the list of stops (possible stalls) as far as cycles are known; returns true if at least
+    /// one was resolved.
     pub(super) fn fetch_ahead(&mut self) -> bool {
         let mut is_one_over = false;
         while let Some(&stop) = self.front_end.stops.front() {
@@ -118,7 +123,8 @@ impl Core {
         is_one_over
     }
 
-    /// Goes on with the first stop; returns true if it is over.
+    /// Advances the first stop (possible stall) through branch resolution, translation and L1I read, as far
+    /// as cycles are known; returns true if it is resolved.
     fn go_on_with(&mut self, stop: Stop) -> bool {
         let number = stop.number;
         if self.front_end.stage == Stage::Waiting {
@@ -171,7 +177,7 @@ impl Core {
         true
     }
 
-    /// Earliest time at which something can follow from fetching the next instruction, if that is known.
+    /// Earliest cycle at which the fetch of the next instruction can make progress, if known.
     pub(super) fn next_fetch(&self) -> Option<u64> {
         let front = &self.front_end;
         let known = |time| (time != UNKNOWN).then_some(time);

@@ -1,16 +1,15 @@
-//! Instructions as they come, in program order.
+//! Entry of instructions into the core model, in program order: the caller hands over one after the other.
 
 use super::demands::{Demand, First, SERIALIZES, STOPS};
 use super::front_end::{Code, Stop};
 use super::instructions::{BATCH, Operands};
 use super::*;
 use crate::hierarchy::Origin;
-use crate::ring::further_back;
 
 impl Core {
-    /// The code line of the next instruction, translated by `steps` from entry `slot` of the first-level
-    /// instruction TLB. Called before [`Core::begin`], only where the line or page changes. A hit costs nothing;
-    /// the front end stalls for the further time of a miss.
+    /// Adds the fetch of the next instruction's code line; call before [`Core::begin`], only where line or
+    /// page changes. `steps` translate its address after a miss in the first-level instruction TLB; without
+    /// steps, it hits entry `slot`. The front end stalls for the latency beyond that of a hit.
     pub fn fetch<'a>(
         &mut self,
         address: PhysicalAddress,
@@ -19,15 +18,18 @@ impl Core {
     ) {
         let now = self.shared.agenda.now;
         let memory = &mut self.shared.memory;
-        let (fill, walk) = (memory.next_fill(), self.translation.next_walk());
         let place = (Unit::L1InstructionTlb, slot);
         let translated_by = self.translation.prepare(memory, place, steps.into(), now);
         let line = address.value() >> LINE_SHIFT;
         let (data, _) = memory.locate(self.levels.l1i, line, false, Origin::Program, now);
-        self.wanted = Some((Code { translated_by, data, line }, (fill, walk)));
+        // The front end need not stop at a line that is there: it has the instruction long before its dispatch.
+        if !(self.comes_early && translated_by.is_here() && data.is_here()) {
+            self.wanted = Some(Code { translated_by, data, line });
+        }
     }
 
-    /// Hands over the next instruction: its accesses follow, then [`Core::finish`].
+    /// Begins the next instruction of the program. Calls for its loads and stores follow, then
+    /// [`Core::finish`].
     #[inline]
     pub fn begin(&mut self, instruction: &Instruction) {
         self.announce(instruction);
@@ -40,69 +42,79 @@ impl Core {
         }
     }
 
-    /// The next instruction is to be fetched.
+    /// Notes whether the front end may stall before the next instruction, and whether that instruction
+    /// serializes.
     #[inline]
     pub(super) fn announce(&mut self, instruction: &Instruction) {
         let is_serializing = instruction.operation == Operation::Serializing;
-        let serializes = std::mem::replace(&mut self.after_serializing, is_serializing);
-        let missed_target = self.branches.check_target(instruction.ip.value());
-        let is_mispredicted = std::mem::take(&mut self.front_end.is_mispredicted) | missed_target;
-        let Demand { first, first_store, .. } = self.in_hand;
-        self.in_hand = Demand {
-            number: self.instructions.handed,
-            first_access: NONE,
-            // They are noted before they are used.
-            first,
-            first_store,
-            ..Demand::default()
-        };
-        if is_serializing | serializes {
-            self.in_hand.flags = SERIALIZES;
-            self.in_hand.first = self.next_records();
-        }
-        if is_mispredicted | self.wanted.is_some() | self.front_end.has_stood_still {
-            self.stop_before(is_mispredicted);
+        let front = &self.front_end;
+        if is_serializing
+            | self.after_serializing
+            | front.is_mispredicted
+            | front.has_stood_still
+            | self.wanted.is_some()
+            | self.branches.expects_a_target()
+        {
+            self.announce_after_stop(is_serializing, instruction.ip.value());
         }
     }
 
+    /// Marks the next instruction as serializing if it or the one before is, and adds a [`Stop`] (possible
+    /// stall) if its code line, a mispredicted branch or an interruption may delay it.
     #[inline(never)]
-    fn stop_before(&mut self, is_mispredicted: bool) {
-        self.in_hand.first = self.next_records();
-        let code = self.wanted.take().map(|(code, first)| {
-            (self.in_hand.first.fill, self.in_hand.first.walk) = first;
-            code
-        });
+    fn announce_after_stop(&mut self, is_serializing: bool, ip: u64) {
+        if is_serializing | std::mem::replace(&mut self.after_serializing, is_serializing) {
+            self.in_hand.flags |= SERIALIZES;
+        }
+        let missed_target = self.branches.check_target(ip);
+        let is_mispredicted = std::mem::take(&mut self.front_end.is_mispredicted) | missed_target;
+        let has_stood_still = std::mem::take(&mut self.front_end.has_stood_still);
+        if !(is_mispredicted | self.wanted.is_some() | has_stood_still) {
+            return;
+        }
         self.in_hand.flags |= STOPS;
-        self.front_end.has_stood_still = false;
-        self.front_end.stops.push_back(Stop { number: self.in_hand.number, is_mispredicted, code });
+        let (number, code) = (self.instructions.handed, self.wanted.take());
+        self.front_end.stops.push_back(Stop { number, is_mispredicted, code });
     }
 
-    /// True if the next instruction has been fetched.
+    /// True if the front end has no pending stall and the fetch queue has room, so that the next instruction
+    /// can be accepted.
     #[inline]
     pub(super) fn is_fetched(&self) -> bool {
         let Instructions { handed, next, fetch_queue, .. } = self.instructions;
         self.front_end.stops.is_empty() && handed - next < fetch_queue
     }
 
-    /// The instruction in hand is complete: it has made all its accesses.
+    /// Ends the instruction that [`Core::begin`] began, when all its accesses have been added.
     #[inline]
     pub fn finish(&mut self, instruction: &Instruction) {
         self.complete_in_hand(instruction);
-        if !self.comes_early {
-            // As long as dispatch waits for something, nothing follows from one more instruction.
-            if self.may_dispatch {
-                self.settle();
-            }
-            if self.instructions.handed.is_multiple_of(BATCH) {
-                let floor = self.first_fill(self.shared.memory.next_fill());
-                self.shared.memory.keep_fills_from(floor);
-            }
-        } else {
-            let Instructions { handed, next, handed_early, .. } = self.instructions;
-            if handed - next >= handed_early + BATCH {
-                self.run(handed_early);
-            }
+        if self.instructions.handed >= self.runs_from {
+            self.let_time_go_on();
         }
+    }
+
+    #[inline(never)]
+    fn let_time_go_on(&mut self) {
+        if self.comes_early {
+            return self.run(self.instructions.handed_early);
+        }
+        // Dispatch may have waited for nothing but instructions.
+        self.may_dispatch |= self.instructions.next + 1 == self.instructions.handed;
+        // As long as dispatch waits for something, nothing follows from one more instruction.
+        if self.may_dispatch {
+            self.settle();
+        }
+        if self.instructions.handed.is_multiple_of(BATCH) {
+            self.let_fills_go();
+        }
+    }
+
+    /// Finds the oldest fill that an instruction in flight may refer to, and lets the ring buffer overwrite
+    /// older ones.
+    fn let_fills_go(&mut self) {
+        let first = self.first_records().fill;
+        self.shared.memory.keep_fills_from(first);
     }
 
     #[inline]
@@ -117,16 +129,42 @@ impl Core {
             data_sources: instruction.data_sources,
             operation: instruction.operation as u8,
         };
-        if self.in_hand.flags != 0 || self.in_hand.loads > 0 {
-            self.demands.push(self.in_hand);
+        if self.in_hand.is_demanding() {
+            let demand = std::mem::take(&mut self.in_hand);
+            self.demands.push(Demand { number, ..demand });
         }
-        // Dispatch may have waited for nothing but instructions.
-        self.may_dispatch |= self.instructions.next == number;
         self.instructions.handed += 1;
         self.statistics.instructions += 1;
+        if self.instructions.handed.is_multiple_of(BATCH) {
+            self.begin_batch();
+        }
     }
 
-    /// Lets time go on until no more than `waiting` of the instructions that have come are not dispatched.
+    /// Notes the numbers of the next fill, walk, access and line: instructions from here on refer to no older
+    /// ones.
+    #[inline(never)]
+    fn begin_batch(&mut self) {
+        let first = First {
+            fill: self.shared.memory.next_fill(),
+            walk: self.translation.next_walk(),
+            access: self.accesses.next(),
+            further_line: self.accesses.next_further(),
+        };
+        self.batches.push_back((self.instructions.handed, first));
+    }
+
+    /// Oldest fill, walk, access and line that an instruction in flight, or a store not yet in the cache, may
+    /// refer to.
+    pub(super) fn first_records(&mut self) -> First {
+        let of_stores = self.stores.oldest_writer().unwrap_or(UNKNOWN);
+        let oldest = self.instructions.oldest.min(of_stores);
+        while self.batches.get(1).is_some_and(|batch| batch.0 <= oldest) {
+            self.batches.pop_front();
+        }
+        self.batches[0].1
+    }
+
+    /// Simulates until at most `waiting` of the instructions handed over are still to be dispatched.
     pub(super) fn run(&mut self, waiting: u64) {
         // The front end and dispatch may have waited for nothing but instructions.
         (self.may_retire, self.may_dispatch) = (true, true);
@@ -134,37 +172,13 @@ impl Core {
         while self.instructions.handed - self.instructions.next > waiting {
             self.advance();
         }
-        let floor = self.first_fill(self.shared.memory.next_fill());
-        self.shared.memory.keep_fills_from(floor);
+        self.let_fills_go();
+        let Instructions { next, handed_early, .. } = self.instructions;
+        self.runs_from = next + handed_early + BATCH;
     }
 
-    /// Records that come next.
-    #[inline]
-    pub(super) fn next_records(&self) -> First {
-        First {
-            fill: self.shared.memory.next_fill(),
-            walk: self.translation.next_walk(),
-            access: self.accesses.next(),
-            further_line: self.accesses.next_further(),
-        }
-    }
-
-    /// First records that an instruction in flight may refer to; the next records without one.
-    pub(super) fn first_records(&self) -> First {
-        if self.demands.is_empty() { self.next_records() } else { self.demands.oldest().first }
-    }
-
-    /// First fill that an instruction in flight, or a store that is not written, may refer to; `next` if there is
-    /// none.
-    pub(super) fn first_fill(&self, next: u32) -> u32 {
-        let of_demands =
-            if self.demands.is_empty() { next } else { self.demands.oldest().first.fill };
-        let of_stores = self.stores.first_fill().unwrap_or(next);
-        further_back(next, of_demands, of_stores)
-    }
-
-    /// Lets time go on until the instructions that are not dispatched fit into the fetch queue. Then times do not
-    /// depend on how early instructions come.
+    /// Simulates until the instructions still to be dispatched fit into the fetch queue. From there on,
+    /// cycles do not depend on how early instructions are handed over.
     pub fn catch_up(&mut self) {
         if self.comes_early {
             self.run(self.instructions.fetch_queue);

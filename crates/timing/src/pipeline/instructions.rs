@@ -1,45 +1,49 @@
-//! Instructions from hand-over until the critical path has passed them, in lanes by number.
+//! The latest instructions, in arrays indexed by instruction number: from the time when the caller hands them
+//! over until the critical path through them has been charged.
 
 use super::*;
 use crate::config::CoreConfig;
 use crate::ring::Lane;
 
-/// Instructions that are handed over between two runs of the clock.
+/// Instructions that the caller hands over before the simulator handles events again.
 pub(crate) const BATCH: u64 = 64;
 
-/// Registers that an instruction reads and writes, and its operation.
+/// Source and destination registers of an instruction, and its operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Operands {
     pub(crate) sources: [u8; 4],
     pub(crate) destinations: [u8; 2],
-    /// Sources that no address is made of, a bit each.
+    /// Bit *n* is set if source *n* is data only, not part of an address.
     pub(crate) data_sources: u8,
     /// Index of the [`Operation`](perforate_types::Operation).
     pub(crate) operation: u8,
 }
 
-/// Has a record in [`Instructions::waiting`].
+/// Flag: the instruction waited for registers or accesses, and has an element in [`Instructions::waiting`].
 pub(crate) const WAITED: u8 = 1;
-/// Has loads that hit the first-level TLB and the L1D.
+/// Flag: the instruction has loads that hit the first-level TLB and the L1D.
 pub(crate) const HITS: u8 = 2;
-/// Is dispatched when all before it have retired.
+/// Flag: the instruction was dispatched only when all before it had retired.
 pub(crate) const SERIAL: u8 = 4;
+/// Flag: the instruction has stores.
+pub(crate) const STORES: u8 = 8;
 
-/// Operands and times of an instruction.
+/// Operands of an instruction, and the cycles at which it passed through the pipeline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    /// Time of the dispatch.
+    /// Cycle at which the instruction is dispatched.
     pub(crate) dispatched: u64,
-    /// Time from which the front end had it.
+    /// Cycle from which the front end can deliver the instruction to dispatch.
     pub(crate) available: u64,
-    /// Time of the result, or [`UNKNOWN`].
+    /// Cycle at which the result is available, or [`UNKNOWN`].
     pub(crate) result: u64,
-    /// Time of the retirement.
+    /// Cycle at which the instruction retires.
     pub(crate) retired: u64,
-    /// Writers of the sources, as in [`Register::writer`].
+    /// For each source, low bits of the number of the instruction that wrote the register, as in
+    /// [`Register::writer`].
     pub(crate) producers: [u32; 4],
     pub(crate) operands: Operands,
-    /// Flags: [`WAITED`], [`HITS`], [`SERIAL`].
+    /// Flags: [`WAITED`], [`HITS`], [`SERIAL`], [`STORES`].
     pub(crate) kind: u8,
 }
 
@@ -55,42 +59,44 @@ impl Entry {
     };
 }
 
-/// Instruction that waits for registers or accesses.
+/// Details of a dispatched instruction that waits for registers or accesses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
-    /// Latest time of dispatch and the known registers for addresses.
+    /// Cycle at which the last of the address operands known so far is ready; not before dispatch.
     pub(crate) addresses: u64,
-    /// Latest time of the known registers for the operation; 0 without any.
+    /// Cycle at which the last of the data operands known so far is ready; 0 if there are none.
     pub(crate) operands: u64,
-    /// End of the loads so far; 0 without loads.
+    /// Cycle at which the last of the loads completed so far has its data; 0 if there are none.
     pub(crate) loaded: u64,
-    /// Translation of the stores so far; 0 without stores.
+    /// Cycle at which the last of the stores translated so far has its address; 0 if there are none.
     pub(crate) stored: u64,
-    /// The access that `loaded` is the end of, if it is more than a hit.
+    /// Number of the load that completed at `loaded`; [`NONE`] for one that hit the first-level TLB and the
+    /// L1D.
     pub(crate) load: u32,
-    /// The access that `stored` is the translation of, if it is more than a hit.
+    /// Number of the store that was translated at `stored`; [`NONE`] for one that hit the first-level TLB.
     pub(crate) store: u32,
-    /// Last of its accesses that may be more than a hit; each links to the one before.
+    /// Head of the list of its accesses that may miss: the one made last. Each links to the one before.
     pub(crate) first_access: u32,
     pub(crate) first_store: u32,
-    /// First reader of its result: instruction and source, see [`Reader`].
+    /// Head of the list of operands that wait for its result, see [`Reader`].
     pub(crate) first_reader: Reader,
     pub(crate) last_reader: Reader,
-    /// For each source the next reader of the same result.
+    /// For each of its source registers, the next operand in the list of operands that wait for that result.
     pub(crate) next_readers: [Reader; 4],
-    /// Distance to the instruction whose store made room in the store queue; 0 without a wait for room.
+    /// Distance back to the instruction whose store freed the store-queue entry that dispatch waited for; 0
+    /// without a wait.
     pub(crate) store_queue_writer: u32,
     pub(crate) latency: u32,
-    /// Loads that hit the first-level TLB and the L1D.
+    /// Number of loads that hit the first-level TLB and the L1D.
     pub(crate) hits: u16,
-    /// Loads that are not done.
+    /// Number of loads that have not completed.
     pub(crate) unloaded: u16,
-    /// Stores that are not translated.
+    /// Number of stores that are still to be translated.
     pub(crate) untranslated: u16,
     pub(crate) stores: u16,
-    /// Registers for addresses that are not known.
+    /// Number of address operands whose ready cycle is not known.
     pub(crate) missing_addresses: u8,
-    /// Registers for the operation that are not known.
+    /// Number of data operands whose ready cycle is not known.
     pub(crate) missing_operands: u8,
 }
 
@@ -118,10 +124,12 @@ impl Waiting {
     };
 }
 
-/// Bits of a [`Reader`] for its source: one more than needed, so that no source is [`Reader::NONE`].
+/// Bits of a [`Reader`] for the index of the source: one more than needed, so that no valid value equals
+/// [`Reader::NONE`].
 const SOURCE_BITS: u32 = 3;
 
-/// A source of an instruction: low bits of the instruction's number, and index of the source.
+/// Source operand of an instruction that waits for a result: low bits of the instruction's number, and index
+/// of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reader(u32);
 
@@ -133,7 +141,7 @@ impl Reader {
         Self((number as u32) << SOURCE_BITS | source as u32)
     }
 
-    /// Low bits of the instruction's number, enough for a lane.
+    /// Low bits of the instruction's number, enough to index the arrays of instructions.
     #[inline]
     pub(crate) fn number(self) -> u64 {
         u64::from(self.0 >> SOURCE_BITS)
@@ -145,37 +153,38 @@ impl Reader {
     }
 }
 
-/// Value of a register.
+/// Ready cycle of an architectural register, and the instruction that wrote it last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register {
-    /// Time from which it is there, or [`UNKNOWN`].
+    /// Cycle from which the value is available, or [`UNKNOWN`].
     pub(crate) ready: u64,
-    /// Low bits of the number of the instruction that writes it.
+    /// Low bits of the number of the instruction that writes the value.
     pub(crate) writer: u32,
 }
 
 impl Register {
-    /// Register that nothing has written.
+    /// Register that no instruction has written: its value is available from the start.
     pub(crate) const START: Self = Self { ready: 0, writer: NONE };
 }
 
-/// The latest instructions, and the registers through which they wait for each other.
+/// The latest instructions in program order, and the architectural registers.
 #[derive(Clone, Debug)]
 pub(crate) struct Instructions {
     pub(crate) entries: Lane<Entry>,
     pub(crate) waiting: Lane<Waiting>,
     pub(crate) registers: [Register; 256],
-    /// Latency of each operation.
+    /// Latency in cycles, by index of the [`Operation`].
     pub(crate) latencies: [u32; 8],
     pub(crate) reorder_buffer: u64,
     pub(crate) fetch_queue: u64,
-    /// Instructions that are handed over and not dispatched while time goes on, at least.
+    /// Instructions that must have been handed over and not dispatched, at least, before the simulator
+    /// handles events.
     pub(crate) handed_early: u64,
-    /// Number of the next that is handed over.
+    /// Number of the next instruction to be handed over.
     pub(crate) handed: u64,
-    /// Number of the next that is dispatched.
+    /// Number of the next instruction to be dispatched.
     pub(crate) next: u64,
-    /// Number of the next that retires.
+    /// Number of the next instruction to retire.
     pub(crate) oldest: u64,
 }
 
@@ -211,20 +220,20 @@ impl Instructions {
         }
     }
 
-    /// Time of an instruction's dispatch, if it is known.
+    /// Cycle of an instruction's dispatch, if known.
     #[inline]
     pub(crate) fn dispatch_of(&self, number: u64) -> Option<u64> {
         (number < self.next).then(|| self.entries[number].dispatched)
     }
 
-    /// Time of an instruction's result, if it is known.
+    /// Cycle at which an instruction's result is available, if known.
     #[inline]
     pub(crate) fn result_of(&self, number: u64) -> Option<u64> {
         let result = self.entries[number].result;
         (number < self.next && result != UNKNOWN).then_some(result)
     }
 
-    /// Time from which the fetch queue has room for an instruction, if that is known.
+    /// Cycle from which the fetch queue has room for instruction `number`, if known.
     #[inline]
     pub(crate) fn fetch_room(&self, number: u64) -> Option<u64> {
         match number.checked_sub(self.fetch_queue) {
@@ -233,7 +242,8 @@ impl Instructions {
         }
     }
 
-    /// The result of an instruction is there at `time`. Registers written by another since are left alone.
+    /// Sets the result cycle of an instruction, and the ready cycle of the destination registers that no
+    /// younger instruction has overwritten.
     #[inline]
     pub(crate) fn complete(&mut self, number: u64, time: u64) {
         let entry = &mut self.entries[number];
@@ -246,7 +256,7 @@ impl Instructions {
         }
     }
 
-    /// Number of the instruction in flight with these low bits.
+    /// Full number of the instruction in flight whose number has these low bits.
     #[inline]
     pub(crate) fn in_flight(&self, low_bits: u64) -> u64 {
         const MASK: u64 = (1 << (u32::BITS - SOURCE_BITS)) - 1;
@@ -254,7 +264,7 @@ impl Instructions {
     }
 }
 
-/// An instruction writes its destinations, which are there at `ready`.
+/// Makes instruction `number` the writer of its destination registers, available from cycle `ready` on.
 #[inline(always)]
 pub(super) fn write(
     registers: &mut [Register; 256],

@@ -1,19 +1,19 @@
 //! Out-of-order core.
 //!
-//! | time | not before |
+//! | cycle of | not before |
 //! |---|---|
 //! | dispatch | the instruction before it (`width` per cycle), a free reorder-buffer, scheduler, load-queue and store-queue entry, its code line, a redirect by a mispredicted branch |
 //! | issue | dispatch, the registers it reads |
 //! | complete | issue + operation latency; for loads issue + translation + caches |
 //! | retire | complete, the retirement of the instruction before it (`retire_width` per cycle) |
 //!
-//! Execution units are not limited. Integer work on a loaded operand counts as part of the load, as a trace does not
-//! tell `mov` from `add`.
+//! Execution units are not limited. Integer work on a loaded operand counts as part of the load, as a trace
+//! does not tell `mov` from `add`.
 //!
-//! Instructions are handed over in program order ([`hand_over`]), long before they are dispatched. After
-//! a batch, time goes on by events until most are dispatched. Most instructions need only registers: their times follow
-//! from each other in one loop ([`dispatch`]). A record is made for those that wait for something
-//! ([`instructions::Waiting`]).
+//! The caller hands instructions over in program order ([`hand_over`]), long before they are dispatched.
+//! After each batch, the simulator handles events until most of them are dispatched. Most instructions need
+//! only registers: one loop computes their cycles from each other ([`dispatch`]). Only an instruction that
+//! waits for something gets a list of what it waits for ([`instructions::Waiting`]).
 
 mod accesses;
 mod completion;
@@ -27,6 +27,8 @@ mod instructions;
 mod processors;
 mod stores;
 mod warming;
+
+use std::collections::VecDeque;
 
 use perforate_types::{Branch, Counters, Instruction, Operation, PhysicalAddress, StepLists, Unit};
 
@@ -47,10 +49,10 @@ use crate::translation::{Translation, TranslationStatistics};
 pub(crate) use accesses::Accesses;
 use counting::Counts;
 pub(crate) use counting::Factor;
-use demands::{Demand, Demands};
+use demands::{Demand, Demands, First};
 use front_end::{Code, FrontEnd};
 use instructions::Reader;
-pub(crate) use instructions::{HITS, Instructions, SERIAL, WAITED, Waiting};
+pub(crate) use instructions::{HITS, Instructions, SERIAL, STORES, WAITED, Waiting};
 use processors::Interrupted;
 pub use processors::{Processors, Shootdown, Topology};
 use stores::{Store, Stores};
@@ -68,7 +70,8 @@ pub(crate) struct CoreStatistics {
 }
 
 impl CoreStatistics {
-    /// Resets counts of events in time. Counts in program order stay.
+    /// Sets the counts that depend on timing to 0; keeps those made in program order (instructions, loads,
+    /// stores).
     fn reset_times(&mut self) {
         let Self { instructions, loads, stores, .. } = *self;
         *self = Self { instructions, loads, stores, ..Self::default() };
@@ -99,7 +102,7 @@ impl CoreStatistics {
     }
 }
 
-/// At most `width` instructions per cycle, in order.
+/// Limit of dispatch or retirement: at most `width` instructions per cycle, in program order.
 #[derive(Clone, Copy, Debug)]
 struct InOrder {
     width: u32,
@@ -112,7 +115,8 @@ impl InOrder {
         Self { width, cycle: 0, used: 0 }
     }
 
-    /// Cycle in which the next instruction passes, not before `earliest`.
+    /// Assigns the next instruction the first cycle, not before `earliest`, that has a slot left, and returns
+    /// that cycle.
     #[inline]
     fn pass(&mut self, earliest: u64) -> u64 {
         if earliest > self.cycle {
@@ -129,73 +133,80 @@ impl InOrder {
 
 /// Timing model of one core with its caches, memory and page walkers.
 ///
-/// For each instruction in program order the caller does [`Core::fetch`] (only where the code line or page changes),
-/// [`Core::begin`], [`Core::load`] and [`Core::store`] for its accesses, [`Core::finish`]; at the end of the program
-/// [`Core::drain`]. An access that crosses a page is passed as two.
+/// For each instruction in program order, call [`Core::fetch`] (only where the code line or page changes),
+/// [`Core::begin`], [`Core::load`] and [`Core::store`] for its accesses, [`Core::finish`]; at the end of the
+/// program [`Core::drain`]. Pass an access that crosses a page as two.
 ///
-/// In a machine of several hardware threads ([`Processors`]) this is one of them. The parts that they share go from
-/// hand to hand: the thread at work has them, and the others have stand-ins.
+/// In a machine of several hardware threads ([`Processors`]), each thread is a `Core`. Only the thread being
+/// simulated holds the state that the threads share (caches, memory, page walkers); the others hold empty
+/// stand-ins.
 #[derive(Clone, Debug)]
 pub struct Core {
-    /// Number among the hardware threads.
+    /// Number of the hardware thread.
     number: Thread,
-    /// Number of its core.
+    /// Number of the core that the thread runs on.
     core: usize,
     levels: OwnLevels,
     shared: Box<Shared>,
     shortcuts: Shortcuts,
-    /// Instructions are handed over before the fetch queue has room.
+    /// Instructions are taken from the caller before the fetch queue has room: see
+    /// [`Shortcuts::instructions_come_early`].
     comes_early: bool,
-    /// No other hardware thread.
+    /// The machine has no other hardware thread.
     is_alone: bool,
     branches: BranchPredictor,
     front_end: FrontEnd,
-    /// Code line of the next instruction if it differs from the last one, and the first fill and walk for it.
-    wanted: Option<(Code, (u32, u32))>,
-    /// The last instruction lets none overtake it.
+    /// Number of instructions handed over at which the simulator next handles events.
+    runs_from: u64,
+    /// Code line that the front end has to fetch for the next instruction, if any.
+    wanted: Option<Code>,
+    /// The instruction handed over last serializes, so that the next waits for its retirement.
     after_serializing: bool,
-    /// Instruction that is being handed over.
+    /// Instruction that is being handed over, with its accesses so far.
     in_hand: Demand,
+    /// For each batch of instructions the number of the first, and the oldest fill, walk and access that it
+    /// and younger ones may refer to.
+    batches: VecDeque<(u64, First)>,
     instructions: Instructions,
     demands: Demands,
     accesses: Accesses,
     stores: Stores,
-    /// Readers of results that have become known, and when the results are there.
+    /// Operands whose producer has completed, and the cycles at which they are ready.
     woken: Vec<(Reader, u64)>,
     dispatch: InOrder,
     retire: InOrder,
-    /// Time from which the front end has the next instruction.
+    /// Cycle from which the front end can deliver the next instruction to dispatch.
     available: u64,
     scheduler: Scheduler,
     load_queue: Queue,
     store_queue: Queue,
-    /// Something has happened that retirement, or the front end, may have waited for.
+    /// Retirement or the front end may be able to make progress, and is to be tried again.
     may_retire: bool,
-    /// Something has happened that dispatch may have waited for.
+    /// Dispatch may be able to make progress, and is to be tried again.
     may_dispatch: bool,
-    /// Time at which dispatch is tried again, if one is set.
+    /// Cycle of the next event that tries dispatch again; in the past if no such event is planned.
     dispatch_alarm: u64,
-    /// Shootdowns that it answers.
+    /// TLB shootdowns by which the thread has been interrupted.
     interrupted: Interrupted,
-    /// Page walkers and TLB entries, which hardware threads of one core share.
+    /// TLBs and page walkers, which the hardware threads of one core share.
     translation: Box<Translation>,
     path: CriticalPath,
-    /// Instruction before which retirement pauses to follow the critical path back.
+    /// Instruction before which retirement pauses so that the critical path can be followed back.
     boundary: u64,
     statistics: CoreStatistics,
-    /// Retirement of the last instruction before counting began, or went on.
+    /// Cycle from which cycles are counted: the last retirement before counting began or resumed.
     origin: u64,
-    /// Cycles counted before that.
+    /// Cycles counted before `origin`.
     earlier_cycles: u64,
-    /// Counts at the moment when counting paused.
+    /// Counts at the time when counting was paused; `None` while counting.
     paused: Option<Box<Counts>>,
-    /// Measuring began before this instruction, and those before it have not retired.
+    /// First instruction to be measured, while instructions before it are still to retire.
     origin_pending: Option<u64>,
 }
 
 impl Core {
-    /// A core in its reset state. `slots` says how many entries each translation unit has, indexed by
-    /// `unit as usize`.
+    /// Makes an idle core with empty caches and TLBs. `slots` says how many entries each translation unit
+    /// has, indexed by `unit as usize`.
     ///
     /// # Errors
     /// [`TimingError`] if the configuration describes no possible machine.
@@ -203,7 +214,8 @@ impl Core {
         Self::with_shortcuts(config, slots, Shortcuts::ALL)
     }
 
-    /// A core with these rules that leave events out, for tests that compare.
+    /// Like [`Core::new`], with a choice of simulator optimisations, for tests that compare the results with
+    /// and without.
     ///
     /// # Errors
     /// As [`Core::new`].
@@ -223,7 +235,7 @@ impl Core {
         Ok(core)
     }
 
-    /// Hardware thread of this number, on the core of this number.
+    /// Makes hardware thread `number` of a machine with several, on core `on_core`.
     fn of_several(
         config: &TimingConfig,
         (number, on_core): (Thread, usize),
@@ -242,9 +254,11 @@ impl Core {
             is_alone: false,
             branches: BranchPredictor::new(&config.branch_predictor),
             front_end: FrontEnd::new(config),
+            runs_from: 0,
             wanted: None,
             after_serializing: false,
             in_hand: Demand::default(),
+            batches: VecDeque::from([(0, First::default())]),
             instructions: Instructions::new(core),
             demands: Demands::new(),
             accesses: Accesses::new(config.cache.l1d.latency_cycles.into()),
@@ -271,15 +285,16 @@ impl Core {
         }
     }
 
-    /// Handles the next event, and does everything that follows at once.
+    /// Handles the next event and all its consequences.
+    #[inline(never)]
     fn advance(&mut self) {
         let (_, event) = self.shared.agenda.next().expect("an instruction waits for an event");
         self.handle(event);
         self.settle();
     }
 
-    /// Handles an event of this thread or of a cache.
-    #[inline]
+    /// Passes an event to the part that it is for: caches, translation, load or dispatch.
+    #[inline(always)]
     fn handle(&mut self, event: Event) {
         let shared = &mut *self.shared;
         let Shared { agenda, memory } = shared;
@@ -299,7 +314,8 @@ impl Core {
         }
     }
 
-    /// Does everything that follows from known times.
+    /// Tells all waiters whose cycle is known, and advances the pipeline, until nothing more can happen
+    /// without an event.
     fn settle(&mut self) {
         loop {
             while let Some(News { waiter, time, .. }) = self.shared.agenda.next_news() {
@@ -312,13 +328,13 @@ impl Core {
         }
     }
 
-    /// True if an instruction may go on.
+    /// True if retirement, fetch, dispatch or a woken operand is still to be tried.
     #[inline]
     fn has_more(&self) -> bool {
         self.may_retire | self.may_dispatch | !self.woken.is_empty()
     }
 
-    /// Wakes, retires, fetches and dispatches instructions as far as times are known.
+    /// Wakes, retires, fetches and dispatches instructions as far as their cycles are known.
     fn go_on(&mut self) {
         while let Some((reader, time)) = self.woken.pop() {
             self.source_ready(reader, time);
@@ -335,11 +351,13 @@ impl Core {
         if std::mem::take(&mut self.may_dispatch) {
             let before = self.instructions.next;
             self.dispatch_instructions();
-            self.may_retire |= self.instructions.next != before;
+            if self.instructions.next != before {
+                self.is_done(before);
+            }
         }
     }
 
-    /// The time that a waiter waited for is known.
+    /// Tells a waiter of this thread that what it waited for comes at cycle `time`.
     #[inline]
     fn hear(&mut self, waiter: Waiter, time: u64) {
         let shared = &mut *self.shared;
@@ -361,12 +379,13 @@ impl Core {
         }
     }
 
-    /// True if no instruction is under way.
+    /// True if all instructions handed over have retired.
     fn is_at_rest(&self) -> bool {
         self.instructions.oldest == self.instructions.handed
     }
 
-    /// Lets everything finish that is under way. What comes next starts no earlier.
+    /// Simulates until all instructions have retired and all stores and fills have completed. Later
+    /// instructions start no earlier than that.
     pub fn drain(&mut self) {
         self.may_retire = true;
         self.may_dispatch = true;
@@ -377,18 +396,20 @@ impl Core {
         self.come_to_rest(self.shared.agenda.now.max(self.retire.cycle));
     }
 
-    /// All instructions have retired, and their stores are written at `time`.
+    /// Records that the pipeline was drained and all stores were in the cache at cycle `time`; fetch resumes
+    /// then.
     fn come_to_rest(&mut self, time: u64) {
         self.path.drained(self.instructions.handed, self.retire.cycle, time);
         self.front_end.stand_still_until(time);
     }
 
-    /// Rings and lanes with times for the critical path. Another thread may have the translation hardware.
+    /// Data that the critical path is read from; `translation` may be held by another thread of the core.
     fn times_with<'a>(&'a self, translation: &'a Translation) -> Times<'a> {
         Times { instructions: &self.instructions, accesses: &self.accesses, translation }
     }
 
-    /// Follows the critical path back, and lets go of records that it does not need any more.
+    /// Follows the critical path back to the end of the last trace, and lets the ring buffers overwrite
+    /// accesses and walks that no instruction needs any more.
     #[cold]
     fn reach_boundary(&mut self) {
         let (instructions, accesses) = (&self.instructions, &self.accesses);
@@ -407,7 +428,7 @@ impl Core {
         self.boundary = (self.instructions.oldest + TRACED).min(pending);
     }
 
-    /// Ends warm-up: cycles and counters start from here, all state stays.
+    /// Ends warm-up: sets cycles and counters to 0, keeps the contents of caches, TLBs and pipeline.
     pub fn start_measuring(&mut self) {
         self.catch_up();
         self.translation.statistics = Default::default();
@@ -415,7 +436,7 @@ impl Core {
         self.start_measuring_thread();
     }
 
-    /// Resets the figures of this thread.
+    /// Sets the cycles and counters of this thread alone to 0.
     fn start_measuring_thread(&mut self) {
         self.statistics = CoreStatistics::default();
         self.branches.counts = Default::default();
@@ -426,7 +447,7 @@ impl Core {
         self.set_boundary();
     }
 
-    /// Measuring begins when all instructions before have retired.
+    /// Starts the cycle count, if all instructions before the first measured one have retired.
     fn note_origin(&mut self) {
         if self.origin_pending.is_some_and(|first| self.instructions.oldest >= first) {
             self.origin = self.retire.cycle;
@@ -441,15 +462,15 @@ impl Core {
         }
     }
 
-    /// The critical path begins at the origin, after these cycles.
+    /// Starts the critical path anew at `origin`, with `cycles` as the initial cycle stack.
     fn begin_path(&mut self, cycles: [u64; CAUSES]) {
         let (instructions, accesses) = (&self.instructions, &self.accesses);
         let times = Times { instructions, accesses, translation: &self.translation };
         self.path.begin(times, self.origin, cycles);
     }
 
-    /// Retire time of the last instruction known to retire, in cycles since measuring began; of
-    /// the last one of all after [`Core::drain`].
+    /// Cycles from the start of measuring to the last retirement known so far; after [`Core::drain`], to the
+    /// retirement of the last instruction.
     pub fn cycles(&self) -> u64 {
         match &self.paused {
             Some(counts) => counts.cycles,
@@ -458,12 +479,12 @@ impl Core {
         }
     }
 
-    /// Cycles by cause: they add up to [`Core::cycles`].
+    /// Cycles by cause; the sum is [`Core::cycles`].
     fn cycle_stack(&self) -> [u64; CAUSES] {
         self.cycle_stack_with(&self.translation)
     }
 
-    /// As [`Self::cycle_stack`]; another thread may have the translation hardware.
+    /// Like [`Self::cycle_stack`]; `translation` may be held by another thread of the core.
     fn cycle_stack_with(&self, translation: &Translation) -> [u64; CAUSES] {
         match &self.paused {
             Some(counts) => counts.stack,
@@ -472,24 +493,24 @@ impl Core {
         }
     }
 
-    /// Cycles since measuring began for which the run waited for address translation: its parts of
-    /// the cycle stack.
+    /// Cycles since measuring began that the run waited for address translation: the translation parts of the
+    /// cycle stack.
     pub fn translation_stall_cycles(&self) -> u64 {
         translation_part(&self.cycle_stack())
     }
 
-    /// Latencies of translations beyond the first-level TLB since measuring began, summed, in
-    /// cycles.
+    /// Sum of the latencies, in cycles, of all translations since measuring began that missed the first-level
+    /// TLB.
     pub fn translation_cycles(&self) -> u64 {
         self.translation.statistics.cycles
     }
 
-    /// Accesses to each structure by translations since measuring began.
+    /// Accesses by translations to TLBs, walk caches and memory since measuring began.
     pub fn translation_accesses(&self) -> TranslationAccesses {
         TranslationAccesses::of(&self.translation.statistics)
     }
 
-    /// Adds the figures since measuring began to `out`.
+    /// Adds all counters since measuring began to `out`.
     pub fn counters(&self, out: &mut Counters) {
         let figures = Measured {
             statistics: self.statistics,
@@ -503,12 +524,12 @@ impl Core {
     }
 }
 
-/// The part of a cycle stack that is address translation.
+/// Cycles of a cycle stack that are charged to address translation.
 fn translation_part(stack: &[u64; CAUSES]) -> u64 {
     Cause::translation().map(|cause| stack[cause.index()]).sum()
 }
 
-/// Figures since measuring began, of one hardware thread or of all.
+/// Results since measuring began, of one hardware thread or summed over all.
 struct Measured {
     statistics: CoreStatistics,
     branches: BranchCounts,

@@ -1,14 +1,14 @@
-//! Several hardware threads: cores with caches, walkers and TLBs of their own, threads that share one core, and a
-//! last-level cache and memory for all.
+//! Machines of several hardware threads: cores with private caches, walkers and TLBs, each with one or
+//! several threads, and a last-level cache and memory that all share.
 //!
-//! Instructions come in one order, each for its thread, with all accesses translated. A thread runs its
-//! own at its own speed; events of all threads are dealt with in order of time ([`crate::agenda`]).
-//! No thread begins an instruction that lies more than [`Topology::lead`] instructions further in
-//! that order than one that another thread has yet to begin.
+//! The caller passes the instructions of all threads in one global order, with all accesses translated. Each
+//! thread then runs at its own speed; events of all threads are handled in order of time ([`crate::agenda`]).
+//! No thread begins an instruction that lies more than [`Topology::lead`] instructions further in the global
+//! order than one that another thread has yet to begin.
 //!
-//! Threads of one core share its translation hardware, caches and MSHRs, and have equal parts of its
-//! queues (reorder buffer, scheduler, loads, stores). The width of the core is not shared: each thread
-//! dispatches and retires as many instructions a cycle as a thread alone.
+//! Threads of one core share its translation hardware, caches and MSHRs, and have equal parts of its queues
+//! (reorder buffer, scheduler, load and store queue). The width of the core is not shared: each thread
+//! dispatches and retires as many instructions per cycle as a thread alone.
 
 use perforate_records::HardwareThread;
 
@@ -16,66 +16,67 @@ use super::feed::{Item, Stream};
 use super::*;
 use crate::ring::further_back;
 
-/// Instructions after which records that no thread needs any more are let go.
+/// Number of instructions after which the ring buffers are allowed to overwrite fills and walks no longer
+/// needed.
 const LET_GO: u64 = 4096;
 
-/// Hardware threads at most: a shootdown names them by the bits of a number.
+/// Maximum number of hardware threads: the targets of a shootdown are a 64-bit mask.
 const MOST_THREADS: usize = 64;
 
-/// Hardware threads of a machine.
+/// Numbers of cores and hardware threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// Cores, at least one.
+    /// Number of cores, at least one.
     pub cores: usize,
-    /// Hardware threads of each, at least one.
+    /// Hardware threads per core, at least one.
     pub threads_per_core: usize,
-    /// Instructions by which threads may be ahead of each other.
+    /// Number of instructions, in the global order, by which one thread may run ahead of another.
     pub lead: u64,
 }
 
 impl Topology {
-    /// Hardware threads of all cores. Those of one core follow each other.
+    /// Number of hardware threads. Those of one core have consecutive numbers.
     pub fn threads(&self) -> usize {
         self.cores * self.threads_per_core
     }
 }
 
-/// An operation after which other threads must forget translations: they are interrupted, and the
-/// thread that does it waits until all have answered.
+/// TLB shootdown: other threads are interrupted to invalidate translations, and the sending thread waits
+/// until all have answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shootdown {
-    /// Threads that are interrupted, a bit each, without the sender.
+    /// Threads to interrupt, one bit each; the sender is not among them.
     pub targets: u64,
-    /// Cycles until the first thread is interrupted.
+    /// Cycles from the start of the shootdown until the first thread is interrupted.
     pub delivery_cycles: u32,
-    /// Cycles between the interrupts of two threads.
+    /// Cycles between the interrupts of two target threads.
     pub interrupt_cycles: u32,
-    /// Cycles that an interrupted thread takes to forget and to answer.
+    /// Cycles that an interrupted thread spends on invalidating and answering.
     pub handler_cycles: u32,
 }
 
-/// A shootdown that a thread waits for.
+/// Shootdown whose answers the sending thread waits for: how many, and since which cycle.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
     answers: u32,
     since: u64,
-    /// Time of the last answer so far.
+    /// Cycle of the last answer so far.
     until: u64,
 }
 
-/// Shootdowns that a thread is interrupted for. They are answered at once. What it was doing is lost:
-/// when its instructions under way have retired, it stands still for as long as the answers took.
+/// TLB shootdowns by which a thread is interrupted. The thread answers at once, without waiting for its
+/// instructions in flight. When these have retired, it stalls for as many cycles as the answers took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Interrupted {
-    /// End of the answers to all that have come.
+    /// Cycle at which the thread has answered all shootdowns so far.
     until: u64,
-    /// Arrival of the first shootdown for which it has yet to stand still, and the cycles to do so.
+    /// Arrival of the first shootdown that the thread has not stalled for yet, and the cycles to stall.
     since: u64,
     owed_cycles: u64,
 }
 
-/// The timing model of several hardware threads. For each instruction, of the thread that
-/// [`Processors::run_on`] said last, the caller does as for [`Core`].
+/// Timing model of several hardware threads. Call [`Processors::run_on`] to choose the thread, then the same
+/// functions as for [`Core`] for each of its instructions.
 #[derive(Clone, Debug)]
 pub struct Processors {
     topology: Topology,
@@ -83,22 +84,22 @@ pub struct Processors {
     streams: Vec<Stream>,
     waiting: Vec<Waiting>,
     figures: Vec<HardwareThread>,
-    /// The thread that has what all share.
+    /// Thread that currently holds the state shared by all: events, caches, memory.
     holder: usize,
-    /// The thread of each core that has what its threads share.
+    /// For each core, the thread that currently holds its TLBs and page walkers.
     holders: Vec<usize>,
-    /// The thread whose instructions come.
+    /// Thread that the next instruction belongs to.
     current: usize,
-    /// Instructions that have come.
+    /// Number of instructions passed so far, over all threads.
     position: u64,
-    /// Beginning of measuring, and the last time at which all threads came to rest.
+    /// Cycle at which measuring began, and cycle at which all threads were last drained.
     origin: u64,
     rest: u64,
 }
 
 impl Processors {
-    /// Threads in their reset state. `slots` says how many entries each translation unit of a core has,
-    /// indexed by `unit as usize`.
+    /// Makes idle threads with empty caches and TLBs. `slots` says how many entries each translation unit of
+    /// a core has, indexed by `unit as usize`.
     ///
     /// # Errors
     /// [`TimingError`] if the configuration describes no possible machine.
@@ -144,7 +145,7 @@ impl Processors {
         })
     }
 
-    /// The thread of this number is at work: it gets what it shares with others.
+    /// Swaps the state shared between threads to this thread, and returns its core model for simulation.
     fn at(&mut self, thread: usize) -> &mut Core {
         if thread != self.holder {
             let [one, other] = self.pair(self.holder, thread);
@@ -169,7 +170,7 @@ impl Processors {
         &self.threads[self.holder].shared
     }
 
-    /// The instructions from here on belong to this hardware thread.
+    /// Chooses the hardware thread that the next instructions belong to.
     pub fn run_on(&mut self, thread: usize) {
         self.current = thread;
     }
@@ -184,7 +185,7 @@ impl Processors {
         self.streams[self.current].fetch(address, slot, steps.into());
     }
 
-    /// As [`Core::begin`]; nothing is run yet.
+    /// As [`Core::begin`], for the current thread; only queues the instruction.
     pub fn begin(&mut self, instruction: &Instruction) {
         self.streams[self.current].begin(self.position, instruction);
     }
@@ -211,7 +212,8 @@ impl Processors {
         self.streams[self.current].data_access(true, (address, size), slot, steps.into());
     }
 
-    /// The instruction in hand is complete. Time goes on until no thread is too far behind.
+    /// Ends the instruction that [`Processors::begin`] began. Simulates until no thread is more than
+    /// [`Topology::lead`] instructions behind.
     pub fn finish(&mut self) {
         self.position += 1;
         if self.position.is_multiple_of(LET_GO) {
@@ -222,7 +224,8 @@ impl Processors {
         }
     }
 
-    /// Lets go of fills and walks that no thread needs any more.
+    /// Charges the critical path of each thread, and lets the ring buffers overwrite fills and walks that no
+    /// thread needs any more.
     fn let_go(&mut self) {
         let next_fill = self.shared().memory.next_fill();
         let mut first_fill = next_fill;
@@ -233,42 +236,44 @@ impl Processors {
             for thread in core * threads..(core + 1) * threads {
                 let core = self.at(thread);
                 core.reach_boundary();
-                first_fill = further_back(next_fill, first_fill, core.first_fill(next_fill));
-                first_walk = further_back(next_walk, first_walk, core.first_records().walk);
+                let first = core.first_records();
+                first_fill = further_back(next_fill, first_fill, first.fill);
+                first_walk = further_back(next_walk, first_walk, first.walk);
             }
             self.threads[self.holders[core]].translation.keep_walks_from(first_walk);
         }
         self.at(0).shared.memory.keep_fills_from(first_fill);
     }
 
-    /// The current thread interrupts others before its next instruction, and waits for all answers.
+    /// Makes the current thread send a TLB shootdown before its next instruction, and wait for all answers.
     pub fn shoot_down(&mut self, shootdown: Shootdown) {
         if shootdown.targets != 0 {
             self.streams[self.current].push(self.position, Item::Shootdown(shootdown));
         }
     }
 
-    /// A processor that is not simulated interrupts these threads, a bit each, for so many cycles, each
-    /// before what comes next for it.
+    /// Interrupts these threads (one bit each), each before its next queued item, for a shootdown by a
+    /// processor that is not simulated; the handler takes `handler_cycles`.
     pub fn interrupt(&mut self, targets: u64, handler_cycles: u32) {
         for thread in bits(targets) {
             self.streams[thread].push(self.position, Item::Interrupted(handler_cycles));
         }
     }
 
-    /// Position of the thread that lags most.
+    /// Position, in the global order, of the oldest item still queued in any thread.
     fn oldest(&self) -> Option<u64> {
         self.streams.iter().filter_map(Stream::position).min()
     }
 
-    /// Runs all that has come, without waiting for it to be done.
+    /// Simulates until all queued instructions have entered their cores; they need not have completed.
     fn flush(&mut self) {
         while self.oldest().is_some() {
             self.go_on();
         }
     }
 
-    /// One thing that is next in time: something is handed over to a thread, or an event.
+    /// Does what comes next in time: moves the first item of a thread's queue into its core, or handles an
+    /// event.
     fn go_on(&mut self) {
         let ready = (0..self.threads.len())
             .filter_map(|thread| Some((self.ready_at(thread)?, thread)))
@@ -282,7 +287,7 @@ impl Processors {
         }
     }
 
-    /// Time from which a thread can go on with its stream, if that is known.
+    /// Cycle from which a thread can take the next item of its queue, if known.
     fn ready_at(&self, thread: usize) -> Option<u64> {
         let core = &self.threads[thread];
         let item = self.streams[thread].front().filter(|_| self.waiting[thread].answers == 0)?;
@@ -321,7 +326,7 @@ impl Processors {
         self.streams[thread] = stream;
     }
 
-    /// Handles the next event, and does everything that follows at once.
+    /// Handles the next event and all its consequences.
     fn advance(&mut self) {
         let agenda = &mut self.threads[self.holder].shared.agenda;
         let (thread, event) = agenda.next().expect("a thread waits for an event");
@@ -335,7 +340,8 @@ impl Processors {
         }
     }
 
-    /// Does everything that follows from known times, for all threads concerned.
+    /// Tells all waiters whose cycle is known, and advances the pipelines of `thread` and of the waiters'
+    /// threads, until nothing more can happen without an event.
     fn settle(&mut self, thread: usize) {
         let mut concerned = 1_u64 << thread;
         while concerned != 0 {
@@ -357,7 +363,8 @@ impl Processors {
         }
     }
 
-    /// A thread whose instructions have all retired interrupts others.
+    /// Sends a shootdown from a thread whose instructions have all retired: schedules an interrupt in each
+    /// target.
     fn send(&mut self, thread: usize, shootdown: Shootdown) {
         let Shootdown { targets, delivery_cycles, interrupt_cycles, handler_cycles } = shootdown;
         let core = self.at(thread);
@@ -373,7 +380,7 @@ impl Processors {
         self.figures[thread].shootdowns_waited_for += 1;
     }
 
-    /// A thread is interrupted now; returns when it has answered.
+    /// Interrupts a thread now for `cycles`; returns the cycle at which it has answered.
     fn answer(&mut self, thread: usize, cycles: u32) -> u64 {
         let figures = &mut self.figures[thread];
         figures.shootdown_interrupts += 1;
@@ -399,7 +406,8 @@ impl Processors {
         }
     }
 
-    /// Lets everything finish that is under way, on all threads. What comes next starts no earlier.
+    /// Simulates until all threads have retired all instructions, and all stores and fills have completed.
+    /// Later instructions start no earlier than that.
     pub fn drain(&mut self) {
         self.flush();
         while !self.shared().agenda.is_empty() || self.threads.iter().any(Core::is_busy) {
@@ -415,7 +423,8 @@ impl Processors {
         self.rest = rest;
     }
 
-    /// Ends warm-up: all threads come to rest, and cycles and counters start from here.
+    /// Ends warm-up: drains all threads, sets cycles and counters to 0, keeps the contents of caches and
+    /// TLBs.
     pub fn start_measuring(&mut self) {
         self.drain();
         self.figures.fill(HardwareThread::default());
@@ -430,13 +439,13 @@ impl Processors {
         self.origin = self.rest;
     }
 
-    /// Cycles since measuring began, until the last instruction so far has retired.
+    /// Cycles from the start of measuring to the last retirement of any thread so far.
     pub fn cycles(&self) -> u64 {
         let last = self.threads.iter().map(|core| core.retire.cycle).max();
         last.unwrap_or_default().max(self.origin) - self.origin
     }
 
-    /// Cycles of a thread by cause: they add up to [`Self::cycles`].
+    /// Cycles of one thread by cause; the sum is [`Self::cycles`], as the rest counts as idle.
     fn stack_of(&self, thread: usize) -> [u64; CAUSES] {
         let core = &self.threads[thread];
         let holder = self.holders[core.core];
@@ -448,7 +457,7 @@ impl Processors {
         stack
     }
 
-    /// The mean of all threads' cycles by cause, which add up to [`Self::cycles`].
+    /// Cycles by cause, averaged over the threads; the sum is [`Self::cycles`].
     fn cycle_stack(&self) -> [u64; CAUSES] {
         let mut sum = [0; CAUSES];
         for thread in 0..self.threads.len() {
@@ -460,17 +469,17 @@ impl Processors {
         sum
     }
 
-    /// As [`Core::translation_stall_cycles`], the mean of all threads.
+    /// As [`Core::translation_stall_cycles`], averaged over the threads.
     pub fn translation_stall_cycles(&self) -> u64 {
         translation_part(&self.cycle_stack())
     }
 
-    /// As [`Core::translation_cycles`], of all cores.
+    /// As [`Core::translation_cycles`], summed over all cores.
     pub fn translation_cycles(&self) -> u64 {
         self.translation_statistics().cycles
     }
 
-    /// As [`Core::translation_accesses`], of all cores.
+    /// As [`Core::translation_accesses`], summed over all cores.
     pub fn translation_accesses(&self) -> TranslationAccesses {
         TranslationAccesses::of(&self.translation_statistics())
     }
@@ -485,7 +494,7 @@ impl Processors {
         sum
     }
 
-    /// Figures of each thread since measuring began.
+    /// Counts and cycles of each thread since measuring began.
     pub fn threads(&self) -> Vec<HardwareThread> {
         let of_thread = |(thread, figures): (usize, &HardwareThread)| {
             let stack = self.stack_of(thread);
@@ -502,7 +511,7 @@ impl Processors {
         self.figures.iter().enumerate().map(of_thread).collect()
     }
 
-    /// Adds the figures of all threads since measuring began to `out`.
+    /// Adds the counters of the whole machine since measuring began to `out`.
     pub fn counters(&self, out: &mut Counters) {
         let mut statistics = CoreStatistics::default();
         let mut branches = BranchCounts::default();
@@ -523,13 +532,13 @@ impl Processors {
 }
 
 impl Core {
-    /// The thread had nothing to run until now.
+    /// Charges the cycles since the thread last had work, until `now`, as idle.
     fn was_idle(&mut self, now: u64) {
         let since = self.dispatch.cycle.max(self.retire.cycle).min(now);
         self.stop(since, now, Cause::IDLE);
     }
 
-    /// All instructions have retired: time goes by for the shootdowns that it answers.
+    /// Stalls the thread, whose instructions have all retired, for the shootdowns that it has answered.
     fn stand_still(&mut self) {
         let Interrupted { until, since, owed_cycles } = self.interrupted;
         self.interrupted.owed_cycles = 0;
@@ -537,7 +546,7 @@ impl Core {
         self.stop(start, until.max(start + owed_cycles), Cause::SHOOTDOWN);
     }
 
-    /// The front end delivers nothing from `start` until `end`.
+    /// Stalls the front end from cycle `start` until `end`, and records the cause for the critical path.
     fn stop(&mut self, start: u64, end: u64, cause: Cause) {
         // Even if that is no time at all: an instruction that comes at `end` waited for it.
         if self.front_end.waits_until(end) {
@@ -551,7 +560,7 @@ impl Core {
     }
 }
 
-/// Threads of one core have equal parts of its queues, of at least one entry.
+/// Divides the queue sizes of a core equally among its threads; each gets at least one entry.
 fn share_queues(config: &mut TimingConfig, threads: u32) {
     let core = &mut config.core;
     let share = |entries: &mut u32| *entries = (*entries / threads).max(1);
@@ -561,7 +570,7 @@ fn share_queues(config: &mut TimingConfig, threads: u32) {
     core.scheduler_entries.iter_mut().for_each(share);
 }
 
-/// Numbers of the bits that are set.
+/// Indices of the set bits, lowest first.
 fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let first = set.trailing_zeros();

@@ -1,55 +1,55 @@
-//! Stores whose data are not in the cache yet, and loads of what they write.
+//! Stores from dispatch until their data are in the cache, and loads forwarded from them.
 
 use super::*;
 use crate::agenda::List;
 use crate::hierarchy::Data;
 use crate::ring::Ring;
 
-/// Granules whose youngest store is remembered.
+/// Number of 8-byte granules of memory whose youngest store is remembered.
 const REMEMBERED: usize = 128;
 const GRANULE_SHIFT: u32 = 3;
 
-/// A store from its place in the program until its data are in the cache.
+/// Store, from when the caller hands it over until its data are in the cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Store {
     pub(super) instruction: u64,
-    /// First line that it writes.
+    /// First cache line that the store writes.
     pub(super) line: Line,
-    /// Lines after the first.
+    /// Cache lines that it writes after the first.
     pub(super) further: Further,
-    /// Time of the data to be written, or [`UNKNOWN`].
+    /// Cycle at which the data to be stored are available, or [`UNKNOWN`].
     pub(super) result: u64,
-    /// Loads that wait for the data.
+    /// Loads that wait to be forwarded the data.
     pub(super) readers: List,
-    /// Lines that are not written.
+    /// Number of lines not written to the cache yet.
     pending: u16,
-    /// Latest time of a line written so far.
+    /// Cycle of the last write so far.
     written: u64,
-    /// Time from which its data, and those of all stores before it, are in the cache.
+    /// Cycle from which its data, and those of all older stores, are in the cache: the store-queue entry is
+    /// free.
     pub(super) released: u64,
-    /// Instruction of the store whose write its release waited for.
+    /// Instruction whose store was the last, of this and all older stores, to reach the cache; it determines
+    /// `released`.
     writer: u64,
-    /// First fill that it may refer to.
-    first_fill: u32,
 }
 
-/// All such stores in program order.
+/// Ring buffer of stores, numbered in program order, and the youngest store to each recently written address.
 #[derive(Clone, Debug)]
 pub(super) struct Stores {
     all: Ring<Store>,
-    /// Number of the next to retire.
+    /// Number of the next store to retire.
     retired: u32,
-    /// Number of the next to be released.
+    /// Number of the next store to free its store-queue entry.
     next_released: u32,
     last_released: u64,
-    /// Instruction of the last store that later stores waited for.
+    /// Instruction of the store that was written last among those that have freed their entries.
     last_writer: u64,
-    /// Granule and its youngest store.
+    /// Direct-mapped table: granule number, and its youngest store.
     youngest: Box<[(u64, u32)]>,
 }
 
 impl Stores {
-    /// No stores, in front of a store queue of so many entries.
+    /// Makes an empty set, for a store queue with this many entries.
     pub(super) fn new(queue_entries: u32) -> Self {
         Self {
             // The critical path asks for stores as far back as the queue reaches.
@@ -69,7 +69,6 @@ impl Stores {
         instruction: u64,
         address: u64,
         (line, further): (Line, Further),
-        first_fill: u32,
     ) -> u32 {
         while self.all.is_short_of(self.next_released, 1) {
             self.all.grow();
@@ -81,7 +80,6 @@ impl Stores {
             result: UNKNOWN,
             pending: 1 + further.count,
             released: UNKNOWN,
-            first_fill,
             ..Store::default()
         });
         let granule = address >> GRANULE_SHIFT;
@@ -94,7 +92,8 @@ impl Stores {
         &mut self.all[number]
     }
 
-    /// Youngest store to an address, if its data are not in the cache by `now`.
+    /// Youngest store to the 8-byte granule of an address, if its data are not in the cache by cycle `now`;
+    /// otherwise [`NONE`].
     #[inline]
     pub(super) fn before(&self, address: u64, now: u64) -> u32 {
         let granule = address >> GRANULE_SHIFT;
@@ -103,19 +102,19 @@ impl Stores {
         if is_there { number } else { NONE }
     }
 
-    /// Instruction of the store whose write the release of store `number` waited for. Known for as many released
-    /// stores as the queue has entries.
+    /// Instruction whose write to the cache determined when store `number` freed its store-queue entry. Known
+    /// for as many released stores as the queue has entries.
     #[inline]
     pub(super) fn writer(&self, number: u32) -> u64 {
         self.all[number].writer
     }
 
-    /// First fill that stores which are not written may refer to.
-    pub(super) fn first_fill(&self) -> Option<u32> {
-        (self.next_released != self.all.next()).then(|| self.all[self.next_released].first_fill)
+    /// Instruction of the oldest store that is not in the cache yet.
+    pub(super) fn oldest_writer(&self) -> Option<u64> {
+        (self.next_released != self.all.next()).then(|| self.all[self.next_released].instruction)
     }
 
-    /// The next store retires.
+    /// Retires the next store in program order, and returns it.
     #[inline]
     pub(super) fn retire(&mut self) -> Store {
         let store = self.all[self.retired];
@@ -129,8 +128,9 @@ impl Stores {
         (self.retired.wrapping_sub(number) as i32) > 0
     }
 
-    /// A line of a store is written at `time`. Stores become visible in program order (x86-TSO), though their
-    /// misses overlap: calls `released` with the times of all stores now known to be.
+    /// Notes that a line of store `number` is written at cycle `time`. Stores become visible in program order
+    /// (x86-TSO), though their misses overlap. Calls `released` with the release cycle of each store-queue
+    /// entry for which it is now known.
     #[inline]
     pub(super) fn line_written(&mut self, number: u32, time: u64, mut released: impl FnMut(u64)) {
         let store = &mut self.all[number];
@@ -148,14 +148,14 @@ impl Stores {
     }
 }
 
-/// Line of an access: number and place.
+/// Cache line of an access: line number, and state in the L1D.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Line {
     pub(super) number: u64,
     pub(super) data: Data,
 }
 
-/// Lines of an access after the first: places in a ring.
+/// Cache lines of an access after its first: consecutive elements of the ring buffer `Accesses::further`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Further {
     pub(super) first: u32,

@@ -1,15 +1,14 @@
-//! Functional warming: instructions leave their traces in caches, TLB slots and branch predictors,
-//! and take no time (Wunderlich et al., "SMARTS: accelerating microarchitecture simulation via
-//! rigorous statistical sampling", ISCA 2003).
+//! Functional warming: instructions update caches, TLBs and branch predictors, and take no time (Wunderlich
+//! et al., "SMARTS: accelerating microarchitecture simulation via rigorous statistical sampling", ISCA 2003).
 //!
-//! What is left out: prefetchers have an MSHR for every line they ask for, and memory's rows stay as
-//! they were. Before any of this the core must be at rest ([`Core::drain`]).
+//! Differences from the timed model: prefetchers find a free MSHR for every line, and the open rows of DRAM
+//! do not change. The core must be drained first ([`Core::drain`]).
 
 use super::*;
 use crate::hierarchy::Origin;
 
 impl Core {
-    /// As [`Core::fetch`], in no time.
+    /// As [`Core::fetch`], but only updates caches and TLB.
     pub fn warm_fetch<'a>(&mut self, address: PhysicalAddress, steps: impl Into<StepLists<'a>>) {
         self.translation.warm(&mut self.shared.memory, steps.into());
         self.shared.memory.warm(
@@ -20,13 +19,13 @@ impl Core {
         );
     }
 
-    /// As [`Core::begin`], in no time.
+    /// As [`Core::begin`], but only trains the target prediction of the branch before.
     #[inline]
     pub fn warm_begin(&mut self, instruction: &Instruction) {
         self.branches.check_target(instruction.ip.value());
     }
 
-    /// As [`Core::load`], in no time.
+    /// As [`Core::load`], but only updates caches and TLB.
     #[inline]
     pub fn warm_load<'a>(
         &mut self,
@@ -37,7 +36,7 @@ impl Core {
         self.warm_access(address, size, false, steps.into());
     }
 
-    /// As [`Core::store`], in no time.
+    /// As [`Core::store`], but only updates caches and TLB.
     #[inline]
     pub fn warm_store<'a>(
         &mut self,
@@ -66,7 +65,7 @@ impl Core {
         }
     }
 
-    /// As [`Core::finish`], in no time.
+    /// As [`Core::finish`], but only updates the branch predictor.
     #[inline]
     pub fn warm_finish(&mut self, instruction: &Instruction) {
         if instruction.branch != Branch::None {

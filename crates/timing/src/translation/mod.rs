@@ -1,8 +1,9 @@
-//! Translations beyond the first-level TLB in cycles: TLB look-ups, walkers, walker reads, waits for entries that
-//! are yet to be filled.
+//! Timing of translations that miss the first-level TLB: TLB look-ups, page walkers and their reads, waits
+//! for TLB entries that are still being filled.
 //!
-//! As in the caches, the contents of TLBs follow the program, and times follow events. A translation that finds
-//! an entry which an older one fills waits for it; if the older one has not begun, it begins now.
+//! As in the caches, TLB contents are updated in program order, and cycles are determined in order of time. A
+//! translation that hits an entry which an older translation is still filling waits for that one; if the
+//! older one has not begun yet, it begins now.
 
 mod statistics;
 mod walk;
@@ -23,23 +24,23 @@ pub(crate) use statistics::{SHARES, Share, TranslationStatistics};
 use walk::{Needs, Task, Walk};
 use walkers::Walkers;
 
-/// Walks that the ring holds at first.
+/// Initial capacity of the ring buffer of walks.
 const WALKS: usize = 1024;
 
-/// Filler of an entry.
+/// Translation that fills, or filled, one entry of a TLB or walk cache.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     walk: u32,
-    /// Task after which the entry is usable.
+    /// Task of walk `walk` (a look-up, check or read) whose completion makes the entry usable.
     task: u32,
 }
 
-/// Translation of an access, as found in program order.
+/// Translation that an access depends on, as determined in program order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Translated {
-    /// Translation that is waited for; [`NONE`] if the entry is there.
+    /// Number of the translation to wait for; [`NONE`] if the first-level TLB entry is present.
     pub(crate) walk: u32,
-    /// Task that is waited for; [`NONE`] for the whole translation.
+    /// Task of translation `walk` to wait for; [`NONE`] to wait for the whole translation.
     task: u32,
 }
 
@@ -50,73 +51,76 @@ impl Default for Translated {
 }
 
 impl Translated {
-    /// Entry of the first-level TLB that is there.
+    /// First-level TLB hit on an entry that is present: nothing to wait for.
     pub(crate) const HERE: Self = Self { walk: NONE, task: 0 };
 
-    /// True if translation takes no time.
+    /// True if the translation takes no time.
     #[inline]
     pub(crate) fn is_here(self) -> bool {
         self.walk == NONE
     }
 
-    /// True if the first-level TLB has the entry, or will have it.
+    /// True for a first-level TLB hit, including one on an entry that is still being filled.
     #[inline]
     pub(crate) fn is_first_level_hit(self) -> bool {
         self.task != NONE
     }
 }
 
-/// A request for a translation.
+/// Request for a translation, made at cycle `time` for `waiter`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) time: u64,
     pub(crate) waiter: Waiter,
-    /// The request is made when its instruction is dispatched.
+    /// The request comes at the cycle at which the instruction is dispatched.
     pub(crate) at_dispatch: bool,
-    /// The party that asks holds a walker and lends it: otherwise each could wait for the other.
+    /// The requester is a walk that holds a page walker, which this translation may use; otherwise each could
+    /// wait for the other (deadlock).
     pub(crate) lends_walker: bool,
 }
 
 impl Request {
-    /// Request of a load, a store or the front end.
+    /// Request by a load, a store or the front end, or by a walk that lends no walker.
     #[inline]
     pub(crate) fn new(time: u64, waiter: Waiter) -> Self {
         Self { time, waiter, at_dispatch: false, lends_walker: false }
     }
 }
 
-/// Translation hardware of a core.
+/// Translation hardware of one core, and the walks that it has under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Translation {
-    /// Cache that page walkers read.
+    /// First cache that the page walkers access, as a level index.
     walker_level: usize,
     slots: [Vec<Slot>; Unit::COUNT],
     walkers: Walkers,
     bitmaps: BitmapReader,
-    /// Latencies of look-ups with a match, by [`Unit`].
+    /// Cycles of a look-up that hits, by [`Unit`].
     latencies: [u16; Unit::COUNT],
-    /// Latencies of look-ups without a match.
+    /// Cycles of a look-up that misses, by [`Unit`].
     miss_latencies: [u16; Unit::COUNT],
     read_overhead: u64,
     check: u16,
     selection: u16,
     begins_at_dispatch: bool,
-    /// Walks in program order.
+    /// Ring buffer of walks (all translations that miss the first-level TLB), numbered in program order.
     walks: Ring<Walk>,
-    /// Tasks of all walks, those of one walk in order.
+    /// Ring buffer of the tasks of all walks; those of one walk are consecutive.
     tasks: Ring<Task>,
-    /// First walk that an instruction in flight, or on the critical path, may refer to.
+    /// Oldest walk that an instruction in flight, or the critical path, may refer to; older ones may be
+    /// overwritten.
     floor: u32,
-    /// Walks in the background since the first that is not done.
+    /// Background walks (which no access waits for), from the oldest unfinished one on.
     background: VecDeque<u32>,
     pub(crate) statistics: TranslationStatistics,
 }
 
 impl Translation {
-    /// Bytes of a slot.
+    /// Host bytes for each TLB or walk-cache entry that is simulated.
     pub(crate) const SLOT_BYTES: u64 = size_of::<Slot>() as u64;
 
-    /// Walkers that read the cache `walker_level`. `slots` as for [`Core::new`](crate::Core::new).
+    /// Makes idle translation hardware whose walkers access the cache `walker_level`; `slots` as for
+    /// [`Core::new`](crate::Core::new).
     pub(crate) fn new(
         config: &WalkerConfig,
         slots: [usize; Unit::COUNT],
@@ -162,18 +166,19 @@ impl Translation {
         self.walkers.count()
     }
 
-    /// Number of the next walk.
+    /// Number that the next walk will get.
     pub(crate) fn next_walk(&self) -> u32 {
         self.walks.next()
     }
 
-    /// Instructions in flight, and the critical path, refer to no walk before this one.
+    /// Sets the oldest walk that an instruction in flight, or the critical path, may refer to; the ring
+    /// buffers may overwrite older ones.
     pub(crate) fn keep_walks_from(&mut self, floor: u32) {
         self.floor = floor;
     }
 
-    /// Prepares the translation of an access in program order. Without steps it is a hit in the first-level TLB
-    /// `unit`.
+    /// Notes in program order how an access is translated: with `steps`, a new walk; without steps, a hit on
+    /// entry `slot` of the first-level TLB `unit`. Returns the translation that the access will wait for.
     #[inline]
     pub(crate) fn prepare(
         &mut self,
@@ -196,7 +201,8 @@ impl Translation {
         Translated { walk, task: NONE }
     }
 
-    /// Entry that an access finds, and its filler if the entry is not there yet.
+    /// Returns what a hit on a TLB or walk-cache entry has to wait for: nothing if the entry is present,
+    /// otherwise the task of the walk that fills it.
     #[inline]
     fn entry(&mut self, unit: Unit, slot: u32, now: u64) -> Translated {
         let slot = &mut self.slots[unit as usize][slot as usize];
@@ -213,7 +219,8 @@ impl Translation {
         Translated { walk, task }
     }
 
-    /// Adds a translation with these steps.
+    /// Adds a walk with these steps: looks up the lines that it reads and notes the TLB entries that it
+    /// fills. Returns its number.
     #[inline(never)]
     fn add_walk(&mut self, memory: &mut Hierarchy, steps: &[Step], now: u64) -> u32 {
         self.make_room(steps.len());
@@ -285,7 +292,7 @@ impl Translation {
         self.walks.push(walk)
     }
 
-    /// Makes room in the rings for a walk of so many tasks.
+    /// Grows the ring buffers if they lack room for a walk of this many tasks.
     #[inline]
     fn make_room(&mut self, tasks: usize) {
         let next = self.walks.next();
@@ -302,7 +309,8 @@ impl Translation {
         }
     }
 
-    /// Makes `task` a look-up; returns true if the look-up is part of a walk.
+    /// Makes `task` a look-up: sets its latency and the share of its cycles. Returns true if a page walker
+    /// makes the look-up.
     #[inline]
     fn look_up(&self, task: &mut Task, unit: Unit, purpose: Purpose, latency: u16) -> bool {
         (task.latency, task.share) = (latency, look_up_share(unit, purpose) as u8);
@@ -310,13 +318,15 @@ impl Translation {
         unit.is_walkers() || (purpose.is_host() && self.reads_with_walker(purpose))
     }
 
-    /// True if the walker makes a read of this purpose.
+    /// True if a read of this purpose is made by a page walker, not by the controller of the second-level
+    /// TLB.
     fn reads_with_walker(&self, purpose: Purpose) -> bool {
         self.bitmaps == BitmapReader::Walker
             || !matches!(purpose, Purpose::Bitmap | Purpose::HostBitmap)
     }
 
-    /// Translation outside time: reads leave their lines in the caches, and entries are there at once.
+    /// Functional warming: reads the lines that the steps read, and fills the entries that they fill, in no
+    /// time.
     pub(crate) fn warm(&mut self, memory: &mut Hierarchy, steps: StepLists<'_>) {
         for step in steps.awaited.iter().chain(steps.background) {
             match step.action {

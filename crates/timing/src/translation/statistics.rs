@@ -5,7 +5,7 @@ use perforate_types::{Purpose, Unit};
 use crate::hierarchy::LEVELS;
 use crate::pipeline::Factor;
 
-/// Shares of the cycles of translations. The first [`Purpose::COUNT`] are reads by purpose.
+/// Parts of the cycles of translations. Indices below [`Purpose::COUNT`] are walker reads, by their purpose.
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub(crate) enum Share {
@@ -19,10 +19,10 @@ pub(crate) enum Share {
     FillWait,
 }
 
-/// Number of these shares.
+/// Number of parts: purposes of reads, and the variants of [`Share`].
 pub(crate) const SHARES: usize = Share::FillWait as usize + 1;
 
-/// Share of a look-up.
+/// Part of the translation cycles that a look-up in `unit` for `purpose` counts towards.
 pub(super) fn look_up_share(unit: Unit, purpose: Purpose) -> Share {
     match (unit, purpose) {
         (Unit::WalkCache | Unit::HostWalkCache, _) => Share::WalkCache,
@@ -32,33 +32,35 @@ pub(super) fn look_up_share(unit: Unit, purpose: Purpose) -> Share {
     }
 }
 
-/// Costs of translations. Translations overlap: these are sums of latencies, not stalls.
+/// Counts and latencies of translations. Translations overlap: cycles are sums of latencies, not stalls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TranslationStatistics {
-    /// Translations beyond the first-level TLB.
+    /// Number of translations that missed the first-level TLB.
     pub(crate) translations: u64,
-    /// Latencies of these, and waits of first-level hits for a fill; the sum of `shares`.
+    /// Latencies of these translations, plus the waits of first-level hits for an entry being filled; the sum
+    /// of `shares`.
     pub(crate) cycles: u64,
     pub(crate) shares: [u64; SHARES],
     pub(crate) reads_by_level: [u64; LEVELS],
-    /// Cycles during which walkers are taken, summed over walkers.
+    /// Cycles during which page walkers are occupied, summed over walkers.
     pub(crate) walker_cycles: u64,
-    /// Look-ups and fills by [`Unit`].
+    /// Look-ups in, and fills of, each [`Unit`].
     pub(crate) unit_accesses: [u64; Unit::COUNT],
-    /// Checks of direct segments.
+    /// Number of checks of addresses against direct segments.
     pub(crate) checks: u64,
-    /// B-blocks found in selection bitmaps.
+    /// Number of B-blocks (64ths of a slice) found in selection bitmaps.
     pub(crate) selections: u64,
 }
 
 impl TranslationStatistics {
-    /// Resets counts of events in time. Counts in program order stay.
+    /// Sets the counts that depend on timing (cycles, completed translations) to 0; keeps those made in
+    /// program order.
     pub(crate) fn reset_times(&mut self) {
         (self.translations, self.cycles, self.walker_cycles) = (0, 0, 0);
         self.shares = [0; SHARES];
     }
 
-    /// Adds a wait of a first-level hit for its entry.
+    /// Adds the cycles that a first-level hit waited for its entry to be filled.
     #[inline]
     pub(crate) fn add_fill_wait(&mut self, cycles: u64) {
         self.cycles += cycles;

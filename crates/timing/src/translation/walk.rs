@@ -1,6 +1,4 @@
-//! One translation in time.
-
-use std::ops::Range;
+//! Progress of one translation through its steps, in order of time.
 
 use super::*;
 use crate::agenda::{Agenda, Event, List, Thread};
@@ -8,58 +6,62 @@ use crate::critical_path::Cause;
 use crate::hierarchy::Data;
 use crate::shared::Shared;
 
-/// Requirement of a task besides the clock.
+/// Result of another unit that a task has to wait for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Needs {
     #[default]
     Nothing,
-    /// Line that the walker reads.
+    /// Cache line that the task reads.
     Line(Data),
-    /// Entry that another translation may yet have to fill.
+    /// TLB or walk-cache entry that an older walk may still be filling.
     Entry(Translated),
 }
 
-/// Step of a translation that takes time. Tasks of one stage are done side by side.
+/// Step of a translation that takes time: a look-up, check or read. The tasks of one stage run in parallel;
+/// the next stage begins when the slowest has completed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Task {
-    /// End of the stage, once known.
+    /// Cycle at which the stage (group of parallel tasks) ends, once known; only set in the first task of the
+    /// stage.
     pub(super) end: u64,
     pub(super) needs: Needs,
-    /// Latency of a look-up or check.
+    /// Cycles of a look-up or check; 0 for a read.
     pub(super) latency: u16,
-    /// Share that the time counts for; of the first task of a stage that has ended, the share of the slowest.
+    /// Index of the [`Share`] that the cycles count towards. When a stage has ended, its first task has the
+    /// share of the slowest.
     pub(super) share: u8,
-    /// Number of tasks in the stage, if this is the first; else 0.
+    /// Number of parallel tasks in the stage that begins with this task; 0 in its other tasks.
     pub(super) stage: u8,
-    /// Cycles at the end of the stage that the slowest task waited for an entry.
+    /// For the slowest of a group of parallel tasks: cycles at its end that it waited for a TLB entry to be
+    /// filled.
     fill_wait: u32,
-    /// Cycles at the beginning of the stage that the slowest task waited for MSHRs.
+    /// For the slowest of a group of parallel tasks: cycles at its beginning that it waited for MSHRs.
     mshr_wait: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Nobody has asked for the translation in time.
+    /// The translation has been noted in program order, but no access has requested it yet.
     #[default]
     Idle,
     Begun,
 }
 
-/// State of a translation towards the page walkers.
+/// Page walker of a translation: requested, granted or borrowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Holds {
-    /// Has not asked for a walker, or needs none.
+    /// No walker requested yet, or none needed.
     #[default]
     None,
-    /// Has asked, and waits.
+    /// Walker requested, not yet granted.
     Asked,
-    /// Has a walker of its own.
+    /// Walker granted to this translation.
     Walker,
-    /// Uses the walker of a translation that waits for this one.
+    /// Runs on the walker of another translation, which waits for this one.
     Borrowed,
 }
 
-/// End of the slowest task of a stage.
+/// Completion of a task, or of the slowest task of a stage (group of parallel tasks).
 #[derive(Clone, Copy, Debug, Default)]
 struct Ended {
     at: u64,
@@ -68,48 +70,72 @@ struct Ended {
     share: u8,
 }
 
-/// State of one translation.
+/// State of one translation: its tasks, progress, page walker, and the parties that wait for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Walk {
     start: u64,
-    /// Beginning of the stage that is next or under way.
+    /// Cycle at which the current stage (group of parallel tasks) began, or the next one begins.
     now: u64,
     pub(super) end: u64,
-    /// Time at which the translation asked for a walker, later the time at which it got it.
+    /// Cycle at which the translation requested a walker; after the grant, cycle of the grant.
     walker_since: u64,
     slowest: Ended,
-    /// Number of the first task.
+    /// Number of the first task, in the ring buffer of tasks.
     pub(super) first: u32,
     pub(super) tasks: u16,
-    /// First task of the last stage.
+    /// First task of the last stage (group of parallel tasks), as an index among the tasks of the
+    /// translation.
     pub(super) last_stage: u16,
-    /// First task of the stage that is next or under way.
+    /// First task of the current or next stage (group of parallel tasks), as an index among the tasks of the
+    /// translation.
     next: u16,
-    /// Tasks of the stage under way that are not done.
+    /// Number of parallel tasks under way that have not completed.
     pending: u16,
-    /// First and last task that need a walker.
+    /// Indices of the first and the last task that need a page walker.
     pub(super) first_walkers: u16,
     pub(super) last_walkers: u16,
-    /// Walkers read something: without a read, no walker is needed.
+    /// A page walker makes at least one read: otherwise the translation needs no walker.
     pub(super) reads: bool,
     phase: Phase,
     holds: Holds,
-    /// A party that waits for this translation lends it a walker.
+    /// A walk that waits for this translation lends it a page walker.
     may_borrow: bool,
     pub(super) is_background: bool,
     owner_thread: Thread,
-    /// Access that the translation is made for, once it waits, and the time of its request.
+    /// Access that missed the first-level TLB and waits for the whole translation, and the cycle of its
+    /// request.
     owner: Waiter,
     owner_from: u64,
-    /// Waiters for single tasks.
+    /// Parties that wait for a single task, because it fills the entry that they hit.
     waiters: List,
-    /// Translation that begins in the background when this one is done.
+    /// Number of the background walk that begins when this one has completed, or [`NONE`].
     pub(super) background: u32,
 }
 
 impl Task {
     pub(super) fn new() -> Self {
         Self { end: UNKNOWN, ..Self::default() }
+    }
+
+    /// Completion of the task, in a stage that began at cycle `start`; the line or entry that it needs came
+    /// at cycle `time`.
+    #[inline(always)]
+    fn ended(&self, memory: &Hierarchy, walker_level: usize, start: u64, time: u64) -> Ended {
+        let found = start + u64::from(self.latency);
+        let mut ended = Ended { at: found, share: self.share, ..Ended::default() };
+        match self.needs {
+            Needs::Nothing => {}
+            Needs::Entry(_) => {
+                ended.at = found.max(time);
+                ended.fill_wait = (ended.at - found) as u32;
+            }
+            Needs::Line(data) => {
+                let served = memory.served_how(walker_level, data, start, time);
+                ended.at = time;
+                ended.mshr_wait = served.waited_until.saturating_sub(start) as u32;
+            }
+        }
+        ended
     }
 }
 
@@ -118,26 +144,52 @@ impl Walk {
         Self { end: UNKNOWN, first, first_walkers: u16::MAX, background: NONE, ..Self::default() }
     }
 
-    /// True if a walker is needed from the stage of these tasks on.
+    /// True if a page walker must be requested before the next stage, a group of `stage` parallel tasks.
     #[inline]
-    fn asks_for_walker(&self, stage: &Range<u16>) -> bool {
+    fn asks_for_walker(&self, stage: u8) -> bool {
         self.holds == Holds::None
-            && stage.contains(&self.first_walkers)
+            && self.first_walkers.wrapping_sub(self.next) < u16::from(stage)
             && self.reads
             && !self.is_background
+    }
+
+    /// Ends the current stage (group of parallel tasks), whose first task is `task` and whose slowest one
+    /// completed as `ended` says: counts its cycles and moves on. Returns true if the page walker is
+    /// released.
+    #[inline(always)]
+    fn end_stage(
+        &mut self,
+        task: &mut Task,
+        ended: Ended,
+        statistics: &mut TranslationStatistics,
+    ) -> bool {
+        let Ended { at, fill_wait, mshr_wait, share } = ended;
+        (task.end, task.fill_wait, task.mshr_wait, task.share) = (at, fill_wait, mshr_wait, share);
+        if !self.is_background {
+            statistics.shares[Share::FillWait as usize] += u64::from(fill_wait);
+            statistics.shares[usize::from(share)] += at - self.now - u64::from(fill_wait);
+        }
+        let stage = u16::from(task.stage);
+        let releases =
+            self.holds == Holds::Walker && self.last_walkers.wrapping_sub(self.next) < stage;
+        if releases {
+            statistics.walker_cycles += at - self.walker_since;
+        }
+        (self.now, self.next) = (at, self.next + stage);
+        releases
     }
 }
 
 impl Translation {
-    /// Time at which a translation is there, if that is known.
+    /// Cycle at which a translation, or the task waited for, completes; `None` if not known yet.
     #[inline]
     fn end_of(&self, Translated { walk, task }: Translated) -> Option<u64> {
         let end = if task == NONE { self.walks[walk].end } else { self.tasks[task].end };
         (end != UNKNOWN).then_some(end)
     }
 
-    /// A party asks for a translation, now or later. Returns the time from which it is there if that is known;
-    /// otherwise the waiter learns it later.
+    /// Requests a translation at `request.time`, now or later. Returns the cycle from which it is available,
+    /// if known; otherwise the waiter gets a message later.
     #[inline]
     pub(crate) fn request(
         &mut self,
@@ -185,7 +237,8 @@ impl Translation {
         None
     }
 
-    /// A translation was asked for, and may not have begun.
+    /// Handles the event of a request: begins translation `id` unless it has begun already, or lends it a
+    /// walker.
     pub(crate) fn translate(&mut self, shared: &mut Shared, id: u32, lends_walker: bool) {
         let now = shared.agenda.now;
         if self.walks[id].phase == Phase::Idle {
@@ -200,28 +253,34 @@ impl Translation {
         walk.phase = Phase::Begun;
         walk.may_borrow |= may_borrow;
         (walk.start, walk.now) = (time, time);
-        self.proceed(shared, id);
+        self.proceed(shared, id, None);
     }
 
-    /// A translation, and all that it waits for, needs no walker of its own any more.
+    /// Lets a translation, and all that it waits for, run on the walker of the requester; withdraws their own
+    /// requests for a walker.
     fn lend(&mut self, agenda: &mut Agenda, id: u32, time: u64) {
         let walk = &mut self.walks[id];
         if walk.may_borrow || walk.end != UNKNOWN || walk.holds == Holds::Walker {
             return;
         }
         walk.may_borrow = true;
-        if walk.holds == Holds::Asked && self.walkers.withdraw(id) {
-            agenda.schedule(time, Event::Walker { walk: id });
+        if walk.holds == Holds::Asked
+            && let Some(asked) = self.walkers.withdraw(id, agenda.now)
+        {
+            agenda.schedule(asked.unwrap_or(time), Event::Walker { walk: id });
         }
-        let first = self.walks[id].first;
-        for task in self.stage(id) {
-            if let Needs::Entry(entry) = self.tasks[first.wrapping_add(task.into())].needs {
-                self.lend(agenda, entry.walk, time);
+        let Walk { first, next, tasks, .. } = self.walks[id];
+        if next < tasks {
+            let stage = first.wrapping_add(next.into());
+            for task in 0..u32::from(self.tasks[stage].stage) {
+                if let Needs::Entry(entry) = self.tasks[stage.wrapping_add(task)].needs {
+                    self.lend(agenda, entry.walk, time);
+                }
             }
         }
     }
 
-    /// A translation has come to the first task that needs a walker.
+    /// Requests a page walker for translation `id`, which has reached the first task that needs one.
     pub(crate) fn ask_for_walker(&mut self, shared: &mut Shared, id: u32) {
         if self.walks[id].may_borrow {
             self.use_walker(shared, id, (Holds::Borrowed, shared.agenda.now));
@@ -230,12 +289,12 @@ impl Translation {
         }
     }
 
-    /// Walkers may have become free.
+    /// Grants free page walkers to the translations in the queue.
     pub(crate) fn grant_walkers(&mut self, shared: &mut Shared) {
         self.walkers.grant(&mut shared.agenda);
     }
 
-    /// A translation has a walker of its own from `time` on.
+    /// Continues translation `id`, which has been granted a page walker from cycle `time` on.
     pub(crate) fn get_walker(&mut self, shared: &mut Shared, id: u32, time: u64) {
         self.use_walker(shared, id, (Holds::Walker, time));
     }
@@ -245,137 +304,135 @@ impl Translation {
         let asked = std::mem::replace(&mut walk.walker_since, time);
         (walk.holds, walk.now) = (holds, time);
         self.statistics.shares[Share::WalkerQueue as usize] += time - asked;
-        self.proceed(shared, id);
+        self.proceed(shared, id, None);
     }
 
-    /// Tasks of the stage that is next or under way.
-    #[inline]
-    fn stage(&self, id: u32) -> Range<u16> {
-        let Walk { first, tasks, next, .. } = self.walks[id];
-        if next == tasks {
-            return next..next;
-        }
-        next..next + u16::from(self.tasks[first.wrapping_add(next.into())].stage)
-    }
-
-    /// Goes on, stage by stage, until something has to be waited for.
-    fn proceed(&mut self, shared: &mut Shared, id: u32) {
+    /// Runs the translation stage by stage (groups of parallel tasks), until it ends or has to wait. `done`
+    /// is the cycle at which the line or entry of the next stage's only task comes, if known already.
+    fn proceed(&mut self, shared: &mut Shared, id: u32, mut done: Option<u64>) {
         loop {
             let walk = &mut self.walks[id];
-            let next = walk.next;
-            if next == walk.tasks {
+            if walk.next == walk.tasks {
                 return self.finish(&mut shared.agenda, id);
             }
-            let number = walk.first.wrapping_add(next.into());
+            let number = walk.first.wrapping_add(walk.next.into());
             let task = &mut self.tasks[number];
-            let stage = next..next + u16::from(task.stage);
-            if walk.asks_for_walker(&stage) {
+            if walk.asks_for_walker(task.stage) {
                 (walk.holds, walk.walker_since) = (Holds::Asked, walk.now);
-                return shared.agenda.schedule(walk.now, Event::Walker { walk: id });
-            }
-            if matches!(task.needs, Needs::Nothing)
-                && task.stage == 1
-                && walk.last_walkers != next
-                && walk.waiters.is_empty()
-            {
-                // A look-up alone, of which nobody waits for the end.
-                walk.now += u64::from(task.latency);
-                walk.next = stage.end;
-                task.end = walk.now;
-                if !walk.is_background {
-                    self.statistics.shares[usize::from(task.share)] += u64::from(task.latency);
+                if walk.may_borrow || !self.walkers.expect(id, walk.now) {
+                    shared.agenda.schedule(walk.now, Event::Walker { walk: id });
                 }
-                continue;
-            }
-            if !self.perform_stage(shared, id, stage.clone()) {
                 return;
             }
-            self.end_stage(&mut shared.agenda, id, stage);
-        }
-    }
-
-    /// Begins the tasks of a stage side by side; returns true if all are done.
-    fn perform_stage(&mut self, shared: &mut Shared, id: u32, stage: Range<u16>) -> bool {
-        let walk = &mut self.walks[id];
-        let (now, first) = (walk.now, walk.first);
-        walk.slowest = Ended { at: now, ..Ended::default() };
-        walk.pending = stage.len() as u16;
-        let lends_walker = walk.may_borrow || walk.holds == Holds::Walker;
-        for task in stage {
-            let waiter = Waiter::Step { walk: id, task };
-            let done = match self.tasks[first.wrapping_add(task.into())].needs {
-                Needs::Nothing => Some(now),
-                Needs::Line(data) => {
+            if task.stage > 1 {
+                let stage = task.stage;
+                let Some(ended) = self.perform_stage(shared, id, stage) else { return };
+                self.end_stage(&mut shared.agenda, id, ended);
+                continue;
+            }
+            let time = match (task.needs, done.take()) {
+                (Needs::Nothing, _) => walk.now,
+                (_, Some(done)) => done,
+                (Needs::Line(data), None) => {
                     let Shared { agenda, memory } = shared;
-                    let time = now + self.read_overhead;
-                    memory.access(agenda, self.walker_level, (data, 0), time, waiter)
+                    let time = walk.now + self.read_overhead;
+                    let waiter = Waiter::Step { walk: id, task: walk.next };
+                    let line = (data, 0);
+                    match memory.access(agenda, self.walker_level, line, time, waiter) {
+                        Some(done) => done,
+                        None => return,
+                    }
                 }
-                Needs::Entry(entry) => {
-                    let request = Request { lends_walker, ..Request::new(now, waiter) };
-                    self.request(shared, entry, request)
+                (needs, None) => {
+                    let next = walk.next;
+                    done = self.perform(shared, id, next, needs);
+                    if done.is_none() {
+                        return;
+                    }
+                    continue;
                 }
             };
-            if let Some(done) = done {
-                self.end_task(&shared.memory, id, task, done);
+            let ended = task.ended(&shared.memory, self.walker_level, walk.now, time);
+            if walk.end_stage(task, ended, &mut self.statistics) {
+                self.walkers.release(&mut shared.agenda, ended.at);
+            }
+            if !walk.waiters.is_empty() {
+                shared.agenda.tell_task(&mut walk.waiters, number, ended.at);
             }
         }
-        self.walks[id].pending == 0
     }
 
-    /// The requirement of a task is there at `time`.
-    pub(crate) fn task_done(&mut self, shared: &mut Shared, id: u32, task: u16, time: u64) {
-        self.end_task(&shared.memory, id, task, time);
-        if self.walks[id].pending == 0 {
-            let stage = self.stage(id);
-            self.end_stage(&mut shared.agenda, id, stage);
-            self.proceed(shared, id);
-        }
-    }
-
-    #[inline]
-    fn end_task(&mut self, memory: &Hierarchy, id: u32, task: u16, time: u64) {
+    /// Starts all tasks of the next stage in parallel. Returns the completion of the slowest, if all
+    /// completions are known.
+    fn perform_stage(&mut self, shared: &mut Shared, id: u32, stage: u8) -> Option<Ended> {
         let walk = &mut self.walks[id];
-        let Task { needs, latency, share, .. } = self.tasks[walk.first.wrapping_add(task.into())];
-        let found = walk.now + u64::from(latency);
-        let mut ended = Ended { at: found, share, ..Ended::default() };
-        match needs {
-            Needs::Nothing => {}
-            Needs::Entry(_) => {
-                ended.at = found.max(time);
-                ended.fill_wait = (ended.at - found) as u32;
-            }
-            Needs::Line(data) => {
-                let served = memory.served_how(self.walker_level, data, walk.now, time);
-                ended.at = time;
-                ended.mshr_wait = served.waited_until.saturating_sub(walk.now) as u32;
+        let Walk { now, first, next, .. } = *walk;
+        (walk.slowest, walk.pending) = (Ended { at: now, ..Ended::default() }, stage.into());
+        let mut ended = None;
+        for task in next..next + u16::from(stage) {
+            let needs = self.tasks[first.wrapping_add(task.into())].needs;
+            if let Some(done) = self.perform(shared, id, task, needs) {
+                ended = self.end_task(&shared.memory, id, task, done);
             }
         }
+        ended
+    }
+
+    /// Starts a task of the next stage. Returns the cycle at which the line or entry that it needs comes, if
+    /// known.
+    #[inline]
+    fn perform(&mut self, shared: &mut Shared, id: u32, task: u16, needs: Needs) -> Option<u64> {
+        let walk = &self.walks[id];
+        let waiter = Waiter::Step { walk: id, task };
+        match needs {
+            Needs::Nothing => Some(walk.now),
+            Needs::Line(data) => {
+                let Shared { agenda, memory } = shared;
+                let time = walk.now + self.read_overhead;
+                memory.access(agenda, self.walker_level, (data, 0), time, waiter)
+            }
+            Needs::Entry(entry) => {
+                let lends_walker = walk.may_borrow || walk.holds == Holds::Walker;
+                let request = Request { lends_walker, ..Request::new(walk.now, waiter) };
+                self.request(shared, entry, request)
+            }
+        }
+    }
+
+    /// Continues translation `id`: the line or entry that its task `task` waited for comes at cycle `time`.
+    pub(crate) fn task_done(&mut self, shared: &mut Shared, id: u32, task: u16, time: u64) {
+        let Walk { first, next, .. } = self.walks[id];
+        if self.tasks[first.wrapping_add(next.into())].stage == 1 {
+            return self.proceed(shared, id, Some(time));
+        }
+        if let Some(ended) = self.end_task(&shared.memory, id, task, time) {
+            self.end_stage(&mut shared.agenda, id, ended);
+            self.proceed(shared, id, None);
+        }
+    }
+
+    /// Completes one of several parallel tasks. Returns the completion of the slowest if this was the last.
+    fn end_task(&mut self, memory: &Hierarchy, id: u32, task: u16, time: u64) -> Option<Ended> {
+        let walk = &mut self.walks[id];
+        let task = &self.tasks[walk.first.wrapping_add(task.into())];
+        let ended = task.ended(memory, self.walker_level, walk.now, time);
         if ended.at > walk.slowest.at {
             walk.slowest = ended;
         }
         walk.pending -= 1;
+        (walk.pending == 0).then_some(walk.slowest)
     }
 
-    /// All tasks of a stage are done.
-    #[inline]
-    fn end_stage(&mut self, agenda: &mut Agenda, id: u32, stage: Range<u16>) {
+    /// Ends a stage of several parallel tasks: counts its cycles, releases the walker if no longer needed,
+    /// tells the waiters.
+    fn end_stage(&mut self, agenda: &mut Agenda, id: u32, ended: Ended) {
         let walk = &mut self.walks[id];
-        let Ended { at, fill_wait, mshr_wait, share } = walk.slowest;
-        let number = walk.first.wrapping_add(stage.start.into());
-        let task = &mut self.tasks[number];
-        (task.end, task.fill_wait, task.mshr_wait, task.share) = (at, fill_wait, mshr_wait, share);
-        if !walk.is_background {
-            let shares = &mut self.statistics.shares;
-            shares[Share::FillWait as usize] += u64::from(fill_wait);
-            shares[usize::from(share)] += at - walk.now - u64::from(fill_wait);
+        let number = walk.first.wrapping_add(walk.next.into());
+        if walk.end_stage(&mut self.tasks[number], ended, &mut self.statistics) {
+            self.walkers.release(agenda, ended.at);
         }
-        if walk.holds == Holds::Walker && stage.contains(&walk.last_walkers) {
-            self.statistics.walker_cycles += at - walk.walker_since;
-            self.walkers.release(agenda, at);
-        }
-        (walk.now, walk.next) = (at, stage.end);
         if !walk.waiters.is_empty() {
-            agenda.tell_task(&mut walk.waiters, number, at);
+            agenda.tell_task(&mut walk.waiters, number, ended.at);
         }
     }
 
@@ -399,7 +456,8 @@ impl Translation {
         }
     }
 
-    /// Gives the stretches of a translation's time in order: the end of each, and its cause.
+    /// Calls `stretch` for each interval of a translation in order of time, with the cycle at which it ends
+    /// and its cause.
     pub(crate) fn explain(&self, id: u32, mut stretch: impl FnMut(u64, Cause)) {
         let walk = &self.walks[id];
         let mut begins = walk.start;

@@ -1,4 +1,6 @@
-//! Page walkers, given to the translation that asks first.
+//! Page walkers, granted to translations in the order of their requests.
+
+use std::collections::VecDeque;
 
 use crate::agenda::{Agenda, Event, UNKNOWN, Waiter};
 use crate::pool::Pool;
@@ -7,25 +9,53 @@ use crate::pool::Pool;
 #[derive(Clone, Debug)]
 pub(super) struct Walkers {
     pool: Pool<u32>,
-    /// The only walker is given to the first in the queue when its release becomes known, which may be earlier
-    /// than the release.
+    /// True if a single walker is granted to the first in the queue as soon as its release cycle is known,
+    /// which may be before that cycle.
     is_granted_ahead: bool,
-    /// Release of the only walker; [`UNKNOWN`] while it is taken. Only used if it is granted ahead.
+    /// Cycle from which the single walker is free; [`UNKNOWN`] while occupied. Only used with
+    /// `is_granted_ahead`.
     free_from: u64,
+    /// Translations that request the single walker while it is occupied: request cycle (now or later) and
+    /// number, sorted. Only used with `is_granted_ahead`.
+    queue: VecDeque<(u64, u32)>,
 }
 
 impl Walkers {
     pub(super) fn new(walkers: u32, granted_ahead: bool) -> Self {
         let is_granted_ahead = granted_ahead && walkers == 1;
-        Self { pool: Pool::new(walkers), is_granted_ahead, free_from: 0 }
+        Self { pool: Pool::new(walkers), is_granted_ahead, free_from: 0, queue: VecDeque::new() }
     }
 
     pub(super) fn count(&self) -> u64 {
         self.pool.units()
     }
 
-    /// A translation asks for a walker now. Returns the time from which it has one, if that is known; otherwise
-    /// the translation waits in the queue.
+    /// Announces that a translation will request a walker at cycle `time`, now or later. Returns true if that
+    /// already queues it; otherwise the caller must make the request then, by an event.
+    #[inline]
+    pub(super) fn expect(&mut self, walk: u32, time: u64) -> bool {
+        let is_taken = self.is_granted_ahead && self.free_from == UNKNOWN;
+        if is_taken {
+            self.enqueue((time, walk));
+        }
+        is_taken
+    }
+
+    #[inline]
+    fn enqueue(&mut self, request: (u64, u32)) {
+        let mut place = self.queue.len();
+        while place > 0 && self.queue[place - 1] > request {
+            place -= 1;
+        }
+        if place == self.queue.len() {
+            self.queue.push_back(request);
+        } else {
+            self.queue.insert(place, request);
+        }
+    }
+
+    /// Requests a walker now. Returns the cycle from which the translation has one, if known; otherwise it
+    /// waits in the queue.
     #[inline]
     pub(super) fn ask(&mut self, agenda: &mut Agenda, walk: u32) -> Option<u64> {
         let now = agenda.now;
@@ -33,7 +63,7 @@ impl Walkers {
             if self.free_from != UNKNOWN {
                 return Some(std::mem::replace(&mut self.free_from, UNKNOWN).max(now));
             }
-            self.pool.enqueue(walk);
+            self.enqueue((now, walk));
         } else if self.pool.request(now, walk) {
             return Some(now);
         } else {
@@ -42,21 +72,29 @@ impl Walkers {
         None
     }
 
-    /// A walker is released at `time`, now or later.
+    /// Releases a walker at cycle `time`, now or later.
     #[inline]
     pub(super) fn release(&mut self, agenda: &mut Agenda, time: u64) {
-        if self.is_granted_ahead {
-            match self.pool.dequeue() {
-                Some(walk) => agenda.tell(Waiter::Walker(walk), time),
-                None => self.free_from = time,
-            }
-        } else {
+        if !self.is_granted_ahead {
             self.pool.release(time);
-            self.set_alarm(agenda);
+            return self.set_alarm(agenda);
+        }
+        match self.queue.front() {
+            Some(&(asked, walk)) if asked < agenda.now => {
+                self.queue.pop_front();
+                agenda.tell(Waiter::Walker(walk), time);
+            }
+            _ => {
+                self.free_from = time;
+                // Others may ask earlier than these.
+                for (asked, walk) in self.queue.drain(..) {
+                    agenda.schedule(asked, Event::Walker { walk });
+                }
+            }
         }
     }
 
-    /// Walkers may have become free.
+    /// Grants free walkers to the translations in the queue.
     pub(super) fn grant(&mut self, agenda: &mut Agenda) {
         while let Some(walk) = self.pool.next(agenda.now) {
             agenda.tell(Waiter::Walker(walk), agenda.now);
@@ -64,9 +102,15 @@ impl Walkers {
         self.set_alarm(agenda);
     }
 
-    /// Takes a translation out of the queue; returns true if it was there.
-    pub(super) fn withdraw(&mut self, walk: u32) -> bool {
-        self.pool.withdraw(&walk)
+    /// Removes a translation from the queue. `None` if it was not queued; otherwise the cycle of its request
+    /// if that is still to come.
+    pub(super) fn withdraw(&mut self, walk: u32, now: u64) -> Option<Option<u64>> {
+        if !self.is_granted_ahead {
+            return self.pool.withdraw(&walk).then_some(None);
+        }
+        let place = self.queue.iter().position(|&(_, other)| other == walk)?;
+        let (asked, _) = self.queue.remove(place)?;
+        Some((asked > now).then_some(asked))
     }
 
     fn set_alarm(&mut self, agenda: &mut Agenda) {

@@ -27,10 +27,10 @@ use crate::{SourceMetadata, TraceError};
 /// ChampSim's and Perforate's numbers of the stack pointer, the flags and the instruction pointer.
 const SPECIAL: [(Register, Register); 3] =
     [(6, STACK_POINTER), (25, FLAGS), (26, INSTRUCTION_POINTER)];
-/// Register read by an indirect jump or call that Perforate's writer exports without a known register;
-/// never written.
+/// Placeholder for the unknown target register of an indirect jump or call: Perforate's ChampSim writer lists
+/// it as read, and the reader removes it. Never written.
 pub(super) const UNKNOWN_TARGET: Register = 255;
-/// Size of every access, because ChampSim records no sizes.
+/// Assumed size of every access in bytes, because ChampSim records no sizes.
 const ASSUMED_SIZE_BYTES: u16 = 8;
 
 /// Translates a register number from ChampSim's numbering to Perforate's, or back.
@@ -48,13 +48,14 @@ pub(super) const fn exchange(register: Register) -> Register {
     register
 }
 
-/// Classes of registers that determine the kind of a branch, one bit each.
+/// Bit for the stack pointer in a set of register classes. The classes of the registers that a branch reads
+/// and writes determine its kind.
 const STACK: u8 = 1;
 const FLAG: u8 = 2;
 const POINTER: u8 = 4;
 const OTHER: u8 = 8;
 
-/// Perforate's numbers of ChampSim's registers in the low byte, and their classes in the high byte.
+/// Table from ChampSim's register numbers to Perforate's number (low byte) and class (high byte).
 const REGISTERS: [u16; 256] = {
     let mut registers = [0; 256];
     let mut theirs = 0;
@@ -73,7 +74,7 @@ const REGISTERS: [u16; 256] = {
     registers
 };
 
-/// Translates registers to Perforate's numbers. Also returns the union of their classes.
+/// Translates ChampSim's register numbers to Perforate's. Also returns the union of their classes.
 #[inline]
 fn registers(theirs: [u8; 4]) -> ([Register; 4], u8) {
     let found = theirs.map(|register| REGISTERS[usize::from(register)]);
@@ -81,11 +82,11 @@ fn registers(theirs: [u8; 4]) -> ([Register; 4], u8) {
     (found.map(|register| register as Register), (all >> 8) as u8)
 }
 
-/// Byte offsets of the fields in a record.
+/// Byte offsets of the fields in a record of a ChampSim format.
 #[derive(Clone, Copy)]
 struct Layout {
     bytes: usize,
-    /// End of the written registers, which begin at byte 10; start of the four read registers.
+    /// Offset of the four read registers, and end of the written registers, which begin at byte 10.
     registers_read: usize,
     addresses_written: usize,
     addresses_read: usize,
@@ -115,8 +116,8 @@ impl Layout {
         }
     }
 
-    /// Rates how well a file can be read as these records. `sample` is its beginning; `length` its size
-    /// in bytes, if known.
+    /// Rates how well a file can be read as records of this layout. `sample` is the beginning of the file;
+    /// `length` its size in bytes, if known.
     fn fit(&self, sample: &[u8], length: Option<u64>) -> Fit {
         let records: Vec<&[u8]> = sample.chunks_exact(self.bytes).collect();
         let wrong_flag = records.iter().enumerate().find_map(|(number, record)| {
@@ -134,14 +135,14 @@ impl Layout {
     }
 }
 
-/// Plausibility of content as records of one length.
+/// Measures of how plausible it is that a file's content has records of one length.
 struct Fit {
-    /// Offset and value of the first invalid branch flag.
+    /// Byte offset and value of the first branch flag that is neither 0 nor 1.
     wrong_flag: Option<(usize, u8)>,
-    /// Instructions other than branches that are directly followed by the next record's, in
+    /// Share of instructions other than branches whose successor in the file is also the next in memory, in
     /// thousandths.
     in_order: usize,
-    /// True if the file consists of whole records. A cut-off file does not.
+    /// True if the file consists of whole records. A file that was cut off does not.
     is_whole: bool,
 }
 
@@ -165,7 +166,7 @@ pub(super) fn detect_format(sample: &[u8], length: Option<u64>) -> Result<TraceF
     }
 }
 
-/// Reader of a ChampSim trace.
+/// Reader of a ChampSim trace in one of ChampSim's formats.
 pub(super) struct ChampSim {
     format: TraceFormat,
     layout: Layout,
@@ -202,7 +203,8 @@ impl ChampSim {
         Err(self.input.damaged(bytes - rest, problem, &format!("whole records of {record} bytes")))
     }
 
-    /// Switches to the process of a record, if the format records processes.
+    /// Switches to the address space of record `number`, if the format records address spaces; `chunk` gets
+    /// the event. `Err` if there are too many address spaces.
     fn switch(&mut self, number: usize, chunk: &mut Chunk) -> Result<(), ()> {
         let Some(place) = self.layout.address_space else { return Ok(()) };
         let place = number * self.layout.bytes + place;
@@ -273,7 +275,8 @@ fn word(record: &[u8], place: usize) -> u64 {
     u64::from_le_bytes(record[place..place + 8].try_into().expect("eight bytes"))
 }
 
-/// Appends the instruction of one record. Fails with the offset and value of an invalid flag.
+/// Decodes one record and appends its instruction to `chunk`. Fails with the offset and value of an invalid
+/// branch flag.
 #[inline(always)]
 fn push_record(layout: &Layout, record: &[u8], chunk: &mut Chunk) -> Result<(), (usize, u8)> {
     for place in [8, 9] {
@@ -326,7 +329,9 @@ fn push_record(layout: &Layout, record: &[u8], chunk: &mut Chunk) -> Result<(), 
     Ok(())
 }
 
-/// The written registers that fit into Perforate's two places; unmoved if none is dropped.
+/// Reduces ChampSim's written registers to the two that an instruction of Perforate has, without the
+/// instruction pointer. Two registers in the first two places keep their places; otherwise, the first two
+/// that are present are returned.
 fn first_two(written: [Register; 4]) -> [Register; 2] {
     let kept = written.map(|register| if register == INSTRUCTION_POINTER { 0 } else { register });
     if kept[2] == 0 && kept[3] == 0 {
@@ -336,7 +341,7 @@ fn first_two(written: [Register; 4]) -> [Register; 2] {
     [some.next().unwrap_or(0), some.next().unwrap_or(0)]
 }
 
-/// Kind of a branch, from the classes of its registers, and whether it is taken.
+/// Returns the kind of a branch, by the classes of its registers, and true if it is taken.
 #[inline]
 fn branch(is_branch: bool, taken: bool, read: u8, written: u8) -> (Branch, bool) {
     if written & POINTER == 0 {

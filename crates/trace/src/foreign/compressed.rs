@@ -12,11 +12,11 @@ const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 const LZ4: &[u8] = b"\x04\x22\x4d\x18";
 const SNAPPY: &[u8] = b"\xff\x06\0\0sNaP";
 
-/// Maximum memory of all decompressors of a trace together, in bytes.
+/// Maximum memory of the decompressors of all files of a trace together, in bytes.
 const MOST_BYTES: u64 = 2 << 30;
 /// Maximum memory of one file's decompressor, in bytes: eight times what `xz -9` uses.
 const MOST_BYTES_OF_FILE: u64 = 512 << 20;
-/// Base-2 logarithm of zstd's largest window (2²⁷ bytes), the default limit of the zstd tool.
+/// Base-2 logarithm of the largest accepted window of zstd (2²⁷ bytes), the default limit of the zstd tool.
 const MOST_WINDOW_LOG: u32 = 27;
 
 /// Decompression memory in bytes for each of `files` files, which may all be open at once.

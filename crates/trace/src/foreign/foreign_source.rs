@@ -12,9 +12,9 @@ use super::compressed::Stream;
 use crate::source::{CHUNK_INSTRUCTIONS, Truncation, file_name, skip_by_decoding};
 use crate::{Source, SourceMetadata, TraceError};
 
-/// Assumption of formats without events.
+/// Assumption about traces whose format has no events, as shown to users.
 pub(super) const NO_EVENTS: &str = "no map events; memory is mapped where it is touched";
-/// Assumption of formats that are lists of accesses.
+/// Assumption about traces whose format only lists accesses, as shown to users.
 pub(super) const ACCESSES_ONLY: &str =
     "registers, branches and operations are not recorded; no dependencies assumed";
 
@@ -23,7 +23,7 @@ pub(super) struct Input {
     pub(super) path: PathBuf,
     stream: Stream,
     compression: &'static str,
-    /// Bytes of content read so far.
+    /// Number of bytes of the content that were read so far.
     pub(super) offset: u64,
 }
 
@@ -32,7 +32,7 @@ impl Input {
         Self { path: path.to_owned(), stream, compression, offset: 0 }
     }
 
-    /// Reads the next bytes without consuming them.
+    /// Returns the next bytes, at most `bytes`, without consuming them.
     pub(super) fn peek(&mut self, bytes: u64) -> Result<Vec<u8>, TraceError> {
         let mut sample = Vec::new();
         let result = (&mut self.stream).take(bytes).read_to_end(&mut sample);
@@ -79,42 +79,42 @@ impl Input {
         )
     }
 
-    /// Error about the content at `offset`.
+    /// Makes the error that the content at `offset` is invalid.
     pub(super) fn damaged(&self, offset: u64, problem: String, expected: &str) -> TraceError {
         TraceError::damaged(&self.path, offset, problem, expected)
     }
 }
 
-/// Limit on content that produces no instruction, such as empty lines and time stamps. Gigabytes of
-/// such content compress to almost nothing and take much time, so a file may contain only a bounded
-/// number of bytes per instruction or access.
+/// Limit on the bytes of content that produces no instruction, such as empty lines and time stamps. Gigabytes
+/// of such content compress to almost nothing and take much time, so a file may contain only a bounded number
+/// of these bytes per instruction or access.
 pub(super) struct FillerLimit {
-    /// Kind of the content, for the error message.
+    /// Name of the limited content, for the error message.
     content: &'static str,
-    /// Bytes of such content so far.
+    /// Bytes of content without instructions that were read so far.
     bytes: u64,
-    /// Bytes that the instructions and accesses so far allow.
+    /// Bytes of content without instructions that may have been read by now.
     allowed_bytes: u64,
 }
 
 impl FillerLimit {
-    /// Bytes that are allowed without any instruction.
+    /// Bytes of content without instructions that any file may have.
     const FREE_BYTES: u64 = 16 << 20;
-    /// Bytes that an instruction or access allows.
+    /// Further bytes of content without instructions that a file may have per instruction or access.
     const BYTES_PER_ENTRY: u64 = 4096;
 
-    /// Starts with no bytes; `content` names the kind of content in errors.
+    /// Makes a limit of which nothing is used; `content` names the limited content in errors.
     pub(super) const fn new(content: &'static str) -> Self {
         Self { content, bytes: 0, allowed_bytes: 0 }
     }
 
-    /// Allows more bytes after an instruction or access.
+    /// Raises the limit on filler bytes, because the file has one more instruction or access.
     #[inline]
     pub(super) fn note_entry(&mut self) {
         self.allowed_bytes += Self::BYTES_PER_ENTRY;
     }
 
-    /// Counts bytes that produce no instruction. `Err` describes an excess.
+    /// Counts bytes that produce no instruction. `Err` if they exceed the limit.
     #[inline]
     pub(super) fn add(&mut self, bytes: usize) -> Result<(), String> {
         self.bytes += bytes as u64;
@@ -125,20 +125,20 @@ impl FillerLimit {
     }
 }
 
-/// An [`Input`] of lines of text.
+/// Reader of an [`Input`] line by line.
 pub(super) struct Lines {
     pub(super) input: Input,
-    /// Last line, with its line feed if it has one.
+    /// Last line that was read, with its line feed if it has one.
     pub(super) line: Vec<u8>,
-    /// Offset of the last line.
+    /// Byte offset of the last line.
     pub(super) start: u64,
     filler: FillerLimit,
-    /// Description of valid lines, for errors.
+    /// Description of valid lines, for error messages.
     expected: &'static str,
 }
 
 impl Lines {
-    /// Longest line in bytes.
+    /// Maximum length of a line in bytes.
     const MOST_BYTES: u64 = 4096;
 
     pub(super) fn new(input: Input, expected: &'static str) -> Self {
@@ -146,7 +146,7 @@ impl Lines {
         Self { input, line: Vec::new(), start: 0, filler, expected }
     }
 
-    /// Reads the next line. Returns false at the end.
+    /// Reads the next line. Returns false at the end of the input.
     pub(super) fn advance(&mut self) -> Result<bool, TraceError> {
         self.start = self.input.offset;
         self.line.clear();
@@ -160,7 +160,8 @@ impl Lines {
         Ok(!self.line.is_empty())
     }
 
-    /// Counts the last line, which has an instruction or access unless it is ignored.
+    /// Counts the last line as an instruction or access, or as filler if it is ignored. Fails if there is too
+    /// much filler.
     pub(super) fn count(&mut self, is_ignored: bool) -> Result<(), TraceError> {
         if is_ignored {
             return self.filler.add(self.line.len()).map_err(|problem| self.wrong(problem));
@@ -169,12 +170,12 @@ impl Lines {
         Ok(())
     }
 
-    /// Error about the last line.
+    /// Makes an error with the offset of the last line.
     pub(super) fn wrong(&self, problem: String) -> TraceError {
         self.input.damaged(self.start, problem, self.expected)
     }
 
-    /// Error: the last line cannot be parsed.
+    /// Makes the error that the last line cannot be parsed.
     pub(super) fn unknown(&self) -> TraceError {
         let line = String::from_utf8_lossy(&self.line);
         let text: String = line.trim_end().chars().take(40).collect();
@@ -182,7 +183,7 @@ impl Lines {
     }
 }
 
-/// Part of an [`Input`] in memory, for formats that look ahead.
+/// Buffer at the current position of an [`Input`], for formats whose readers look ahead.
 pub(super) struct Window {
     pub(super) input: Input,
     buffer: Vec<u8>,
@@ -196,7 +197,7 @@ impl Window {
         Self { input, buffer: Vec::new(), start: 0 }
     }
 
-    /// Returns the buffered bytes: at least `wanted` (at most 64KB), or fewer at the end.
+    /// Returns the buffered bytes: at least `wanted` (at most 64KB), or fewer at the end of the input.
     pub(super) fn at_least(&mut self, wanted: usize) -> Result<&[u8], TraceError> {
         if self.buffer.len() - self.start < wanted.min(Self::BYTES) {
             self.buffer.drain(..self.start);
@@ -210,18 +211,18 @@ impl Window {
         Ok(&self.buffer[self.start..])
     }
 
-    /// Consumes bytes that [`Window::at_least`] returned.
+    /// Consumes the first `bytes` bytes that [`Window::at_least`] returned.
     pub(super) fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.buffer.len());
     }
 
-    /// Offset of the next byte in the content.
+    /// Offset of the next byte in the input's content.
     pub(super) fn offset(&self) -> u64 {
         self.input.offset - (self.buffer.len() - self.start) as u64
     }
 }
 
-/// Instruction whose accesses are not complete yet.
+/// Instruction of which more accesses may follow in the trace.
 #[derive(Default)]
 pub(super) struct Pending {
     pub(super) instruction: Option<Instruction>,
@@ -229,7 +230,8 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Adds an access. An instruction with more than 255 accesses is delivered as several.
+    /// Adds an access to the pending instruction. An instruction with more than 255 accesses is delivered as
+    /// several.
     pub(super) fn access(&mut self, access: MemoryAccess, chunk: &mut Chunk) {
         if self.accesses.len() == usize::from(u8::MAX) {
             let again = self.instruction;
@@ -239,7 +241,7 @@ impl Pending {
         self.accesses.push(access);
     }
 
-    /// Moves the instruction, if any, into the chunk.
+    /// Moves the pending instruction, if any, into `chunk`.
     pub(super) fn complete(&mut self, chunk: &mut Chunk) {
         if let Some(instruction) = self.instruction.take() {
             chunk.push(instruction, &self.accesses);
@@ -248,7 +250,7 @@ impl Pending {
     }
 }
 
-/// The running process and thread. Processes and threads are numbered in order of appearance, from 0.
+/// The running process and thread of a trace, both numbered in order of appearance, from 0.
 #[derive(Default)]
 pub(super) struct SwitchTracker {
     processes: HashMap<u64, u16>,
@@ -274,7 +276,8 @@ impl SwitchTracker {
     }
 }
 
-/// Number of `key`; a new key gets the next number.
+/// Returns the number of `key` in order of appearance; a new key gets the next number. `Err` if no number is
+/// left.
 fn number<K: Eq + Hash>(known: &mut HashMap<K, u16>, key: K) -> Result<u16, ()> {
     let next = u16::try_from(known.len());
     match known.entry(key) {
@@ -288,24 +291,25 @@ pub(super) trait Format: Send + 'static {
     /// Metadata that the format provides. The caller fills in the name.
     fn metadata(&self) -> SourceMetadata;
 
-    /// Appends up to `at_most` instructions to an empty chunk; no instructions at the end.
+    /// Appends up to `at_most` instructions to an empty chunk. Appends none at the end of the trace.
     fn fill(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError>;
 
-    /// Removes and returns the place at which the file is cut off, once it is reached; its number of
-    /// instructions counts from the start of the chunk.
+    /// Returns the point at which the file is cut off, once `fill` has read that far; later calls return
+    /// `None`. Its number of instructions counts from the start of the chunk.
     fn take_truncation(&mut self) -> Option<Truncation> {
         None
     }
 }
 
-/// Adapter from a foreign format to a source.
+/// Adapter that makes a [`Source`] of a reader of a foreign format.
 pub(super) struct ForeignSource<F> {
     metadata: SourceMetadata,
     format: F,
-    /// Number of instructions read so far.
+    /// Number of instructions read from the trace so far.
     instructions: u64,
     truncation: Option<Truncation>,
-    /// Last switch event that was skipped and not delivered yet. Foreign formats have no other events.
+    /// Last switch of the running thread among the skipped instructions; the next chunk starts with it.
+    /// Foreign formats have no other events.
     switch: Option<ProgramEvent>,
 }
 

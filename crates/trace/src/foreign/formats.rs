@@ -11,13 +11,13 @@ pub enum TraceFormat {
     ChampSim,
     /// Records of 96 bytes (ChampSim's CloudSuite traces).
     CloudSuite,
-    /// Final traces of DynamoRIO's drmemtrace.
+    /// Final traces of DynamoRIO's drmemtrace, as opposed to its tracer's raw traces.
     Drmemtrace,
     /// Packet traces of gem5.
     Gem5,
     /// Text output of valgrind's lackey.
     Lackey,
-    /// A list of accesses as text.
+    /// Lists of memory accesses as text, one line for each access.
     Csv,
 }
 
@@ -33,7 +33,7 @@ impl TraceFormat {
         Self::Csv,
     ];
 
-    /// Name that users write and results show.
+    /// Name of the format, as users write it and results show it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Perforate => "perforate",
@@ -47,13 +47,13 @@ impl TraceFormat {
     }
 }
 
-/// Splits `FORMAT:FILE`, with which users specify the format. If a file with the whole name exists, it
-/// is that file.
+/// Splits `FORMAT:FILE`, with which users specify a trace's format. If a file with the whole name exists, the
+/// name is that file's.
 pub fn split_format(name: &Path) -> (Option<TraceFormat>, &Path) {
     if name.exists() { (None, name) } else { strip_format(name) }
 }
 
-/// Like [`split_format`], without looking for files.
+/// Splits `FORMAT:FILE` like [`split_format`], without looking for files.
 pub(super) fn strip_format(name: &Path) -> (Option<TraceFormat>, &Path) {
     let split = name.to_str().and_then(|text| text.split_once(':'));
     let named = split.and_then(|(prefix, rest)| {

@@ -22,10 +22,10 @@ use super::{ASSUMED_IP, protocol_buffer};
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
-/// Signature of gem5's traces.
+/// First bytes of gem5's traces.
 pub(super) const MAGIC: &[u8] = b"gem5";
 
-/// Longest message in bytes; headers list all requestors of a system.
+/// Maximum length of a message in bytes; headers list all requestors of a system.
 const MAX_MESSAGE_BYTES: u64 = 1 << 15;
 /// Maximum length of the varint before a message, in bytes.
 const LENGTH_BYTES: usize = 10;
@@ -34,13 +34,13 @@ const LENGTH_BYTES: usize = 10;
 /// packet takes time.
 const LEAST_PACKET_BYTES: usize = 16;
 
-/// Commands whose numbers are the same in all versions of gem5.
+/// Command of a read request. Its number is the same in all versions of gem5.
 const READ_REQUEST: u64 = 1;
 const WRITE_REQUEST: u64 = 4;
-/// Request flag for instruction fetches.
+/// Flag of a request that fetches an instruction.
 const INSTRUCTION_FETCH: u64 = 0x100;
 
-/// Fields of a packet that are used here. Absent fields are 0.
+/// Fields of a gem5 packet that the reader uses. Absent fields are 0.
 #[derive(Debug, Default, PartialEq)]
 struct Packet {
     command: u64,
@@ -69,22 +69,22 @@ impl Packet {
     }
 }
 
-/// Reader of a packet trace.
+/// Reader of a gem5 packet trace.
 pub(super) struct Gem5 {
     window: Window,
     object: String,
     packets: u64,
-    /// True once a packet was a read or write.
+    /// True if a packet of the trace so far was a read or write.
     has_accesses: bool,
     filler: FillerLimit,
     truncation: Option<Truncation>,
 }
 
 impl Gem5 {
-    /// Kind of trace that contains requests, for error messages.
+    /// Description of the traces that contain requests, for error messages.
     const SUITABLE: &str = "a trace taken between a processor and its first cache";
 
-    /// Reads the header from `input`.
+    /// Makes a reader of `input`, and reads the header.
     pub(super) fn new(input: Input) -> Result<Self, TraceError> {
         let window = Window::new(input);
         let filler = FillerLimit::new("packets other than reads and writes (16 or more each)");
@@ -109,7 +109,7 @@ impl Gem5 {
         Ok(trace)
     }
 
-    /// Decodes and consumes the next message; `None` at the end.
+    /// Decodes and consumes the next message; `None` at the end of the trace.
     fn message<T>(&mut self, decode: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, TraceError> {
         let offset = self.window.offset();
         let start = self.window.at_least(LENGTH_BYTES)?;

@@ -11,7 +11,7 @@ use crate::{SourceMetadata, TraceError};
 
 const EXPECTED: &str = "'I  ADDRESS,SIZE', ' L ADDRESS,SIZE', ' S …', ' M …' or '==PID== …'";
 
-/// Content of one line.
+/// Content of one line of lackey's output.
 #[derive(Debug, PartialEq)]
 enum Line {
     Instruction { ip: u64, length: u8 },
@@ -61,7 +61,8 @@ pub(super) struct Lackey {
     lines: Lines,
     pending: Pending,
     is_cut_off: bool,
-    /// Number of whole instructions in the chunk in which the file ended.
+    /// Number of instructions that the last chunk has without its last one, which the end of the file may
+    /// have cut short.
     instructions: u64,
 }
 
@@ -71,7 +72,7 @@ impl Lackey {
         Self { lines, pending: Pending::default(), is_cut_off: false, instructions: 0 }
     }
 
-    /// Reads the next line; `None` at the end.
+    /// Reads the next line of lackey's output; `None` at the end.
     fn next_line(&mut self) -> Result<Option<Line>, TraceError> {
         if !self.lines.advance()? {
             return Ok(None);

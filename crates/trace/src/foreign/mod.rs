@@ -27,12 +27,13 @@ use crate::content::Content;
 use crate::format::SIGNATURE;
 use crate::{Source, TraceError, TraceReader};
 
-/// Bytes examined to detect a format: 1536 records of ChampSim, or 1024 of CloudSuite.
+/// Number of bytes at the beginning of a file that are examined to detect its format: 1536 records of
+/// ChampSim, or 1024 of CloudSuite.
 const SAMPLE_BYTES: u64 = 96 << 10;
-/// Bytes that identify Perforate's format and compressions.
+/// Length in bytes of the beginning of a file that identifies Perforate's format and compressions.
 const MAGIC_BYTES: u64 = 8;
 
-/// Address of instructions whose address is not recorded: the usual start of programs without
+/// Address assumed for instructions whose address is not recorded: the usual start of programs without
 /// position-independent code.
 const ASSUMED_IP: u64 = 0x40_0000;
 
@@ -105,7 +106,7 @@ fn read(
     })
 }
 
-/// Decompresses the content. Also returns the name of the compression.
+/// Decompresses the content of a trace. Also returns the name of the compression.
 fn decompressed(
     path: &Path,
     content: Content,
@@ -150,7 +151,7 @@ fn recognize(path: &Path, sample: &[u8], length: Option<u64>) -> Result<TraceFor
     champsim::detect_format(sample, length).map_err(|found| TraceError::unrecognized(path, found))
 }
 
-/// Opens one of the `files` trace files of a drmemtrace folder.
+/// Opens one of the trace files of a drmemtrace folder; `files` is their number.
 fn open_thread(path: &Path, files: usize) -> Result<Input, TraceError> {
     let mut content = Content::open(path)?;
     let magic = content.peek(MAGIC_BYTES).map_err(|error| TraceError::io(path, "read", error))?;

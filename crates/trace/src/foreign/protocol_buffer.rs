@@ -1,6 +1,6 @@
 //! The wire format of protocol buffers, to the extent that flat messages need.
 
-/// Value of a field.
+/// Value of a field in a protocol-buffer message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     /// A number of any wire type.
@@ -41,7 +41,7 @@ pub(super) fn varint(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// Iterates over numbers and values of a message's fields. Yields `None` and ends where the message is
+/// Iterates over the numbers and values of a message's fields. Yields `None` and ends where the message is
 /// damaged.
 pub(super) fn fields(mut message: &[u8]) -> impl Iterator<Item = Option<(u64, Value<'_>)>> {
     std::iter::from_fn(move || {
@@ -54,7 +54,7 @@ pub(super) fn fields(mut message: &[u8]) -> impl Iterator<Item = Option<(u64, Va
     })
 }
 
-/// Decodes the first field. Returns it and the rest of the message.
+/// Decodes the first field of a message. Returns its number, its value, and the rest of the message.
 fn field(message: &[u8]) -> Option<((u64, Value<'_>), &[u8])> {
     let (key, bytes) = varint(message)?;
     let rest = &message[bytes..];

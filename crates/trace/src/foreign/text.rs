@@ -15,14 +15,14 @@ use super::foreign_source::{
 use super::formats::TraceFormat;
 use crate::{SourceMetadata, TraceError};
 
-/// Size in bytes of accesses without a size.
+/// Assumed size in bytes of accesses whose line has no size.
 const ASSUMED_SIZE_BYTES: u16 = 8;
 const EXPECTED: &str = "'R|W|I ADDRESS [SIZE] [PID] [IP]', numbers decimal or after 0x";
 
-/// Header of lists that Perforate writes.
+/// First line of lists that Perforate writes: the names of the columns.
 pub(super) const HEADER: &str = "kind,address,size,pid,ip";
 
-/// Accepted header names of each column.
+/// Names that the first line may give to each column.
 const NAMES: [&[&str]; 5] = [
     &["kind", "op", "type", "rw", "access"],
     &["address", "addr", "vaddr"],
@@ -31,15 +31,15 @@ const NAMES: [&[&str]; 5] = [
     &["ip", "pc"],
 ];
 
-/// Index of the field with kind, address, size, process and instruction address.
+/// Index of the column with kind, address, size, process and instruction address; `None` for absent columns.
 type Columns = [Option<usize>; 5];
 
 const IN_ORDER: Columns = [Some(0), Some(1), Some(2), Some(3), Some(4)];
 
-/// Content of one line.
+/// Content of one line of a list of accesses.
 #[derive(Debug, PartialEq)]
 enum Line {
-    /// An access, or an instruction if `kind` is `None`.
+    /// An access, or an instruction if its `kind` is `None`.
     Entry {
         kind: Option<AccessKind>,
         address: u64,
@@ -131,7 +131,8 @@ pub(super) struct Text {
     lines: Lines,
     columns: Columns,
     pending: Pending,
-    /// True if the pending instruction has its own line, so that accesses without an address join it.
+    /// True if the pending instruction comes from an I line. Accesses that name no instruction address then
+    /// belong to it.
     has_line: bool,
     running: SwitchTracker,
     any: bool,
@@ -149,7 +150,7 @@ impl Text {
         }
     }
 
-    /// Reads the next line; `None` at the end.
+    /// Reads the next line of the list; `None` at the end.
     fn next_line(&mut self) -> Result<Option<Line>, TraceError> {
         if !self.lines.advance()? {
             return Ok(None);
@@ -162,7 +163,8 @@ impl Text {
         Ok(Some(line))
     }
 
-    /// Switches to the process of an instruction. Without a number, the process stays the same.
+    /// Adds an event to `chunk` if `pid` is not the running process. Without `pid`, the process stays the
+    /// same.
     fn switch(&mut self, pid: Option<u64>, chunk: &mut Chunk) -> Result<(), TraceError> {
         let Some(pid) = pid else { return Ok(()) };
         let event = self.running.switch(pid, 0).map_err(|()| {

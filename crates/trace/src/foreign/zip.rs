@@ -10,20 +10,20 @@ use super::compressed::Stream;
 use crate::TraceError;
 use crate::content::{Content, ReadSeek};
 
-/// Signatures of archives; the second is that of an empty archive.
+/// First bytes of zip archives; the second is that of an empty archive.
 pub(super) const MAGIC: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
 
-/// Maximum number of entries. Each of drmemtrace's chunks has ten million instructions.
+/// Maximum number of entries in an archive. Each of drmemtrace's chunks has ten million instructions.
 const MAX_ENTRIES: usize = 1 << 16;
 
-/// Location of an entry's data, in bytes.
+/// Location of an archive entry's data, in bytes.
 struct Entry {
     start: u64,
     length: u64,
     is_deflated: bool,
 }
 
-/// Opens the concatenated content of the archive.
+/// Opens the contents of the archive's entries as one stream.
 pub(super) fn content(path: &Path, content: Content) -> Result<Stream, TraceError> {
     let damaged = |problem: String| TraceError::damaged(path, 0, problem, "a whole zip archive");
     let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
@@ -36,7 +36,7 @@ pub(super) fn content(path: &Path, content: Content) -> Result<Stream, TraceErro
     Ok(Box::new(BufReader::with_capacity(1 << 16, stream)))
 }
 
-/// Entries of the archive. Overlapping data, with which small archives unpack to huge ones, are
+/// Lists the entries of the archive. Overlapping data, with which small archives unpack to huge ones, are
 /// refused.
 fn entries<R: rawzip::ReaderAt>(
     archive: &ZipArchive<R>,
@@ -73,7 +73,7 @@ fn entries<R: rawzip::ReaderAt>(
 
 type Bytes = Box<dyn ReadSeek>;
 
-/// The entry being read. It owns the archive's bytes meanwhile.
+/// Reader of the current entry of the archive. While it exists, it owns the archive's bytes.
 enum Current {
     None,
     Stored(Take<Bytes>),
@@ -81,14 +81,14 @@ enum Current {
 }
 
 struct Entries {
-    /// Bytes of the archive while no entry is being read.
+    /// Bytes of the archive; `None` while an entry is being read, which then owns them.
     bytes: Option<Bytes>,
     entries: std::vec::IntoIter<Entry>,
     current: Current,
 }
 
 impl Entries {
-    /// Goes to the next entry. Returns false at the end.
+    /// Goes to the next entry of the archive. Returns false after the last.
     fn next(&mut self) -> io::Result<bool> {
         let returned = match std::mem::replace(&mut self.current, Current::None) {
             Current::None => None,

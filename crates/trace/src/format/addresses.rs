@@ -8,30 +8,33 @@
 
 use super::flow::{SLOTS, empty_slots};
 
-/// Number of recent accesses that an explicit difference may refer to.
+/// Number of recent accesses that the predictor remembers, and that an explicit difference may refer to.
 pub(crate) const RECENT: usize = 8;
 
-/// Code for the other mode of prediction. Codes from [`EXPLICIT`] on are `EXPLICIT + 8 × base + (bytes
-/// − 1)`: base 0 is the operand's last address, base k the k-th most recent access; `bytes` bytes of
-/// the zigzagged difference follow.
+/// Code of a misprediction: the other mode of prediction is right. Codes from [`EXPLICIT`] on are `EXPLICIT +
+/// 8 × base + (bytes − 1)`: base 0 is the operand's last address, base k the k-th most recent access; `bytes`
+/// bytes of the zigzagged difference follow.
 pub(crate) const OTHER_MODE: u8 = 0;
-/// Code for the operand's address that last followed the same most recent access.
+/// Misprediction code: the right address is the one that this operand accessed the last time the most recent
+/// access (of any operand) was to the same address as now.
 pub(crate) const AFTER_RECENT: u8 = 1;
-/// Code for the operand's address that last followed its current last address.
+/// Misprediction code: the right address is the one that this operand accessed the last time after its
+/// current last address.
 pub(crate) const AFTER_LAST: u8 = 2;
-/// First code of explicit differences.
+/// First misprediction code with an explicit difference.
 pub(crate) const EXPLICIT: u8 = 3;
-/// Number of valid codes.
+/// Number of valid misprediction codes.
 pub(crate) const CODES: u8 = EXPLICIT + 8 * (1 + RECENT as u8);
 
 #[derive(Clone, Copy, Default)]
 struct Operand {
     last: u64,
-    /// Difference between the last two addresses.
+    /// Difference between the operand's last two addresses.
     delta: u64,
-    /// Difference that occurred twice in succession.
+    /// Difference between successive addresses of the operand, as of the last time that two successive
+    /// differences were equal.
     stride: u64,
-    /// Address minus the address of the `back`-th most recent access.
+    /// Operand's last address minus the address of the `back`-th most recent access before it.
     offset: u64,
     /// Age of the access that `offset` refers to, from 1.
     back: u8,
@@ -39,7 +42,8 @@ struct Operand {
 }
 
 impl Operand {
-    /// Updates the state after an access to `address`; `recent` is the access to which `offset` refers.
+    /// Updates the operand's state after its access to `address`; `recent` is the address to which `offset`
+    /// refers.
     #[inline]
     fn follow(&mut self, recent: u64, address: u64) {
         self.offset = address.wrapping_sub(recent);
@@ -52,10 +56,10 @@ impl Operand {
     }
 }
 
-/// Predictor of the addresses of operands.
+/// Predictor of the next address of each operand, used by both writer and reader.
 pub(crate) struct Addresses {
     operands: Vec<Operand>,
-    /// Ring of the last accesses of any operands.
+    /// Ring buffer of the addresses of the last accesses, of any operands.
     recent: [u64; RECENT],
     newest: usize,
     after_recent: Box<[u64; SLOTS]>,
@@ -73,7 +77,7 @@ impl Addresses {
         }
     }
 
-    /// Resets the state, as at the start of a chunk.
+    /// Resets the predictor, as at the start of a chunk, for `operands` operands.
     pub(crate) fn reset(&mut self, operands: usize) {
         self.operands.clear();
         self.grow(operands);
@@ -83,7 +87,7 @@ impl Addresses {
         self.after_last.fill(0);
     }
 
-    /// Makes room for `operands` operands.
+    /// Makes room for the state of `operands` operands.
     #[inline]
     pub(crate) fn grow(&mut self, operands: usize) {
         if operands > self.operands.len() {
@@ -91,13 +95,13 @@ impl Addresses {
         }
     }
 
-    /// Address of the `back`-th most recent access, from 1.
+    /// Returns the address of the `back`-th most recent access, from 1.
     #[inline]
     fn recent(&self, back: usize) -> u64 {
         self.recent[(self.newest + RECENT + 1 - back) % RECENT]
     }
 
-    /// Predicted next address of `operand`.
+    /// Predicts the next address of `operand`.
     #[inline]
     pub(crate) fn predict(&self, operand: usize) -> u64 {
         let state = &self.operands[operand];
@@ -121,7 +125,8 @@ impl Addresses {
         self.note_recent(address);
     }
 
-    /// Follows the prediction for `operand`, and returns the predicted address.
+    /// Predicts the next address of `operand`, updates the state as if the prediction is right, and returns
+    /// the address.
     #[inline]
     pub(crate) fn follow_prediction(&mut self, operand: usize) -> u64 {
         let Self { operands, recent, newest, .. } = self;
@@ -142,7 +147,8 @@ impl Addresses {
         self.recent[self.newest] = address;
     }
 
-    /// Code for `address`, which was mispredicted, and the difference for an explicit code.
+    /// Finds the code that gives `address`, which was mispredicted, with the fewest bytes. Also returns the
+    /// difference that the code is followed by, if it is explicit.
     pub(crate) fn explain(&self, operand: usize, address: u64) -> (u8, u64) {
         let state = &self.operands[operand];
         if self.by_mode(state, !state.relative) == address {
@@ -167,8 +173,8 @@ impl Addresses {
             .expect("there is at least one base")
     }
 
-    /// Address for a code and its explicit difference. Updates the mode and the contexts; the caller
-    /// then calls [`Addresses::follow`]. `None` for an invalid code.
+    /// Returns the address for a misprediction code and its explicit difference; `None` for an invalid code.
+    /// Updates the mode and the contexts; the caller then calls [`Addresses::follow`].
     pub(crate) fn correct(&mut self, operand: usize, code: u8, number: u64) -> Option<u64> {
         let (by_recent, by_last) = self.contexts(operand);
         let address = match code {
@@ -201,7 +207,8 @@ impl Addresses {
         if base == 0 { self.operands[operand].last } else { self.recent(base) }
     }
 
-    /// Indices into the two context tables for the next access of `operand`.
+    /// Indices of the entries for `operand` in the tables `after_recent` (by the most recent address) and
+    /// `after_last` (by the operand's last address).
     fn contexts(&self, operand: usize) -> (usize, usize) {
         (slot(operand, self.recent(1)), slot(operand, self.operands[operand].last))
     }
@@ -212,7 +219,7 @@ fn slot(operand: usize, address: u64) -> usize {
     ((mixed ^ mixed >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> (64 - SLOTS.ilog2())) as usize
 }
 
-/// Number of difference bytes that follow a code.
+/// Returns the number of difference bytes that follow a misprediction code.
 #[inline]
 pub(crate) fn explicit_bytes(code: u8) -> usize {
     if code < EXPLICIT { 0 } else { usize::from((code - EXPLICIT) % 8) + 1 }

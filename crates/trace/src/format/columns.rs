@@ -14,12 +14,12 @@ pub(crate) fn put_varint(column: &mut Vec<u8>, mut value: u64) {
     column.push(value as u8);
 }
 
-/// Maps integers of small magnitude to small unsigned integers.
+/// Maps signed integers of small magnitude to small unsigned integers.
 pub(crate) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// Inverse function of [`zigzag`].
+/// Converts back a number that [`zigzag`] returned.
 pub(crate) const fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
@@ -32,7 +32,7 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// Reads a byte; `None` at the end.
+    /// Reads the next byte; `None` at the end of the column.
     #[inline]
     pub(crate) fn byte(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.position)?;
@@ -40,7 +40,7 @@ impl Column {
         Some(byte)
     }
 
-    /// Reads an integer; `None` at the end or if it exceeds 64 bits.
+    /// Reads a variable-length integer; `None` at the end of the column or if it exceeds 64 bits.
     #[inline]
     pub(crate) fn varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
@@ -54,12 +54,12 @@ impl Column {
         None
     }
 
-    /// Bytes that are not read yet.
+    /// Bytes of the column that are not read yet.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.bytes[self.position..]
     }
 
-    /// True if all bytes were read.
+    /// True if all bytes of the column were read.
     pub(crate) fn is_finished(&self) -> bool {
         self.position == self.bytes.len()
     }
@@ -93,7 +93,7 @@ impl Packer {
     }
 }
 
-/// Inverse of [`Packer::pack`]. Reuses the columns' memory.
+/// Decompressor of a payload into its columns, the inverse of [`Packer::pack`]. Reuses the columns' memory.
 pub(crate) struct Unpacker {
     decompressor: zstd::bulk::Decompressor<'static>,
 }

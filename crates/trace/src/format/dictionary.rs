@@ -11,19 +11,20 @@ use super::header::{Problem, problem};
 use super::{MAX_DICTIONARY_OPERANDS, MAX_DICTIONARY_RECORDS};
 
 const COLUMNS: usize = 7;
-/// Number of columns in format version 1, which does not record which registers form addresses.
+/// Number of columns of a dictionary in format version 1, which does not record which registers form
+/// addresses.
 const COLUMNS_1: usize = 6;
 
-/// Size in bytes and kind of one access.
+/// Shape of an access of a static instruction: its size in bytes and its kind.
 pub(crate) type Shape = (u16, AccessKind);
 
 /// Static instructions by record number.
 #[derive(Default)]
 pub(crate) struct Dictionary {
     pub(crate) instructions: Vec<Instruction>,
-    /// Index of the first shape of each record.
+    /// Index in `shapes` of each record's first access.
     pub(crate) first_operand: Vec<u32>,
-    /// Shapes of all records in order; the index is the number of the operand.
+    /// Shapes of the accesses of all records, in order; the index is the number of the operand.
     pub(crate) shapes: Vec<Shape>,
 }
 
@@ -34,7 +35,7 @@ impl Dictionary {
         self.shapes.clear();
     }
 
-    /// True if record `number` is this instruction, with accesses of the same shapes.
+    /// True if record `number` is the instruction `wanted`, with accesses of the same sizes and kinds.
     #[inline]
     pub(crate) fn matches(&self, number: u32, wanted: &Instruction, list: &[MemoryAccess]) -> bool {
         let Some(instruction) = self.instructions.get(number as usize) else { return false };
@@ -52,13 +53,13 @@ impl Dictionary {
         self.shapes.extend(shapes);
     }
 
-    /// True if another record could exceed the limits.
+    /// True if one more record could exceed the limits of a dictionary.
     fn is_full(&self) -> bool {
         self.instructions.len() >= MAX_DICTIONARY_RECORDS
             || self.shapes.len() + usize::from(u8::MAX) > MAX_DICTIONARY_OPERANDS
     }
 
-    /// Encodes the records from `first` on as a payload.
+    /// Encodes the records from number `first` on as a payload.
     pub(crate) fn encode(&self, first: usize, packer: &mut Packer) -> std::io::Result<Vec<u8>> {
         let mut columns: [Vec<u8>; COLUMNS] = Default::default();
         let [addresses, lengths, classes, registers, counts, shapes, data_sources] = &mut columns;
@@ -157,8 +158,8 @@ impl Dictionary {
     }
 }
 
-/// Compares like `==`, in a few wide comparisons instead of a branch per field, because it runs for
-/// every written instruction.
+/// True if all fields of two instructions are equal. Makes a few wide comparisons instead of a branch per
+/// field, because it runs for every written instruction.
 #[inline]
 fn is_same(one: &Instruction, other: &Instruction) -> bool {
     let registers = |of: &Instruction| {
@@ -172,11 +173,11 @@ fn is_same(one: &Instruction, other: &Instruction) -> bool {
     differences | u64::from(class(one) ^ class(other)) == 0
 }
 
-/// Dictionary that can find records, for the writer.
+/// Dictionary of the writer, which finds records by their content.
 #[derive(Default)]
 pub(crate) struct Numbering {
     pub(crate) dictionary: Dictionary,
-    /// Newest record of each hash.
+    /// Newest record of each hash; a hash covers an instruction's fields and the shapes of its accesses.
     newest: HashMap<u64, u32>,
     /// For each record, the next older record with the same hash.
     older: Vec<Option<u32>>,
@@ -193,7 +194,7 @@ impl Numbering {
         self.dictionary.is_full()
     }
 
-    /// Number of the record; a new record is appended.
+    /// Returns the number of the instruction's record, which is appended if the dictionary lacks it.
     pub(crate) fn number(&mut self, instruction: &Instruction, list: &[MemoryAccess]) -> u32 {
         let hash = hash(instruction, list);
         let newest = self.newest.get(&hash).copied();

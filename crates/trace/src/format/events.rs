@@ -10,7 +10,7 @@ use super::{MAX_EVENTS_BYTES, MAX_PHASE_FIGURES};
 /// An event, with the number of instructions before it.
 pub(crate) type PositionedEvent = (u64, ProgramEvent);
 
-/// Payload of a chunk with these events; `None` if it would exceed the limit of a chunk.
+/// Encodes these events as the payload of a chunk; `None` if it would exceed the limit of a chunk.
 pub(crate) fn encode(
     events: &[PositionedEvent],
     packer: &mut Packer,
@@ -22,7 +22,8 @@ pub(crate) fn encode(
     packer.pack(&[list]).map(Some)
 }
 
-/// Size of a phase event, in units of about one figure's memory; 0 for other events.
+/// Memory that a phase event takes, in units of about one of its figures (named numbers that the program
+/// reports with the phase); 0 for other events.
 pub(crate) fn figures(event: &ProgramEvent) -> usize {
     let ProgramEvent::Phase { name, figures } = event else { return 0 };
     let letters: usize = figures.iter().map(|(name, _)| name.len()).sum();

@@ -16,7 +16,7 @@ use crate::source::Truncation;
 /// Length of the last chunk in bytes, which contains the offset of the index.
 const END_BYTES: u64 = HEADER_BYTES as u64 + 8;
 
-/// State of the end of a file.
+/// State of the end of a trace file.
 pub(crate) enum End {
     /// The file ends with its end chunk.
     Whole,
@@ -30,7 +30,7 @@ pub(crate) enum End {
 pub(crate) struct TraceFile {
     pub(crate) path: PathBuf,
     file: Box<dyn ReadSeek>,
-    /// Current position in `file`, to avoid unnecessary seeks.
+    /// Current position in `file`, which avoids unnecessary seeks.
     read_position: u64,
     pub(crate) bytes: u64,
     pub(crate) version: u32,
@@ -41,7 +41,7 @@ pub(crate) struct TraceFile {
 }
 
 impl TraceFile {
-    /// Finds the chunks of `content`; `path` is for errors.
+    /// Reads the preamble and finds the chunks of a trace file; `path` is for errors.
     pub(crate) fn read(
         path: &Path,
         content: Content,
@@ -149,7 +149,7 @@ impl TraceFile {
             .map_err(|error| wrong(problem(format!("metadata: {error}"), "valid JSON")))
     }
 
-    /// Takes the list of chunks from the index. `None` if there is no valid index.
+    /// Takes the list of chunks from the index. `Ok(None)` if there is no valid index.
     fn use_index(&mut self, unpacker: &mut Unpacker) -> io::Result<Option<()>> {
         let Some(end_offset) = self.bytes.checked_sub(END_BYTES) else { return Ok(None) };
         let Found::Place(end) = self.read_place(end_offset)? else { return Ok(None) };
@@ -182,7 +182,7 @@ impl TraceFile {
         Ok(Some(()))
     }
 
-    /// Finds the chunks by following their headers.
+    /// Finds the chunks by following their headers, for files without an index.
     fn scan(&mut self) -> io::Result<()> {
         self.places.truncate(1);
         let mut offset = self.places[0].end();
@@ -217,7 +217,7 @@ impl TraceFile {
         }
     }
 
-    /// Reads the chunk header at `offset`.
+    /// Reads and decodes the chunk header at `offset`.
     fn read_place(&mut self, offset: u64) -> io::Result<Found> {
         let left = self.bytes.saturating_sub(offset);
         if left == 0 {
@@ -242,7 +242,8 @@ impl TraceFile {
         Ok(Found::Place(place))
     }
 
-    /// Reads and checks the payload of the chunk at `place`, and its header again.
+    /// Reads and checks the payload of the chunk at `place`. Also reads the chunk's header again and compares
+    /// it with `place`.
     pub(crate) fn read_payload(
         &mut self,
         place: &Place,
@@ -268,7 +269,7 @@ impl TraceFile {
         Err(TraceError::damaged(&self.path, place.offset, wrong.found, wrong.expected))
     }
 
-    /// Reads the payload. Returns false if its checksum is wrong.
+    /// Reads the payload of the chunk at `place`. Returns false if its checksum is wrong.
     fn fetch(&mut self, place: &Place, payload: &mut Vec<u8>) -> io::Result<bool> {
         self.seek(place.offset + HEADER_BYTES as u64)?;
         payload.resize(place.header.payload_bytes as usize, 0);
@@ -286,14 +287,15 @@ impl TraceFile {
     }
 }
 
-/// Content at an offset at which a chunk header should be.
+/// Content of the file at an offset at which a chunk header should be.
 enum Found {
     Place(Place),
     CutOff(String),
     Damaged(Problem),
 }
 
-/// True if the chunk may follow the first `position` instructions. Adds its instructions to `position`.
+/// True if the chunk may follow the first `position` instructions of the trace. Adds the chunk's instructions
+/// to `position`.
 fn continues(header: &Header, position: &mut u64) -> bool {
     let in_turn = header.kind == Kind::Dictionary || header.first == *position;
     if header.kind == Kind::Instructions {

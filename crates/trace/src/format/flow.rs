@@ -10,20 +10,21 @@ use std::ops::Range;
 const CONTEXT_BITS: u32 = 15;
 /// Number of entries in a table that is indexed by context.
 pub(super) const SLOTS: usize = 1 << CONTEXT_BITS;
-/// Flag of a record that has had more than one successor.
+/// Flag of a dictionary record that has had more than one successor.
 const VARYING: u32 = 1 << 31;
-/// Flag of a record whose successor is not known yet.
+/// Flag of a dictionary record that has not been followed by another record yet.
 const FRESH: u32 = 1 << 30;
 const RECORD: u32 = FRESH - 1;
 
-/// Predictor of the next dictionary record.
+/// Predictor of the next dictionary record, used by both writer and reader.
 pub(crate) struct Flow {
-    /// Last successor of each record, combined with [`VARYING`] or [`FRESH`].
+    /// Last successor of each record, with the flags [`VARYING`] and [`FRESH`].
     next: Vec<u32>,
-    /// Table indexed by record and history: a tag (high half) and a successor (low half).
+    /// Table indexed by a hash of record and history: tag of the hash (high half) and successor (low half).
     long: Box<[u64; SLOTS]>,
     short: Box<[u64; SLOTS]>,
-    /// Four bits for each of the last 16 successors of varying records, the newest in the lowest bits.
+    /// History of the last 16 records that followed a record with the flag [`VARYING`]: a 4-bit hash of each
+    /// record number, the newest in the lowest bits.
     history: u64,
     current: u32,
 }
@@ -33,7 +34,7 @@ impl Flow {
         Self { next: Vec::new(), long: empty_slots(), short: empty_slots(), history: 0, current: 0 }
     }
 
-    /// Resets the state, as at the start of a chunk.
+    /// Resets the predictor, as at the start of a chunk, for `records` records.
     pub(crate) fn reset(&mut self, records: usize) {
         self.next.clear();
         self.grow(records);
@@ -43,26 +44,26 @@ impl Flow {
         self.current = 0;
     }
 
-    /// Makes room for `records` records.
+    /// Makes room for the state of `records` records.
     pub(crate) fn grow(&mut self, records: usize) {
         self.next
             .extend((self.next.len() as u32..records as u32).map(|record| (record + 1) | FRESH));
     }
 
-    /// True if there is room for this record.
+    /// True if the predictor has room for this record.
     #[inline]
     pub(crate) fn has(&self, record: u32) -> bool {
         (record as usize) < self.next.len()
     }
 
-    /// Predicted number of the next record.
+    /// Predicts the number of the next record.
     #[inline]
     pub(crate) fn predict(&self) -> u32 {
         let next = self.next[self.current as usize];
         if next & VARYING == 0 { next & RECORD } else { self.predict_by_context(next & RECORD) }
     }
 
-    /// Hashes of the current record with the long and the short history.
+    /// Hashes of the current record with the history of 16 and of 4 successors.
     #[inline]
     fn contexts(&self) -> [u64; 2] {
         [self.history, self.history & 0xffff].map(|history| context(self.current, history))
@@ -72,7 +73,8 @@ impl Flow {
         self.find(self.contexts(), last)
     }
 
-    /// Successor in these contexts; `last` if neither is known.
+    /// Looks up the successor by the hash with the long history, then with the short one; `last` if neither
+    /// is known.
     #[inline]
     fn find(&self, [long, short]: [u64; 2], last: u32) -> u32 {
         let (of_long, of_short) = (self.long[slot(long)], self.short[slot(short)]);
@@ -85,8 +87,9 @@ impl Flow {
         }
     }
 
-    /// Goes to the predicted record, and returns its number. The same as [`Flow::predict`] and
-    /// [`Flow::follow`], if the prediction is right and below the number given to [`Flow::grow`].
+    /// Advances to the predicted record, as the actual next one, and returns its number. Has the effect of
+    /// [`Flow::predict`] and then [`Flow::follow`] of the predicted record, which must be below the number
+    /// given to [`Flow::grow`].
     #[inline]
     fn follow_prediction(&mut self) -> u32 {
         let next = self.next[self.current as usize];
@@ -102,8 +105,9 @@ impl Flow {
         predicted
     }
 
-    /// Follows predictions as long as they are records with consecutive numbers, at least one and at
-    /// most `most`. Returns the records; the last may be beyond the number given to [`Flow::grow`].
+    /// Advances by predictions as long as the predicted records have consecutive numbers: over at least one
+    /// record and at most `most`. Returns the record numbers; the last may be beyond the number given to
+    /// [`Flow::grow`].
     #[inline]
     pub(crate) fn follow_run(&mut self, most: usize) -> Range<usize> {
         let first = self.follow_prediction();
@@ -120,7 +124,7 @@ impl Flow {
         first as usize..current as usize + 1
     }
 
-    /// Updates the state: the next record is `actual`, which must be below the number given to
+    /// Updates the predictor: the next record is `actual`, which must be below the number given to
     /// [`Flow::grow`].
     #[inline]
     pub(crate) fn follow(&mut self, actual: u32) {
@@ -145,7 +149,7 @@ impl Flow {
     }
 }
 
-/// Table of zeros, indexed by context.
+/// Makes a table of zeros, indexed by context.
 pub(super) fn empty_slots() -> Box<[u64; SLOTS]> {
     let slots = vec![0; SLOTS].into_boxed_slice();
     slots.try_into().unwrap_or_else(|_| unreachable!("as long as it was made"))
@@ -160,7 +164,7 @@ fn slot(hash: u64) -> usize {
     (hash >> (64 - CONTEXT_BITS)) as usize
 }
 
-/// Tag of a hash; never 0, so that an empty entry does not match.
+/// Computes the tag of a hash; never 0, so that an empty entry does not match.
 fn tag(hash: u64) -> u32 {
     hash as u32 | 1
 }

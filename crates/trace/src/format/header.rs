@@ -7,19 +7,19 @@ pub(crate) const HEADER_BYTES: usize = 32;
 
 const MARKER: [u8; 4] = *b"PTck";
 
-/// Content of a chunk.
+/// Kind of a chunk's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// [`super::TraceMetadata`] as JSON.
     Metadata = 1,
-    /// New static instructions, as dictionary records.
+    /// Static instructions that are executed for the first time, as dictionary records.
     Dictionary = 2,
     /// Program events as JSON.
     Events = 3,
-    /// Executed instructions, as mispredictions.
+    /// Executed instructions, as mispredictions of the models in [`super::flow`] and [`super::addresses`].
     Instructions = 4,
-    /// Headers and offsets of all preceding chunks.
+    /// Headers and offsets of all chunks before the index.
     Index = 5,
     /// Offset of the index; the last chunk of a file.
     End = 6,
@@ -40,18 +40,18 @@ impl Kind {
     }
 }
 
-/// A decoded chunk header.
+/// Decoded header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
-    /// Length of the payload, which follows the header.
+    /// Length of the payload in bytes; it follows the header.
     pub(crate) payload_bytes: u32,
     /// Number of instructions, dictionary records, events or index entries in the chunk.
     pub(crate) count: u32,
     /// Number of the first instruction; for an index or end chunk, the number of all instructions. For
     /// a dictionary chunk, the number of the first record; 0 starts a new dictionary.
     pub(crate) first: u64,
-    /// CRC-32 (IEEE) of the payload.
+    /// CRC-32 (IEEE) of the chunk's payload.
     pub(crate) payload_checksum: u32,
 }
 
@@ -74,7 +74,7 @@ impl Header {
         bytes
     }
 
-    /// Decodes and checks the header in `bytes`.
+    /// Decodes a chunk header and checks it.
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Problem> {
         if bytes[..4] != MARKER {
             let found = u32::from_be_bytes(field(bytes, 0));
@@ -111,7 +111,7 @@ impl Header {
     }
 }
 
-/// Problem in a file, and what was expected.
+/// Problem in a trace file, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) found: String,
@@ -122,7 +122,7 @@ pub(crate) fn problem(found: impl Into<String>, expected: impl Into<String>) -> 
     Problem { found: found.into(), expected: expected.into() }
 }
 
-/// `N` bytes at `offset` of a slice, which must be long enough.
+/// Copies `N` bytes at `offset` of `bytes`, which must be long enough.
 pub(crate) fn field<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     bytes[offset..offset + N].try_into().expect("a slice of N bytes")
 }

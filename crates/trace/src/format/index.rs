@@ -4,7 +4,7 @@ use super::columns::{Column, Packer, Unpacker, put_varint};
 use super::header::{HEADER_BYTES, Header, Kind, Problem, problem};
 use super::{MAX_PAYLOAD_BYTES, PREAMBLE_BYTES};
 
-/// A chunk: its header and the offset of its header.
+/// Place of a chunk in the file: the offset of its header, and the decoded header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) offset: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Offset after the chunk.
+    /// Offset of the first byte after the chunk.
     pub(crate) fn end(&self) -> u64 {
         self.offset + HEADER_BYTES as u64 + u64::from(self.header.payload_bytes)
     }

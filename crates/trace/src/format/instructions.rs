@@ -10,8 +10,8 @@ use super::dictionary::Dictionary;
 use super::flow::Flow;
 use super::header::{Problem, problem};
 
-/// Number of columns: numbers of right predictions between mispredictions of the flow model;
-/// corrections of the flow model; the same two for addresses; then bytes 0 to 7 of explicit
+/// Number of columns of an instruction chunk: numbers of right predictions between mispredictions of the flow
+/// model; corrections of the flow model; the same two for addresses; then bytes 0 to 7 of explicit
 /// differences.
 const COLUMNS: usize = 4 + 8;
 const FLOW_RUNS: usize = 0;
@@ -44,7 +44,7 @@ impl Encoder {
         }
     }
 
-    /// Starts a new chunk.
+    /// Starts a new chunk of instructions.
     pub(crate) fn reset(&mut self, dictionary: &Dictionary) {
         self.columns.iter_mut().for_each(Vec::clear);
         self.flow.reset(dictionary.instructions.len().max(1));
@@ -61,12 +61,13 @@ impl Encoder {
         self.accesses
     }
 
-    /// Predicted number of the next record.
+    /// Predicts the number of the next dictionary record.
     pub(crate) fn predict(&self) -> u32 {
         self.flow.predict()
     }
 
-    /// Appends an execution of `record`. `predicted` is the result of [`Encoder::predict`].
+    /// Appends an execution of the instruction of `record`, with its accesses. `predicted` is the result of
+    /// [`Encoder::predict`].
     pub(crate) fn push(
         &mut self,
         record: u32,
@@ -115,7 +116,7 @@ impl Encoder {
         self.addresses.follow(operand, address);
     }
 
-    /// Payload of the chunk.
+    /// Compresses the columns and returns them as the payload of the chunk.
     pub(crate) fn finish(&mut self, packer: &mut Packer) -> std::io::Result<Vec<u8>> {
         put_varint(&mut self.columns[FLOW_RUNS], self.flow_run);
         put_varint(&mut self.columns[ADDRESS_RUNS], self.address_run);
@@ -123,7 +124,7 @@ impl Encoder {
     }
 }
 
-/// Decoder of one chunk's instructions, in slices.
+/// Decoder of one chunk's instructions, several at a time.
 pub(crate) struct Decoder {
     columns: [Column; COLUMNS],
     flow: Flow,
@@ -150,12 +151,12 @@ impl Decoder {
         self.remaining
     }
 
-    /// Drops the rest of the chunk.
+    /// Drops the instructions of the chunk that were not delivered yet.
     pub(crate) fn abandon(&mut self) {
         self.remaining = 0;
     }
 
-    /// Starts a chunk of `count` instructions.
+    /// Starts to decode a chunk of `count` instructions.
     pub(crate) fn begin(
         &mut self,
         payload: &[u8],
@@ -205,8 +206,8 @@ impl Decoder {
         if spent { Ok(()) } else { Err(problem("bytes after the last instruction", "none")) }
     }
 
-    /// Goes to the next records, at most `most`, with consecutive numbers. `None` if the columns are
-    /// damaged or name no record.
+    /// Decodes the numbers of the next executed records, at most `most` and consecutive. `None` if the
+    /// columns are damaged or name a record that does not exist.
     #[inline]
     fn next_records(&mut self, most: usize) -> Option<Range<usize>> {
         if self.flow_run > 0 {

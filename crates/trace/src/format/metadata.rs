@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StoppedBy {
-    /// The limit on instructions.
+    /// Limit on the number of recorded instructions.
     Instructions,
-    /// The limit on the trace's size.
+    /// Limit on the size of the trace file.
     Size,
-    /// The limit on time.
+    /// Limit on the duration of the recording.
     Time,
-    /// A full disk or quota.
+    /// A disk or quota that became full.
     Disk,
-    /// The user, with Ctrl-C or a signal.
+    /// A request by the user, with Ctrl-C or a signal.
     User,
-    /// A reason of a later version of the format.
+    /// A reason that only a later version of the format knows.
     #[serde(other)]
     Other,
 }
 
 impl fmt::Display for StoppedBy {
-    /// Completes the sentence "the recording was ended by …".
+    /// Writes the words that complete "the recording was ended by …".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Instructions => "its limit of instructions",
@@ -50,15 +50,15 @@ fn is_zero(count: &u64) -> bool {
 pub struct TraceMetadata {
     /// Command line of the recorded program, or the workload with its parameters.
     pub program: Vec<String>,
-    /// Recording tool, for example `qemu-user 7.2 plugin`.
+    /// Name of the recording tool, for example `qemu-user 7.2 plugin`.
     pub recorder: String,
-    /// Instruction set, for example `x86_64`.
+    /// Instruction set of the recorded program, for example `x86_64`.
     pub architecture: String,
     /// Name and version of the tool that wrote the file.
     pub created_by: String,
     /// Number of instructions of the program before the first recorded one.
     pub instructions_skipped: u64,
-    /// True if the program continued after the last instruction, so the recording was ended before it.
+    /// True if the recording ended before its program did.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut_off: bool,
     /// Limit or request that ended the recording before the program; `None` if the program ended by
@@ -69,16 +69,16 @@ pub struct TraceMetadata {
     /// them.
     #[serde(skip_serializing_if = "is_zero")]
     pub accesses_unmapped: u64,
-    /// True if the trace contains mapping events.
+    /// True if the trace contains events that map and unmap memory.
     pub has_events: bool,
     /// True if instructions name the registers that they read and write.
     pub has_dependencies: bool,
-    /// True if branches are marked.
+    /// True if branch instructions are marked with their kind.
     pub has_branches: bool,
     /// Assumptions of the recorder about missing information, one sentence each.
     pub assumptions: Vec<String>,
-    /// Notes for readers of the trace.
+    /// Notes for people who read the trace.
     pub notes: Vec<String>,
-    /// Further values by name.
+    /// Further metadata by name, for values that have no field.
     pub extra: BTreeMap<String, serde_json::Value>,
 }

@@ -25,15 +25,15 @@ pub use writer::{TraceSummary, TraceWriter, WriterOptions};
 /// copying would change. The version follows.
 pub(crate) const SIGNATURE: [u8; 8] = *b"\x89PTRACE\n";
 
-/// Version of the format, stored after the signature as a little-endian 32-bit number.
+/// Version of the trace format, stored after the signature as a little-endian 32-bit number.
 pub(crate) const VERSION: u32 = 2;
-/// Oldest version that can be read.
+/// Oldest version of the trace format that can be read.
 pub(crate) const OLDEST_VERSION: u32 = 1;
 
-/// Length in bytes of signature and version.
+/// Length in bytes of signature and version at the beginning of a trace file.
 pub(crate) const PREAMBLE_BYTES: u64 = 12;
 
-/// Maximum payload of a chunk in bytes, and maximum of its uncompressed columns together.
+/// Maximum length of a chunk's payload in bytes, and maximum total length of its uncompressed columns.
 pub(crate) const MAX_PAYLOAD_BYTES: u32 = 64 << 20;
 
 /// Maximum length of uncompressed metadata in bytes. JSON can take many times its length in memory.
@@ -52,22 +52,25 @@ pub(crate) const MAX_CHUNK_EVENTS: usize = 1 << 16;
 /// memory.
 pub(crate) const MAX_EVENTS_BYTES: usize = 16 << 20;
 
-/// Maximum number of events, with each figure of a phase counted as one, that wait for delivery with
-/// their instruction: the events of a chunk, or of all skipped chunks.
+/// Maximum number of events that the reader holds until their instruction is delivered: the events of a
+/// chunk, or of all skipped chunks. Each figure of a phase event counts as one event.
 pub(crate) const MAX_WAITING_EVENTS: usize = 1 << 22;
 
-/// Maximum number of events between two instructions. Programs make some before the first instruction,
-/// and few afterwards. A file with more has no other content, and reading it would take minutes.
+/// Maximum number of events between two instructions. Programs map memory and the like before their first
+/// instruction, and cause few events afterwards. A file with more has no other content, and reading it would
+/// take minutes.
 pub(crate) const MAX_EVENTS_IN_A_ROW: u64 = 10_000_000;
 
-/// Maximum number of gaps in a trace. Readers keep statistics of each window between gaps.
+/// Maximum number of gaps (instructions that the recorder skipped between two windows) in a trace. Readers
+/// keep statistics of each window.
 pub(crate) const MAX_GAPS: u64 = 1 << 20;
 
-/// Maximum number of figures in a phase; each 64 bytes of names count as a figure.
+/// Maximum number of figures (named numbers that a program reports) in a phase event; each 64 bytes of names
+/// count as a figure.
 pub(crate) const MAX_PHASE_FIGURES: usize = 1 << 12;
 
 /// Maximum number of records in a dictionary. A full dictionary is replaced by a new one.
 pub(crate) const MAX_DICTIONARY_RECORDS: usize = 1 << 20;
 
-/// Maximum number of operand shapes in a dictionary.
+/// Maximum number of memory operands of all instructions in a dictionary.
 pub(crate) const MAX_DICTIONARY_OPERANDS: usize = 1 << 22;

@@ -24,25 +24,25 @@ use crate::{TraceError, source::file_name};
 pub struct TraceReader {
     file: TraceFile,
     source_metadata: SourceMetadata,
-    /// Index of the next chunk to read in the file's list.
+    /// Index in the file's list of chunks of the next chunk to read.
     next_place: usize,
     unpacker: Unpacker,
     payload: Vec<u8>,
     dictionary: Dictionary,
     decoder: Decoder,
-    /// Number of the next instruction to deliver.
+    /// Number of the next instruction to deliver, from the start of the trace.
     position: u64,
-    /// Events not delivered yet, and the position of the newest event read.
+    /// Events that were read and not delivered yet, with their positions.
     events: VecDeque<PositionedEvent>,
     newest_event: u64,
-    /// Total size of the phases in `events`, in figures.
+    /// Total memory of the phase events in `events`, in units of about one figure of a phase.
     figures: usize,
     /// Number of events read since the last chunk of instructions.
     in_a_row: u64,
     gaps: u64,
 }
 
-/// Kind of the content that was read last.
+/// Kind of the content that [`TraceReader`] read last.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReadStep {
     /// A chunk of instructions.
@@ -53,7 +53,7 @@ enum ReadStep {
     End,
 }
 
-/// Assumptions of the recorder, and an assumption for files of version 1.
+/// Assumptions that the file states, and one more for files of version 1.
 fn assumptions(file: &TraceFile) -> Vec<String> {
     let mut assumptions = file.metadata.assumptions.clone();
     if file.version == 1 && file.metadata.has_dependencies {
@@ -72,7 +72,7 @@ impl TraceReader {
         Self::read(path, Content::open(path)?)
     }
 
-    /// Reads a trace from `content`; `path` is for errors.
+    /// Makes a reader of the trace in `content`; `path` is for errors.
     pub(crate) fn read(path: &Path, content: Content) -> Result<Self, TraceError> {
         let mut unpacker = Unpacker::new().map_err(|error| TraceError::io(path, "read", error))?;
         let file = TraceFile::read(path, content, &mut unpacker)?;
@@ -109,17 +109,17 @@ impl TraceReader {
         })
     }
 
-    /// Metadata in the file.
+    /// Metadata that the trace file contains.
     pub fn trace_metadata(&self) -> &TraceMetadata {
         &self.file.metadata
     }
 
-    /// Version of the file's format.
+    /// Version of the trace format that the file has.
     pub fn version(&self) -> u32 {
         self.file.version
     }
 
-    /// Length of the file in bytes.
+    /// Length of the trace file in bytes.
     pub fn bytes(&self) -> u64 {
         self.file.bytes
     }
@@ -135,7 +135,7 @@ impl TraceReader {
         places.filter(|header| header.kind == Kind::Instructions).map(|header| header.count)
     }
 
-    /// Number of the next instruction.
+    /// Number of the next instruction to deliver, from the start of the trace.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -161,8 +161,8 @@ impl TraceReader {
         TraceError::damaged(&self.file.path, place.offset, problem.found, problem.expected)
     }
 
-    /// Reads chunks up to and including the next chunk with instructions beyond `target`. Stops earlier
-    /// if a full chunk of events precedes the next instruction.
+    /// Reads chunks up to and including the next chunk that has instructions beyond number `target`. Stops
+    /// earlier if a full chunk of events precedes the next instruction.
     fn begin_next(&mut self, target: u64) -> Result<ReadStep, TraceError> {
         while let Some(&place) = self.file.places.get(self.next_place) {
             let is_full = self.events.len() >= MAX_CHUNK_EVENTS;
@@ -218,7 +218,7 @@ impl TraceReader {
         }
     }
 
-    /// Stores events for delivery.
+    /// Stores events until they are delivered. Fails if they exceed the limits of the format.
     fn keep(&mut self, list: Vec<PositionedEvent>) -> Result<(), Problem> {
         self.figures += list.iter().map(|(_, event)| events::figures(event)).sum::<usize>();
         self.in_a_row += list.len() as u64;
@@ -241,12 +241,12 @@ impl TraceReader {
         Ok(())
     }
 
-    /// True if an event comes before instruction `end`.
+    /// True if an undelivered event comes before instruction `end`.
     fn is_due(&self, end: u64) -> bool {
         self.events.front().is_some_and(|(position, _)| *position < end)
     }
 
-    /// Decodes up to `at_most` instructions of the current chunk, without their events.
+    /// Decodes up to `at_most` instructions of the current chunk of the file, without their events.
     fn decode(&mut self, chunk: &mut Chunk, at_most: usize) -> Result<(), TraceError> {
         let result = self.decoder.decode(&self.dictionary, chunk, at_most);
         self.position += chunk.instructions.len() as u64;
@@ -257,8 +257,8 @@ impl TraceReader {
         })
     }
 
-    /// Maximum number of instructions and of events in a chunk that starts with instruction `start`.
-    /// With many events, a chunk has fewer instructions.
+    /// Maximum number of instructions and of events for a delivered chunk that starts with instruction
+    /// `start`. With many events, it has fewer instructions.
     fn room(&self, start: u64) -> (usize, usize) {
         let mut taken = 0;
         for (events, (position, event)) in self.events.iter().enumerate() {
@@ -274,8 +274,8 @@ impl TraceReader {
         (CHUNK_INSTRUCTIONS, usize::MAX)
     }
 
-    /// Moves events before instruction `end`, at most `at_most`, into a chunk whose first instruction
-    /// is `start`.
+    /// Moves undelivered events before instruction `end`, at most `at_most`, into a chunk whose first
+    /// instruction is `start`.
     fn deliver_events(&mut self, chunk: &mut Chunk, start: u64, end: u64, at_most: usize) {
         while self.is_due(end) && chunk.events.len() < at_most {
             let Some((position, event)) = self.events.pop_front() else { break };

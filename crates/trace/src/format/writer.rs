@@ -22,10 +22,10 @@ use crate::TraceError;
 /// Options for writing a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterOptions {
-    /// Compression level of zstd, 1 to 22: 3 for recording, 19 for a trace to keep.
+    /// Compression level of zstd, 1 to 22: 3 for recording, 19 for archiving.
     pub level: i32,
-    /// Instructions per chunk, at most 2,097,152. A chunk is the unit of compression and of checksums,
-    /// and of loss in a crash.
+    /// Number of instructions per chunk, at most 2,097,152. A chunk is the unit of compression and of
+    /// checksums, and of loss in a crash.
     pub chunk_instructions: u32,
 }
 
@@ -35,7 +35,7 @@ impl Default for WriterOptions {
     }
 }
 
-/// Counts of written items.
+/// Numbers of items that were written to a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceSummary {
     /// Number of executed instructions.
@@ -56,13 +56,14 @@ pub struct TraceWriter {
     packer: Packer,
     chunk_instructions: u32,
     numbering: Numbering,
-    /// Number of dictionary records in the file.
+    /// Number of dictionary records written to the file so far.
     records_written: usize,
     encoder: Encoder,
     events: Vec<PositionedEvent>,
     places: Vec<Place>,
     summary: TraceSummary,
-    /// State of the file after each group of chunks: number of chunks, and counts of written items.
+    /// State of the file after each group of chunks that belong together: number of chunks, and numbers of
+    /// items written so far.
     groups: Vec<(usize, TraceSummary)>,
 }
 
@@ -193,7 +194,7 @@ impl TraceWriter {
         if self.events.len() >= MAX_CHUNK_EVENTS { self.flush() } else { Ok(()) }
     }
 
-    /// Counts of appended items; `bytes` is the current length of the file.
+    /// Numbers of items appended so far; `bytes` is the current length of the file.
     pub fn summary(&self) -> TraceSummary {
         self.summary
     }
@@ -284,8 +285,8 @@ impl TraceWriter {
         self.end(Some(metadata))
     }
 
-    /// Writes the last chunk, final metadata (if given), and the index. Nothing may be appended
-    /// afterwards. If there is no room ([`TraceError::is_without_room`]),
+    /// Ends the trace: writes the last chunk, final metadata (if given), and the index. Nothing may be
+    /// appended afterwards. If there is no room ([`TraceError::is_without_room`]),
     /// [`TraceWriter::end_without_room`] can keep the written part.
     ///
     /// # Errors
@@ -296,8 +297,8 @@ impl TraceWriter {
         Ok(self.summary)
     }
 
-    /// Ends a trace after the disk became full: drops the last groups of chunks until the metadata and
-    /// the index fit. Returns the counts of the kept part. Nothing may be appended afterwards.
+    /// Ends a trace after the disk became full: drops the last groups of chunks until the metadata and the
+    /// index fit. Returns the numbers of items in the rest of the trace. Nothing may be appended afterwards.
     ///
     /// # Errors
     /// If the file cannot be truncated, or not even the index of an empty trace fits.

@@ -1,15 +1,15 @@
-//! Instructions that wait for their thread's turn, and sources that are read piece by piece.
+//! Instructions that wait for their thread's turn, and sources that are read in small parts.
 
 use perforate_types::{Chunk, Instruction, MemoryAccess, ProgramEvent, access_count};
 
 use crate::{Source, TraceError};
 
-/// Queue of one thread's instructions, with their accesses.
+/// Queue of one thread's instructions, with their memory accesses.
 #[derive(Debug, Default)]
 pub(super) struct InstructionQueue {
     instructions: Vec<Instruction>,
     accesses: Vec<MemoryAccess>,
-    /// Numbers of instructions and accesses that were taken.
+    /// Numbers of instructions and accesses that were taken from the queue.
     taken: (usize, usize),
 }
 
@@ -18,13 +18,14 @@ impl InstructionQueue {
         self.taken.0 == self.instructions.len()
     }
 
-    /// Appends instructions with their accesses.
+    /// Appends instructions with their accesses to the queue.
     pub(super) fn push(&mut self, instructions: &[Instruction], accesses: &[MemoryAccess]) {
         self.instructions.extend_from_slice(instructions);
         self.accesses.extend_from_slice(accesses);
     }
 
-    /// Moves up to `count` instructions into a chunk. Returns their number.
+    /// Moves up to `count` instructions from the queue into `chunk`. Returns the number of moved
+    /// instructions.
     pub(super) fn take(&mut self, count: usize, chunk: &mut Chunk) -> usize {
         let (first, first_access) = self.taken;
         let end = self.instructions.len().min(first + count);
@@ -42,7 +43,7 @@ impl InstructionQueue {
     }
 }
 
-/// A part of a source's instructions and events.
+/// Part of a source's content: an event, or instructions between two events.
 pub(super) enum Piece<'a> {
     /// Event that precedes the next instruction.
     Event(ProgramEvent),
@@ -50,11 +51,11 @@ pub(super) enum Piece<'a> {
     Run(&'a [Instruction], &'a [MemoryAccess]),
 }
 
-/// Source that is read piece by piece.
+/// Source that is read event by event, with the instructions between two events.
 pub(super) struct Pieces<S> {
     pub(super) source: S,
     chunk: Chunk,
-    /// Numbers of instructions, accesses and events of the chunk that were read.
+    /// Numbers of instructions, accesses and events of `chunk` that were returned.
     used: (usize, usize, usize),
     is_over: bool,
 }
@@ -64,7 +65,7 @@ impl<S: Source> Pieces<S> {
         Self { source, chunk: Chunk::default(), used: (0, 0, 0), is_over: false }
     }
 
-    /// Reads the next event, or up to `most` instructions; `None` at the end.
+    /// Reads the next event, or up to `most` instructions; `None` at the end of the source.
     pub(super) fn next(&mut self, most: usize) -> Result<Option<Piece<'_>>, TraceError> {
         while self.used.0 == self.chunk.instructions.len() && self.used.2 == self.chunk.events.len()
         {

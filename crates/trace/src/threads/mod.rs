@@ -1,4 +1,4 @@
-//! Orders of threads and programs: sources that wrap other sources.
+//! Sources that wrap other sources and change the order in which threads and programs run.
 
 mod lines;
 mod shared_out;
@@ -6,19 +6,19 @@ mod side_by_side;
 mod together;
 
 pub use shared_out::SharedOut;
-pub use side_by_side::SideBySide;
-pub use together::Together;
+pub use side_by_side::InterleavedThreads;
+pub use together::ConcurrentPrograms;
 
 use perforate_types::{Chunk, ProcessId, ProgramEvent, ThreadId};
 
 use crate::TraceError;
 use crate::source::skip_by_decoding;
 
-/// Number of instructions in a turn of a thread or program: few, so that threads run concurrently, and
-/// enough that a switch costs little.
+/// Number of instructions that a thread or program runs in its turn: few, so that threads run concurrently,
+/// and enough that a switch costs little.
 const TURN_INSTRUCTIONS: usize = 500;
 
-/// The running process and thread.
+/// Process and thread that runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Runner {
     process: ProcessId,
@@ -26,7 +26,7 @@ struct Runner {
 }
 
 impl Runner {
-    /// Runner after a switch event; `None` for other events.
+    /// Returns the process and thread that run after a switch event; `None` for other events.
     fn after(event: &ProgramEvent) -> Option<Self> {
         match *event {
             ProgramEvent::Switch { process, thread } => Some(Self { process, thread }),
@@ -34,7 +34,8 @@ impl Runner {
         }
     }
 
-    /// Adds skipped events to a chunk, and updates `running` accordingly.
+    /// Moves the events of skipped instructions into `chunk`. Sets `running` to the thread that the last
+    /// switch event among them names, if any.
     fn after_skipped(skipped: &mut Vec<ProgramEvent>, running: &mut Self, chunk: &mut Chunk) {
         for event in skipped.drain(..) {
             *running = Self::after(&event).unwrap_or(*running);
@@ -42,7 +43,7 @@ impl Runner {
         }
     }
 
-    /// Adds a switch to this runner to the chunk, unless it is running already.
+    /// Adds a switch event to this process and thread to `chunk`, unless they are running already.
     fn take_over(self, running: &mut Self, chunk: &mut Chunk) {
         if self != *running {
             *running = self;
@@ -52,7 +53,8 @@ impl Runner {
     }
 }
 
-/// Skips instructions that `fill` delivers. Returns their number, and the skipped events.
+/// Skips up to `instructions` instructions of the source that `fill` reads. Returns the number of skipped
+/// instructions, and their events.
 fn skip(
     instructions: u64,
     fill: impl FnMut(&mut Chunk, usize) -> Result<bool, TraceError>,

@@ -12,13 +12,14 @@ pub struct SharedOut<S> {
     metadata: SourceMetadata,
     threads: u16,
     chunk: Chunk,
-    /// Number of instructions left in the current turn.
+    /// Number of instructions that the running thread may still run in its turn.
     left: usize,
     running: Runner,
 }
 
 impl<S: Source> SharedOut<S> {
-    /// Distributes the work of `source`, which has a single thread, over `threads` threads.
+    /// Makes a source that distributes the work of `source`, which has a single thread, over `threads`
+    /// threads.
     pub fn new(source: S, threads: u16) -> Self {
         let metadata = source.metadata().clone();
         let name = format!("{} by {threads} threads", metadata.name);

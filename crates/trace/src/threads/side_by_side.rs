@@ -15,27 +15,28 @@ use super::{Runner, TURN_INSTRUCTIONS};
 use crate::source::CHUNK_INSTRUCTIONS;
 use crate::{Source, SourceMetadata, TraceError, Truncation};
 
-/// Source whose threads run concurrently.
-pub struct SideBySide<S> {
+/// Source that runs the threads of another source concurrently.
+pub struct InterleavedThreads<S> {
     source: Pieces<S>,
     metadata: SourceMetadata,
     window: u64,
-    /// Runner in the source at the point of reading.
+    /// Process and thread that run at the point up to which `source` was read.
     reading: Runner,
-    /// Instructions of the window, by thread.
+    /// Instructions of the window that are not delivered yet, by thread.
     queues: BTreeMap<Runner, InstructionQueue>,
-    /// Runner of the current turn, and the number of instructions left.
+    /// Thread whose turn it is, and the number of instructions left in its turn.
     turn: (Runner, usize),
-    /// Event at the end of the window, and its runner.
+    /// Event that ends the window, and the thread that caused it.
     event: Option<(Runner, ProgramEvent)>,
-    /// Runner at the end of the delivered instructions.
+    /// Process and thread that run at the end of the delivered instructions.
     running: Runner,
-    /// Events among the skipped instructions.
+    /// Events of skipped instructions; the next chunk starts with them.
     skipped: Vec<ProgramEvent>,
 }
 
-impl<S: Source> SideBySide<S> {
-    /// Runs the threads of `source` concurrently within each window of `window` instructions.
+impl<S: Source> InterleavedThreads<S> {
+    /// Makes a source that runs the threads of `source` concurrently within each window of `window`
+    /// instructions.
     pub fn new(source: S, window: u64) -> Self {
         let mut metadata = source.metadata().clone();
         metadata.assumptions.push(format!(
@@ -55,7 +56,8 @@ impl<S: Source> SideBySide<S> {
         }
     }
 
-    /// Reads up to the end of the window, or to the next event that keeps its place.
+    /// Reads instructions into the threads' queues, up to the end of the window or to the next request to the
+    /// operating system, whose position must not change.
     fn read_window(&mut self) -> Result<(), TraceError> {
         let mut read = 0;
         while read < self.window && self.event.is_none() {
@@ -74,8 +76,7 @@ impl<S: Source> SideBySide<S> {
         Ok(())
     }
 
-    /// Moves instructions of the window into a chunk, in turns, until the chunk has `most`
-    /// instructions.
+    /// Moves instructions of the window into `chunk`, in turns, until it has `most` instructions.
     fn take_turns(&mut self, chunk: &mut Chunk, most: usize) {
         while chunk.instructions.len() < most {
             let (runner, left) = self.turn;
@@ -91,7 +92,7 @@ impl<S: Source> SideBySide<S> {
         }
     }
 
-    /// Next thread after this one, cyclically, that has instructions left.
+    /// Returns the next thread after this one, cyclically, that has instructions left in the window.
     fn next_in_turn(&self, after: Runner) -> Option<Runner> {
         use std::ops::Bound::{Excluded, Unbounded};
         let later = self.queues.range((Excluded(after), Unbounded));
@@ -117,7 +118,7 @@ impl<S: Source> SideBySide<S> {
     }
 }
 
-impl<S: Source> Source for SideBySide<S> {
+impl<S: Source> Source for InterleavedThreads<S> {
     fn metadata(&self) -> &SourceMetadata {
         &self.metadata
     }
@@ -146,7 +147,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Source that delivers the given chunks.
+    /// Source for tests, which delivers the given chunks.
     pub(in crate::threads) struct FixedChunks(pub(in crate::threads) Vec<Chunk>, SourceMetadata);
 
     impl FixedChunks {
@@ -231,8 +232,8 @@ pub(super) mod tests {
         ProgramEvent::Unmap { start: VirtualAddress::new(0), length: 4096 }
     }
 
-    /// Thread 0 runs 1200 instructions, then thread 1 600, then thread 0 100; then thread 1 unmaps
-    /// memory and runs 100 more.
+    /// Makes the recording of the tests: thread 0 runs 1200 instructions, then thread 1 600, then thread 0
+    /// 100; then thread 1 unmaps memory and runs 100 more.
     fn recording() -> FixedChunks {
         let mut chunk = Chunk::default();
         run(&mut chunk, 0..1200);
@@ -247,7 +248,7 @@ pub(super) mod tests {
         FixedChunks::new(vec![chunk, next])
     }
 
-    /// The recording in turns of 500 instructions.
+    /// Instructions and events of [`recording`] when threads take turns of 500 instructions.
     const IN_TURNS: [&str; 12] = [
         "0..=499",
         "→0.1",
@@ -265,13 +266,13 @@ pub(super) mod tests {
 
     #[test]
     fn threads_take_short_turns_and_requests_keep_their_place() {
-        assert_eq!(describe(&mut SideBySide::new(recording(), 1_000_000)), IN_TURNS);
+        assert_eq!(describe(&mut InterleavedThreads::new(recording(), 1_000_000)), IN_TURNS);
     }
 
     #[test]
     fn nothing_moves_out_of_its_window() {
         // The first window ends with the run of thread 1 that passes instruction 1500.
-        assert_eq!(describe(&mut SideBySide::new(recording(), 1500)), IN_TURNS);
+        assert_eq!(describe(&mut InterleavedThreads::new(recording(), 1500)), IN_TURNS);
         let as_recorded = [
             "0..=1199",
             "→0.1",
@@ -282,12 +283,12 @@ pub(super) mod tests {
             "unmap",
             "10600..=10699",
         ];
-        assert_eq!(describe(&mut SideBySide::new(recording(), 1)), as_recorded);
+        assert_eq!(describe(&mut InterleavedThreads::new(recording(), 1)), as_recorded);
     }
 
     #[test]
     fn skipping_keeps_the_events() {
-        let mut source = SideBySide::new(recording(), 1_000_000);
+        let mut source = InterleavedThreads::new(recording(), 1_000_000);
         assert_eq!(source.skip(1850).unwrap(), 1850);
         assert_eq!(
             describe(&mut source)[..],

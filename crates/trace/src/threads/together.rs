@@ -10,28 +10,29 @@ use crate::source::CHUNK_INSTRUCTIONS;
 use crate::{Source, SourceMetadata, TraceError, Truncation};
 
 /// Source of several programs that take short turns until each is finished.
-pub struct Together {
+pub struct ConcurrentPrograms {
     programs: Vec<Program>,
     metadata: SourceMetadata,
-    /// Number of the next new process.
+    /// Number that the next new process gets.
     next_process: u16,
     turn: usize,
     running: Runner,
     skipped: Vec<ProgramEvent>,
 }
 
-/// One of the programs.
+/// One of several programs that run concurrently.
 struct Program {
     source: Pieces<Box<dyn Source>>,
-    /// Global numbers of its processes, by the program's own numbers.
+    /// New number of each of the program's processes: processes of all programs are numbered together. The
+    /// key is the process number in the program's own trace.
     processes: BTreeMap<ProcessId, ProcessId>,
-    /// Runner in the program, with global numbers.
+    /// Process (by its new number) and thread that run next in this program.
     runner: Runner,
 }
 
-impl Together {
-    /// Runs these programs concurrently. Processes are renumbered in order of appearance; process 0 of
-    /// the first program stays 0.
+impl ConcurrentPrograms {
+    /// Makes a source that runs these programs concurrently. Processes are renumbered in order of appearance;
+    /// process 0 of the first program stays 0.
     pub fn new(sources: Vec<Box<dyn Source>>) -> Self {
         let metadata = metadata(&sources);
         let programs = sources.into_iter().map(|source| Program {
@@ -48,7 +49,7 @@ impl Together {
         Self { programs, metadata, next_process, turn, running, skipped: Vec::new() }
     }
 
-    /// Runs the current program for a turn. Returns false if it delivered nothing.
+    /// Runs the current program for a turn, into `chunk`. Returns false if it delivered nothing.
     fn take_turn(&mut self, chunk: &mut Chunk, most: usize) -> Result<bool, TraceError> {
         let Self { programs, next_process, running, .. } = self;
         let program = &mut programs[self.turn];
@@ -81,7 +82,7 @@ impl Together {
     }
 }
 
-/// Metadata of all programs together.
+/// Combines the metadata of all programs.
 fn metadata(sources: &[Box<dyn Source>]) -> SourceMetadata {
     let all = || sources.iter().map(|source| source.metadata());
     let names: Vec<&str> = all().map(|it| it.name.as_str()).collect();
@@ -111,7 +112,7 @@ fn metadata(sources: &[Box<dyn Source>]) -> SourceMetadata {
 }
 
 impl Program {
-    /// Global number of one of the program's processes.
+    /// Returns a process's number among the processes of all programs; a new process gets the number `next`.
     fn number(&mut self, own: ProcessId, next: &mut u16) -> ProcessId {
         *self.processes.entry(own).or_insert_with(|| {
             let number = ProcessId(*next);
@@ -120,7 +121,9 @@ impl Program {
         })
     }
 
-    /// Delivers an event with global process numbers.
+    /// Adds an event to `chunk`, with process numbers that are unique among all programs. A switch only
+    /// changes the program's `runner`. A gap (instructions that the recorder skipped) is dropped, because the
+    /// other programs continue.
     fn deliver_event(
         &mut self,
         mut event: ProgramEvent,
@@ -145,7 +148,7 @@ impl Program {
     }
 }
 
-impl Source for Together {
+impl Source for ConcurrentPrograms {
     fn metadata(&self) -> &SourceMetadata {
         &self.metadata
     }
@@ -185,7 +188,7 @@ mod tests {
         second.push_event(ProgramEvent::Exit { process: ProcessId(1) });
         let sources: Vec<Box<dyn Source>> =
             vec![Box::new(FixedChunks::new(vec![first])), Box::new(FixedChunks::new(vec![second]))];
-        let mut together = Together::new(sources);
+        let mut together = ConcurrentPrograms::new(sources);
         assert_eq!(together.metadata().name, "given with given");
         // The second program's process 0 is 1 and its process 1 is 2; the first program's child is 3.
         assert_eq!(

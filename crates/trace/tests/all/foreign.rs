@@ -79,6 +79,22 @@ fn champsim_records_are_decoded() {
     assert_eq!(chunk.accesses, expected);
 }
 
+/// Registers of no kind of branch, and a branch that writes no instruction pointer.
+#[test]
+fn other_branches_of_champsim_are_taken_where_the_record_says_so() {
+    let record =
+        |taken, written| champsim(0x1000, [1, taken], [written, 0], [11, 25, 0, 0], [0; 6]);
+    let bytes = [record(0, 26), record(1, 26), record(0, 3), record(1, 3)].concat();
+    let (_folder, path) = file("branches", &bytes);
+    let chunk = read_file(&path);
+    let branches: Vec<_> = chunk.instructions.iter().map(|one| (one.branch, one.taken)).collect();
+    use Branch::{Conditional, Indirect};
+    assert_eq!(
+        branches,
+        [(Indirect, false), (Indirect, true), (Conditional, false), (Conditional, true)]
+    );
+}
+
 #[test]
 fn compression_is_recognised_by_content() {
     let plain = champsim_records().repeat(5000);

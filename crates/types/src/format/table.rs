@@ -15,21 +15,21 @@ pub enum TableOperation {
     /// The kernel must set it before it adds the root node. Otherwise the tables have the
     /// hardware's default format.
     SetControl {
-        /// Address space whose format is set.
+        /// Address space whose page-table format this operation selects.
         space: SpaceId,
-        /// Value of the register.
+        /// Value of the control register GTPTCR.
         control: u64,
     },
     /// Adds a node at `frame` and links it from its parent (for level 4, from the root register
     /// CR3). Some formats have nodes that are larger than 4KB at some levels.
     AddNode {
-        /// Address space of the tables.
+        /// Address space of the page tables.
         space: SpaceId,
-        /// Level of the node.
+        /// Level of the page-table node.
         level: Level,
-        /// First page the node covers.
+        /// First virtual page that the page-table node covers.
         page: VirtualPage,
-        /// First frame of the node.
+        /// First frame of the page-table node.
         frame: Frame,
         /// Index of the node if the format has several nodes of this level for the same pages. The
         /// ordinary node has index 0. Additional entries point to the others: the shadow entry of a
@@ -38,24 +38,24 @@ pub enum TableOperation {
     },
     /// Removes the node that covers `page` at `level`. The node must not map any page.
     RemoveNode {
-        /// Address space of the tables.
+        /// Address space of the page tables.
         space: SpaceId,
-        /// Level of the node.
+        /// Level of the page-table node.
         level: Level,
-        /// First page the node covers.
+        /// First virtual page that the page-table node covers.
         page: VirtualPage,
-        /// Index of the node among several for the same pages, as in [`Self::AddNode`].
+        /// Index of the node among several nodes for the same pages, as in [`Self::AddNode`].
         branch: u8,
     },
-    /// Maps a page of `size`.
+    /// Maps the page of `size` at `page` to memory from `frame` on.
     Map {
-        /// Address space of the tables.
+        /// Address space of the page tables.
         space: SpaceId,
-        /// First page; aligned to `size`.
+        /// First page to map; aligned to `size`.
         page: VirtualPage,
-        /// Size of the page.
+        /// Page size of the leaf entry.
         size: PageSize,
-        /// First frame; aligned to `size`.
+        /// First frame of the memory to which the page is mapped; aligned to `size`.
         frame: Frame,
         /// Accesses that the page allows.
         permissions: Permissions,
@@ -63,21 +63,21 @@ pub enum TableOperation {
     /// Unmaps the page of `size` at `page`. This includes separate entries that a format has for
     /// parts of the page, such as holes.
     Unmap {
-        /// Address space of the tables.
+        /// Address space of the page tables.
         space: SpaceId,
-        /// First page; aligned to `size`.
+        /// First 4KB page of the page to unmap; aligned to `size`.
         page: VirtualPage,
-        /// Size of the page.
+        /// Page size of the leaf entry.
         size: PageSize,
     },
     /// Changes the permissions of the page of `size` at `page`. Parts of the page that have
     /// separate entries, such as holes, keep their permissions.
     Protect {
-        /// Address space of the tables.
+        /// Address space of the page tables.
         space: SpaceId,
-        /// First page; aligned to `size`.
+        /// First 4KB page of the page to change; aligned to `size`.
         page: VirtualPage,
-        /// Size of the page.
+        /// Page size of the leaf entry.
         size: PageSize,
         /// Accesses that the page allows from now on.
         permissions: Permissions,
@@ -111,7 +111,8 @@ impl FormatOperation for TableOperation {
         }
     }
 
-    /// A new or removed node changes the entry of its parent that points to it, one level higher.
+    /// Returns the page-table entry or register that the operation writes. For a node, this is the
+    /// entry of its parent, one level higher.
     fn written(&self) -> Written {
         match *self {
             Self::SetControl { .. } => Written::Registers(1),

@@ -17,16 +17,16 @@ use perforate_types::PageSize;
 
 use super::{Interval, LayoutFile, Pool, PoolLayout};
 
-/// Columns of the first line.
+/// Columns of a layout file, as its first line names them.
 const HEADER: [&str; 4] = ["type", "pageSize", "startOffset", "endOffset"];
-/// Maximum length of a file in bytes.
+/// Maximum length of a layout file in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
-/// Highest offset: the size of an address space.
+/// Maximum byte offset in a layout file: the size of an address space.
 const MAX_OFFSET: u64 = 1 << 47;
-/// Maximum number of characters of the file's name in the layout's name.
+/// Maximum number of characters that the layout's name takes from the file's name.
 const MAX_NAME: usize = 40;
 
-/// Problem in a file, with what was expected; line and column count from 1.
+/// Problem in a layout file, and what was expected; line and column count from 1.
 #[derive(Debug, PartialEq, Eq)]
 struct Problem {
     line: usize,
@@ -34,17 +34,17 @@ struct Problem {
     text: String,
 }
 
-/// Lines of one pool.
+/// Lines of a layout file about one pool.
 #[derive(Default)]
 struct Lines {
     /// Size of the pool in bytes, and number of the line that gives it.
     size: Option<(u64, usize)>,
-    /// Intervals, with the numbers of their lines.
+    /// Intervals of the pool, with the numbers of the lines that give them.
     intervals: Vec<(Interval, usize)>,
 }
 
 impl LayoutFile {
-    /// Reads a file with pages of at most size `largest`.
+    /// Reads a layout file. Pages may have at most the size `largest`.
     ///
     /// # Errors
     /// If the file is invalid: file, line, column, and what was expected.
@@ -66,7 +66,7 @@ impl LayoutFile {
         Ok(Self { name, pools })
     }
 
-    /// Text of a file with this layout.
+    /// Text of a layout file for this layout.
     pub fn to_csv(&self) -> String {
         let mut text = HEADER.join(",") + "\n";
         for line in self.lines() {
@@ -76,7 +76,7 @@ impl LayoutFile {
         text
     }
 
-    /// Lines of a file with this layout, without the header.
+    /// Lines of a layout file for this layout, without the first line.
     pub(super) fn lines(&self) -> Vec<String> {
         let known = Pool::ALL.iter().filter_map(|pool| Some((pool.name(), self.pool(*pool)?)));
         let sizes = known.clone().map(|(name, pool)| format!("{name},-1,0,{}", pool.bytes));
@@ -119,7 +119,7 @@ fn check_header(line: &str) -> Result<(), Problem> {
     Err(Problem { line: 1, column: 1, text })
 }
 
-/// Parses one line and adds it to its pool.
+/// Parses one line of a layout file and adds it to its pool.
 fn read_line(
     number: usize,
     line: &str,

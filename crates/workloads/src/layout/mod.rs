@@ -16,10 +16,10 @@ use serde::{Serialize, Serializer};
 
 pub use pooled::Pooled;
 
-/// A pool of memory.
+/// Pool of memory, whose parts can have different page sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// The heap, which grows with brk.
+    /// The heap, which grows by the system call brk.
     Brk,
     /// Private anonymous mappings, which are made by mmap.
     Mmap,
@@ -29,10 +29,10 @@ pub enum Pool {
 }
 
 impl Pool {
-    /// All pools, in the order of files.
+    /// All pools, in the order in which layout files list them.
     pub const ALL: [Self; 3] = [Self::Brk, Self::Mmap, Self::File];
 
-    /// Name in layout files.
+    /// Name of the pool in layout files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Brk => "brk",
@@ -41,7 +41,7 @@ impl Pool {
         }
     }
 
-    /// Address of the pool in every process; `None` for files. Linux maps nothing there by itself:
+    /// Address of the pool in every process; `None` for file mappings. Linux maps nothing there by itself:
     /// position-independent programs are at 0x55…, libraries at 0x7f….
     pub const fn address(self) -> Option<u64> {
         match self {
@@ -52,12 +52,12 @@ impl Pool {
     }
 }
 
-/// A part of a pool, and its page size.
+/// Part of a pool with one page size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// Byte offsets in the pool.
+    /// Byte offsets of the interval in its pool.
     pub offsets: Range<u64>,
-    /// Size of the pages in the interval.
+    /// Size of each page in the interval.
     pub size: PageSize,
 }
 
@@ -67,13 +67,13 @@ pub struct Interval {
 pub struct PoolLayout {
     /// Size of the pool in bytes.
     pub bytes: u64,
-    /// Intervals of larger pages.
+    /// Parts of the pool that have pages larger than 4KB.
     pub intervals: Vec<Interval>,
 }
 
 impl PoolLayout {
-    /// Makes a layout from intervals in ascending order. Intervals of 4KB pages are dropped; adjacent
-    /// intervals of the same page size are joined.
+    /// Makes a layout of a pool from intervals in ascending order. Intervals of 4KB pages are dropped;
+    /// adjacent intervals of the same page size are joined.
     pub fn new(bytes: u64, intervals: impl IntoIterator<Item = Interval>) -> Self {
         let mut joined: Vec<Interval> = Vec::new();
         for interval in intervals.into_iter().filter(|one| one.size > PageSize::Size4K) {
@@ -90,12 +90,13 @@ impl PoolLayout {
     }
 }
 
-/// A layout as stored in a file.
+/// Layout of page sizes, as a layout file gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LayoutFile {
     /// Name of the layout: the file's name.
     pub name: String,
-    /// Pools in the order of [`Pool::ALL`]; `None` for a pool without a size.
+    /// Layouts of the pools in the order of [`Pool::ALL`]; `None` for a pool whose size the file does not
+    /// give.
     pub pools: [Option<PoolLayout>; 3],
 }
 
@@ -105,7 +106,8 @@ impl LayoutFile {
         self.pools[pool as usize].as_ref()
     }
 
-    /// Address ranges of the intervals, with their page sizes, for the pools that programs get.
+    /// Address ranges of the intervals with large pages, and their page sizes, for the pools that programs
+    /// use.
     pub fn addresses(&self) -> Vec<(Range<u64>, PageSize)> {
         let placed =
             Pool::ALL.into_iter().filter_map(|pool| Some((pool.address()?, self.pool(pool)?)));
@@ -120,7 +122,7 @@ impl LayoutFile {
     }
 }
 
-/// Serializes the name and the lines of a file with this layout.
+/// Writes a layout as its name and the lines of its file.
 impl Serialize for LayoutFile {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut lines = vec![self.name.clone()];

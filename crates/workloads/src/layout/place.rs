@@ -7,20 +7,21 @@ use std::ops::Range;
 /// zero is for memory that keeps its address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moves {
-    /// Start of a range → its end and its offset.
+    /// Ranges by start address, each with its end and its offset.
     ranges: BTreeMap<u64, (u64, u64)>,
 }
 
-/// An address range with its offset.
+/// Address range, with the offset that moves its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Move {
     pub(super) range: Range<u64>,
-    /// Offset to add; `None` outside all ranges.
+    /// Offset to add to the range's addresses; `None` if the range is a gap.
     pub(super) by: Option<u64>,
 }
 
 impl Moves {
-    /// Returns the range that contains this address, or the gap between ranges around it.
+    /// Returns the range that contains this address, with its offset, or else the gap that contains the
+    /// address.
     pub(super) fn around(&self, address: u64) -> Move {
         let before = self.ranges.range(..=address).next_back();
         let start = match before {
@@ -34,7 +35,7 @@ impl Moves {
         Move { range: start..after.map_or(u64::MAX, |(start, _)| *start), by: None }
     }
 
-    /// Splits a range into parts with the same offset, in ascending order.
+    /// Splits an address range into parts that have one offset or lie in a gap, in ascending order.
     pub(super) fn parts(&self, range: Range<u64>) -> Vec<Move> {
         let mut parts = Vec::new();
         let mut at = range.start;
@@ -47,7 +48,8 @@ impl Moves {
         parts
     }
 
-    /// Inserts a range that overlaps no other range. Joins it with adjacent ranges of the same offset.
+    /// Inserts a range with the offset `by`, which overlaps no other range. Joins it with adjacent ranges of
+    /// the same offset.
     pub(super) fn insert(&mut self, range: Range<u64>, by: u64) {
         let Range { mut start, mut end } = range;
         if start >= end {
@@ -67,7 +69,7 @@ impl Moves {
         self.ranges.insert(start, (end, by));
     }
 
-    /// Removes all ranges, or parts of ranges, that lie in `range`, and returns them.
+    /// Removes all ranges, or parts of ranges, that lie in `range`, and returns the removed parts.
     pub(super) fn remove(&mut self, range: Range<u64>) -> Vec<Move> {
         let removed = self.parts(range.clone());
         let overlaps = |start: &u64, end: u64| *start < range.end && range.start < end;
@@ -88,15 +90,16 @@ impl Moves {
     }
 }
 
-/// Allocation state of a pool: its used parts, as byte offsets.
+/// Allocated parts of a pool, as byte offsets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room {
-    /// Start of a used part → its end.
+    /// Allocated parts by start, each with its end.
     used: BTreeMap<u64, u64>,
 }
 
 impl Room {
-    /// Allocates the lowest free `bytes` bytes of a pool of `pool_bytes` bytes. Returns their offset.
+    /// Allocates the lowest free `bytes` bytes of a pool of `pool_bytes` bytes. Returns their offset, or
+    /// `None` if there is no room.
     pub(super) fn take(&mut self, bytes: u64, pool_bytes: u64) -> Option<u64> {
         let mut at = 0;
         for (&start, &end) in &self.used {
@@ -110,7 +113,7 @@ impl Room {
         Some(at)
     }
 
-    /// Allocates this part, if it is free and inside the pool.
+    /// Allocates `range` if it is free and inside the pool; otherwise returns false.
     pub(super) fn extend(&mut self, range: Range<u64>, pool_bytes: u64) -> bool {
         let before = self.used.range(..range.end).next_back();
         let is_free = before.is_none_or(|(_, end)| *end <= range.start) && range.end <= pool_bytes;
@@ -120,7 +123,7 @@ impl Room {
         is_free
     }
 
-    /// Marks a free part as used, and joins it with adjacent used parts.
+    /// Marks a free part of the pool as allocated, and joins it with adjacent allocated parts.
     fn set(&mut self, mut start: u64, mut end: u64) {
         if let Some((&before, &ends)) = self.used.range(..start).next_back()
             && ends == start
@@ -132,7 +135,7 @@ impl Room {
         self.used.insert(start, end);
     }
 
-    /// Frees a used part.
+    /// Frees an allocated part of the pool.
     pub(super) fn free(&mut self, range: Range<u64>) {
         let around = self.used.range(..=range.start).next_back().map(|(start, end)| (*start, *end));
         let Some((start, end)) = around.filter(|(_, end)| range.end <= *end) else {

@@ -18,42 +18,43 @@ use super::{LayoutFile, Pool};
 use perforate_trace::{Source, SourceMetadata, TraceError};
 
 const PAGE_BYTES: u64 = 4096;
-/// Maximum size of a pool in bytes; the distance between the addresses of pools.
+/// Maximum size of a pool in bytes, which is also the distance between the addresses of two pools.
 const MOST_BYTES: u64 = 8 << 40;
 /// Start of the region in which Linux maps libraries and mmap memory. Programs themselves have
 /// lower addresses.
 const LIBRARIES: u64 = 0x7000_0000_0000;
-/// Linux's advice MADV_POPULATE_READ and MADV_POPULATE_WRITE.
+/// Values of Linux's madvise advice MADV_POPULATE_READ and MADV_POPULATE_WRITE.
 const POPULATE: [i32; 2] = [22, 23];
 
-/// Source whose program has its memory in pools.
+/// Source that moves the memory of another source's program into the pools of a layout.
 pub struct Pooled<S> {
     source: S,
     metadata: SourceMetadata,
     processes: Processes,
-    /// Events of the chunk in progress.
+    /// Events for the chunk that is being filled, each with its position in the chunk.
     events: Vec<(u32, ProgramEvent)>,
 }
 
-/// Memory of all processes.
+/// Memory of all processes of the program.
 struct Processes {
     layout: Arc<LayoutFile>,
     all: HashMap<ProcessId, Memory>,
     running: ProcessId,
 }
 
-/// Memory of one process.
+/// Placement of one process's memory in the pools.
 #[derive(Clone, Debug)]
 struct Memory {
     moves: Moves,
-    /// Result of the last query; most accesses are near the previous access.
+    /// Address range found last; most accesses are near the previous access.
     last: Move,
     room: Room,
-    /// End of the heap, if it is in a pool.
+    /// End address of the heap, if the heap is in a pool.
     heap: Option<u64>,
-    /// End of the program's own data segment. Anonymous memory that starts here belongs to the program.
+    /// End address of the program's data segment. Anonymous memory that starts here is the program's bss
+    /// section.
     data_end: u64,
-    /// True if the pool of the heap, and of the mappings, is mapped.
+    /// True if the pool of the heap (first) and the pool of mappings (second) are mapped.
     is_mapped: [bool; 2],
 }
 
@@ -136,12 +137,12 @@ impl<S: Source> Source for Pooled<S> {
 }
 
 impl LayoutFile {
-    /// Name of the layout in errors.
+    /// Name of the layout as a path, for errors.
     fn path(&self) -> std::path::PathBuf {
         format!("layout {}", self.name).into()
     }
 
-    /// Error: the pool has no room for `bytes` bytes.
+    /// Makes the error that the pool has no room for `bytes` bytes.
     fn full(&self, pool: Pool, bytes: u64) -> TraceError {
         let has = self.pool(pool).map_or(0, |pool| pool.bytes);
         let name = pool.name();
@@ -158,7 +159,7 @@ impl Processes {
         self.all.entry(self.running).or_default()
     }
 
-    /// Passes an event to `push`, or the events that replace it when memory lies in pools.
+    /// Passes an event to `push`; an event about memory in pools is replaced by events for the pools.
     fn rewrite_event(
         &mut self,
         event: ProgramEvent,
@@ -185,8 +186,8 @@ impl Processes {
 }
 
 impl Memory {
-    /// Translates accesses to their addresses in pools. An access that crosses the end of a range
-    /// is cut there, because the next range may have a different offset.
+    /// Translates accesses to their addresses in the pools. An access that crosses the end of a range is cut
+    /// there, because the next range may have a different offset.
     fn translate(&mut self, accesses: &mut [MemoryAccess]) {
         for access in accesses {
             let address = access.address.value();
@@ -265,15 +266,15 @@ impl Memory {
         Ok(())
     }
 
-    /// True if a new mapping replaces memory that is in no pool, or follows the program's own data: the
-    /// loader's mapping of the bss section. The bss of libraries cannot be distinguished from other
-    /// mappings.
+    /// True if a new mapping must keep its address: it replaces memory that is in no pool, or follows the
+    /// program's data, as the loader's mapping of the bss section does. The bss of libraries cannot be
+    /// distinguished from other mappings.
     fn is_fixed(&self, range: &Range<u64>) -> bool {
         let stays = |part: &Move| part.by == Some(0);
         range.start == self.data_end || self.moves.parts(range.clone()).iter().any(stays)
     }
 
-    /// Parts of a range that are in no pool, as start and length.
+    /// Parts of an address range that are in no pool, each as start and length in bytes.
     fn unpooled_parts(&self, range: &Range<u64>) -> Vec<(VirtualAddress, u64)> {
         let parts = self.moves.parts(range.clone()).into_iter();
         parts
@@ -282,7 +283,7 @@ impl Memory {
             .collect()
     }
 
-    /// Frees everything that the program has at these addresses.
+    /// Frees all memory in pools that the program has at these addresses.
     fn release(&mut self, range: Range<u64>) {
         for Move { range, by } in self.moves.remove(range) {
             if let Some(offset) = offset_in_mappings(range.start.wrapping_add(by.unwrap_or(0))) {
@@ -291,7 +292,8 @@ impl Memory {
         }
     }
 
-    /// Allocates room for a mapping in its pool. Returns the mapping's address in the pool.
+    /// Places a new mapping of the program in the pool of mappings, and records the offset that moves its
+    /// addresses there. Returns its address in the pool.
     fn map(
         &mut self,
         range: Range<u64>,
@@ -326,7 +328,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Maps a pool if it is not mapped yet. Returns its address.
+    /// Maps a pool, with an event to `push`, if it is not mapped yet. Returns the pool's address.
     fn map_pool(
         &mut self,
         pool: Pool,
@@ -349,7 +351,8 @@ impl Memory {
         first
     }
 
-    /// Moves or resizes a mapping. In a pool, a mapping grows in place if there is room.
+    /// Moves or resizes a mapping (mremap). A mapping in a pool grows in place if the pool has room behind
+    /// it.
     fn remap(
         &mut self,
         old: Range<u64>,
@@ -384,13 +387,13 @@ impl Memory {
     }
 }
 
-/// Offset of an address in the pool of mappings; `None` if the address is outside.
+/// Byte offset of an address in the pool of mappings; `None` if the address is outside.
 fn offset_in_mappings(address: u64) -> Option<u64> {
     let offset = address.wrapping_sub(Pool::Mmap.address()?);
     (offset < MOST_BYTES).then_some(offset)
 }
 
-/// Checks that the program maps nothing at the addresses of pools.
+/// Checks that an event maps nothing at the addresses of the layout's pools.
 fn check_place(event: &ProgramEvent, layout: &LayoutFile) -> Result<(), TraceError> {
     let (start, length) = match *event {
         ProgramEvent::Map { start, length, .. } => (start, length),
@@ -408,7 +411,7 @@ fn check_place(event: &ProgramEvent, layout: &LayoutFile) -> Result<(), TraceErr
     Err(TraceError::unsuitable(&layout.path(), problem, expected))
 }
 
-/// Expands a range to whole pages, up to the end of the address space.
+/// Expands an address range to whole pages, up to the end of the address space.
 fn pages(start: VirtualAddress, length: u64) -> Range<u64> {
     let start = start.value() / PAGE_BYTES * PAGE_BYTES;
     let end = start.saturating_add(length).checked_next_multiple_of(PAGE_BYTES);
@@ -426,7 +429,7 @@ mod tests {
     const MMAP: u64 = 0x3500_0000_0000;
     const KB: u64 = 1 << 10;
 
-    /// Source that delivers the given chunks.
+    /// Source for tests, which delivers the given chunks.
     struct FixedChunks(SourceMetadata, std::vec::IntoIter<Chunk>);
 
     impl Source for FixedChunks {
@@ -444,7 +447,7 @@ mod tests {
         }
     }
 
-    /// A heap of 2MB, and a pool of mappings of 64KB.
+    /// Layout of the tests: a heap of 2MB, and a pool of mappings of 64KB.
     fn layout() -> LayoutFile {
         let interval = Interval { offsets: 0..2 << 20, size: PageSize::Size2M };
         let heap = PoolLayout::new(2 << 20, [interval]);
@@ -452,7 +455,7 @@ mod tests {
         LayoutFile { name: "test".into(), pools: [Some(heap), Some(mapped), None] }
     }
 
-    /// An event, or a read of one byte.
+    /// Part of a test program: an event, or a read of one byte.
     #[derive(Clone)]
     enum Step {
         Event(ProgramEvent),
@@ -475,14 +478,15 @@ mod tests {
         chunk
     }
 
-    /// Events and read addresses.
+    /// Events and read addresses in the pools, or the error as text.
     type Outcome = Result<(Vec<ProgramEvent>, Vec<u64>), String>;
 
     fn run(steps: Vec<Step>) -> Outcome {
         run_with(layout(), steps)
     }
 
-    /// Outcome of these steps, which is the same in one chunk and in chunks of one step.
+    /// Runs a program of these steps with the layout. The outcome must be the same if all steps are in one
+    /// chunk and if each step is a chunk.
     fn run_with(layout: LayoutFile, steps: Vec<Step>) -> Outcome {
         let single = steps.iter().map(|step| chunk(vec![step.clone()])).collect();
         let outcome = run_chunks(layout.clone(), vec![chunk(steps)]);
@@ -552,6 +556,20 @@ mod tests {
             0x7000_0000,
         ];
         assert_eq!(reads, expected);
+    }
+
+    /// Only memory that was mapped outside of all pools keeps its place.
+    #[test]
+    fn a_mapping_over_another_of_the_pool_stays_in_the_pool() {
+        let (events, reads) = run(vec![
+            anonymous(0x7000_0000, 16 * KB),
+            anonymous(0x7000_0000, 8 * KB),
+            Read(0x7000_0008),
+            Read(0x7000_2000),
+        ])
+        .unwrap();
+        assert_eq!(events, [map(MMAP, 64 * KB, Backing::Anonymous)], "the pool, once");
+        assert_eq!(reads, [MMAP + 8, MMAP + 8 * KB]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::registry::Registered;
 use crate::traced::{Array, ProgramSource, Space, Tracer, Value};
 
-/// Parent of a vertex that has not been reached.
+/// Value in `parents` of a vertex that the search has not reached.
 const NONE: u32 = u32::MAX;
 
 pub(crate) struct BreadthFirst {
@@ -53,7 +53,7 @@ impl Algorithm for BreadthFirst {
 }
 
 impl BreadthFirst {
-    /// Searches on an existing graph.
+    /// Makes a program that searches an existing graph.
     pub(super) fn on(graph: Graph, seed: u64, space: &mut Space) -> Self {
         let vertices = graph.vertices() as usize;
         Self {
@@ -64,7 +64,8 @@ impl BreadthFirst {
         }
     }
 
-    /// Starts at a random vertex, which becomes its own parent and the first in the queue.
+    /// Starts a search at a random vertex, which becomes its own parent and the first in the queue. Returns
+    /// the indices of the queue's head and tail.
     fn begin(&mut self, t: &mut Tracer) -> (Value<u64>, Value<u64>) {
         let random = t.integer((), ());
         let random = t.multiply(random, ());

@@ -12,22 +12,22 @@ use crate::random::{Permutation, Random, scale};
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
 
-/// Number of nets that lead into an element: the maximum of PARSEC's inputs. On average, the same
-/// number lead out.
+/// Number of nets that lead into an element: the maximum of PARSEC's inputs. On average, as many nets lead
+/// out of an element.
 const FAN_IN: u64 = 5;
-/// Bytes of an element: its name, two vectors of nets (begin, end and capacity each), and a pointer to
-/// its place.
+/// Size of an element in bytes: its name, two vectors of nets (begin, end and capacity each), and a pointer
+/// to its place.
 const ELEMENT_BYTES: u64 = 64;
-/// Bytes of a pointer, and of one of a place's two coordinates.
+/// Size of a pointer in bytes, and of one of a place's two coordinates.
 const POINTER_BYTES: u64 = 8;
 const COORDINATE_BYTES: u64 = 4;
 type Field = (u64, u64);
-/// Fields of an element, as offset and bytes: begin and end of both vectors, and the pointer to its
-/// place.
+/// Fields of an element (byte offset and length) with the begin and end pointers of its vector of incoming
+/// nets.
 const INTO: [Field; 2] = [(8, POINTER_BYTES), (16, POINTER_BYTES)];
 const OUT: [Field; 2] = [(32, POINTER_BYTES), (40, POINTER_BYTES)];
 const PLACE: Field = (56, POINTER_BYTES);
-/// Fields of a place, as offset and bytes.
+/// Field of a place (byte offset and length) that has the first coordinate.
 const X: Field = (0, COORDINATE_BYTES);
 const Y: Field = (COORDINATE_BYTES, COORDINATE_BYTES);
 
@@ -38,14 +38,15 @@ const COOLING: f64 = 1.5;
 
 pub(crate) struct Canneal {
     elements: Place,
-    /// Sources of nets, [`FAN_IN`] for each element. The values are computed.
+    /// Array of the sources of nets: for each element, the [`FAN_IN`] elements at which the element's
+    /// incoming nets start. The values are computed, not stored.
     into: Place,
-    /// Sinks of nets, and the index of each element's first sink.
+    /// Array of the elements to which nets lead, grouped by the element at which they start.
     out: Array<u32>,
     out_starts: Vec<u32>,
-    /// Coordinates of the places. The values are computed.
+    /// Array of the coordinates of places. Its values are computed, not stored.
     places: Place,
-    /// Number of each element's place.
+    /// Number of the place that each element has.
     placed: Vec<u32>,
     columns: u32,
     seed: u64,
@@ -100,7 +101,7 @@ impl Algorithm for Canneal {
     }
 }
 
-/// Source of a net that leads to `element`: any other element.
+/// Computes the element at which net `number` into `element` starts: any other element.
 #[inline]
 fn source_of(seed: u64, count: u64, element: u64, number: u64) -> u32 {
     let drawn = Random::new(seed.wrapping_add(element * FAN_IN + number)).next();
@@ -108,7 +109,8 @@ fn source_of(seed: u64, count: u64, element: u64, number: u64) -> u32 {
     (if source < count { source } else { source - count }) as u32
 }
 
-/// Nets by source: the index of each source's first net, and the sinks.
+/// Sorts nets by the element at which they start. Returns the index of each element's first net, and the
+/// elements to which the nets lead.
 fn reverse(seed: u64, count: u64) -> (Vec<u32>, Vec<u32>) {
     let nets = || (0..count).flat_map(|element| (0..FAN_IN).map(move |number| (element, number)));
     let mut starts = vec![0; count as usize + 1];
@@ -129,7 +131,7 @@ fn reverse(seed: u64, count: u64) -> (Vec<u32>, Vec<u32>) {
     (starts, out)
 }
 
-/// Coordinates of a place.
+/// Coordinates of a place on the grid.
 #[derive(Clone, Copy)]
 struct Point {
     x: Value<i64>,
@@ -137,8 +139,8 @@ struct Point {
 }
 
 impl Canneal {
-    /// Tries `swaps` swaps at one temperature, the first with the element `last`. Returns the element
-    /// that was picked last.
+    /// Tries `swaps` swaps at one temperature, the first with the element `last`. Returns the element that
+    /// was chosen last.
     pub(super) async fn anneal(
         &mut self,
         t: &mut Tracer,
@@ -158,8 +160,8 @@ impl Canneal {
         }
     }
 
-    /// Swaps the places of `last` and a random other element, if this shortens the nets or the random
-    /// decision accepts it. Returns the other element.
+    /// Swaps the places of `last` and a random other element, if this shortens their nets or the random
+    /// decision accepts the swap. Returns the other element.
     fn try_swap(
         &mut self,
         t: &mut Tracer,
@@ -183,7 +185,7 @@ impl Canneal {
         second
     }
 
-    /// Picks a random element other than `first`.
+    /// Chooses a random element other than `first`.
     fn pick(&mut self, t: &mut Tracer, first: Value<u32>) -> Value<u32> {
         let number = self.random.below(self.count() - 1);
         let random = t.integer((), ());
@@ -192,14 +194,14 @@ impl Canneal {
         t.integer(second, self.nth_after(*first, number))
     }
 
-    /// Loads the pointer to an element's place.
+    /// Loads the pointer to an element's place. Returns the number of the place.
     #[inline(always)]
     #[track_caller]
     fn load_place(&self, t: &mut Tracer, element: Value<u32>) -> Value<u32> {
         self.elements.load_field(t, element, PLACE, self.placed[*element as usize])
     }
 
-    /// Loads both coordinates of a place.
+    /// Loads both coordinates of the place with this number.
     #[inline]
     fn load_point(&self, t: &mut Tracer, place: Value<u32>) -> Point {
         let (x, y) = self.coordinates(*place);
@@ -207,7 +209,7 @@ impl Canneal {
         Point { x, y: self.places.load_field(t, place, Y, y) }
     }
 
-    /// Increase of the length of an element's nets if it moves from one place to another.
+    /// Computes the increase of the length of an element's nets if it moves from place `from` to place `to`.
     fn swap_cost(&self, t: &mut Tracer, element: Value<u32>, from: Point, to: Point) -> Value<i64> {
         let nets = u64::from(*element) * FAN_IN;
         let mut net = self.elements.load_field(t, element, INTO[0], nets);
@@ -238,7 +240,8 @@ impl Canneal {
         t.integer((then, now), *then - *now)
     }
 
-    /// Adds the distances of the element at the other end of a net from both points.
+    /// Adds the distances between `other`, the element at the other end of a net, and both points to
+    /// `lengths`.
     #[inline]
     fn add_net(
         &self,
@@ -257,7 +260,7 @@ impl Canneal {
     }
 
     /// True if a swap that does not shorten the nets is accepted: a random number is compared with
-    /// exp(−cost ÷ temperature), computed by a polynomial of degree 5.
+    /// exp(−`cost` ÷ `temperature`), computed by a polynomial of degree 5.
     fn is_accepted(&mut self, t: &mut Tracer, cost: Value<i64>, temperature: Value<f64>) -> bool {
         let drawn = self.random.next() as f64 / 2f64.powi(64);
         let random = t.integer((), ());
@@ -276,7 +279,7 @@ impl Canneal {
         self.placed.len() as u64
     }
 
-    /// The element `number` + 1 positions after `element`, cyclically.
+    /// Returns the element `number` + 1 positions after `element`, cyclically.
     fn nth_after(&self, element: u32, number: u64) -> u32 {
         let after = u64::from(element) + 1 + number;
         (if after < self.count() { after } else { after - self.count() }) as u32
@@ -287,7 +290,7 @@ impl Canneal {
         (i64::from(place % self.columns), i64::from(place / self.columns))
     }
 
-    /// Total length of all nets.
+    /// Computes the total length of all nets, without recording instructions.
     #[cfg(test)]
     pub(super) fn total_cost(&self) -> i64 {
         let at = |element: u32| self.coordinates(self.placed[element as usize]);
@@ -299,14 +302,14 @@ impl Canneal {
         .sum()
     }
 
-    /// Number of each element's place.
+    /// Number of the place that each element has.
     #[cfg(test)]
     pub(super) fn placed(&self) -> &[u32] {
         &self.placed
     }
 }
 
-/// Adds the distance along one coordinate to `sum`.
+/// Adds the distance between two points along one coordinate to `sum`.
 #[inline]
 fn add_distance(t: &mut Tracer, from: Value<i64>, to: Value<i64>, sum: Value<i64>) -> Value<i64> {
     let difference = t.integer((from, to), *from - *to);
@@ -316,7 +319,7 @@ fn add_distance(t: &mut Tracer, from: Value<i64>, to: Value<i64>, sum: Value<i64
     t.integer((sum, distance), *sum + *distance)
 }
 
-/// Manhattan length of a net.
+/// Manhattan distance between two points, the length of a net between them.
 #[cfg(test)]
 fn length(one: (i64, i64), other: (i64, i64)) -> i64 {
     (one.0 - other.0).abs() + (one.1 - other.1).abs()

@@ -20,15 +20,15 @@ data_options! { DictionaryOptions:
     batch: Count<1, { 1 << 30 }> = Count::new(65_536),
 }
 
-/// Value of an empty slot.
+/// Value of an empty slot of the hash table.
 const EMPTY: u32 = 0;
-/// Bytes of a key.
+/// Size of a key in bytes.
 const KEY_BYTES: u64 = 8;
 
 pub(crate) struct Dictionary {
-    /// Slots of the table. In host memory, a slot contains the index of its key in `keys`, plus 1.
+    /// Slots of the hash table. In host memory, a slot contains the index of its key in `keys`, plus 1.
     pub(super) slots: Array<u32>,
-    /// All keys. The values are computed.
+    /// Array of all keys. Its values are computed, not stored.
     keys: Place,
     pub(super) key_count: u64,
     seed: u64,
@@ -87,10 +87,10 @@ impl Algorithm for Dictionary {
     }
 }
 
-/// A key of a batch.
+/// Key of a batch as the traced program has it after the load: number, hash and position.
 #[derive(Clone, Copy)]
 pub(super) struct Key {
-    /// Index in the array of keys.
+    /// Index of the key in the array of keys.
     place: u64,
     key: Value<u64>,
     /// First slot of the key's probe sequence.
@@ -98,12 +98,12 @@ pub(super) struct Key {
 }
 
 impl Dictionary {
-    /// Index at which a batch begins.
+    /// Chooses a random index at which a batch begins.
     pub(super) fn random_place(&mut self) -> u64 {
         self.random.below(self.key_count)
     }
 
-    /// Calls `act` with each key of the batch that begins at `start`.
+    /// Calls `act` with each key of the batch that begins at index `start`.
     pub(super) async fn for_batch(
         &mut self,
         t: &mut Tracer,
@@ -124,8 +124,8 @@ impl Dictionary {
         }
     }
 
-    /// Loads a key and hashes it: the key is multiplied, and the high half of a second product is its
-    /// slot.
+    /// Loads the key at `cursor` and hashes it: the key is multiplied, and the high half of a second product
+    /// is its slot.
     #[inline]
     fn fetch(&self, t: &mut Tracer, cursor: &mut Value<u64>) -> Key {
         let place = **cursor;
@@ -137,7 +137,7 @@ impl Dictionary {
         Key { place, key, home }
     }
 
-    /// Slot of a key and true, or the first empty slot and false.
+    /// Searches a key. Returns its slot and true, or the first empty slot and false.
     #[inline]
     fn find(&self, t: &mut Tracer, Key { key, home, .. }: Key) -> (Value<u64>, bool) {
         let mut slot = home;
@@ -155,7 +155,7 @@ impl Dictionary {
         }
     }
 
-    /// Slot after `slot`, cyclically.
+    /// Computes the slot after `slot`, cyclically.
     #[inline]
     fn next_slot(&self, t: &mut Tracer, slot: Value<u64>) -> Value<u64> {
         let next = t.integer(slot, *slot + 1);
@@ -184,7 +184,8 @@ impl Dictionary {
         }
     }
 
-    /// Moves each later entry up to the next empty slot into the gap, if its probe sequence allows.
+    /// Closes the gap that a deletion leaves at `slot`: moves each entry up to the next empty slot into the
+    /// gap, if the entry's probe sequence allows.
     fn close_gap(&mut self, t: &mut Tracer, slot: Value<u64>) {
         let mut gap = slot;
         let mut next = t.integer(slot, *slot);
@@ -207,13 +208,13 @@ impl Dictionary {
         self.slots.store(t, gap, Value::constant(EMPTY));
     }
 
-    /// Key at an index; computed.
+    /// Computes the key at an index of the array of keys.
     #[inline]
     pub(super) fn key(&self, place: u64) -> u64 {
         Random::new(self.seed.wrapping_add(place)).next()
     }
 
-    /// First slot of a key's probe sequence.
+    /// Computes the first slot of a key's probe sequence.
     #[inline]
     fn home(&self, key: u64) -> u64 {
         scale(key.wrapping_mul(0x9e37_79b9_7f4a_7c15), self.slot_count())
@@ -223,7 +224,7 @@ impl Dictionary {
         self.slots.values().len() as u64
     }
 
-    /// Inserts a key without recording instructions, as the initialisation does.
+    /// Inserts the key at index `place` without recording instructions, as the initialisation does.
     fn put(&mut self, place: u64) {
         let mut slot = self.home(self.key(place));
         while self.slots.values()[slot as usize] != EMPTY {
@@ -232,13 +233,13 @@ impl Dictionary {
         self.slots.values_mut()[slot as usize] = place as u32 + 1;
     }
 
-    /// Distance from one slot to another, cyclically.
+    /// Distance from slot `from` to slot `to`, cyclically.
     fn distance(&self, from: u64, to: u64) -> u64 {
         if from <= to { to - from } else { to + self.slot_count() - from }
     }
 }
 
-/// Index after `index`, cyclically.
+/// Index after `index` in an array of `count` elements, cyclically.
 #[inline]
 fn after(index: u64, count: u64) -> u64 {
     if index + 1 == count { 0 } else { index + 1 }

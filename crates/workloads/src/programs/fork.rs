@@ -20,12 +20,12 @@ use crate::traced::{Program, ProgramSource, Tracer};
 /// The server. Process 0 is the first process of a program.
 const PARENT: ProcessId = ProcessId(0);
 const CHILD: ProcessId = ProcessId(1);
-/// Reads of one process before the other process runs.
+/// Number of reads by one process before the other process runs.
 const SLICE: u64 = 50_000;
-/// Makes the reads independent of the writes with the same seed.
+/// Constant that makes the reads' random numbers independent of the writes', which have the same seed.
 const READS_SEED: u64 = 0x5265_6164;
 
-/// Who changes sub-pages, and how.
+/// Process that changes pages after the fork, and kind of the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ForkCase {
     /// The parent writes private memory, as a server that goes on while its child saves.
@@ -55,7 +55,7 @@ options! {
 }
 
 impl ForkOptions {
-    /// The workload with these options.
+    /// Makes the specification of the workload with these options.
     pub fn workload(self) -> WorkloadSpec {
         WorkloadSpec::of::<Fork>(self)
     }
@@ -70,7 +70,7 @@ impl ForkOptions {
         Heap::new(self.heap).pages
     }
 
-    /// Total number of changes; at least one.
+    /// Total number of changes to pages of the heap; at least one. A page may be changed twice.
     pub fn changes(&self) -> u64 {
         ((self.pages() as f64 * self.written.value()).round() as u64).max(1)
     }
@@ -80,7 +80,7 @@ pub(crate) struct Fork {
     options: ForkOptions,
     heap: Heap,
     seed: u64,
-    /// Choice of the pages to read.
+    /// Random numbers that choose the pages to read.
     random: Random,
 }
 
@@ -125,7 +125,7 @@ impl Program for Fork {
 }
 
 impl Fork {
-    /// Changes random pages. Returns the set of changed pages.
+    /// Changes randomly chosen pages. Returns the set of changed pages.
     async fn change(&self, t: &mut Tracer) -> Changed {
         let mut random = Random::new(self.seed);
         let mut changed = Changed { bits: vec![[0; WORDS]; self.options.regions() as usize] };
@@ -149,7 +149,7 @@ impl Fork {
         changed
     }
 
-    /// The processes read random pages of the heap in turns. The first third of the reads warms up the
+    /// Lets the processes read random pages of the heap in turns. The first third of the reads warms up the
     /// TLBs.
     async fn read(
         &mut self,
@@ -187,7 +187,7 @@ impl Fork {
     }
 }
 
-/// Bytes of an access.
+/// Size of an access in bytes.
 const WORD_BYTES: u64 = 8;
 
 /// Set of changed pages: one bit per page, by region.
@@ -195,7 +195,7 @@ struct Changed {
     bits: Vec<[u64; WORDS]>,
 }
 
-/// Words of bits per region.
+/// Number of 64-bit words per 2MB region in the set of changed pages.
 const WORDS: usize = (REGION_PAGES / 64) as usize;
 
 impl Changed {

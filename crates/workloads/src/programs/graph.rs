@@ -4,12 +4,12 @@ use super::kept::{self, Edges, Recipe};
 use super::rmat::Rmat;
 use crate::traced::{Constants, Space, Tracer, Value};
 
-/// Bytes of an entry of `offsets`.
+/// Size of an entry of [`Graph::offsets`] in bytes.
 pub(super) const OFFSET_BYTES: u64 = 8;
-/// Bytes of a vertex number.
+/// Size of a vertex number in bytes.
 pub(super) const VERTEX_BYTES: u64 = 4;
 
-/// Graph: the neighbours of all vertices, in one array.
+/// Graph in compressed sparse row format: the neighbours of all vertices are in one array.
 pub(super) struct Graph {
     /// Index of each vertex's first neighbour; the last entry is the end of the last vertex's
     /// neighbours.
@@ -18,13 +18,14 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// Graph with the edges of an R-MAT graph at their start vertices.
+    /// Makes a graph in which each edge of an R-MAT graph is stored at its start vertex.
     pub(super) fn directed(rmat: &Rmat, space: &mut Space) -> Self {
         let recipe = Recipe { rmat: *rmat, is_undirected: false };
         Self::new(kept::edges(recipe, || directed_edges(rmat)), space)
     }
 
-    /// Graph with the edges of an R-MAT graph at both of their vertices, without self-loops.
+    /// Makes a graph in which each edge of an R-MAT graph is stored at both of its vertices, without
+    /// self-loops.
     pub(super) fn undirected(rmat: &Rmat, space: &mut Space) -> Self {
         let recipe = Recipe { rmat: *rmat, is_undirected: true };
         Self::new(kept::edges(recipe, || undirected_edges(rmat)), space)
@@ -41,7 +42,7 @@ impl Graph {
         self.offsets.values().len() as u64 - 1
     }
 
-    /// Loads the range of a vertex's neighbours: the indices of the first and after the last.
+    /// Loads the range of a vertex's neighbours: index of the first, and index after the last.
     #[inline]
     pub(super) fn load_range(
         &self,
@@ -53,7 +54,7 @@ impl Graph {
     }
 }
 
-/// Offsets and neighbours of a directed graph.
+/// Computes offsets and neighbours of a directed graph.
 fn directed_edges(rmat: &Rmat) -> (Vec<u64>, Vec<u32>) {
     let mut offsets = Vec::with_capacity(rmat.vertices() as usize + 1);
     let mut neighbours = Vec::with_capacity(rmat.edges() as usize);
@@ -65,8 +66,8 @@ fn directed_edges(rmat: &Rmat) -> (Vec<u64>, Vec<u32>) {
     (offsets, neighbours)
 }
 
-/// Offsets and neighbours of an undirected graph, by counting sort. The edges are drawn twice rather
-/// than stored.
+/// Computes offsets and neighbours of an undirected graph, by counting sort. The edges are generated twice
+/// rather than stored.
 fn undirected_edges(rmat: &Rmat) -> (Vec<u64>, Vec<u32>) {
     let mut offsets = vec![0; rmat.vertices() as usize + 1];
     for_each_end(rmat, |vertex, _| offsets[vertex as usize] += 1);
@@ -85,9 +86,9 @@ fn undirected_edges(rmat: &Rmat) -> (Vec<u64>, Vec<u32>) {
     (offsets, neighbours)
 }
 
-/// Number of groups of columns whose edges are visited together.
+/// Number of groups of columns of the adjacency matrix; the edges of a group are visited together.
 const GROUPS: usize = 256;
-/// Number of edges of a group that are collected before they are visited.
+/// Number of edges that are collected in a group before they are visited.
 const WAITING: usize = 1 << 14;
 
 /// Calls `visit` with vertex and neighbour for both ends of every edge between two vertices. Rows come

@@ -15,20 +15,22 @@ data_options! { GupsOptions:
     instructions: Count<UPDATE_INSTRUCTIONS, 1000> = Count::new(56),
 }
 
-/// The pseudo-random sequence consists of polynomials over GF(2), modulo x⁶³ + x² + x + 1 as in HPCC.
+/// Polynomial of the pseudo-random sequence, whose numbers are polynomials over GF(2), modulo x⁶³ + x² + x +
+/// 1 as in HPCC.
 const POLYNOMIAL: u64 = 7;
-/// Bytes of a word of the table.
+/// Size of a word of the table in bytes.
 const WORD_BYTES: u64 = 8;
-/// Instructions of an update: eight for the update and three for the loop.
+/// Minimum number of instructions per update: eight for the update and three for the loop.
 const UPDATE_INSTRUCTIONS: u64 = 11;
 
-/// Every update reads and writes the word that a pseudo-random number selects. The contents of the
-/// table do not matter, so they are not stored.
+/// Program of the workload `gups`. Every update reads and writes the word that a pseudo-random number
+/// selects. The contents of the table do not matter, so they are not stored.
 pub(crate) struct Gups {
     table: Place,
     mask: u64,
     first: u64,
-    /// Number of further instructions between updates.
+    /// Number of further integer instructions after each update, so that an update takes as many instructions
+    /// as the user chose.
     work: u32,
 }
 

@@ -9,19 +9,19 @@ use crate::source::PAGE_BYTES;
 pub(super) const REGION_PAGES: u64 = 512;
 const REGION_BYTES: u64 = REGION_PAGES * PAGE_BYTES;
 
-/// Bytes of a heap, rounded down to whole 2MB pages.
+/// Size of a heap in bytes, rounded down to whole 2MB pages.
 pub(super) type HeapSize = BoundedSize<REGION_BYTES, { 64 << 30 }>;
 
-/// Other instructions before each access: the default of the other workloads, because no source gives a
-/// number.
+/// Number of other instructions before each access: the default of the other workloads, because no source
+/// gives a number.
 pub(super) const OTHERS: u32 = 3;
 
 const START: u64 = 0x7f00_0000_0000;
 
-/// Heap of a process, in whole 2MB regions.
+/// Heap of a simulated process, in whole 2MB regions.
 #[derive(Clone, Copy)]
 pub(super) struct Heap {
-    /// Number of 4KB pages.
+    /// Size of the heap in 4KB pages.
     pub(super) pages: u64,
 }
 
@@ -30,12 +30,12 @@ impl Heap {
         Self { pages: size.bytes() / REGION_BYTES * REGION_PAGES }
     }
 
-    /// Address of a page.
+    /// Address of the heap's page with this number.
     pub(super) fn page(self, number: u64) -> u64 {
         START + number * PAGE_BYTES
     }
 
-    /// Event that maps and populates the whole heap.
+    /// Makes the event that maps and populates the whole heap.
     pub(super) fn map(self, shared: bool) -> ProgramEvent {
         ProgramEvent::Map {
             start: VirtualAddress::new(START),
@@ -49,7 +49,7 @@ impl Heap {
     }
 }
 
-/// Event for a switch to a process.
+/// Makes the event that switches to a process.
 pub(super) fn switch(process: ProcessId) -> ProgramEvent {
     ProgramEvent::Switch { process, thread: ThreadId(0) }
 }

@@ -34,7 +34,8 @@ enum Order {
 pub(crate) struct IndependentSet {
     pub(super) graph: Graph,
     pub(super) flags: Array<u8>,
-    /// Vertices in random order (computed); `None` for the order of their numbers.
+    /// Vertices in random order, as an array whose values are computed; `None` for the order of their
+    /// numbers.
     order: Option<(Place, Permutation)>,
 }
 
@@ -100,7 +101,7 @@ impl IndependentSet {
         }
     }
 
-    /// Adds a vertex to the set, and excludes its neighbours.
+    /// Adds a vertex to the independent set, and excludes its neighbours.
     fn join(&mut self, t: &mut Tracer, vertex: Value<u32>) {
         self.flags.store(t, vertex, Value::constant(IN));
         let (mut edge, end) = self.graph.load_range(t, vertex);

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::rmat::Rmat;
 
-/// Maximum bytes of cached graphs. Evicted graphs that are still in use do not count.
+/// Maximum size of all cached graphs in bytes. Evicted graphs that are still in use do not count.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Neighbours of all vertices, in one array.
+/// Edges of a graph: the neighbours of all vertices, in one array.
 pub(super) struct Edges {
     /// Index of each vertex's first neighbour; the last entry is the end of the last vertex's
     /// neighbours.
@@ -17,7 +17,7 @@ pub(super) struct Edges {
     pub(super) neighbours: Arc<Vec<u32>>,
 }
 
-/// Parameters of a graph, the key of the cache.
+/// Parameters that determine a graph, the key of the cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Recipe {
     pub(super) rmat: Rmat,
@@ -26,14 +26,14 @@ pub(super) struct Recipe {
 }
 
 impl Recipe {
-    /// Upper bound of the edges' size in bytes.
+    /// Upper bound of the size of the graph's edges in bytes.
     fn bytes(&self) -> u64 {
         let ends = if self.is_undirected { 2 } else { 1 };
         8 * (self.rmat.vertices() + 1) + 4 * ends * self.rmat.edges()
     }
 }
 
-/// A graph in the cache, generated or being generated.
+/// Edges of a graph in the cache, generated or being generated.
 type CachedEdges = Arc<OnceLock<Edges>>;
 
 /// Cached graphs, least recently used first.
@@ -53,7 +53,7 @@ pub(super) fn edges(recipe: Recipe, make: impl FnOnce() -> (Vec<u64>, Vec<u32>))
     Edges { offsets: Arc::clone(offsets), neighbours: Arc::clone(neighbours) }
 }
 
-/// Finds or adds the cache entry of a graph. Evicts least recently used graphs if necessary.
+/// Finds or adds the cache entry of a graph. Evicts the least recently used graphs if necessary.
 fn place(recipe: Recipe) -> CachedEdges {
     let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     let known = cache.iter().position(|(other, _)| *other == recipe);

@@ -9,16 +9,16 @@ use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer};
 
-/// Partner of an unmatched vertex.
+/// Value in `partners` of a vertex that is not matched.
 const NONE: u32 = u32::MAX;
-/// Bytes of an edge: two vertices.
+/// Size of an edge in bytes: two vertices.
 const EDGE_BYTES: u64 = 2 * VERTEX_BYTES;
-/// Bytes of a match: the number of its edge.
+/// Size of a match in bytes: the number of its edge.
 const MATCH_BYTES: u64 = 8;
 
 pub(crate) struct Matching {
     pub(super) rmat: Rmat,
-    /// Edges in the order in which they are drawn. The values are computed.
+    /// Array of the edges, in random order. Its values are computed, not stored.
     edges: Place,
     pub(super) partners: Array<u32>,
     matches: Place,

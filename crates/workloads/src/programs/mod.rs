@@ -1,10 +1,9 @@
 //! Workloads that are programs.
 //!
-//! Nine of them run an algorithm and represent the programs of paper G, §4.2: GUPS, canneal, and
-//! seven benchmarks on dictionaries, graphs and matrices. Their data are generated at the first
-//! request for instructions, which takes some seconds per gigabyte of a graph. The recorded part
-//! starts with memory that is mapped in full and filled. An algorithm that is finished starts
-//! again.
+//! Nine of them run an algorithm and represent the programs of paper G, §4.2: GUPS, canneal, and seven
+//! benchmarks on dictionaries, graphs and matrices. Their data are generated when the first instructions are
+//! requested; a graph takes some seconds per gigabyte. The recorded part starts with memory that is mapped in
+//! full and filled. An algorithm that is finished starts again.
 //!
 //! The remaining programs are those of paper P's case studies. Their operations on memory mappings
 //! matter as much as their reads. They announce phases, and experiments report figures per phase.
@@ -72,15 +71,15 @@ pub(super) use sparse_matrix::SparseMatrix;
 pub(super) use store::KeyValueStore;
 pub use store::StoreOptions;
 
-/// Bytes that sizes leave unused, so that each array can start on a separate page.
+/// Bytes of an option `size` that the data leave unused, so that each array can start on a separate page.
 const SLACK_BYTES: u64 = 64 << 10;
 
-/// Bytes of an algorithm's data. The maximum of 64GB keeps the number of elements below 2³².
+/// Size of an algorithm's data in bytes. The maximum of 64GB keeps the number of elements below 2³².
 type DataSize = BoundedSize<{ 1 << 20 }, { 64 << 30 }>;
 
 /// Options of an algorithm, including the size of its data.
 pub(crate) trait Data: Options {
-    /// Bytes of the algorithm's data.
+    /// Size of the algorithm's data in bytes.
     fn data_bytes(&self) -> u64;
 }
 
@@ -89,7 +88,7 @@ data_options! { DataOptions:
     size;
 }
 
-/// Bytes of mapped code. Algorithms have a few hundred instructions.
+/// Size of the mapped code in bytes. Algorithms have a few hundred instructions.
 const CODE_BYTES: u64 = 4096;
 
 /// A program whose data are in one mapping, which exists from the start.

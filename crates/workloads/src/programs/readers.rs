@@ -40,7 +40,7 @@ options! {
 }
 
 impl ReadersOptions {
-    /// The workload with these options.
+    /// Makes the specification of the workload with these options.
     pub fn workload(self) -> WorkloadSpec {
         WorkloadSpec::of::<Readers>(self)
     }
@@ -51,18 +51,18 @@ impl ReadersOptions {
     }
 }
 
-/// Distribution of the pages that are read.
+/// Distribution from which the pages to read are chosen.
 #[derive(Clone, Copy)]
 enum Pattern {
-    /// Every page of the heap with equal probability.
+    /// Distribution in which every page of the heap has equal probability.
     Uniform,
-    /// The page of rank r with probability proportional to r^-exponent; ranks are scattered over the
-    /// heap.
+    /// Distribution in which the page of rank r has a probability proportional to r^-exponent; ranks are
+    /// scattered over the heap.
     Skewed { exponent: f64 },
 }
 
 impl Pattern {
-    /// Next page to read in a heap of `pages` pages.
+    /// Chooses the next page to read in a heap of `pages` pages.
     fn next_page(self, random: &mut Random, pages: u64) -> u64 {
         match self {
             Self::Uniform => random.evenly(pages),
@@ -76,8 +76,8 @@ impl Pattern {
     }
 }
 
-/// Quantile function of ranks from 1 to `count`: the rank below which this share of all draws lies.
-/// Rank r has probability proportional to r^-exponent.
+/// Quantile function of ranks from 1 to `count`: the rank below which the share `share` of the distribution
+/// lies. Rank r has probability proportional to r^-exponent.
 fn rank(exponent: f64, count: f64, share: f64) -> f64 {
     let power = 1.0 - exponent;
     if power == 0.0 {
@@ -86,7 +86,7 @@ fn rank(exponent: f64, count: f64, share: f64) -> f64 {
     ((count.powf(power) - 1.0) * share + 1.0).powf(1.0 / power)
 }
 
-/// Bytes of an access.
+/// Size of an access in bytes.
 const WORD_BYTES: u64 = 8;
 
 pub(crate) struct Readers {
@@ -135,7 +135,7 @@ impl Program for Readers {
 }
 
 impl Readers {
-    /// Switches to a process. A single process runs from the start.
+    /// Switches to a process. If there is only one, it runs from the start.
     fn switch(&self, process: u16, t: &mut Tracer) {
         if self.options.processes.get() > 1 {
             t.event(switch(ProcessId(process)));

@@ -25,21 +25,23 @@ const fn probability(numerator: u32, denominator: u32) -> u32 {
     ((numerator << DIGITS) + denominator / 2) / denominator
 }
 
-/// Parameters of a graph.
+/// Parameters of an R-MAT graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rmat {
-    /// Levels of quarters: 2^levels vertices, at most 2³².
+    /// Number of times that the adjacency matrix is divided into quarters: the graph has 2^levels vertices,
+    /// at most 2³².
     levels: u32,
     edges: u64,
     seed: u64,
 }
 
-/// The 16 digits of the probabilities of 32 independent bits, the least significant digit first.
+/// Probabilities of 32 independent bits, 16 binary digits each; one word per digit, the least significant
+/// first.
 type Lanes = [u32; DIGITS];
 
 impl Rmat {
-    /// Numbers of vertices and edges that together fill `size_bytes`: a power of two of vertices, with
-    /// at least 10 edges each (the default of the benchmark suite) and at most about 20.
+    /// Makes a graph that fills `size_bytes` with vertices and edges: a power of two of vertices, with at
+    /// least 10 edges each (the default of the benchmark suite) and at most about 20.
     pub(super) fn filling(size_bytes: u64, vertex_bytes: u64, edge_bytes: u64, seed: u64) -> Self {
         let levels = (size_bytes / (vertex_bytes + 10 * edge_bytes)).ilog2();
         let edges = (size_bytes - (vertex_bytes << levels)) / edge_bytes;
@@ -54,7 +56,7 @@ impl Rmat {
         self.edges
     }
 
-    /// Edge `number` of a list in random order.
+    /// Generates edge `number` of the list of edges, which is in random order.
     #[inline]
     pub(super) fn edge(&self, number: u64) -> (u32, u32) {
         let mut random = Random::new(Random::new(self.seed.wrapping_add(number)).next());
@@ -63,7 +65,8 @@ impl Rmat {
         (row, self.cut(bits(&columns(row), &mut random)))
     }
 
-    /// Calls `visit` with each row and its columns, in order of rows. Every call yields the same graph.
+    /// Calls `visit` with each row of the adjacency matrix and the columns of its edges, in order of rows.
+    /// Every call yields the same graph.
     pub(super) fn for_each_row(&self, mut visit: impl FnMut(u32, &[u32])) {
         let mut random = Random::new(self.seed);
         let mut targets = Vec::new();
@@ -88,7 +91,8 @@ impl Rmat {
     }
 }
 
-/// Digits of bits that are 1 with probability `probability` if set in `chosen`, and `otherwise` if not.
+/// Probabilities of 32 bits to be 1: `probability` for the bits that are set in `chosen`, `otherwise` for the
+/// rest.
 const fn lanes(chosen: u32, otherwise: u32, probability: u32) -> Lanes {
     let mut lanes = [0; DIGITS];
     let mut digit = 0;
@@ -101,14 +105,14 @@ const fn lanes(chosen: u32, otherwise: u32, probability: u32) -> Lanes {
     lanes
 }
 
-/// Probabilities of the bits of a column, given the row.
+/// Probabilities of the bits of an edge's column to be 1, given the edge's row.
 #[inline]
 fn columns(row: u32) -> Lanes {
     lanes(row, RIGHT_OF_UPPER, RIGHT_OF_LOWER)
 }
 
-/// Draws 32 bits. For each digit of a bit's probability, from the least significant: with probability
-/// 1/2, the bit is replaced by the digit.
+/// Generates 32 random bits. For each digit of a bit's probability, from the least significant: with
+/// probability 1/2, the bit is replaced by the digit.
 #[inline]
 fn bits(lanes: &Lanes, random: &mut Random) -> u32 {
     let digit = |bits: u32, lanes: u32, coin: u32| (coin & (bits | lanes)) | (bits & lanes);
@@ -121,7 +125,7 @@ fn bits(lanes: &Lanes, random: &mut Random) -> u32 {
     bits
 }
 
-/// Draws the number of edges out of `count` that fall into the lower half.
+/// Generates the random number of edges, out of `count`, that fall into the lower half of the rows.
 fn binomial(count: u64, random: &mut Random) -> u64 {
     const ALL: Lanes = lanes(0, LOWER, LOWER);
     let mut left = count;
@@ -139,8 +143,7 @@ fn binomial(count: u64, random: &mut Random) -> u64 {
 mod tests {
     use super::*;
 
-    /// Counts of the four quarters at the first level, and of the combinations of row and column bit at
-    /// the last level.
+    /// Counts the edges in the four quarters at the first level, and by the last bits of row and column.
     fn quarters(edges: impl Iterator<Item = (u32, u32)>, levels: u32) -> [[u64; 4]; 2] {
         let mut counts = [[0; 4]; 2];
         for (row, column) in edges {

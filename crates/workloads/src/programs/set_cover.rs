@@ -14,19 +14,19 @@ use super::{Algorithm, Data, DataOptions, SLACK_BYTES};
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
 
-/// End of a bucket's list.
+/// Marker of the end of a bucket's list of sets.
 const NONE: u32 = u32::MAX;
-/// Number of buckets: one for each power of two that a size can have.
+/// Number of buckets: one for each power of two that the size of a set can have.
 const BUCKETS: u64 = 40;
 
 pub(crate) struct SetCover {
     pub(super) graph: Graph,
     pub(super) covered: Array<u8>,
-    /// First set of each bucket.
+    /// First set in the list of each bucket.
     buckets: Array<u32>,
-    /// For each set, the next set in its bucket.
+    /// For each set, the next set in the list of its bucket.
     links: Array<u32>,
-    /// Chosen sets, in order.
+    /// Array of the chosen sets, in the order of their choice.
     chosen: Place,
     pub(super) chosen_count: u64,
 }
@@ -75,7 +75,7 @@ impl Algorithm for SetCover {
     }
 }
 
-/// Bucket of a size.
+/// Bucket of a set with `size` uncovered elements.
 fn bucket_of(size: u64) -> u64 {
     u64::from(size.ilog2())
 }
@@ -89,7 +89,8 @@ struct Set {
 }
 
 impl SetCover {
-    /// Puts all sets into their buckets without recording instructions, as the initialisation does.
+    /// Puts each set into the bucket for its size. This is part of the initialisation, so no instructions are
+    /// recorded.
     fn put_all(&mut self) {
         let offsets = self.graph.offsets.values();
         for (set, range) in offsets.windows(2).enumerate().filter(|(_, range)| range[0] < range[1])
@@ -132,7 +133,7 @@ impl SetCover {
         self.chosen_count = *chosen;
     }
 
-    /// Removes the first set from its bucket.
+    /// Removes the first set from the list of its bucket, and returns the set.
     fn unlink(&mut self, t: &mut Tracer, bucket: Value<u64>, number: Value<u32>) -> Set {
         let link = self.links.load(t, number);
         self.buckets.store(t, bucket, link);
@@ -140,7 +141,7 @@ impl SetCover {
         Set { number, start, end }
     }
 
-    /// Counts the elements of a set that are not covered.
+    /// Counts the elements of a set that are not covered yet.
     fn count_uncovered(&self, t: &mut Tracer, set: Set) -> Value<u64> {
         let mut edge = t.integer(set.start, *set.start);
         let mut count = t.integer((), 0);
@@ -157,7 +158,7 @@ impl SetCover {
         }
     }
 
-    /// Covers the elements of a set.
+    /// Marks the elements of a set as covered.
     fn cover(&mut self, t: &mut Tracer, set: Set) {
         let mut edge = t.integer(set.start, *set.start);
         t.align();
@@ -171,7 +172,7 @@ impl SetCover {
         }
     }
 
-    /// Puts a set into the bucket of its count.
+    /// Puts a set with `count` uncovered elements into its bucket.
     fn join(&mut self, t: &mut Tracer, set: Value<u32>, count: Value<u64>) {
         let bucket = t.integer(count, bucket_of(*count));
         let link = self.buckets.load(t, bucket);

@@ -15,18 +15,18 @@ use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
 
 const NUMBER_BYTES: u64 = 8;
 const WEIGHT_BYTES: u64 = 8;
-/// Bytes of an edge: two vertices and a weight.
+/// Size of an edge in bytes: two vertices and a weight.
 const EDGE_BYTES: u64 = 2 * VERTEX_BYTES + WEIGHT_BYTES;
-/// Bytes of a sorted element: a copy of an edge with its number, as in the benchmark suite.
+/// Size in bytes of an edge in the sorted array, where it has a number, as in the benchmark suite.
 const SORTED_BYTES: u64 = EDGE_BYTES + NUMBER_BYTES;
 
 pub(crate) struct SpanningTree {
     pub(super) rmat: Rmat,
-    /// Edges in order of weight. The values are computed.
+    /// Array of the edges in order of weight. Its values are computed, not stored.
     sorted: Place,
     permutation: Permutation,
     pub(super) parents: Array<u32>,
-    /// Numbers of the forest's edges.
+    /// Array of the numbers of the forest's edges.
     tree: Place,
     /// Sum of the ranks of the forest's edges.
     pub(super) weight: u64,
@@ -103,7 +103,8 @@ impl SpanningTree {
         }
     }
 
-    /// Root of a vertex. On the way, every other vertex is linked to its grandparent.
+    /// Finds the root of a vertex in the union-find structure. On the way, every other vertex is linked to
+    /// its grandparent.
     fn find_root(&mut self, t: &mut Tracer, vertex: Value<u32>) -> Value<u32> {
         let mut vertex = vertex;
         t.align();
@@ -119,7 +120,7 @@ impl SpanningTree {
         }
     }
 
-    /// Number of the edge with this rank.
+    /// Number of the edge with this rank in order of weight.
     pub(super) fn number(&self, rank: u64) -> u64 {
         self.permutation.apply(rank)
     }

@@ -18,16 +18,16 @@ data_options! { SparseMatrixOptions:
     columns: Count<1, MOST_COLUMNS> = Count::new(1),
 }
 
-/// Maximum number of columns, so that the sums of a row fit in registers.
+/// Maximum number of columns of the dense factor, so that the sums of a row fit in registers.
 const MOST_COLUMNS: u64 = 8;
-/// Bytes of a floating-point number.
+/// Size of a floating-point number in bytes.
 const NUMBER_BYTES: u64 = 8;
 
 pub(crate) struct SparseMatrix {
     pub(super) graph: Graph,
-    /// Nonzero values of the matrix. They are computed.
+    /// Array of the matrix's nonzero values. They are computed, not stored.
     values: Place,
-    /// Dense factor, row by row. The values are computed.
+    /// Array of the dense factor, row by row. Its values are computed, not stored.
     factor: Place,
     pub(super) product: Array<f64>,
     columns: u64,
@@ -94,7 +94,7 @@ impl SparseMatrix {
         }
     }
 
-    /// Computes a row of the product.
+    /// Computes one row of the product.
     fn multiply_row(&self, t: &mut Tracer, row: Value<u32>) -> [Value<f64>; MOST_COLUMNS as usize] {
         let (mut edge, end) = self.graph.load_range(t, row);
         let mut sums = [Value::constant(0.0); MOST_COLUMNS as usize];
@@ -119,13 +119,13 @@ impl SparseMatrix {
         sums
     }
 
-    /// Value of a nonzero of the matrix: a whole number from 0 to 255.
+    /// Value of the nonzero at index `place`: a whole number from 0 to 255.
     #[inline]
     pub(super) fn value(&self, place: u64) -> f64 {
         number(self.seed.wrapping_add(place))
     }
 
-    /// Element of the dense factor: a whole number from 0 to 255.
+    /// Element of the dense factor at index `place`: a whole number from 0 to 255.
     #[inline]
     pub(super) fn factor(&self, place: u64) -> f64 {
         number((!self.seed).wrapping_sub(place))

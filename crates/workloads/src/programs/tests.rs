@@ -26,7 +26,7 @@ fn made<A: Algorithm>(options: &str) -> A {
     A::new(&perforate_config::read(options).unwrap(), 1, &mut Space::new(START))
 }
 
-/// All edges of a graph, each with the vertex that stores it.
+/// Lists all edges of a graph, each with the vertex that stores it.
 fn edges(graph: &Graph) -> impl Iterator<Item = (u32, u32)> {
     let neighbours = graph.neighbours.values();
     graph.offsets.values().windows(2).enumerate().flat_map(|(vertex, range)| {
@@ -35,7 +35,7 @@ fn edges(graph: &Graph) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-/// Distances from a vertex, computed by relaxing all edges until nothing changes.
+/// Computes the distances of all vertices from `root`, by relaxing all edges until nothing changes.
 fn naive_distances(graph: &Graph, root: u32) -> Vec<u32> {
     let mut distances = vec![NONE; graph.vertices() as usize];
     distances[root as usize] = 0;
@@ -126,8 +126,7 @@ fn a_matching_is_valid_and_maximal() {
     }
 }
 
-/// Weight of a minimum spanning forest, computed by relabelling components, with edges in order of
-/// weight.
+/// Computes the weight of a minimum spanning forest by relabelling components, with edges in order of weight.
 fn naive_forest(tree: &SpanningTree) -> u64 {
     let mut labels: Vec<u32> = (0..tree.rmat.vertices() as u32).collect();
     let mut weight = 0;
@@ -319,6 +318,23 @@ fn an_array_is_filled_to_its_end() {
     assert!(array.values().iter().copied().eq(0..11));
 }
 
+/// Two registers of instructions before it: the address is known with the index, not with the value.
+#[test]
+fn a_store_waits_for_its_index_and_its_value_apart() {
+    let mut array = Space::new(START).array(vec![0; 11], 4);
+    let chunk = complete(async |t: &mut Tracer| {
+        let index = t.integer((), 7_u32);
+        let value = t.integer((), 5);
+        array.store(t, index, value);
+    });
+    let [index, value, store] = &chunk.instructions[..] else { panic!("three instructions") };
+    assert_ne!(index.destinations, value.destinations);
+    assert_eq!(store.sources, [index.destinations[0], 0, value.destinations[0], 0]);
+    assert_eq!(store.data_sources, 0b1100);
+    assert_eq!(chunk.accesses[0].address.value(), START + 28);
+    assert_eq!(array.values()[7], 5);
+}
+
 #[test]
 fn aligned_code_begins_a_cache_line() {
     let chunk = complete(async |t: &mut Tracer| {
@@ -330,7 +346,7 @@ fn aligned_code_begins_a_cache_line() {
     assert_eq!((before % 64, after), (0, before + 64));
 }
 
-/// Each load, with the last instruction that wrote its address register.
+/// Lists each load with the last instruction that wrote its address register, both by number.
 fn loads_and_their_addresses(chunk: &Chunk) -> Vec<(usize, usize)> {
     let mut writers = [usize::MAX; 256];
     let mut loads = Vec::new();

@@ -10,7 +10,7 @@ use super::tracer::Tracer;
 use super::value::Value;
 use crate::source::PAGE_BYTES;
 
-/// Bytes per store of the loop that fills an array: an SSE register.
+/// Bytes that a store writes in the loop that fills an array: an SSE register.
 const VECTOR_BYTES: u64 = 16;
 
 /// Memory of the traced program, allocated array by array. Each array starts on a separate page.
@@ -38,13 +38,13 @@ impl Space {
         Constants { place: self.place(values.len() as u64, element_bytes), values }
     }
 
-    /// Number of allocated bytes.
+    /// Number of bytes allocated so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.end - self.start
     }
 }
 
-/// Addresses of an array's elements.
+/// Addresses of an array's elements in the traced program, without their values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     start: u64,
@@ -58,7 +58,7 @@ impl Place {
         self.start + index * self.element_bytes
     }
 
-    /// Records the load of an element. The caller has computed its contents.
+    /// Records the load of the element at `index`. The caller has computed its contents.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load<T>(
@@ -71,7 +71,7 @@ impl Place {
         t.load(address, self.element_bytes, index, contents)
     }
 
-    /// Records the store of an element.
+    /// Records the store of `value` to the element at `index`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn store<T>(
@@ -84,7 +84,7 @@ impl Place {
         t.store(address, self.element_bytes, index, value);
     }
 
-    /// Loads a field of an element: `bytes` bytes at `offset`.
+    /// Records the load of a field of an element: `bytes` bytes at `offset`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load_field<T>(
@@ -98,7 +98,7 @@ impl Place {
         t.load(self.address((*index).into()) + offset, bytes, index, contents)
     }
 
-    /// Stores a field of an element: `bytes` bytes at `offset`.
+    /// Records the store of a field of an element: `bytes` bytes at `offset`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn store_field<T>(
@@ -120,34 +120,34 @@ pub(crate) struct Constants<T> {
 }
 
 impl<T: Copy> Constants<T> {
-    /// Records the load of an element.
+    /// Records the load of the element at `index`, and returns its value.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load(&self, t: &mut Tracer, index: Value<impl Into<u64> + Copy>) -> Value<T> {
         self.place.load(t, index, self.values[(*index).into() as usize])
     }
 
-    /// The contents, without an access by the traced program.
+    /// All values of the array, read without an access by the traced program.
     pub(crate) fn values(&self) -> &[T] {
         &self.values
     }
 }
 
-/// Array with contents that the program can change.
+/// Array whose contents the program can change.
 pub(crate) struct Array<T> {
     place: Place,
     values: Vec<T>,
 }
 
 impl<T: Copy> Array<T> {
-    /// Records the load of an element.
+    /// Records the load of the element at `index`, and returns its value.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load(&self, t: &mut Tracer, index: Value<impl Into<u64> + Copy>) -> Value<T> {
         self.place.load(t, index, self.values[(*index).into() as usize])
     }
 
-    /// Records the store of an element.
+    /// Records the store of `value` to the element at `index`, and stores it.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn store(
@@ -160,7 +160,7 @@ impl<T: Copy> Array<T> {
         self.values[(*index).into() as usize] = *value;
     }
 
-    /// Fills the array, in a loop that stores a vector at a time.
+    /// Fills the array, in a traced loop that stores a vector of [`VECTOR_BYTES`] at a time.
     pub(crate) async fn fill(&mut self, t: &mut Tracer, value: impl Fn(usize) -> T) {
         let bytes = self.place.count * self.place.element_bytes;
         let mut offset = Value::constant(0);
@@ -178,12 +178,12 @@ impl<T: Copy> Array<T> {
         }
     }
 
-    /// The contents, without an access by the traced program.
+    /// All values of the array, read without an access by the traced program.
     pub(crate) fn values(&self) -> &[T] {
         &self.values
     }
 
-    /// Like [`Self::values`], mutable.
+    /// Values of the array, for changes that are not recorded as accesses of the traced program.
     pub(crate) fn values_mut(&mut self) -> &mut [T] {
         &mut self.values
     }

@@ -1,4 +1,5 @@
-//! Code of a traced program: instructions for the source lines that call the tracer.
+//! Instruction addresses and destination registers of a traced program. Each source line that calls the
+//! tracer has its own.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -7,42 +8,46 @@ use perforate_types::Register;
 
 use crate::body::{CODE_START, INSTRUCTION_BYTES};
 
-/// First of the registers that lines write. Each line has its own register until all are used.
+/// First of the registers that instructions of source lines write. Each source line gets its own register;
+/// after the last register, assignment starts over.
 const FIRST_REGISTER: u32 = 8;
 const REGISTERS: u32 = 256 - FIRST_REGISTER;
-/// Number of entries in the direct-mapped cache of lines.
+/// Number of entries in the direct-mapped cache of source lines.
 const RECENT: usize = 1 << 13;
 
-/// Part of a line: 0 for its instructions, or the number of a copy of the code that it calls, from 1.
+/// Item that a source line owns: 0 for the line's own instructions; k + 1 for copy k of the code that the
+/// line calls; [`ALIGNED`].
 type Part = usize;
-/// Part number for the alignment of the code after a line.
+/// [`Part`] that records that the code after a source line has been aligned.
 const ALIGNED: Part = 63;
-/// Bytes of an instruction-cache line.
+/// Size of an instruction-cache line in bytes.
 const CACHE_LINE_BYTES: u64 = 64;
 
-/// Instructions of a line, or a copy of the code that it calls.
+/// Result of a look-up by source line: the addresses and register of the line's instructions, or the copy of
+/// the code that the line calls.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Site {
-    /// Address of the first instruction, or number of the copy.
+    /// Address of the line's first instruction; for a called copy, the number of the copy.
     pub(super) address: u64,
-    /// Register that the instruction writes.
+    /// Register that the line's instructions write.
     pub(super) register: Register,
 }
 
-/// Lines of a program that have run.
+/// Source lines of a traced program that have run, with the places of their instructions.
 ///
 /// The program can have several copies of its code: on request, a function has a separate copy for each
 /// line that calls it, as if a compiler inlined the function.
 pub(super) struct Code {
     next_address: u64,
-    /// Bytes of an instruction; 0 if code is omitted and all addresses are equal.
+    /// Length of an instruction in bytes; 0 if code is omitted and all addresses are equal.
     instruction_bytes: u64,
-    /// Current copy of the code, and number of copies in addition to the first.
+    /// Number of the copy of the code that runs; the first is 0.
     copy: usize,
     copies: u64,
-    /// Sites by copy, part, file, line and column.
+    /// Assigned sites, by calling copy of the code, [`Part`], and file, line and column of the source line.
     known: HashMap<(usize, Part, &'static str, u32, u32), Site>,
-    /// Direct-mapped cache of `known`, by the address of a line's [`Location`].
+    /// Direct-mapped cache of `known`. The key combines the address of a line's [`Location`] with the copy
+    /// and part.
     recent: Box<[(usize, Site); RECENT]>,
 }
 
@@ -59,12 +64,13 @@ impl Code {
         }
     }
 
-    /// Omits the addresses of all instructions.
+    /// Gives all instructions the address 0, so that no instruction is fetched.
     pub(super) fn leave_out(&mut self) {
         *self = Self { next_address: 0, instruction_bytes: 0, ..Self::new() };
     }
 
-    /// Site of a line with `count` instructions.
+    /// Returns the site of a source line that makes `count` instructions. Assigns addresses and a register at
+    /// the first call.
     #[inline(always)]
     pub(super) fn site(&mut self, line: &'static Location<'static>, count: u32) -> Site {
         self.find(line, 0, count)
@@ -76,13 +82,13 @@ impl Code {
         address + self.instruction_bytes
     }
 
-    /// Aligns the code that first runs after this line to a cache line.
+    /// Aligns the code that first runs after this source line to a cache line.
     #[inline(always)]
     pub(super) fn align(&mut self, line: &'static Location<'static>) {
         self.find(line, ALIGNED, 0);
     }
 
-    /// Switches to the copy of the code that a line calls; `number` distinguishes several copies for
+    /// Switches to the copy of the code that a source line calls; `number` distinguishes several copies for
     /// one line. Returns the previous copy.
     #[inline(always)]
     pub(super) fn enter(&mut self, line: &'static Location<'static>, number: usize) -> usize {
@@ -91,7 +97,7 @@ impl Code {
         outer
     }
 
-    /// Switches back to a copy.
+    /// Switches back to the copy `outer` of the code.
     #[inline(always)]
     pub(super) fn leave_to(&mut self, outer: usize) {
         self.copy = outer;

@@ -1,4 +1,4 @@
-//! Adapter from a traced program to a source.
+//! Source that runs a traced program.
 
 use std::pin::Pin;
 use std::sync::PoisonError;
@@ -11,25 +11,25 @@ use super::tracer::{Outbox, Tracer, split};
 use crate::registry::{Registered, text_of};
 use crate::source::metadata;
 
-/// A program that can be traced.
+/// A program whose instructions can become a trace.
 pub(crate) trait Program: Registered + Send {
     /// Phase that ends the program's set-up, if the program reports one.
     const SETUP_UNTIL: Option<&'static str> = None;
 
-    /// Creates the program with its data.
+    /// Makes the program with its data, before its first recorded instruction.
     fn start(options: &Self::Options, seed: u64, t: &mut Tracer) -> Self;
 
-    /// Runs the program. It must pause at least every few thousand instructions.
+    /// Runs the program to its end, if it has one. It must pause at least every few thousand instructions.
     fn run(&mut self, t: &mut Tracer) -> impl Future<Output = ()> + Send;
 }
 
-/// Source that runs a program on demand. The data are created at the first request.
+/// Source that runs a program as its instructions are requested. The data are created at the first request.
 pub(crate) struct ProgramSource {
     metadata: SourceMetadata,
     program: Pin<Box<dyn Future<Output = ()> + Send>>,
     is_over: bool,
     outbox: Outbox,
-    /// Instructions beyond those that were requested.
+    /// Instructions that the program recorded beyond those that were requested.
     ahead: Chunk,
 }
 
@@ -49,7 +49,7 @@ impl ProgramSource {
         Box::new(Self { metadata, program, is_over: false, outbox, ahead })
     }
 
-    /// Runs the program until it hands over a chunk. Returns false at its end.
+    /// Runs the program until it fills `chunk`. Returns false if the program has ended.
     fn advance(&mut self, chunk: &mut Chunk) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         while !self.is_over {

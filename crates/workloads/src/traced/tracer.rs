@@ -18,7 +18,7 @@ use crate::body::INSTRUCTION_BYTES;
 
 /// Register that comparisons write and conditional branches read.
 const FLAGS: Register = 1;
-/// Registers of the dependence chains of [`Tracer::compute`].
+/// Registers of the dependence chains that [`Tracer::compute`] makes.
 const CHAINS: [Register; 4] = [2, 3, 4, 5];
 
 const PLAIN: Instruction = Instruction {
@@ -33,16 +33,16 @@ const PLAIN: Instruction = Instruction {
     operation: Operation::Integer,
 };
 
-/// Recorder of a program's instructions, in the order of the calls.
+/// Recorder of a program's instructions, in the order in which the program calls it.
 pub(crate) struct Tracer {
     chunk: Chunk,
     code: Code,
-    /// Instructions of the last [`Self::compute`].
+    /// Buffer for the instructions of the last [`Self::compute`].
     work: Vec<Instruction>,
     outbox: Outbox,
 }
 
-/// Chunk that passes from the program to the reader.
+/// Chunk by which instructions pass from the program to the reader.
 pub(super) type Outbox = Arc<Mutex<Chunk>>;
 
 impl Tracer {
@@ -50,33 +50,34 @@ impl Tracer {
         Self { chunk: Chunk::default(), code: Code::new(), work: Vec::new(), outbox }
     }
 
-    /// Omits the addresses of all instructions, so that no instruction is fetched.
+    /// Gives all instructions the address 0, so that no instruction is fetched.
     pub(crate) fn leave_code_out(&mut self) {
         self.code.leave_out();
     }
 
-    /// Integer arithmetic, logic, move, conditional move or bit scan.
+    /// Records an integer instruction: arithmetic, logic, move, conditional move or bit scan. Returns
+    /// `result`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn integer<T>(&mut self, operands: impl Operands, result: T) -> Value<T> {
         self.operation(Operation::Integer, operands, result)
     }
 
-    /// Integer multiplication; `operands` are its inputs.
+    /// Records an integer multiplication of `operands`. Returns `result`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn multiply<T>(&mut self, operands: impl Operands, result: T) -> Value<T> {
         self.operation(Operation::Multiply, operands, result)
     }
 
-    /// Integer or floating-point division.
+    /// Records an integer or floating-point division. Returns `result`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn divide<T>(&mut self, operands: impl Operands, result: T) -> Value<T> {
         self.operation(Operation::Divide, operands, result)
     }
 
-    /// Floating-point arithmetic other than division.
+    /// Records floating-point arithmetic other than a division. Returns `result`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn float<T>(&mut self, operands: impl Operands, result: T) -> Value<T> {
@@ -97,7 +98,7 @@ impl Tracer {
         Value::new(result, register)
     }
 
-    /// A comparison, and a conditional branch on its result. Returns `taken`.
+    /// Records a comparison, and a conditional branch on its result. Returns `taken`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn branch(&mut self, taken: bool, compared: impl Operands) -> bool {
@@ -110,7 +111,7 @@ impl Tracer {
         taken
     }
 
-    /// An unconditional jump, such as at the end of a loop with its exit in the middle.
+    /// Records an unconditional jump, such as at the end of a loop with its exit in the middle.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn jump(&mut self) {
@@ -125,7 +126,8 @@ impl Tracer {
         self.code.align(Location::caller());
     }
 
-    /// `count` integer instructions that are independent of the rest, in one to four dependence chains.
+    /// Records `count` integer instructions that are independent of the rest, in one to four dependence
+    /// chains.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn compute(&mut self, count: u32, chains: usize) {
@@ -149,7 +151,8 @@ impl Tracer {
         instructions.take(count as usize).collect()
     }
 
-    /// A load of `bytes` bytes at `start`; `address` has the operands that form the address.
+    /// Records a load of `bytes` bytes at `start`; `address` has the operands that form the address. Returns
+    /// `contents`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load<T>(
@@ -166,7 +169,7 @@ impl Tracer {
         Value::new(contents, register)
     }
 
-    /// A store of `bytes` bytes at `start`; `address` has the operands that form the address.
+    /// Records a store of `bytes` bytes at `start`; `address` has the operands that form the address.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn store(
@@ -194,7 +197,8 @@ impl Tracer {
         self.chunk.instructions.push(instruction);
     }
 
-    /// Address of the calling line's first instruction, and the register that the line writes.
+    /// Address of the first of `count` instructions of the calling source line, and the register that the
+    /// line writes.
     #[inline(always)]
     #[track_caller]
     fn line(&mut self, count: u32) -> (VirtualAddress, Register) {
@@ -202,16 +206,16 @@ impl Tracer {
         (VirtualAddress::new(site.address), site.register)
     }
 
-    /// Tracer for a function that is called from several lines: for each of these lines, the function
-    /// has its own instructions and registers, as if it were inlined. Without this, the result of a
-    /// call is lost when the next call writes the same register.
+    /// Makes a tracer for a function that is called from several lines: for each of these lines, the function
+    /// has its own instructions and registers, as if it were inlined. Without this, the result of a call is
+    /// lost when the next call writes the same register.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn inlined(&mut self) -> Inlined<'_> {
         self.unrolled(0)
     }
 
-    /// Tracer for an unrolled loop body: each `number` has its own instructions and registers.
+    /// Makes a tracer for an unrolled loop body: each `number` has its own instructions and registers.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn unrolled(&mut self, number: usize) -> Inlined<'_> {
@@ -224,15 +228,16 @@ impl Tracer {
         self.chunk.push_event(event);
     }
 
-    /// Begins a phase of the program's work; `figures` describe the work so far. A phase starts a new
-    /// chunk.
+    /// Begins a phase of the program's work with an event; `figures` describe the work so far. A phase starts
+    /// a new chunk.
     pub(crate) async fn begin_phase(&mut self, name: &str, figures: &[(&str, u64)]) {
         self.finish().await;
         let figures = figures.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
         self.event(ProgramEvent::Phase { name: name.to_owned(), figures });
     }
 
-    /// Point at which the program may be suspended. Hands over the chunk if it is full.
+    /// Lets the reader suspend the program here: if the chunk is full, delivers it and waits for the next
+    /// request.
     #[inline]
     pub(crate) async fn pause(&mut self) {
         while self.chunk.instructions.len().max(self.chunk.events.len()) >= CHUNK_INSTRUCTIONS {
@@ -240,20 +245,21 @@ impl Tracer {
         }
     }
 
-    /// Hands over all recorded instructions and events.
+    /// Delivers all recorded instructions and events to the reader.
     pub(super) async fn finish(&mut self) {
         while !self.chunk.is_empty() {
             self.hand_over(CHUNK_INSTRUCTIONS).await;
         }
     }
 
-    /// Hands over at most `instructions` instructions, and waits until more are requested.
+    /// Delivers at most `instructions` instructions to the reader, and waits until more are requested.
     async fn hand_over(&mut self, instructions: usize) {
         self.leave(instructions);
         YieldOnce(false).await;
     }
 
-    /// Puts at most `instructions` instructions into the outbox, and takes the empty chunk from there.
+    /// Moves at most `instructions` instructions to the outbox, the chunk that the reader takes. Later
+    /// instructions stay in the tracer's chunk.
     fn leave(&mut self, instructions: usize) {
         let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
         outbox.clear();
@@ -262,7 +268,7 @@ impl Tracer {
     }
 }
 
-/// Tracer within a copy of the code. Dropping it returns to the outer copy.
+/// Tracer within a copy of the code. When it is dropped, the tracer returns to the outer copy.
 pub(crate) struct Inlined<'a> {
     tracer: &'a mut Tracer,
     outer: usize,
@@ -291,8 +297,8 @@ impl Drop for Inlined<'_> {
     }
 }
 
-/// Moves everything after the first `instructions` instructions into an empty chunk. Events after the
-/// last instruction stay.
+/// Moves everything after the first `instructions` instructions of `chunk` into `rest`, which is empty.
+/// Events after the last instruction stay.
 pub(super) fn split(chunk: &mut Chunk, instructions: usize, rest: &mut Chunk) {
     if chunk.instructions.len() <= instructions {
         return;
@@ -305,7 +311,7 @@ pub(super) fn split(chunk: &mut Chunk, instructions: usize, rest: &mut Chunk) {
     rest.events.extend(events.map(|(before, event)| (before - instructions as u32, event)));
 }
 
-/// Future that suspends the program once.
+/// Future that suspends the program at its first poll.
 struct YieldOnce(bool);
 
 impl Future for YieldOnce {

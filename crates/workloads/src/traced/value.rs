@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use perforate_types::Register;
 
-/// A number, and the register that holds it (0 for a constant).
+/// A number of a traced program, and the register that holds it (0 for a constant).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value<T> {
     number: T,
@@ -17,13 +17,13 @@ impl<T> Value<T> {
         Self { number, register }
     }
 
-    /// A number that no instruction waits for: an immediate, or a value computed long ago.
+    /// Makes a number that no instruction waits for: an immediate, or a value computed long ago.
     #[inline]
     pub(crate) fn constant(number: T) -> Self {
         Self { number, register: 0 }
     }
 
-    /// A number derived from the same register without an instruction: a part of the number, or the result of
+    /// Derives a number from the same register without an instruction: a part of the number, or the result of
     /// an addressing mode.
     #[inline]
     pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Value<U> {

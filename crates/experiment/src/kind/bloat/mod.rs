@@ -21,7 +21,7 @@ use super::{Measurement, Settings, Study};
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BloatSettings {
-    /// Options of the workload store; page-reads is 200k and reads is 5k where nothing is said.
+    /// Options of the workload `store`. Defaults here: page-reads 200k, reads 5k.
     store: Option<Changes<StoreOptions>>,
     /// Knobs with which khugepaged runs after deleting until it finds nothing more to do.
     khugepaged: Option<KhugepagedConfig>,
@@ -80,7 +80,7 @@ impl Study for Bloat {
 }
 
 impl Bloat {
-    /// Runs one store under one scheme: fills it, deletes objects, and reads at random.
+    /// Runs the workload `store` under one scheme: fills the store, deletes objects, and reads at random.
     fn run(&self, scheme: &'static Scheme, seed: u64) -> Result<Measurement, SimError> {
         let memory = MemoryState::of(self.store.memory_bytes());
         let options = (self.store.reads.get() > 0, self.check);

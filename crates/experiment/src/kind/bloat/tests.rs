@@ -1,9 +1,9 @@
-//! Small stores, checked by the oracle.
+//! Tests with small key-value stores; every translation is compared with the oracle.
 
 use super::*;
 use crate::kind::tests::{check, settings};
 
-/// 1500 keys, 900 left, checked by the oracle.
+/// Settings with 1500 keys, of which 900 are left after deleting; translations are compared with the oracle.
 fn small(more: &[(&str, &str)]) -> Settings {
     let mut all = settings(&[
         ("store.keys", "1500"),
@@ -20,8 +20,8 @@ fn measure(settings: &Settings, subject: &str) -> Measurement {
     crate::kind::tests::measure::<Bloat>(settings, subject, 4)
 }
 
-/// Under every scheme the oracle agrees, and mapped memory is what was touched, or more with
-/// ordinary large pages.
+/// Translations agree with the oracle under every scheme. Mapped memory equals touched memory, except with
+/// ordinary large pages, which map more.
 #[test]
 fn the_oracle_agrees_and_only_large_pages_bloat() {
     let [base, large, perforated] =
@@ -40,9 +40,9 @@ fn the_oracle_agrees_and_only_large_pages_bloat() {
     assert!(promoted["promoting_operating_system_cycles"] > 0.0);
 }
 
-/// A value with its header is 16,390 bytes: 513 vectors to load and to store, none across pages as
-/// it begins at a cache line; before them slot, entry, name and object with three others each, and
-/// what else is in the chain.
+/// A value with its header is 16,390 bytes: 513 vectors to load and to store. None crosses a page, because a
+/// value begins at a cache line. Before that, a request reads slot, entry, name and object, each with three
+/// other instructions, and up to 40 instructions follow the hash chain.
 #[test]
 fn timed_reads_copy_vector_by_vector() {
     let figures = measure(&small(&[]), "4k");
@@ -57,7 +57,7 @@ fn timed_reads_copy_vector_by_vector() {
     assert_eq!(untimed["l2_tlb_misses"], figures["l2_tlb_misses"]);
 }
 
-/// The counted reads begin with counts of zero, so that their number decides.
+/// Counters are reset before the counted reads, so that misses are proportional to the number of reads.
 #[test]
 fn misses_are_those_of_the_reads() {
     let misses = |reads: &str| {

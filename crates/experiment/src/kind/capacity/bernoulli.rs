@@ -2,25 +2,24 @@
 
 use perforate_os::Random;
 
-/// Generator of independent random bits with equal probability, 64 at a time.
+/// Generator of independent random bits that are set with the same probability, 64 bits at a time.
 ///
-/// A bit is set if a random number is below the probability. The 64 numbers are generated digit by
-/// digit, in binary, until each differs from the probability. This takes about eight random words
-/// instead of 64.
+/// A bit is set if a random number is below the probability. The 64 numbers are generated digit by digit, in
+/// binary, until each differs from the probability. This takes about eight random words instead of 64.
 #[derive(Clone, Copy, Debug)]
 pub struct Bernoulli {
-    /// Binary digits of the probability after the point; `None` for a probability of 1.
+    /// Binary digits of the probability after the binary point; `None` for a probability of 1.
     digits: Option<u64>,
 }
 
 impl Bernoulli {
-    /// Creates a generator for this probability, exact to 2⁻⁵³.
+    /// Creates a generator for bits with this probability, exact to 2⁻⁵³.
     pub fn new(probability: f64) -> Self {
         let digits = (probability < 1.0).then_some((probability.max(0.0) * 2_f64.powi(64)) as u64);
         Self { digits }
     }
 
-    /// Returns the next 64 bits.
+    /// Returns the next 64 random bits.
     #[inline]
     pub fn word(self, random: &mut Random) -> u64 {
         let Some(mut digits) = self.digits else { return u64::MAX };
@@ -51,14 +50,14 @@ mod tests {
         assert_eq!(Bernoulli::new(1.0).word(&mut random), u64::MAX);
     }
 
-    /// One half has one digit, so the word is the complement of one random word.
+    /// Probability ½ has a single binary digit, so the word is the complement of one random word.
     #[test]
     fn a_half_is_one_draw() {
         let expected = !Random::new(7, 0, 0).next();
         assert_eq!(Bernoulli::new(0.5).word(&mut Random::new(7, 0, 0)), expected);
     }
 
-    /// 0.11₂: a number is below it if its first digit is 0, or if its digits are 10.
+    /// Probability 0.11₂: a number is below it if its first digit is 0, or if its first two digits are 10.
     #[test]
     fn two_digits_by_hand() {
         let mut random = Random::new(7, 0, 0);
@@ -67,7 +66,7 @@ mod tests {
         assert_eq!(drawn, !first | (first & !second));
     }
 
-    /// Frequencies of single bits and of pairs are within five standard deviations.
+    /// Frequencies of single bits and of adjacent pairs are within five standard deviations.
     #[test]
     fn bits_have_their_probability_and_are_independent() {
         const WORDS: u64 = 20_000;

@@ -1,4 +1,4 @@
-//! Binomial distribution for up to 64 trials, the number of bits of a B-block map or a region.
+//! Binomial distribution for up to 64 trials: the B-blocks of a slice, or the 4KB frames of a region.
 
 /// Distribution of the number of successes in independent trials.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ impl Binomial {
         Self { trials, probability }
     }
 
-    /// Probability of exactly `successes` successes.
+    /// Returns the probability of exactly `successes` successes.
     pub fn exactly(self, successes: u32) -> f64 {
         if successes > self.trials {
             return 0.0;
@@ -32,7 +32,7 @@ impl Binomial {
             * (1.0 - self.probability).powi(failures)
     }
 
-    /// Probability of at least `successes` successes. Small terms are summed first, for accuracy.
+    /// Returns the probability of at least `successes` successes. Small terms are added first, for accuracy.
     pub fn at_least(self, successes: u32) -> f64 {
         let mut terms: Vec<f64> =
             (successes..=self.trials).map(|successes| self.exactly(successes)).collect();

@@ -44,14 +44,14 @@ impl Study for Contiguity {
     }
 }
 
-/// An aligned block of `frames` frames.
+/// An aligned block of `frames` 4KB frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     frames: u32,
 }
 
 impl Block {
-    /// Block of a 2MB page: 512 frames.
+    /// Block of physical memory that a 2MB page needs: 512 frames.
     pub const LARGE_PAGE: Self = Self { frames: 512 };
 
     fn parse(subject: &str) -> Result<Self, String> {
@@ -63,12 +63,12 @@ impl Block {
         }
     }
 
-    /// Probability that no frame of a block is retired.
+    /// Returns the probability that no frame of the block is retired, if each is with probability `retired`.
     pub fn closed_form(self, retired: f64) -> f64 {
         (1.0 - retired).powi(self.frames as i32)
     }
 
-    /// Estimates this probability from random blocks.
+    /// Estimates the probability that no frame of the block is retired from random blocks.
     pub fn estimate(self, retired: f64, sampling: Sampling) -> Estimate {
         let frames = Bernoulli::new(retired);
         if self.frames >= 64 {
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(Block { frames: 2 }.closed_form(0.25), 0.5625);
     }
 
-    /// Random frames confirm the closed form.
+    /// Estimates from random frames agree with the closed form.
     #[test]
     fn drawn_frames_agree_with_the_power() {
         for frames in [1, 8, 16, 32, 64, 512] {
@@ -115,8 +115,8 @@ mod tests {
         }
     }
 
-    /// G-C2: the shares of retired frames at which 60 % of the blocks are contiguous, as printed,
-    /// and for 2MB.
+    /// G-C2: the printed shares of retired frames at which 60 % of the blocks are contiguous, and the share
+    /// for 2MB blocks.
     #[test]
     fn figure_3() {
         for (frames, threshold) in [(32, 0.016), (16, 0.031), (8, 0.061)] {

@@ -1,25 +1,25 @@
-//! Designs for large mappings.
+//! Designs for large mappings in memory with retired frames.
 
 use perforate_config::{ConfigError, read};
 use perforate_schemes::perforated::Perforated;
 use perforate_types::GapTolerance;
 
-/// A design for large mappings.
+/// A design for large mappings in memory with retired frames.
 pub enum Design {
     /// 2MB pages in blocks without retired frames.
     Conventional,
-    /// Gap-tolerant superpages, with single or paired entries.
+    /// Gap-tolerant superpages (G), with single or paired page-directory entries.
     GapTolerant(GapTolerance),
-    /// 2MB pages with holes, as far as a policy allows.
+    /// 2MB pages with holes, as far as the policy for perforated pages allows.
     Perforated(Perforated),
 }
 
 impl Design {
-    /// Names that [`Design::parse`] accepts.
+    /// Names of designs that [`Design::parse`] accepts, for error messages.
     pub const FORMS: &'static str = "2m, gt-pde-1m, gt-pde-2m, gt-pde-4m, p-gt-pde-2m, \
                                      p-gt-pde-4m, perforated or perforated:max-hole-share=…";
 
-    /// Parses the name of a design, which is that of its scheme.
+    /// Parses the name of a design, which is also the name of its scheme.
     ///
     /// # Errors
     /// An unknown name; the message lists the known ones.
@@ -39,13 +39,13 @@ impl Design {
         read(options).and_then(Perforated::new).map(Self::Perforated).map_err(wrong)
     }
 
-    /// Returns the mode of gap-tolerant superpages with this name.
+    /// Returns the mode of gap-tolerant superpages with this name; `None` for other names.
     pub fn mode(name: &str) -> Option<GapTolerance> {
         GapTolerance::ALL.into_iter().find(|&mode| mode_name(mode) == name)
     }
 }
 
-/// Returns the scheme's name of a mode, such as `gt-pde-4m`.
+/// Returns the name of the scheme with this mode of gap-tolerant superpages, such as `gt-pde-4m`.
 fn mode_name(mode: GapTolerance) -> String {
     mode.label().to_lowercase().trim_end_matches('b').to_owned()
 }

@@ -9,10 +9,11 @@ use perforate_os::Random;
 use crate::kind::Measurement;
 use crate::kind::case_study::named;
 
-/// Number of random draws for each point. G draws 16PB, which are 4300M slices.
+/// Number of slices or blocks drawn at random for each point. The paper's 16PB of memory are 4300 million
+/// slices (G).
 pub type Samples = Count<1, 1_000_000_000_000>;
 
-/// Default number of draws.
+/// Default number of random draws for each point.
 pub const SAMPLES: Samples = Count::new(1_000_000);
 
 /// Number of consecutive draws that a thread makes from one random stream.
@@ -21,28 +22,28 @@ const BATCH: u64 = 1 << 14;
 /// 97.5 % quantile of the normal distribution.
 const DEVIATIONS_95: f64 = 1.959_964;
 
-/// Estimated mean of a value from 0 to 1.
+/// Monte Carlo estimate of the mean of a value from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Average of the draws.
+    /// Mean of the random draws.
     pub mean: f64,
     /// Half the width of the 95 % confidence interval around the mean.
     pub half_width_95: f64,
-    /// Number of independent draws.
+    /// Number of independent random draws.
     pub draws: u64,
 }
 
 #[cfg(test)]
 impl Estimate {
-    /// True if `exact` is within twice the interval, which is four standard deviations. The
+    /// True if `exact` is within twice the confidence interval, which is four standard deviations. The
     /// interval itself would be too strict, because 5 % of a figure's points are outside it.
     pub fn agrees_with(&self, exact: f64) -> bool {
         (self.mean - exact).abs() <= 2.0 * self.half_width_95
     }
 }
 
-/// Returns the figures of a point: the closed form, if there is one, and the estimate. `share` is
-/// the closed form if it exists, otherwise the estimate.
+/// Returns the figures of a point: the closed form, if there is one, and the Monte Carlo estimate. The figure
+/// `share` is the closed form if it exists, otherwise the estimate.
 pub fn figures(closed_form: Option<f64>, drawn: Estimate) -> Measurement {
     let mut figures = named([
         ("share", closed_form.unwrap_or(drawn.mean)),
@@ -54,31 +55,32 @@ pub fn figures(closed_form: Option<f64>, drawn: Estimate) -> Measurement {
     figures
 }
 
-/// Number of draws, and the seed.
+/// Number and seed of the random draws for an estimate.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
-    /// Number of slices or blocks that are drawn for each point.
+    /// Number of slices or blocks that are generated at random for each point.
     pub samples: u64,
-    /// Seed of the draws; each point derives its own stream from it.
+    /// Seed of the random draws; every point derives a random stream of its own.
     pub seed: u64,
 }
 
 impl Sampling {
-    /// Returns the sampling of a point, with a separate random stream for each subject and place.
+    /// Returns the number of draws and the seed for a point. Each subject and each `x` on the axis has a
+    /// random stream of its own.
     pub fn for_point(samples: Samples, seed: u64, subject: &str, x: f64) -> Self {
         let stream = xxhash_rust::xxh3::xxh3_64(subject.as_bytes());
         Self { samples: samples.get(), seed }.of(stream, x)
     }
 
-    /// Derives the sampling for one point of one curve, with a separate random stream.
+    /// Replaces the seed by one for the point at `x` of the curve with the number `curve`.
     pub fn of(self, curve: u64, x: f64) -> Self {
         let seed = Random::new(self.seed, curve, x.to_bits()).next();
         Self { seed, ..self }
     }
 
-    /// Estimates the mean of `draws` values. `make()` returns a function that draws an integer from
-    /// 0 to `whole`. All processors draw, and integer sums make the result independent of the order
-    /// of threads.
+    /// Estimates the mean of `draws` random integers, each divided by `whole`. `make()` returns a function
+    /// that generates an integer from 0 to `whole`. All processors take part; because the sums are integers,
+    /// the result does not depend on the order of threads.
     pub(super) fn average<D: FnMut(&mut Random) -> u64>(
         self,
         draws: u64,
@@ -135,7 +137,7 @@ fn estimate(sum: u64, squares: u128, draws: u64, whole: u64) -> Estimate {
 mod tests {
     use super::*;
 
-    /// Values 0, 1, 1, 2 out of 2, a hundred times: variance ½.
+    /// Hundred times the values 0, 1, 1 and 2 out of `whole` = 2: their variance is ½.
     #[test]
     fn values_by_hand() {
         let drawn = estimate(400, 600, 400, 2);
@@ -147,8 +149,8 @@ mod tests {
         assert!(alike.agrees_with(0.006) && !alike.agrees_with(0.007));
     }
 
-    /// The mean is as expected, and independent of the number of threads. The draws fill three
-    /// batches and begin a fourth.
+    /// The mean is as expected and independent of the number of threads. The draws fill three batches and
+    /// part of a fourth.
     #[test]
     fn batches_do_not_depend_on_threads() {
         let sampling = Sampling { samples: 0, seed: 5 };

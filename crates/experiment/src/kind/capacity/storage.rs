@@ -1,4 +1,4 @@
-//! Storage needs of page tables and registers (G Table 1, §3.7, §3.8).
+//! Sizes of page tables, availability vectors and additional translation hardware (G Table 1, §3.7, §3.8).
 
 use perforate_config::{Count, Size};
 use perforate_types::{GapTolerance, PageSize};
@@ -9,7 +9,8 @@ use super::Design;
 use crate::kind::case_study::named;
 use crate::kind::{Measurement, Settings, Study};
 
-/// Closed forms of sizes: tables of 4k, 2m and 1g; vectors and hardware of modes such as gt-pde-4m.
+/// Sizes of page tables (`4k`, `2m`, `1g`), and of the vectors and hardware of modes such as `gt-pde-4m`, in
+/// closed form.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Storage {
@@ -61,23 +62,24 @@ impl Study for Storage {
 
 /// Size of an ordinary page-table entry in bytes.
 const ENTRY_BYTES: u64 = 8;
-/// Size of the register GTPTCR in bytes.
+/// Size in bytes of GTPTCR, the control register of gap-tolerant page tables.
 const REGISTER_BYTES: u64 = 8;
-/// Growth of a PDE-cache entry in bytes: a bitmap of 64 bits, and seven prefix sums of a byte each.
+/// Number of bytes by which gap tolerance enlarges a PDE-cache entry: a bitmap of 64 bits, and seven prefix
+/// sums of its bits of a byte each.
 const SELECTION_BYTES: u64 = 8 + 7;
 
-/// Size in bytes of the leaf entries that map `footprint_bytes` with pages of one size. Upper
+/// Returns the size in bytes of the leaf entries that map `footprint_bytes` with pages of one size. Upper
 /// levels of the page table are excluded (G Table 1).
 fn leaf_table_bytes(footprint_bytes: u64, page: PageSize) -> u64 {
     footprint_bytes.div_ceil(page.bytes()) * ENTRY_BYTES
 }
 
-/// Size in bytes of the availability vectors of all slices (G §3.8).
+/// Returns the size in bytes of the availability vectors, one of 64 bits for each slice of memory (G §3.8).
 fn availability_bytes(memory_bytes: u64, mode: GapTolerance) -> u64 {
     memory_bytes.div_ceil(mode.slice_frames() * PageSize::Size4K.bytes()) * ENTRY_BYTES
 }
 
-/// Size in bytes of additional hardware: GTPTCR, and the growth of the PDE cache (G §3.7).
+/// Returns the size in bytes of additional hardware: GTPTCR, and the growth of the PDE cache (G §3.7).
 fn translation_hardware_bytes(pde_cache_entries: u64) -> u64 {
     REGISTER_BYTES + pde_cache_entries * SELECTION_BYTES
 }
@@ -90,7 +92,7 @@ mod tests {
     const M: u64 = 1 << 20;
     const G: u64 = 1 << 30;
 
-    /// Sizes of leaf tables in G Table 1, for 1GB and 16GB.
+    /// Sizes of leaf page tables in G Table 1, for footprints of 1GB and 16GB.
     #[test]
     fn table_1() {
         let table = |page| [G, 16 * G].map(|footprint| leaf_table_bytes(footprint, page));

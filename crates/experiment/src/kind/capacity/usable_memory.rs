@@ -16,7 +16,7 @@ use super::contiguity::Block;
 use super::{Bernoulli, Binomial, Design, Estimate, SAMPLES, Samples, Sampling, figures};
 use crate::kind::{Measurement, Settings, Study};
 
-/// Share of memory in the large mappings of a design. Subjects are designs.
+/// Share of memory in the large mappings of a design. Subjects are names of designs, such as `gt-pde-2m`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UsableMemory {
@@ -56,13 +56,13 @@ impl Study for UsableMemory {
     }
 }
 
-/// Frames of a region, to which one filter bit applies.
+/// Number of 4KB frames in a region, to which one filter bit applies.
 const REGION_FRAMES: u32 = 64;
-/// Regions of a 2MB block.
+/// Number of regions in a 2MB block.
 const REGIONS: u32 = 8;
 
 impl Design {
-    /// Expected share of memory in large mappings if the share `retired` of frames is retired.
+    /// Returns the expected share of memory in large mappings if the share `retired` of frames is retired.
     /// `None` for paired entries, because pairs are found by a search.
     ///
     /// `threshold` is the number of usable B-blocks that a slice with retired frames needs.
@@ -78,8 +78,8 @@ impl Design {
         }
     }
 
-    /// Estimates the same share from random memory: 2MB blocks, slices, or chunks of slices for
-    /// paired entries.
+    /// Estimates the share of memory in large mappings from random memory: 2MB blocks, slices, or chunks of
+    /// slices for paired entries.
     pub fn estimate(&self, retired: f64, threshold: u32, sampling: Sampling) -> Estimate {
         match self {
             Self::Conventional => Block::LARGE_PAGE.estimate(retired, sampling),
@@ -97,7 +97,7 @@ impl Design {
     }
 }
 
-/// Share of B-blocks without a retired frame.
+/// Returns the share of B-blocks that contain no retired frame.
 fn usable_share(mode: GapTolerance, retired: f64) -> f64 {
     (1.0 - retired).powi(mode.block_frames() as i32)
 }
@@ -110,8 +110,8 @@ fn single(blocks: Bernoulli, threshold: u32, sampling: Sampling) -> Estimate {
     sampling.average(sampling.samples, 2, || superpages)
 }
 
-/// Estimates the share for paired entries. Each entry maps as much memory as one slice has. Two
-/// slices are paired if they have 32 usable B-blocks in common (Algorithm 1).
+/// Estimates the share of memory in large mappings for paired entries. Each entry maps as much memory as one
+/// slice has. Two slices are paired if they have 32 usable B-blocks in common (Algorithm 1).
 fn paired(blocks: Bernoulli, slices: usize, sampling: Sampling) -> Estimate {
     let whole = slices as u64;
     let make = || {
@@ -124,7 +124,8 @@ fn paired(blocks: Bernoulli, slices: usize, sampling: Sampling) -> Estimate {
     sampling.average(sampling.samples.div_ceil(whole), whole, make)
 }
 
-/// Estimates the share for perforated pages: draws holes, and asks the policy for its decision.
+/// Estimates the share of memory in perforated pages: generates holes at random, and applies the policy to
+/// each block.
 fn perforated(policy: &Perforated, retired: f64, sampling: Sampling) -> Estimate {
     let frames = Bernoulli::new(retired);
     let in_place = |random: &mut Random| {
@@ -137,8 +138,8 @@ fn perforated(policy: &Perforated, retired: f64, sampling: Sampling) -> Estimate
     sampling.average(sampling.samples, HoleSet::SUBPAGES as u64, || in_place)
 }
 
-/// Expected share of frames that a perforated page translates in place. The expectation is over the
-/// number of regions with holes, and the number of holes in them.
+/// Returns the expected share of frames that a perforated page translates in place. The expectation is over
+/// the number of regions with holes, and the number of holes in them.
 fn in_place(policy: &Perforated, retired: f64) -> f64 {
     let total = HoleSet::SUBPAGES;
     let most = policy.options().max_hole_share.value();
@@ -150,7 +151,7 @@ fn in_place(policy: &Perforated, retired: f64) -> f64 {
             _ => Binomial::new(REGION_FRAMES, retired).exactly(holes),
         })
         .collect();
-    let mut holes_in_all = vec![1.0]; // of no region: no hole, for certain
+    let mut holes_in_all = vec![1.0]; // of no region: certainly no hole
     let mut expected = 0.0;
     for with_holes in 0..=most_regions.min(REGIONS) {
         let without = (1.0 - retired).powi((REGION_FRAMES * (REGIONS - with_holes)) as i32);
@@ -165,12 +166,12 @@ fn in_place(policy: &Perforated, retired: f64) -> f64 {
     expected
 }
 
-/// Number of ways to choose `some` out of `all` regions.
+/// Returns the number of ways to choose `some` out of `all` regions.
 fn choose(all: u32, some: u32) -> f64 {
     (0..some).fold(1.0, |ways, index| ways * f64::from(all - index) / f64::from(index + 1))
 }
 
-/// Distribution of the sum of two independent integers.
+/// Returns the distribution of the sum of two independent integers with distributions `a` and `b`.
 fn convolve(a: &[f64], b: &[f64]) -> Vec<f64> {
     let mut sum = vec![0.0; a.len() + b.len() - 1];
     for (i, p) in a.iter().enumerate() {
@@ -224,7 +225,7 @@ mod tests {
         assert!((closed_form(name, retired) - expected).abs() < 1e-12);
     }
 
-    /// Estimates from random memory agree with the closed forms; seeds are fixed.
+    /// Estimates from random memory agree with the closed forms for fixed seeds.
     #[test]
     fn drawn_memory_agrees() {
         let names = ["2m", "gt-pde-1m", "gt-pde-2m", "gt-pde-4m", "perforated", SELECTIVE];
@@ -260,7 +261,8 @@ mod tests {
         }
     }
 
-    /// G §5.3: P-GT-PDE-2MB is between GT-PDE-2MB and GT-PDE-1MB. The same holds for the next size.
+    /// G §5.3: the share for P-GT-PDE-2MB is between those for GT-PDE-2MB and GT-PDE-1MB, and accordingly for
+    /// P-GT-PDE-4MB.
     #[test]
     fn paired_entries_lie_between_two_single_ones() {
         for (name, below, above) in

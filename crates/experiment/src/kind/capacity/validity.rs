@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::{Bernoulli, Binomial, Estimate, SAMPLES, Samples, Sampling, figures};
 use crate::kind::{Measurement, Settings, Study};
 
-/// Share of slices with enough usable B-blocks of 64. Subjects are numbers of B-blocks that are enough, 32
-/// to 64.
+/// Share of slices with enough usable B-blocks out of 64. Subjects are the numbers of B-blocks that are
+/// enough, 32 to 64.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Validity {
@@ -55,12 +55,12 @@ impl Study for Validity {
     }
 }
 
-/// Probability that a slice is valid if the share `usable` of B-blocks is usable.
+/// Returns the probability that a slice is valid if the share `usable` of B-blocks is usable.
 fn closed_form(threshold: u32, usable: f64) -> f64 {
     Binomial::new(SLICE_BLOCKS, usable).at_least(threshold)
 }
 
-/// Estimates this probability from random slices.
+/// Estimates the probability that a slice is valid from random slices.
 fn estimate(threshold: u32, usable: f64, sampling: Sampling) -> Estimate {
     let blocks = Bernoulli::new(usable);
     let is_valid = |random: &mut Random| u64::from(blocks.word(random).count_ones() >= threshold);
@@ -71,7 +71,7 @@ fn estimate(threshold: u32, usable: f64, sampling: Sampling) -> Estimate {
 mod tests {
     use super::*;
 
-    /// G-C3, for both interpretations of "at least half".
+    /// G-C3: share of valid slices at 60 % usable B-blocks, for both interpretations of "at least half".
     #[test]
     fn figure_7_at_60_percent() {
         let printed = closed_form(33, 0.6);

@@ -4,8 +4,8 @@
 use perforate_schemes::segment::{EscapeFilter, SegmentState};
 use perforate_types::VirtualPage;
 
-/// Share of the segment's unescaped pages that the filter takes for escaped ones, if the pages at
-/// `faulty` frames escaped.
+/// Returns the share of the segment's pages that are false positives of the filter, among pages that did not
+/// escape. The pages at `faulty` frames escaped.
 pub fn false_positive_share(
     (bits, functions): (usize, usize),
     segment: &SegmentState,
@@ -21,7 +21,7 @@ pub fn false_positive_share(
     (passing - faulty.len()) as f64 / (segment.pages - faulty.len() as u64) as f64
 }
 
-/// Probability of a false positive, (1 − (1 − k/m)ⁿ)ᵏ. The filter has m = `bits` bits, divided
+/// Returns the probability of a false positive, (1 − (1 − k/m)ⁿ)ᵏ. The filter has m = `bits` bits, divided
 /// among k = `functions` hash functions, and contains n = `escaped` pages.
 pub fn expected_false_positive_share((bits, functions): (usize, usize), escaped: usize) -> f64 {
     let kept = 1.0 - functions as f64 / bits as f64;
@@ -32,8 +32,8 @@ pub fn expected_false_positive_share((bits, functions): (usize, usize), escaped:
 mod tests {
     use super::*;
 
-    /// One page in a filter of 256 bits with 4 functions. Another page hits the set bit in each
-    /// bank of 64 bits with probability 1/64.
+    /// One page in a filter of 256 bits with 4 hash functions. Another page hits the set bit in each bank of
+    /// 64 bits with probability 1/64.
     #[test]
     fn one_page_by_hand() {
         let expected = expected_false_positive_share;

@@ -1,7 +1,7 @@
 //! Cost of faulty pages in a direct segment (D §V, §IX.C, Fig. 13; D-C6).
 //!
 //! The host's segment covers the faulty frames. Pages at these frames escape the segment, and so do
-//! the filter's false positives. Each seed is a different random set of faulty frames, for the same
+//! false positives of the escape filter. Each seed is a different random set of faulty frames, for the same
 //! program and memory, as in the paper. Runs with `bad-pages` 0 are the baseline.
 
 mod filter;
@@ -114,8 +114,8 @@ impl Study for EscapeFilter {
 }
 
 impl EscapeFilter {
-    /// Measures one set of faulty frames. If the segment does not cover all of them, the only
-    /// figure is `has_segment`, which is 0.
+    /// Measures the program on a host with one set of faulty frames. If the segment does not cover all of
+    /// them, the only figure is `has_segment`, which is 0.
     fn measure_program(
         &self,
         program: &Program<'_>,

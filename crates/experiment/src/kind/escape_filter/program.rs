@@ -1,4 +1,4 @@
-//! Runs of one program over a set of faulty frames.
+//! Runs of one program on a host with a set of faulty frames.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,9 +15,9 @@ use perforate_types::{
 
 use super::EscapeFilter;
 
-/// Seed of workload and memory for all sets of faulty frames.
+/// Seed of the workload and of memory, equal for all sets of faulty frames.
 const SEED: u64 = 1;
-/// Memory of the host in addition to the guest's, for page tables and escaped pages. It is so small
+/// Memory of the host in MB in addition to the guest's, for page tables and escaped pages. It is so small
 /// that the guest's segment cannot avoid the faulty frames.
 const HOST_EXTRA_MB: u64 = 64;
 
@@ -27,12 +27,12 @@ const HOST_EXTRA_MB: u64 = 64;
 pub struct Tape {
     chunks: Vec<Chunk>,
     has_events: bool,
-    /// Number of instructions before measuring starts.
+    /// Number of instructions of the warm-up, before measurement starts.
     warmup: u64,
 }
 
 impl Tape {
-    /// Decodes the program's first instructions.
+    /// Decodes the instructions of the program for a study.
     ///
     /// # Errors
     /// An unknown workload, or a damaged trace.
@@ -52,8 +52,8 @@ impl Tape {
     }
 }
 
-/// Returns the events at the start of the program, followed by a read of each page that it
-/// accesses.
+/// Returns the system calls at the start of the program (removed from `chunks`), followed by a read of each
+/// page that it accesses, and of the first page of each writable anonymous area.
 fn touches(chunks: &mut [Chunk]) -> Chunk {
     let accesses = chunks.iter().flat_map(|chunk| &chunk.accesses);
     let mut pages: BTreeSet<_> = accesses.map(|access| access.address.page()).collect();
@@ -76,18 +76,19 @@ fn touches(chunks: &mut [Chunk]) -> Chunk {
     touches
 }
 
-/// Counters and cycles of one run.
+/// Counters and cycles of one run of the program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Instructions and cycles of the measured half.
+    /// Number of instructions in the measured half of the run.
     pub instructions: u64,
     pub cycles: u64,
-    /// State of the host's segment at the end.
+    /// State of the host's segment at the end of the run.
     pub segment: SegmentState,
     /// Number of first-level TLB misses, without instruction fetches.
     pub misses: f64,
-    /// Number of TLB misses that the mode's segments translated. `walked` counts misses that the
-    /// host's segment did not translate, because the page had escaped or was a false positive.
+    /// Number of TLB misses that the host's segment translated; if the guest has a segment, too, that both
+    /// translated. `walked` counts misses that the host's segment did not translate, because the page had
+    /// escaped or was a false positive.
     pub by_segments: f64,
     pub walked: f64,
 }
@@ -163,8 +164,8 @@ impl Program<'_> {
     }
 }
 
-/// Returns the frames that are in the host's segment for every possible start. To avoid faulty
-/// frames, the segment may start up to `HOST_EXTRA_MB` earlier or later.
+/// Returns the frames that the host's segment covers wherever the host places it: to avoid faulty
+/// frames, the host may move the segment's start by up to `HOST_EXTRA_MB` in both directions.
 ///
 /// # Errors
 /// A segment that is too small to have such frames.

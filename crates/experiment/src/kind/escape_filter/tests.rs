@@ -1,10 +1,10 @@
-//! Small runs, every translation compared with the oracle.
+//! Tests with small runs, in which every translation is compared with the oracle.
 
 use super::program::Outcome;
 use super::*;
 use crate::kind::tests::{check, settings};
 
-/// Runs a program over no and over so many faulty frames, which are the third result.
+/// Runs a program without faulty frames, and then with `count` faulty frames, which are the third result.
 fn run(subject: &str, bits: usize, count: usize) -> (Outcome, Outcome, Vec<u64>) {
     let mut machine = Machine::load(MACHINE).unwrap();
     machine.virtualization.escape_filter_bits = bits;
@@ -37,19 +37,19 @@ fn segments_are_made_over_faulty_frames() {
     }
 }
 
-/// A filter of 64 bits lets 16 pages and 40 % of the others escape: those that are touched are
-/// mapped in place, and the walks take time.
+/// In a filter of 64 bits, 16 escaped pages make 40 % of the other pages false positives. Touched false
+/// positives are mapped in place by page tables, and their walks take time.
 #[test]
 fn false_positives_are_paged_in_place_and_cost_time() {
     let (base, outcome, frames) = run("segment+segment", 64, 16);
     let share = false_positive_share((64, 4), &outcome.segment, &frames);
     assert!((share / expected_false_positive_share((64, 4), 16) - 1.0).abs() < 0.5, "{share}");
-    // 25,000 touches of 16,384 pages leave e^-1.5 of them untouched; besides, H3 is linear.
+    // 25,000 touches of 16,384 pages miss a share of e^-1.5; besides, the hash function H3 is linear.
     let touched = 16_384.0 * (1.0 - (-25_000.0f64 / 16_384.0).exp());
     let expected = touched * share;
     let paged = outcome.segment.paged_pages as f64;
     assert!((paged / expected - 1.0).abs() < 0.25, "{paged}, expected {expected}");
-    // The L2 TLB holds 512 of them, for nobody else needs it.
+    // The L2 TLB holds 512 of these pages, because no other pages need it.
     let kept = 512.0 / (16_384.0 * share);
     let expected = share * (1.0 - kept) / (1.0 - share * kept);
     let walked = outcome.walked / (outcome.by_segments + outcome.walked);
@@ -86,7 +86,7 @@ fn figures_do_not_depend_on_company() {
     assert_eq!(together[1], measure("16".into(), &subjects[1..], 2)[0]);
     assert_eq!((together[0]["escaped_pages"], together[0]["has_segment"]), (16.0, 1.0));
     assert!((together[0]["false_positive_share_expected"] - 0.172).abs() < 1e-3);
-    // Nothing but the faulty frames depends on the seed.
+    // Only the faulty frames depend on the seed.
     let without = [1, 2].map(|seed| measure("0".into(), &subjects, seed));
     assert_eq!(without[0], without[1]);
     assert_eq!(without[0][0]["false_positive_share"], 0.0);

@@ -2,8 +2,8 @@
 
 use crate::kind::case_study::{REGION_PAGES, places_hit};
 
-/// Expected number of 2MB regions in which more than `most` pages are hit. Hits are nearly
-/// independent, so their number in a region is binomial.
+/// Returns the expected number of 2MB regions in which more than `most` pages are hit by random choices. Hits
+/// are nearly independent, so their number in a region is binomial.
 pub fn regions_above(regions: u64, throws: u64, most: u64) -> f64 {
     let pages = regions * REGION_PAGES;
     let hit = places_hit(pages as f64, throws as f64) / pages as f64;
@@ -23,9 +23,9 @@ pub fn regions_above(regions: u64, throws: u64, most: u64) -> f64 {
     regions as f64 * (1.0 - at_most).max(0.0)
 }
 
-/// Expected page walks per 1000 uniform reads of a heap, of which `split` regions have 4KB pages
-/// and the others 2MB pages. Every 2MB page stays in the TLB of `entries` entries, because it is
-/// read 512 times as often as a 4KB page. 4KB pages share the remaining entries.
+/// Returns the expected page walks per 1000 uniform reads of a heap, of which `split` regions have 4KB pages
+/// and the others 2MB pages. Every 2MB page stays in the TLB of `entries` entries, because it is read 512
+/// times as often as a 4KB page. 4KB pages share the remaining entries.
 pub fn walks_per_1000(regions: u64, split: f64, entries: u64) -> f64 {
     if split == 0.0 {
         return 0.0;

@@ -1,13 +1,12 @@
-//! Effects of fork and copy-on-write on large pages (P Fig. 1, §III, §VI). A server with a big heap
-//! forks, as Redis does to save its data. Then the server writes, or its child writes, or the child
-//! changes permissions. The child exits, and khugepaged restores large pages as far as possible.
+//! Effects of fork and copy-on-write on large pages (P Fig. 1, §III, §VI). A server with a big heap forks, as
+//! Redis does to save its data. Then the server writes, or its child writes, or the child changes
+//! permissions. The child exits, and khugepaged restores large pages as far as possible.
 //!
-//! The paper illustrates this without numbers, so closed forms are figures as well. The program is
-//! the workload `fork`. Further choices of ours: The rest of memory is free, and nothing else runs.
-//! Each change is a separate operation, so shootdowns are not batched with those of others. Reads
-//! and changes take no time themselves. khugepaged runs only after the child's exit, with Linux's
-//! limits, until it finds nothing to do.
-//! time it wants, after the child's end only, with Linux's limits.
+//! The paper illustrates this without numbers, so our results are compared with closed forms. The program is
+//! the workload `fork`. Further choices of ours: The rest of memory is free, and nothing else runs. Each
+//! change is a separate operation, so shootdowns are not batched with those of other changes. Reads and
+//! changes take no time themselves. khugepaged runs only after the child's exit, with Linux's limits, until
+//! it finds nothing to do.
 
 mod expected;
 mod run;
@@ -49,8 +48,8 @@ impl Default for ForkSettings {
     }
 }
 
-/// Kernel work, memory use and page walks of a server with a big heap that forks, after which
-/// sub-pages are changed. Subjects are schemes.
+/// Kernel work, memory use and page walks of a server with a big heap that forks, after which the server or
+/// its child changes some 4KB sub-pages. Subjects are schemes.
 pub struct ForkSharing {
     machine: Machine,
     fork: ForkOptions,
@@ -87,7 +86,7 @@ impl Study for ForkSharing {
 }
 
 impl ForkSharing {
-    /// Returns the expected values in closed form.
+    /// Returns the figures that have a closed form, with their expected values.
     fn expected(&self) -> Measurement {
         let (regions, changes) = (self.fork.regions(), self.fork.changes());
         let entries = self.machine.tlb.l2.entries as u64;

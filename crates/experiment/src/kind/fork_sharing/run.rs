@@ -1,5 +1,5 @@
-//! One run of the study: the kernel's work in each phase of the fork, the mappings at three points,
-//! and the page walks of reads at these points.
+//! One run of the study: the kernel's work in each phase of the fork, the mappings at three moments, and the
+//! page walks of reads at these moments.
 
 use perforate_os::{KhugepagedConfig, Work};
 use perforate_sim::{MemoryState, PhasedRun, PolicyOptions, Scheme, SimError, System};
@@ -8,15 +8,15 @@ use super::ForkSharing;
 use crate::kind::Measurement;
 use crate::kind::case_study::{PAGE_BYTES, counter, counters, cycles, promote};
 
-/// Memory with enough room for the heap, a complete copy, another copy by khugepaged, and page
-/// tables.
+/// Returns a free memory with room for the heap, its complete copy after copy-on-write, khugepaged's copies,
+/// and page tables.
 fn memory(setup: &ForkSharing) -> MemoryState {
     let perforation = setup.perforation.clone();
     let policies = PolicyOptions { perforation, ..PolicyOptions::default() };
     MemoryState { policies, ..MemoryState::of(4 * setup.fork.pages() * PAGE_BYTES + (64 << 20)) }
 }
 
-/// Runs the study once.
+/// Runs the study under one scheme with one seed, and returns its figures.
 ///
 /// # Errors
 /// Errors of [`System`].
@@ -45,7 +45,7 @@ pub fn run(
     Ok(study.figures)
 }
 
-/// State of the study between phases.
+/// State of one run of the study between its phases.
 struct Study<'a> {
     setup: &'a ForkSharing,
     run: PhasedRun,
@@ -62,7 +62,7 @@ impl Study<'_> {
         self.figures.insert(name.into(), value);
     }
 
-    /// Runs the next phase, and records the kernel's work in it.
+    /// Runs the next phase of the workload, and records the kernel's work during the phase under `name`.
     fn phase(&mut self, name: &str) -> Result<(), SimError> {
         let before = self.system().kernel().work();
         if let Some(next) = self.run.next_phase()? {
@@ -73,7 +73,7 @@ impl Study<'_> {
         Ok(())
     }
 
-    /// Runs khugepaged until a pass changes nothing, and records its work.
+    /// Runs khugepaged until a pass changes nothing, and records the kernel's work.
     fn mend(&mut self) -> Result<(), SimError> {
         let before = self.system().kernel().work();
         promote(self.run.simulation.system_mut(), KhugepagedConfig::default())?;
@@ -101,7 +101,8 @@ impl Study<'_> {
         }
     }
 
-    /// Records the mappings of both processes together.
+    /// Records numbers of pages by kind, and the memory beyond the heap, of both processes together, as
+    /// figures named after `moment`.
     fn moment(&mut self, moment: &str) {
         let counters = counters(self.system());
         for (what, name) in [

@@ -1,5 +1,5 @@
-//! A small heap: what must hold exactly does, and closed forms agree within sampling error. Every
-//! translation is compared with the oracle.
+//! Tests with a small heap: exact properties hold exactly, and closed forms agree within sampling error.
+//! Every translation is compared with the oracle.
 
 use perforate_workloads::ForkCase;
 
@@ -8,18 +8,18 @@ use crate::kind::tests::{check, settings};
 
 const REGIONS: u64 = 32;
 const PAGES: u64 = REGIONS * REGION_PAGES;
-/// Schemes, and options of the policy for perforated pages.
+/// Name of a scheme, and options of its policy for perforated pages.
 type Contender = (&'static str, Option<&'static str>);
 const BASE: Contender = ("4k", None);
 const THP: Contender = ("thp", None);
 const PERFORATED: Contender = ("perforated", None);
-/// Gives a page up that has more than a quarter of holes; such blocks are not perforated in the
-/// first place either.
+/// Scheme that demotes pages of which more than a quarter are holes, and does not perforate blocks with more
+/// holes in the first place.
 const DEMOTING: Contender = ("perforated", Some("max-hole-share=25%,demote-above=25%"));
 
 fn run(case: &str, changes: u64, reads: u64, contender: Contender, seed: u64) -> Measurement {
     let (name, perforation) = contender;
-    // A little more than the share, as it is rounded to pages.
+    // Share of the heap, from which the workload computes the number of changed pages.
     let written = format!("{}%", changes as f64 * 100.0 / PAGES as f64);
     let reads = reads.to_string();
     let mut texts = vec![
@@ -40,7 +40,7 @@ fn small(case: &str, changes: u64, contender: Contender) -> Measurement {
     run(case, changes, 2000, contender, 1)
 }
 
-/// Large pages take one entry each to fork, 4KB pages 512, in each of the two tables.
+/// A fork sets one entry for each large page, or 512 for the 4KB pages, in both page tables.
 #[test]
 fn fork_costs_an_entry_a_page() {
     let figures = |contender| small("a", 1, contender);
@@ -50,7 +50,7 @@ fn fork_costs_an_entry_a_page() {
         let changed = (figures["fork_frames_copied"], figures["fork_large_pages_split"]);
         assert_eq!(changed, (0.0, 0.0));
     }
-    // A root, a level-3 and a level-2 node, with its shadow where there is one.
+    // A root, a level-3 and a level-2 node, each with a shadow node if the scheme has shadow nodes.
     let nodes = |contender| figures(contender)["fork_table_frames_cleared"];
     assert_eq!(nodes(BASE), (3 + REGIONS) as f64);
     assert_eq!((nodes(THP), nodes(PERFORATED)), (3.0, 4.0));
@@ -79,11 +79,11 @@ fn a_write_copies_its_page_and_only_thp_splits() {
             assert_eq!(perforated["shared_perforated_pages"], regions);
             assert_eq!(perforated["shared_large_pages"], all - regions);
             assert_eq!(perforated["shared_base_pages"], 0.0);
-            // Beyond the heap there are copies and tables, and nothing else.
+            // In addition to the heap, only copies and page tables are allocated.
             for figures in [base, thp, perforated] {
                 let tables = figures["shared_page_table_bytes"];
                 assert_eq!(figures["shared_beyond_heap_bytes"], tables + changed * 4096.0);
-                // The writer's copies took the place of what went with the child.
+                // The server's copies replace the originals, which were freed with the child.
                 let alone = figures["alone_beyond_heap_bytes"];
                 assert_eq!(alone, figures["alone_page_table_bytes"]);
             }
@@ -110,7 +110,7 @@ fn khugepaged_copies_regions_or_patches_pages() {
     }
 }
 
-/// What the child wrote goes with it: the parent has its large pages, as before.
+/// The child's copies are freed when it exits: the parent has its large pages, as before.
 #[test]
 fn the_childs_writes_leave_the_parent_whole() {
     for contender in [THP, PERFORATED, DEMOTING] {
@@ -121,7 +121,7 @@ fn the_childs_writes_leave_the_parent_whole() {
     }
 }
 
-/// P Fig. 1: the same memory in two address spaces, with other permissions in one of them.
+/// P Fig. 1: the same memory in two address spaces, with different permissions for part of it.
 #[test]
 fn permissions_of_a_part_copy_nothing() {
     for changes in [1, 500] {
@@ -139,7 +139,7 @@ fn permissions_of_a_part_copy_nothing() {
     }
 }
 
-/// 6554 writes leave 33 % of the pages changed: every large page has more than a quarter of holes.
+/// After 6554 writes, 33 % of the pages are changed: every large page has more than a quarter of holes.
 #[test]
 fn pages_that_are_too_holey_are_given_up() {
     let changes = PAGES * 4 / 10;
@@ -150,7 +150,7 @@ fn pages_that_are_too_holey_are_given_up() {
     assert_eq!(figures["changes_frames_copied"], figures["pages_changed"]);
     assert!(figures["changes_subpages_punched"] < figures["pages_changed"]);
     assert_eq!(figures["mended_large_pages"], REGIONS as f64);
-    // Where a quarter is not reached, it is as if there were no limit.
+    // If no page has a quarter of holes, the limit has no effect.
     let [limited, unlimited] =
         [DEMOTING, PERFORATED].map(|contender| small("a", PAGES / 10, contender));
     for (name, value) in limited.iter().filter(|(name, _)| name.starts_with("changes_")) {
@@ -158,8 +158,8 @@ fn pages_that_are_too_holey_are_given_up() {
     }
 }
 
-/// Means over seeds against closed forms. The spread of places hit is below the square root of
-/// their number; the mean of 20 is allowed one and a half of its standard deviation at most.
+/// Means over 20 seeds agree with closed forms. The standard deviation of the number of places hit is below
+/// its square root; the mean may deviate by one and a half of its standard deviation.
 #[test]
 fn places_hit_agree_with_the_closed_forms() {
     const SEEDS: u64 = 20;
@@ -190,7 +190,7 @@ fn walks_agree_with_the_closed_form() {
         };
         let expected = expected::walks_per_1000(REGIONS, split, entries);
         let got = figures["alone_parent_walks_per_1000_reads"];
-        // Three standard deviations of a share, and the first level's 64 pages of 4KB besides.
+        // Three standard deviations of a share, plus the 64 pages of 4KB in the first-level TLB.
         let share = expected / 1000.0;
         let sampling = 3000.0 * (share * (1.0 - share) / READS as f64).sqrt();
         let first_level = 64_000.0 / PAGES as f64;
@@ -200,12 +200,12 @@ fn walks_agree_with_the_closed_form() {
 
 #[test]
 fn closed_forms_by_hand() {
-    // Each of 512 pages is hit with 1/2048: none with (2047/2048)^512 = 0.77875, one page with
+    // Each of 512 pages is hit with probability 1/2048: none with (2047/2048)^512 = 0.77875, one page with
     // 512/2047 times that.
     assert!((expected::regions_above(4, 1, 0) - 4.0 * (1.0 - 0.77875)).abs() < 1e-4);
     assert!((expected::regions_above(4, 1, 1) - 4.0 * (1.0 - 0.77875 * 1.250_12)).abs() < 1e-4);
     assert!(expected::regions_above(4, 1_000_000, 128) > 3.99);
-    // Half of 4 regions split: 1024 pages, of which 100 less two 2MB pages stay in the TLB.
+    // Half of 4 regions are split: 1024 pages, of which 100 less two 2MB pages stay in the TLB.
     let walks = expected::walks_per_1000(4, 2.0, 100);
     assert!((walks - 1000.0 * 0.5 * (1.0 - 98.0 / 1024.0)).abs() < 1e-9);
     assert_eq!(expected::walks_per_1000(4, 2.0, 2000), 0.0);
@@ -223,13 +223,13 @@ fn figures_have_names_and_do_not_depend_on_company() {
     assert_eq!(together[1], measure(&both[1..])[0]);
     let [thp, perforated] = &together[..] else { panic!("one for each subject") };
     assert!(thp.keys().eq(perforated.keys()));
-    // 8 regions of 512 pages: 1 % are 41 writes.
+    // In 8 regions of 512 pages, 1 % are 41 writes.
     assert!((thp["pages_changed_expected"] - 40.8).abs() < 0.01, "{thp:?}");
     assert_eq!(thp["changes_frames_copied"], thp["pages_changed"]);
     assert_eq!(thp["changes_large_pages_split"], thp["regions_changed"]);
     assert_eq!(perforated["changes_subpages_punched"], thp["pages_changed"]);
     assert_eq!(perforated["changes_large_pages_split"], 0.0);
-    // 2MB pages of parent and child, at 8 regions each, less those of the child that were split.
+    // 2MB pages of parent and child, with 8 regions each, less those of the child that were split.
     assert_eq!(thp["shared_large_pages"], 16.0 - thp["regions_changed"]);
 }
 

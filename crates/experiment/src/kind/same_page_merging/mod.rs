@@ -29,8 +29,8 @@ use super::{Measurement, Settings, Study, each};
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MergingSettings {
-    /// Options of the workload readers; heap is 2580M where nothing is said: the paper's machines have
-    /// 5.16 GB together.
+    /// Options of the workload `readers`. Default of heap here: 2580M, as the paper's two machines
+    /// have 5.16 GB together.
     readers: Option<Changes<ReadersOptions>>,
     /// Physical memory.
     memory: Size,
@@ -154,8 +154,9 @@ impl SamePageMerging {
         Ok(figures)
     }
 
-    /// Runs the next round with both access patterns, each with cold caches. Cycles exclude the
-    /// operating system, which only switches between the processes.
+    /// Runs the next round of reads, first uniform, then skewed, each with cold caches, and records TLB
+    /// misses, walks and cycles. Cycles exclude the operating system, which only switches between the
+    /// processes.
     fn count_round(
         &self,
         run: &mut PhasedRun,
@@ -194,8 +195,8 @@ fn note_memory(system: &System, when: &str, figures: &mut Measurement) {
     }
 }
 
-/// Returns the distribution of contents, with as many distinct contents as give each of them the
-/// requested average number of pages.
+/// Returns the distribution of page contents. The number of distinct contents is chosen so that each occurs
+/// in `takers` pages on average.
 fn contents(
     draft: ContentDistribution,
     pages: u64,

@@ -1,9 +1,10 @@
-//! Small heaps, checked by the oracle, against what follows from their contents.
+//! Tests with small heaps, in which every translation is compared with the oracle. Results are compared with
+//! those expected from the contents.
 
 use super::*;
 use crate::kind::tests::{check, measure, settings};
 
-/// Two heaps of 64MB, read a little, checked.
+/// Settings with two heaps of 64MB and few reads; translations are compared with the oracle.
 fn small(more: &[(&str, &str)]) -> Settings {
     let mut all = settings(&[
         ("readers.heap", "64M"),
@@ -17,20 +18,20 @@ fn small(more: &[(&str, &str)]) -> Settings {
     all
 }
 
-/// Half of the 32,768 pages are zero, in runs that lie in half of the regions: these are zero all
-/// over, and one frame of zeros is left of them.
+/// About half of the 32,768 pages are zero. They fill whole 2MB regions, and merging leaves one frame of
+/// zeros.
 #[test]
 fn zero_pages_in_half_of_the_regions() {
     let settings = small(&[("contents", "zero=50%,regions=50%,run=512")]);
     for (subject, broken, perforated) in [("4k", 0.0, 0.0), ("thp", 1.0, 0.0)] {
         let figures = measure::<SamePageMerging>(&settings, subject, 3);
         let zero_pages = figures["pages_merged"];
-        // Which regions are zero is drawn: 64 throws with probability one half.
+        // Regions of zeros are chosen at random: 64 regions with probability ½ each.
         assert!((18.0 * 512.0..46.0 * 512.0).contains(&zero_pages), "{zero_pages}");
         assert_eq!(figures["memory_bytes"], f64::from(128 << 20));
         let saved = figures["free_bytes_after"] - figures["free_bytes_before"];
         let tables = figures["page_table_bytes_after"] - figures["page_table_bytes_before"];
-        // All merged pages but the one that is left, less tables for what is broken.
+        // All merged pages except the one that is left, less page tables for the large pages that were split.
         let frames = (saved + tables) / 4096.0;
         assert!((zero_pages - 2.0..=zero_pages).contains(&frames), "{frames} of {zero_pages}");
         assert_eq!(figures["large_pages_broken"] > 0.0, broken > 0.0, "{subject}");
@@ -38,7 +39,7 @@ fn zero_pages_in_half_of_the_regions() {
     }
 }
 
-/// Conventional large pages break where perforated ones are punched, for the same saving.
+/// Conventional large pages are split where perforated pages get holes; both save the same memory.
 #[test]
 fn perforated_pages_are_punched_where_others_break() {
     let settings = small(&[]);
@@ -77,7 +78,7 @@ fn the_same_alone_and_together() {
     assert!(heard.is_sorted() && heard.last() == Some(&1.0), "{heard:?}");
 }
 
-/// 16 % of 2,641,920 pages, two takers of each content.
+/// 16 % of 2,641,920 pages, with two pages of each content.
 #[test]
 fn the_pool_follows_from_the_takers() {
     let study = SamePageMerging::read(&Settings::default()).unwrap();

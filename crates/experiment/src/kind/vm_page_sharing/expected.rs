@@ -4,10 +4,9 @@ use perforate_os::{ContentDistribution, KsmConfig};
 
 use crate::kind::case_study::places_hit;
 
-/// Expected number of frames that become free when equal pages among `pages` are merged. One in
-/// every `max_page_sharing` zero pages stays. Runs of r pages begin at a random content of the
-/// pool, so a run covers each of the D contents with probability r/D. D·(1 − (1 − r/D)^runs) of
-/// them stay.
+/// Returns the expected number of frames that merging frees among `pages` pages. Zero pages keep one frame
+/// for every `max_page_sharing` pages. Other duplicates are runs of r pages with r of the pool's D contents.
+/// A run has each content with probability r/D, so these pages keep D·(1 − (1 − r/D)^runs) frames.
 pub fn saved_pages(contents: &ContentDistribution, pages: u64) -> f64 {
     let limit = KsmConfig::default().max_page_sharing.get() as f64;
     let zero = contents.zero.value() * pages as f64;
@@ -26,8 +25,8 @@ mod tests {
         perforate_config::read(text).unwrap()
     }
 
-    /// 512 of 1024 pages are zero, of which two stay. Four draws from two contents leave 2·(1 −
-    /// 1/16) = 1.875.
+    /// Of 1024 pages, 512 are zero, of which two stay. Four random choices of two contents leave 2·(1 − 1/16)
+    /// = 1.875.
     #[test]
     fn savings_by_hand() {
         assert_eq!(saved_pages(&contents("zero=50%"), 1024), 510.0);

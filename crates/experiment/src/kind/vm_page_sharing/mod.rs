@@ -26,10 +26,9 @@ use super::settings::{changed, wrong};
 use super::{Measurement, Settings, Study};
 use expected::saved_pages;
 
-/// Fewest pages of a heap (64MB), because segments are not made for less.
+/// Minimum number of pages of a heap (64MB), because segments are not made for smaller heaps.
 const LEAST_PAGES: u64 = 64 << 20 >> 12;
-/// Memory of a guest in MB in addition to the heap, for page tables and spare memory; a multiple of
-/// 2MB.
+/// Memory of a guest in MB in addition to the heap, for page tables and spare memory; a multiple of 2.
 const GUEST_EXTRA_MB: u64 = 64;
 /// Memory of the host in MB in addition to that of both virtual machines, for page tables and spare
 /// memory.
@@ -38,11 +37,11 @@ const HOST_EXTRA_MB: u64 = 512;
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SharingSettings {
-    /// Options of the workload readers, a single one; where nothing is said heap is 2580M, as in
-    /// P §III.A, touch is yes, and reads and warmup are 1M.
+    /// Options of the workload `readers` in one virtual machine. Defaults here: heap 2580M, as in P
+    /// §III.A, touch yes, reads and warmup 1M.
     readers: Option<Changes<ReadersOptions>>,
-    /// Contents of the pages of both machines; without distinct= the pool is half as large as the pages
-    /// that draw from it: a content has two takers on average.
+    /// Contents of the pages of both machines. Without distinct= the pool has so many contents that
+    /// two pages have each of them on average.
     contents: ContentDistribution,
     /// Scheme of both guests.
     guest: String,
@@ -64,13 +63,13 @@ impl Default for SharingSettings {
     }
 }
 
-/// Savings, large pages and walks of two virtual machines on a host that merges equal pages. Subjects are
-/// schemes of the host.
+/// Savings, large pages and page walks of two virtual machines on a host that merges equal pages. Subjects
+/// are schemes of the host.
 pub struct VmPageSharing {
     machine: Machine,
     /// Scheme that both guests use.
     guest: String,
-    /// Program that both machines run.
+    /// Options of the workload `readers`, which both machines run.
     readers: ReadersOptions,
     contents: ContentDistribution,
     check: bool,
@@ -103,8 +102,8 @@ impl Study for VmPageSharing {
         })
     }
 
-    /// Rejects hosts with shadow tables, because they merge nothing themselves. The second machine
-    /// has no simulated hardware, so guests must have ordinary page tables.
+    /// Rejects hosts with shadow page tables, because shadow paging itself merges no pages. Rejects guests
+    /// without ordinary page tables, because the second machine has no simulated hardware.
     fn check(&self, host: &str) -> Result<(), String> {
         let pair = self.pair(host).map_err(|error| error.to_string())?;
         if pair.host.is_some_and(|scheme| scheme.shadow_paging) {
@@ -168,8 +167,7 @@ impl VmPageSharing {
         ]))
     }
 
-    /// Starts both machines and fills their heaps, until the first machine's program begins to
-    /// read.
+    /// Starts both machines and fills their heaps, until the program of the first machine begins to read.
     fn start(&self, host: &str, seed: u64) -> Result<PhasedRun, SimError> {
         let guest_mb = ((self.readers.pages() * PAGE_BYTES) >> 20) + GUEST_EXTRA_MB;
         let host_memory = MemoryState::of((2 * guest_mb + HOST_EXTRA_MB) << 20);
@@ -205,7 +203,7 @@ impl VmPageSharing {
         Ok(maps)
     }
 
-    /// Runs the next round and returns page walks per 1000 measured reads: for uniform reads, and
+    /// Runs the next round of reads, and returns page walks per 1000 measured reads: for uniform reads, and
     /// for reads with a 1/rank distribution.
     fn walks_per_1000(&self, run: &mut PhasedRun) -> Result<[f64; 2], SimError> {
         let mut walks = [0.0; 2];
@@ -234,8 +232,8 @@ fn merge_on_host(system: &mut System) -> Result<(), SimError> {
     merge(|| system.change_host(|hypervisor| Ok(hypervisor.kernel_mut().ksm_pass())))
 }
 
-/// Adds a second virtual machine. Its guest kernel maps what the program requests, and touches
-/// every frame that it allocates. No hardware is simulated for it.
+/// Adds a second virtual machine to the host. Its guest kernel executes the system calls `maps`, and touches
+/// every frame that it allocates. No hardware is simulated for this machine.
 fn second_machine(
     hypervisor: &mut Hypervisor,
     mut guest: Kernel,
@@ -257,7 +255,7 @@ fn second_machine(
     Ok(())
 }
 
-/// Writes to a guest page, which the host backs if necessary.
+/// Writes to a guest page for which the host has no frame, so that the host allocates one.
 fn touch(kernel: &mut Kernel, space: SpaceId, page: VirtualPage) -> Result<(), OsError> {
     if kernel.content(space, page).is_none() {
         kernel.fault(space, page, AccessKind::Write)?;
@@ -265,7 +263,7 @@ fn touch(kernel: &mut Kernel, space: SpaceId, page: VirtualPage) -> Result<(), O
     Ok(())
 }
 
-/// Returns the contents of pages for machines with heaps of `heap_pages` pages each.
+/// Returns the contents of pages for two machines with heaps of `heap_pages` pages each.
 fn contents(given: ContentDistribution, heap_pages: u64) -> Result<ContentDistribution, String> {
     let pages = (2 * heap_pages) as f64;
     let distinct = match given.duplicate {

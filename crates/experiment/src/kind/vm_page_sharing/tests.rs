@@ -1,4 +1,4 @@
-//! Small machines, every translation compared with the oracle.
+//! Tests with small virtual machines, in which every translation is compared with the oracle.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use perforate_types::{SpaceId, VirtualPage};
 use super::*;
 use crate::kind::tests::{check, settings};
 
-/// Heaps of 80MB, 5000 reads, checked.
+/// Setup with heaps of 80MB and 5000 reads; translations are compared with the oracle.
 fn setup(contents: &str) -> VmPageSharing {
     let texts = [
         ("contents", contents),
@@ -19,7 +19,7 @@ fn setup(contents: &str) -> VmPageSharing {
     VmPageSharing::read(&settings(&texts)).unwrap()
 }
 
-/// What is left of each content is one frame for every 256 pages of it, counted page by page.
+/// Merging leaves one frame for every 256 pages of equal content, as counting page by page confirms.
 #[test]
 fn pages_of_both_machines_share_one_frame_for_each_content() {
     let setup = setup("zero=5%,duplicate=20%,distinct=3000");
@@ -35,7 +35,8 @@ fn pages_of_both_machines_share_one_frame_for_each_content() {
             }
         }
         let in_both = counts.values().filter(|count| count[0] > 0 && count[1] > 0).count();
-        // 4,096 draws leave e^-1.37 of 3,000 contents undrawn: 2,234 are in each, 1,664 in both.
+        // 4,096 random choices miss a share of e^-1.37 of 3,000 contents: 2,234 are in each machine, 1,664 in
+        // both.
         assert!((1_550..1_780).contains(&in_both), "{host}: {in_both} are in both machines");
         let all = |count: &[u64; 2]| count[0] + count[1];
         let saved: u64 = counts.values().map(|count| all(count) - all(count).div_ceil(256)).sum();
@@ -50,13 +51,14 @@ fn pages_of_both_machines_share_one_frame_for_each_content() {
     }
 }
 
-/// The draws of both machines agree with the closed form, and nothing in a segment is merged.
+/// Savings with random contents in both machines agree with the closed form. Pages in segments are not
+/// merged.
 #[test]
 fn savings_agree_with_the_closed_form_outside_segments() {
     let setup = setup("zero=5%,duplicate=20%,distinct=4000");
     for host in ["4k", "thp", "perforated"] {
         let figures = setup.run(host, 1).unwrap();
-        // 43,000 pages, 15 % saved: the deviation is about 1 % of that.
+        // 15 % of 43,000 pages are saved; the standard deviation is about 1 % of that.
         let (saved, closed) =
             (figures["frames_saved_share"], figures["frames_saved_expected_share"]);
         assert!((saved / closed - 1.0).abs() < 0.05, "{host}: {figures:?}");
@@ -100,8 +102,9 @@ fn figures_have_names_and_do_not_depend_on_company() {
     assert_eq!(together[0], measure(&hosts[..1])[0]);
     let [thp, segment] = &together[..] else { panic!("one for each host") };
     assert!(thp.keys().eq(segment.keys()));
-    // Of a pool half as large as its draws e^-2 are never drawn: 0.2 − 0.1·(1 − e^-2) + 0.05 less
-    // one zero page in 256; the guests' tables are a few pages more that draw.
+    // Of a pool half as large as the number of random choices, a share of e^-2 is never chosen: 0.2 − 0.1·(1
+    // − e^-2) + 0.05 less one zero page in 256; the guests' page tables are a few more pages with such
+    // contents.
     let expected = 0.05 * (1.0 - 1.0 / 256.0) + 0.2 - 0.1 * (1.0 - (-2.0f64).exp());
     let closed = thp["frames_saved_expected_share"];
     assert!((closed / expected - 1.0).abs() < 0.04, "{closed}, not {expected}");
@@ -130,12 +133,13 @@ fn settings_are_checked() {
     }
 }
 
-/// A pool that is named stays; one that is not is half as large as the pages that draw from it.
+/// A pool with `distinct=` keeps its size; otherwise it is half as large as the number of pages with its
+/// contents.
 #[test]
 fn pools_have_a_size() {
     let pool = |text| contents(perforate_config::read(text).unwrap(), 32 * 512).unwrap().distinct;
     assert_eq!(pool("duplicate=50%,distinct=7"), 7);
-    // 2 machines of 16,384 pages.
+    // Two machines have heaps of 16,384 pages each.
     assert_eq!(pool("duplicate=50%"), 8192);
     assert_eq!(pool("zero=50%"), 0);
 }

@@ -1,7 +1,6 @@
 //! Parser for a line of `perf stat -x,`, and the events that the models use.
 
-/// An input of the models, with alternative events for it. The first event that was counted is
-/// used.
+/// An input of the models, and the perf events that count it. The first event that perf counted is used.
 pub(super) struct Figure {
     pub(super) meaning: &'static str,
     pub(super) events: &'static [&'static str],
@@ -11,9 +10,9 @@ pub(super) const CYCLES: Figure = Figure {
     meaning: "cycles",
     events: &["cycles", "cpu-cycles", "cpu_clk_unhalted.thread", "cpu_clk_unhalted.core"],
 };
-/// Walk cycles by processor generation. `walk_duration` exists from Sandy Bridge to Broadwell.
-/// `walk_active` (from Skylake) counts cycles with at least one walk. `walk_pending` counts each of
-/// several overlapping walks.
+/// Events for the walk cycles of loads. `walk_duration` exists from Sandy Bridge to Broadwell. `walk_active`
+/// (from Skylake) counts cycles with at least one walk; `walk_pending` counts each of several overlapping
+/// walks.
 pub(super) const LOAD_WALK_CYCLES: Figure = Figure {
     meaning: "walk cycles of loads",
     events: &[
@@ -30,7 +29,7 @@ pub(super) const STORE_WALK_CYCLES: Figure = Figure {
         "dtlb_store_misses.walk_pending",
     ],
 };
-/// The first event is what the generic event means on Intel processors.
+/// Events for the walks of loads. The first one is the event behind `dtlb-load-misses` on Intel processors.
 pub(super) const LOAD_MISSES: Figure = Figure {
     meaning: "walks of loads",
     events: &[
@@ -50,7 +49,7 @@ pub(super) const STORE_MISSES: Figure = Figure {
 pub(super) const FIGURES: [&Figure; 5] =
     [&CYCLES, &LOAD_WALK_CYCLES, &LOAD_MISSES, &STORE_WALK_CYCLES, &STORE_MISSES];
 
-/// The accepted events, for a help text.
+/// List of the accepted events, for a help text.
 pub const ACCEPTED_EVENTS: &str = "\
 cycles           cycles, cpu-cycles, cpu_clk_unhalted.thread, cpu_clk_unhalted.core
   walk cycles      dtlb_load_misses.{walk_duration, walk_active or walk_pending}
@@ -59,7 +58,7 @@ cycles           cycles, cpu-cycles, cpu_clk_unhalted.thread, cpu_clk_unhalted.c
   and if all files have both, the walk cycles and misses of dtlb_store_misses, dTLB-store-misses
   (Intel's names; AMD's processors have no event for the cycles of walks)";
 
-/// One line about an event that the models use.
+/// Count of one event that the models use, from one line of perf's output.
 pub(super) struct Entry {
     pub(super) event: String,
     /// Count of the event; `None` if perf could not count it.
@@ -70,7 +69,7 @@ pub(super) struct Entry {
 const SEPARATORS: [char; 4] = [',', ';', '|', '\t'];
 
 impl Entry {
-    /// Parses a line; `None` for lines about other events.
+    /// Parses a line of perf's output; `Ok(None)` if the models do not use its event.
     pub(super) fn parse(line: &str) -> Result<Option<Self>, String> {
         let split = |separator: char| line.split(separator).map(str::trim).collect::<Vec<_>>();
         let known = |fields: &[&str]| fields.iter().position(|field| event_name(field).is_some());
@@ -95,7 +94,7 @@ impl Entry {
                 format!("{text:?} is no count of {}; expected a number", fields[place])
             })?),
         };
-        // With -r, a standard deviation may precede the counter's run time and share.
+        // With perf's option `-r`, a standard deviation may precede the counter's run time and share.
         let after = fields[place + 1..].iter().filter(|field| !field.ends_with('%')).nth(1);
         let share = after.and_then(|share| number(share)).filter(|_| value.is_some());
         let is_scaled = share.is_some_and(|share| share < 99.5);
@@ -108,13 +107,14 @@ fn unreadable(line: &str) -> String {
     format!("{start:?} is no line of `perf stat -x,`; expected value,unit,event,…")
 }
 
-/// Parses a count. It may have a decimal comma if the separator is another character.
+/// Parses a count, which may have a decimal comma if the separator of fields is another character.
 fn number(text: &str) -> Option<f64> {
     let value: f64 = text.replace(',', ".").parse().ok()?;
     (value.is_finite() && value >= 0.0).then_some(value)
 }
 
-/// Returns the name of an event that the models use, without unit and modifiers, in lower case.
+/// Returns the event's name without unit and modifiers, in lower case; `None` if the models do not use the
+/// event.
 fn event_name(field: &str) -> Option<String> {
     let lower = field.to_ascii_lowercase();
     let mut name = lower.as_str();

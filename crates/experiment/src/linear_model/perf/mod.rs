@@ -3,8 +3,8 @@
 //! A line is `value,unit,event,…`, possibly after a time stamp or processor. perf does not quote
 //! fields, so the reader looks for a known event name. It supports the separators `,` `;` `|` and
 //! tab, event modifiers (`:u` and `:k`, which are added), and hybrid processors (`cpu_core/…/`).
-//! Intervals and processors are added up. Of several runs in a file (`perf stat --append`), medians
-//! are used, and runs may be repeated by perf (`-r`).
+//! Counts of intervals and of processors are added up. If a file has several runs (`perf stat --append`), the
+//! models use their medians; perf itself may repeat runs, too (`-r`).
 
 mod line;
 
@@ -19,22 +19,22 @@ use line::{
 use super::ModelError;
 use super::measured::{Measured, medians};
 
-/// Measurements from a group of files.
+/// Measurements from the perf output files of one configuration, such as the native runs.
 pub struct PerfFiles {
-    /// Medians over all runs in the files.
+    /// Median of each measurement over all runs in the files.
     pub measured: Measured,
-    /// Notes on the selected events.
+    /// Notes for readers on the selection of events.
     pub notes: Vec<String>,
 }
 
-/// Count of an event and its line number; the value is `None` if perf could not count the event.
+/// Count of a perf event and its line in the file; the count is `None` if perf could not count the event.
 #[derive(Clone, Copy)]
 struct Count {
     value: Option<f64>,
     line: usize,
 }
 
-/// One run: counts by event.
+/// Counts of one run, by event.
 type Run = BTreeMap<String, Count>;
 
 struct File {
@@ -43,7 +43,7 @@ struct File {
     is_scaled: bool,
 }
 
-/// Reads groups of files (native runs, virtualized runs, …), each with at least one file. All
+/// Reads groups of perf output files (native runs, virtualized runs, …), each with at least one file. All
 /// groups use the same events: those of loads, and those of stores if all files have them.
 ///
 /// # Errors
@@ -143,7 +143,7 @@ impl File {
         ModelError::Missing { path: self.path.clone(), problem }
     }
 
-    /// Returns the first event for a figure that all runs counted.
+    /// Returns the first event for `figure` that perf counted in all runs of the file.
     fn event(&self, figure: &Figure) -> Result<&'static str, ModelError> {
         let counted =
             |event: &&str, run: &Run| run.get(*event).is_some_and(|count| count.value.is_some());
@@ -271,7 +271,7 @@ mod tests {
         assert!(message("", &CYCLES).contains("no event that counts here"));
     }
 
-    /// Three runs in one file and one in another: the medians of four runs are used.
+    /// Three runs in one file and one in another: the result is the median of four runs.
     #[test]
     fn appended_runs_and_several_files_become_medians() {
         let run = |cycles: u32, misses: u32| {
@@ -311,7 +311,7 @@ mod tests {
                 .any(|group| group.notes.iter().any(|note| note.starts_with("only loads count")))
         };
         assert!(tells(&groups));
-        // If a file has the misses of stores but not their walks, stores are ignored.
+        // If a file has the misses of stores but not their walk cycles, stores are ignored.
         std::fs::write(&paths[1], [loads, "2,,dTLB-store-misses\n"].concat()).unwrap();
         let groups = read_perf(&[&paths[..1], &paths[1..]]).unwrap();
         assert_eq!((groups[1].measured.misses, tells(&groups)), (4.0, true));

@@ -9,9 +9,10 @@ use super::derive::Call;
 use super::{MANY_PAGES, PAGE_BYTES};
 use crate::process_settings::thread_time;
 
-/// Calls for one page that are timed together, because one call is about as short as reading the clock.
+/// Number of one-page calls that are timed together, because one call is about as short as reading
+/// the clock.
 const CALLS: u64 = 256;
-/// Repetitions of the calls for many pages.
+/// Number of repetitions of each call for many pages.
 const REPETITIONS: u64 = 4;
 
 /// Anonymous memory in 4KB pages. Dropping the value unmaps the memory.
@@ -21,7 +22,7 @@ struct Mapping {
 }
 
 impl Mapping {
-    /// Maps and touches `pages` pages.
+    /// Maps and touches `pages` 4KB pages.
     fn new(pages: u64) -> io::Result<Self> {
         let length = (pages * PAGE_BYTES) as usize;
         let (protection, flags) =
@@ -81,19 +82,20 @@ fn done(result: i32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Processor time of `work` in nanoseconds.
+/// Duration of `work` in nanoseconds of processor time.
 fn time(work: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
     let before = thread_time();
     work()?;
     Ok((thread_time() - before).as_nanos() as f64)
 }
 
-/// Combines the times of a call for one page and of a call for many pages.
+/// Combines the durations of a call for one page and of a call for many pages, in nanoseconds.
 fn call(one_ns: f64, many_ns: f64) -> Call {
     Call { few: 1, one_ns, many: MANY_PAGES, many_ns }
 }
 
-/// Time of mprotect; half of the calls make pages read-only, half make them writable again.
+/// Measures the duration of mprotect; half of the calls make pages read-only, half make them
+/// writable again.
 pub(super) fn protect() -> io::Result<Call> {
     const BOTH: [i32; 2] = [libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE];
     let change = |mapping: &Mapping, times: u64| {
@@ -109,8 +111,9 @@ pub(super) fn protect() -> io::Result<Call> {
     Ok(call(one, many))
 }
 
-/// Time of munmap: one page after another from the start of a mapping, and a whole mapping. The
-/// mappings are not dropped: another thread may have mapped something at the unmapped addresses.
+/// Measures the duration of munmap, for one page after another from the start of a mapping, and for
+/// a whole mapping. The mappings are not dropped: another thread may have mapped something at the
+/// unmapped addresses.
 pub(super) fn unmap() -> io::Result<Call> {
     let mapping = ManuallyDrop::new(Mapping::new(CALLS)?);
     let one = time(|| (0..CALLS).try_for_each(|page| mapping.unmap(page, 1)))? / CALLS as f64;
@@ -122,7 +125,7 @@ pub(super) fn unmap() -> io::Result<Call> {
     Ok(call(one, many / REPETITIONS as f64))
 }
 
-/// Time of madvise with MADV_DONTNEED.
+/// Measures the duration of madvise with MADV_DONTNEED.
 pub(super) fn advise() -> io::Result<Call> {
     let mapping = Mapping::new(CALLS)?;
     let one = time(|| (0..CALLS).try_for_each(|page| mapping.forget(page, 1)))? / CALLS as f64;
@@ -135,7 +138,8 @@ pub(super) fn advise() -> io::Result<Call> {
     Ok(call(one, many / REPETITIONS as f64))
 }
 
-/// Time of fork of this process with 1 touched page and with many more. The child exits at once.
+/// Measures the duration of a fork of this process, with 1 touched page and with many more. The
+/// child exits at once.
 pub(super) fn fork() -> io::Result<Call> {
     let forked = |mapping: &Mapping| -> io::Result<f64> {
         let mut all = 0.0;

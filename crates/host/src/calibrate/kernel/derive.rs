@@ -1,89 +1,91 @@
 //! Costs of the kernel derived from the measurements of one round.
 
-/// Times of a system call for few and for many pages, in nanoseconds.
+/// Durations of a system call for few and for many pages, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    /// Pages of the call for few pages.
+    /// Number of pages in the call for few pages.
     pub few: u64,
-    /// Time of the call for few pages.
+    /// Duration of the call for few pages, in nanoseconds.
     pub one_ns: f64,
-    /// Pages of the call for many pages.
+    /// Number of pages in the call for many pages.
     pub many: u64,
-    /// Time of the call for many pages.
+    /// Duration of the call for many pages, in nanoseconds.
     pub many_ns: f64,
 }
 
 impl Call {
-    /// Time per page in nanoseconds.
+    /// Additional duration of the call per page, in nanoseconds.
     pub fn page_ns(&self) -> f64 {
         (self.many_ns - self.one_ns) / (self.many - self.few) as f64
     }
 
-    /// Time of the call without the part for its pages, in nanoseconds.
+    /// Duration of the call without the part for its pages, in nanoseconds.
     pub fn call_ns(&self) -> f64 {
         self.one_ns - self.few as f64 * self.page_ns()
     }
 }
 
-/// Times of one round, in nanoseconds.
+/// Durations of kernel operations measured in one round, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelRound {
-    /// First touch of a 4KB page, with its page fault.
+    /// Duration of the first touch of a 4KB page, with its page fault.
     pub fault_4k_ns: f64,
-    /// First touch of a 2MB page; `None` if the kernel gives no 2MB pages.
+    /// Duration of the first touch of a 2MB page; `None` if the kernel gives no 2MB pages.
     pub fault_2m_ns: Option<f64>,
-    /// Clearing 4KB of memory that is in 4KB pages.
+    /// Duration of clearing 4KB of memory that is in 4KB pages.
     pub clear_4k_ns: f64,
-    /// Clearing 2MB of memory that is in 2MB pages.
+    /// Duration of clearing 2MB of memory that is in 2MB pages.
     pub clear_2m_ns: f64,
-    /// Copying 4KB of memory.
+    /// Duration of copying 4KB of memory.
     pub copy_4k_ns: f64,
-    /// fork, by the number of touched pages.
+    /// Durations of fork, for few and for many touched pages.
     pub fork: Call,
-    /// mprotect, by the number of pages.
+    /// Durations of mprotect, for few and for many pages.
     pub protect: Call,
-    /// munmap, by the number of pages.
+    /// Durations of munmap, for few and for many pages.
     pub unmap: Call,
-    /// madvise with MADV_DONTNEED, by the number of pages.
+    /// Durations of madvise with MADV_DONTNEED, for few and for many pages.
     pub advise: Call,
 }
 
 impl KernelRound {
-    /// Time of clearing a 4KB page in a page fault, at most the time of the fault.
+    /// Duration of clearing a 4KB page in a page fault, in nanoseconds; at most that of the fault.
     pub fn zero_4k_ns(&self) -> f64 {
         self.clear_4k_ns.min(self.fault_4k_ns)
     }
 
-    /// Time of a 4KB page fault without clearing and mapping the page, at least 1 ns.
+    /// Duration of a 4KB page fault without clearing and mapping the page, in nanoseconds; at least
+    /// 1.
     pub fn rest_4k_ns(&self) -> f64 {
         (self.fault_4k_ns - self.zero_4k_ns() - self.map_ns()).max(1.0)
     }
 
-    /// Time of clearing a 2MB page in a page fault: the fault without `rest_2m_ns` and mapping.
+    /// Duration of clearing a 2MB page in a page fault, in nanoseconds: the duration of the fault, minus
+    /// mapping the page and the other work ([`Self::rest_2m_ns`]).
     pub fn zero_2m_ns(&self) -> Option<f64> {
         Some((self.fault_2m_ns? - self.rest_2m_ns()? - self.map_ns()).max(0.0))
     }
 
-    /// Time of a 2MB page fault without clearing and mapping the page. It is at least that of a 4KB
-    /// page fault, even if the kernel clears faster than user mode does.
+    /// Duration of a 2MB page fault without clearing and mapping the page, in nanoseconds. It is at
+    /// least that of a 4KB page fault, even if the kernel clears faster than user mode does.
     pub fn rest_2m_ns(&self) -> Option<f64> {
         let fault_ns = self.fault_2m_ns?;
         let left = fault_ns - self.clear_2m_ns - self.map_ns();
         Some(left.max(self.rest_4k_ns()).min(fault_ns))
     }
 
-    /// Time of mapping a page. fork maps each page in the child and write-protects it in the
-    /// parent, so the time of mprotect is subtracted.
+    /// Duration of mapping a page, in nanoseconds. fork maps each page in the child and
+    /// write-protects it in the parent, so the duration of mprotect is subtracted.
     pub fn map_ns(&self) -> f64 {
         (self.fork.page_ns() - self.protect_ns()).max(0.0)
     }
 
-    /// Time of changing the permissions of a page (mprotect).
+    /// Duration of changing the permissions of a page with mprotect, in nanoseconds.
     pub fn protect_ns(&self) -> f64 {
         self.protect.page_ns().max(0.0)
     }
 
-    /// Fixed cost of a call: the median of mprotect, munmap and madvise.
+    /// Fixed cost of a system call in nanoseconds: the median of mprotect, munmap and madvise.
     pub fn call_ns(&self) -> f64 {
         let mut calls = [&self.protect, &self.unmap, &self.advise].map(Call::call_ns);
         calls.sort_by(f64::total_cmp);
@@ -95,14 +97,14 @@ impl KernelRound {
 pub(crate) mod tests {
     use super::*;
 
-    /// A call that takes `call_ns`, and `page_ns` more for each page.
+    /// Creates measurements of a call that takes `call_ns`, and `page_ns` more for each page.
     fn call(call_ns: f64, page_ns: f64) -> Call {
         let of = |pages: u64| call_ns + pages as f64 * page_ns;
         Call { few: 1, one_ns: of(1), many: 1001, many_ns: of(1001) }
     }
 
-    /// A kernel whose 4KB faults take 1.6 µs (500 ns of them for clearing), 2MB faults 120 µs (100 µs
-    /// for clearing), and fork 50 µs and 40 ns per page.
+    /// Creates measurements of a kernel whose 4KB faults take 1.6 µs (500 ns of them for clearing),
+    /// 2MB faults 120 µs (100 µs for clearing), and fork 50 µs and 40 ns per page.
     pub(crate) fn round() -> KernelRound {
         KernelRound {
             fault_4k_ns: 1_600.0,

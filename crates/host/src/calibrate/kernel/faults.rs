@@ -7,17 +7,17 @@ use crate::benchmark::AnonymousMemory;
 use crate::process_settings::thread_time;
 use crate::validate::Spread;
 
-/// Share of memory in 2MB pages below which faults do not count as faults of 2MB pages.
+/// Share of the memory that must be in 2MB pages so that faults count as faults of 2MB pages.
 const MOSTLY: f64 = 0.95;
 
-/// Processor time of `work` divided by the number of units, in nanoseconds.
+/// Processor time of `work` divided by its number of units, in nanoseconds.
 fn each(units: u64, work: impl FnOnce()) -> f64 {
     let before = thread_time();
     work();
     (thread_time() - before).as_nanos() as f64 / units as f64
 }
 
-/// Writes a byte every `distance` bytes.
+/// Writes one byte every `distance` bytes of the memory.
 fn touch(memory: &mut AnonymousMemory, distance: u64) {
     memory.as_mut_slice().iter_mut().step_by(distance as usize).for_each(write);
 }
@@ -27,8 +27,9 @@ fn write(byte: &mut u8) {
     unsafe { std::ptr::from_mut(byte).write_volatile(1) };
 }
 
-/// Gives all frames back. The next touches then get frames that were in use a moment ago and that a
-/// hypervisor has backed, so its work of finding memory is not measured as the kernel's.
+/// Gives all frames of the memory back. The next touches then get frames that were in use a moment
+/// ago and that a hypervisor has backed, so that the hypervisor's work of finding memory is not
+/// measured as the kernel's.
 fn forget(memory: &mut AnonymousMemory) -> io::Result<()> {
     let memory = memory.as_mut_slice();
     // SAFETY: the range is mapped, and its contents are not needed.
@@ -37,7 +38,7 @@ fn forget(memory: &mut AnonymousMemory) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Time of the first touch of a 4KB page, in nanoseconds.
+/// Duration of the first touch of a 4KB page, in nanoseconds.
 pub(super) fn small() -> io::Result<f64> {
     let mut memory = AnonymousMemory::new(BYTES, false)?;
     touch(&mut memory, PAGE_BYTES);
@@ -45,8 +46,8 @@ pub(super) fn small() -> io::Result<f64> {
     Ok(each(BYTES / PAGE_BYTES, || touch(&mut memory, PAGE_BYTES)))
 }
 
-/// Median time of the first touch of a 2MB page, in nanoseconds. `None` if the kernel gives smaller
-/// pages.
+/// Median duration of the first touch of a 2MB page, in nanoseconds. `None` if the kernel gives
+/// smaller pages.
 pub(super) fn large() -> io::Result<Option<f64>> {
     let Ok(mut memory) = AnonymousMemory::new(BYTES, true) else { return Ok(None) };
     touch(&mut memory, LARGE_BYTES);
@@ -58,7 +59,7 @@ pub(super) fn large() -> io::Result<Option<f64>> {
     Ok(Spread::of(&times).filter(|_| is_large).map(|spread| spread.median))
 }
 
-/// Time of clearing 4KB, in nanoseconds, in memory of 2MB pages if `is_large` and of 4KB pages
+/// Duration of clearing 4KB, in nanoseconds, in memory of 2MB pages if `is_large` and of 4KB pages
 /// otherwise.
 pub(super) fn clear(is_large: bool) -> io::Result<f64> {
     let mut memory = AnonymousMemory::new(BYTES, is_large)?;
@@ -72,7 +73,7 @@ pub(super) fn clear(is_large: bool) -> io::Result<f64> {
     Ok(each(BYTES / PAGE_BYTES, || clear(&mut memory)))
 }
 
-/// Time of copying 4KB, in nanoseconds.
+/// Duration of copying 4KB of memory, in nanoseconds.
 pub(super) fn copy() -> io::Result<f64> {
     let mut memory = AnonymousMemory::new(BYTES, false)?;
     touch(&mut memory, PAGE_BYTES);

@@ -16,14 +16,15 @@ use crate::process_settings::on_processor;
 pub(super) use derive::KernelRound;
 pub(super) use quantities::{FOLLOWING, quantities};
 
-/// Memory of each measurement in bytes.
+/// Size of the memory that each measurement uses, in bytes.
 const BYTES: u64 = 64 << 20;
 const PAGE_BYTES: u64 = 4096;
-/// Number of pages in the calls for many pages.
+/// Number of 4KB pages in the calls for many pages.
 const MANY_PAGES: u64 = BYTES / PAGE_BYTES;
 const LARGE_BYTES: u64 = 2 << 20;
 
-/// Measures all rounds on this processor. Calls `done` with the number of finished rounds.
+/// Measures the kernel's costs on this processor in all rounds. Calls `done` with the number of
+/// finished rounds.
 ///
 /// # Errors
 /// If this process may not use the processor, or a system call fails.

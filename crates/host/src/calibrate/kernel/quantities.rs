@@ -5,8 +5,8 @@ use super::KernelRound;
 
 const PAGE_BYTES: f64 = 4096.0;
 
-/// Unmeasured keys of machine files that usually follow a measured key: the key, the measured key,
-/// and the factor between them.
+/// Keys of machine files that are not measured but follow a measured key: the key, the measured
+/// key, and the factor between them.
 pub(in super::super) const FOLLOWING: [(&str, &str, f64); 4] = [
     ("operating_system.zero_1g_ns", "operating_system.zero_2m_ns", 512.0),
     ("operating_system.fault_1g_ns", "operating_system.fault_2m_ns", 1.0),
@@ -14,7 +14,8 @@ pub(in super::super) const FOLLOWING: [(&str, &str, f64); 4] = [
     ("operating_system.migrate_frame_ns", "operating_system.fault_4k_ns", 1.0),
 ];
 
-/// Name, unit, key of the machine file (if any), and function that returns the value of a round.
+/// Definition of a quantity: name, unit, key of the machine file (if any), and function that
+/// returns the value that a round measured.
 type Line = (&'static str, &'static str, Option<&'static str>, fn(&KernelRound) -> Option<f64>);
 
 const LINES: [Line; 18] = [
@@ -50,7 +51,7 @@ const LINES: [Line; 18] = [
     ("memory: copying, in order", "GB/s", None, |round| Some(PAGE_BYTES / round.copy_4k_ns)),
 ];
 
-/// Quantities of the kernel's costs; `before` gives the values of the base machine file.
+/// Measured costs of the kernel; `before` returns the values of the base machine file.
 pub(in super::super) fn quantities(rounds: &[KernelRound], before: &Before<'_>) -> Vec<Quantity> {
     let of = |&(name, unit, key, value): &Line| {
         let values: Vec<_> = rounds.iter().map(value).collect();

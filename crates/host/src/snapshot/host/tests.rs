@@ -6,7 +6,7 @@ const FREE: u64 = 1 << 10;
 const CACHE: u64 = 1 << 3 | 1 << 5;
 const PROGRAM: u64 = 1 << 5 | 1 << 12 | 1 << 14;
 
-/// A table of 64-bit entries from runs (entry, count).
+/// Makes a table of 64-bit entries from runs of equal entries (entry, count).
 fn table(runs: &[(u64, usize)]) -> Box<dyn Read> {
     let entries = runs.iter().flat_map(|&(entry, count)| std::iter::repeat_n(entry, count));
     Box::new(Cursor::new(entries.flat_map(u64::to_le_bytes).collect::<Vec<u8>>()))
@@ -44,8 +44,8 @@ fn flags_become_states_and_counts_are_counted() {
     assert_eq!(snapshot.about.sources, ["kpageflags", "kpagecount"]);
 }
 
-/// 128MB of memory, 128MB without flags, then memory again. Frames without flags are absent unless
-/// iomem lists them: newer kernels have no flag for missing memory.
+/// Reads 128MB of memory, 128MB without flags, then memory again. Frames without flags are absent
+/// unless iomem lists them: newer kernels have no flag for missing memory.
 #[test]
 fn sections_without_flags_have_no_memory() {
     let section = 1 << 15;
@@ -63,8 +63,8 @@ fn sections_without_flags_have_no_memory() {
     assert_eq!(told.frames().unwrap().frames(Unmovable), 100);
 }
 
-/// Frames without flags count as free if most of a zone's can be in per-CPU lists: zone DMA has 12 such
-/// frames and 10 in its lists, Normal has 1000 and 499.
+/// Frames without flags count as free if the zone's per-CPU lists can hold most of these frames:
+/// zone DMA has 12 such frames and 10 in its lists, Normal has 1000 and 499.
 #[test]
 fn counts_of_a_zone_decide_frames_without_a_flag() {
     let runs = [(FREE, 500), (0, 12), (FREE, 512), (0, 1000), (FREE, 24)];
@@ -120,7 +120,7 @@ fn large_pages_are_found() {
     assert_eq!(occupancy.frames(FrameState::Movable), 512);
 }
 
-/// The machine that runs the test, as far as its files can be read.
+/// Makes a snapshot of the machine that runs the test, as far as its files can be read.
 #[test]
 fn this_machine_can_be_read() {
     let files = HostFiles::open(Path::new("/proc"));

@@ -13,31 +13,31 @@ use super::ProcessOptions;
 use crate::proc::{MappedArea, PageFlags};
 use crate::snapshot::PageContents;
 
-/// Pages per read from `mem`.
+/// Number of pages in one read from the file `mem`.
 const READ_PAGES: u64 = 256;
-/// Size in bytes above which mappings are not examined.
+/// Size in bytes above which a mapping is not examined.
 const MAX_AREA_BYTES: u64 = 1 << 40;
-/// Order of the largest aligned runs that are counted: 2^9 pages are 2MB.
+/// Buddy order of the largest aligned runs that are counted: 2^9 pages are 2MB.
 const MAX_ORDER: u32 = 9;
 
-/// Tables with one entry per page or frame, and the process's memory.
+/// Reader of a process's pages: tables with one entry per page or frame, and the process's memory.
 pub(super) struct Reader {
-    /// Residency and frames of pages, if readable.
+    /// Table of the process's pages with their frames, if readable.
     pub(super) pagemap: Option<PageMap>,
-    /// Flags of frames, if readable.
+    /// Table of the flags of frames, if readable.
     pub(super) flags: Option<Table>,
-    /// Contents of pages, if requested and readable.
+    /// Memory of the process for reading contents, if requested and readable.
     pub(super) memory: Option<File>,
-    /// True once a page-map entry showed a frame number, so frames are not hidden.
+    /// True once an entry of `pagemap` showed a frame number, so that frame numbers are not hidden.
     pub(super) has_frames: bool,
     batch: Vec<u8>,
-    /// Number of resident pages that could not be read.
+    /// Number of resident pages whose contents could not be read.
     pub(super) unreadable: u64,
-    /// Number of mappings above [`MAX_AREA_BYTES`].
+    /// Number of mappings larger than [`MAX_AREA_BYTES`].
     pub(super) too_large: u64,
 }
 
-/// Consecutive resident pages in consecutive frames.
+/// Run of consecutive resident pages in consecutive frames.
 struct RunOfPages {
     page: u64,
     frame: u64,
@@ -45,7 +45,7 @@ struct RunOfPages {
 }
 
 impl RunOfPages {
-    /// True if this page, in this frame, continues the run. Hidden frames are all 0.
+    /// True if this page, in this frame, continues the run. Hidden frame numbers are all 0.
     fn continues_with(&self, page: u64, frame: u64) -> bool {
         let next = if self.frame == 0 { 0 } else { self.frame + self.pages };
         self.page + self.pages == page && frame == next
@@ -53,7 +53,8 @@ impl RunOfPages {
 }
 
 impl Reader {
-    /// Opens the readable files. Adds notes on unreadable files to `missing`, with the consequences.
+    /// Opens the process's readable files. Adds notes on unreadable files to `missing`, with the
+    /// consequences.
     pub(super) fn open(options: &ProcessOptions, folder: &Path, missing: &mut Vec<String>) -> Self {
         let mut opened = |path: PathBuf, without: &str| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -125,7 +126,7 @@ impl Reader {
         }
     }
 
-    /// Calls `act` with every run of resident pages.
+    /// Calls `act` with every run of resident pages in an address range.
     fn each_run(&mut self, addresses: &Range<u64>, act: &mut dyn FnMut(&mut Self, &RunOfPages)) {
         let Some(pagemap) = self.pagemap.take() else { return };
         let mut open: Option<RunOfPages> = None;
@@ -150,7 +151,7 @@ impl Reader {
         self.pagemap = Some(pagemap);
     }
 
-    /// Number of frames of a run in large folios, and number of frames merged by KSM.
+    /// Number of the run's frames in large folios, and number of its frames that KSM merged.
     fn flags_of(&self, run: &RunOfPages) -> (u64, u64) {
         let Some(flags) = &self.flags else { return (0, 0) };
         let (mut folios, mut merged) = (0, 0);
@@ -163,7 +164,7 @@ impl Reader {
         (folios, merged)
     }
 
-    /// Reads the pages of a run in batches, and one by one after a failed read.
+    /// Reads the contents of a run's pages in batches, and page by page after a failed read.
     fn read_pages(&mut self, run: &RunOfPages, contents: &mut [&mut PageContents]) {
         let Some(memory) = &self.memory else { return };
         let mut next = run.page;
@@ -189,8 +190,8 @@ impl Reader {
     }
 }
 
-/// Splits a run into the largest pieces that are aligned in both page and frame numbers. Adds the bytes
-/// of each piece to the entry for its size.
+/// Splits a run into the largest blocks that are aligned in both page and frame numbers. Adds the
+/// bytes of each block to the entry for its size.
 fn add_aligned(run: &RunOfPages, sizes: &mut BTreeMap<String, u64>) {
     let mut done = 0;
     while done < run.pages {

@@ -4,7 +4,8 @@ use perforate_records::{ProcessArea, ProcessContents, ProcessTotals};
 
 use crate::snapshot::PageContents;
 
-/// Sums up all mappings. Removes figures that could not be determined.
+/// Sums up the figures of all mappings of a process. Leaves out figures that could not be read for this
+/// process.
 pub(super) fn add_up(
     areas: &mut [ProcessArea],
     has_frames: bool,
@@ -54,7 +55,8 @@ pub(super) fn guest_note(area: &ProcessArea, contents: Option<&ProcessContents>)
     }
 }
 
-/// Statistics of contents; `unreadable` is the number of pages that could not be read.
+/// Statistics of page contents; `unreadable` is the number of pages whose contents could not be
+/// read.
 pub(super) fn of_contents(contents: &PageContents, unreadable: u64) -> ProcessContents {
     let (duplicates, distinct, most) = contents.duplicates();
     let (pages, zero) = (contents.pages(), contents.zero_pages());

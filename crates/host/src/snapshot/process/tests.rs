@@ -5,7 +5,8 @@ use super::*;
 
 const PRESENT: u64 = 1 << 63;
 
-/// A folder that looks like `/proc` with process 7, which has an area of six pages at 0x10000.
+/// Makes a folder that looks like `/proc` with process 7, which has a mapping of six pages at
+/// 0x10000.
 fn made_up(entries: &[u64], pages: &[u8]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let process = folder.path().join("7");
@@ -30,14 +31,14 @@ fn read(folder: &Path, contents: bool) -> (ProcessRecord, PageContents) {
     read_process(&options, &mut |_, _| {}).unwrap()
 }
 
-/// Pages 16–21 are in frames 32, 33, 34 (one run: the pair 16–17 is aligned, 18 is alone), none, 100
-/// and 40.
+/// Reads pages 16–21, whose frames are 32, 33, 34 (one run: the pair 16–17 is aligned, 18 is
+/// alone), none, 100 and 40.
 #[test]
 fn runs_are_cut_where_frames_or_alignment_end() {
     let entries =
         [32, 33, 34, 0, 100, 40].map(|frame| if frame == 0 { 0 } else { PRESENT | frame });
     let folder = made_up(&entries, &[0, 1, 2, 3, 1, 1]);
-    // Frame 33 belongs to a large folio; frame 100 is merged.
+    // Frame 33 belongs to a large folio; KSM has merged frame 100.
     let mut flags = vec![0_u64; 128];
     (flags[33], flags[100]) = (1 << 22, 1 << 21);
     let flags: Vec<u8> = flags.into_iter().flat_map(u64::to_le_bytes).collect();
@@ -87,7 +88,7 @@ fn damaged_files_are_read_or_refused() {
     assert!(error.contains("no areas") && !error.contains('\n'), "{error}");
 }
 
-/// This process, with memory that it has just written.
+/// Makes a snapshot of this process, with memory that it has just written.
 #[test]
 fn this_process_can_be_read() {
     let pages = 64;

@@ -11,7 +11,8 @@ use crate::validate::measure::{FIRST_OPERATIONS, operations_for};
 use crate::validate::plan::Row;
 use crate::{HostError, Reporter};
 
-/// Job of a row with a layout. Its memory is laid out like a pool of anonymous mappings.
+/// Worker's job for a benchmark with a layout. Its memory is laid out like a pool of anonymous
+/// mappings.
 pub(super) fn job(row: &Row, layout: &Layout) -> Job {
     let Row { benchmark, bytes } = *row;
     let layout = Some(layout.mapped.clone());
@@ -19,7 +20,7 @@ pub(super) fn job(row: &Row, layout: &Layout) -> Job {
     Job { benchmark, bytes, paging: Paging::Large, layout, processor, recorded_operations }
 }
 
-/// Measures one row with all layouts.
+/// Measures one benchmark with all layouts.
 pub(super) fn measure(
     worker: &WorkerCommand,
     row: &Row,

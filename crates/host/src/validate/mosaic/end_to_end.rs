@@ -18,9 +18,9 @@ use crate::validate::predict::Predictor;
 use crate::validate::{Options, ProgramSample};
 use crate::{HostError, Reporter};
 
-/// Touches 24MB from malloc and 16MB from mmap, waits, and reads the memory again. Without an argument,
-/// it also exercises all ways of allocating memory and checks the results; its exit code is the line of
-/// the failed check.
+/// C program that touches 24MB from malloc and 16MB from mmap, waits, and reads the memory again.
+/// Without an argument, it also exercises all ways of allocating memory and checks the results; its
+/// exit code is the line of the failed check.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -96,7 +96,7 @@ impl Reporter for Silent {
     fn progress(&mut self, _: Progress) {}
 }
 
-/// Compiles the program. `None` if there is no compiler.
+/// Compiles the C program. `None` if there is no compiler.
 fn compile(folder: &Path, flags: &[&str]) -> Option<Vec<OsString>> {
     let (source, program) = (folder.join("program.c"), folder.join("program"));
     std::fs::write(&source, SOURCE).unwrap();
@@ -180,7 +180,7 @@ fn static_programs_and_short_ones_are_refused() {
     }
 }
 
-/// Compiles the program with these flags and records it after `skip` instructions. The simulated
+/// Compiles the C program with these flags and records it after `skip` instructions. The simulated
 /// program must have exactly the 2MB pages of its layouts.
 fn assert_simulated(flags: &[&str], skip: u64, instructions: u64) {
     let folder = tempfile::tempdir().unwrap();
@@ -231,8 +231,8 @@ fn assert_simulated(flags: &[&str], skip: u64, instructions: u64) {
 
 #[test]
 fn simulated_pages_are_those_of_the_layout() {
-    // The whole program; a part in the middle, after the advice was given; a heap that also comes from
-    // brk in the emulator.
+    // Records the whole program; a part in the middle, after the advice was given; and a heap that
+    // also comes from brk in the emulator.
     assert_simulated(&[], 0, 8_000_000);
     assert_simulated(&[], 8_000_000, 1_000_000);
     assert_simulated(&["-no-pie"], 8_000_000, 1_000_000);

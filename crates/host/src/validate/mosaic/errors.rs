@@ -6,31 +6,35 @@ use super::row::MosaicRow;
 use crate::validate::spread::Spread;
 use crate::validate::verdict::{Verdict, effect_error};
 
-/// Errors of the predicted effects of a set of rows under one assumption. Rows that are too noisy, that
-/// have no effect to predict, or whose layout was not obtained are counted but have no error.
+/// Summary of the prediction errors for several rows (each a program with one layout), under one assumption
+/// about the host's page size. Rows that are too noisy, that have no effect, or whose layout was not obtained
+/// are counted but have no error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Errors {
-    /// Number of rows with an error.
+    /// Number of rows that have a measured or predicted speed-up, quiet enough measurements, and the layout's
+    /// 2MB pages; only these have an error.
     pub judged: usize,
-    /// Number of rows whose predicted effect agrees.
+    /// Number of rows whose predicted speed-up agrees with the measured one, within the tolerance.
     pub agrees: usize,
-    /// Number of rows with noisy measurements.
+    /// Number of rows whose measured run times spread too far for a verdict.
     pub noisy: usize,
-    /// Number of rows without an effect to predict.
+    /// Number of rows in which neither measurement nor prediction shows a speed-up or slow-down by the
+    /// layout.
     pub no_effect: usize,
-    /// Number of rows whose layout was not obtained.
+    /// Number of rows whose program did not obtain the layout's 2MB pages.
     pub not_obtained: usize,
-    /// Median absolute difference between predicted and measured ratios.
+    /// Median over the rows of the absolute difference between predicted and measured ratios.
     pub median_error: Option<f64>,
-    /// Largest absolute difference between predicted and measured ratios.
+    /// Largest absolute difference between predicted and measured ratios of a row.
     pub worst_error: Option<f64>,
-    /// Sum of the differences divided by the sum of the measured effects: 1 for a prediction of no
-    /// effect in every row.
+    /// Sum of the absolute differences between predicted and measured effects (speed-up minus 1), divided by
+    /// the sum of the absolute measured effects: 1 if no effect is predicted in any row.
     pub effect_error: Option<f64>,
 }
 
 impl Errors {
-    /// Errors of these rows under the assumption with this index.
+    /// Sums up the errors of these rows under the assumption about the host's page size with index
+    /// `assumption`.
     pub(super) fn of<'a>(rows: impl Iterator<Item = &'a MosaicRow>, assumption: usize) -> Self {
         let mut errors = Self::default();
         let (mut sizes, mut pairs) = (Vec::new(), Vec::new());

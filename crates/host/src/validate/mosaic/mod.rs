@@ -32,9 +32,9 @@ pub use row::{MosaicPrediction, MosaicRow};
 
 use order::Rounds;
 
-/// Maximum number of characters in the name of a layout's file.
+/// Maximum number of characters in the file name of a layout.
 const MOST_NAME: usize = 120;
-/// Smallest memory, in 2MB pages, of a benchmark that is run with layouts.
+/// Smallest memory of a benchmark that is run with layouts, in 2MB pages.
 const LEAST_PAGES: u64 = 8;
 
 /// Layouts and programs of a validation by mosaics.
@@ -84,28 +84,28 @@ struct Measured {
     notes: Vec<String>,
 }
 
-/// Memory in 2MB pages that a layout asked for and obtained.
+/// Amount of memory for which a layout asked for 2MB pages, and the part that obtained them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Pages {
-    /// Touched bytes in the layout's intervals of 2MB pages.
+    /// Resident bytes in the intervals for which the layout asks for 2MB pages.
     wanted_bytes: u64,
-    /// Bytes of `wanted_bytes` that are in 2MB pages.
+    /// Part of `wanted_bytes` that is in 2MB pages.
     large_bytes: u64,
 }
 
 impl Pages {
-    /// Obtained share of the requested 2MB pages. `None` if no 2MB pages were requested.
+    /// Share of the requested 2MB pages that was obtained; `None` if no 2MB pages were requested.
     fn obtained(&self) -> Option<f64> {
         let wanted = self.wanted_bytes as f64;
         (self.wanted_bytes > 0).then(|| self.large_bytes as f64 / wanted)
     }
 }
 
-/// Simulated cycles with one layout, one value per assumption.
+/// Simulated cycles of a program with one layout, one value per assumption about the host's page size.
 type Cycles = Vec<f64>;
 
-/// Measures, predicts and compares. Also returns the results of the simulations. `worker` is the
-/// command that starts this program as a worker.
+/// Measures programs with layouts, simulates them and compares the ratios. Also returns the results
+/// of the simulations. `worker` is the command that starts this program as a worker.
 ///
 /// # Errors
 /// If a measurement, a recording or a simulation fails.
@@ -157,8 +157,8 @@ pub fn validate_mosaics(
     Ok((outcome, results))
 }
 
-/// The layout of only 4KB pages, followed by the chosen layouts, for pools of which these numbers of
-/// bytes are used.
+/// The layout of only 4KB pages, followed by the chosen layouts, for pools of which the program
+/// uses these numbers of bytes.
 fn all_layouts(choices: &[LayoutChoice], heap_bytes: u64, mapped_bytes: u64) -> Vec<Layout> {
     let base =
         Layout { name: Shape::AllSmall.name(), heap: Intervals::NONE, mapped: Intervals::NONE };

@@ -2,8 +2,8 @@
 
 use perforate_os::Random;
 
-/// Order of the runs of a round: a permutation of all layouts, and then the same layouts in reverse.
-/// Steady drift of the machine then affects all layouts equally.
+/// Order in which the layouts run in a round: a permutation of all layouts, and then the same
+/// layouts in reverse. Steady drift of the machine then affects all layouts equally.
 pub(super) fn order(round: u32, layouts: usize) -> Vec<usize> {
     let mut random = Random::new(u64::from(round) + 1, 0, 0);
     let mut order: Vec<usize> = (0..layouts).collect();
@@ -15,32 +15,32 @@ pub(super) fn order(round: u32, layouts: usize) -> Vec<usize> {
     order
 }
 
-/// Time of each layout in each round.
+/// Durations of a program's runs, by round and layout.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rounds {
-    /// Seconds by round and layout; two runs are summed.
+    /// Seconds of each layout in each round, summed over its two runs.
     seconds: Vec<Vec<f64>>,
 }
 
 impl Rounds {
-    /// Begins a round with this number of layouts.
+    /// Begins a round of runs with this number of layouts.
     pub fn begin(&mut self, layouts: usize) {
         self.seconds.push(vec![0.0; layouts]);
     }
 
-    /// Adds a run of `seconds` seconds to the current round.
+    /// Adds a run with `layout` of `seconds` seconds to the current round.
     pub fn add(&mut self, layout: usize, seconds: f64) {
         if let Some(round) = self.seconds.last_mut() {
             round[layout] += seconds;
         }
     }
 
-    /// Time with the first layout ÷ time with this layout, for each round.
+    /// Ratio of the times with the first layout and with this layout, for each round.
     pub fn ratios(&self, layout: usize) -> Vec<f64> {
         self.seconds.iter().map(|round| round[0] / round[layout]).collect()
     }
 
-    /// Mean seconds of a run with this layout, for each round.
+    /// Mean duration of a run with this layout in seconds, for each round.
     pub fn seconds(&self, layout: usize) -> Vec<f64> {
         self.seconds.iter().map(|round| round[layout] / 2.0).collect()
     }
@@ -57,7 +57,7 @@ mod tests {
             assert_eq!(order.len(), 10);
             let mut rounds = Rounds::default();
             rounds.begin(5);
-            // The machine slows down by a tenth of a second per run.
+            // The simulated machine slows down by a tenth of a second per run.
             order.iter().enumerate().for_each(|(run, layout)| {
                 rounds.add(*layout, 1.0 + 0.1 * run as f64);
             });

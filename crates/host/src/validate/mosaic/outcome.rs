@@ -1,4 +1,5 @@
-//! Outcome of a validation by mosaics: all rows, and errors overall and per program.
+//! Outcome of a validation by mosaics: measurement and prediction for each program and layout, and errors
+//! overall and per program.
 
 use serde::Serialize;
 
@@ -10,18 +11,19 @@ use crate::validate::limits::EFFECT_TOLERANCE;
 use crate::validate::outcome::{Outcome, Ranked, closest, under};
 use crate::validate::plan::Assumption;
 
-/// Outcome of a validation by mosaics; rows are grouped by program.
+/// Outcome of a validation by mosaics, with one row for each program and layout, grouped by
+/// program.
 pub type MosaicOutcome = Outcome<MosaicRow>;
 
-/// Errors under one assumption.
+/// Errors of the predictions under one assumption about the host's page tables.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MosaicScore {
-    /// Name of the assumption.
+    /// Name of the assumption about the host's page tables, as in tables.
     pub assumption: &'static str,
-    /// Errors over all programs.
+    /// Errors over the rows of all programs.
     #[serde(flatten)]
     pub errors: Errors,
-    /// Name and errors of each program.
+    /// Name of each program, and summary of the prediction errors over its rows.
     pub programs: Vec<(String, Errors)>,
 }
 
@@ -40,8 +42,8 @@ impl Ranked for MosaicScore {
 }
 
 impl MosaicOutcome {
-    /// Adds the rows of a program. `cycles` has the simulated cycles of each layout under each
-    /// assumption.
+    /// Adds the rows of a program, one per layout, to the outcome. `cycles` has the simulated cycles of each
+    /// layout under each assumption about the host's page tables.
     pub(super) fn add(&mut self, program: &str, measured: &Measured, cycles: &[Cycles]) {
         // Two samples may be different parts of the same program.
         let taken = self.programs().iter().filter(|name| name.starts_with(program)).count();
@@ -50,7 +52,7 @@ impl MosaicOutcome {
         self.notes.extend(measured.notes.iter().map(|note| format!("{name}: {note}")));
     }
 
-    /// Names of the programs, in order of their rows.
+    /// Names of the programs, in the order of their rows.
     pub fn programs(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.rows.iter().map(|row| row.program.as_str()).collect();
         names.dedup();
@@ -62,7 +64,8 @@ impl MosaicOutcome {
         self.rows.iter().filter(move |row| row.program == program)
     }
 
-    /// Scores of all assumptions.
+    /// Summary of the prediction errors under each assumption about the host's page tables, in the order of
+    /// `assumptions`.
     pub fn scores(&self) -> Vec<MosaicScore> {
         let score = |(index, assumption): (usize, &Assumption)| MosaicScore {
             assumption: assumption.name,
@@ -76,13 +79,13 @@ impl MosaicOutcome {
         self.assumptions.iter().enumerate().map(score).collect()
     }
 
-    /// Scores with the smallest error of effects and scores that are indistinguishable from them, best
-    /// first. Empty if no effect could be judged.
+    /// Scores of the assumption about the host's page tables that predicts best, and of assumptions that
+    /// predict about equally well, best first. Empty if no effect of 2MB pages could be judged.
     pub fn closest(&self) -> Vec<MosaicScore> {
         closest(self.scores())
     }
 
-    /// Summary for the user, in a few sentences.
+    /// Summary of the outcome for the user, in a few sentences.
     pub fn summary(&self) -> String {
         let closest = self.closest();
         let [best, others @ ..] = closest.as_slice() else {
@@ -114,12 +117,12 @@ impl MosaicOutcome {
         )
     }
 
-    /// Rows and summary as lines of JSON.
+    /// Rows and summary of the outcome as lines of JSON.
     pub fn json_lines(&self) -> String {
         self.lines(self.scores(), &self.closest(), None)
     }
 
-    /// Adds notes about all rows.
+    /// Adds notes for the user on possible reasons for differences between predictions and measurements.
     pub(super) fn add_notes(&mut self) {
         let setting = LargePageSettings::now().get("enabled").unwrap_or("unknown").to_owned();
         if setting != "madvise" {
@@ -161,8 +164,8 @@ mod tests {
         Assumption { name: "two", schemes: ["4k+4k", "thp+4k"] },
     ];
 
-    /// Measurements in which each layout takes these seconds in two rounds, and `obtained` of 100
-    /// wanted bytes are in 2MB pages.
+    /// Creates measurements in which each layout takes these seconds in two rounds, and `obtained`
+    /// of 100 wanted bytes are in 2MB pages.
     fn measured(seconds: &[[f64; 2]], obtained: &[u64]) -> Measured {
         let mut rounds = Rounds::default();
         for round in 0..2 {
@@ -192,7 +195,8 @@ mod tests {
     #[test]
     fn errors_by_hand() {
         let mut found = outcome();
-        // All 2MB: 2.0 measured, 1.8 and 2.2 predicted. Every second: 1.25 measured, 1.0 and 1.25.
+        // With all 2MB, the ratio is measured as 2.0, predicted as 1.8 and 2.2; with every second,
+        // 1.25, and 1.0 and 1.25.
         let times = [[4.0, 4.0], [2.0, 2.0], [3.2, 3.2]];
         let cycles = [vec![9.0, 11.0], vec![5.0, 5.0], vec![9.0, 8.8]];
         found.add("program", &measured(&times, &[0, 100, 96]), &cycles);
@@ -207,7 +211,7 @@ mod tests {
         let scores = found.scores();
         assert!((scores[0].errors.median_error.unwrap() - 0.225).abs() < 1e-12);
         assert!((scores[0].errors.worst_error.unwrap() - 0.25).abs() < 1e-12);
-        // Errors of 0.2 and 0.25 of effects of 1 and 0.25; and of 0.2.
+        // The assumptions miss 0.2 + 0.25 and 0.2 of effects of 1 + 0.25.
         assert!((scores[0].errors.effect_error.unwrap() - 0.36).abs() < 1e-12);
         assert!((scores[1].errors.effect_error.unwrap() - 0.16).abs() < 1e-12);
         assert_eq!((scores[0].errors.agrees, scores[1].errors.agrees), (1, 2));
@@ -221,7 +225,7 @@ mod tests {
         assert!(summary.contains("miss 16 % of the effects"), "{summary}");
     }
 
-    /// A layout without an effect is not a success of a prediction of no effect.
+    /// A layout without an effect does not count as success for a prediction of no effect.
     #[test]
     fn layouts_without_an_effect_count_for_nothing() {
         let mut found = outcome();

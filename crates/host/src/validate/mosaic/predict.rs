@@ -12,20 +12,21 @@ use crate::validate::plan::Row;
 use crate::validate::predict::{Predictor, record_once};
 use crate::{HostError, Reporter};
 
-/// Cycles of all layouts under each assumption, and the results of the simulations.
+/// Simulated cycles of all layouts under each assumption, and the results of the simulations.
 type Predictions = (Vec<Cycles>, Vec<RunResult>);
 
-/// Recording that is simulated with several layouts.
+/// Recording of a program that is simulated with several layouts.
 struct Recording {
     name: String,
     trace: TemporaryTrace,
-    /// Approximate bytes of memory that the recording touches.
+    /// Approximate amount of memory that the recorded program touches, in bytes.
     bytes: u64,
-    /// Instructions of the recording if its first half warms up; `None` if the first fifth does.
+    /// Number of recorded instructions, of which the first half warms up the caches; `None` to warm
+    /// up by the default, the first fifth.
     instructions: Option<u64>,
 }
 
-/// Records the code of a row, and simulates the recording with all layouts.
+/// Records the code of a benchmark, and simulates the recording with all layouts.
 pub(super) fn predict_row(
     predictor: &Predictor<'_>,
     row: &Row,
@@ -44,7 +45,7 @@ pub(super) fn predict_row(
     recording.simulate(predictor, layouts, &pools, reporter)
 }
 
-/// Records the sampled part of a program, and simulates the recording with all layouts.
+/// Records the chosen part of a program, and simulates the recording with all layouts.
 pub(super) fn predict_program(
     predictor: &Predictor<'_>,
     sample: &ProgramSample,
@@ -72,7 +73,8 @@ pub(super) fn predict_program(
 }
 
 impl Recording {
-    /// Simulates the recording with all layouts. `pools` returns size and intervals of each pool.
+    /// Simulates the recording with all layouts. `pools` returns the sizes and intervals of a
+    /// layout's pools.
     fn simulate(
         &mut self,
         predictor: &Predictor<'_>,

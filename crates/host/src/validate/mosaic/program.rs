@@ -17,38 +17,39 @@ use crate::validate::program::{remark_on_codes, remark_on_length};
 use crate::validate::spread::Spread;
 use crate::{HostError, Reporter};
 
-/// Size of each pool in the first run, if the available memory is unknown.
+/// Size of each pool in a program's first run in bytes, if the available memory is unknown.
 const FIRST_POOL_BYTES: u64 = 1 << 30;
-/// Room in a pool beyond what the program was seen to use.
+/// Free space in a pool beyond what the program was seen to use, in bytes.
 const MORE_BYTES: u64 = 16 << 20;
-/// Share of a program's anonymous memory in the pools below which a note is added.
+/// Share of a program's anonymous memory that must be in its pools; below it, a note is added.
 const MOSTLY_POOLED: f64 = 0.9;
 
-/// Program with its pools and layouts.
+/// Program to measure with several layouts, and its pools.
 pub(super) struct Program<'a> {
     words: &'a [OsString],
     pub preload: Preload,
     pub pools: Pools,
     /// The layout of only 4KB pages, followed by the chosen layouts.
     pub layouts: Vec<Layout>,
-    /// Largest resident memory seen in the first run.
+    /// Largest resident memory of the program in its first run, in bytes, as sampled.
     pub resident_bytes: u64,
     notes: Vec<String>,
 }
 
-/// Bytes of large pools that a program used.
+/// Memory that a program used in a trial run with large pools, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PoolUse {
     heap_bytes: u64,
     mapped_bytes: u64,
     resident_bytes: u64,
-    /// Anonymous memory and its part in the pools, at the moment of most anonymous memory.
+    /// Largest anonymous memory of the program. The next field is the part that lay in the pools at the same
+    /// moment.
     anonymous_bytes: u64,
     pooled_bytes: u64,
 }
 
 impl<'a> Program<'a> {
-    /// Runs the program once to see how much of the pools it uses, and makes the layouts.
+    /// Runs the program once to see how much of its pools it uses, and makes the layouts.
     pub fn prepare(
         words: &'a [OsString],
         mosaics: &Mosaics,
@@ -80,7 +81,7 @@ impl<'a> Program<'a> {
         })
     }
 
-    /// Runs and times the program with all layouts.
+    /// Runs the program with all layouts and measures its times.
     pub fn measure(
         &self,
         options: &Options,
@@ -125,8 +126,8 @@ impl<'a> Program<'a> {
         Ok(Measured { layouts: layouts.clone(), rounds: times, pages, notes })
     }
 
-    /// Runs the program once with a layout, and samples its pages meanwhile. Returns the sample with
-    /// the most memory in the layout's intervals.
+    /// Runs the program once with a layout, and samples its page sizes meanwhile. Returns the
+    /// sample with the most memory in the layout's intervals.
     fn pages(&self, layout: &Layout, options: &Options) -> Result<Pages, HostError> {
         self.preload.clear_report()?;
         let mut most = Pages::default();
@@ -156,7 +157,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Runs the program with pools that are certainly large enough, to see how much it uses.
+/// Runs the program with pools that are certainly large enough, to see how much memory it uses.
 fn measure_pool_use(
     words: &[OsString],
     preload: &Preload,
@@ -223,8 +224,8 @@ fn measure_pool_use(
     Ok(found)
 }
 
-/// Pool sizes with room for the memory that the program used and for the layouts from files. The two
-/// sizes differ, because pools are recognized by size in a recording.
+/// Chooses sizes of a program's pools, with room for the memory that the program used and for the
+/// layouts from files. The two sizes differ, because pools are recognized by size in a recording.
 fn pools_for(found: &PoolUse, choices: &[LayoutChoice]) -> Pools {
     let of_files = |pool: usize| {
         let sizes = choices.iter().map(|choice| match choice {
@@ -256,7 +257,8 @@ fn remark_on_pools(found: &PoolUse) -> Option<String> {
     })
 }
 
-/// Memory in the layout's intervals of 2MB pages, from the text of `smaps`.
+/// Amount of memory in the layout's intervals of 2MB pages, and its part in 2MB pages, from the
+/// text of `smaps`.
 fn pages_in(text: &str, pools: &[Option<Range<u64>>; 2], intervals: [&Intervals; 2]) -> Pages {
     let (areas, _) = parse_areas(text);
     let mut pages = Pages::default();

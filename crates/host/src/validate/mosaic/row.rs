@@ -18,35 +18,35 @@ pub struct MosaicRow {
     /// Measured time with 4KB pages only ÷ time with the layout.
     #[serde(rename = "measured_ratio")]
     pub ratio: Option<Spread>,
-    /// Bytes in 2MB pages.
+    /// Memory in 2MB pages within the intervals for which the layout asks for 2MB pages, in bytes.
     pub large_bytes: u64,
-    /// Share of the touched memory in the layout's 2MB intervals that is in 2MB pages, 0–1. `None` if
-    /// the program touched no memory there.
+    /// Share of the touched memory in the layout's 2MB intervals that is in 2MB pages, 0–1. `None`
+    /// if the program touched no memory in these intervals.
     pub obtained_share: Option<f64>,
-    /// Predictions, one per assumption.
+    /// Predictions of the ratio, one per assumption about the host's page tables.
     pub predicted: Vec<MosaicPrediction>,
 }
 
-/// Prediction for a layout under one assumption.
+/// Prediction for a program with one layout, under one assumption about the host's page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MosaicPrediction {
-    /// Name of the assumption.
+    /// Name of the assumption about the host's page tables, as in tables.
     pub assumption: &'static str,
     /// Predicted time with 4KB pages only ÷ time with the layout.
     pub ratio: f64,
-    /// Predicted ratio minus the measured median.
+    /// Predicted ratio minus the median of the measured ratios.
     pub error: Option<f64>,
-    /// Agreement with the measurement; `None` if the layout was not obtained.
+    /// Agreement of the prediction with the measurement; `None` if the layout was not obtained.
     pub verdict: Option<Verdict>,
 }
 
 impl MosaicRow {
-    /// True if enough of the layout's 2MB pages were obtained.
+    /// True if the program obtained enough of the layout's 2MB pages.
     pub fn is_obtained(&self) -> bool {
         self.obtained_share.is_some_and(|share| share >= MOSTLY)
     }
 
-    /// Rows of a program: one for each layout except the first, which has only 4KB pages.
+    /// Makes the rows of a program: one for each layout except the first, which has only 4KB pages.
     pub(super) fn of_program(
         program: &str,
         measured: &Measured,

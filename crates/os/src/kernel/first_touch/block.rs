@@ -1,5 +1,5 @@
-//! Backs a 2MB region with a 2MB block. The block is mapped whole, mapped with holes at frames that
-//! others use, or only reserved at first.
+//! Backs a 2MB region with a 2MB block. The block is mapped whole, mapped with holes at frames that are in
+//! use, or only reserved at first.
 
 use perforate_types::{HoleSet, Permissions, SpaceId};
 
@@ -10,20 +10,19 @@ use crate::memory::complement;
 use crate::space::{Large, page_at};
 use crate::{BlockUse, HoleAllocation, Orders, OsError, Policy};
 
-/// Backs regions with blocks claimed from memory.
+/// Backer that maps 2MB regions to blocks claimed from memory.
 pub(super) struct Blocks {
     reserves: bool,
 }
 
 impl Blocks {
-    /// Creates the backer with the block choices of `policy`.
+    /// Creates the backer. `policy` decides if blocks are only reserved at first.
     pub(super) fn new(policy: &dyn Policy) -> Self {
         Self { reserves: reserves(policy) }
     }
 }
 
-/// True if a block is only reserved at first and its sub-pages are mapped as they are touched (P
-/// §VI).
+/// True if the policy only reserves a block at first, and maps its sub-pages as they are touched (P §VI).
 pub(super) fn reserves(policy: &dyn Policy) -> bool {
     policy.hole_rule().is_some_and(|rule| rule.reserves())
 }
@@ -53,8 +52,8 @@ impl Backer for Blocks {
     }
 }
 
-/// Maps a block except for `holes`, as an ordinary 2MB page if there are none. With `reserves`, the
-/// block is reserved and nothing is mapped yet.
+/// Maps region `number` to a block by a 2MB page with `holes`, or by an ordinary one if there are none. With
+/// `reserves`, only reserves the frames of the block, without mapping any.
 pub(super) fn map(
     core: &mut Core,
     id: SpaceId,
@@ -84,7 +83,7 @@ pub(super) fn map(
     Ok(())
 }
 
-/// Allocates a frame for every hole of a region.
+/// Allocates and maps a frame for each hole of a region's 2MB page.
 pub(super) fn fill_holes(
     core: &mut Core,
     id: SpaceId,

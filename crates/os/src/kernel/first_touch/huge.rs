@@ -5,7 +5,7 @@ use crate::kernel::{Core, FirstTouch};
 use crate::space::{self, Huge, Mechanism, gigabyte_of, pages_of_gigabyte, regions_of};
 use crate::{Orders, OsError};
 
-/// Maps 1GB pages. Requires an area that spans the page, no present mapping, no injected
+/// Backer that maps 1GB pages. Requires an area that spans the page, no present mapping, no generated
 /// fragmentation in its regions, and contiguous memory.
 pub(super) struct HugePages;
 

@@ -1,6 +1,6 @@
-//! Backs regions that injected fragmentation covers. Each region gets a block with randomly drawn
-//! holes, mapped as a 2MB page with holes. If the policy makes no such pages, the block is only
-//! occupied by the frames of others at the holes.
+//! Backs regions with generated (injected) fragmentation. Each region gets a block with randomly chosen
+//! holes, mapped as a 2MB page with holes. If the policy makes no such pages, only the frames at the holes
+//! are taken, for data of other owners.
 
 use perforate_types::{Permissions, SpaceId};
 
@@ -11,13 +11,13 @@ use crate::memory::{Fragment, complement};
 use crate::space::Large;
 use crate::{BlockUse, HoleAllocation, Orders, OsError, Policy};
 
-/// Backs regions with blocks that have injected holes.
+/// Backer that maps regions with generated fragmentation to blocks that have the generated holes.
 pub(super) struct InjectedFragments {
     reserves: bool,
 }
 
 impl InjectedFragments {
-    /// Creates the backer with the block choices of `policy`.
+    /// Creates the backer. `policy` decides if blocks are only reserved at first.
     pub(super) fn new(policy: &dyn Policy) -> Self {
         Self { reserves: reserves(policy) }
     }

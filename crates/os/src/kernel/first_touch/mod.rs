@@ -53,25 +53,25 @@ impl Touch {
     }
 }
 
-/// Answer of a backer to a touch.
+/// Result of a backer for a touched page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backed {
     /// The page is mapped.
     Yes,
-    /// Nothing was mapped; the next backer is asked.
+    /// Nothing was mapped, so the next backer is tried.
     No,
 }
 
 /// A mechanism that maps memory, at first touches or in advance.
 pub trait Backer: Any + Send {
-    /// Maps the page if the backer can, and possibly more pages around it.
+    /// Maps the touched page, and possibly more pages around it. Returns [`Backed::No`] if the backer
+    /// cannot.
     ///
     /// # Errors
     /// If memory is out, or the program or configuration requests something impossible.
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError>;
 
-    /// Notifies the backer that areas in `pages` were created, moved to this address, extended or
-    /// protected.
+    /// Notifies the backer that areas in `pages` were created, moved into this range, extended or protected.
     fn note_areas(&mut self, _space: SpaceId, _pages: &Range<u64>) {}
 
     /// True if the backer has memory to map in advance of touches.
@@ -92,7 +92,7 @@ pub trait Backer: Any + Send {
 }
 
 impl Core {
-    /// Draws the injected fragmentation of 2MB blocks by block number. Each block is drawn only
+    /// Generates the fragmentation of the 2MB blocks with these numbers. Each block gets its holes only
     /// once.
     pub fn inject_fragmentation(&mut self, blocks: Range<u64>) {
         let Some(fragmentation) = self.config.fragmentation else { return };
@@ -100,14 +100,14 @@ impl Core {
         self.memory.inject_holes(blocks, |block| fragmentation.holes(seed, block));
     }
 
-    /// Marks the memory that the present operation maps from now on as anonymous, so that its
-    /// frames count as cleared.
+    /// Counts frames that the present operation maps from now on as cleared, because they become anonymous
+    /// memory.
     pub fn clear_new_frames(&mut self) {
         self.ledger.clears = true;
     }
 }
 
-/// All backers, in the order in which they are asked.
+/// All backers, in the order in which they are tried.
 pub(super) struct Backers {
     list: Vec<Box<dyn Backer>>,
 }
@@ -146,8 +146,7 @@ impl Backers {
         unreachable!("the last backer maps the page or memory is out")
     }
 
-    /// Notifies all backers that areas in `pages` were created, moved to this address, extended or
-    /// protected.
+    /// Notifies all backers that areas in `pages` were created, moved into this range, extended or protected.
     pub(super) fn note_areas(&mut self, space: SpaceId, pages: &Range<u64>) {
         self.list.iter_mut().for_each(|backer| backer.note_areas(space, pages));
     }
@@ -173,7 +172,7 @@ impl Backers {
         self.list.iter().for_each(|backer| backer.counters(core, out));
     }
 
-    /// The backer of type `B`, made by `make` if it is missing.
+    /// Returns the backer of type `B`. Makes it with `make` and adds it if the list has none.
     pub(super) fn find_or_add<B: Backer>(&mut self, make: impl FnOnce() -> B) -> &mut B {
         let is_wanted = |backer: &dyn Backer| (backer as &dyn Any).is::<B>();
         let known = self.list.iter().position(|backer| is_wanted(backer.as_ref()));
@@ -188,7 +187,7 @@ impl Backers {
     }
 }
 
-/// Maps single 4KB pages.
+/// Backer that maps single 4KB pages.
 struct SinglePages;
 
 impl Backer for SinglePages {

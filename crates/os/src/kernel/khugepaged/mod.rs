@@ -5,12 +5,12 @@
 //! not in place. The scanner also patches holes of perforated pages whose in-place frames are free
 //! or can be freed.
 //!
-//! Own choices:
+//! Choices of this model:
 //! - Regions without any 4KB page or hole cost the scanner nothing (Linux steps through them).
 //! - Accessed bits are not considered.
 //! - Shared memory is skipped (as with Linux's default of `shmem_enabled`).
-//! - Regions with injected fragmentation are skipped, since the injection means that no whole block
-//!   exists for them.
+//! - Regions with generated fragmentation are skipped, since by definition no whole block exists for
+//!   them.
 //! - The scanner does not pause after a failed allocation, but fruitless searches for blocks are
 //!   deferred like those of faults.
 
@@ -30,24 +30,27 @@ use crate::space::REGION_PAGES;
 use plan::{Plan, Search};
 use region::Refusal;
 
-/// Linux's maximum for the three limits: one page less than a region has.
+/// Linux's maximum of each `max_ptes_*` limit: one page less than a 2MB region has.
 const MOST_PAGES: u64 = 511;
 
-/// Knobs of the scanner, with Linux's names and defaults
+/// Parameters of the scanner, with Linux's names and defaults
 /// (`/sys/kernel/mm/transparent_hugepage/khugepaged`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KhugepagedConfig {
     /// Pages scanned by one pass (Linux: before each sleep), rounded up to whole regions of 512.
     pub pages_to_scan: Count<1>,
-    /// Pages of a region that may be absent; they become zero pages, that is, bloat.
+    /// Largest number of absent 4KB pages in a 2MB region that is promoted. They become zero pages,
+    /// so memory grows.
     pub max_ptes_none: Count<0, MOST_PAGES>,
-    /// Pages of a region that may be swapped out; they are read back.
+    /// Largest number of swapped-out 4KB pages in a 2MB region that is promoted. They are read
+    /// back.
     pub max_ptes_swap: Count<0, MOST_PAGES>,
-    /// Pages of a region whose frame others may map as well; they are copied.
+    /// Largest number of 4KB pages in a promoted 2MB region whose frames other mappings share. They
+    /// are copied.
     pub max_ptes_shared: Count<0, MOST_PAGES>,
-    /// Compact a block for a region if necessary (Linux: `khugepaged/defrag`); page faults have an
-    /// option of their own ([`crate::Defrag`]).
+    /// Compact memory if no 2MB block is free for a promotion (Linux: khugepaged/defrag). Page
+    /// faults have the option defrag.
     pub defrag: bool,
 }
 
@@ -63,14 +66,14 @@ impl Default for KhugepagedConfig {
     }
 }
 
-/// Result of one pass of the scanner.
+/// Result of one pass of khugepaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KhugepagedPass {
     /// Number of pages scanned: 512 for each region.
     pub pages_scanned: u64,
-    /// Regions that became ordinary 2MB pages.
+    /// Number of 2MB regions that became ordinary 2MB pages.
     pub regions_collapsed: u64,
-    /// Regions that became perforated pages.
+    /// Number of 2MB regions that became perforated pages.
     pub regions_perforated: u64,
     /// True if the pass reached the end of all address spaces; the next pass begins at the first.
     pub ended_full_scan: bool,
@@ -81,31 +84,31 @@ pub struct KhugepagedPass {
 struct Counts {
     scanned: u64,
     full_scans: u64,
-    /// Number of regions promoted, indexed by [`Promotion`].
+    /// Number of regions promoted in each way, indexed by [`Promotion`].
     promoted: [u64; 3],
-    /// Regions that became ordinary 2MB pages.
+    /// Number of regions that became ordinary 2MB pages.
     collapsed: u64,
-    /// Regions that became perforated pages.
+    /// Number of regions that became perforated pages.
     perforated: u64,
     frames_copied: u64,
     frames_zeroed: u64,
     holes: u64,
-    /// Number of regions not promoted, indexed by [`Refusal`].
+    /// Number of regions not promoted for each reason, indexed by [`Refusal`].
     refused: [u64; Refusal::Memory as usize + 1],
-    /// Number of holes patched.
+    /// Number of holes that were patched (moved back in place).
     patched: u64,
 }
 
-/// State of the promotion scanner.
+/// State of khugepaged, the promotion scanner.
 #[derive(Default)]
 pub(super) struct Khugepaged {
-    /// Parameters of the scanner.
+    /// Parameters of the promotion scanner.
     pub(super) config: KhugepagedConfig,
     /// Region at which the next pass continues.
     cursor: SpaceRegion,
-    /// Search for blocks that can be emptied.
+    /// Position of the search for blocks that can be emptied.
     whole: Search,
-    /// Search for blocks that can become 2MB pages with holes.
+    /// Position of the search for blocks that can become 2MB pages with holes.
     holed: Search,
     counts: Counts,
 }
@@ -171,8 +174,8 @@ impl Khugepaged {
         None
     }
 
-    /// Promotes one region if parameters, memory and policy allow it. An error is the reason for
-    /// which the region stays.
+    /// Promotes one region to a 2MB page if parameters, memory and policy allow it. An error is the reason
+    /// why the region keeps its 4KB pages.
     fn consider(&mut self, core: &mut Core, id: SpaceId, number: u64) -> Result<(), Refusal> {
         let mut census = region::census(core, id, number).expect("the scanner found it");
         self.check_limits(core, number, &census)?;
@@ -201,7 +204,7 @@ impl Khugepaged {
         core.ledger.done.frames_zeroed_4k += price.frames_zeroed;
     }
 
-    /// Writes the scanner's counters; writes none before its first pass.
+    /// Writes the scanner's counters to `out`, or none before its first pass.
     pub(super) fn counters(&self, out: &mut Counters) {
         let counts = &self.counts;
         if counts.scanned == 0 {
@@ -275,7 +278,7 @@ figures! {
     }
 }
 
-/// Counters of background promotion. Results have them only if a pass was made.
+/// Counters of background promotion. Results contain them only if the scanner has run.
 pub(super) fn counters() -> Vec<Counter> {
     registered(KHUGEPAGED)
 }

@@ -19,19 +19,19 @@ pub(super) struct Plan {
     pub price: PromotionPrice,
 }
 
-/// Origin of the 2MB block.
+/// Origin of the 2MB block of a planned promotion.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     /// A free 2MB block.
     Free,
     /// A partly used block with its contents; its movable frames are migrated.
     Used(Frame, BlockContents),
-    /// The block that already holds pages of the region in place, and those of its free frames to
-    /// take.
+    /// The block that already holds pages of the region in place, and the indices of its free frames that
+    /// absent pages will get.
     Own(Frame, HoleSet),
 }
 
-/// Position of the search for blocks, and its backoff.
+/// Number of the 2MB block at which the next search for a usable block begins, and the backoff of searches.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Search {
     next_block: u64,
@@ -163,7 +163,7 @@ fn plan_in_place(core: &Core, census: &Census) -> Option<Plan> {
     core.accepts(&holes).then_some(plan)
 }
 
-/// Plans to copy pages into a block. The fixed frames of `source` become holes.
+/// Plan to copy the pages of the region into block `source`, whose unmovable frames become holes.
 fn copying(promotion: Promotion, source: Source, census: &Census) -> Plan {
     let (holes, frames_migrated) = match source {
         Source::Used(_, contents) => (contents.fixed, contents.movable.count() as u64),

@@ -8,18 +8,18 @@ use crate::memory::complement;
 use crate::space::{AddressSpace, Area, Entries, Mapping, Pages, Region, pages_of};
 use crate::{OrderPurpose, Orders};
 
-/// Reason for which a region is not promoted.
+/// Reason why khugepaged does not promote a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// More pages are absent than `max_ptes_none`.
+    /// More pages of the region are absent than `max_ptes_none` allows.
     Absent,
-    /// More pages are swapped out than `max_ptes_swap`.
+    /// More pages of the region are swapped out than `max_ptes_swap` allows.
     Swapped,
-    /// More pages are shared than `max_ptes_shared`.
+    /// More pages of the region are shared than `max_ptes_shared` allows.
     Shared,
     /// Permissions of a page and its area differ, not counting write permission.
     Permissions,
-    /// Injected fragmentation covers the region.
+    /// Generated fragmentation affects the region.
     Injected,
     /// No suitable block was found for any promotion that the policy supports.
     NoBlock,
@@ -29,7 +29,7 @@ pub(super) enum Refusal {
     Memory,
 }
 
-/// Contents of a region of 4KB pages, as a promotion to a 2MB page needs them.
+/// State of the pages of a region that khugepaged may promote: mapped, shared, swapped, and their entries.
 pub(super) struct Census {
     /// Permissions of the region's area.
     pub permissions: Permissions,
@@ -49,8 +49,8 @@ impl Census {
         complement(&self.mapped.union(&self.swapped))
     }
 
-    /// True if both have the same permissions and the same mapped, shared and swapped pages. Frames
-    /// may differ.
+    /// True if the region has not changed between the two censuses: permissions and sets of mapped, shared
+    /// and swapped pages are equal. Frames may differ.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         let sets = |census: &Self| (census.mapped, census.shared, census.swapped);
         sets(self) == sets(other) && self.permissions == other.permissions
@@ -58,8 +58,8 @@ impl Census {
 }
 
 impl Khugepaged {
-    /// Checks the scanner's limits (`max_ptes_*`), permissions and injected fragmentation. An error
-    /// is the reason for which the region cannot become a 2MB page.
+    /// Checks the scanner's limits (`max_ptes_*`), permissions and generated fragmentation. An error is the
+    /// reason why the region cannot become a 2MB page.
     pub(super) fn check_limits(
         &self,
         core: &Core,
@@ -107,7 +107,7 @@ fn promotable_pages<'a>(
     (fits && wanted().contains(Orders::LARGE)).then_some((pages, area))
 }
 
-/// Contents of a region that may become a 2MB page; `None` if it may not.
+/// Examines the pages of a region that may become a 2MB page; `None` if the region may not.
 pub(super) fn census(core: &Core, id: SpaceId, number: u64) -> Option<Census> {
     let space = core.space(id).ok()?;
     let (pages, area) = promotable_pages(core, space, number)?;

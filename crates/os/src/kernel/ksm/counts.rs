@@ -12,30 +12,30 @@ use crate::memory::FRAME_BYTES;
 /// Totals of same-page merging since boot.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
-    /// Number of pages scanned.
+    /// Number of pages that same-page merging scanned.
     pub scanned: u64,
     /// Number of completed scans of all address spaces.
     pub full_scans: u64,
-    /// Pages that were mapped to a merged frame instead of a private one.
+    /// Number of pages that were mapped to a merged frame instead of a private one.
     pub merged: u64,
-    /// Merged pages that got a private frame again because of a write.
+    /// Number of merged pages that got a private frame again because of a write.
     pub written: u64,
-    /// Scans of a page that was new or whose content had changed since its last scan.
+    /// Number of scans of a page that was new or whose content had changed since its last scan.
     pub changing: u64,
-    /// Merges that failed for lack of memory.
+    /// Number of merges that failed for lack of memory.
     pub failed: u64,
-    /// Ordinary 2MB pages that merging split into 4KB pages.
+    /// Number of ordinary 2MB pages that merging split into 4KB pages.
     pub split: u64,
-    /// Ordinary 2MB pages that got their first hole by merging.
+    /// Number of ordinary 2MB pages that got their first hole by merging.
     pub perforated: u64,
-    /// Sub-pages punched out as holes.
+    /// Number of sub-pages of 2MB pages that became holes by merging.
     pub punched: u64,
 }
 
-/// Totals, with the numbers of merged frames and their pages at one moment.
+/// Totals of same-page merging since boot, with the merged frames and their pages at one moment.
 struct State {
     counts: Counts,
-    /// Number of merged frames.
+    /// Number of merged frames in use.
     shared: u64,
     /// Pages that map merged frames, less one per frame: the number of frames saved.
     sharing: u64,
@@ -70,7 +70,7 @@ figures! {
     }
 }
 
-/// Counters of same-page merging. Results have them only if a pass was made.
+/// Counters of same-page merging. Results contain them only if the scanner has run.
 pub(in crate::kernel) fn counters() -> Vec<Counter> {
     registered(KSM)
 }

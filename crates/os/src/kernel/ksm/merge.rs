@@ -9,7 +9,7 @@ use crate::OsError;
 use crate::kernel::{Core, SpacePage, contents, copy_on_write};
 use crate::space::{Departure, Present, SpaceMut};
 
-/// Numbers of 2MB pages split and of sub-pages punched so far.
+/// Numbers of 2MB pages split and of sub-pages punched out as holes since boot.
 fn breakage(space: &SpaceMut<'_>) -> (u64, u64) {
     (space.ledger.done.large_pages_split, space.ledger.done.subpages_punched)
 }

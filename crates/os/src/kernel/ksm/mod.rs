@@ -33,14 +33,14 @@ use counts::Counts;
 pub(super) use counts::counters;
 use merge::maps_merged;
 
-/// Knobs of the scanner; the defaults are Linux's.
+/// Parameters of the merging scanner; the defaults are Linux's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct KsmConfig {
     /// Pages scanned by one pass (Linux: before each sleep).
     pub pages_to_scan: Count<1>,
-    /// Pages that may map one merged frame; the next ones get another. At least 2: fewer share
-    /// nothing. A fork makes more of them, as it takes no notice of merging.
+    /// Largest number of pages that same-page merging maps to one frame; further equal pages get
+    /// another frame. At least 2. Forks may exceed it.
     pub max_page_sharing: Count<2>,
 }
 
@@ -50,12 +50,12 @@ impl Default for KsmConfig {
     }
 }
 
-/// Result of one pass of the scanner.
+/// Result of one pass of same-page merging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KsmPass {
-    /// Number of pages scanned.
+    /// Number of pages that the pass scanned.
     pub pages_scanned: u64,
-    /// Pages that were mapped to a merged frame instead of a private one.
+    /// Number of pages that were mapped to a merged frame instead of a private one.
     pub pages_merged: u64,
     /// True if the pass reached the end of all address spaces; the next pass begins at the first.
     pub ended_full_scan: bool,
@@ -71,7 +71,7 @@ struct Node {
 /// State of the merging scanner.
 #[derive(Default)]
 pub(super) struct Ksm {
-    /// Parameters of the scanner.
+    /// Parameters of the merging scanner.
     pub(super) config: KsmConfig,
     /// Page at which the next pass continues.
     cursor: SpacePage,
@@ -167,8 +167,8 @@ impl Ksm {
         Ok(())
     }
 
-    /// Merged frame with content `identity`: `own` if it is a merged frame, else one with room for
-    /// another sharer.
+    /// Merged frame with content `identity` for a scanned page. That is the page's present frame `own` if
+    /// `own` is a merged frame, else one that another page may still map. `None` if there is none.
     fn stable_frame(&mut self, core: &mut Core, identity: u64, own: Frame) -> Option<Frame> {
         let mut nodes = self.stable.remove(&identity)?;
         let is_valid = |node: &&Node| {
@@ -229,8 +229,8 @@ fn is_candidate(core: &Core, place: SpacePage) -> bool {
     candidate(core, place).is_some()
 }
 
-/// Translation and frame of a page, if it may be merged: mapped private anonymous memory that no
-/// overlay keeps.
+/// Translation and frame of a page, if it may be merged: mapped private anonymous memory whose frame no
+/// overlay (direct segment) owns.
 fn candidate(core: &Core, (id, page): SpacePage) -> Option<(Present, Frame)> {
     let space = core.space(id).ok()?;
     let present = space.find(page)?;

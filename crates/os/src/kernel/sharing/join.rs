@@ -86,7 +86,8 @@ fn join_large(core: &mut Core, id: SpaceId, page: u64, area: &Area) -> Result<bo
     Ok(false)
 }
 
-/// Copies to `id` the page contents of all `parts` that belong to the same mapping as `like`.
+/// Copies the content identities of shared pages to address space `id`, which now maps them too: those of
+/// all `parts` that lie in the same mapping as `like`.
 fn receive_contents(core: &mut Core, id: SpaceId, parts: &[Elsewhere], like: &Elsewhere) {
     for part in parts.iter().filter(|part| part.is_same_mapping(like)) {
         let first = part.pages.start.wrapping_add_signed(-part.distance);
@@ -94,8 +95,8 @@ fn receive_contents(core: &mut Core, id: SpaceId, parts: &[Elsewhere], like: &El
     }
 }
 
-/// First frame of the 1GB page that translates `part`; `None` if that page cannot be mapped around
-/// `page`.
+/// First frame of the 1GB page that translates `part` of another mapping; `None` if address space `id`
+/// cannot map that page around `page` too.
 fn huge_to_join(
     core: &Core,
     id: SpaceId,
@@ -157,7 +158,7 @@ pub(in crate::kernel) fn join_hole(
 }
 
 impl SpaceMut<'_> {
-    /// Maps the block that another mapping of the object uses, `shared`, to an unmapped region.
+    /// Maps unmapped region `number` to the block `shared`, which another mapping of the shared object uses.
     pub(super) fn map_shared_block(
         &mut self,
         number: u64,

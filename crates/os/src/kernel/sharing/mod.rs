@@ -30,8 +30,8 @@ pub struct SharedPlace {
     pub page: u64,
 }
 
-/// Part of another mapping of an object. Page p of the first mapping and page p + `distance` of
-/// this one are the same page of the object.
+/// Part of another mapping of a shared object, as [`elsewhere`] finds it for some pages. Page p of these
+/// pages and page p + `distance` of the other mapping are the same page of the object.
 struct Elsewhere {
     space: SpaceId,
     pages: Range<u64>,
@@ -72,7 +72,7 @@ fn object_at(core: &Core, space: SpaceId, page: u64) -> Option<SharedObject> {
     core.space(space).ok()?.areas.find(page)?.attributes.object
 }
 
-/// Parts of other mappings that show the same memory as `pages` in address space `id`.
+/// Parts of other mappings that map the same memory as `pages` in address space `id`.
 fn elsewhere(core: &Core, id: SpaceId, object: SharedObject, pages: &Range<u64>) -> Vec<Elsewhere> {
     let mut found = Vec::new();
     for (slot, space) in core.spaces.iter().enumerate() {
@@ -92,7 +92,8 @@ fn elsewhere(core: &Core, id: SpaceId, object: SharedObject, pages: &Range<u64>)
     found
 }
 
-/// Other mapped virtual pages of the memory at `page` of `id`: (address space, page number).
+/// Other virtual pages mapped to the same shared memory as `page` of address space `id`: (address space,
+/// page number).
 pub(super) fn mapped_elsewhere(core: &Core, id: SpaceId, page: u64) -> Vec<(SpaceId, u64)> {
     let Some(object) = object_at(core, id, page) else { return Vec::new() };
     let parts = elsewhere(core, id, object, &(page..page + 1)).into_iter();

@@ -8,7 +8,7 @@ use perforate_types::HoleSet;
 
 use super::{FRAMES, KIND_BITS, Owner, PAGE, RETIRED, decode};
 
-/// Difference between the encoded words of consecutive pages.
+/// Difference between the encoded owners of frames that map consecutive pages.
 const NEXT_PAGE: u64 = 1 << KIND_BITS;
 
 /// Owners of the frames of a pageblock, encoded as words (0 for a frame without a record).
@@ -21,14 +21,14 @@ pub(super) enum Records {
         start: u16,
         /// Index after the last frame.
         end: u16,
-        /// Word of the first frame.
+        /// Encoded owner of the first frame.
         first: u64,
     },
-    /// Any other records, as a word for each frame.
+    /// Any other owners, as an encoded word for each frame.
     Each(Box<Each>),
 }
 
-/// A word for each frame of a pageblock.
+/// Encoded owner of each frame of a pageblock.
 #[derive(Clone)]
 pub(super) struct Each {
     words: [u64; FRAMES],
@@ -38,7 +38,8 @@ pub(super) struct Each {
 }
 
 impl Records {
-    /// Creates records of a single frame: index and encoded owner.
+    /// Creates the records of a pageblock in which only the frame with index `place` has an owner, encoded
+    /// as `word`.
     pub(super) fn one(place: usize, word: u64) -> Self {
         if word & (NEXT_PAGE - 1) == PAGE {
             return Self::Run { start: place as u16, end: place as u16 + 1, first: word };
@@ -113,7 +114,7 @@ impl Records {
         }
     }
 
-    /// Number of frames with a record.
+    /// Number of frames of the pageblock that have a recorded owner.
     pub(super) fn recorded(&self) -> u64 {
         match self {
             Self::Run { start, end, .. } => u64::from(end - start),
@@ -121,7 +122,7 @@ impl Records {
         }
     }
 
-    /// Number of retired frames.
+    /// Number of retired (faulty) frames in the pageblock.
     pub(super) fn retired(&self) -> u64 {
         match self {
             Self::Run { .. } => 0,
@@ -129,7 +130,7 @@ impl Records {
         }
     }
 
-    /// Records in ascending order.
+    /// Recorded owners of the pageblock's frames, in ascending order of frame index.
     pub(super) fn iter(&self) -> RecordsOfBlock<'_> {
         RecordsOfBlock(match self {
             &Self::Run { start, end, first } => {
@@ -157,7 +158,7 @@ impl Each {
 pub(crate) struct RecordsOfBlock<'a>(Source<'a>);
 
 enum Source<'a> {
-    /// Remaining indices, and the encoded owner at the first one.
+    /// Indices of the frames still to visit, and the encoded owner of the first of these.
     Run {
         places: Range<usize>,
         first: u64,
@@ -166,8 +167,8 @@ enum Source<'a> {
 }
 
 impl RecordsOfBlock<'_> {
-    /// Indices of the remaining records, if all are known to be pages of programs without decoding
-    /// them; `None` otherwise.
+    /// Indices of the remaining frames if they hold consecutive pages of a program (a fast path that decodes
+    /// no record); `None` otherwise.
     pub(crate) fn pages_alone(&self) -> Option<HoleSet> {
         match &self.0 {
             Source::Run { places, .. } => Some(HoleSet::of_range(places.clone())),

@@ -8,17 +8,18 @@ use perforate_types::{Frame, GapTolerance};
 
 use super::slices::{Selected, Slices};
 
-/// Slices of a memory for each mode, largest B-blocks first.
+/// Slices of a memory, with their free B-blocks, for each mode that processes may have; largest
+/// B-blocks first.
 pub(in crate::gap_tolerant) struct Granularities(Vec<Slices>);
 
 impl Granularities {
-    /// Combines the slices of each mode; at least one mode is required.
+    /// Combines the slices of several modes, largest B-blocks first. At least one mode is required.
     pub(super) fn new(of_modes: Vec<Slices>) -> Self {
         assert!(!of_modes.is_empty(), "superpages have a mode");
         Self(of_modes)
     }
 
-    /// The slices of the mode with the largest B-blocks.
+    /// The slices for the mode with the largest B-blocks.
     pub(super) fn first(&self) -> &Slices {
         &self.0[0]
     }
@@ -27,31 +28,34 @@ impl Granularities {
         &self.0[self.0.len() - 1]
     }
 
-    /// Number of bytes of superpages that can be allocated in a mode now.
+    /// Number of bytes of superpages that can be allocated in `mode` at present.
     pub(in crate::gap_tolerant) fn superpage_bytes(&self, mode: GapTolerance) -> u64 {
         let slices = self.0.iter().find(|slices| slices.mode() == mode);
         slices.map_or(0, |slices| slices.superpages() * mode.superpage_pages() * 4096)
     }
 
-    /// Number of frames in slices whose injected fragmentation has been drawn.
+    /// Number of frames in slices for which synthetic fragmentation (frames occupied by other
+    /// users) has been generated.
     pub(super) fn drawn_frames(&self) -> u64 {
         self.first().drawn_frames()
     }
 
-    /// Range of frames whose injected fragmentation is drawn next. These are whole slices of every
-    /// mode, because the mode with the largest slices determines them.
+    /// Range of frames for which synthetic fragmentation (frames occupied by other users) is
+    /// generated next. These are whole slices of every mode, because the mode with the largest
+    /// slices determines them.
     pub(super) fn next_to_draw(&self) -> Range<u64> {
         self.first().next_to_draw()
     }
 
-    /// Records that injected fragmentation has been drawn for these frames.
+    /// Records that synthetic fragmentation has been generated for these frames, so that superpages
+    /// may use their slices.
     pub(super) fn note_drawn(&mut self, frames: &Range<u64>) {
         self.0.iter_mut().for_each(|slices| slices.note_drawn(frames));
     }
 }
 
-/// Updates arrive in units of the smallest B-blocks. A larger B-block is free if all of its parts
-/// are.
+/// Receives the buddy allocator's updates in units of the smallest B-blocks. A larger B-block is
+/// free if all of its parts are.
 impl FreeIndex for Granularities {
     fn block_order(&self) -> u32 {
         self.smallest().mode().block_order()
@@ -86,8 +90,8 @@ impl FreeIndex for Granularities {
     }
 }
 
-/// Allocates the frames for a new entry of a mode, in the highest zone with a suitable slice or
-/// pair of slices.
+/// Allocates the frames for a new entry of `mode`, in the highest zone with a suitable slice or
+/// pair of slices. `None` if no zone has one.
 pub(super) fn allocate(memory: &mut PhysicalMemory, mode: GapTolerance) -> Option<Selected> {
     let zones: Vec<Range<u64>> = memory.zone_frames().collect();
     let slices = of_mode(memory, mode)?;

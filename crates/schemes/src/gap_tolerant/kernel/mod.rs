@@ -27,22 +27,22 @@ pub use pairing::{ChunkPairing, SlicePair, lowest_blocks};
 use slices::{Selected, Slices};
 use superpage::{Superpage, map_superpage};
 
-/// Backs first touches with gap-tolerant superpages.
+/// First-touch handler that maps gap-tolerant superpages.
 #[derive(Default)]
 pub(super) struct Superpages {
-    /// Address space and first page of each piece for which superpages were tried. Recorded only
-    /// with injected fragmentation.
+    /// Aligned virtual ranges that the kernel has tried to map with superpages: address space and
+    /// first page. Recorded only if memory is fragmented synthetically.
     tried: BTreeSet<(SpaceId, u64)>,
-    /// Number of pages for which superpages were tried. Each piece counts once in the lifetime of
-    /// its process.
+    /// Number of pages that the kernel has tried to map with superpages. Each aligned range counts
+    /// once in the lifetime of its process.
     wanted_pages: u64,
-    /// Number of entries mapped.
+    /// Number of gap-tolerant entries mapped since the start.
     made: u64,
-    /// First touches for which no slice was available.
+    /// Number of first touches for which no superpage could be allocated or mapped.
     failed: u64,
 }
 
-/// Creates the index of free slices for a memory of `end_frame` frames.
+/// Creates the index of free slices, for each of `modes`, of a memory of `end_frame` frames.
 pub(super) fn free_index(
     rule: &SuperpageRule,
     modes: &[GapTolerance],
@@ -61,9 +61,9 @@ pub fn availability_vectors(kernel: &Kernel) -> &[u64] {
 }
 
 impl Superpages {
-    /// Draws injected fragmentation for as much memory as superpages were tried for. Superpages
-    /// thus have as many slices to choose from as 2MB pages have blocks, namely one block per
-    /// region.
+    /// Generates synthetic fragmentation for further slices, until their size equals that of all
+    /// pages that the kernel has tried to map with superpages. Superpages thus choose among as many
+    /// slices as 2MB pages among blocks: one block per 2MB of virtual memory.
     fn draw_slices(&mut self, core: &mut Core, id: SpaceId, pages: &Range<u64>) {
         if core.config.fragmentation.is_none() {
             return;
@@ -108,7 +108,8 @@ impl Superpages {
 }
 
 impl Backer for Superpages {
-    /// Maps the piece around the page with superpages, if area, policy and memory allow it.
+    /// Maps the aligned range around the touched page with superpages, if area, policy and memory
+    /// allow it.
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let &Touch { space: id, page, ref area } = touch;
         let attributes = &area.attributes;
@@ -129,7 +130,8 @@ impl Backer for Superpages {
             return Ok(Backed::No);
         };
         match self.map_all(core, mode, id, pages.start, &places, touch.permissions()) {
-            // The superpages took all frames, so none is left for table nodes. 4KB pages leave some.
+            // The superpages took all frames, so none is left for table nodes. 4KB pages leave some
+            // frames free.
             Err(OsError::OutOfMemory { .. }) => {
                 self.failed += 1;
                 return Ok(Backed::No);
@@ -145,8 +147,8 @@ impl Backer for Superpages {
         self.tried.retain(|&(of_space, _)| of_space != space);
     }
 
-    /// Writes the counters of superpages. They describe the present state, except for superpages
-    /// made and failed attempts.
+    /// Writes the counters of superpages. They describe the present state, except for the numbers
+    /// of superpages made and of failed attempts, which count from the start.
     fn counters(&self, core: &Core, out: &mut Counters) {
         let slices = core.memory.free_index::<Granularities>();
         let state = State {
@@ -170,12 +172,13 @@ pub(in crate::gap_tolerant) struct State {
     made: u64,
     failed: u64,
     relocated: u64,
-    /// Living processes by B-block size.
+    /// Number of living processes for each B-block size, in the order of [`BLOCK_ORDERS`].
     processes: [u64; BLOCK_ORDERS.len()],
     slices_allocatable: u64,
 }
 
-/// Values of field BS of GTPTCR, one per B-block size.
+/// Values of the field BS of GTPTCR for B-blocks of 32KB, 64KB and 128KB: base-2 logarithms of
+/// their frames.
 const BLOCK_ORDERS: [u32; 3] = [3, 4, 5];
 
 figures! {
@@ -200,7 +203,8 @@ figures! {
     }
 }
 
-/// Allocates frames for `count` entries. If one fails, frees all of them and returns `None`.
+/// Allocates frames for `count` gap-tolerant entries. If one cannot be allocated, frees all of them
+/// and returns `None`.
 fn allocate_all(core: &mut Core, mode: GapTolerance, count: u64) -> Option<Vec<Selected>> {
     let mut places = Vec::new();
     for _ in 0..count {

@@ -12,9 +12,9 @@ const MOST_SLICES: usize = 64;
 /// Two slices that share a paired entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlicePair {
-    /// Index in the chunk of the slice for the first superpage.
+    /// Index of the slice for the first superpage, in its chunk of 128MB.
     pub first: u8,
-    /// Index in the chunk of the slice for the second superpage.
+    /// Index of the slice for the second superpage, in the same chunk.
     pub second: u8,
     /// The lowest 32 B-blocks that are usable in both slices.
     pub selection: u64,
@@ -31,9 +31,11 @@ pub struct ChunkPairing {
 }
 
 impl ChunkPairing {
-    /// Pairs the slices with these availability vectors. Slices are processed in ascending order of
-    /// their numbers of usable B-blocks, then of their index. Each takes the first remaining slice
-    /// with which it has at least `threshold` usable B-blocks in common.
+    /// Pairs the slices of one chunk with each other. `vectors` has a word for each slice, with a bit for each
+    /// usable B-block (a 64th of the slice). A slice that is usable as a whole is paired with itself, and one
+    /// with too few usable B-blocks is discarded. The others are taken in ascending order of usable B-blocks,
+    /// then of index; each gets the first unpaired slice after it with which it has at least `threshold`
+    /// usable B-blocks in common, or is discarded.
     ///
     /// # Panics
     /// If there are more than 64 slices, or `threshold` is less than the 32 B-blocks of a
@@ -103,7 +105,7 @@ impl ChunkPairing {
         self.pair_count += 1;
     }
 
-    /// Pairs, in the order in which they were found.
+    /// Pairs of slices, in the order in which the algorithm found them.
     pub fn pairs(&self) -> &[SlicePair] {
         &self.pairs[..self.pair_count]
     }
@@ -114,24 +116,26 @@ impl ChunkPairing {
         self.self_paired
     }
 
-    /// Slices that no entry maps, one bit each.
+    /// Slices of the chunk that no entry can map, one bit each: they have too few usable B-blocks,
+    /// or too few in common with every later unpaired slice.
     pub fn discarded(&self) -> u64 {
         self.discarded
     }
 
-    /// Number of comparisons of two availability vectors.
+    /// Number of comparisons of two availability vectors that the algorithm made.
     pub fn comparisons(&self) -> u32 {
         self.comparisons
     }
 
-    /// Number of entries that the chunk provides. Each maps as much memory as one slice has.
+    /// Number of paired entries that the chunk's slices provide. Each maps as much memory as one
+    /// slice has.
     pub fn entries(&self) -> u32 {
         self.pair_count as u32 + self.self_paired.count_ones()
     }
 }
 
-/// The lowest 32 usable B-blocks, which a superpage selects (G §3.2), as a bitmap. All usable ones
-/// if there are fewer.
+/// Bitmap of the lowest 32 usable B-blocks, which a superpage selects (G §3.2); of all usable
+/// B-blocks if there are fewer.
 pub fn lowest_blocks(usable: u64) -> u64 {
     let above = (0..SUPERPAGE_BLOCKS).fold(usable, |rest, _| rest & rest.saturating_sub(1));
     usable & !above
@@ -156,15 +160,16 @@ mod tests {
     fn lowest_32_of_more() {
         assert_eq!(lowest_blocks(u64::MAX), LOW);
         assert_eq!(lowest_blocks(HIGH), HIGH);
-        // Every other block up to 62 makes 32 blocks; adding 63 does not change the lowest 32.
+        // Every other B-block up to 62 makes 32 B-blocks; adding 63 does not change the lowest 32.
         let even = 0x5555_5555_5555_5555;
         assert_eq!(lowest_blocks(even | 1 << 63), even);
         assert_eq!(lowest_blocks(0b1011), 0b1011);
         assert_eq!(lowest_blocks(0), 0);
     }
 
-    /// Slice 1 is whole. The low half and the high half have no blocks in common. Slice 3 has one
-    /// block more than the low half and fits slice 0 only.
+    /// Checks the result for four slices. Slice 1 is whole. Slices 0 (low half) and 2 (high half)
+    /// have no B-blocks in common. Slice 3 has one B-block more than the low half and fits slice 0
+    /// only.
     #[test]
     fn a_chunk_by_hand() {
         let vectors = [LOW, u64::MAX, HIGH, LOW | 1 << 40, 0];
@@ -194,7 +199,7 @@ mod tests {
     #[test]
     fn ascending_order_of_usable_blocks() {
         let of = |missing: u32| u64::MAX << missing;
-        // 60, 62, 61 and 63 usable blocks: 0 takes 2, 1 takes 3.
+        // Slices 0 to 3 have 60, 62, 61 and 63 usable B-blocks: 0 takes 2, 1 takes 3.
         let pairing = ChunkPairing::of(&[of(4), of(2), of(3), of(1)], 32);
         assert_eq!(pairs(&pairing), [(0, 2, of(4) & !of(36)), (1, 3, of(2) & !of(34))]);
         // Among equal slices the lower one is first; the last one is discarded.

@@ -12,11 +12,11 @@ use super::ChunkPairing;
 /// Two slices with a common selection bitmap. A self-paired slice has `first == second`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FoundPair {
-    /// Index of the first slice in memory.
+    /// Index of the pair's first slice in memory.
     pub first: u64,
-    /// Index of the second slice in memory.
+    /// Index of the pair's second slice in memory.
     pub second: u64,
-    /// Selection bitmap for both slices.
+    /// Bitmap of the B-blocks that are selected in both slices.
     pub selection: u64,
 }
 
@@ -27,29 +27,30 @@ impl FoundPair {
     }
 }
 
-/// Pairs of slices found in a memory and not used yet.
+/// Pairs of slices that were found in a memory and are still unused.
 #[derive(Clone, Debug)]
 pub(super) struct Pairs {
     slices_per_chunk: u64,
-    /// Chunks that gained usable B-blocks since they were last processed.
+    /// Chunks with B-blocks that became usable after the chunk was last processed.
     unsearched: BTreeSet<u64>,
     /// Unused pairs of each chunk; the next pair to use is last.
     found: BTreeMap<u64, Vec<FoundPair>>,
 }
 
 impl Pairs {
-    /// Creates an empty set of pairs, for a memory without usable B-blocks.
+    /// Creates an empty set of pairs, for a memory without usable B-blocks and `slices_per_chunk`
+    /// slices in a chunk.
     pub(super) fn new(slices_per_chunk: u64) -> Self {
         Self { slices_per_chunk, unsearched: BTreeSet::new(), found: BTreeMap::new() }
     }
 
-    /// Records that a slice gained usable B-blocks.
+    /// Records that a slice gained usable B-blocks, so that its chunk is searched for pairs again.
     pub(super) fn record_gain(&mut self, slice: u64) {
         self.unsearched.insert(slice / self.slices_per_chunk);
     }
 
-    /// Removes and returns a usable pair, from chunks that begin in `slices`. `may_use` selects the
-    /// slices that may be paired. `None` if there is no such pair.
+    /// Removes and returns a usable pair from the chunks that begin in the range `slices`; `None`
+    /// if there is no such pair. `may_use` returns true for slices that may be paired.
     pub(super) fn take(
         &mut self,
         slices: &Range<u64>,
@@ -115,8 +116,8 @@ mod tests {
 
     const LOW: u64 = 0xffff_ffff;
 
-    /// Two chunks of two slices. The slices of the first chunk share the low half; one slice of the
-    /// second is whole.
+    /// Uses two chunks of two slices. The slices of the first chunk share the low half; one slice
+    /// of the second chunk is whole.
     #[test]
     fn pairs_are_found_once_and_unusable_ones_dropped() {
         let mut vectors = [LOW | 1 << 40, LOW, !0, LOW << 32];

@@ -19,17 +19,18 @@ use crate::gap_tolerant::SuperpageRule;
 /// Location of the superpage, or pair of superpages, that a new entry maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Selected {
-    /// First frame of the first slice.
+    /// First frame of the slice for the first superpage.
     pub slice: Frame,
-    /// First frame of the second slice; equal to `slice` for a single entry or a self-paired slice.
+    /// First frame of the slice for the second superpage; equal to `slice` for a single entry or a
+    /// self-paired slice.
     pub second: Frame,
-    /// Selection bitmap for both slices.
+    /// Bitmap of the B-blocks that are selected in both slices.
     pub selection: u64,
 }
 
 impl Selected {
-    /// First frame of the B-block that holds virtual block `index`. In a paired entry, `index`
-    /// counts through both superpages.
+    /// First frame of the B-block that holds virtual block `index` of the entry. In a paired entry,
+    /// `index` counts through both superpages.
     pub(super) fn block(self, mode: GapTolerance, index: u64) -> Frame {
         let of_second = self.second != self.slice && index >= u64::from(SUPERPAGE_BLOCKS);
         let (slice, index) = match of_second {
@@ -40,7 +41,7 @@ impl Selected {
         slice.add(u64::from(rest.trailing_zeros()) << mode.block_order())
     }
 
-    /// First frames of all B-blocks, in the order of their virtual blocks.
+    /// First frames of all B-blocks of the entry, in the order of their virtual blocks.
     pub(super) fn blocks(self, mode: GapTolerance) -> impl Iterator<Item = Frame> {
         let of = move |slice: Frame| {
             let bits = (0..SLICE_BLOCKS).filter(move |bit| self.selection >> bit & 1 != 0);
@@ -52,34 +53,39 @@ impl Selected {
     }
 }
 
-/// Number of slices processed together: one, or a whole chunk for Algorithm 1 in a paired mode.
+/// Number of slices that are processed together: one, or for Algorithm 1 in a paired mode a whole
+/// chunk.
 fn slices_at_a_time(mode: GapTolerance) -> u64 {
     if mode.is_paired() { CHUNK_FRAMES / mode.slice_frames() } else { 1 }
 }
 
-/// Slices of a memory, for one mode.
+/// Number of slices whose fragmentation is generated in one step: one, or a whole chunk in a paired
+/// mode, because Algorithm 1 pairs the slices of a chunk.
 #[derive(Clone, Debug)]
 pub(super) struct Slices {
     mode: GapTolerance,
-    /// Number of usable B-blocks required of a slice that has faulty or used pages.
+    /// Number of usable B-blocks that a slice needs to provide a superpage, if some of its pages
+    /// are faulty or used otherwise.
     least_blocks: u32,
-    /// Indices of the slices that superpages may use.
+    /// Indices of the slices that superpages may use, by the policy's option for a range of memory.
     within: Range<u64>,
-    /// Block availability vectors, by slice.
+    /// Block availability vector of each slice: bit *i* is set if B-block *i* is usable.
     vectors: Vec<u64>,
-    /// B-blocks given to superpages that have not been free since, by slice.
+    /// B-blocks of each slice that were given to superpages and have not been free since, as a
+    /// bitmap.
     in_superpages: Vec<u64>,
-    /// Slices with enough usable B-blocks for a superpage.
+    /// Indices of the slices with enough usable B-blocks for a superpage.
     allocatable: BTreeSet<u64>,
-    /// Pairs of slices with a common selection, in a paired mode.
+    /// Pairs of slices with a common selection bitmap; `None` unless the mode is paired.
     pairs: Option<Pairs>,
-    /// Slices for which injected fragmentation has been drawn. Later slices must not be used yet.
+    /// Indices of the slices for which synthetic fragmentation has been generated. Superpages may
+    /// not use later slices yet.
     drawn: Range<u64>,
 }
 
 impl Slices {
-    /// Creates the slices of memory up to frame `end`, without usable B-blocks. With `is_drawn`, a
-    /// slice is used only after its injected fragmentation has been drawn.
+    /// Creates the slices of memory up to frame `end`, without usable B-blocks. With `is_drawn`,
+    /// superpages may use a slice only after its synthetic fragmentation has been generated.
     pub(super) fn new(mode: GapTolerance, end: u64, rule: &SuperpageRule, is_drawn: bool) -> Self {
         let size = mode.slice_frames();
         let count = end.div_ceil(size);
@@ -101,22 +107,22 @@ impl Slices {
         }
     }
 
-    /// Mode of the superpages in these slices.
+    /// Gap-tolerant mode of the superpages in these slices.
     pub(super) fn mode(&self) -> GapTolerance {
         self.mode
     }
 
-    /// Block availability vectors, by slice.
+    /// Block availability vector of each slice: bit *i* is set if B-block *i* is usable.
     pub(super) fn vectors(&self) -> &[u64] {
         &self.vectors
     }
 
-    /// Number of slices that can provide a superpage now.
+    /// Number of slices that can provide a superpage at present.
     pub(super) fn allocatable(&self) -> u64 {
         self.allocatable.len() as u64
     }
 
-    /// Number of superpages that can be allocated now. A slice whose B-blocks are all usable
+    /// Number of superpages that can be allocated at present. A slice whose B-blocks are all usable
     /// provides two.
     pub(super) fn superpages(&self) -> u64 {
         let is_whole = |&slice: &u64| self.vectors[slice as usize] == !0;
@@ -145,12 +151,14 @@ impl Slices {
         self.within.contains(&slice) && self.drawn.contains(&slice)
     }
 
-    /// Number of frames in slices whose injected fragmentation has been drawn.
+    /// Number of frames in slices for which synthetic fragmentation (frames occupied by other
+    /// users) has been generated.
     pub(super) fn drawn_frames(&self) -> u64 {
         (self.drawn.end - self.drawn.start) * self.mode.slice_frames()
     }
 
-    /// Range of frames whose injected fragmentation is drawn next; empty at the end of memory.
+    /// Range of frames for which synthetic fragmentation is generated next; empty at the end of
+    /// memory.
     pub(super) fn next_to_draw(&self) -> Range<u64> {
         let size = self.mode.slice_frames();
         let next = self.drawn.end;
@@ -158,8 +166,8 @@ impl Slices {
         next * size..end * size
     }
 
-    /// Records that injected fragmentation has been drawn for these frames, which may extend beyond
-    /// the end of memory.
+    /// Records that synthetic fragmentation has been generated for these frames, so that superpages
+    /// may use their slices. The frames may extend beyond the end of memory.
     pub(super) fn note_drawn(&mut self, frames: &Range<u64>) {
         let end = (frames.end / self.mode.slice_frames()).min(self.vectors.len() as u64);
         let drawn = self.drawn.end..end;
@@ -180,7 +188,7 @@ impl Slices {
         usable.count_ones() >= self.least_blocks || is_second_half
     }
 
-    /// Records that a new entry uses its B-blocks, so they are no longer free.
+    /// Records that a new superpage entry uses the B-blocks at `place`.
     pub(super) fn note_superpage(&mut self, place: Selected) {
         for first in [place.slice, place.second] {
             let slice = first.number() / self.mode.slice_frames();
@@ -189,7 +197,8 @@ impl Slices {
         }
     }
 
-    /// Adds `slice` to the list of allocatable slices, or removes it.
+    /// Adds `slice` to the list of allocatable slices, or removes it if it may not or cannot
+    /// provide a superpage.
     fn list(&mut self, slice: u64) {
         if self.may_use(slice) && self.has_enough(slice) {
             self.allocatable.insert(slice);
@@ -207,9 +216,9 @@ impl Slices {
         }
     }
 
-    /// Finds the location for a new entry, in slices that begin in `frames`. A single entry uses
-    /// the first usable B-blocks of the lowest slice (G §3.2); a paired entry uses a pair of
-    /// Algorithm 1 (G §3.6). `None` if there is none.
+    /// Finds frames for a new entry, in slices that begin in `frames`; `None` if no slice is
+    /// suitable. A single entry uses the first usable B-blocks of the lowest slice (G §3.2); a
+    /// paired entry uses a pair that Algorithm 1 finds (G §3.6).
     pub(super) fn find(&mut self, frames: &Range<u64>) -> Option<Selected> {
         let size = self.mode.slice_frames();
         let numbers = frames.start.div_ceil(size)..frames.end.div_ceil(size);
@@ -227,7 +236,7 @@ impl Slices {
     }
 }
 
-/// Updates from the buddy allocator, in units of this mode's B-blocks.
+/// Receives the buddy allocator's updates in units of this mode's B-blocks.
 impl Slices {
     /// Marks every B-block that contains one of these frames as unusable.
     #[inline]
@@ -250,7 +259,8 @@ impl Slices {
         blocks.all(|block| vector(block).is_some_and(|bits| bits >> (block % per_slice) & 1 != 0))
     }
 
-    /// Compares the vectors with the frames that are free.
+    /// Compares the block availability vectors with the frames that are free. Returns a message if
+    /// they differ.
     pub(super) fn check(&self, is_free: &dyn Fn(Frame) -> bool) -> Result<(), String> {
         for (slice, &vector) in (0u64..).zip(&self.vectors) {
             let first = Frame::new(slice * self.mode.slice_frames());
@@ -342,7 +352,7 @@ mod tests {
         assert_eq!(slices.allocatable(), 0);
     }
 
-    /// The rule restricts the frames of slices; only whole slices count.
+    /// Slices are used only if they lie as a whole in the rule's range of frames.
     #[test]
     fn slices_outside_the_rule_are_not_used() {
         let mut slices = slices(Some(1000..3100));

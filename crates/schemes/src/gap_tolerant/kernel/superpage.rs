@@ -17,14 +17,14 @@ use super::granularities;
 use super::slices::Selected;
 use crate::gap_tolerant::SuperpageOperation;
 
-/// A gap-tolerant entry: one superpage, or a pair.
+/// Mapping of a gap-tolerant entry: one superpage, or a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Superpage {
-    /// Slices and B-blocks that the entry maps.
+    /// Slices and B-blocks that the gap-tolerant entry maps.
     pub place: Selected,
-    /// Accesses that the entry allows.
+    /// Accesses that the gap-tolerant entry allows.
     pub permissions: Permissions,
-    /// Mode of the page directory that contains the entry.
+    /// Gap-tolerant mode of the page directory that contains the entry.
     pub mode: GapTolerance,
 }
 
@@ -109,7 +109,8 @@ impl Extent for Superpage {
     }
 }
 
-/// Mechanism of gap-tolerant entries. A change of a part of an entry demotes it to 4KB pages.
+/// Operations of the kernel on gap-tolerant entries, such as splitting, moving and protecting. A
+/// change of a part of an entry demotes its superpages to 4KB pages.
 pub(super) struct Superpages;
 
 impl Mechanism for Superpages {
@@ -145,7 +146,7 @@ impl Mechanism for Superpages {
         space.shootdown(Shootdown::Superpage { space: id, page, mode });
     }
 
-    /// Demotes the superpages in the regions of the entry to 4KB pages in place.
+    /// Demotes the superpages in the entry's 2MB regions to 4KB pages in place.
     fn break_up(&self, space: &mut SpaceMut<'_>, first: u64) -> Result<(), OsError> {
         let page = first;
         let regions = regions_of(&(page..page + space.extent(page).pages()));
@@ -200,7 +201,8 @@ impl Mechanism for Superpages {
             && regions_of(&(target..target + pages)).all(|number| !space.is_region_mapped(number))
     }
 
-    /// Moves the superpages to other B-blocks, unless another mapping shares their frames.
+    /// Moves the entry's superpages to other B-blocks. Returns false if another mapping shares
+    /// their frames, or no suitable B-blocks are free.
     fn relocate(&self, space: &mut SpaceMut<'_>, first: u64) -> bool {
         if space.extent(first).is_shared(space.memory) {
             return false;
@@ -217,7 +219,7 @@ impl Mechanism for Superpages {
     }
 }
 
-/// Maps a superpage entry at `page`, where no page is mapped.
+/// Maps a gap-tolerant entry at `page`, where no page is mapped.
 pub(super) fn map_superpage(
     space: &mut SpaceMut<'_>,
     page: u64,
@@ -239,7 +241,8 @@ pub(super) fn map_superpage(
     Ok(())
 }
 
-/// Reports the pages of a superpage entry as mapped; contiguous B-blocks form one run.
+/// Reports to the oracle which frames the pages of a gap-tolerant entry are mapped to; contiguous
+/// B-blocks form one run.
 fn report_superpage_mapped(space: &mut SpaceMut<'_>, page: u64, superpage: Superpage) {
     let Superpage { place, permissions, mode } = superpage;
     let block_frames = mode.block_frames();
@@ -255,8 +258,8 @@ fn report_superpage_mapped(space: &mut SpaceMut<'_>, page: u64, superpage: Super
     }
 }
 
-/// Clears the entry but keeps the nodes above it. The caller reports if its pages are unmapped or
-/// mapped otherwise.
+/// Clears a gap-tolerant entry but keeps the page-table nodes above it. The oracle is not informed:
+/// the caller must report the unmapping or new mapping of the pages.
 fn take_superpage(space: &mut SpaceMut<'_>, page: u64) -> Superpage {
     let extent = space.take_extent(page);
     let superpage = *extent.downcast::<Superpage>();

@@ -21,11 +21,11 @@ use perforate_types::{
 use crate::perforated::{HOLE_BRANCH, PerforatedOperation};
 use page::PerforatedPage;
 
-/// Sub-pages covered by one bitmap entry of a TLB (P §IV.C: 32 bits).
+/// Number of 4KB sub-pages per bitmap entry of a TLB (P §IV.C: 32 bits).
 const BITMAP_ENTRY_SUBPAGES: usize = 32;
 
-/// Mechanism of perforated pages. It can also detach single pages from ordinary 2MB pages, by
-/// punching holes (P §VI).
+/// Operations on perforated pages in an address space. They can also detach single pages from
+/// ordinary 2MB pages, by punching holes (P §VI).
 pub(crate) struct PerforatedPages;
 
 impl Mechanism for PerforatedPages {
@@ -59,7 +59,8 @@ impl Mechanism for PerforatedPages {
         space.shootdown(Shootdown::Space { space: id });
     }
 
-    /// Replaces the page by 4KB pages in place, without copying, and frees its reserved frames.
+    /// Replaces the perforated page by 4KB pages in place, without copying, and frees its reserved
+    /// frames.
     fn break_up(&self, space: &mut SpaceMut<'_>, first: u64) -> Result<(), OsError> {
         let number = region_of(first);
         let node = space.allocate_node()?;
@@ -99,8 +100,9 @@ impl Mechanism for PerforatedPages {
         Ok(Part::Done)
     }
 
-    /// Turns sub-pages whose permissions differ from those of the 2MB mapping into holes mapped in
-    /// place. Such holes are patched once their permissions match again.
+    /// Changes the permissions of a part of the page: sub-pages whose permissions differ from those
+    /// of the 2MB mapping become holes mapped in place. Such holes are patched once their
+    /// permissions match again.
     fn protect_part(
         &self,
         space: &mut SpaceMut<'_>,
@@ -137,7 +139,7 @@ impl Mechanism for PerforatedPages {
         Ok(Part::Done)
     }
 
-    /// Copies the page with its holes to the child.
+    /// Copies the perforated page with its holes to a child process.
     fn copy_to(
         &self,
         space: &mut SpaceMut<'_>,
@@ -229,7 +231,8 @@ impl HoledPages for PerforatedPages {
         entries
     }
 
-    /// Punches the sub-page: it becomes an unallocated hole.
+    /// Punches the 4KB sub-page, which becomes an unallocated hole. Returns the in-place frame,
+    /// which the caller now owns.
     fn detach(&self, space: &mut SpaceMut<'_>, page: u64) -> Result<Frame, OsError> {
         let number = region_of(page);
         let index = index_of(page);
@@ -250,7 +253,8 @@ impl HoledPages for PerforatedPages {
         Ok(frame)
     }
 
-    /// Patches the hole. The last patch leaves an ordinary 2MB page.
+    /// Patches the hole and returns its frame if it was allocated. The last patch leaves an
+    /// ordinary 2MB page.
     fn attach(&self, space: &mut SpaceMut<'_>, page: u64) -> Option<Frame> {
         let number = region_of(page);
         let index = index_of(page);
@@ -279,7 +283,8 @@ impl HoledPages for PerforatedPages {
         entry.is_present().then(|| entry.frame())
     }
 
-    /// Also frees the frame if one is reserved for the hole. A new translation needs no shootdown.
+    /// Maps the unallocated hole to `frame`. Frees the frame that was reserved for the hole, if
+    /// any. A new translation needs no shootdown.
     fn fill(&self, space: &mut SpaceMut<'_>, page: u64, frame: Frame, permissions: Permissions) {
         let index = index_of(page);
         if perforated_mut(space, region_of(page)).reserved.contains(index) {
@@ -300,7 +305,7 @@ impl HoledPages for PerforatedPages {
     }
 
     /// Patches the hole if `permissions` are those of the 2MB page; otherwise maps it in place as a
-    /// hole.
+    /// hole. Returns false if the in-place frame is not available.
     fn fill_in_place(&self, space: &mut SpaceMut<'_>, page: u64, permissions: Permissions) -> bool {
         let index = index_of(page);
         let perforated = existing_perforated(space, region_of(page));
@@ -364,7 +369,8 @@ impl HoledPages for PerforatedPages {
     }
 }
 
-/// Reports and counts the mapping of a region to a block whose holes are all unallocated.
+/// Reports a new perforated page to the oracle, counts it, and writes its entry. It maps 2MB region
+/// `number` to a block; all of its holes are unallocated.
 fn report_perforated(space: &mut SpaceMut<'_>, number: u64, large: Large, holes: HoleSet) {
     let Large { block, permissions } = large;
     let (id, page) = (space.id(), first_page(number));
@@ -387,8 +393,8 @@ fn unmap_perforated(space: &mut SpaceMut<'_>, number: u64) -> PerforatedPage {
     perforated
 }
 
-/// Clears the entry of a perforated page but keeps the record of its region. The caller reports if
-/// its sub-pages are unmapped or mapped otherwise.
+/// Clears the entry of a perforated page but keeps the kernel's structure for its 2MB region. The
+/// oracle is not informed: the caller must report the unmapping or new mapping of the sub-pages.
 fn take_perforated(space: &mut SpaceMut<'_>, number: u64) -> PerforatedPage {
     let page = first_page(number);
     let extent = space.take_region_extent(number);
@@ -472,8 +478,8 @@ fn shootdown_subpage(space: &mut SpaceMut<'_>, page: u64, block: Frame, filter_c
     }
 }
 
-/// Invalidates bitmap entries of the other sharers, after these holes have left the bitmap of a
-/// block.
+/// Invalidates the bitmap entries of the block's other sharers, after `holes` have left the block's
+/// bitmap.
 fn shootdown_sharers(space: &mut SpaceMut<'_>, block: Frame, holes: &HoleSet) {
     for place in 0..space.memory.holed_pages_of(block).len() {
         let (user, first) = space.memory.holed_pages_of(block)[place];
@@ -486,7 +492,7 @@ fn shootdown_sharers(space: &mut SpaceMut<'_>, block: Frame, holes: &HoleSet) {
     }
 }
 
-/// Block and permissions of a region's 2MB mapping.
+/// Block and permissions of the 2MB mapping, ordinary or perforated, of region `number`.
 fn two_megabytes(space: &AddressSpace, number: u64) -> (Frame, Permissions) {
     match space.region_extent::<Large>(number) {
         Some(large) => (large.block, large.permissions),
@@ -497,8 +503,8 @@ fn two_megabytes(space: &AddressSpace, number: u64) -> (Frame, Permissions) {
     }
 }
 
-/// Records that the in-place frames of these unallocated holes are reserved. The caller has
-/// allocated them.
+/// Records that the in-place frames of the unallocated holes in `reserved` are reserved for their
+/// page. The caller must have allocated these frames.
 fn keep_reserved(space: &mut AddressSpace, number: u64, reserved: HoleSet) {
     perforated_mut(space, number).reserved = reserved;
     space.usage_mut().reserved += reserved.count() as u64;
@@ -515,17 +521,17 @@ fn unreserve(space: &mut AddressSpace, page: u64) -> Frame {
     frame
 }
 
-/// The perforated page of a region, which must exist.
+/// The perforated page of the 2MB region `number`, which must have one.
 fn existing_perforated(space: &AddressSpace, number: u64) -> &PerforatedPage {
     perforated(space, number).expect("a perforated page")
 }
 
-/// The perforated page of a region, which must exist, mutable.
+/// The perforated page of the 2MB region `number`, which must have one, for changes.
 fn perforated_mut(space: &mut AddressSpace, number: u64) -> &mut PerforatedPage {
     space.region_extent_mut(number).expect("a perforated page")
 }
 
-/// The perforated page of a region, if there is one.
+/// The perforated page of the 2MB region `number`; `None` if the region has another mapping.
 fn perforated(space: &AddressSpace, number: u64) -> Option<&PerforatedPage> {
     space.region_extent(number)
 }

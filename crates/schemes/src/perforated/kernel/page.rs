@@ -12,25 +12,26 @@ use super::PerforatedPages;
 /// A 2MB page with holes. It holds a reference to the in-place frame of every sub-page that is not
 /// a hole, and to the separate frame of every allocated hole.
 pub(super) struct PerforatedPage {
-    /// First frame of the 2MB block.
+    /// First frame of the 2MB block that the page maps.
     pub block: Frame,
     /// Permissions of the sub-pages that are not holes.
     pub permissions: Permissions,
-    /// Holes in this address space.
+    /// Sub-pages that are holes in this address space.
     pub holes: HoleSet,
-    /// Frame of the level-1 node that the shadow entry points to.
+    /// Frame of the level-1 node that the shadow entry points to, which has the entries of the
+    /// holes.
     pub node: Frame,
     /// Unallocated holes whose in-place frames are reserved for this page (P §VI).
     pub reserved: HoleSet,
-    /// Number of allocated holes.
+    /// Number of holes that are mapped to a frame of their own.
     pub allocated: u32,
-    /// Page-table entries of the holes, by sub-page.
+    /// Page-table entries of the page's holes, by sub-page.
     pub entries: Entries,
 }
 
 impl PerforatedPage {
-    /// Creates a page that maps the block of `large`, with unallocated `holes`. `node` is for their
-    /// entries.
+    /// Creates a perforated page that maps the block of `large`, with unallocated `holes`. `node`
+    /// is the level-1 node for the entries of the holes.
     pub(super) fn new(large: Large, holes: HoleSet, node: Frame) -> Self {
         Self {
             block: large.block,
@@ -43,12 +44,12 @@ impl PerforatedPage {
         }
     }
 
-    /// In-place frame of sub-page `index`.
+    /// Frame of sub-page `index` (0–511) in the 2MB block that the page maps.
     pub(super) fn in_place(&self, index: usize) -> Frame {
         self.block.add(index as u64)
     }
 
-    /// Sub-pages that are mapped, in place or through a hole's entry.
+    /// Sub-pages that are mapped in place or through a hole's entry.
     pub(super) fn mapped(&self) -> HoleSet {
         complement(&self.holes).union(&self.allocated_holes().map(|(index, _)| index).collect())
     }

@@ -12,11 +12,12 @@ use crate::segment::{SegmentError, SegmentRule};
 /// segments in the background, or from experiments and tests. Every kernel accepts them, whatever
 /// its policy.
 pub trait DirectSegments {
-    /// The segment of an address space, even if its registers are cleared; `None` if it has none.
+    /// The direct segment of an address space, even if its registers are cleared; `None` if there
+    /// is no segment.
     fn segment(&self, space: SpaceId) -> Option<SegmentState>;
 
-    /// Number of frames, in whole 2MB blocks, of the run that a segment of the largest suitable
-    /// area needs. `None` if no area is suitable.
+    /// Number of frames, in whole 2MB blocks, that a segment over the largest suitable area needs
+    /// as contiguous free memory. `None` if no area is suitable.
     fn segment_frames_wanted(&self, space: SpaceId, rule: &SegmentRule) -> Option<u64>;
 
     /// Creates a segment over the largest writable private anonymous area, in the background. Pages
@@ -33,20 +34,23 @@ pub trait DirectSegments {
         rule: Option<SegmentRule>,
     ) -> Result<SegmentState, OsError>;
 
-    /// Sets the registers of a segment again, and adds its escaped pages to the filter again.
+    /// Writes the registers of an existing segment again, which activates it, and adds its escaped
+    /// pages to the filter again.
     ///
     /// # Errors
     /// If there is no segment.
     fn enable_segment(&mut self, space: SpaceId) -> Result<(), OsError>;
 
-    /// Clears the registers of a segment (BASE = LIMIT). Its memory stays reserved, and faults map
-    /// it in place: by 2MB pages where policy and alignment allow, else by 4KB pages.
+    /// Clears the registers of a segment (BASE = LIMIT). Its frames stay reserved, and page faults
+    /// map its pages to these frames: by 2MB pages where policy and alignment allow, else by 4KB
+    /// pages.
     ///
     /// # Errors
     /// If there is no segment.
     fn disable_segment(&mut self, space: SpaceId) -> Result<(), OsError>;
 
-    /// Dissolves a segment: all its pages become ordinary pages in place.
+    /// Dissolves a segment: its pages get page-table entries with their present frames, and the
+    /// registers are cleared.
     ///
     /// # Errors
     /// If there is no segment, or memory for tables runs out; the segment then stays.
@@ -108,12 +112,12 @@ impl DirectSegments for Kernel {
     }
 }
 
-/// Makes a backer for a kernel whose policy does not create segments at first touches.
+/// Makes a handler of segments for a kernel whose policy does not create segments at first touches.
 fn without_rule(policy: &dyn Policy) -> Segments {
     Segments::new(None, policy.maps_large())
 }
 
-/// Calls `act` on an address space, which must have a segment.
+/// Calls `act` on an address space of `kernel`, which must have a segment.
 fn change(
     kernel: &mut Kernel,
     id: SpaceId,

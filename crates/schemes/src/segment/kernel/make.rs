@@ -14,7 +14,7 @@ use crate::segment::{SegmentError, SegmentRule};
 const PAGE_BYTES: u64 = PageSize::Size4K.bytes();
 
 impl Segments {
-    /// Creates a segment over the largest suitable area, in the background.
+    /// Creates a segment over the largest suitable area of an address space, in the background.
     pub(super) fn create_largest(
         &mut self,
         core: &mut Core,
@@ -38,7 +38,7 @@ impl Segments {
     }
 
     /// Creates a segment at the first touch of an area, if policy and memory allow it. Returns true
-    /// if it did.
+    /// if a segment was created.
     ///
     /// # Errors
     /// If prescribed bounds are only partly inside this area.
@@ -66,8 +66,8 @@ impl Segments {
         Ok(made)
     }
 
-    /// Creates a segment for pages of an area. Its first frame has the same offset in its 2MB block
-    /// as its first page in its region, so that 2MB entries can map it in place.
+    /// Creates a segment for pages of an area. The segment's first frame has the same offset in its
+    /// 2MB block as the first page in its region, so that 2MB entries can map the segment in place.
     fn make(
         &mut self,
         core: &mut Core,
@@ -109,23 +109,23 @@ impl Segments {
     }
 }
 
-/// The largest area suitable for a segment, and the pages to cover. Among equally large areas, the
-/// lowest. `None` if there is none.
+/// Largest area suitable for a segment, with the pages to cover; the lowest of equally large areas.
+/// `None` if no area is suitable.
 fn largest_area(space: &AddressSpace, rule: &SegmentRule) -> Option<(Area, Range<u64>)> {
     let areas = space.areas_within(ALL_PAGES);
     let fitting = areas.filter_map(|area| pages_for(&area, rule).map(|pages| (area, pages)));
     fitting.rev().max_by_key(|(_, pages)| pages.end - pages.start)
 }
 
-/// Number of frames, in whole 2MB blocks, of the run that a segment of the largest suitable area
-/// needs.
+/// Number of frames, in whole 2MB blocks, that a segment over the largest suitable area needs as
+/// contiguous free memory; `None` if no area is suitable.
 pub(super) fn frames_wanted(space: &AddressSpace, rule: &SegmentRule) -> Option<u64> {
     let blocks = regions_of(&largest_area(space, rule)?.1);
     Some((blocks.end - blocks.start) * HoleSet::SUBPAGES as u64)
 }
 
 /// Pages of an area that a segment may cover. The area must be private, anonymous and writable, and
-/// have the minimum size or contain the prescribed bounds. `None` if it does not.
+/// have the minimum size or contain the prescribed bounds; otherwise `None`.
 fn pages_for(area: &Area, rule: &SegmentRule) -> Option<Range<u64>> {
     let suits = area.attributes.is_private_anonymous() && area.attributes.effective().write;
     let pages = match rule.bounds {
@@ -142,7 +142,7 @@ fn pages_of((base, limit): (u64, u64)) -> Range<u64> {
     base / PAGE_BYTES..limit / PAGE_BYTES
 }
 
-/// Checks that prescribed bounds that overlap an area do not extend beyond it.
+/// Checks that prescribed bounds of a segment do not extend beyond an area that they overlap.
 fn lies_inside(area: &Area, rule: &SegmentRule) -> Result<(), OsError> {
     let Some((base, limit)) = rule.bounds else { return Ok(()) };
     let pages = pages_of((base, limit));

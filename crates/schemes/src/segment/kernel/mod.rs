@@ -28,42 +28,43 @@ use record::{Segment, segment_of};
 pub struct SegmentState {
     /// First page of the segment.
     pub page: VirtualPage,
-    /// Number of 4KB pages.
+    /// Number of 4KB pages in the segment, including escaped pages.
     pub pages: u64,
-    /// Frame of the first page.
+    /// Frame of the segment's first page.
     pub frame: Frame,
-    /// Permissions of all pages.
+    /// Permissions of all pages in the segment.
     pub permissions: Permissions,
-    /// True if the registers are set.
+    /// True if the hardware's registers hold the segment; false while they are cleared.
     pub is_active: bool,
-    /// Number of pages that escaped.
+    /// Number of pages that escaped from the segment.
     pub escaped_pages: u64,
-    /// Number of pages that a page-table entry also maps in place.
+    /// Number of pages that a page-table entry also maps, to the frame that the segment gives them.
     pub paged_pages: u64,
 }
 
-/// Backer that creates a direct segment at the first touch of a large area, if the policy has a
-/// rule for this.
+/// First-touch handler that creates a direct segment at the first touch of a large area, if the
+/// policy has a rule for this.
 pub(super) struct Segments {
     rule: Option<SegmentRule>,
-    /// True if 2MB entries may map pages of segments in place.
+    /// True if 2MB page-table entries may map pages of segments to the segments' frames.
     large_pages: bool,
     made: u64,
     failed: u64,
-    /// Backoff after first touches that found no contiguous memory.
+    /// Pause between attempts to create a segment, after first touches that found no contiguous
+    /// memory.
     back_off: Deferral,
-    /// Run of free frames that the last failed first touch needed; `None` if the last one
-    /// succeeded.
+    /// Pages for which the last attempt found no contiguous run of free frames; `None` after a
+    /// success.
     missing: Option<MissingRun>,
 }
 
-/// Request for which no run of free frames was available. None can become available until frames
-/// are freed.
+/// Address space and pages for which no contiguous run of free frames was available. None can
+/// become available until frames are freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MissingRun {
     space: SpaceId,
     pages: Range<u64>,
-    /// Number of free operations of the allocator at the time of the failure.
+    /// Number of free operations that the allocator had done when the request failed.
     releases: u64,
 }
 
@@ -82,14 +83,15 @@ impl From<&Segment> for SegmentState {
 }
 
 impl Segments {
-    /// Creates the backer. `rule` applies to first touches; `None` creates no segments then. With
-    /// `large_pages`, 2MB entries may map segments in place.
+    /// Creates the first-touch handler. `rule` has the conditions for a segment at a first touch;
+    /// if it is `None`, first touches create no segments. With `large_pages`, 2MB page-table
+    /// entries may map pages of segments to the segments' frames.
     pub(super) fn new(rule: Option<SegmentRule>, large_pages: bool) -> Self {
         Self { rule, large_pages, made: 0, failed: 0, back_off: Deferral::default(), missing: None }
     }
 
-    /// Rule for segments created in the background: the policy's or the default, in both cases with
-    /// compaction.
+    /// Rule for segments created in the background: the policy's rule or the default one, in both
+    /// cases with compaction.
     fn background_rule(&self) -> SegmentRule {
         SegmentRule { compacts: true, ..self.rule.unwrap_or_default() }
     }

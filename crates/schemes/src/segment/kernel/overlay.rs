@@ -21,7 +21,8 @@ use perforate_types::{Frame, Permissions};
 
 use super::record::{self, Segment, held_ranges, is_region_held, segment_of};
 
-/// Overlay mechanism of direct segments.
+/// Reactions of a direct segment to changes of its pages, such as unmapping, mprotect and faults of
+/// frames.
 struct SegmentMechanism;
 
 impl OverlayMechanism for SegmentMechanism {
@@ -65,7 +66,7 @@ impl OverlayMechanism for SegmentMechanism {
         Ok(true)
     }
 
-    /// Makes the page escape to a new frame.
+    /// Makes the page escape from the segment to a new frame.
     fn replace_frame(&self, space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
         let to = space.memory.allocate_page()?;
         let escaped = record::escape_to(space, page, to);
@@ -77,7 +78,8 @@ impl OverlayMechanism for SegmentMechanism {
     }
 }
 
-/// Changes the permissions of some pages: few pages escape, many dissolve the segment.
+/// Changes the permissions of pages of the segment: few pages escape, many pages dissolve the
+/// segment.
 fn protect(
     space: &mut SpaceMut<'_>,
     pages: &Range<u64>,

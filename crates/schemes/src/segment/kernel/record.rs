@@ -27,26 +27,27 @@ use crate::segment::SegmentOperation;
 pub(super) struct Segment {
     /// First page of the segment.
     pub start: u64,
-    /// Page after the last page.
+    /// Page after the last page of the segment.
     pub end: u64,
-    /// Frame of the first page.
+    /// Frame of the segment's first page.
     pub frame: Frame,
-    /// Permissions of all pages.
+    /// Permissions of all pages in the segment.
     pub permissions: Permissions,
-    /// True if the registers are set.
+    /// True if the hardware's registers hold the segment; false while they are cleared.
     pub is_active: bool,
-    /// Escaped pages, which only page tables can translate.
+    /// Pages that have escaped from the segment, which only page tables can translate.
     pub escaped: BTreeSet<u64>,
-    /// Number of paged pages, which a page-table entry also maps in place.
+    /// Number of paged pages: page-table entries also map them, to the frames that the segment
+    /// gives them.
     pub paged: u64,
-    /// True if 2MB entries may map pages in place.
+    /// True if 2MB page-table entries may map pages of the segment to the segment's frames.
     pub large_pages: bool,
-    /// Maximum number of escaped pages. If more would escape, the segment is dissolved.
+    /// Maximum number of escaped pages. If more pages would escape, the segment is dissolved.
     pub most_escapes: u64,
 }
 
 impl Segment {
-    /// Page numbers of the segment.
+    /// Page numbers in the segment.
     pub(super) fn pages(&self) -> Range<u64> {
         self.start..self.end
     }
@@ -56,40 +57,45 @@ impl Segment {
         self.pages().contains(&page)
     }
 
-    /// True if the page is within the bounds and has not escaped.
+    /// True if the page is within the bounds of the segment and has not escaped, whether or not the
+    /// registers are set.
     pub(super) fn translates(&self, page: u64) -> bool {
         self.covers(page) && !self.escaped.contains(&page)
     }
 
-    /// True if any page of the range is within the bounds.
+    /// True if any page of the range is within the bounds of the segment.
     pub(super) fn meets(&self, pages: &Range<u64>) -> bool {
         self.start < pages.end && pages.start < self.end
     }
 
-    /// Frame of the run that corresponds to a page within the bounds.
+    /// Frame at the position of `page` in the segment's contiguous memory. The page must be within
+    /// the bounds, escaped or not.
     pub(super) fn run_frame(&self, page: u64) -> Frame {
         self.frame.add(page - self.start)
     }
 
-    /// Page that corresponds to a frame of the run, escaped or not; `None` for other frames.
+    /// Page at the position of `frame` in the segment's contiguous memory, escaped or not; `None`
+    /// for frames outside that memory.
     pub(super) fn run_page(&self, frame: Frame) -> Option<u64> {
         let index = frame.number().checked_sub(self.frame.number())?;
         Some(self.start + index).filter(|page| *page < self.end)
     }
 
-    /// Frames of the run that correspond to these pages.
+    /// Frames at the positions of these pages in the segment's contiguous memory. The pages must be
+    /// within the bounds.
     pub(super) fn frames_of(&self, pages: &Range<u64>) -> Range<u64> {
         let first = self.run_frame(pages.start).number();
         first..first + (pages.end - pages.start)
     }
 
-    /// Number of held pages, which have neither escaped nor a page-table entry.
+    /// Number of pages in the segment that have neither escaped nor a page-table entry.
     pub(super) fn held_pages(&self) -> u64 {
         self.end - self.start - self.escaped.len() as u64 - self.paged
     }
 }
 
-/// The segment of an address space, even if its registers are cleared; `None` if it has none.
+/// The direct segment of an address space, even if its registers are cleared; `None` if there is no
+/// segment.
 pub(super) fn segment_of(space: &AddressSpace) -> Option<&Segment> {
     space.overlay()?.downcast_ref()
 }
@@ -99,7 +105,7 @@ fn segment_mut(space: &mut AddressSpace) -> &mut Segment {
     overlay.downcast_mut().expect("a segment")
 }
 
-/// Like [`segment_of`], for an address space that must have a segment.
+/// The direct segment of an address space, which must have one.
 fn existing_segment(space: &AddressSpace) -> &Segment {
     segment_of(space).expect("an address space with a segment")
 }
@@ -111,8 +117,8 @@ pub(super) fn set(space: &mut SpaceMut<'_>, segment: Segment) {
     activate(space);
 }
 
-/// Sets the registers, which maps the held pages, and flushes the address space's cached
-/// translations.
+/// Sets the segment registers, which maps the held pages (those without a page-table entry), and
+/// flushes the address space's cached translations.
 pub(super) fn activate(space: &mut SpaceMut<'_>) {
     let id = space.id();
     let inactive = segment_of(space).filter(|segment| !segment.is_active);
@@ -137,8 +143,8 @@ pub(super) fn activate(space: &mut SpaceMut<'_>) {
     space.shootdown(Shootdown::Space { space: id });
 }
 
-/// Clears the registers, which unmaps the held pages, and flushes the address space's cached
-/// translations.
+/// Clears the segment registers, which unmaps the held pages (those without a page-table entry),
+/// and flushes the address space's cached translations.
 pub(super) fn deactivate(space: &mut SpaceMut<'_>) {
     let id = space.id();
     if segment_of(space).is_none_or(|segment| !segment.is_active) {
@@ -154,7 +160,7 @@ pub(super) fn deactivate(space: &mut SpaceMut<'_>) {
 }
 
 /// Removes the segment. Pages with page-table entries become ordinary pages. Returns the frames of
-/// held pages, which the caller must free or map.
+/// held pages, which have no entry; the caller must free or map these frames.
 pub(super) fn end(space: &mut SpaceMut<'_>) -> Vec<Range<u64>> {
     deactivate(space);
     let held = held_ranges(space);
@@ -167,7 +173,7 @@ pub(super) fn end(space: &mut SpaceMut<'_>) -> Vec<Range<u64>> {
     held.iter().map(|pages| segment.frames_of(pages)).collect()
 }
 
-/// Runs of held pages, in ascending order.
+/// Runs of held pages (those without a page-table entry) of the segment, in ascending order.
 pub(super) fn held_ranges(space: &AddressSpace) -> Vec<Range<u64>> {
     let Some(segment) = segment_of(space) else { return Vec::new() };
     let mut others = space.mapped_within(&segment.pages());
@@ -187,7 +193,8 @@ pub(super) fn held_ranges(space: &AddressSpace) -> Vec<Range<u64>> {
     held
 }
 
-/// Maps a held page in place by a 4KB entry.
+/// Adds a 4KB page-table entry for a held page (one without an entry), which maps it to its frame
+/// of the segment.
 pub(super) fn page_in_place(space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
     let segment = existing_segment(space);
     let (frame, permissions) = (segment.run_frame(page), segment.permissions);
@@ -201,7 +208,8 @@ pub(super) fn page_in_place(space: &mut SpaceMut<'_>, page: u64) -> Result<(), O
     Ok(())
 }
 
-/// Maps a region of held pages in place by a 2MB entry.
+/// Adds a 2MB page-table entry for a region of held pages (pages without an entry), which maps them
+/// to their frames of the segment.
 pub(super) fn region_in_place(space: &mut SpaceMut<'_>, number: u64) -> Result<(), OsError> {
     let segment = existing_segment(space);
     let (block, permissions) = (segment.run_frame(first_of(number)), segment.permissions);
@@ -214,8 +222,8 @@ pub(super) fn region_in_place(space: &mut SpaceMut<'_>, number: u64) -> Result<(
     Ok(())
 }
 
-/// True if all pages of a region are held and their frames are aligned, so that one 2MB entry can
-/// map them.
+/// True if the segment holds all pages of 2MB region `number` without page-table entries, and their
+/// frames are aligned, so that one 2MB entry can map the region.
 pub(super) fn is_region_held(space: &AddressSpace, number: u64) -> bool {
     segment_of(space).is_some_and(|segment| {
         let region = pages_of(number);
@@ -227,8 +235,8 @@ pub(super) fn is_region_held(space: &AddressSpace, number: u64) -> bool {
     })
 }
 
-/// Dissolves the segment: all its pages become ordinary pages in place. After an error, the pages
-/// mapped so far stay mapped and the segment stays.
+/// Dissolves the segment: its pages get page-table entries with their present frames, and the
+/// registers are cleared. After an error, the entries made so far and the segment stay.
 pub(super) fn dissolve(space: &mut SpaceMut<'_>) -> Result<(), OsError> {
     page_all_in_place(space)?;
     let held = end(space);
@@ -236,7 +244,8 @@ pub(super) fn dissolve(space: &mut SpaceMut<'_>) -> Result<(), OsError> {
     Ok(())
 }
 
-/// Maps every held page in place, by 2MB entries where possible.
+/// Adds page-table entries for all held pages (pages without an entry), 2MB entries where possible.
+/// They map the pages to their frames of the segment.
 fn page_all_in_place(space: &mut SpaceMut<'_>) -> Result<(), OsError> {
     let large = segment_of(space).is_some_and(|segment| segment.large_pages);
     for held in held_ranges(space) {
@@ -253,8 +262,9 @@ fn page_all_in_place(space: &mut SpaceMut<'_>) -> Result<(), OsError> {
     Ok(())
 }
 
-/// Prepares a page of the segment for a separate 4KB entry. Of a whole escape, only this step can
-/// fail. It then changes no translation.
+/// Prepares the page tables for a separate 4KB entry of a page that is to escape: splits a 2MB
+/// entry around it, or adds missing nodes. No translation changes. Only this part of an escape can
+/// fail.
 fn open_for_escape(space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
     let number = region_of(page);
     if space.has_extent(number) {
@@ -264,7 +274,8 @@ fn open_for_escape(space: &mut SpaceMut<'_>, page: u64) -> Result<(), OsError> {
     space.open_pages(page)
 }
 
-/// Makes pages escape in place: each gets an ordinary 4KB entry with its frame of the run.
+/// Makes pages escape from the segment without moving them: each gets an ordinary 4KB entry with
+/// the frame that it has in the segment.
 pub(super) fn escape_in_place(space: &mut SpaceMut<'_>, pages: &[u64]) -> Result<(), OsError> {
     for &page in pages {
         open_for_escape(space, page)?;
@@ -280,7 +291,8 @@ pub(super) fn escape_in_place(space: &mut SpaceMut<'_>, pages: &[u64]) -> Result
     Ok(())
 }
 
-/// Makes a page escape to another frame. Returns its frame of the run, which the caller must free.
+/// Makes a page escape from the segment and maps it to frame `to`. Returns the frame that it had in
+/// the segment, which the caller must free.
 pub(super) fn escape_to(space: &mut SpaceMut<'_>, page: u64, to: Frame) -> Result<Frame, OsError> {
     open_for_escape(space, page)?;
     let permissions = existing_segment(space).permissions;
@@ -311,8 +323,8 @@ fn note_escape(space: &mut SpaceMut<'_>, page: u64, is_paged: bool) -> Frame {
     frame
 }
 
-/// Sends a shootdown of the whole address space, because an entry of up to 1GB that the segment
-/// filled may translate the page.
+/// Sends a shootdown of the whole address space after an escape, because the page may be translated
+/// by a TLB entry of up to 1GB that the segment filled.
 fn shoot_down_escape(space: &mut SpaceMut<'_>) {
     if segment_of(space).is_some_and(|segment| segment.is_active) {
         space.shootdown(Shootdown::Space { space: space.id() });

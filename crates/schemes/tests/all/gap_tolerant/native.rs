@@ -58,6 +58,22 @@ fn one_walk_serves_the_whole_superpage() {
     assert_eq!(count(&mmu, "gap_tolerant_tlb_fills"), 1.0);
 }
 
+/// A core walks for a superpage even if another core has its entry.
+#[test]
+fn each_core_has_entries_of_its_own() {
+    let mut mmu = native(MODE, 4, &[superpage(MODE, 0, 0, SELECTION)]);
+    mmu.set_cores(2);
+    for core in [0, 1] {
+        mmu.run_on(core);
+        mmu.switch(SPACE);
+        assert_eq!(load(&mut mmu, 0).reads, walk_to(0));
+    }
+    for core in [0, 1] {
+        mmu.run_on(core);
+        assert_eq!(reads(&mut mmu, 37), 0);
+    }
+}
+
 /// Pages of level-1 nodes are filled into the second level as usual.
 #[test]
 fn other_pages_take_no_entry() {

@@ -11,7 +11,8 @@ use perforate_workloads::layout::LayoutFile;
 
 use super::{Target, each_line, target, told, with_file};
 
-/// Memory limit of a target in bytes. A record may number a process image far beyond the others.
+/// Memory limit in bytes for replaying records. The list of process images is indexed by their numbers,
+/// and a damaged record may contain a large number.
 const REPLAY_BYTES: usize = 64 << 20;
 
 pub const TARGETS: &[Target] = &[
@@ -39,7 +40,7 @@ pub const TARGETS: &[Target] = &[
     }),
 ];
 
-/// Asserts that a layout is the same after it was written and read again. The reader for
+/// Asserts that a layout file is the same after it was written and read again. The reader for
 /// transparent huge pages may refuse the layout.
 fn layout(path: &Path) {
     told(perforate_host::layout::LayoutFile::read(path));

@@ -16,10 +16,10 @@ use std::path::Path;
 use crate::hostile::Target;
 use crate::hostile::target::Seeds;
 
-/// Memory limit in bytes for readers of small files.
+/// Memory limit in bytes for targets whose readers read small files.
 const LITTLE: usize = 16 << 20;
 
-/// All targets, grouped by module.
+/// All fuzzing targets, grouped by module.
 pub const TARGETS: &[&[Target]] = &[
     traces::TARGETS,
     machine::TARGETS,
@@ -31,7 +31,7 @@ pub const TARGETS: &[&[Target]] = &[
     sequences::TARGETS,
 ];
 
-/// Finds a target by its name.
+/// Finds a fuzzing target by its name.
 pub fn find(name: &str) -> Option<&'static Target> {
     TARGETS.iter().copied().flatten().find(|target| target.name == name)
 }
@@ -50,8 +50,8 @@ impl Target {
     }
 }
 
-/// Converts a reader's result to an option. Asserts that an error is one line, whatever the file
-/// contains.
+/// Converts a reader's result to an option. Asserts that an error message is one line, whatever the
+/// input contains.
 fn told<T, E: Display>(outcome: Result<T, E>) -> Option<T> {
     outcome.map_err(|error| assert_one_line(&error.to_string())).ok()
 }
@@ -60,7 +60,7 @@ fn assert_one_line(text: &str) {
     assert!(!text.is_empty() && !text.contains('\n'), "an error of several lines: {text:?}");
 }
 
-/// Passes the path of a temporary file with these bytes to `read`.
+/// Writes the bytes to a temporary file, and passes its path to `read`.
 fn with_file(bytes: &[u8], read: impl FnOnce(&Path)) {
     let mut file = tempfile::Builder::new()
         .prefix("perforate-hostile-")
@@ -71,7 +71,8 @@ fn with_file(bytes: &[u8], read: impl FnOnce(&Path)) {
     read(file.path());
 }
 
-/// Passes each of the first 64 lines to a parser. Seeds for grammars have one example per line.
+/// Passes each of the first 64 lines of the input to a parser. Seeds for grammars have one example
+/// per line.
 fn each_line(bytes: &[u8], mut parse: impl FnMut(&str)) {
     String::from_utf8_lossy(bytes).split('\n').take(64).for_each(&mut parse);
 }

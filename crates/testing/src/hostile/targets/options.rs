@@ -90,7 +90,7 @@ fn printed<T: DeserializeOwned + Display>(line: &str) {
     }
 }
 
-/// Parses and prints the line as a size, a count, a share, and an address.
+/// Parses a line as a size, a count, a share, and an address, and prints the values.
 fn units(line: &str) {
     printed::<Size>(line);
     printed::<Count>(line);
@@ -98,7 +98,7 @@ fn units(line: &str) {
     printed::<Address>(line);
 }
 
-/// Resolves memory options and describes the memory.
+/// Resolves memory options, and describes the resulting memory.
 fn memory(options: &[(&str, &str)]) {
     let given: OptionTexts = options.iter().copied().collect();
     if let Ok(spec) = RunSpec::read(given) {

@@ -6,7 +6,8 @@ use perforate_report::{ReportOptions, Rows, experiments_html, experiments_table,
 use super::{Target, target, told};
 use crate::hostile::target::Seeds;
 
-/// Memory limit of a target in bytes. A page is a few times as long as the results that it shows.
+/// Memory limit of a target in bytes. An HTML page is a few times as long as the results that it
+/// shows.
 const PAGE_BYTES: usize = 64 << 20;
 
 pub const TARGETS: &[Target] = &[
@@ -31,7 +32,7 @@ pub const TARGETS: &[Target] = &[
     .with_memory(PAGE_BYTES),
 ];
 
-/// Returns report options with the registered counters and schemes.
+/// Returns report options with all registered counters and schemes.
 pub(super) fn options() -> ReportOptions {
     let vocabulary = perforate_sim::vocabulary();
     ReportOptions {
@@ -42,7 +43,7 @@ pub(super) fn options() -> ReportOptions {
     }
 }
 
-/// Asserts that a page is complete HTML, so that text of a result file has not ended it early.
+/// Asserts that an HTML page is complete, so that text of a result file has not ended it early.
 pub(super) fn check_page(page: &str) {
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
 }

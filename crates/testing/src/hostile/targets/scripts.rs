@@ -12,10 +12,10 @@ use perforate_script::{
 use super::{Target, target, told, with_file};
 use crate::hostile::target::Seeds;
 
-/// Longest time for two rounds of calls to a script. Limits on operations and sizes keep scripts
-/// within it; the script engine has no timer.
+/// Longest permitted duration of two rounds of calls to a script. The script engine's limits on
+/// operations and sizes must keep it; the engine's time limit for one call is longer.
 const MOST_TIME: Duration = Duration::from_secs(8);
-/// Largest number of statements in a block, and largest nesting depth of generated blocks.
+/// Largest number of statements in a generated block, and largest nesting depth of blocks.
 const MOST_STATEMENTS: u64 = 12;
 const MOST_DEPTH: usize = 4;
 
@@ -36,7 +36,7 @@ pub const TARGETS: &[Target] = &[
     }),
 ];
 
-/// Calls every policy function of a script twice, and asserts that the answers agree.
+/// Calls every policy function of a script twice, and asserts that both calls return equal answers.
 fn ask(script: &Script) {
     let answers = || {
         [
@@ -54,13 +54,13 @@ fn ask(script: &Script) {
     assert!(start.elapsed() < MOST_TIME, "slow answers");
 }
 
-/// Formats an answer; returns `None` for an error, which must be one line.
+/// Formats a script's answer; returns `None` for an error, which must be one line.
 fn answer<T: Debug>(outcome: Result<T, ScriptError>) -> Option<String> {
     told(outcome).map(|answer| format!("{answer:?}"))
 }
 
-/// Generates a script from the bytes. There are few variable names, so that statements affect each
-/// other. A type error ends a function early.
+/// Generates a script by choices that an input's bytes determine. There are few variable names, so
+/// that statements affect each other. A type error ends a function early.
 fn composed(choices: &mut Bytes<'_>) -> String {
     let mut text = String::new();
     for question in ["order_for(area, kind, orders)", "promote(area, orders)", "patch(kind)"] {

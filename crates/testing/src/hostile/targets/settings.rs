@@ -16,7 +16,8 @@ use crate::hostile::target::Seeds;
 
 /// Memory limit in bytes for the simulation of a generated machine, with a simulated memory of 8MB.
 const BUILT_BYTES: usize = 64 << 20;
-/// Largest estimate in bytes of a machine's memory for which a simulation is made.
+/// Largest estimate in bytes of a simulated machine's host memory for which the target runs the
+/// simulation.
 const SAID_BYTES: u64 = 24 << 20;
 
 pub const TARGETS: &[Target] = &[
@@ -53,9 +54,9 @@ pub const TARGETS: &[Target] = &[
     }),
 ];
 
-/// Loads a machine with values from lines `KEY=VALUE`, and `cores`. Each value may be valid, but
-/// all together too large. If the estimate of memory is small, the simulation is made, and must
-/// stay within the limit.
+/// Loads a machine with the keys and number of cores in the input's lines `KEY=VALUE`. Valid values may
+/// still make the machine too large. If its estimate of memory is small, creates a simulation, which
+/// must stay within the target's memory limit.
 fn built(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let values = text.lines().filter_map(|line| line.split_once('=')).take(16);

@@ -17,7 +17,7 @@ use super::{Target, target, told, with_file};
 /// Memory limit of a target in bytes. Readers process the frames one section of memory at a time.
 const SNAPSHOT_BYTES: usize = 64 << 20;
 
-/// Contents of `/proc/zoneinfo` for 1GB in two zones.
+/// Contents of `/proc/zoneinfo` for memory of 1GB in two zones.
 const ZONEINFO: &str = "Node 0, zone      DMA
   pages free     3840
         spanned  4095
@@ -88,7 +88,7 @@ fn text(bytes: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Returns valid files for one block of free frames; each target replaces one of the files.
+/// Returns valid `/proc` files for one block of free frames; each target replaces one of the files.
 fn known() -> HostFiles {
     let flags: Vec<u8> = [1_u64 << 10; 512].into_iter().flat_map(u64::to_le_bytes).collect();
     HostFiles {
@@ -108,13 +108,13 @@ fn host(files: HostFiles) {
     }
 }
 
-/// Summarises a snapshot.
+/// Summarises a snapshot, as the program does for users.
 fn look_into(snapshot: HostSnapshot) {
     let policy = Perforated::new(PerforationOptions::SELECTIVE).expect("the default is sound");
     host_record(&Arc::new(snapshot), policy, 0, 1);
 }
 
-/// Reads a process whose `/proc` file `name` has these contents.
+/// Makes a snapshot of a process whose `/proc` file `name` has these contents.
 fn process(name: &str, bytes: &[u8]) {
     let folder = folder(name);
     // Makes a new file, because a file system writes a truncated file to the disk at once.
@@ -145,7 +145,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Returns a snapshot's file with the checksums of its chunks corrected.
+/// Returns the file of a stored snapshot with the checksums of its chunks corrected.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut sealed = bytes.to_vec();
     let mut at = 12;

@@ -11,10 +11,11 @@ use crate::hostile::target::Seeds;
 /// Memory limit of a target in bytes. Decompression takes memory: zstd's window may have 8MB,
 /// dictionaries of xz more.
 const TRACE_BYTES: usize = 160 << 20;
-/// Number of chunks read at most, because a valid trace can be endless.
+/// Maximum number of chunks that a target reads of a trace, because a valid trace can be endless.
 const MOST_CHUNKS: usize = 6;
 
-/// Largest number of files in a folder, and the separator between their contents in the input.
+/// Largest number of trace files in a folder, and the separator between their contents in the
+/// input.
 const MOST_FILES: usize = 8;
 const BETWEEN_FILES: &[u8] = b"--next file--";
 
@@ -59,7 +60,8 @@ fn open(name: &str, bytes: &[u8]) {
     }
 }
 
-/// Reads a folder with one trace file per thread. [`BETWEEN_FILES`] separates their contents.
+/// Reads a folder with one trace file per thread. [`BETWEEN_FILES`] separates the contents of the
+/// files in the input.
 fn folder(bytes: &[u8]) {
     let folder = tempfile::tempdir().expect("temporary folders can be made");
     let mut rest = bytes;
@@ -93,7 +95,7 @@ fn drain(mut source: Box<dyn Source>) -> u64 {
     instructions
 }
 
-/// Reads a page map, and translates addresses inside and outside of it.
+/// Reads a page map, and translates addresses inside and outside of the map.
 fn page_map(bytes: &[u8]) {
     let Some(map) = told(PageMap::parse(Path::new("v2p"), bytes)) else { return };
     let pages: u64 = map.sizes().iter().map(|(_, count)| count).sum();
@@ -105,8 +107,8 @@ fn page_map(bytes: &[u8]) {
     map.remarks().iter().for_each(|remark| assert_one_line(remark));
 }
 
-/// Asserts the invariants of a chunk: its length, accesses that belong to instructions, and the
-/// order of events.
+/// Asserts the invariants of a trace chunk: its length, accesses that belong to instructions, and
+/// the order of events.
 fn check(chunk: &Chunk) {
     assert!(chunk.instructions.len() <= CHUNK_INSTRUCTIONS);
     let accesses: usize = chunk.instructions.iter().map(|one| usize::from(one.accesses)).sum();

@@ -202,12 +202,13 @@ impl Machine {
 }
 
 /// Each rule alone that leaves events out, and all rules.
-pub fn rules() -> [Shortcuts; 6] {
+pub fn rules() -> [Shortcuts; 7] {
     let none = Shortcuts::NONE;
     [
         Shortcuts { walks_begin_at_dispatch: true, ..none },
         Shortcuts { walker_is_granted_ahead: true, ..none },
         Shortcuts { misses_need_no_mshr_event: true, ..none },
+        Shortcuts { merged_accesses_need_no_event: true, ..none },
         Shortcuts { stores_forward_early: true, ..none },
         Shortcuts { instructions_come_early: true, ..none },
         Shortcuts::ALL,

@@ -16,15 +16,15 @@ use perforate_types::{Branch, FLAGS, Instruction, Operation, Register};
 
 use super::record::Record;
 
-/// Longest encoding in bytes.
+/// Longest encoding of an instruction in bytes.
 const MAX_BYTES: usize = 16;
-/// Maximum number of registers of an instruction.
+/// Maximum number of registers in an encoding.
 const MAX_REGISTERS: usize = 8;
-/// Maximum number of remembered encodings, over all files: more than any program executes, in a table
-/// of at most 210MB.
+/// Maximum number of remembered encodings, over all files of a trace: more than any program executes, in a
+/// table of at most 210MB.
 const MAX_KNOWN: usize = 7 << 20;
 
-/// Categories of instructions (`dr_instr_category_t`), one bit each.
+/// Categories of instructions (`dr_instr_category_t`), as bits of an encoding.
 mod category {
     pub(super) const FLOATING_POINT: u32 = 1;
     pub(super) const LOAD: u32 = 1 << 1;
@@ -36,7 +36,7 @@ mod category {
     pub(super) const MATH: u32 = 1 << 8;
 }
 
-/// Decoded encoding of an instruction.
+/// Properties of an instruction that its encoding states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Decoded {
     sources: [Register; 4],
@@ -45,8 +45,8 @@ struct Decoded {
     is_branch: bool,
 }
 
-/// Encodings from all files of a trace, by process and address, because threads of a process execute
-/// the same code.
+/// Decoded instructions from all files of a trace, by process and address, because threads of a process
+/// execute the same code.
 #[derive(Default)]
 pub(super) struct Known(HashMap<(u64, u64), Decoded>);
 
@@ -63,8 +63,8 @@ impl Known {
     }
 }
 
-/// Encoding records of a file. An encoding precedes the first execution of its instruction, and is
-/// repeated when the code has changed.
+/// Collector of a file's encoding records, which have the machine code of the next instruction. An encoding
+/// precedes the first execution of its instruction, and is repeated when the code has changed.
 #[derive(Default)]
 pub(super) struct Encodings {
     next: [u8; MAX_BYTES],
@@ -72,7 +72,8 @@ pub(super) struct Encodings {
 }
 
 impl Encodings {
-    /// Adds the bytes of a record to the next instruction's encoding. `Err` describes the problem.
+    /// Adds the bytes of an encoding record to the encoding of the next instruction. `Err` describes the
+    /// problem.
     pub(super) fn add(&mut self, record: Record) -> Result<(), String> {
         let bytes = record.value.to_le_bytes();
         let end = self.next_bytes + usize::from(record.size);
@@ -90,8 +91,8 @@ impl Encodings {
         self.next_bytes = 0;
     }
 
-    /// Completes an instruction of a process with its encoding: the collected bytes, or the last
-    /// encoding at the same address. `Err` describes the problem.
+    /// Fills in an instruction's registers and operation from its encoding: the collected bytes, or the last
+    /// encoding at the same address of `process`. `Err` describes the problem.
     pub(super) fn complete(
         &mut self,
         instruction: &mut Instruction,
@@ -119,9 +120,9 @@ impl Encodings {
     }
 }
 
-/// Perforate's number of a register. Registers of the synthetic set are numbered from 0 or from 2, at
-/// most 198 of them, and none has a special meaning. Perforate uses 0 for none, and special registers
-/// up to 18.
+/// Converts a register number of the synthetic instruction set to Perforate's. The set numbers its registers
+/// from 0 or from 2, at most 198 of them, and none has a special meaning. Perforate uses 0 for none, and
+/// special registers up to 18.
 fn register(theirs: u8) -> Register {
     20 + theirs % 230
 }
@@ -154,7 +155,7 @@ fn decode(bytes: &[u8]) -> Result<Decoded, String> {
     })
 }
 
-/// As many registers as fit, followed by the flags if a place is left.
+/// Converts as many registers as fit into `N` places, followed by the flags if a place is left.
 fn fill<const N: usize>(theirs: &[u8], flags: bool) -> [Register; N] {
     let all = theirs.iter().map(|one| register(*one)).chain(flags.then_some(FLAGS));
     let mut places = [0; N];
@@ -162,9 +163,10 @@ fn fill<const N: usize>(theirs: &[u8], flags: bool) -> [Register; N] {
     places
 }
 
-/// Operation by category. Multiplications and divisions are not distinguished from other arithmetic.
-/// Loads, stores and moves of floating-point registers compute nothing. Nor do long no-operations,
-/// which DynamoRIO categorizes as vector instructions, and which write no register.
+/// Chooses the kind of operation by an instruction's category. Multiplications and divisions are not
+/// distinguished from other arithmetic. Loads, stores and moves of floating-point registers compute nothing.
+/// Nor do long no-operations, which DynamoRIO categorizes as vector instructions, and which write no
+/// register.
 fn operation(category: u32, writes: bool) -> Operation {
     use category::{CONVERT, FLOATING_POINT, LOAD, MATH, MOVE, STORE, VECTOR};
     let is_floating = category & (FLOATING_POINT | VECTOR) != 0;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::HOW_TO_FINISH;
 use crate::TraceError;
 
-/// Maximum number of files; threads have no more numbers.
+/// Maximum number of trace files in a folder, one for each possible thread number.
 const MAX_FILES: usize = 1 << 16;
 
-/// Paths of the final traces in a folder, or in its folder `trace`, sorted by name.
+/// Lists the final traces in a folder, or in its folder `trace`, sorted by name.
 pub(in crate::foreign) fn files(folder: &Path) -> Result<Vec<PathBuf>, TraceError> {
     let inner = folder.join("trace");
     let searched = if inner.is_dir() { &inner } else { folder };
@@ -48,8 +48,8 @@ pub(super) fn allow_open_files(count: usize) {
     }
 }
 
-/// Trace files of threads, recognized by their names (`drmemtrace.….trace.zip`, `….memtrace.gz`),
-/// without schedules and lists.
+/// Lists trace files of threads in a folder, recognized by their names (`drmemtrace.….trace.zip`,
+/// `….memtrace.gz`), without schedules and lists.
 fn traces_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut list = Vec::new();
     for entry in std::fs::read_dir(folder)? {

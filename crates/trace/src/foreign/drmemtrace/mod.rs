@@ -27,7 +27,7 @@ use super::formats::TraceFormat;
 use crate::source::Truncation;
 use crate::{SourceMetadata, TraceError};
 
-/// Kind of a drmemtrace file.
+/// Kind of a drmemtrace file: readable or not.
 #[derive(Debug, PartialEq)]
 pub(super) enum Kind {
     /// A final trace of 64-bit programs.
@@ -36,7 +36,7 @@ pub(super) enum Kind {
     Unreadable(&'static str, &'static str),
 }
 
-/// Instructions for converting raw traces to final traces.
+/// Instructions for users: how to convert raw traces to final traces.
 pub(super) const HOW_TO_FINISH: &str = "a final trace: `bin64/drrun -t drmemtrace -indir DIR`, \
      DIR being the drmemtrace.*.dir folder, writes final traces to DIR/trace";
 
@@ -65,19 +65,19 @@ pub(super) fn recognize(sample: &[u8]) -> Option<Kind> {
     records.take(64).all(known).then_some(Kind::Final)
 }
 
-/// Function that opens a trace file; the second argument is the number of files.
+/// Function that opens a trace file; the second argument is the number of files in the trace.
 type Open = fn(&Path, usize) -> Result<Input, TraceError>;
 
-/// A file of a trace, usually with one thread.
+/// A file of a drmemtrace trace, usually with one thread.
 enum File {
-    /// A file that is not open yet, because its first time stamp is in the future.
+    /// A file that is not open yet, because its first time stamp has not been reached.
     Ahead(PathBuf, Open),
     Begun(Box<Thread>),
     Ended,
 }
 
 impl File {
-    /// Opens the file if necessary, and returns its thread. `files` is the number of files.
+    /// Opens the file if necessary, and returns its thread. `files` is the number of files in the trace.
     fn begun(&mut self, files: usize) -> Result<&mut Thread, TraceError> {
         if let Self::Ahead(path, open) = self {
             let mut thread = Thread::new(open(path, files)?);
@@ -95,7 +95,7 @@ impl File {
 #[derive(Default)]
 pub(super) struct Drmemtrace {
     files: Vec<File>,
-    /// Indices of unfinished files by the time of their next records, earliest first.
+    /// Indices of unfinished files by the time stamp of their next records, earliest first.
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
     shared: Shared,
     facts: record::Facts,
@@ -103,14 +103,14 @@ pub(super) struct Drmemtrace {
 }
 
 impl Drmemtrace {
-    /// Adds a file, with the time and facts from its first records.
+    /// Adds a trace file, with the time stamp and properties from its first records.
     fn add(&mut self, file: File, (time, facts): (u64, record::Facts)) {
         self.facts.join(facts);
         self.waiting.push(Reverse((time, self.files.len())));
         self.files.push(file);
     }
 
-    /// Closes a file, and notes a truncation if it ended early, after `instructions` of the chunk.
+    /// Closes file `number`. Records a truncation if the file ended early, after `instructions` of the chunk.
     fn end(&mut self, number: usize, instructions: u64) {
         let File::Begun(thread) = std::mem::replace(&mut self.files[number], File::Ended) else {
             return;
@@ -157,7 +157,7 @@ impl Format for Drmemtrace {
     }
 }
 
-/// Reader of a single trace file.
+/// Makes a reader of a single trace file.
 pub(super) fn of_file(input: Input) -> Result<Drmemtrace, TraceError> {
     let mut trace = Drmemtrace::default();
     let mut thread = Thread::new(input);
@@ -166,7 +166,7 @@ pub(super) fn of_file(input: Input) -> Result<Drmemtrace, TraceError> {
     Ok(trace)
 }
 
-/// Reader of all trace files of a folder.
+/// Makes a reader of all trace files in a folder.
 pub(super) fn of_folder(folder: &Path, open: Open) -> Result<Drmemtrace, TraceError> {
     let list = files(folder)?;
     folder::allow_open_files(list.len());

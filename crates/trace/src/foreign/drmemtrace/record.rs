@@ -1,11 +1,11 @@
-//! Record types of final traces, and their meanings.
+//! Record types of DynamoRIO's drmemtrace traces after its post-processing, and their meanings.
 
 use perforate_types::{Branch, counted};
 
 use super::super::foreign_source::NO_EVENTS;
 use crate::source::ALL_MAKE_ADDRESSES;
 
-/// Length of a record in bytes.
+/// Length of a record of a final trace in bytes.
 pub(super) const BYTES: usize = 12;
 
 pub(super) const WRITE: u16 = 1;
@@ -17,16 +17,17 @@ pub(super) const HEADER: u16 = 25;
 pub(super) const FOOTER: u16 = 26;
 pub(super) const MARKER: u16 = 28;
 pub(super) const ENCODING: u16 = 47;
-/// Largest known record type.
+/// Largest record type that the reader knows; a larger one is an error.
 pub(super) const LAST: u16 = 49;
 
-/// Types of markers, in the record's field `size`.
+/// Marker type of a time stamp. A marker is a record that describes the trace; its field `size` is its type.
 pub(super) const TIME: u16 = 2;
 pub(super) const PROCESSOR: u16 = 3;
 pub(super) const FILE_TYPE: u16 = 9;
 pub(super) const VERSION: u16 = 12;
 pub(super) const PAGE_SIZE: u16 = 18;
-/// Markers after an instruction that calls the system: number of the call, and that it may block.
+/// Types of the markers after a system-call instruction: one has the number of the call, the other states
+/// that the call may block.
 pub(super) const SYSTEM_CALL: [u16; 2] = [25, 26];
 pub(super) const KERNEL_CODE_BEGINS: [u16; 2] = [27, 34];
 pub(super) const KERNEL_CODE_ENDS: [u16; 2] = [28, 35];
@@ -51,16 +52,16 @@ impl Record {
     }
 }
 
-/// Control flow of an instruction record.
+/// Branch information that the type of an instruction record gives.
 #[derive(Clone, Copy)]
 pub(super) enum Flow {
-    /// Kind of branch, and whether it is taken.
+    /// Kind of branch that the record type names, and true if it is taken.
     Known(Branch, bool),
     /// A conditional branch. The next instruction's address shows whether it is taken.
     NextTells,
 }
 
-/// Control flow of a record of this type; `None` if it is not an instruction.
+/// Returns the control flow of a record of type `kind`; `None` if the record is not an instruction.
 #[inline]
 pub(super) fn flow(kind: u16) -> Option<Flow> {
     Some(match kind {
@@ -81,11 +82,11 @@ pub(super) fn flow(kind: u16) -> Option<Flow> {
 /// Properties of a trace, from the records before its first instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// Bits of the file type marker (`offline_file_type_t`).
+    /// Value of the marker of the file type: bits of `offline_file_type_t`.
     pub(super) file_type: u64,
-    /// Version of the format.
+    /// Version of the trace's format.
     pub(super) version: u64,
-    /// Bytes of the recorded machine's pages.
+    /// Page size of the recorded machine in bytes.
     pub(super) page_bytes: u64,
 }
 
@@ -117,7 +118,7 @@ impl Facts {
     const OTHER_ARCHITECTURE: u64 = 0x8 | 0x10 | 0x20;
     const FILTERED: u64 = 0x1 | 0x80 | 0x100;
 
-    /// Adds the content of a marker.
+    /// Stores the value of a marker that describes the trace: file type, version, page size.
     pub(super) fn take(&mut self, marker: Record) {
         match marker.size {
             FILE_TYPE => self.file_type = marker.value,
@@ -127,20 +128,20 @@ impl Facts {
         }
     }
 
-    /// Combines the properties of several files.
+    /// Combines the properties from two files of a trace.
     pub(super) fn join(&mut self, other: Self) {
         self.file_type |= other.file_type;
         self.version = self.version.max(other.version);
         self.page_bytes = self.page_bytes.max(other.page_bytes);
     }
 
-    /// True if there are encodings with registers.
+    /// True if the trace has encodings that name registers.
     pub(super) fn has_registers(self) -> bool {
         let wanted = Self::SYNTHETIC | Self::ENCODINGS;
         self.file_type & wanted == wanted
     }
 
-    /// Description of the recording in one line.
+    /// Describes the recording in one line; `files` is the number of its files.
     pub(super) fn description(self, files: usize) -> String {
         let mut text = format!("version {}", self.version);
         let known = FILE_TYPES.iter().fold(0, |all, (bit, _)| all | bit);
@@ -157,7 +158,7 @@ impl Facts {
         text + ", " + &counted(files, "file")
     }
 
-    /// Assumptions about information that the trace does not contain.
+    /// Lists the assumptions about information that the trace does not contain.
     pub(super) fn assumptions(self) -> Vec<String> {
         let mut list = match self.has_registers() {
             true => vec![

@@ -1,20 +1,20 @@
-//! State shared by all files of a trace, bounded for all files together.
+//! State that the readers of all files of a drmemtrace trace share, bounded for all files together.
 
 use std::collections::HashMap;
 
 use super::encoding::Known;
 use crate::foreign::foreign_source::{FillerLimit, SwitchTracker};
 
-/// Maximum number of threads whose processes are remembered.
+/// Maximum number of threads for which the reader remembers the process.
 const MAX_THREADS: usize = 1 << 16;
 
 /// Threads, processes and code of a trace, as far as its files have been read.
 pub(super) struct Shared {
     pub(super) running: SwitchTracker,
     pub(super) known: Known,
-    /// Number of marker bytes since the last instruction, which is bounded.
+    /// Limit on the bytes of time stamps and other markers, which produce no instruction.
     pub(super) filler: FillerLimit,
-    /// Process of each thread.
+    /// Process of each thread, by thread number.
     processes: HashMap<u64, u64>,
 }
 

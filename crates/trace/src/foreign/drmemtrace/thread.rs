@@ -10,19 +10,19 @@ use super::shared::Shared;
 use crate::TraceError;
 use crate::foreign::foreign_source::{Input, Pending, Window};
 
-/// Reader's next action after a record.
+/// Action of the reader after a record.
 enum Next {
-    /// Continue with the next record.
+    /// Read the next record.
     Record,
     /// Process the same record again: it contains several instructions.
     Same,
-    /// Wait for this time, in microseconds.
+    /// Stop: the following records happened at this time, in microseconds.
     Time(u64),
 }
 
-/// Reason for which [`Thread::advance`] stopped.
+/// Reason for which [`Thread::advance`] returned.
 pub(super) enum Stop {
-    /// The chunk is full.
+    /// The chunk has the requested number of instructions.
     Full,
     /// The following records happened at this time, in microseconds.
     Time(u64),
@@ -35,11 +35,13 @@ pub(super) struct Thread {
     pending: Pending,
     /// True if the pending instruction is a conditional branch whose outcome the next address shows.
     next_tells: bool,
-    /// Number of instructions of the current bundle that were begun.
+    /// Number of instructions of the current bundle (a record of several consecutive instructions) that were
+    /// delivered or are pending.
     bundled: usize,
-    /// Address after the end of the last instruction.
+    /// Address of the first byte after the last instruction.
     after: u64,
-    /// Address of the last instruction, or the address in a record without length.
+    /// Address of the thread's last instruction, or the address given by a record that states an address but
+    /// no instruction length.
     ip: Option<u64>,
     process: u64,
     thread: u64,
@@ -47,7 +49,7 @@ pub(super) struct Thread {
     /// Encodings of instructions; `None` if the trace names no registers.
     encodings: Option<Encodings>,
     finished: bool,
-    /// Number of bytes in a partial record at the end.
+    /// Number of bytes of a partial record at the end of the file.
     rest: usize,
 }
 
@@ -69,8 +71,8 @@ impl Thread {
         }
     }
 
-    /// Reads the first records without consuming them. Returns their time stamp (0 if there is none)
-    /// and the properties of the trace.
+    /// Reads the first records without consuming them. Returns their time stamp in microseconds (0 if there
+    /// is none) and the properties of the trace.
     pub(super) fn look_ahead(&mut self) -> Result<(u64, Facts), TraceError> {
         let (mut time, mut facts) = (0, Facts::default());
         let start = self.window.at_least(64 * record::BYTES)?;
@@ -88,12 +90,12 @@ impl Thread {
         Ok((time, facts))
     }
 
-    /// Path of the file.
+    /// Path of the thread's file.
     pub(super) fn name(&self) -> String {
         self.window.input.path.display().to_string()
     }
 
-    /// Offset and description of a premature end of the file.
+    /// Offset and description of a premature end of the file; `None` if the file ended properly.
     pub(super) fn early_end(&self) -> Option<(u64, String)> {
         let offset = self.window.offset();
         if self.rest > 0 {
@@ -129,7 +131,7 @@ impl Thread {
         Ok(Stop::Full)
     }
 
-    /// Updates the state by a record.
+    /// Processes a record: updates the thread's state, and may add an instruction to `chunk`.
     fn apply(
         &mut self,
         one: Record,
@@ -216,7 +218,8 @@ impl Thread {
         self.begin(instruction, chunk, shared)
     }
 
-    /// Makes an instruction the pending one, and records a switch of thread or process.
+    /// Makes `instruction` the pending one. Adds a switch event to `chunk` if it runs in another process or
+    /// thread than the instruction before.
     fn begin(
         &mut self,
         instruction: Instruction,
@@ -232,8 +235,8 @@ impl Thread {
         Ok(())
     }
 
-    /// Processes the next instruction of a bundle. Its instructions follow each other directly; the
-    /// bytes of the value are their lengths.
+    /// Processes the next instruction of a bundle record. The instructions of a bundle follow each other
+    /// directly; the bytes of the record's value are their lengths.
     fn bundle(
         &mut self,
         one: Record,
@@ -296,15 +299,15 @@ impl Thread {
         Ok(Next::Record)
     }
 
-    /// Marks the pending instruction as serializing, because it calls the system.
+    /// Marks the pending instruction as serializing, because it makes a system call.
     fn serialize(&mut self) {
         if let Some(instruction) = &mut self.pending.instruction {
             instruction.operation = Operation::Serializing;
         }
     }
 
-    /// True if the next time stamp belongs to a system call. Since version 6, it is placed, with the
-    /// number of the processor, between the instruction and the marker of the call.
+    /// True if the next time stamp belongs to a system call. Since version 6 of the format, it is placed,
+    /// with the number of the processor, between the instruction and the marker of the call.
     fn system_call_follows(&mut self) -> Result<bool, TraceError> {
         if self.pending.instruction.is_none() {
             return Ok(false);
@@ -319,7 +322,7 @@ impl Thread {
         }))
     }
 
-    /// Delivers the pending instruction. `next` is the address of the following instruction.
+    /// Adds the pending instruction to `chunk`. `next` is the address of the following instruction.
     fn complete(&mut self, chunk: &mut Chunk, next: Option<u64>) {
         if let Some(instruction) = &mut self.pending.instruction
             && self.next_tells

@@ -8,11 +8,11 @@ use perforate_types::{AccessKind, Instruction, MemoryAccess, ProcessId, ProgramE
 use super::Encoder;
 use crate::foreign::text::HEADER;
 
-/// The running process is the only state carried from line to line.
+/// Encoder of the list. The running process is the only state that it keeps from line to line.
 #[derive(Default)]
 pub(super) struct Csv(ProcessId);
 
-/// Beginning of the file.
+/// Returns the first line of the file, which names the columns.
 pub(super) fn start() -> String {
     format!("{HEADER}\n")
 }

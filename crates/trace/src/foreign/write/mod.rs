@@ -12,21 +12,21 @@ use perforate_types::{Chunk, ChunkItem, Instruction, MemoryAccess, ProgramEvent}
 use super::TraceFormat;
 use crate::{TraceError, TraceSummary};
 
-/// Compression of a foreign trace.
+/// Compression of a trace file in a foreign format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// No compression; any other file name.
+    /// No compression; used for any other file name.
     None,
-    /// gzip; file name ending in `.gz`.
+    /// gzip; used for a file name that ends in `.gz`.
     Gzip,
-    /// xz; file name ending in `.xz`.
+    /// xz; used for a file name that ends in `.xz`.
     Xz,
-    /// zstd; file name ending in `.zst`.
+    /// zstd; used for a file name that ends in `.zst`.
     Zstd,
 }
 
-/// Format and compression by the name of a file. The format is `None` if the name's extension is not
-/// one of a format that can be written.
+/// Determines format and compression from the name of a file. The format is `None` if the name's extension is
+/// not one of a format that can be written.
 pub fn formats_of_name(path: &Path) -> (Option<TraceFormat>, Compression) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let known = [(".gz", Compression::Gzip), (".xz", Compression::Xz), (".zst", Compression::Zstd)];
@@ -44,7 +44,7 @@ pub fn formats_of_name(path: &Path) -> (Option<TraceFormat>, Compression) {
     (format, compression)
 }
 
-/// Compressing writer of a file.
+/// Writer that compresses into a file.
 enum Output {
     Plain(BufWriter<Counted>),
     Gzip(flate2::write::GzEncoder<BufWriter<Counted>>),
@@ -53,7 +53,7 @@ enum Output {
 }
 
 impl Output {
-    /// Compresses at zstd's `level`, or at the nearest level of another compression.
+    /// Makes a writer that compresses at zstd's `level`, or at the nearest level of another compression.
     fn new(file: File, compression: Compression, level: i32) -> io::Result<Self> {
         let file = BufWriter::with_capacity(1 << 16, Counted { file, bytes: 0 });
         let small = level.clamp(1, 9) as u32;
@@ -70,7 +70,7 @@ impl Output {
         })
     }
 
-    /// Ends the stream. Returns the length of the file in bytes.
+    /// Ends the compressed stream. Returns the length of the file in bytes.
     fn finish(self) -> io::Result<u64> {
         let file = match self {
             Self::Plain(file) => file,
@@ -97,7 +97,7 @@ impl Write for Output {
     }
 }
 
-/// A file that counts its written bytes.
+/// Output file that counts its written bytes.
 struct Counted {
     file: File,
     bytes: u64,
@@ -120,13 +120,13 @@ impl Write for Counted {
 pub struct Losses {
     /// Number of accesses beyond the maximum per instruction, or at address 0.
     pub accesses: u64,
-    /// Number of events that the format does not have.
+    /// Number of events that the format cannot represent.
     pub events: u64,
 }
 
-/// Encoder of a foreign format.
+/// Encoder of instructions and events in a foreign format.
 trait Encoder: Send {
-    /// Appends the bytes of an instruction. Returns the number of accesses left out.
+    /// Appends the encoded instruction to `bytes`. Returns the number of accesses left out.
     fn instruction(
         &mut self,
         instruction: &Instruction,
@@ -182,7 +182,7 @@ impl ForeignWriter {
         })
     }
 
-    /// Appends a chunk with its events.
+    /// Appends the instructions of a chunk, with their accesses and events.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -18,47 +18,47 @@ use super::size_class::{self, LARGE_BYTES};
 use crate::random::Random;
 use crate::source::PAGE_BYTES;
 
-/// Upper end of the heap. Mappings are placed downwards from here, as Linux does.
+/// Address of the heap's upper end. Mappings are placed downwards from here, as Linux does.
 pub(super) const HEAP_END: u64 = 0x7f00_0000_0000;
-/// Bytes of the first mapping.
+/// Length of the allocator's first mapping in bytes.
 const FIRST_GROWTH_BYTES: u64 = 2 << 20;
-/// Makes these random draws independent of others with the same seed.
+/// Constant that makes the allocator's random numbers independent of others with the same seed.
 const HEAP_PURPOSE: u64 = 0x6865_6170;
-/// Alignment of a large object within the first page of its extent.
+/// Alignment in bytes of a large object within the first page of its extent.
 const CACHE_LINE_BYTES: u64 = 64;
 
-/// Objects of one small class that share an extent.
+/// Small objects of one size class that share an extent.
 struct Slab {
     class_bytes: u64,
-    /// Indices of free objects, lowest first.
+    /// Indices of the slab's free objects, lowest first.
     free: BTreeSet<u32>,
-    /// Total number of objects.
+    /// Number of objects that the slab has room for.
     places: u32,
 }
 
-/// Allocator of one process.
+/// Memory allocator of one process.
 pub(super) struct Allocator {
     random: Random,
-    /// Bytes by which a large extent exceeds its class.
+    /// Bytes by which the extent of a large object exceeds its size class.
     padding_bytes: u64,
     space: AddressSpace,
-    /// Length of the next mapping in bytes.
+    /// Length in bytes of the next mapping that the allocator makes.
     growth_bytes: u64,
-    /// Freed extents whose pages are still resident.
+    /// Free extents whose pages are still resident.
     dirty: FreeExtents,
-    /// Extents that were never used, or were returned to the operating system.
+    /// Free extents that were never used, or were returned to the operating system.
     clean: FreeExtents,
     slabs: BTreeMap<u64, Slab>,
-    /// Slabs with free objects, by class and address.
+    /// Slabs with free objects, by size class in bytes and address.
     with_places: BTreeSet<(u64, u64)>,
     records: Records,
 }
 
-/// Memory for an object.
+/// Memory that is allocated for an object.
 pub(super) struct Allocation {
-    /// Address of the first byte.
+    /// Address of the object's first byte.
     pub(super) address: u64,
-    /// True if the pages are known to be zero.
+    /// True if the object's pages are known to be zero.
     pub(super) is_zero: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Maps `length` bytes at a multiple of `alignment`, below all earlier mappings.
+    /// Maps `length` bytes at a multiple of `alignment`, below all earlier mappings of the process.
     pub(super) fn map(&mut self, process: &mut Process<'_>, length: u64, alignment: u64) -> Extent {
         self.lowest = (self.lowest - length) / alignment * alignment;
         process.event(ProgramEvent::Map {
@@ -85,7 +85,8 @@ impl AddressSpace {
 }
 
 impl Allocator {
-    /// Creates an empty heap. With `padding`, large extents are a page longer than their class.
+    /// Makes an allocator with an empty heap. With `padding`, extents of large objects are a page longer than
+    /// their class.
     pub(super) fn new(seed: u64, padding: bool) -> Self {
         Self {
             random: Random::keyed(seed, HEAP_PURPOSE, 0),
@@ -100,7 +101,7 @@ impl Allocator {
         }
     }
 
-    /// Allocates `bytes` bytes, without touching them.
+    /// Allocates `bytes` bytes for an object, without touching them.
     pub(super) fn allocate(&mut self, process: &mut Process<'_>, bytes: u64) -> Allocation {
         let class_bytes = size_class::round_up(bytes);
         if class_bytes < LARGE_BYTES {
@@ -112,7 +113,7 @@ impl Allocator {
         Allocation { address: extent.start + line * CACHE_LINE_BYTES, is_zero }
     }
 
-    /// Frees the result of [`Self::allocate`] for `bytes`.
+    /// Frees an object of `bytes` bytes that [`Self::allocate`] placed at `address`.
     pub(super) fn free(&mut self, process: &mut Process<'_>, address: u64, bytes: u64) {
         let class_bytes = size_class::round_up(bytes);
         if class_bytes < LARGE_BYTES {
@@ -174,7 +175,8 @@ impl Allocator {
         self.give(process, Extent { start, length: size_class::slab_bytes(class_bytes) })
     }
 
-    /// Allocates an extent, from freed resident extents first. Also returns true if its pages are zero.
+    /// Allocates an extent of `length` bytes, from freed resident extents first. Also returns true if its
+    /// pages are zero.
     fn take(&mut self, process: &mut Process<'_>, length: u64) -> (Extent, bool) {
         let (extent, is_zero) = match self.dirty.take(length) {
             Some(extent) => (extent, false),

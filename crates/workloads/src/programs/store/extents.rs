@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A run of pages.
+/// Extent: a contiguous range of pages of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Address of the first byte.
+    /// Address of the extent's first byte.
     pub(super) start: u64,
-    /// Length in bytes, a multiple of the page size.
+    /// Length of the extent in bytes, a multiple of the page size.
     pub(super) length: u64,
 }
 
 impl Extent {
-    /// Address after the last byte.
+    /// Address after the extent's last byte.
     pub(super) fn end(self) -> u64 {
         self.start + self.length
     }
@@ -21,9 +21,9 @@ impl Extent {
 /// Set of free extents; adjacent extents are merged.
 #[derive(Default)]
 pub(super) struct FreeExtents {
-    /// Length of each extent, by its start.
+    /// Length in bytes of each free extent, by its start address.
     by_start: BTreeMap<u64, u64>,
-    /// Pairs of length and start.
+    /// Free extents as pairs of length and start, in this order.
     by_length: BTreeSet<(u64, u64)>,
 }
 
@@ -45,8 +45,8 @@ impl FreeExtents {
         self.by_length.insert((merged.length, merged.start));
     }
 
-    /// Takes `length` bytes from the start of the shortest extent that is long enough; among equals,
-    /// the one at the lowest address.
+    /// Takes `length` bytes from the start of the shortest free extent that is long enough; among equals, the
+    /// one at the lowest address. `None` if no extent is long enough.
     pub(super) fn take(&mut self, length: u64) -> Option<Extent> {
         let &(found, start) = self.by_length.range((length, 0)..).next()?;
         self.remove(Extent { start, length: found });
@@ -56,7 +56,7 @@ impl FreeExtents {
         Some(Extent { start, length })
     }
 
-    /// Removes all extents and returns them in order of address.
+    /// Removes all free extents and returns them in order of address.
     pub(super) fn drain(&mut self) -> Vec<Extent> {
         self.by_length.clear();
         let all = std::mem::take(&mut self.by_start).into_iter();

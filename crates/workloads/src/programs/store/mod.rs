@@ -1,19 +1,24 @@
 //! Workload `store`: a key-value store that is filled, thinned by deletions, and read at random.
 //!
-//! `table.rs` is a store in the manner of Redis on `allocator.rs`, an allocator in the manner of
-//! jemalloc. Both are data structures that really run. Choices of Perforate:
+//! `table.rs` is a store in the manner of Redis; `allocator.rs` is its memory allocator, in the manner of
+//! jemalloc. Both keep real data structures. Choices of Perforate:
 //!
-//! - the allocator has the rules of jemalloc 5 as Redis builds it (quantum 8 bytes, four classes a
-//!   doubling, slabs below 16KB; larger objects have an extent one page longer than their class
-//!   and begin at a random cache line of its first page); one arena, no thread cache; the shortest
-//!   free extent first; records of 128 bytes for each extent in use and 8 for each of its end pages
-//! - mappings are of 2MB at first, each one size class longer than the last, downwards
-//! - a key has 24 bytes of entry, 18 of name, 16 of object, and the value with 6 bytes of header
-//!   and end; the table doubles when there is a key for each slot, all moved at once
-//! - a read looks at slot, chain, entries and names on the way, object and value, and copies the
-//!   value to one place; code, stack, sockets and the kernel are left out
-//! - deleted keys are drawn evenly; then all free extents are given back (MADV_DONTNEED) at once
-//! - look-ups wait for each other, and values are copied 32 bytes at a time
+//! - The allocator follows jemalloc 5 as Redis builds it: size classes 8 bytes apart, then four per
+//!   doubling; slabs (runs of pages divided into equal objects) for sizes below 16KB; for each larger
+//!   object, an extent one page longer than its class, in which it begins at a random cache line of the
+//!   first page. There is one arena and no thread cache. The shortest free extent that is long enough is
+//!   used first. The metadata are a descriptor of 128 bytes per extent in use, and an 8-byte page-map
+//!   entry for its first and its last page.
+//! - The first mapping has 2MB. Each further mapping is one size class longer and lies below the previous
+//!   one.
+//! - A key takes four objects: an entry of 24 bytes, a name of 18, an object header of 16, and the value
+//!   with 6 bytes of header and end. When there is a key for each slot, the table doubles and moves all
+//!   keys at once.
+//! - A read accesses the slot, the entries and names of the chain up to the key, the object and the
+//!   value, and copies the value to a fixed buffer. Code, stack, sockets and the kernel are left out.
+//! - Keys to delete are chosen with equal probability. Then all free extents are returned at once
+//!   (MADV_DONTNEED).
+//! - The accesses of look-ups depend on each other. Values are copied 32 bytes at a time.
 
 mod allocator;
 mod extents;
@@ -35,18 +40,20 @@ use crate::traced::{Program, ProgramSource, Tracer};
 use process::{Copying, Process};
 use table::Store;
 
-/// Maximum number of keys. The state of the store and of six pages per key must fit in the host's
-/// memory.
+/// Maximum number of keys of the workload `store`. It bounds the host memory of a simulation, which holds the
+/// store's records and the state of about six simulated pages per key.
 const MOST_KEYS: u64 = 16_000_000;
 const LONGEST_VALUE_BYTES: u64 = 1 << 20;
 const MOST_READS: u64 = 1_000_000_000;
-/// Host memory per key in bytes: its record, links, and its part of the allocator's maps.
+/// Host memory per key of the workload `store`, in bytes: addresses of the key's objects, chain links, and
+/// the key's share of the allocator's maps.
 const HOST_BYTES_PER_KEY: u64 = 256;
-/// Divisor of the counted reads that gives the number of warm-up reads.
+/// Divisor that gives the number of warm-up reads from the number of counted reads.
 const WARMUP_SHARE: u64 = 10;
-/// Memory beyond the values, in bytes: page tables, the allocator's metadata, the hash table.
+/// Memory in bytes that the store needs beyond its values: page tables, the allocator's metadata, the hash
+/// table.
 const SPARE_BYTES: u64 = 2 << 30;
-/// Makes the choice of keys independent of the heap's random numbers.
+/// Constant that makes the random choice of keys to read independent of the allocator's random numbers.
 const READS_PURPOSE: u64 = 0x7265_6164;
 
 options! {
@@ -68,7 +75,7 @@ options! {
 }
 
 impl StoreOptions {
-    /// The workload with these options.
+    /// Makes the specification of the workload with these options.
     pub fn workload(self) -> WorkloadSpec {
         WorkloadSpec::of::<KeyValueStore>(self)
     }
@@ -78,7 +85,7 @@ impl StoreOptions {
         ((self.keys.get() as f64 * self.live.value()).round() as u64).max(1)
     }
 
-    /// Bytes of memory in which the store has room under every scheme, in whole 2MB pages.
+    /// Size in bytes of a physical memory in which the store has room under every scheme, in whole 2MB pages.
     pub fn memory_bytes(&self) -> u64 {
         let largest = size_class::round_up(self.value.bytes() + 10) + 2 * PAGE_BYTES;
         (self.keys.get() * largest + SPARE_BYTES).next_multiple_of(2 << 20)
@@ -144,7 +151,7 @@ impl Program for KeyValueStore {
     }
 }
 
-/// Announces a phase, with statistics of the store.
+/// Announces a phase with an event that has statistics of the store.
 async fn begin(phase: &str, process: &mut Process<'_>, store: &Store) {
     let figures = [
         ("live_keys", store.live_keys()),
@@ -155,7 +162,7 @@ async fn begin(phase: &str, process: &mut Process<'_>, store: &Store) {
     process.tracer.begin_phase(phase, &figures).await;
 }
 
-/// Reads `reads` random keys.
+/// Reads the values of `reads` random keys.
 async fn read(store: &Store, process: &mut Process<'_>, random: &mut Random, reads: u64) {
     for _ in 0..reads {
         store.read(process, random);

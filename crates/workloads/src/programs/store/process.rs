@@ -1,4 +1,5 @@
-//! The store's process: its memory accesses and requests, and a record of touched pages.
+//! The process that runs the store: its memory accesses, its requests to the operating system, and the set of
+//! pages that it touched.
 //!
 //! Code, branches and mispredictions are omitted. Every access is preceded by [`OTHERS`] integer
 //! instructions, except those of a copy.
@@ -9,31 +10,32 @@ use super::touched::Touched;
 use crate::source::PAGE_BYTES;
 use crate::traced::{Tracer, Value};
 
-/// Other instructions before each access: the default of the other workloads, because no source gives a
-/// number.
+/// Number of other instructions before each access: the default of the other workloads, because no source
+/// gives a number.
 const OTHERS: u32 = 3;
-/// Bytes that look-ups read per access: a pointer.
+/// Bytes that an access of a look-up reads: a pointer.
 const POINTER_BYTES: u64 = 8;
-/// Bytes that a copy moves per instruction, as memcpy with AVX2.
+/// Bytes that an instruction of a copy moves, as memcpy with AVX2.
 const VECTOR_BYTES: u64 = 32;
 
-/// Granularity at which values are copied.
+/// Granularity at which the store copies values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Copying {
-    /// One access per page. Further accesses would hit the L1 TLB and not change counts beyond it.
+    /// One access per page of the value. Further accesses would hit the L1 TLB and not change counts beyond
+    /// it.
     Pages,
-    /// One access per vector.
+    /// One access per vector of 32 bytes.
     Vectors,
 }
 
-/// A traced process that runs the store.
+/// Simulated process that runs the store.
 pub(super) struct Process<'a> {
     pub(super) tracer: &'a mut Tracer,
     pub(super) touched: Touched,
     pub(super) copying: Copying,
-    /// Pointer that was read last.
+    /// Pointer that the last read returned. The address of the next read depends on it.
     pointer: Value<()>,
-    /// Data that were read last.
+    /// Data that the process read last, which the next write stores.
     data: Value<()>,
 }
 
@@ -44,7 +46,7 @@ impl<'a> Process<'a> {
         Self { tracer, touched: Touched::default(), copying, pointer, data }
     }
 
-    /// Sends a request to the operating system.
+    /// Records a request of the process to the operating system.
     pub(super) fn event(&mut self, event: ProgramEvent) {
         if let ProgramEvent::Advise { start, length, .. } = event {
             self.touched.drop_range(start.value(), length);
@@ -59,7 +61,7 @@ impl<'a> Process<'a> {
         self.pointer = self.tracer.load(address, pointer_bytes(address), self.pointer, ());
     }
 
-    /// Writes the data read last.
+    /// Writes the data that were read last.
     #[inline]
     pub(super) fn write(&mut self, address: u64) {
         self.begin_access(address);
@@ -72,17 +74,17 @@ impl<'a> Process<'a> {
         self.tracer.compute(OTHERS, 1);
     }
 
-    /// Writes `length` bytes, with one access per page.
+    /// Writes `length` bytes from address `start` on, with one access per page.
     pub(super) fn write_all(&mut self, start: u64, length: u64) {
         pages(start, length).for_each(|address| self.write(address));
     }
 
-    /// Reads `length` bytes, with one access per page.
+    /// Reads `length` bytes from address `start` on, with one access per page.
     pub(super) fn read_all(&mut self, start: u64, length: u64) {
         pages(start, length).for_each(|address| self.read(address));
     }
 
-    /// Copies `length` bytes, at the current granularity.
+    /// Copies `length` bytes at the granularity [`Self::copying`].
     pub(super) fn copy(&mut self, from: u64, to: u64, length: u64) {
         if self.copying == Copying::Pages {
             self.read_all(from, length);
@@ -100,18 +102,20 @@ impl<'a> Process<'a> {
     }
 }
 
-/// Bytes of a pointer access, cut at the end of the page. Only names and values are not aligned to 8.
+/// Number of bytes that an access to a pointer at `address` reads or writes: 8, or fewer up to the end of the
+/// page. Only names and values are not aligned to 8 bytes.
 fn pointer_bytes(address: u64) -> u64 {
     (PAGE_BYTES - address % PAGE_BYTES).min(POINTER_BYTES)
 }
 
-/// `start`, and the first byte of each further page.
+/// Addresses at which a pass over `length` bytes from `start` touches each page once: `start`, then the first
+/// byte of each further page.
 fn pages(start: u64, length: u64) -> impl Iterator<Item = u64> {
     let next = |&address: &u64| Some((address / PAGE_BYTES + 1) * PAGE_BYTES);
     std::iter::successors(Some(start), next).take_while(move |&address| address < start + length)
 }
 
-/// Splits a vector at a page boundary: address and bytes in each page.
+/// Splits an access of `length` bytes at page boundaries. Returns address and bytes in each page.
 fn in_pages(start: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
     let in_first = length.min(PAGE_BYTES - start % PAGE_BYTES);
     [(start, in_first), (start + in_first, length - in_first)]

@@ -9,25 +9,25 @@ use super::extents::Extent;
 use super::process::Process;
 use crate::source::PAGE_BYTES;
 
-/// Bytes of a descriptor (jemalloc's `extent_t`).
+/// Size of an extent's descriptor (jemalloc's `extent_t`) in bytes.
 const DESCRIPTOR_BYTES: u64 = 128;
 /// Bytes that are mapped at a time for metadata, and their alignment.
 const BLOCK_BYTES: u64 = 2 << 20;
-/// Bytes of an entry in the allocator's page map.
+/// Size of an entry in the allocator's page map in bytes.
 const ENTRY_BYTES: u64 = 8;
 /// Bytes of address space that a leaf of the page map covers; a leaf has 2MB of entries.
 const LEAF_SPAN_BYTES: u64 = BLOCK_BYTES / ENTRY_BYTES * PAGE_BYTES;
 
-/// Addresses of the metadata.
+/// Addresses at which the simulated allocator keeps its metadata.
 #[derive(Default)]
 pub(super) struct Records {
     /// Address of each used extent's descriptor, by the extent's first byte. Never iterated.
     descriptors: HashMap<u64, u64>,
-    /// Addresses of free descriptors, used last-in first-out.
+    /// Addresses of free descriptors; the last freed one is used first.
     unused: Vec<u64>,
-    /// Rest of the block from which descriptors are cut.
+    /// Rest of the mapped block from which new descriptors are taken.
     rest: Option<Extent>,
-    /// Addresses of leaves, by the part of the address space that they cover.
+    /// Addresses of the page map's leaves, by number of the part of the address space that a leaf covers.
     leaves: BTreeMap<u64, u64>,
 }
 
@@ -55,7 +55,7 @@ impl Records {
         }
     }
 
-    /// Records that an extent is free, with the same writes.
+    /// Records that an extent is free: writes its descriptor, and the entries of its first and last page.
     pub(super) fn forget_extent(&mut self, process: &mut Process<'_>, extent: Extent) {
         let descriptor = self.descriptors.remove(&extent.start).expect("it was in use");
         self.unused.push(descriptor);
@@ -76,7 +76,7 @@ impl Records {
         block.start
     }
 
-    /// Address of the entry for the page at this address.
+    /// Address of the page-map entry for the page at this address.
     fn entry(&self, page: u64) -> u64 {
         let leaf = self.leaves[&(page / LEAF_SPAN_BYTES)];
         leaf + page % LEAF_SPAN_BYTES / PAGE_BYTES * ENTRY_BYTES

@@ -2,9 +2,9 @@
 
 use crate::source::PAGE_BYTES;
 
-/// Smallest distance between two classes (Redis builds jemalloc with a quantum of 8 bytes).
+/// Smallest distance between two size classes in bytes (Redis builds jemalloc with a quantum of 8 bytes).
 const QUANTUM_BYTES: u64 = 8;
-/// Smallest size of objects with a separate extent.
+/// Smallest size in bytes of objects that get a separate extent.
 pub(super) const LARGE_BYTES: u64 = 4 * PAGE_BYTES;
 
 /// Size class of a request of `bytes` bytes: the smallest class that holds it. Classes are multiples of
@@ -17,7 +17,7 @@ pub(super) fn round_up(bytes: u64) -> u64 {
     bytes.next_multiple_of(bytes.next_power_of_two() / 8)
 }
 
-/// Bytes of a slab: the fewest pages that objects of this class fill exactly.
+/// Size of a slab in bytes: the fewest pages that objects of this size class fill exactly.
 pub(super) fn slab_bytes(class_bytes: u64) -> u64 {
     let mut bytes = PAGE_BYTES;
     while !bytes.is_multiple_of(class_bytes) {

@@ -5,22 +5,22 @@ use super::allocator::Allocator;
 use super::process::Process;
 use crate::random::Random;
 
-/// Bytes of a table slot: one pointer.
+/// Size of a slot of the hash table in bytes: one pointer.
 const SLOT_BYTES: u64 = 8;
-/// Number of slots in the first table.
+/// Number of slots in the first hash table, before it grows.
 const FIRST_SLOTS: u64 = 4;
-/// Bytes of an entry: pointers to name, object and next entry.
+/// Size of a key's entry in bytes: pointers to name, object and next entry.
 const ENTRY_BYTES: u64 = 24;
-/// Bytes of a name: `key:` and twelve digits, one byte of header, one byte at the end.
+/// Size of a key's name in bytes: `key:` and twelve digits, one byte of header, one byte at the end.
 const NAME_BYTES: u64 = 18;
-/// Bytes of an object's header.
+/// Size of an object's header in bytes.
 const OBJECT_BYTES: u64 = 16;
-/// Marker of the end of a chain.
+/// Marker of the end of a slot's chain of keys.
 const NONE: u32 = u32::MAX;
-/// Makes the hash function differ from seed to seed.
+/// Constant that makes the hash function differ from seed to seed.
 const HASH_PURPOSE: u64 = 0x6861_7368;
 
-/// Addresses of the parts of a key.
+/// Addresses of the parts of a key: entry, name, object and value.
 #[derive(Clone, Copy)]
 struct Record {
     entry: u64,
@@ -29,26 +29,26 @@ struct Record {
     value: u64,
 }
 
-/// The hash table, with chaining.
+/// The store's hash table, with chaining.
 struct Table {
     address: u64,
-    /// First key of each chain.
+    /// First key in the chain of each slot.
     chains: Vec<u32>,
 }
 
-/// A store, with its heap.
+/// A key-value store, with its heap.
 pub(super) struct Store {
     allocator: Allocator,
     hash_seed: u64,
-    /// Bytes of a value with its header.
+    /// Size of a value with its header in bytes.
     value_bytes: u64,
     table: Table,
     records: Vec<Record>,
-    /// For each key, the next key in its chain.
+    /// For each key, the next key in the chain of its slot.
     next: Vec<u32>,
-    /// Existing keys, in no particular order.
+    /// Keys that exist, in no particular order.
     live: Vec<u32>,
-    /// Address at which every reply is assembled.
+    /// Address of the buffer in which every reply is assembled.
     reply: u64,
 }
 
@@ -76,18 +76,18 @@ impl Store {
         }
     }
 
-    /// Number of existing keys.
+    /// Number of keys that exist.
     pub(super) fn live_keys(&self) -> u64 {
         self.live.len() as u64
     }
 
-    /// Bytes that the program requested for existing keys and the table.
+    /// Bytes that the store requested from the allocator for existing keys and the table.
     pub(super) fn requested_bytes(&self) -> u64 {
         let each = ENTRY_BYTES + NAME_BYTES + OBJECT_BYTES + self.value_bytes;
         self.live_keys() * each + self.table.bytes()
     }
 
-    /// Address and length of every object in the store.
+    /// Lists address and length in bytes of every object in the store.
     #[cfg(test)]
     pub(super) fn places(&self) -> Vec<(u64, u64)> {
         let mut places =
@@ -101,7 +101,7 @@ impl Store {
         places
     }
 
-    /// Inserts a new key.
+    /// Inserts a new key with its value.
     pub(super) async fn insert(&mut self, process: &mut Process<'_>) {
         let key = self.records.len() as u32;
         // The request's value and its header exist before the look-up in the table.
@@ -153,7 +153,7 @@ impl Store {
         self.allocator.purge(process).await;
     }
 
-    /// Allocates and writes `bytes` bytes. Returns their address.
+    /// Allocates `bytes` bytes and writes them. Returns their address.
     fn write(&mut self, process: &mut Process<'_>, bytes: u64) -> u64 {
         let address = self.allocator.allocate(process, bytes).address;
         process.write_all(address, bytes);
@@ -183,7 +183,7 @@ impl Store {
         false
     }
 
-    /// Inserts `key` at the head of its chain.
+    /// Inserts `key` at the head of its slot's chain.
     fn link(&mut self, process: &mut Process<'_>, key: u32) {
         let slot = self.slot(key);
         process.write(self.records[key as usize].entry);
@@ -249,7 +249,7 @@ impl Table {
     }
 }
 
-/// Bytes of a string with its header and the byte at its end, as in Redis.
+/// Size of a string in bytes, with its header and the byte at its end, as in Redis.
 fn with_header(bytes: u64) -> u64 {
     let header_bytes = match bytes {
         0..0x100 => 3,

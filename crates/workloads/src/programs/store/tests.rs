@@ -9,15 +9,15 @@ use super::*;
 use crate::WorkloadSpec;
 use crate::traced::complete;
 
-/// Checks every event and access against the current mappings.
+/// Checker of every event and access against the current mappings, which records the accesses.
 #[derive(Default)]
 struct Recorder {
-    /// Length of each mapping, by its start.
+    /// Length of each mapping in bytes, by its start address.
     maps: BTreeMap<u64, u64>,
     /// Numbers of pages that were touched since they were mapped or dropped.
     pages: BTreeMap<u64, ()>,
     advised_bytes: u64,
-    /// Addresses of all accesses.
+    /// Addresses of all accesses, in order.
     log: Vec<u64>,
 }
 

@@ -1,15 +1,16 @@
-//! Set of heap pages with content.
+//! Set of heap pages that were touched, so that they have content.
 
 use super::allocator::HEAP_END;
 use crate::source::PAGE_BYTES;
 
-/// Pages with content, numbered downwards from the heap's end.
+/// Set of heap pages with content, numbered downwards from the heap's end.
 #[derive(Default)]
 pub(super) struct Touched {
     bits: Vec<u64>,
-    /// Number of pages with content.
+    /// Number of heap pages with content.
     pub(super) pages: u64,
-    /// Number of touches of pages without content.
+    /// Number of first accesses to heap pages so far. After a page was returned to the operating system, the
+    /// next access is a first one again.
     pub(super) first_touches: u64,
 }
 
@@ -18,7 +19,7 @@ impl Touched {
         (HEAP_END - 1 - address) / PAGE_BYTES
     }
 
-    /// Marks the page at this address as having content.
+    /// Marks the page that contains this address as having content.
     #[inline]
     pub(super) fn add(&mut self, address: u64) {
         let number = Self::number(address);
@@ -33,7 +34,7 @@ impl Touched {
         }
     }
 
-    /// Marks pages as empty after they were returned to the operating system.
+    /// Marks the pages of a range as empty, because they were returned to the operating system.
     pub(super) fn drop_range(&mut self, start: u64, length: u64) {
         for address in (start..start + length).step_by(PAGE_BYTES as usize) {
             let number = Self::number(address);

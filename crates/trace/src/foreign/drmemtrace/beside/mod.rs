@@ -12,8 +12,8 @@ pub use schedule::Schedule;
 
 use crate::standard_input::is_standard_input;
 
-/// The first existing file of `names`, in the places where DynamoRIO and Google's trace folders have
-/// it: next to the trace files, in a folder `aux` or `raw` there, or next to the folder `trace`.
+/// Finds the first existing file of `names` in the places where DynamoRIO and Google's trace folders have it:
+/// next to the trace files, in a folder `aux` or `raw` there, or next to the folder `trace`.
 fn find(trace: &Path, names: &[&str]) -> Option<PathBuf> {
     if is_standard_input(trace) {
         return None;

@@ -11,14 +11,14 @@ use perforate_types::counted;
 use super::text_message::{Item, Problem, TextMessage, Value, line_and_column};
 use crate::TraceError;
 
-/// File names of a page map.
+/// File names under which drmemtrace folders have a page map.
 const NAMES: [&str; 1] = ["v2p.textproto"];
-/// Maximum length of the file in bytes; enough for 2 million pages.
+/// Maximum length of a page map's file in bytes; enough for 2 million pages.
 const MAX_BYTES: u64 = 256 << 20;
 /// Valid page sizes in bytes. No processor has larger pages.
 const PAGE_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 40;
 
-/// One page of the map; `bytes` is its size.
+/// One page of the page map: virtual and physical address, and size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Page {
     address: u64,
@@ -27,12 +27,12 @@ struct Page {
 }
 
 impl Page {
-    /// Last byte of the page. Its end may be the end of the address space.
+    /// Virtual address of the last byte of the page. The end of the page may be the end of the address space.
     fn last(self) -> u64 {
         self.address + (self.bytes - 1)
     }
 
-    /// True if `next` directly follows this page in both address spaces.
+    /// True if `next` directly follows this page in virtual and in physical memory.
     fn is_followed_by(self, next: Self) -> bool {
         self.address.checked_add(self.bytes) == Some(next.address)
             && self.physical.checked_add(self.bytes) == Some(next.physical)
@@ -48,14 +48,14 @@ pub struct PageMap {
     remarks: Vec<String>,
 }
 
-/// Totals in an `information` message, for a group or for the file.
+/// Totals that the file states in an `information` message, for a group of pages or for all.
 #[derive(Clone, Copy, Default)]
 struct StatedTotals {
     pages: Option<u64>,
     bytes: Option<u64>,
 }
 
-/// A page, with the offset of its virtual address in the text.
+/// A page, with the byte offset of its virtual address in the map's text.
 type LocatedPage = (Page, usize);
 
 impl PageMap {
@@ -95,12 +95,12 @@ impl PageMap {
         Ok(Self { path: path.to_owned(), pages, remarks })
     }
 
-    /// Path of the map's file.
+    /// Path of the file from which the page map was read.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Number of pages of each size in bytes, smallest size first.
+    /// Returns each page size in bytes with its number of pages, smallest size first.
     pub fn sizes(&self) -> Vec<(u64, u64)> {
         let mut counts = BTreeMap::new();
         for page in &self.pages {
@@ -109,7 +109,7 @@ impl PageMap {
         counts.into_iter().collect()
     }
 
-    /// Total bytes of all pages.
+    /// Total size of all pages of the map, in bytes.
     pub fn bytes(&self) -> u64 {
         self.pages.iter().fold(0, |sum: u64, page| sum.saturating_add(page.bytes))
     }
@@ -132,13 +132,13 @@ impl PageMap {
         Some(page.physical + (address - page.address))
     }
 
-    /// Oddities of the map that do not prevent its use, one sentence each.
+    /// Oddities of the page map that do not prevent its use, one sentence each.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 }
 
-/// Parses the pages, sorted by address, and the remarks.
+/// Parses the text of a map. Returns its pages, sorted by address, and remarks about oddities.
 fn read(text: &str) -> Result<(Vec<Page>, Vec<String>), Problem> {
     let mut message = TextMessage::new(text);
     let mut pages: Vec<LocatedPage> = Vec::new();
@@ -170,7 +170,8 @@ fn read(text: &str) -> Result<(Vec<Page>, Vec<String>), Problem> {
     Ok((pages, remarks))
 }
 
-/// Reads an `address_mapping_group` up to its end.
+/// Reads an `address_mapping_group` up to its end, and adds its pages to `pages`. Returns the totals that the
+/// group states.
 fn group(
     message: &mut TextMessage<'_>,
     pages: &mut Vec<LocatedPage>,
@@ -249,7 +250,7 @@ fn skip_message(message: &mut TextMessage<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Sorts the pages by address; fails if two overlap.
+/// Sorts the pages by virtual address; fails if two overlap.
 fn sorted(mut pages: Vec<LocatedPage>) -> Result<Vec<Page>, Problem> {
     pages.sort_by_key(|(page, offset)| (page.address, *offset));
     for pair in pages.windows(2) {
@@ -264,7 +265,7 @@ fn sorted(mut pages: Vec<LocatedPage>) -> Result<Vec<Page>, Problem> {
 }
 
 impl StatedTotals {
-    /// Reads an `information` message up to its end.
+    /// Reads the totals of an `information` message, up to its end.
     fn read(&mut self, message: &mut TextMessage<'_>) -> Result<(), Problem> {
         loop {
             match message.next()? {
@@ -277,7 +278,7 @@ impl StatedTotals {
         }
     }
 
-    /// Compares these totals with the pages. Returns the differences as remarks.
+    /// Compares the totals that the file states with its pages. Returns the differences as remarks.
     fn check(self, of: &str, pages: &[LocatedPage]) -> Vec<String> {
         let count = pages.len() as u64;
         let bytes = pages.iter().fold(0, |sum: u64, (page, _)| sum.saturating_add(page.bytes));

@@ -1,6 +1,7 @@
-//! `cpu_schedule.bin.zip` and `serial_schedule.bin`: the schedule of threads on processors, as entries
-//! of type `schedule_entry_t`: thread, time stamp, processor, and number of its first instruction (64
-//! bits each). Threads' files contain the same time stamps, and are merged by them.
+//! `cpu_schedule.bin.zip` and `serial_schedule.bin`: the schedule of threads on processors, as entries of
+//! type `schedule_entry_t`: thread, time stamp, processor, and number of its first instruction (64 bits
+//! each). The trace files of the threads contain these time stamps too; the trace reader merges the files by
+//! time stamp and does not need the schedule.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use crate::foreign::compressed::share_of_memory;
 use crate::foreign::foreign_source::Input;
 use crate::foreign::{MAGIC_BYTES, decompressed};
 
-/// File names of schedules. The first has one part per processor.
+/// File names of schedules. The first is an archive with one part per processor.
 const NAMES: [&str; 6] = [
     "cpu_schedule.bin.zip",
     "serial_schedule.bin",
@@ -20,21 +21,21 @@ const NAMES: [&str; 6] = [
     "serial_schedule.bin.lz4",
     "serial_schedule.bin.sz",
 ];
-/// Length of an entry in bytes.
+/// Length of a schedule entry in bytes.
 const BYTES: usize = 32;
-/// Maximum number of threads or processors that are counted.
+/// Number at which counting of threads or processors stops.
 const MOST: usize = 1 << 16;
 
-/// Summary of a recording's schedule.
+/// Summary of the schedule of a recording: threads on processors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Path of the file.
+    /// Path of the schedule's file.
     pub path: PathBuf,
-    /// Number of entries: intervals in which one thread ran on one processor.
+    /// Number of schedule entries: intervals in which one thread ran on one processor.
     pub stretches: u64,
-    /// Number of threads, at most 65536.
+    /// Number of threads in the schedule, at most 65536.
     pub threads: usize,
-    /// Number of known processors, at most 65536. One of Google's traces has none.
+    /// Number of processors in the schedule, at most 65536; 0 if it names none, as in one of Google's traces.
     pub processors: usize,
 }
 

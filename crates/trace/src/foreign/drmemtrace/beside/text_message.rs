@@ -1,21 +1,21 @@
 //! Pull parser of protocol buffers in text format: fields, and messages in braces. Lists and strings of
 //! several parts are not supported; the files next to traces have neither.
 
-/// Maximum nesting depth of messages.
+/// Maximum number of messages that are nested in each other.
 const MAX_DEPTH: usize = 16;
 
-/// Next item of a text.
+/// Item of a protocol buffer's text: the beginning or end of a message, or a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Item<'a> {
-    /// Beginning of a message with this name.
+    /// Beginning of a nested message, with the name of its field.
     Begin(&'a str),
-    /// End of a message.
+    /// End of the innermost message.
     End,
     /// Name of a field, and its value as written.
     Field(&'a str, Value<'a>),
 }
 
-/// Value, and its byte offset in the text.
+/// Value of a field as written, and its byte offset in the text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Value<'a> {
     pub(super) text: &'a str,
@@ -30,7 +30,7 @@ pub(super) struct Problem {
     pub(super) expected: &'static str,
 }
 
-/// Parser of a text.
+/// Parser of a protocol buffer in text format.
 pub(super) struct TextMessage<'a> {
     text: &'a str,
     offset: usize,
@@ -130,7 +130,7 @@ impl<'a> TextMessage<'a> {
         Ok(&inner[..end])
     }
 
-    /// Makes a problem at the current offset.
+    /// Makes the error that `text` is at the current offset, where `expected` was expected.
     pub(super) fn wrong(&self, text: &str, expected: &'static str) -> Problem {
         Problem { offset: self.offset, text: text.to_owned(), expected }
     }
@@ -155,12 +155,12 @@ impl Value<'_> {
     }
 }
 
-/// Text from the file, shortened for an error message.
+/// Shortens text from the file for an error message.
 fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
-/// Line and column of a byte offset of `text`, both from 1.
+/// Converts a byte offset of `text` to line and column, both from 1.
 pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = &text[..offset];
     let line = before.rsplit('\n').next().unwrap_or_default();

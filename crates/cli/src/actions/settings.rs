@@ -1,10 +1,11 @@
-//! Overrides of machine keys: `--set KEY=VALUE` on the command line.
+//! Overrides of machine keys: `--set KEY=VALUE` on the command line. A machine key is the dotted path of a
+//! value in a machine file, such as `tlb.l2.entries`.
 
 use perforate_sim::{MachineFile, SimError};
 
-use crate::Failure;
+use super::Failure;
 
-/// Overrides of machine keys, in the order of the command line.
+/// Machine keys with the values that override those of the machine file, in the order of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineSettings(pub Vec<(String, String)>);
 
@@ -14,7 +15,7 @@ impl MachineSettings {
         self.0.is_empty()
     }
 
-    /// Appends an override.
+    /// Appends an override of the machine key `key`.
     pub fn push(&mut self, key: &str, value: &str) {
         self.0.push((key.to_owned(), value.to_owned()));
     }
@@ -38,7 +39,7 @@ impl MachineSettings {
         Ok(())
     }
 
-    /// Returns an error that names these overrides as its cause, if there are any.
+    /// Makes a failure that names these overrides as the cause of `error`, if it is an error of the machine.
     pub fn blame(&self, error: SimError) -> Failure {
         match error {
             SimError::Machine { problem, .. } if !self.is_empty() => {

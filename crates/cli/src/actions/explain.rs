@@ -2,26 +2,26 @@
 
 use perforate_mmu::Case;
 use perforate_report::text::{rows, wrapped};
-use perforate_sim::{Composition, Explained, Explanation, ResolvedRun, SimError, Situation};
+use perforate_sim::{Composition, Explained, Explanation, ResolvedRun, SimError, TlbState};
 use perforate_types::VirtualAddress;
 use serde_json::{Value, json};
 
-use crate::{Failure, RunRequest};
+use super::{Failure, RunRequest};
 
-/// Default number of instructions that run before the explained translations.
+/// Number of instructions that run by default before translations are explained.
 const DEFAULT_INSTRUCTIONS: u64 = 1_000_000;
 
-/// Parameters of an explanation.
+/// Parameters of an explanation of translations.
 pub struct Question<'a> {
     /// Virtual addresses to translate. If empty, illustrative addresses are chosen.
     pub addresses: &'a [u64],
-    /// Trace or workload that is run first.
+    /// Trace or workload that runs before the translations are explained.
     pub workload: &'a str,
-    /// Name of the scheme.
+    /// Name of the translation scheme.
     pub scheme: &'a str,
 }
 
-/// Explained translations of loads, for each address.
+/// Explained translations of loads, for each requested address.
 pub struct Explanations {
     scheme: String,
     machine: String,
@@ -30,7 +30,7 @@ pub struct Explanations {
     all: Vec<(VirtualAddress, Vec<Explanation>)>,
 }
 
-/// Runs the workload, then explains the translations.
+/// Runs the workload, then explains the translations of the addresses.
 ///
 /// # Errors
 /// Several schemes, an invalid or ineffective option, or an error of the run.
@@ -60,7 +60,7 @@ pub fn explain(
 }
 
 impl Explanations {
-    /// Returns the text form, with tables at most `width` characters wide.
+    /// Formats the explanations as text, with tables at most `width` characters wide.
     pub fn text(&self, width: usize) -> String {
         let mut text =
             format!("Loads under {} on {}\n{}\n", self.scheme, self.machine, self.memory);
@@ -79,7 +79,8 @@ impl Explanations {
         text
     }
 
-    /// Returns the JSON form: for each address, its translation in each relevant state of the TLBs.
+    /// Returns the JSON form: for each address, its translation with empty TLBs, and with TLBs that lack only
+    /// some of the entries that the translation needs.
     pub fn record(&self) -> Value {
         let step = |step: &Explained| {
             let Explained { text, cold_cycles, warm_cycles, .. } = step;
@@ -129,13 +130,13 @@ fn one(explanation: &Explanation, width: usize) -> String {
     format!("\n  {}:\n  {}\n{table}", situation(explanation.situation), case(explanation))
 }
 
-fn situation(situation: Situation) -> &'static str {
+fn situation(situation: TlbState) -> &'static str {
     match situation {
-        Situation::Cold => "all TLBs and walk caches empty",
-        Situation::FirstLevelLost => "L1 TLB entry evicted",
-        Situation::PageLost => "L1 and L2 entries evicted, the walk caches kept",
-        Situation::HoleLost => "L1 entry and the hole's L2 entry evicted",
-        Situation::BitmapLost => "L1 entry, 4KB entry and bitmap entry evicted",
+        TlbState::Cold => "all TLBs and walk caches empty",
+        TlbState::FirstLevelLost => "L1 TLB entry evicted",
+        TlbState::PageLost => "L1 and L2 entries evicted, the walk caches kept",
+        TlbState::HoleLost => "L1 entry and the hole's L2 entry evicted",
+        TlbState::BitmapLost => "L1 entry, 4KB entry and bitmap entry evicted",
     }
 }
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::Failure;
+use super::Failure;
 
 /// Runs `job` and converts a panic, which is always a bug, to a failure.
 ///
@@ -14,7 +14,7 @@ pub fn catching<T>(job: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failur
     outcome.unwrap_or_else(|panic| Err(Failure::Internal(words(&*panic).to_owned())))
 }
 
-/// Returns the message of a panic.
+/// Returns the message of a panic's payload.
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")

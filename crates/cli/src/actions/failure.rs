@@ -13,11 +13,11 @@ use perforate_report::ReportError;
 use perforate_sim::SimError;
 use perforate_trace::TraceError;
 
-use crate::with_keywords;
+use super::with_keywords;
 
 /// Exit code for invalid arguments or options.
 const WRONG_USE: u8 = 2;
-/// Exit code for a failure.
+/// Exit code for any other failure.
 const FAILED: u8 = 1;
 /// Exit code after Ctrl-C: 128 + SIGINT, the shell convention.
 const INTERRUPTED: u8 = 130;
@@ -25,27 +25,27 @@ const INTERRUPTED: u8 = 130;
 /// Reason for the failure of a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Contradictory or incomplete arguments.
+    /// The arguments of the command contradict each other, or are incomplete.
     #[error("{0}")]
     Usage(String),
-    /// Invalid overrides of machine keys.
+    /// A key of the machine file was overridden (`--set KEY=VALUE`) with an invalid value.
     #[error("{}: {problem}", flags(settings))]
     Setting {
-        /// Overridden keys and their values, in order.
+        /// Overridden machine keys and their values, in the order of the flags.
         settings: Vec<(String, String)>,
-        /// The problem with these values.
+        /// Problem of the machine file with these values.
         problem: String,
     },
     /// Failure of the simulation.
     #[error("{}", describe(.0))]
     Simulation(#[from] SimError),
-    /// A trace that cannot be read or written.
+    /// A trace cannot be read or written.
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// Failure of the trace recorder.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The recorded program failed; its recording is kept.
+    /// The recorded program failed, with this message; its trace is complete.
     #[error("{0}; what was recorded of it is kept")]
     Program(String),
     /// Failure of an operation on the machine that the program runs on.
@@ -54,13 +54,13 @@ pub enum Failure {
     /// Failure of an experiment.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// Input from which a linear model cannot be computed.
+    /// The linear model cannot be computed from its input.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// Partial results of an experiment that do not combine to a complete result.
+    /// Parts of an experiment (`--shard`) cannot be merged.
     #[error("{0}")]
     Parts(String),
-    /// Records that cannot be read.
+    /// Records of results cannot be read.
     #[error(transparent)]
     Records(#[from] RecordsError),
     /// Failure of the report generator.
@@ -69,28 +69,28 @@ pub enum Failure {
     /// A file cannot be written.
     #[error("{}: cannot be written: {source}", path.display())]
     Write {
-        /// Path of the file.
+        /// Path of the file that cannot be written.
         path: PathBuf,
-        /// Error of the operating system.
+        /// Error that the operating system reported.
         source: io::Error,
     },
-    /// An operation that the operating system refused.
+    /// The operating system refused an action.
     #[error("{action}: {source}")]
     Machine {
-        /// Operation that the operating system refused.
+        /// Action that the operating system refused.
         action: &'static str,
-        /// Error of the operating system.
+        /// Error that the operating system reported.
         source: io::Error,
     },
     /// A stored snapshot cannot be read.
     #[error("{}: {problem}", path.display())]
     Snapshot {
-        /// Path of the file.
+        /// Path of the snapshot.
         path: PathBuf,
-        /// Problem with the snapshot.
+        /// Reason for which the snapshot cannot be read.
         problem: String,
     },
-    /// A panic, which is always an internal error.
+    /// The command panicked, with this message, which is always an internal error.
     #[error("a mistake in perforate itself: {0}")]
     Internal(String),
     /// The command was stopped with Ctrl-C while it recorded a program.
@@ -99,7 +99,7 @@ pub enum Failure {
          perforate record -o FILE -- PROG ARGS…"
     )]
     Interrupted,
-    /// The command was stopped with Ctrl-C in this stage of its work, before it wrote anything.
+    /// The command was stopped with Ctrl-C in this stage of its work, before it wrote any file.
     #[error("stopped ({0}); nothing was written")]
     Stopped(String),
     /// Standard output cannot be written.
@@ -167,7 +167,7 @@ impl Failure {
     }
 }
 
-/// Returns overrides of machine keys as command-line flags.
+/// Formats overrides of machine keys as command-line flags, `--set KEY=VALUE`.
 fn flags(settings: &[(String, String)]) -> String {
     let flags: Vec<_> =
         settings.iter().map(|(key, value)| format!("--set {key}={value}")).collect();
@@ -182,7 +182,7 @@ fn describe(error: &SimError) -> String {
     }
 }
 
-/// Describes an error of an option, beginning with the option's name. `name` converts names such as
+/// Describes an error of an option. The text begins with the option's name. `name` converts names such as
 /// `memory` or `host-memory` to the form that the user knows.
 fn of_option(error: &ConfigError, name: fn(&str) -> String) -> String {
     let path: Vec<&str> = error.path().collect();

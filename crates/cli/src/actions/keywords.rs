@@ -4,7 +4,7 @@ use std::iter::Peekable;
 
 use perforate_sim::RunSpec;
 
-/// Punctuation that may surround a flag or a value in a sentence.
+/// Characters that may surround a flag or a value in a sentence.
 const PUNCTUATION: [char; 7] = [':', ';', ',', '.', '(', ')', '`'];
 
 /// Replaces flags in a text by keywords: `--skip` by `skip=`, `--timing sampled` by
@@ -24,7 +24,7 @@ pub fn with_keywords(text: &str) -> String {
     found.join(" ")
 }
 
-/// True for the text after the dashes of a flag, with or without a value.
+/// True if the text, which follows the dashes of a flag, is a flag's name, with or without a value.
 fn is_name(flag: &str) -> bool {
     let name = flag.split('=').next().unwrap_or_default();
     !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-')
@@ -58,7 +58,7 @@ fn keyword<'a>(
     }
 }
 
-/// Returns the punctuation at the end of a word.
+/// Returns the punctuation characters at the end of a word.
 fn end(word: &str) -> &str {
     &word[word.trim_end_matches(PUNCTUATION).len()..]
 }

@@ -9,34 +9,34 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::Failure;
+use super::Failure;
 
-/// Folder that contains the numbered folders.
+/// Name of the folder that contains the numbered folders of results.
 const ALL: &str = "results";
-/// File of the results themselves.
+/// File name of the results in their folder.
 const RESULTS: &str = "results.jsonl";
-/// Name of the link to the latest numbered folder.
+/// Name of the symbolic link to the latest numbered folder.
 const LATEST: &str = "latest";
-/// Most characters of a folder's name after its number.
+/// Maximum number of characters of a numbered folder's name after its number.
 const MOST_IN_NAME: usize = 40;
 
 /// A folder for results. It was checked to be writable before the run started.
 pub struct ResultFolder(Place);
 
 enum Place {
-    /// A folder that the user names.
+    /// A folder whose path the user gives.
     Named(PathBuf),
     /// A new folder in `results`: the next number, followed by this name.
     Numbered(String),
 }
 
-/// Files of a result: names in the folder, and contents.
+/// Files to write into a folder: names and contents.
 pub type Files = Vec<(String, String)>;
 
-/// Location of written results; displays as a message.
+/// Folder of the written results; displays as a message to the user.
 pub struct Written {
     path: PathBuf,
-    /// True if earlier results were replaced.
+    /// True if the folder had earlier results, which were replaced.
     is_replaced: bool,
     /// True if `results/latest` is not a link, and was left unchanged.
     is_latest_kept: bool,
@@ -56,8 +56,8 @@ impl ResultFolder {
         Ok(Self(Place::Numbered(name(what))))
     }
 
-    /// Returns a folder in `results` for part `index` of `count`, which later runs of the same part
-    /// continue.
+    /// Returns the folder in `results` for part `index` of `count`. Later runs of the same part use this
+    /// folder again, and measure only what it lacks.
     ///
     /// # Errors
     /// A folder that cannot be created or written.
@@ -110,7 +110,7 @@ impl ResultFolder {
         }
     }
 
-    /// Returns the path of a file that later runs continue. It is in the folder that the user
+    /// Returns the path of a file to which later runs append. The file is in the folder that the user
     /// names, otherwise directly in `results`. The folder is created if necessary.
     ///
     /// # Errors
@@ -156,8 +156,8 @@ fn check(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Creates a folder with these files. Returns false if a folder of that name exists and is not
-/// empty.
+/// Creates a folder with these files. Returns false, and writes nothing, if a folder of that name exists and
+/// is not empty.
 fn write_new(path: &Path, files: &Files) -> Result<bool, Failure> {
     let failed = |source| Failure::Write { path: path.into(), source };
     if let Some(parent) = path.parent() {
@@ -185,13 +185,13 @@ fn write_new(path: &Path, files: &Files) -> Result<bool, Failure> {
     })
 }
 
-/// True for the error of renaming a folder to a name that is taken.
+/// True if renaming a folder failed because the new name is taken.
 fn is_taken(error: &io::Error) -> bool {
     use ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotADirectory};
     matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotADirectory)
 }
 
-/// Writes all files into an existing folder, or none.
+/// Writes all files into an existing folder, or none if one fails.
 fn write_into(folder: &Path, files: &Files) -> Result<(), Failure> {
     let paths: Vec<(PathBuf, &str)> =
         files.iter().map(|(name, text)| (folder.join(name), text.as_str())).collect();
@@ -222,7 +222,7 @@ fn link(all: &Path, folder: &Path) -> bool {
     true
 }
 
-/// Greatest number of a numbered folder; 0 if there is none.
+/// Highest number of the numbered folders; 0 if no folder has a number.
 fn last_number(all: &Path) -> io::Result<u64> {
     let mut last = 0;
     for entry in fs::read_dir(all)? {
@@ -233,7 +233,7 @@ fn last_number(all: &Path) -> io::Result<u64> {
     Ok(last)
 }
 
-/// Converts a name to a folder's name: letters, digits, dots and hyphens.
+/// Converts a title to a folder's name of letters, digits, dots and hyphens.
 fn name(what: &str) -> String {
     let keep = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
     let kept: String = what.chars().map(keep).take(MOST_IN_NAME).collect();

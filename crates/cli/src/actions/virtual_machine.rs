@@ -6,7 +6,8 @@
 use perforate_host::machine::Hypervisor;
 use perforate_sim::Composition;
 
-/// Returns a remark on the schemes to simulate, if this machine is (or may be) a virtual machine.
+/// Returns a remark that walks also read the host's page tables, and that native schemes leave them out, if
+/// this machine is, or may be, a virtual machine; otherwise `None`.
 pub(crate) fn remark_on(hypervisor: &Hypervisor, schemes: &[Composition]) -> Option<String> {
     let is_bound = |scheme: &Composition| scheme.own.ideal_memory || scheme.own.free_translation;
     let is_native = |scheme: &&Composition| scheme.host.is_none() && !is_bound(scheme);

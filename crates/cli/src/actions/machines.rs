@@ -3,9 +3,9 @@
 use perforate_host::machine::own_machine;
 use perforate_sim::{Machine, MachineFile};
 
-use crate::{Failure, MachineSettings};
+use super::{Failure, MachineSettings};
 
-/// Name that selects the machine that the program runs on.
+/// Machine name that selects the machine that the program runs on.
 pub(crate) const HOST: &str = "host";
 
 /// Loads a machine by name or from a file and applies overrides of its keys. The name `host`

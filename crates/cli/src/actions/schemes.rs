@@ -3,7 +3,7 @@
 use perforate_records::Roles;
 use perforate_sim::{Composition, SimError};
 
-/// Default schemes for the guest or the host, if only the other is named.
+/// Schemes of the guest or the host by default, if the user names only those of the other.
 const SIDE: &str = "4k,thp,perforated";
 
 /// Returns the named native schemes, and pairs of all named guests and hosts. Remarks name the
@@ -31,9 +31,9 @@ pub fn schemes(
     Ok((compared, left_out))
 }
 
-/// Appends `free` to a list that lacks it, because the cost of translation is the difference
-/// between the reference and `free`. If the reference is virtualized, its host is also the host of
-/// `free`. Functional runs have no timing, so their lists stay unchanged.
+/// Appends `free` (translation without cost) to a list that lacks it, because the cost of translation
+/// is the difference between the reference and `free`. If the reference is virtualized, its host is
+/// also the host of `free`. Functional runs have no timing, so their lists stay unchanged.
 ///
 /// # Panics
 /// Never: `free` is registered, and every host can run it as a guest.

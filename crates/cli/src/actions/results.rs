@@ -3,7 +3,7 @@
 use perforate_records::json_line;
 use perforate_sim::RunResult;
 
-/// Writes one line of JSON for each result.
+/// Formats results as lines of JSON, one for each result.
 pub fn json_lines(results: &[RunResult]) -> String {
     results.iter().map(json_line).collect()
 }
@@ -20,8 +20,8 @@ pub fn title(results: &[RunResult]) -> String {
 mod tests {
     use perforate_sim::{Observer, Progress, ResolvedRun, Silent, SimError, run};
 
+    use super::super::{MachineSettings, RunRequest, schemes};
     use super::*;
-    use crate::{MachineSettings, RunRequest, schemes};
 
     fn random(instructions: &str) -> ResolvedRun {
         let given = [("instructions", instructions), ("memory", "1G")].into_iter().collect();
@@ -30,7 +30,7 @@ mod tests {
         request.resolve(Some("random:size=64M"), schemes, &|_, _| ()).unwrap()
     }
 
-    /// Observer that cancels the run at the first progress.
+    /// Observer of the tests, which cancels the run at the first progress.
     #[derive(Default)]
     struct Impatient(Option<Progress>);
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use perforate_config::NewFile;
 
-use crate::Failure;
+use super::Failure;
 
 /// Writes a file completely or not at all. Devices and links are preserved (see [`NewFile`]).
 ///

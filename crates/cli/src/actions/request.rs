@@ -5,9 +5,9 @@ use perforate_host::machine::Processor;
 use perforate_sim::{Composition, Machine, ResolvedRun, RunSpec, scheme};
 use perforate_trace::bundled;
 
-use crate::machines::HOST;
-use crate::virtual_machine::remark_on;
-use crate::{Failure, MachineSettings, load_machine, own_memory};
+use super::machines::HOST;
+use super::virtual_machine::remark_on;
+use super::{Failure, MachineSettings, load_machine, own_memory};
 
 /// Callback for the progress of reading this machine's memory: the number of frames read, and the
 /// total if known.
@@ -59,8 +59,9 @@ impl RunRequest {
         load_machine(&self.spec.placement.machine, &self.settings)
     }
 
-    /// Resolves the run of a workload (or of the default trace) under these schemes. If the machine
-    /// is the one that the program runs on and is virtual, it gets a remark on the schemes.
+    /// Resolves the run of a workload (or of the default trace) under these schemes. If the simulated
+    /// machine is this one, and this one is virtual, the run gets a remark that walks also read the
+    /// host's page tables.
     ///
     /// # Errors
     /// Errors of [`Self::machine`] and [`RunSpec::resolve`], or an option without effect under
@@ -87,8 +88,9 @@ impl RunRequest {
         self.spec.placement.machine == HOST
     }
 
-    /// Returns the schemes to compare if the user names none. `is_varied` is true for options that
-    /// are varied. For this machine, if it is a virtual machine, they are pairs of guest and host.
+    /// Returns the schemes to compare if the user names none. `is_varied` is true for options that are
+    /// varied. If the simulated machine is this one, and this one is virtual, the schemes are pairs of guest
+    /// and host.
     pub fn default_schemes(&self, is_varied: &dyn Fn(&str) -> bool) -> &'static str {
         let has = |option| self.spec.given().contains(option) || is_varied(option);
         let (has_layout, has_script) = (has("layout"), has("policy"));
@@ -100,12 +102,12 @@ impl RunRequest {
     }
 }
 
-/// Reason why an option or machine key cannot be changed.
+/// Reason for which an option or machine key cannot be changed.
 #[derive(Debug)]
 pub enum WithError {
     /// Neither an option nor a machine key has this name.
     Key(ConfigError),
-    /// The option cannot have the value.
+    /// The option exists but cannot have the value.
     Value(Failure),
 }
 

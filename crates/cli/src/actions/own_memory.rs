@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use perforate_host::snapshot::{HostFiles, read_host};
 use perforate_sim::{MemorySnapshot, SimError};
 
-/// Name that selects this machine instead of a snapshot file.
+/// Value in place of a snapshot file that selects this machine's memory.
 const HOST: &str = "host";
 
 /// Loads a snapshot from a file, or takes one of this machine's memory. `progress` is called with
