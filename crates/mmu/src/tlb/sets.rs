@@ -185,14 +185,14 @@ impl Sets {
 /// equal; those above it may be marked wrongly.
 #[inline(always)]
 const fn equal_tags(tags: [Tag; TAGS], tag: Tag) -> u64 {
-    let differences = u64::from_le_bytes(tags) ^ tag as u64 * TAG_ONES;
+    let differences = u64::from_le_bytes(tags) ^ (tag as u64 * TAG_ONES);
     differences.wrapping_sub(TAG_ONES) & !differences & TAG_ONES << 7
 }
 
 /// Moves `way` to bit position `to` of the word `order`.
 #[inline]
 const fn moved(order: u64, way: usize, to: u32) -> u64 {
-    let differences = order ^ way as u64 * WAY_ONES;
+    let differences = order ^ (way as u64 * WAY_ONES);
     let equal = differences.wrapping_sub(WAY_ONES) & !differences & WAY_ONES << 3;
     let from = equal.trailing_zeros() & !3;
     let others = order & !(u64::MAX << from) | order >> from >> 4 << from;
