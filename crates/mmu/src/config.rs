@@ -415,20 +415,12 @@ impl MmuConfig {
     }
 
     /// Geometry of the first-level TLB by page size, for code if `instruction`, otherwise for data.
-    pub(crate) fn l1(&self, instruction: bool) -> [(PageSize, Option<TlbGeometry>); 3] {
+    pub(crate) fn l1(&self, instruction: bool) -> (TlbGeometry, [Option<TlbGeometry>; 2]) {
         let tlb = &self.tlb;
         if instruction {
-            [
-                (PageSize::Size4K, Some(tlb.l1_instruction_4k)),
-                (PageSize::Size2M, tlb.l1_instruction_2m),
-                (PageSize::Size1G, None),
-            ]
+            (tlb.l1_instruction_4k, [tlb.l1_instruction_2m, None])
         } else {
-            [
-                (PageSize::Size4K, Some(tlb.l1_data_4k)),
-                (PageSize::Size2M, tlb.l1_data_2m),
-                (PageSize::Size1G, tlb.l1_data_1g),
-            ]
+            (tlb.l1_data_4k, [tlb.l1_data_2m, tlb.l1_data_1g])
         }
     }
 }

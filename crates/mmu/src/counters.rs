@@ -157,6 +157,7 @@ impl Interval {
 impl MmuCounters {
     /// Counts a translation that missed the first-level TLB, by its case and its steps. `walked` is
     /// true if a walk found the page.
+    #[inline(always)]
     pub(crate) fn add(&mut self, case: Case, walked: bool, steps: &Steps) {
         if case == Case::Beside {
             self.beside_translations += 1;
@@ -164,6 +165,27 @@ impl MmuCounters {
         }
         self.l2_accesses += 1;
         self.l2_misses += u64::from(walked);
+        if case != Case::Regular {
+            self.add_case(case, walked);
+        }
+        let may_read = walked
+            || matches!(
+                case,
+                Case::BitmapHole
+                    | Case::ReadHole
+                    | Case::ReadInPlace
+                    | Case::Intermediate
+                    | Case::IntermediateBitmap
+                    | Case::IntermediateRead
+            );
+        if may_read {
+            self.add_references(steps);
+        }
+    }
+
+    /// Counts look-ups of bitmaps, and translations by entries with holes or intermediate entries.
+    #[inline(never)]
+    fn add_case(&mut self, case: Case, walked: bool) {
         match case {
             Case::FirstLevel
             | Case::BesideFirstLevel
@@ -186,27 +208,23 @@ impl MmuCounters {
             Case::Filtered | Case::BitmapInPlace | Case::ReadInPlace => self.generated += 1,
             Case::BitmapHole | Case::ReadHole => self.holes_translated += 1,
         }
-        let is_walk = walked || matches!(case, Case::BitmapHole | Case::ReadHole);
-        let may_read = matches!(
-            case,
-            Case::ReadInPlace
-                | Case::Intermediate
-                | Case::IntermediateBitmap
-                | Case::IntermediateRead
-        );
-        if is_walk || may_read {
-            self.add_references(steps);
-        }
     }
 
     /// Counts the walker's reads in one translation.
+    #[inline]
     fn add_references(&mut self, steps: &Steps) {
-        const BITMAPS: [usize; 2] = [Purpose::Bitmap as usize, Purpose::HostBitmap as usize];
-        let mut reads_tables = false;
         for (purpose, reads) in steps.present_reads() {
             self.references[purpose] += u64::from(reads);
-            reads_tables |= !BITMAPS.contains(&purpose);
         }
+        self.walks += u64::from(steps.read_tables());
+        if steps.counts_more_than_reads() {
+            self.add_rare(steps);
+        }
+    }
+
+    /// Counts background reads, segment checks, and work on gap-tolerant entries.
+    #[inline(never)]
+    fn add_rare(&mut self, steps: &Steps) {
         self.background_references += u64::from(steps.background_reads());
         let gap_tolerant = steps.gap_tolerant();
         self.gap_tolerant_translations += u64::from(gap_tolerant.selections);
@@ -214,10 +232,7 @@ impl MmuCounters {
         self.padding_references += u64::from(gap_tolerant.padding_reads);
         let checks = u64::from(steps.checks());
         self.segment_checks += checks;
-        if reads_tables {
-            self.walks += 1;
-            self.segment_checks_in_walks += checks;
-        }
+        self.segment_checks_in_walks += checks * u64::from(steps.read_tables());
     }
 
     /// Number of page-table entries read, of guest and host, without hole bitmaps.

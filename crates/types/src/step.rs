@@ -201,6 +201,8 @@ pub struct Steps {
     list: Vec<Step>,
     /// True if steps are only counted and not stored.
     counts_only: bool,
+    /// True if `counts_only` and no background section is open.
+    counts_awaited: bool,
     /// Stage of the next step that does not run in parallel with the previous one.
     next_stage: u8,
     /// Steps off the critical path: no access waits for these.
@@ -252,14 +254,14 @@ impl Steps {
 
     /// An empty list that only counts reads and never stores steps, for runs without a clock.
     pub fn counts_only() -> Self {
-        Self { counts_only: true, ..Self::default() }
+        Self { counts_only: true, counts_awaited: true, ..Self::default() }
     }
 
     /// Removes all steps and zeroes the counts.
     #[inline]
     pub fn clear(&mut self) {
-        // The first step makes `next_stage` positive, so at 0 there is nothing to clear.
-        if self.next_stage == 0 {
+        // The first step that is stored or counted makes one of these positive.
+        if u32::from(self.next_stage) | self.read_purposes == 0 {
             return;
         }
         self.list.clear();
@@ -288,11 +290,13 @@ impl Steps {
     /// path.
     pub fn begin_background(&mut self) {
         self.in_background += 1;
+        self.counts_awaited = false;
     }
 
     /// Closes the background section opened last.
     pub fn end_background(&mut self) {
         self.in_background -= 1;
+        self.counts_awaited = self.counts_only && self.in_background == 0;
     }
 
     /// Steps that no access waits for, in order. They begin after all other steps.
@@ -325,6 +329,19 @@ impl Steps {
         })
     }
 
+    /// True if the access waits for a read of an entry of a table, other than lines of hole bitmaps.
+    #[inline]
+    pub fn read_tables(&self) -> bool {
+        const BITMAPS: u32 = 1 << Purpose::Bitmap as u32 | 1 << Purpose::HostBitmap as u32;
+        self.read_purposes & !BITMAPS != 0
+    }
+
+    /// True if there may be counts other than [`Self::reads`].
+    #[inline]
+    pub fn counts_more_than_reads(&self) -> bool {
+        self.next_stage > 0
+    }
+
     /// Number of comparisons of addresses with the registers of direct segments.
     #[inline]
     pub fn checks(&self) -> u8 {
@@ -340,6 +357,7 @@ impl Steps {
     /// Records that the last read hit the zero padding of a page directory (G §3.5).
     #[inline]
     pub fn record_padding_read(&mut self) {
+        self.next_stage = self.next_stage.max(1);
         self.gap_tolerant.padding_reads += 1;
     }
 
@@ -354,42 +372,54 @@ impl Steps {
     }
 
     /// Appends a step that starts when all earlier steps are done.
-    #[inline]
+    #[inline(always)]
     pub fn then(&mut self, purpose: Purpose, action: Action) {
-        let stage = self.next_stage;
-        self.next_stage += 1;
-        self.add(Step { stage, purpose, action });
+        if self.counts_awaited {
+            return self.count(purpose, action);
+        }
+        self.add(self.next_stage, purpose, action);
     }
 
     /// Appends a step that runs in parallel with the step before it.
-    #[inline]
+    #[inline(always)]
     pub fn beside(&mut self, purpose: Purpose, action: Action) {
-        let stage = self.next_stage.saturating_sub(1);
-        self.next_stage = stage + 1;
-        self.add(Step { stage, purpose, action });
+        if self.counts_awaited {
+            return self.count(purpose, action);
+        }
+        self.add(self.next_stage.saturating_sub(1), purpose, action);
     }
 
-    #[inline]
-    fn add(&mut self, step: Step) {
-        if self.in_background > 0 {
-            return self.add_to_background(step);
-        }
-        match step.action {
+    /// Counts a step that the access waits for. Look-ups and fills have no counts.
+    #[inline(always)]
+    fn count(&mut self, purpose: Purpose, action: Action) {
+        match action {
             Action::Read { .. } => {
-                self.reads[step.purpose as usize] += 1;
-                self.read_purposes |= 1 << step.purpose as u32;
+                self.reads[purpose as usize] += 1;
+                self.read_purposes |= 1 << purpose as u32;
             }
-            Action::Check => self.checks += 1,
+            Action::Check => {
+                self.checks += 1;
+                self.next_stage = self.next_stage.max(1);
+            }
             Action::Select => {
-                let cached = matches!(step.purpose, Purpose::Page | Purpose::HostPage);
+                self.next_stage = self.next_stage.max(1);
+                let cached = matches!(purpose, Purpose::Page | Purpose::HostPage);
                 self.gap_tolerant.selections += 1;
                 self.gap_tolerant.cached_selections += u8::from(cached);
             }
-            _ => {}
+            Action::Hit { .. } | Action::Miss { .. } | Action::Fill { .. } => {}
         }
-        if !self.counts_only {
-            self.list.push(step);
+    }
+
+    #[inline]
+    fn add(&mut self, stage: u8, purpose: Purpose, action: Action) {
+        self.next_stage = stage + 1;
+        let step = Step { stage, purpose, action };
+        if self.in_background > 0 {
+            return self.add_to_background(step);
         }
+        self.count(purpose, action);
+        self.list.push(step);
     }
 
     #[cold]

@@ -48,6 +48,8 @@ impl Pattern for Churn {
         offset
     }
 
+    const RENEWS: bool = true;
+
     fn renews(&mut self) -> Option<Range<u64>> {
         if self.left > 0 || !self.unfilled.is_empty() {
             return None;

@@ -18,6 +18,9 @@ use crate::random::Random;
 /// Size of a page in bytes, the unit of mappings.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
+/// Number of instructions that are delivered at once, unless the loop is longer.
+const AT_ONCE: usize = 256;
+
 /// Address below which data regions end; Linux places large mappings there.
 const DATA_LIMIT: u64 = 0x7f00_0000_0000;
 
@@ -39,9 +42,11 @@ pub(super) struct Loop {
 pub(super) struct Synthetic<P> {
     metadata: SourceMetadata,
     pattern: P,
-    body: Vec<Instruction>,
+    /// The loop body, repeated so that several rounds are delivered at once.
+    rounds: Vec<Instruction>,
+    body_length: usize,
     accesses_per_body: usize,
-    /// Index in `body` of the next instruction to deliver.
+    /// Index in the loop body of the next instruction to deliver.
     progress: usize,
     data_start: u64,
     /// Threshold (scaled to 2⁶⁴) of the random number below which an access writes; 0 if all accesses read.
@@ -60,8 +65,9 @@ impl<P: Pattern> Synthetic<P> {
         Box::new(Self {
             metadata: metadata(common.name),
             pattern,
-            accesses_per_body: body.iter().filter(|instruction| instruction.accesses > 0).count(),
-            body,
+            accesses_per_body: access_count(&body),
+            body_length: body.len(),
+            rounds: body.repeat((AT_ONCE / body.len()).max(1)),
             progress: 0,
             data_start,
             write_threshold: (common.writes * 2f64.powi(64)) as u128,
@@ -93,22 +99,23 @@ impl<P: Pattern> Synthetic<P> {
             {
                 self.renew(bytes, chunk);
             }
-            let end = self.body.len().min(self.progress + left);
-            let part = &self.body[self.progress..end];
-            left -= part.len();
-            let accesses = if part.len() == self.body.len() {
-                self.accesses_per_body
-            } else {
-                part.iter().filter(|instruction| instruction.accesses > 0).count()
-            };
-            chunk.instructions.extend_from_slice(part);
-            for _ in 0..accesses {
-                let access = self.next_access();
-                chunk.accesses.push(access);
-            }
-            self.progress = if end == self.body.len() { 0 } else { end };
+            // The pattern is asked before each round.
+            let most = if P::RENEWS { self.body_length } else { self.rounds.len() };
+            let end = most.min(self.progress + left);
+            let (rounds, rest) = (end / self.body_length, end % self.body_length);
+            let accesses = rounds * self.accesses_per_body + access_count(&self.rounds[..rest])
+                - access_count(&self.rounds[..self.progress]);
+            chunk.instructions.extend_from_slice(&self.rounds[self.progress..end]);
+            chunk.accesses.extend((0..accesses).map(|_| self.next_access()));
+            left -= end - self.progress;
+            self.progress = rest;
         }
     }
+}
+
+/// Number of instructions that access memory, each once.
+fn access_count(instructions: &[Instruction]) -> usize {
+    instructions.iter().filter(|instruction| instruction.accesses > 0).count()
 }
 
 impl<P> Synthetic<P> {

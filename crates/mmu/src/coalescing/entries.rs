@@ -51,7 +51,7 @@ impl L2Tlb {
         if !run.covers(index) {
             return None;
         }
-        self.shared.touch(slot);
+        self.shared.touch(page.number() / self.window, slot);
         let frame = run.frame.add(index - run.first);
         Some((slot as u32, L2Entry::page(EntryKind::Run, frame, entry.allows(), 0)))
     }

@@ -20,13 +20,6 @@ impl Mmu {
         self.dimension.beside_l2()?.find(self.own.space, request.page)
     }
 
-    /// Translates a page by the unit in parallel with the first-level TLB, without side effects.
-    /// `None` for a miss, or without such a unit.
-    #[inline(always)]
-    pub(super) fn find_beside_l1(&self, request: Request) -> Option<Reach> {
-        if self.unit.beside_l1 { self.find_in_unit(request) } else { None }
-    }
-
     /// Completes an access that a unit in parallel with the first-level TLB translates. No TLB is
     /// filled, and there are no steps, because the unit takes no extra time.
     pub(super) fn translate_by_unit_beside_l1(
@@ -58,8 +51,8 @@ impl Mmu {
         self.check_permissions(request, reach.allows)?;
         let allows = self.mark_dirty_if_store(request, entry_of(reach), None);
         let frame = reach.frame_of(request.page);
-        let slot = self.fill_l1(request, PageSize::Size4K, frame, allows, steps);
-        Ok(Found { frame, slot, case: Case::Regular })
+        let place = (PageSize::Size4K, frame);
+        Ok(self.fill_l1(request, place, allows, Case::Regular, steps))
     }
 
     /// Fills the unit in parallel with the TLB, such as a range TLB, after a walk to a page that

@@ -11,7 +11,7 @@ impl Mmu {
     /// Completes an access that hit the TLB entry of a perforated page, or whose walk found such a
     /// page: consults filter and bitmap, then translates in place or by a walk to the hole (cases
     /// 2–6 of P §IV.D).
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn translate_perforated(
         &mut self,
         request: Request,
@@ -125,8 +125,7 @@ impl Mmu {
         self.check_permissions(request, entry.allows())?;
         let allows = self.mark_dirty_if_store(request, entry, slot);
         let frame = entry.frame().add(request.page.index_in(PageSize::Size2M) as u64);
-        let slot = self.fill_l1(request, PageSize::Size4K, frame, allows, steps);
-        Ok(Found { frame, slot, case })
+        Ok(self.fill_l1(request, (PageSize::Size4K, frame), allows, case, steps))
     }
 
     /// Completes an access to a hole by a walk through the shadow entry. Fills the 4KB translation
@@ -147,8 +146,7 @@ impl Mmu {
         self.check_permissions(request, entry.allows())?;
         let slot = self.fill_l2(request, Purpose::Hole, entry, steps);
         let allows = self.mark_dirty_if_store(request, entry, slot);
-        let slot = self.fill_l1(request, PageSize::Size4K, entry.frame(), allows, steps);
-        Ok(Found { frame: entry.frame(), slot, case })
+        Ok(self.fill_l1(request, (PageSize::Size4K, entry.frame()), allows, case, steps))
     }
 }
 

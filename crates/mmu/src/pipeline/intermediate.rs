@@ -50,8 +50,8 @@ impl Mmu {
         let own_slot =
             if slot.is_none() { self.fill_l2(request, Purpose::Page, own, steps) } else { None };
         let allows = self.mark_dirty_if_store(request, own, own_slot);
-        let slot = self.fill_l1(request, PageSize::Size4K, reach.frame, allows, steps);
-        Ok(Found { frame: reach.frame, slot, case: Case::Regular })
+        let place = (PageSize::Size4K, reach.frame);
+        Ok(self.fill_l1(request, place, allows, Case::Regular, steps))
     }
 
     /// Completes an access by an intermediate entry: looks up the guest's hole bitmap if the filter
@@ -93,8 +93,8 @@ impl Mmu {
             }
             allows |= allow::DIRTY;
         }
-        let slot = self.fill_l1(request, PageSize::Size4K, located.frame, allows, steps);
-        Ok(Found { frame: located.frame, slot, case })
+        let place = (PageSize::Size4K, located.frame);
+        Ok(self.fill_l1(request, place, allows, case, steps))
     }
 
     /// Reads the guest's hole bitmap of the 2MB page that starts at guest frame `block`.

@@ -85,6 +85,9 @@ pub struct Mmu {
     coalescing: Option<Coalescing>,
     /// Ways in which a unit in parallel with a TLB is used, such as a range TLB.
     unit: BesideUse,
+    /// True if a walk may fill more than an entry for the leaf's page: a unit, an intermediate
+    /// entry, or a run.
+    fills_specially: bool,
     tagged: bool,
     /// Pages that the last walk translated, for counts of compulsory misses.
     translated: WalkedRange,
@@ -167,6 +170,9 @@ impl Mmu {
     /// [`ConfigError`] if a geometry is impossible.
     pub fn new(config: &MmuConfig, dimension: Box<dyn Dimension>) -> Result<Self, ConfigError> {
         config.validate()?;
+        let unit = dimension.beside_use();
+        let has_intermediate = dimension.host().is_some_and(Host::has_intermediate_entries);
+        let coalescing = config.tlb.l2_coalescing;
         Ok(Self {
             own: CoreUnits {
                 data: L1Tlb::new(config.l1(false)),
@@ -181,10 +187,14 @@ impl Mmu {
             running_core: 0,
             loading: loading_of(dimension.as_ref()),
             bitmap_updates: config.tlb.bitmap_updates,
-            has_intermediate: dimension.host().is_some_and(Host::has_intermediate_entries),
-            unit: dimension.beside_use(),
+            has_intermediate,
+            fills_specially: unit.filled
+                || unit.replaces_l2
+                || has_intermediate
+                || coalescing.is_some(),
+            unit,
             dimension,
-            coalescing: config.tlb.l2_coalescing,
+            coalescing,
             tagged: config.tlb.tagged,
             translated: WalkedRange::Page(PageSize::Size4K),
             counters: MmuCounters::default(),
@@ -242,8 +252,9 @@ impl Mmu {
         } += 1;
     }
 
-    /// Translates an access that a first-level hit does not complete. The callees are inlined,
-    /// because returning results through memory would cost more than the work itself.
+    /// Translates an access that a first-level hit does not complete. The usual callees are inlined,
+    /// because returning results through memory would cost more than the work itself; the others
+    /// are not, so that there are registers for the usual ones.
     #[cold]
     #[inline(never)]
     fn translate_further(
@@ -254,38 +265,60 @@ impl Mmu {
         steps: &mut Steps,
     ) -> Result<Translated, PageFault> {
         let request = Request { kind, page: address.page() };
-        let beside = if hit.is_none() { self.find_beside_l1(request) } else { None };
-        let (found, walked) = match (hit, beside) {
-            (Some(hit), _) => match self.first_store(request, &hit) {
-                Ok(found) => (found, false),
-                Err(_) => return Err(self.blame(request)),
-            },
-            (None, Some(reach)) => match self.translate_by_unit_beside_l1(request, &reach) {
-                Ok(found) => (found, false),
-                Err(_) => return Err(self.blame(request)),
-            },
-            (None, None) => {
-                // A faulting access is retried once the page is mapped, and is counted then.
-                let (found, walked) = match self.beyond_l1(request, steps) {
-                    Ok(found) => found,
-                    Err(PageFault::Protection) => return Err(self.blame(request)),
-                    Err(fault) => return Err(fault),
-                };
-                self.counters.add(found.case, walked, steps);
-                if walked {
-                    self.count_first_walk(request);
-                }
-                *if kind == AccessKind::Fetch {
-                    &mut self.counters.l1_instruction_misses
-                } else {
-                    &mut self.counters.l1_misses
-                } += 1;
-                (found, walked)
+        if (hit.is_some() || self.unit.beside_l1)
+            && let Some(found) = self.translate_beside_l1(request, hit)
+        {
+            return found.map(|found| self.complete(request, address, found, false));
+        }
+        // A faulting access is retried once the page is mapped, and is counted then.
+        let (found, walked) = match self.beyond_l1(request, steps) {
+            Ok(found) => found,
+            Err(PageFault::Protection) => return Err(self.blame(request)),
+            Err(fault) => return Err(fault),
+        };
+        self.counters.add(found.case, walked, steps);
+        if walked {
+            self.count_first_walk(request);
+        }
+        *if kind == AccessKind::Fetch {
+            &mut self.counters.l1_instruction_misses
+        } else {
+            &mut self.counters.l1_misses
+        } += 1;
+        Ok(self.complete(request, address, found, walked))
+    }
+
+    /// Translates an access whose first-level hit does not allow it, or that a unit in parallel
+    /// with the first level translates. `None` if the access has to go on to the second level.
+    #[cold]
+    #[inline(never)]
+    fn translate_beside_l1(
+        &mut self,
+        request: Request,
+        hit: Option<L1Hit>,
+    ) -> Option<Result<Found, PageFault>> {
+        let found = match hit {
+            Some(hit) => self.first_store(request, &hit),
+            None => {
+                let reach = self.find_in_unit(request)?;
+                self.translate_by_unit_beside_l1(request, &reach)
             }
         };
-        self.count_access(kind);
+        Some(found.map_err(|_| self.blame(request)))
+    }
+
+    /// Counts a completed access.
+    #[inline(always)]
+    fn complete(
+        &mut self,
+        request: Request,
+        address: VirtualAddress,
+        found: Found,
+        walked: bool,
+    ) -> Translated {
+        self.count_access(request.kind);
         let Found { frame, slot, case } = found;
-        Ok(Translated { physical: physical(frame, address), slot, case, walked })
+        Translated { physical: physical(frame, address), slot, case, walked }
     }
 
     /// Counts the walk if it is the first to the page: in the run (a compulsory miss), or since the
@@ -391,23 +424,38 @@ impl Mmu {
         let mut walker = Walker::native(&mut self.own.caches, &mut self.own.l2, steps);
         let reach = self.dimension.walk(walk_request, &mut walker)?;
         self.translated = WalkedRange::Page(reach.size);
-        if self.unit.replaces_l2 {
-            self.fill_unit(walk_request, &reach, steps);
-            if self.find_in_unit(request).is_some() {
-                return self.translate_by_unit(request, &reach, steps);
-            }
-            return self.translate_walked(request, &reach, steps);
+        if self.fills_specially {
+            return self.fill_specially(request, &reach, steps);
         }
-        let found = self.translate_walked(request, &reach, steps)?;
+        self.fill(request, &reach, steps)
+    }
+
+    /// Like [`Self::fill`], where a walk may fill more than an entry for the leaf's page.
+    #[cold]
+    #[inline(never)]
+    fn fill_specially(
+        &mut self,
+        request: Request,
+        reach: &Reach,
+        steps: &mut Steps,
+    ) -> Result<Found, PageFault> {
+        let walk_request = self.walk_request(request, false);
+        if self.unit.replaces_l2 {
+            self.fill_unit(walk_request, reach, steps);
+            if self.find_in_unit(request).is_some() {
+                return self.translate_by_unit(request, reach, steps);
+            }
+            return self.fill_entry(request, reach, steps);
+        }
+        let found = self.fill_entry(request, reach, steps)?;
         if self.unit.filled {
-            self.fill_unit(walk_request, &reach, steps);
+            self.fill_unit(walk_request, reach, steps);
         }
         Ok(found)
     }
 
-    /// Fills the second-level TLB with a walk's result and completes the access.
-    #[inline(always)]
-    fn translate_walked(
+    /// Like [`Self::fill`], where the entry may be an intermediate one or a run.
+    fn fill_entry(
         &mut self,
         request: Request,
         reach: &Reach,
@@ -417,22 +465,43 @@ impl Mmu {
             self.translated = WalkedRange::Page(guest.kind().size());
             return self.fill_intermediate(request, guest, reach, steps);
         }
+        let Some(coalescing) = self.coalescing.filter(|_| reach.size == PageSize::Size4K) else {
+            return self.fill(request, reach, steps);
+        };
+        self.check_permissions(request, reach.allows)?;
+        let slot = self.fill_coalesced(coalescing, request, reach, steps);
+        Ok(self.complete_regular(request, entry_of(reach), slot, steps))
+    }
+
+    /// Fills the second-level TLB with a walk's result and completes the access.
+    #[inline(always)]
+    fn fill(
+        &mut self,
+        request: Request,
+        reach: &Reach,
+        steps: &mut Steps,
+    ) -> Result<Found, PageFault> {
         let entry = entry_of(reach);
         if reach.filter != 0 {
-            let slot = self.fill_l2(request, Purpose::Level2, entry, steps);
-            if self.loading == BitmapLoading::Naive {
-                self.load_bitmap(request, entry, true, steps)?;
-            }
-            return self.translate_perforated(request, entry, slot, true, steps);
+            return self.fill_perforated(request, entry, steps);
         }
         self.check_permissions(request, entry.allows())?;
-        let slot = match self.coalescing {
-            Some(coalescing) if reach.size == PageSize::Size4K => {
-                self.fill_coalesced(coalescing, request, reach, steps)
-            }
-            _ => self.fill_l2(request, Purpose::Page, entry, steps),
-        };
-        self.translate_regular(request, entry, slot, steps)
+        let slot = self.fill_l2(request, Purpose::Page, entry, steps);
+        Ok(self.complete_regular(request, entry, slot, steps))
+    }
+
+    #[inline(never)]
+    fn fill_perforated(
+        &mut self,
+        request: Request,
+        entry: L2Entry,
+        steps: &mut Steps,
+    ) -> Result<Found, PageFault> {
+        let slot = self.fill_l2(request, Purpose::Level2, entry, steps);
+        if self.loading == BitmapLoading::Naive {
+            self.load_bitmap(request, entry, true, steps)?;
+        }
+        self.translate_perforated(request, entry, slot, true, steps)
     }
 
     /// Fills the second-level TLB with the run of contiguous pages around a page, or with the page
@@ -477,38 +546,45 @@ impl Mmu {
         Some(slot)
     }
 
-    /// Fills the first-level TLB from a page of `size` whose first frame is `frame`. Returns the
-    /// slot.
+    /// Fills the first-level TLB from a page of `size` whose first frame is `frame`, which completes
+    /// the access.
     #[inline(always)]
     fn fill_l1(
         &mut self,
         request: Request,
-        size: PageSize,
-        frame: Frame,
+        (size, frame): (PageSize, Frame),
         allows: u8,
+        case: Case,
         steps: &mut Steps,
-    ) -> u32 {
+    ) -> Found {
         let (tlb, unit) = match request.kind {
             AccessKind::Fetch => (&mut self.own.instruction, Unit::L1InstructionTlb),
             _ => (&mut self.own.data, Unit::L1DataTlb),
         };
-        let slot = tlb.fill(self.own.space, request.page, size, frame, allows);
+        let (frame, slot) = tlb.fill(self.own.space, request.page, size, frame, allows);
         steps.beside(Purpose::Page, Action::Fill { unit, slot });
-        slot
+        Found { frame, slot, case }
     }
 
     /// Sets the dirty bit if the access is a store and the entry is not marked dirty. Returns the
     /// updated [`allow`] bits.
+    #[inline(always)]
     fn mark_dirty_if_store(&mut self, request: Request, entry: L2Entry, slot: Option<u32>) -> u8 {
         let allows = entry.allows();
         if request.kind != AccessKind::Write || allows & allow::DIRTY != 0 {
             return allows;
         }
+        self.mark_stored(request, entry, slot);
+        allows | allow::DIRTY
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn mark_stored(&mut self, request: Request, entry: L2Entry, slot: Option<u32>) {
         self.mark_dirty(request.page);
         if let Some(slot) = slot {
             self.own.l2.mark_dirty(slot, entry);
         }
-        allows | allow::DIRTY
     }
 
     /// Case 1: completes an access by an entry of an ordinary page, a run, or a hole.
@@ -521,11 +597,21 @@ impl Mmu {
         steps: &mut Steps,
     ) -> Result<Found, PageFault> {
         self.check_permissions(request, entry.allows())?;
+        Ok(self.complete_regular(request, entry, slot, steps))
+    }
+
+    /// Like [`Self::translate_regular`], for an entry that allows the access.
+    #[inline(always)]
+    fn complete_regular(
+        &mut self,
+        request: Request,
+        entry: L2Entry,
+        slot: Option<u32>,
+        steps: &mut Steps,
+    ) -> Found {
         let allows = self.mark_dirty_if_store(request, entry, slot);
-        let size = entry.kind().size();
-        let frame = entry.frame().add(request.page.index_in(size) as u64);
-        let slot = self.fill_l1(request, size, entry.frame(), allows, steps);
-        Ok(Found { frame, slot, case: Case::Regular })
+        let place = (entry.kind().size(), entry.frame());
+        self.fill_l1(request, place, allows, Case::Regular, steps)
     }
 
     /// Replaces the contents of `into` with the locations of guest page-table nodes found since the

@@ -83,7 +83,7 @@ impl Radix {
     ///
     /// # Errors
     /// [`WalkFault::NotMapped`] if the entry is not present.
-    #[inline]
+    #[inline(always)]
     pub fn read(
         &mut self,
         node: Node,
@@ -163,6 +163,7 @@ impl Descent {
     ///
     /// # Panics
     /// If the descent ended at a node.
+    #[inline]
     pub fn reach(&self) -> Reach {
         let Self::Leaf(level, entry) = self else { panic!("the walk ended above the leaf") };
         let size = leaf_size(*level);

@@ -45,8 +45,9 @@ struct Array {
 /// The arrays of one first-level TLB, one for each page size.
 #[derive(Clone)]
 pub(crate) struct L1Tlb {
-    arrays: Vec<Array>,
-    slots: usize,
+    small: Array,
+    /// The arrays of larger pages, in order of size.
+    larger: Vec<Array>,
     /// Result of the previous hit or fill, with the key of the 4KB page that was accessed. Most
     /// accesses are to the page of the previous one, whose entry is most recently used already. Any
     /// other change of the TLB clears this copy.
@@ -66,22 +67,64 @@ fn key(space: SpaceId, number: u64) -> u64 {
     number << 16 | u64::from(space.0)
 }
 
+impl Array {
+    /// Looks up `page`, whose entry becomes the most recently used one.
+    #[inline(always)]
+    fn look_up(&mut self, space: SpaceId, page: VirtualPage, size: PageSize) -> Option<L1Hit> {
+        let number = number(page, size);
+        let slot = self.entries.look_up(number, key(space, number))?;
+        let entry = self.entries.value(slot);
+        Some(L1Hit {
+            frame: entry.frame().add(page.index_in(size) as u64),
+            slot: (self.first_slot + slot) as u32,
+            allows: entry.allows(),
+        })
+    }
+
+    /// Fills the translation of `page`, which must be absent. `frame` is the first frame of the
+    /// page of the array's size.
+    #[inline(always)]
+    fn fill(
+        &mut self,
+        (space, page): (SpaceId, VirtualPage),
+        size: PageSize,
+        frame: Frame,
+        allows: u8,
+    ) -> L1Hit {
+        let number = number(page, size);
+        let entry = L1Entry::new(frame, allows);
+        let slot = self.entries.insert_absent(number, key(space, number), entry);
+        let frame = frame.add(page.index_in(size) as u64);
+        L1Hit { frame, slot: (self.first_slot + slot) as u32, allows }
+    }
+}
+
 impl L1Tlb {
-    pub(crate) fn new(geometries: [(PageSize, Option<TlbGeometry>); 3]) -> Self {
-        let mut tlb = Self { arrays: Vec::new(), slots: 0, latest: (NONE, L1Hit::default()) };
-        for (size, geometry) in geometries {
-            if let Some(geometry) = geometry {
-                let entries = SetAssociative::<L1Entry>::new(geometry);
-                let first_slot = tlb.slots;
-                tlb.slots += entries.slots();
-                tlb.arrays.push(Array { size, first_slot, entries });
-            }
-        }
-        tlb
+    /// Creates an empty TLB from the geometry for pages of 4KB, and those for 2MB and 1GB.
+    pub(crate) fn new((small, larger): (TlbGeometry, [Option<TlbGeometry>; 2])) -> Self {
+        let entries = SetAssociative::new(small);
+        let mut first_slot = entries.slots();
+        let small = Array { size: PageSize::Size4K, first_slot: 0, entries };
+        let larger = [PageSize::Size2M, PageSize::Size1G].into_iter().zip(larger);
+        let larger = larger.filter_map(|(size, geometry)| {
+            let array = Array { size, first_slot, entries: SetAssociative::new(geometry?) };
+            first_slot += array.entries.slots();
+            Some(array)
+        });
+        Self { small, larger: larger.collect(), latest: (NONE, L1Hit::default()) }
+    }
+
+    /// All arrays, in order of size.
+    fn arrays(&self) -> impl Iterator<Item = &Array> {
+        std::iter::once(&self.small).chain(&self.larger)
+    }
+
+    fn arrays_mut(&mut self) -> impl Iterator<Item = &mut Array> {
+        std::iter::once(&mut self.small).chain(&mut self.larger)
     }
 
     pub(crate) fn slots(&self) -> usize {
-        self.slots
+        self.arrays().map(|array| array.entries.slots()).sum()
     }
 
     #[inline]
@@ -90,28 +133,21 @@ impl L1Tlb {
         if self.latest.0 == wanted {
             return Some(self.latest.1);
         }
-        for array in &mut self.arrays {
-            if array.entries.is_empty() {
-                continue;
-            }
-            let number = number(page, array.size);
-            if let Some(slot) = array.entries.look_up(number, key(space, number)) {
-                let entry = array.entries.value(slot);
-                let hit = L1Hit {
-                    frame: entry.frame().add(page.index_in(array.size) as u64),
-                    slot: (array.first_slot + slot) as u32,
-                    allows: entry.allows(),
-                };
-                self.latest = (wanted, hit);
-                return Some(hit);
-            }
+        let mut hit = self.small.look_up(space, page, PageSize::Size4K);
+        if hit.is_none() {
+            let larger = self.larger.iter_mut().filter(|array| !array.entries.is_unused());
+            hit = larger.into_iter().find_map(|array| array.look_up(space, page, array.size));
         }
-        None
+        if let Some(hit) = hit {
+            self.latest = (wanted, hit);
+        }
+        hit
     }
 
     /// Fills the translation of `page` into the array for `size`, or for the largest smaller size
     /// that has an array. `frame` is the first frame of the page of `size`. The preceding look-up
-    /// must have missed. Returns the slot.
+    /// must have missed. Returns the page's frame and the slot.
+    #[inline(always)]
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
@@ -119,28 +155,35 @@ impl L1Tlb {
         size: PageSize,
         frame: Frame,
         allows: u8,
-    ) -> u32 {
-        let array = self
-            .arrays
-            .iter_mut()
-            .rev()
-            .find(|array| array.size <= size)
-            .expect("there is always a 4KB array");
-        let page_in_array = page.align_down(array.size);
-        let offset = page_in_array.number() - page.align_down(size).number();
-        let number = number(page, array.size);
-        let entry = L1Entry::new(frame.add(offset), allows);
-        let slot = array.entries.insert_absent(number, key(space, number), entry);
-        let slot = (array.first_slot + slot) as u32;
-        let frame = entry.frame().add(page.index_in(array.size) as u64);
-        self.latest = (key(space, page.number()), L1Hit { frame, slot, allows });
-        slot
+    ) -> (Frame, u32) {
+        if size != PageSize::Size4K {
+            return self.fill_larger((space, page), size, frame, allows);
+        }
+        let hit = self.small.fill((space, page), size, frame, allows);
+        self.latest = (key(space, page.number()), hit);
+        (hit.frame, hit.slot)
+    }
+
+    #[inline(never)]
+    fn fill_larger(
+        &mut self,
+        (space, page): (SpaceId, VirtualPage),
+        size: PageSize,
+        frame: Frame,
+        allows: u8,
+    ) -> (Frame, u32) {
+        let larger = self.larger.iter_mut().rev().find(|array| array.size <= size);
+        let array = larger.unwrap_or(&mut self.small);
+        let offset = page.align_down(array.size).number() - page.align_down(size).number();
+        let hit = array.fill((space, page), array.size, frame.add(offset), allows);
+        self.latest = (key(space, page.number()), hit);
+        (hit.frame, hit.slot)
     }
 
     /// Sets the dirty bit in the entry of `page`, if there is one.
     pub(crate) fn mark_dirty(&mut self, space: SpaceId, page: VirtualPage) {
         self.latest.0 = NONE;
-        for array in &mut self.arrays {
+        for array in self.arrays_mut() {
             let number = number(page, array.size);
             if let Some(slot) = array.entries.look_up(number, key(space, number)) {
                 array.entries.value_mut(slot).0 |= u64::from(allow::DIRTY);
@@ -151,18 +194,13 @@ impl L1Tlb {
     /// Invalidates the 4KB entry of `page`; larger entries stay.
     pub(crate) fn invalidate_page(&mut self, space: SpaceId, page: VirtualPage) {
         self.latest.0 = NONE;
-        for array in &mut self.arrays {
-            if array.size == PageSize::Size4K {
-                let number = number(page, array.size);
-                array.entries.invalidate(number, key(space, number));
-            }
-        }
+        self.small.entries.invalidate(page.number(), key(space, page.number()));
     }
 
     /// Invalidates every translation that overlaps a range of 4KB pages.
     pub(crate) fn invalidate_range(&mut self, space: SpaceId, pages: &Range<u64>) {
         self.latest.0 = NONE;
-        for array in &mut self.arrays {
+        for array in self.arrays_mut() {
             let first = pages.start / array.size.pages();
             let last = (pages.end - 1) / array.size.pages();
             array.entries.invalidate_if(|place| {
@@ -173,14 +211,14 @@ impl L1Tlb {
 
     pub(crate) fn invalidate_space(&mut self, space: SpaceId) {
         self.latest.0 = NONE;
-        for array in &mut self.arrays {
+        for array in self.arrays_mut() {
             array.entries.invalidate_if(|place| place as u16 == space.0);
         }
     }
 
     /// Appends all entries of the TLB to `out`.
     pub(crate) fn inspect(&self, (core, unit): (usize, Unit), out: &mut Vec<CachedEntry>) {
-        for (index, array) in self.arrays.iter().enumerate() {
+        for (index, array) in self.arrays().enumerate() {
             for (slot, key, entry) in array.entries.iter_slots() {
                 let (set, way) = array.entries.place(slot);
                 let pages = array.size.pages();
@@ -207,6 +245,6 @@ impl L1Tlb {
 
     pub(crate) fn flush(&mut self) {
         self.latest.0 = NONE;
-        self.arrays.iter_mut().for_each(|array| array.entries.invalidate_if(|_| true));
+        self.arrays_mut().for_each(|array| array.entries.invalidate_if(|_| true));
     }
 }

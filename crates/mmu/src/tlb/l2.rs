@@ -303,11 +303,19 @@ impl L2Tlb {
 
     /// Looks up entries of 4KB pages, 2MB pages, runs and 1GB pages, which hardware compares in
     /// parallel. Returns the slot and the entry.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look_up(&mut self, space: SpaceId, page: VirtualPage) -> Option<(u32, L2Entry)> {
         if let Some(slot) = self.find(Tag::Page4K, space, page) {
             return Some((slot as u32, self.shared.value(slot)));
         }
+        if self.has_large | self.has_huge | (self.window != 0) {
+            return self.look_up_larger(space, page);
+        }
+        None
+    }
+
+    #[inline(never)]
+    fn look_up_larger(&mut self, space: SpaceId, page: VirtualPage) -> Option<(u32, L2Entry)> {
         if self.has_large
             && let Some(found) = self.find_large((Tag::Page2M, PageSize::Size2M), space, page)
         {
@@ -337,14 +345,25 @@ impl L2Tlb {
     /// Fills an entry for `page` and returns its slot; `None` if the TLB has no ways for entries of
     /// this page size. For the entry of a page, the preceding look-up must have missed. A bitmap
     /// entry may be present already and is then replaced.
+    #[inline(always)]
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
         page: VirtualPage,
         entry: L2Entry,
     ) -> Option<u32> {
+        if let EntryKind::Page4K | EntryKind::Hole = entry.kind() {
+            let place = (page.number(), Tag::Page4K.key(space, page));
+            return self.insert_absent(PageSize::Size4K, place, entry);
+        }
+        self.fill_other(space, page, entry)
+    }
+
+    /// Like [`Self::fill`], for entries that do not stand for one 4KB page.
+    #[inline(never)]
+    fn fill_other(&mut self, space: SpaceId, page: VirtualPage, entry: L2Entry) -> Option<u32> {
         let tag = match entry.kind() {
-            EntryKind::Page4K | EntryKind::Hole => Tag::Page4K,
+            EntryKind::Page4K | EntryKind::Hole => unreachable!("it stands for one page"),
             EntryKind::Run => unreachable!("runs are filled with their window"),
             EntryKind::Page2M | EntryKind::Perforated | EntryKind::Intermediate => {
                 self.has_large = true;
@@ -365,7 +384,7 @@ impl L2Tlb {
     /// Inserts an entry into the ways for its page size, in an empty slot or that of the least
     /// recently used entry. The key must be absent. Returns the slot; `None` if there are no ways
     /// for this size.
-    #[inline]
+    #[inline(always)]
     fn insert_absent(
         &mut self,
         size: PageSize,
@@ -387,9 +406,9 @@ impl L2Tlb {
     /// Replaces an entry with the same key, if any. Returns the slot; `None` if there are no such
     /// ways.
     pub(crate) fn insert_small(&mut self, number: u64, key: u64, entry: L2Entry) -> Option<u32> {
-        match self.shared.find_key(number, key) {
+        match self.shared.look_up(number, key) {
             Some(slot) => {
-                self.shared.put(slot, key, entry);
+                *self.shared.value_mut(slot) = entry;
                 Some(slot as u32)
             }
             None => self.insert_absent(PageSize::Size4K, (number, key), entry),

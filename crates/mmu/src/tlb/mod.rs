@@ -6,6 +6,7 @@ mod contents;
 mod l1;
 mod l2;
 mod set_associative;
+mod sets;
 
 pub(crate) use compulsory::WalkedPages;
 pub use contents::L2Contents;

@@ -2,67 +2,54 @@
 
 use std::ops::Range;
 
+use super::sets::{Sets, Tag};
 use crate::TlbGeometry;
 
 /// Key of an empty slot. Page numbers use fewer than 64 bits, so no translation has this key.
 const EMPTY: u64 = u64::MAX;
 
-/// Number of slots compared together, in straight-line code. A set consists of whole groups. If the
-/// associativity is not a multiple of the group size, the last slots of a set stay empty.
-const GROUP: usize = 4;
-
-/// Increment of the LRU clock, whose lower bits hold the way. The clock overflows after 2⁴⁸ uses,
-/// which would take weeks of simulation.
-const TICK: u64 = 1 << 16;
-
 /// A set-associative array of values with 64-bit keys. The caller gives an index, whose lowest bits
 /// select the set. Slot numbers count the slots of all sets, including those that stay empty.
 #[derive(Clone)]
 pub struct SetAssociative<V> {
-    groups: Vec<Group<V>>,
-    groups_per_set: usize,
+    slots: Vec<(u64, V)>,
+    sets: Sets,
+    /// Slot that was used last, of any set.
+    latest: usize,
+    slots_per_set: usize,
     set_mask: u64,
-    clock: u64,
     entries: usize,
-    live: usize,
+    /// True if no entry was ever filled.
+    is_unused: bool,
 }
 
-/// Group of [`GROUP`] slots of the same set, which are compared together.
-#[derive(Clone, Copy)]
-struct Group<V> {
-    keys: [u64; GROUP],
-    /// LRU clock at each slot's last use (0 for an empty slot), plus the slot's way. So the minimum
-    /// in a set gives the way to replace. Slots that must stay empty have the maximum.
-    last_used: [u64; GROUP],
-    values: [V; GROUP],
+/// Hash of a key; never 0.
+#[inline]
+const fn tag_of(key: u64) -> Tag {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as Tag | 1
 }
 
 impl<V: Copy + Default> SetAssociative<V> {
     /// Creates an empty array. The number of sets must be a power of two.
     pub fn new(geometry: TlbGeometry) -> Self {
-        let groups_per_set = geometry.ways.div_ceil(GROUP);
-        let group = |index: usize| Group {
-            keys: [EMPTY; GROUP],
-            last_used: std::array::from_fn(|place| {
-                let way = index % groups_per_set * GROUP + place;
-                if way < geometry.ways { way as u64 } else { u64::MAX }
-            }),
-            values: [V::default(); GROUP],
-        };
+        let (sets, (slots_per_set, _)) = (geometry.sets(), Sets::size(geometry.ways));
         Self {
-            groups: (0..geometry.sets() * groups_per_set).map(group).collect(),
-            groups_per_set,
-            set_mask: geometry.sets() as u64 - 1,
-            clock: 0,
+            slots: vec![(EMPTY, V::default()); sets * slots_per_set],
+            sets: Sets::new(sets, geometry.ways),
+            latest: 0,
+            slots_per_set,
+            set_mask: sets as u64 - 1,
             entries: geometry.entries,
-            live: 0,
+            is_unused: true,
         }
     }
 
     /// Memory of the simulating computer for an array of this geometry, in bytes.
     pub fn host_bytes(geometry: TlbGeometry) -> u64 {
-        let groups = geometry.entries / geometry.ways.max(1) * geometry.ways.div_ceil(GROUP);
-        (groups as u64).saturating_mul(size_of::<Group<V>>() as u64)
+        let sets = geometry.entries / geometry.ways.max(1);
+        let (slots, others) = Sets::size(geometry.ways);
+        let per_set = (slots as u64).saturating_mul(size_of::<(u64, V)>() as u64);
+        (sets as u64).saturating_mul(per_set.saturating_add(others as u64))
     }
 
     /// Number of entries that the array can hold.
@@ -73,121 +60,92 @@ impl<V: Copy + Default> SetAssociative<V> {
     /// Number of slots, including those that always stay empty. All slot numbers are below it.
     #[inline]
     pub fn slots(&self) -> usize {
-        self.groups.len() * GROUP
+        self.slots.len()
+    }
+
+    /// True if no entry was ever filled, so that look-ups may skip the array.
+    #[inline]
+    pub(crate) fn is_unused(&self) -> bool {
+        self.is_unused
     }
 
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.live == 0
-    }
-
-    /// Indices of the groups in the set that `index` selects.
-    #[inline]
-    fn set(&self, index: u64) -> Range<usize> {
-        let start = (index & self.set_mask) as usize * self.groups_per_set;
-        start..start + self.groups_per_set
+    fn set(&self, index: u64) -> usize {
+        (index & self.set_mask) as usize
     }
 
     /// Finds the slot of `key` in the set that `index` selects; `None` if absent. LRU state does
     /// not change.
-    #[inline]
+    #[inline(always)]
     pub fn find_key(&self, index: u64, key: u64) -> Option<usize> {
-        self.find(index, |other| other == key)
-    }
-
-    /// Finds the slot whose key satisfies `is_wanted`. Compares all ways without early exit,
-    /// because the matching way is unpredictable and a mispredicted branch would cost more.
-    #[inline]
-    fn find(&self, index: u64, is_wanted: impl Fn(u64) -> bool) -> Option<usize> {
         let set = self.set(index);
-        let mut slot = set.start * GROUP;
-        let mut found = usize::MAX;
-        for group in &self.groups[set] {
-            for (place, &other) in group.keys.iter().enumerate() {
-                found = if is_wanted(other) { slot + place } else { found };
-            }
-            slot += GROUP;
-        }
-        (found != usize::MAX).then_some(found)
+        let first = set * self.slots_per_set;
+        let way = self.sets.find(set, tag_of(key), |way| self.key(first + way) == key)?;
+        Some(first + way)
     }
 
-    /// Marks a slot most recently used.
-    #[inline]
-    pub(crate) fn touch(&mut self, slot: usize) {
-        self.clock += TICK;
-        let used = &mut self.groups[slot / GROUP].last_used[slot % GROUP];
-        *used = self.clock | (*used & (TICK - 1));
+    /// Marks a slot of the set that `index` selects as most recently used.
+    #[inline(always)]
+    pub(crate) fn touch(&mut self, index: u64, slot: usize) {
+        let set = self.set(index);
+        self.latest = slot;
+        self.sets.touch(set, slot - set * self.slots_per_set);
     }
 
     /// Finds `key` in the set that `index` selects and marks it most recently used.
-    #[inline]
+    #[inline(always)]
     pub fn look_up(&mut self, index: u64, key: u64) -> Option<usize> {
         let slot = self.find_key(index, key)?;
-        self.touch(slot);
+        self.touch(index, slot);
         Some(slot)
     }
 
-    /// Like [`Self::look_up`], but compares the slot `likely` first, because comparing a large set
-    /// takes long.
-    #[inline]
-    pub(crate) fn look_up_near(&mut self, likely: usize, index: u64, key: u64) -> Option<usize> {
-        if self.key(likely) != key {
-            return self.look_up(index, key);
-        }
-        self.touch(likely);
-        Some(likely)
-    }
-
-    /// Like [`Self::look_up_near`], for two keys of which at most one is present. The set is
-    /// searched once for both.
-    #[inline]
-    pub(crate) fn look_up_either(
-        &mut self,
-        likely: usize,
-        index: u64,
-        [first, second]: [u64; 2],
-    ) -> Option<usize> {
-        let is_wanted = |key: u64| (key == first) | (key == second);
-        let slot = if is_wanted(self.key(likely)) { likely } else { self.find(index, is_wanted)? };
-        self.touch(slot);
-        Some(slot)
+    /// Like [`Self::look_up`], but compares the slot that was used last first.
+    #[inline(always)]
+    pub(crate) fn look_up_again(&mut self, index: u64, key: u64) -> Option<usize> {
+        if self.key(self.latest) == key { Some(self.latest) } else { self.look_up(index, key) }
     }
 
     #[inline]
     pub(crate) fn key(&self, slot: usize) -> u64 {
-        self.groups[slot / GROUP].keys[slot % GROUP]
+        self.slots[slot].0
     }
 
     /// Value stored in `slot`.
     #[inline]
     pub fn value(&self, slot: usize) -> V {
-        self.groups[slot / GROUP].values[slot % GROUP]
+        self.slots[slot].1
     }
 
     /// Value stored in `slot`, mutable.
     #[inline]
     pub fn value_mut(&mut self, slot: usize) -> &mut V {
-        &mut self.groups[slot / GROUP].values[slot % GROUP]
+        &mut self.slots[slot].1
     }
 
     /// Inserts `key` and returns its slot. Replaces the entry with the same key, otherwise an empty
     /// slot, otherwise the least recently used entry of the set.
     pub fn insert(&mut self, index: u64, key: u64, value: V) -> usize {
-        let slot = self.find_key(index, key).unwrap_or_else(|| self.victim(index));
-        self.put(slot, key, value);
-        slot
+        match self.look_up(index, key) {
+            Some(slot) => {
+                self.slots[slot].1 = value;
+                slot
+            }
+            None => self.insert_absent(index, key, value),
+        }
     }
 
     /// Like [`Self::insert`], for a key that must be absent.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert_absent(&mut self, index: u64, key: u64, value: V) -> usize {
         debug_assert!(self.find_key(index, key).is_none());
-        let slot = self.victim(index);
-        self.put(slot, key, value);
-        slot
+        let set = self.set(index);
+        let way = self.sets.replace_oldest(set, tag_of(key));
+        self.put((set, way), (key, value))
     }
 
     /// Like [`Self::insert_absent`], restricted to these ways, counted from 0.
+    #[inline(never)]
     pub(crate) fn insert_absent_among(
         &mut self,
         ways: &Range<usize>,
@@ -196,44 +154,21 @@ impl<V: Copy + Default> SetAssociative<V> {
         value: V,
     ) -> usize {
         debug_assert!(self.find_key(index, key).is_none());
-        let slot = self.victim_among(ways, index);
-        self.put(slot, key, value);
-        slot
-    }
-
-    #[inline]
-    pub(crate) fn put(&mut self, slot: usize, key: u64, value: V) {
-        self.clock += TICK;
-        let group = &mut self.groups[slot / GROUP];
-        let place = slot % GROUP;
-        self.live += usize::from(group.keys[place] == EMPTY);
-        group.keys[place] = key;
-        group.values[place] = value;
-        let used = &mut group.last_used[place];
-        *used = self.clock | (*used & (TICK - 1));
-    }
-
-    /// Returns the slot to replace in the set that `index` selects: an empty slot if there is one,
-    /// otherwise the least recently used.
-    #[inline]
-    fn victim(&self, index: u64) -> usize {
         let set = self.set(index);
-        let first = set.start * GROUP;
-        let mut oldest = u64::MAX;
-        for Group { last_used: [a, b, c, d], .. } in &self.groups[set] {
-            oldest = oldest.min(*a.min(b).min(c.min(d)));
-        }
-        first + (oldest & (TICK - 1)) as usize
+        let oldest = self.sets.oldest_first(set).find(|way| ways.contains(way));
+        let way = oldest.expect("there is a way");
+        self.sets.touch(set, way);
+        self.sets.set_tag(set, way, tag_of(key));
+        self.put((set, way), (key, value))
     }
 
-    /// Like [`Self::victim`], restricted to these ways of the set.
-    fn victim_among(&self, ways: &Range<usize>, index: u64) -> usize {
-        let first = self.set(index).start;
-        let groups = first + ways.start / GROUP..first + ways.end.div_ceil(GROUP);
-        let uses = self.groups[groups].iter().flat_map(|group| group.last_used);
-        let is_among = |used: &u64| ways.contains(&((used & (TICK - 1)) as usize));
-        let oldest = uses.filter(is_among).min().expect("there is a way");
-        first * GROUP + (oldest & (TICK - 1)) as usize
+    /// Stores an entry in a way. Returns the slot.
+    #[inline(always)]
+    fn put(&mut self, (set, way): (usize, usize), entry: (u64, V)) -> usize {
+        let slot = set * self.slots_per_set + way;
+        self.slots[slot] = entry;
+        (self.latest, self.is_unused) = (slot, false);
+        slot
     }
 
     pub(crate) fn invalidate(&mut self, index: u64, key: u64) {
@@ -251,11 +186,14 @@ impl<V: Copy + Default> SetAssociative<V> {
         }
     }
 
+    /// Empties a slot. Of the empty slots of a set, those of lower ways are filled first.
     pub(crate) fn clear_slot(&mut self, slot: usize) {
-        let group = &mut self.groups[slot / GROUP];
-        group.keys[slot % GROUP] = EMPTY;
-        group.last_used[slot % GROUP] &= TICK - 1;
-        self.live -= 1;
+        let (set, way) = self.place(slot);
+        let before = &self.slots[slot - way..slot];
+        let empty = before.iter().filter(|(key, _)| *key == EMPTY).count();
+        self.sets.demote(set, way, empty);
+        self.sets.set_tag(set, way, 0);
+        self.slots[slot].0 = EMPTY;
     }
 
     /// Keys and values of the occupied slots.
@@ -265,15 +203,13 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     /// Slots, keys and values of the occupied slots, in order of slots.
     pub(crate) fn iter_slots(&self) -> impl Iterator<Item = (usize, u64, V)> {
-        let places = self.groups.iter().flat_map(|group| group.keys.iter().zip(&group.values));
-        let live = places.enumerate().filter(|(_, (key, _))| **key != EMPTY);
-        live.map(|(slot, (key, value))| (slot, *key, *value))
+        let live = self.slots.iter().enumerate().filter(|(_, (key, _))| *key != EMPTY);
+        live.map(|(slot, &(key, value))| (slot, key, value))
     }
 
     /// Number of the slot's set, and way in the set.
     pub(crate) fn place(&self, slot: usize) -> (usize, usize) {
-        let slots_per_set = self.groups_per_set * GROUP;
-        (slot / slots_per_set, slot % slots_per_set)
+        (slot / self.slots_per_set, slot % self.slots_per_set)
     }
 }
 
@@ -327,6 +263,58 @@ mod tests {
             array.insert(100, 100, 100);
             assert!(array.look_up(0, 0).is_none(), "{ways} ways: the oldest of its set goes");
             assert_eq!(array.iter().count(), 2 * ways);
+        }
+    }
+
+    /// Random operations on small and large sets, compared with the time of each slot's last use.
+    #[test]
+    fn the_slot_with_the_earliest_use_goes() {
+        for ways in [1, 2, 5, 8, 9, 16, 17, 40] {
+            let mut array = SetAssociative::new(TlbGeometry { entries: 2 * ways, ways });
+            // Key and time of the last use by set and way; an empty way was used at time 0.
+            let mut model = vec![vec![(EMPTY, 0); ways]; 2];
+            let mut random = 1_u64;
+            for now in 1..4_000 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let (key, half) = (random % (5 * ways as u64), ways / 2..ways);
+                let set = &mut model[key as usize % 2];
+                let held = set.iter().position(|&(other, _)| other == key);
+                match (random >> 40 & 7, held) {
+                    (0, Some(way)) => set[way] = (EMPTY, 0),
+                    (0 | 1, None) | (5, Some(_)) => {}
+                    (2..=4, Some(way)) => set[way].1 = now,
+                    (kind, _) => {
+                        let among = if kind < 5 { half.clone() } else { 0..ways };
+                        let oldest = among.min_by_key(|&way| set[way].1);
+                        let way = held.or(oldest).unwrap();
+                        set[way] = (key, now);
+                    }
+                }
+                match (random >> 40 & 7, held) {
+                    (0, _) => array.invalidate(key, key),
+                    (1, None) | (5, Some(_)) => {}
+                    (2..=4, Some(_)) => {
+                        array.look_up(key, key);
+                    }
+                    (kind, None) if kind < 5 => {
+                        array.insert_absent_among(&half, key, key, now);
+                    }
+                    _ => {
+                        array.insert(key, key, now);
+                    }
+                }
+                let held: Vec<_> =
+                    array.iter_slots().map(|(slot, key, _)| (array.place(slot), key)).collect();
+                let sets = model.iter().enumerate();
+                let wanted = sets.flat_map(|(set, ways)| {
+                    let ways = ways.iter().enumerate();
+                    let live = ways.filter(|(_, (key, _))| *key != EMPTY);
+                    live.map(move |(way, (key, _))| ((set, way), *key))
+                });
+                assert!(held.iter().copied().eq(wanted), "{ways} ways, step {now}");
+            }
         }
     }
 }

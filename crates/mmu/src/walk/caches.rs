@@ -29,8 +29,6 @@ pub struct WalkCaches {
     caches: [Cache; 3],
     /// First slot number of each cache: the slots of all caches are numbered consecutively.
     first_slots: [usize; 3],
-    /// Slot of the last hit in each cache, which the next look-up compares first.
-    latest: [usize; 3],
     /// Number of 4KB pages per level-2 leaf, for address spaces without an entry in
     /// `leaf_pages_of`. `None` if level-2 leaves are not cached.
     leaf_pages: Option<u64>,
@@ -81,7 +79,7 @@ impl WalkCaches {
         let [level2, level3, _] =
             [0, 1, 2].map(|index| caches[index].as_ref().map_or(0, SetAssociative::slots));
         let first_slots = [0, level2, level2 + level3];
-        Self { caches, first_slots, latest: [0; 3], leaf_pages, leaf_pages_of: Vec::new() }
+        Self { caches, first_slots, leaf_pages, leaf_pages_of: Vec::new() }
     }
 
     /// Sets the number of 4KB pages per level-2 leaf of `space`. No entry of `space` may be cached
@@ -139,23 +137,27 @@ impl WalkCaches {
     /// Looks up the cached entry after which the walk for `page` needs the fewest reads. `None` if
     /// all levels miss. For a walk to a hole, `directory` is [`Directory::Holes`]; it applies to
     /// level 2 only.
+    #[inline(always)]
     pub(crate) fn look_up(
         &mut self,
         space: SpaceId,
         page: VirtualPage,
         directory: Directory,
     ) -> Option<WalkStart> {
-        let at_level2 = self.look_up_level(2, space, page, directory);
-        at_level2.or_else(|| self.look_up_above(space, page))
+        let mut start = self.look_up_level(2, space, page, directory);
+        if start.is_none() {
+            start = self.look_up_level(3, space, page, Directory::Ordinary);
+        }
+        if start.is_none() { self.look_up_level4(space, page) } else { start }
     }
 
-    /// Like [`Self::look_up`], for the caches of levels 3 and 4 only.
-    #[inline]
-    fn look_up_above(&mut self, space: SpaceId, page: VirtualPage) -> Option<WalkStart> {
-        (3..=4).find_map(|level| self.look_up_level(level, space, page, Directory::Ordinary))
+    #[cold]
+    #[inline(never)]
+    fn look_up_level4(&mut self, space: SpaceId, page: VirtualPage) -> Option<WalkStart> {
+        self.look_up_level(4, space, page, Directory::Ordinary)
     }
 
-    #[inline]
+    #[inline(always)]
     fn look_up_level(
         &mut self,
         level: u8,
@@ -163,17 +165,16 @@ impl WalkCaches {
         page: VirtualPage,
         kind: Directory,
     ) -> Option<WalkStart> {
-        let (set, latest) = (self.index(space, page, level), usize::from(level) - 2);
-        let cache = self.caches[latest].as_mut()?;
-        let key = key(space, number(page, level), kind as u64);
-        let slot = cache.look_up_near(self.latest[latest], set, key)?;
-        self.latest[latest] = slot;
+        let set = self.index(space, page, level);
+        let cache = self.caches[usize::from(level) - 2].as_mut()?;
+        let slot = cache.look_up_again(set, key(space, number(page, level), kind as u64))?;
         let node = cache.value(slot);
         Some(WalkStart { level: level - 1, node, slot: self.slot(level, slot) })
     }
 
     /// Caches the entry of `level` that covers `page` and points to `node`. The preceding look-up
     /// must have missed. Returns the slot, or `None` if the machine has no cache for this level.
+    #[inline(always)]
     pub(crate) fn fill(
         &mut self,
         space: SpaceId,
@@ -182,7 +183,8 @@ impl WalkCaches {
         directory: Directory,
         node: Node,
     ) -> Option<u32> {
-        self.fill_by(SetAssociative::insert_absent, (space, page), (level, directory), node)
+        let (cache, first_slot, set, key) = self.place((space, page), level, directory)?;
+        Some((first_slot + cache.insert_absent(set, key, node)) as u32)
     }
 
     /// Like [`Self::fill`], for an entry that was not looked up and may be cached already.
@@ -194,21 +196,23 @@ impl WalkCaches {
         directory: Directory,
         node: Node,
     ) -> Option<u32> {
-        self.fill_by(SetAssociative::insert, (space, page), (level, directory), node)
+        let (cache, first_slot, set, key) = self.place((space, page), level, directory)?;
+        Some((first_slot + cache.insert(set, key, node)) as u32)
     }
 
-    #[inline]
-    fn fill_by(
+    /// Returns the cache of `level` with its first slot number, and the set index and key of an
+    /// entry for `page`.
+    #[inline(always)]
+    fn place(
         &mut self,
-        insert: impl FnOnce(&mut SetAssociative<Node>, u64, u64, Node) -> usize,
         (space, page): (SpaceId, VirtualPage),
-        (level, directory): (u8, Directory),
-        node: Node,
-    ) -> Option<u32> {
+        level: u8,
+        directory: Directory,
+    ) -> Option<(&mut SetAssociative<Node>, usize, u64, u64)> {
         let set = self.index(space, page, level);
-        let cache = self.caches[usize::from(level) - 2].as_mut()?;
-        let slot = insert(cache, set, key(space, number(page, level), directory as u64), node);
-        Some(self.slot(level, slot))
+        let index = usize::from(level) - 2;
+        let key = key(space, number(page, level), directory as u64);
+        Some((self.caches[index].as_mut()?, self.first_slots[index], set, key))
     }
 
     /// Key of the leaf that covers `page`, if leaves are cached.
@@ -222,20 +226,12 @@ impl WalkCaches {
     #[inline]
     pub(crate) fn look_up_either(&mut self, space: SpaceId, page: VirtualPage) -> Option<Cached> {
         let set = self.index(space, page, 2);
-        if let (Some(leaf), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
-            let table = key(space, number(page, 2), Directory::Ordinary as u64);
-            if let Some(slot) = cache.look_up_either(self.latest[0], set, [leaf, table]) {
-                self.latest[0] = slot;
-                let (is_leaf, node) = (cache.key(slot) == leaf, cache.value(slot));
-                let slot = self.slot(2, slot);
-                return Some(if is_leaf {
-                    Cached::Leaf(slot)
-                } else {
-                    Cached::Start(WalkStart { level: 1, node, slot })
-                });
-            }
+        if let (Some(leaf), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0])
+            && let Some(slot) = cache.look_up_again(set, leaf)
+        {
+            return Some(Cached::Leaf(self.slot(2, slot)));
         }
-        self.look_up_above(space, page).map(Cached::Start)
+        self.look_up(space, page, Directory::Ordinary).map(Cached::Start)
     }
 
     /// Allocates a slot for the leaf that covers `page`, whose look-up missed. Returns `None` if
@@ -252,7 +248,7 @@ impl WalkCaches {
     pub(crate) fn write_leaf(&mut self, space: SpaceId, page: VirtualPage) {
         let set = self.index(space, page, 2);
         if let (Some(key), Some(cache)) = (self.leaf_key(space, page), &mut self.caches[0]) {
-            cache.look_up_near(self.latest[0], set, key);
+            cache.look_up_again(set, key);
         }
     }
 

@@ -21,13 +21,11 @@ pub struct Node {
 
 /// Returns the purpose that a step has if it reads an entry of `level`, such as
 /// [`Purpose::Level1`].
+#[inline(always)]
 pub(crate) const fn purpose_of(level: Level) -> Purpose {
-    match level {
-        4 => Purpose::Level4,
-        3 => Purpose::Level3,
-        2 => Purpose::Level2,
-        _ => Purpose::Level1,
-    }
+    const PURPOSES: [Purpose; 4] =
+        [Purpose::Level4, Purpose::Level1, Purpose::Level2, Purpose::Level3];
+    PURPOSES[(level & 3) as usize]
 }
 
 /// The hardware page walker during a walk of native, guest or host tables.
@@ -60,18 +58,18 @@ impl<'a> Walker<'a> {
         Walker { caches, l2, steps, host: Some(host), is_host: false }
     }
 
-    #[inline]
+    #[inline(always)]
     fn purpose(&self, purpose: Purpose) -> Purpose {
         if self.is_host { purpose.of_host() } else { purpose }
     }
 
-    #[inline]
+    #[inline(always)]
     fn walk_cache(&self) -> Unit {
         if self.is_host { Unit::HostWalkCache } else { Unit::WalkCache }
     }
 
     /// Appends the step of a look-up of the walk caches. `slot` is `None` for a miss.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn looked_up(&mut self, slot: Option<u32>) {
         let unit = self.walk_cache();
         let action = slot.map_or(Action::Miss { unit }, |slot| Action::Hit { unit, slot });
@@ -79,14 +77,14 @@ impl<'a> Walker<'a> {
     }
 
     /// Appends the step of a fill of the walk caches.
-    #[inline]
+    #[inline(always)]
     fn filled(&mut self, level: Level, slot: u32) {
         let action = Action::Fill { unit: self.walk_cache(), slot };
         self.steps.beside(self.purpose(purpose_of(level)), action);
     }
 
     /// Fills the walk cache of `level` with an entry just read, which points to `node`.
-    #[inline]
+    #[inline(always)]
     pub fn fill(&mut self, request: &WalkRequest, level: Level, directory: Directory, node: Node) {
         let WalkRequest { space, page, .. } = *request;
         if let Some(slot) = self.caches.fill(space, page, level, directory, node) {
@@ -121,14 +119,14 @@ impl<'a> Walker<'a> {
 
     /// Appends the step of a read of simulated memory at a machine address. The read starts after
     /// all earlier steps.
-    #[inline]
+    #[inline(always)]
     pub fn read(&mut self, purpose: Purpose, address: PhysicalAddress) {
         self.steps.then(self.purpose(purpose), Action::Read { address });
     }
 
     /// Appends the step of a read of simulated memory at a machine address, in parallel with the
     /// previous step.
-    #[inline]
+    #[inline(always)]
     pub fn read_beside(&mut self, purpose: Purpose, address: PhysicalAddress) {
         self.steps.beside(self.purpose(purpose), Action::Read { address });
     }
