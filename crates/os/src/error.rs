@@ -24,7 +24,7 @@ pub enum OsError {
     OutOfMemory {
         /// Size of the requested contiguous block, in bytes.
         asked_bytes: u64,
-        /// Free memory in bytes, all in smaller blocks.
+        /// Free memory in bytes; no free block is as large as the one asked for.
         free_bytes: u64,
         /// Size of the memory in bytes.
         memory_bytes: u64,

@@ -381,7 +381,8 @@ impl Session {
         Ok(true)
     }
 
-    /// Stores the mappings of a program that was loaded in image `number`.
+    /// Replaces the address space of process image `number` by the mappings of the program that was just loaded
+    /// into it, which the thread of `ring` reported.
     fn load(&mut self, ring: usize, number: u64) -> Result<(), RecordError> {
         if let Some(Answer::Image { program, loaded }) = self.answer(ring)? {
             let image = self.replay.images.get(number)?;

@@ -370,7 +370,8 @@ pub struct UnstatedRange {
     pub parts: Vec<PartRange>,
 }
 
-/// Machines with which a claim holds, among those that the paper's description allows.
+/// Dependence of a claim's verdict on what the paper leaves open: the claim holds with the defaults, with
+/// other allowed values only, or with none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {

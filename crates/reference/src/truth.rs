@@ -149,7 +149,8 @@ impl Truths {
     }
 }
 
-/// Returns the loading policy of hole bitmaps in the tables that the entry belongs to.
+/// Returns when hole bitmaps are loaded: the policy of the host's tables for an entry of guest-physical
+/// addresses, otherwise that of the process's tables.
 fn loading(entry: &CachedEntry, mmu: &Mmu) -> BitmapLoading {
     let of = |dimension: &dyn Dimension| dimension.holes().map(|holes| holes.bitmap_loading());
     let dimension = mmu.dimension();

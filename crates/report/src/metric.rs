@@ -216,7 +216,7 @@ fn of_group(comparison: &Comparison<'_>, group: &'static str) -> Vec<Metric> {
     found
 }
 
-/// Returns the values of a registered counter under all schemes, as a row of tables.
+/// Returns a table row with the values of a registered counter under all schemes.
 fn registered(comparison: &Comparison<'_>, counter: &Counter) -> Metric {
     let value = |run: &RunResult| shown_value(comparison.vocabulary, run, &counter.id);
     let values = comparison.schemes.iter().map(|scheme| scheme.spread(value)).collect();

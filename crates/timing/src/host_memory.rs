@@ -12,8 +12,8 @@ impl TimingConfig {
     /// [`Core::new`](crate::Core::new).
     pub const SLOT_BYTES: u64 = Translation::SLOT_BYTES;
 
-    /// Host memory of the potentially large structures of one core: configuration key that sets the size,
-    /// its value, and host bytes.
+    /// Memory that the simulator itself needs for each potentially large structure of one simulated core: the
+    /// configuration key that sets the structure's size, the value of the key, and the bytes.
     pub fn host_bytes_of_core(&self) -> Vec<(&'static str, u64, u64)> {
         let predictor = &self.branch_predictor;
         let [table, indirect] =

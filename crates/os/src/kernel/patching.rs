@@ -54,7 +54,7 @@ fn permissions_after_copies(core: &Core, id: SpaceId, number: u64) -> Option<Per
     holed.holes.iter().any(was_written).then_some(permissions)
 }
 
-/// Patches the holes whose permissions equal those of their 2MB page, and returns how many.
+/// Moves those holes of a 2MB page back into it whose permissions equal the page's, and returns how many.
 fn patch_equal_permissions(core: &mut Core, id: SpaceId, number: u64, moves: bool) -> u64 {
     let mut patched = 0;
     // Holes with free in-place frames come first: migration must not use these frames.

@@ -184,7 +184,7 @@ impl AddressSpace {
         self.wide.values().filter(|extent| extent.pages() < super::GIGABYTE_PAGES).count()
     }
 
-    /// Page that an extent maps in place to `frame`; `None` if no extent does.
+    /// Number of the page that an extent maps to `frame` at the extent's own offset; `None` if no extent does.
     pub(crate) fn page_of_frame(&self, frame: Frame) -> Option<u64> {
         let wide =
             self.wide.iter().find_map(|(first, extent)| Some(first + extent.offset_of(frame)?));

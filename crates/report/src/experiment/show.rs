@@ -69,7 +69,7 @@ pub(super) fn of_axis(form: AxisForm) -> Show {
     }
 }
 
-/// Writes a percentage with one more decimal than papers print.
+/// Formats a percentage with two decimals, one more than papers print.
 fn percent(percent: f64) -> String {
     match percent.abs() {
         size if size >= 99_999.5 => format!("{} %", compact(percent)),

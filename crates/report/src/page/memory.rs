@@ -11,7 +11,8 @@ use crate::format::{bytes, compact};
 use crate::html::{Cell, Figure, Grid, Heading, Page, dot, linked};
 use crate::labels::{block_classes, with_unknown};
 
-/// Maximum number of maps that are drawn for each memory of a scheme.
+/// Maximum number of memory maps that are drawn for a scheme; in a virtual machine, for its guest and its
+/// host each.
 const MOST_MAPS: usize = 4;
 /// Size of a frame of physical memory in bytes.
 const FRAME_BYTES: f64 = 4096.0;

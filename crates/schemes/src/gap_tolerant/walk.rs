@@ -109,7 +109,8 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Fills the entry that was just read into the walk cache, and translates with it.
+    /// Puts the entry that was just read from memory into the walk cache, and translates the request by this
+    /// entry.
     fn translate_by_read_entry(
         &mut self,
         request: &WalkRequest,

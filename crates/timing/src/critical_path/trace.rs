@@ -10,7 +10,7 @@ use crate::ring::NONE;
 enum Node {
     /// Retirement of an instruction.
     Retirement(u64),
-    /// Completion of an instruction: its result is available.
+    /// Completion of the instruction with this number: its result is available.
     Result(u64),
     /// All address operands of an instruction are available.
     Addresses(u64),

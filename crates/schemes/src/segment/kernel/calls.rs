@@ -16,8 +16,8 @@ pub trait DirectSegments {
     /// is no segment.
     fn segment(&self, space: SpaceId) -> Option<SegmentState>;
 
-    /// Number of frames, in whole 2MB blocks, that a segment over the largest suitable area needs
-    /// as contiguous free memory. `None` if no area is suitable.
+    /// Number of contiguous free 4KB frames, a multiple of 512, that a segment over the largest suitable area
+    /// needs. `None` if no area is suitable.
     fn segment_frames_wanted(&self, space: SpaceId, rule: &SegmentRule) -> Option<u64>;
 
     /// Creates a segment over the largest writable private anonymous area, in the background. Pages
