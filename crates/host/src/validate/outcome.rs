@@ -32,8 +32,8 @@ pub struct Score {
     pub noisy: usize,
     /// Number of rows in which 2MB pages change neither the measured nor the predicted time.
     pub no_effect: usize,
-    /// Sum of the absolute differences between predicted and measured effects (speed-up by 2MB pages, minus
-    /// 1) over all judged rows, divided by the sum of the absolute measured effects: 1 if no effect is
+    /// Sum of the absolute differences between predicted and measured effects (speed-up by 2MB pages,
+    /// minus 1) over all judged rows, divided by the sum of the absolute measured effects: 1 if no effect is
     /// predicted in any row. `None` if no row is judged.
     pub effect_error: Option<f64>,
     /// Number of rows with both measured and predicted absolute times.
