@@ -101,7 +101,9 @@ options! {
         };
         /// Count events only, such as TLB misses, without timing: faster, but there are no cycles
         /// and no IPC.
-        functional: bool, Length;
+        functional: bool, Length {
+            brief: "Count events only, without timing: faster, but no cycles and no IPC",
+        };
         /// Compare every translation with the oracle.
         check: bool, Length;
     }

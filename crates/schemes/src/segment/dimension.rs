@@ -264,7 +264,7 @@ impl BesideL2 for Segmented {
 #[cfg(test)]
 mod tests {
     use perforate_mmu::{Case, Mmu, MmuConfig, PageFault, Radix, TlbGeometry, Translated};
-    use perforate_types::{AccessKind, Permissions};
+    use perforate_types::{AccessKind, Permissions, Unit};
 
     use super::*;
 
@@ -326,7 +326,8 @@ mod tests {
                 };
                 assert_eq!(found.case, case);
                 assert_eq!(steps.as_slice().is_empty(), case != Case::Beside);
-                assert_eq!(found.slot == 4, beside_l1, "a slot behind those of the TLB");
+                let last_slot = mmu.slots()[Unit::L1DataTlb as usize] as u32 - 1;
+                assert_eq!(found.slot == last_slot, beside_l1, "a slot behind those of the TLB");
             }
             let counters = *mmu.counters();
             let misses = u64::from(!beside_l1);
