@@ -26,7 +26,7 @@ options! {
         };
         /// Instructions of the program to leave out at first; memory that they map stays mapped.
         skip: Count, Length {
-            brief: "Instructions to pass over first",
+            brief: "Instructions of the program to leave out at first",
         };
         /// Instructions to run, warm-up included, for example 10M [default: the whole trace, 20M of a
         /// workload].
@@ -102,7 +102,7 @@ options! {
         /// Count events only, such as TLB misses, without timing: faster, but there are no cycles
         /// and no IPC.
         functional: bool, Length {
-            brief: "Count events only, without timing: faster, but no cycles and no IPC",
+            brief: "Count events only, without timing: faster, no IPC",
         };
         /// Compare every translation with the oracle.
         check: bool, Length;
