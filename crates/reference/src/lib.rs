@@ -73,14 +73,31 @@ struct Core {
 
 impl Core {
     /// Compares the model's lists with the entries `now` of core `number`, which must be sorted by
-    /// unit and slot.
-    fn compare(&mut self, now: &[CachedEntry], number: usize, space: SpaceId) {
+    /// unit and slot. With `may_be_flushed`, the entries of virtual addresses may also be flushed
+    /// all at once, by a switch of address spaces that the model did not observe.
+    fn compare(
+        &mut self,
+        now: &[CachedEntry],
+        number: usize,
+        space: SpaceId,
+        may_be_flushed: bool,
+    ) {
+        if may_be_flushed && has_no_virtual(now) {
+            self.flush_virtual();
+        }
         for (index, unit) in self.units.iter_mut().enumerate() {
             let first = now.partition_point(|entry| (entry.unit as usize) < index);
             let end = now.partition_point(|entry| entry.unit as usize <= index);
             if let Err(wrong) = unit.compare(&now[first..end]) {
                 panic!("core {number}, which runs {space:?}: {wrong}");
             }
+        }
+    }
+
+    /// Removes the entries of virtual addresses, as a switch of address spaces without tags does.
+    fn flush_virtual(&mut self) {
+        for unit in &mut self.units {
+            unit.retain(|entry| entry.is_guest_physical);
         }
     }
 }
@@ -219,14 +236,12 @@ impl Reference {
         if !self.setup.config.tlb.tagged {
             let is_flushed = if self.setup.shares_cores {
                 self.inspect(mmu);
-                !self.now.iter().any(|entry| !entry.is_guest_physical)
+                has_no_virtual(&self.now)
             } else {
                 self.cores[core].space != space
             };
             if is_flushed {
-                for unit in &mut self.cores[core].units {
-                    unit.retain(|entry| entry.is_guest_physical);
-                }
+                self.cores[core].flush_virtual();
             }
         }
         self.cores[core].space = space;
@@ -240,18 +255,26 @@ impl Reference {
     /// Compares the entries of the running core at the last inspection with the model's lists.
     fn compare(&mut self, mmu: &Mmu) {
         let (number, space) = mmu.running();
-        self.cores[number].compare(&self.now, number, space);
+        let may_be_flushed = self.has_unobserved_flushes();
+        self.cores[number].compare(&self.now, number, space, may_be_flushed);
+    }
+
+    /// True if the model cannot observe all flushes: without tags, a switch between hardware threads
+    /// of a core flushes, and no update reports it.
+    fn has_unobserved_flushes(&self) -> bool {
+        self.setup.shares_cores && !self.setup.config.tlb.tagged
     }
 
     /// Compares the entries of the cores that are not running.
     fn compare_others(&mut self, mmu: &Mmu) {
         mmu.inspect_others(&mut self.now);
         let (running, _) = mmu.running();
+        let may_be_flushed = self.has_unobserved_flushes();
         for (number, core) in self.cores.iter_mut().enumerate() {
             if number != running {
                 let first = self.now.partition_point(|entry| entry.core < number);
                 let end = self.now.partition_point(|entry| entry.core <= number);
-                core.compare(&self.now[first..end], number, core.space);
+                core.compare(&self.now[first..end], number, core.space, may_be_flushed);
             }
         }
         let beyond = self.now.iter().find(|entry| entry.core >= self.cores.len());
@@ -303,6 +326,11 @@ impl Reference {
             panic!("{entry:x?} is stale: {wrong}");
         }
     }
+}
+
+/// True if no entry is tagged with a virtual address.
+fn has_no_virtual(entries: &[CachedEntry]) -> bool {
+    entries.iter().all(|entry| entry.is_guest_physical)
 }
 
 /// True if an entry covers any of the `pages` pages from page `first` on.
