@@ -53,7 +53,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn address(&self, index: u64) -> u64 {
+    /// Address of the element at `index`.
+    pub(crate) fn address(&self, index: u64) -> u64 {
         debug_assert!(index < self.count);
         self.start + index * self.element_bytes
     }
