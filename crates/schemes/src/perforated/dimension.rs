@@ -68,7 +68,8 @@ impl PerforatedRadix {
         Self { radix: Radix::new(), bitmaps, loading, shadow_reads, pages, sharers }
     }
 
-    /// Selects the point of a walk at which the hardware reads shadow entries.
+    /// Selects the point of a walk at which the hardware reads a perforated page's shadow entry,
+    /// which points to the entries of its holes.
     pub fn with_shadow_reads(self, shadow_reads: ShadowReads) -> Self {
         Self { shadow_reads, ..self }
     }
@@ -142,7 +143,8 @@ impl PerforatedRadix {
         }
     }
 
-    /// Address and value of a sub-page's entry in the hole node.
+    /// Address and value of a sub-page's entry in the hole node, the level-1 node that a perforated
+    /// page's shadow entry points to.
     fn hole_entry(&self, space: SpaceId, page: VirtualPage) -> (PhysicalAddress, PageTableEntry) {
         let address = entry_in(self.hole_node(space, page), 1, page);
         (address, self.radix.memory().entry(address))

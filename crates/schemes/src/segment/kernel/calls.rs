@@ -21,13 +21,12 @@ pub trait DirectSegments {
     fn segment_frames_wanted(&self, space: SpaceId, rule: &SegmentRule) -> Option<u64>;
 
     /// Creates a segment over the largest writable private anonymous area, in the background. Pages
-    /// already mapped in the area are copied into the run, and other contents of the run's frames
-    /// are migrated. `rule` replaces the policy's conditions. Without either,
-    /// [`SegmentRule::default`] applies.
+    /// already mapped in the area are copied into the segment's contiguous frames, and other
+    /// contents of these frames are migrated. Conditions: `rule`, else the policy's, else
+    /// [`SegmentRule::default`].
     ///
-    /// # Errors
-    /// If there is a segment already, no area is large enough, no contiguous memory is available or
-    /// can be made available, or memory for tables runs out.
+    /// # Errors If there is a segment already, no area is large enough, no contiguous memory is
+    /// available or can be made available, or memory for tables runs out.
     fn create_segment(
         &mut self,
         space: SpaceId,
