@@ -47,7 +47,7 @@ impl AtPlace {
     }
 }
 
-/// Our values for a claim, with the verdict on it.
+/// Measured values for a claim of a paper, with the verdict on the claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     /// Median and interval over the seeds, for each place that the claim is about; `None` if missing.
@@ -111,7 +111,7 @@ impl Outcome {
         curves.find(|(curve, _)| curve.name == name)
     }
 
-    /// Returns our values for a claim, with the verdict on it.
+    /// Returns the measured values for a claim of a paper, with the verdict on the claim.
     pub fn judge(&self, claim: &Claim) -> Judged {
         let Some((_, values)) = self.curve(&claim.curve) else {
             return Judged { ours: Vec::new(), verdict: Verdict::NotReproduced };
@@ -122,8 +122,9 @@ impl Outcome {
         Judged { verdict: claim.judge(&medians, self.show(claim)), ours }
     }
 
-    /// Returns the notation of a claim's values: that of its curve. The place at which the curve crosses a
-    /// threshold has the axis's notation instead, and a difference of two gains is a percentage.
+    /// Returns the notation (such as percentage or gain) in which reports print a claim's values: that of its
+    /// curve. The place at which the curve crosses a threshold has the axis's notation instead, and a
+    /// difference of two gains is a percentage.
     pub fn show(&self, claim: &Claim) -> Show {
         let of_curve = self.curve(&claim.curve).map_or(Show::default(), |(curve, _)| curve.show);
         match (claim.measure(), of_curve) {

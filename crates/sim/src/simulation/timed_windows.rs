@@ -35,7 +35,7 @@ impl Simulation {
         }
     }
 
-    /// Runs the chunk's instructions from `position` up to number `end`, in the phases of the
+    /// Runs the instructions of a chunk from `position` up to number `end`, in the phases of the
     /// schedule.
     pub(super) fn run_in_phases(
         &mut self,

@@ -9,7 +9,7 @@ use perforate_types::{SLICE_BLOCKS, SUPERPAGE_BLOCKS};
 /// Maximum number of slices in a chunk: 64 of 2MB in 128MB.
 const MOST_SLICES: usize = 64;
 
-/// Two slices that one page-directory entry for two superpages (a paired entry) maps.
+/// Two slices mapped by a paired entry, a page-directory entry for two superpages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlicePair {
     /// Index of the slice for the first superpage, in its chunk of 128MB.

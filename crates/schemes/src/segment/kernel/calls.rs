@@ -25,8 +25,9 @@ pub trait DirectSegments {
     /// contents of these frames are migrated. Conditions: `rule`, else the policy's, else
     /// [`SegmentRule::default`].
     ///
-    /// # Errors If there is a segment already, no area is large enough, no contiguous memory is
-    /// available or can be made available, or memory for tables runs out.
+    /// # Errors
+    /// If there is a segment already, no area is large enough, no contiguous memory is available or
+    /// can be made available, or memory for tables runs out.
     fn create_segment(
         &mut self,
         space: SpaceId,
