@@ -186,8 +186,8 @@ fn in_order(jobs: &mut [Job]) {
     });
 }
 
-/// Returns a hint on the inputs of an experiment, for errors that they may cause; empty for an experiment
-/// without inputs.
+/// Returns a hint that `--with` sets the inputs of an experiment file (such as a folder of traces), for
+/// errors that they may cause; empty for an experiment without inputs.
 fn hint_of_inputs(experiment: &Experiment) -> String {
     let inputs: Vec<&str> = experiment.inputs.keys().map(String::as_str).collect();
     if inputs.is_empty() {

@@ -41,7 +41,8 @@ pub struct AtPlace {
 }
 
 impl AtPlace {
-    /// Returns the median and interval of the values that are not missing; `None` if all are missing.
+    /// Returns the median of the values that are not missing, with its confidence interval over the seeds;
+    /// `None` if all are missing.
     pub fn summary(&self) -> Option<Summary> {
         Summary::of(&self.values.iter().flatten().copied().collect::<Vec<_>>())
     }
@@ -50,7 +51,8 @@ impl AtPlace {
 /// Measured values for a claim of a paper, with the verdict on the claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// Median and interval over the seeds, for each place that the claim is about; `None` if missing.
+    /// Median over the seeds with its confidence interval, for each place that the claim is about; `None` if
+    /// missing.
     pub ours: Vec<Option<Summary>>,
     /// Verdict on the claim.
     pub verdict: Verdict,

@@ -66,7 +66,7 @@ fn pages_allowed_for(instructions: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Limit for 64MB of memory, which contain 16,384 pages.
+    /// Limit, before any instruction has run, for 64MB of memory, which contain 16,384 pages.
     const FREE: u64 = (1 << 23) + 2 * 16_384;
 
     #[test]

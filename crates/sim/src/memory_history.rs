@@ -5,7 +5,8 @@ use perforate_records::{CellRun, MemoryMap, MemoryPoint};
 
 use crate::samples::Samples;
 
-/// Initial interval in instructions, and largest number, of points in the time series.
+/// Initial interval in instructions, and largest number, of points in the time series of the state
+/// of memory.
 const POINTS: (u64, usize) = (50_000, 64);
 /// Initial interval in instructions, and largest number, of memory maps. The map at the end is not
 /// counted.
@@ -44,7 +45,8 @@ impl TouchedHistory {
 pub(crate) struct MemoryHistory {
     points: Samples<MemoryPoint>,
     has_maps: bool,
-    /// Maps since measuring started; `None` before measuring, or if maps are disabled.
+    /// Maps of physical memory taken since measuring started; `None` before measuring, or if maps
+    /// are disabled.
     maps: Option<Samples<MemoryMap>>,
     /// Owner of the memory (`guest` or `host`); `None` for native runs.
     of: Option<&'static str>,

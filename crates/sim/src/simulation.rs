@@ -37,7 +37,6 @@ pub(crate) use finish::{Figures, counters};
 /// Initial interval in instructions, and largest number, of samples of the second-level TLB's
 /// contents. When the number is reached, every second sample is dropped and the interval doubles.
 const TLB_SAMPLES: (u64, usize) = (50_000, 128);
-/// Size of a cache line in bytes.
 const LINE_BYTES: u64 = 64;
 
 /// Options of a simulation: timing model, operating system and warm-up.

@@ -30,7 +30,7 @@ impl PrefixSums {
     }
 }
 
-/// Stands for S₇ in comparisons: greater than the index of any set bit.
+/// Stands for the eighth prefix sum in comparisons: greater than the index of any set bit.
 const NEVER: u8 = 127;
 /// A 64-bit word with value 1 in each byte.
 const ONES: u64 = u64::MAX / 255;

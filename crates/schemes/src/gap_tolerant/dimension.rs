@@ -56,7 +56,8 @@ pub(super) struct CachedEntry {
     pub(super) loaded: LoadedEntry,
 }
 
-/// Decodes the value that the operating system has written to the control register GTPTCR.
+/// Decodes the value of the control register GTPTCR that the operating system has written: size of
+/// B-blocks (64ths of a slice), single or paired entries.
 fn mode_of(control: u64) -> GapTolerance {
     let mode = GapTolerance::from_control(control).expect("the register has a mode of G Table 3");
     mode.expect("address spaces here have gap-tolerant entries")

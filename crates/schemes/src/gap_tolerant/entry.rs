@@ -24,7 +24,7 @@ pub struct GapTolerantEntry {
     pub selection: u64,
 }
 
-/// Location of one 4KB page that a gap-tolerant entry maps.
+/// Slice, B-block (64th of the slice) and frame of one 4KB page that a gap-tolerant entry maps.
 pub(super) struct Selected {
     pub(super) slice: Frame,
     pub(super) block: u32,
@@ -114,7 +114,7 @@ impl GapTolerantEntry {
 /// Unit of the field Offset-B, in frames: 2MB, the smallest slice.
 const SLICE_UNIT: u64 = PageSize::Size2M.pages();
 
-/// A gap-tolerant entry with its prefix sums, as the walk cache holds it.
+/// A gap-tolerant entry with the prefix sums of its selection bitmap, as the walk cache holds it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LoadedEntry {
     pub(super) entry: GapTolerantEntry,

@@ -5,7 +5,7 @@ use perforate_types::{
     Written,
 };
 
-/// An operation on a gap-tolerant entry.
+/// A change of a gap-tolerant page-directory entry by the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuperpageOperation {
     /// Maps a gap-tolerant entry: one superpage, or the two of a pair (G §3.3, §3.6). Virtual block

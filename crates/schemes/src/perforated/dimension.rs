@@ -122,8 +122,8 @@ impl PerforatedRadix {
         self.radix.memory_mut().set_word(address, word);
     }
 
-    /// Maps all sub-pages of `region` in place in the hole node, except for holes of this address
-    /// space.
+    /// Maps all sub-pages of `region` in place in the level-1 node for holes, except for holes of
+    /// this address space.
     fn map_in_place(&mut self, space: SpaceId, page: VirtualPage, region: usize) {
         let first = page.align_down(PageSize::Size2M);
         let (_, entry) = self.large_entry(space, first);
@@ -150,8 +150,9 @@ impl PerforatedRadix {
         (address, self.radix.memory().entry(address))
     }
 
-    /// [`allow::DIRTY`] if an in-place sub-page was written through its entry in the hole node;
-    /// otherwise 0. Walks reach such an entry if another sharer of the block has a hole there.
+    /// [`allow::DIRTY`] if an in-place sub-page was written through its entry in the level-1 node
+    /// for holes; otherwise 0. Walks reach such an entry if another sharer of the block has a hole
+    /// there.
     fn dirty_in_place(&self, space: SpaceId, page: VirtualPage) -> u8 {
         let (_, entry) = self.hole_entry(space, page);
         if entry.is_present() && entry.is_dirty() { allow::DIRTY } else { 0 }
@@ -163,7 +164,7 @@ impl PerforatedRadix {
     }
 
     /// Writes the hole filter of the 2MB page `page`. If the filter adds regions, completes their
-    /// entries in the hole node.
+    /// entries in the level-1 node for holes.
     fn write_filter(&mut self, space: SpaceId, page: VirtualPage, filter: u8) {
         let (address, entry) = self.large_entry(space, page);
         self.radix.memory_mut().set_entry(address, entry.with_filter(filter));

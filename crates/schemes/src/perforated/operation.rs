@@ -13,7 +13,7 @@ use perforate_types::{
 /// to, from the ordinary level-1 node of the same pages (P §IV.B).
 pub const HOLE_BRANCH: u8 = 1;
 
-/// An operation on a perforated page.
+/// A change of a perforated page's table entries by the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerforatedOperation {
     /// Maps a new perforated page to `block`; its `holes` have no frame yet.

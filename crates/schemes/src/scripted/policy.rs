@@ -16,7 +16,6 @@ use perforate_types::{Backing, Counters, HoleSet, figures};
 
 use crate::perforated::PerforatedPages;
 
-/// Size of a 4KB page in bytes.
 const PAGE_BYTES: u64 = 4096;
 
 /// Format of the page tables that a script's policy uses.
@@ -44,8 +43,8 @@ pub(super) struct Scripted {
     state: RefCell<ScriptState>,
 }
 
-/// State that a script policy keeps between questions: their counts, the script's first failure,
-/// and the answers to recent questions.
+/// State that a script policy keeps between the kernel's questions: numbers of questions and
+/// operations, the script's first failure, and the answers to recent questions.
 #[derive(Default)]
 struct ScriptState {
     counts: Counts,

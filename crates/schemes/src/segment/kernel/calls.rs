@@ -112,7 +112,8 @@ impl DirectSegments for Kernel {
     }
 }
 
-/// Makes a handler of segments for a kernel whose policy does not create segments at first touches.
+/// Makes the first-touch handler of direct segments for a kernel whose policy has no rule for
+/// segments; this handler creates none at first touches.
 fn without_rule(policy: &dyn Policy) -> Segments {
     Segments::new(None, policy.maps_large())
 }
