@@ -34,7 +34,7 @@ pub struct Values {
 pub struct AtPlace {
     /// Place of these values on the axis.
     pub place: Place,
-    /// Value of the curve for each seed; `None` if a figure in its formula is missing.
+    /// Value of the curve for each seed; `None` if a measured figure in its formula is missing.
     pub values: Vec<Option<f64>>,
     /// Monte Carlo estimate of the value with the first seed; `None` if the curve has no estimate.
     pub drawn: Option<DrawnRecord>,
@@ -71,7 +71,8 @@ impl Outcome {
     /// Computes the curves of an experiment from the measurements in `store`.
     ///
     /// # Errors
-    /// A point that was not measured, or a figure that no point of the experiment has.
+    /// A point (single measurement) that is not in the store, or a figure in a formula that no measurement
+    /// contains.
     pub fn of(experiment: Experiment, plan: &Plan, store: &Store) -> Result<Self, ExperimentError> {
         let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
         let mut curves: Vec<Values> =
@@ -205,8 +206,8 @@ fn drawn(
     Some(DrawnRecord { drawn, drawn_half_width_95: half_width, draws, agrees })
 }
 
-/// Names of figures: those in formulas, and those in measurements. A figure of a formula that no measurement
-/// contains is an error of the experiment file, not a missing value.
+/// Names of measured figures: those in formulas, and those in measurements. A figure of a formula that no
+/// measurement contains is an error of the experiment file, not a missing value.
 #[derive(Default)]
 struct Figures {
     asked: BTreeSet<String>,

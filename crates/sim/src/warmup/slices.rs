@@ -7,7 +7,7 @@ use perforate_records::Batches;
 use crate::stretches::PartCounts;
 use crate::warmup::mser::{self, BATCH};
 
-/// Initial length of a slice in instructions.
+/// Initial length of a slice (part of the measured run) in instructions.
 const FIRST_INTERVAL: u64 = 100;
 /// Number of slices at which pairs of slices are merged, so that 32 to 63 complete batches remain
 /// at the end.

@@ -29,8 +29,8 @@ pub(super) struct Selected {
 }
 
 impl Selected {
-    /// First frame of the B-block that holds virtual block `index` of the entry. In a paired entry,
-    /// `index` counts through both superpages.
+    /// First frame of the B-block (64th of a slice) that holds the entry's virtual block `index`.
+    /// In a paired entry, `index` counts through both superpages.
     pub(super) fn block(self, mode: GapTolerance, index: u64) -> Frame {
         let of_second = self.second != self.slice && index >= u64::from(SUPERPAGE_BLOCKS);
         let (slice, index) = match of_second {
