@@ -26,7 +26,7 @@ pub enum Seeds {
     Folder(&'static str),
     /// Each line of a folder's files, as a separate seed.
     Lines(&'static str),
-    /// The traces of a folder, converted by [`crate::hostile::unpack`].
+    /// The traces of a folder, without compression and checksums ([`crate::hostile::unpack`]).
     Unpacked(&'static str),
 }
 
