@@ -96,7 +96,8 @@ impl Prepared {
         Ok(Self::of(benchmark, memory, bytes))
     }
 
-    /// Like [`Self::new`], with 2MB pages in the intervals `large` and 4KB pages between them.
+    /// Like [`Self::new`], with 2MB pages in the intervals `large` of byte offsets, and 4KB pages between
+    /// them.
     ///
     /// # Errors
     /// The errors of [`Self::new`].

@@ -28,7 +28,7 @@ use crate::process_settings::{be_killed_first, pin, thread_time};
 /// Number of 4KB pages that a TLB entry of AMD's processors maps if their frames are consecutive.
 const GROUP_PAGES: usize = 4;
 
-/// Parameters of a worker process.
+/// Parameters of a worker process, which runs one benchmark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// Benchmark that the worker runs.
@@ -85,7 +85,7 @@ pub struct WorkerState {
     pub grouped_share: Option<f64>,
 }
 
-/// Measurements of one request to a worker.
+/// Measurements of one request to a worker: a run of a number of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
     /// Processor time of the worker's thread in nanoseconds.

@@ -8,7 +8,7 @@ use crate::benchmark::Paging;
 const LINE_BYTES: u64 = 64;
 const SMALL_PAGE_BYTES: u64 = 4096;
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
-/// Numbers of parallel chains for which chases are measured.
+/// Numbers of parallel pointer chains for which chases are measured.
 pub(super) const CHAINS: [usize; 9] = [2, 4, 6, 8, 12, 16, 20, 24, 32];
 
 /// Parameters of one measured pointer chase.
@@ -25,30 +25,30 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// Chase through `count` consecutive cache lines in 2MB pages, which measures caches.
+    /// Pointer chase through `count` consecutive cache lines in 2MB pages, which measures caches.
     pub(super) fn lines(count: u64) -> Self {
         Self { is_large: true, nodes: Nodes::Lines, count, chains: 1 }
     }
 
-    /// Chase through one cache line of each of `count` consecutive 4KB blocks.
+    /// Pointer chase through one cache line of each of `count` consecutive 4KB blocks.
     pub(super) fn pages(paging: Paging, count: u64) -> Self {
         let nodes = Nodes::OneOf(SMALL_PAGE_BYTES);
         Self { is_large: paging == Paging::Large, nodes, count, chains: 1 }
     }
 
-    /// Chase through one cache line of each of `count` 2MB pages.
+    /// Pointer chase through one cache line of each of `count` 2MB pages.
     pub(super) fn large_pages(count: u64) -> Self {
         let nodes = Nodes::OneOf(LARGE_PAGE_BYTES);
         Self { is_large: true, nodes, count, chains: 1 }
     }
 
-    /// Copy of the chase with this number of parallel chains.
+    /// Copy of the pointer chase with this number of parallel chains.
     pub(super) fn chains(self, chains: usize) -> Self {
         Self { chains, ..self }
     }
 }
 
-/// All chases to measure in a region of `bytes` bytes, sorted. The largest chases fill the region.
+/// All pointer chases to measure in a region of `bytes` bytes, sorted. The largest chases fill the region.
 pub(super) fn points(bytes: u64) -> Vec<Point> {
     let mut points = Vec::new();
     let most_lines = bytes / LINE_BYTES;
@@ -86,7 +86,7 @@ fn steps(least: u64, most: u64, per_octave: u64) -> impl Iterator<Item = u64> {
     steps.take_while(move |step| *step < most).chain([most])
 }
 
-/// Nanoseconds per access of every chase, in one round.
+/// Nanoseconds per access of every pointer chase, in one round.
 pub(super) type Values = BTreeMap<Point, f64>;
 
 #[cfg(test)]

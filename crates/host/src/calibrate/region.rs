@@ -11,7 +11,7 @@ pub(super) const MAX_CHAINS: usize = 32;
 /// Number of accesses of each chain in the trial run that determines the length of a run.
 const FIRST_STEPS: u64 = 2_000;
 
-/// Distance and position of a chase's nodes. Their order is one that no prefetcher predicts.
+/// Distance and position of a pointer chase's nodes. No prefetcher predicts the order of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Nodes {
     /// One node in each of consecutive cache lines.
@@ -38,7 +38,7 @@ impl Nodes {
     }
 }
 
-/// Memory in pages of one size that holds a chase.
+/// Memory in pages of one size that holds a pointer chase.
 pub(super) struct Region {
     memory: AnonymousMemory,
     /// Nodes from which the parallel chains of the next run start: at first, nodes at equal distances in the

@@ -23,14 +23,14 @@ pub use shape::Shape;
 /// Size of a 2MB page in bytes.
 pub const LARGE_BYTES: u64 = 2 << 20;
 
-/// Layout of one pool: intervals of 2MB pages, as byte offsets in the pool, in ascending order and
-/// without overlaps. Memory between the intervals gets 4KB pages.
+/// Layout of one pool of a program's memory: intervals of 2MB pages, as byte offsets in the pool, in
+/// ascending order and without overlaps. Memory between the intervals gets 4KB pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Intervals(Vec<(u64, u64)>);
 
 impl Intervals {
-    /// Layout without intervals: all of the pool is in 4KB pages.
+    /// Layout without 2MB pages: all of the pool is in 4KB pages.
     pub const NONE: Self = Self(Vec::new());
 
     /// Makes a pool's layout from byte ranges, which are rounded inwards to whole 2MB pages, sorted

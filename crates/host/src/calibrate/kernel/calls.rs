@@ -9,10 +9,10 @@ use super::derive::Call;
 use super::{MANY_PAGES, PAGE_BYTES};
 use crate::process_settings::thread_time;
 
-/// Number of one-page calls that are timed together, because one call is about as short as reading
+/// Number of system calls for one page that are timed together, because one call is about as short as reading
 /// the clock.
 const CALLS: u64 = 256;
-/// Number of repetitions of each call for many pages.
+/// Number of repetitions of each system call for many pages.
 const REPETITIONS: u64 = 4;
 
 /// Anonymous memory in 4KB pages. Dropping the value unmaps the memory.

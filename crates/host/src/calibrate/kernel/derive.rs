@@ -25,7 +25,7 @@ impl Call {
     }
 }
 
-/// Durations of kernel operations measured in one round, in nanoseconds.
+/// Durations of kernel operations in one round of a calibration, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelRound {
     /// Duration of the first touch of a 4KB page, with its page fault.
