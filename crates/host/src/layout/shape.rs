@@ -19,7 +19,7 @@ pub enum Shape {
     Random(u8, u64),
 }
 
-/// Rules in the order of use. Further rules for random halves, quarters and three quarters, with
+/// The first rules, in the order of use. Further rules for random halves, quarters and three quarters, with
 /// other seeds, follow.
 const FIRST: [Shape; 10] = [
     Shape::AllLarge,

@@ -126,8 +126,8 @@ pub(crate) fn free_memory(text: &str) -> Option<FreeMemory> {
     found.then(|| HostSnapshot { about, occupancy: None }.counted_free())
 }
 
-/// Parses numbers of free blocks by order. A block of an order above 10 counts as several of order
-/// 10.
+/// Parses numbers of free blocks by order of the buddy allocator. A block of an order above 10 counts as
+/// several of order 10.
 fn orders(counts: &str) -> [u64; ORDERS] {
     let mut found = [0; ORDERS];
     for (order, count) in counts.split_whitespace().map_while(number).enumerate().take(20) {
