@@ -39,7 +39,7 @@ impl PoolPlan {
     }
 }
 
-/// Parses the variable's text. `None` if the text is malformed.
+/// Parses the value of `PERFORATE_LAYOUT`. `None` if the text is malformed.
 pub fn parse(text: &'static [u8]) -> Option<Plan> {
     let mut plan = Plan::default();
     for part in text.split(|byte| *byte == b';').filter(|part| !part.is_empty()) {

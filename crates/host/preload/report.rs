@@ -8,7 +8,7 @@ use super::system::{FAILED, MAP_SHARED, READ_WRITE, close, map, open};
 
 /// O_RDWR, the flag of `open` for reading and writing.
 const READ_AND_WRITE: i32 = 2;
-/// Length of the mapping in bytes.
+/// Length of the report file's mapping in bytes.
 const PAGE_BYTES: usize = 4096;
 /// Longest path in bytes, with its terminating zero.
 const MAX_PATH: usize = 256;

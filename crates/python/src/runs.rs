@@ -17,7 +17,7 @@ use crate::work::{WorkState, work};
 /// Options or overrides as pairs of name and value.
 pub type Pairs = Vec<(String, String)>;
 
-/// Width of texts in characters.
+/// Width of an explanation as text, in characters.
 const COLUMNS: usize = 100;
 
 /// Makes a request for a run from options and overrides of machine keys.

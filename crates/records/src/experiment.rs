@@ -235,8 +235,8 @@ pub struct ClaimRecord {
     /// Name of the place to which the claim applies, on an axis of named places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// Name of the average that the claim is about, or `every` if the claim must hold at each of several
-    /// places; `None` for other claims.
+    /// Name of the average over places that the claim is about, such as a median, or `every` if the claim
+    /// must hold at each of several places; `None` for other claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
     /// Names of the places that `over` covers; empty for all places of the axis.
@@ -355,9 +355,11 @@ pub struct UnstatedRange {
     /// Value of the claim with all unstated parameters at their defaults and the first seed; `None` if
     /// unknown.
     pub default: Option<f64>,
-    /// Smallest value of the claim over all variants of the machine.
+    /// Smallest value of the claim over all variants of the machine (plausible values of unstated
+    /// parameters).
     pub least: f64,
-    /// Greatest value of the claim over all variants of the machine.
+    /// Greatest value of the claim over all variants of the machine (plausible values of unstated
+    /// parameters).
     pub greatest: f64,
     /// Number of simulated variants of the machine, including the one with all parameters at their defaults.
     pub variants: usize,

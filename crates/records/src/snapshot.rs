@@ -46,7 +46,7 @@ pub struct HostRecord {
     pub zones: Vec<SnapshotZone>,
     /// Size of the machine's memory in bytes.
     pub memory_bytes: u64,
-    /// Number of 4KB frames by state; `None` if the states are unknown.
+    /// Number of 4KB frames by state (such as `free` or `movable`); `None` if the states are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frames: Option<BTreeMap<String, u64>>,
     /// Number of 4KB frames that page tables map; `None` if unknown.
@@ -60,7 +60,7 @@ pub struct HostRecord {
     /// Possible uses of the machine's 2MB blocks; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Survey>,
-    /// Size in bytes of each simulated request in `requests`.
+    /// Size in bytes of each simulated request for memory in `requests`.
     pub request_bytes: u64,
     /// Results of the experiment of P §III.C on this memory: one for each case of a simulated request for
     /// memory.
@@ -299,7 +299,8 @@ pub struct ProcessContents {
     pub most_copies: u64,
     /// Number of page frames that become free if pages of equal content are merged.
     pub savable_pages: u64,
-    /// Sampling period: one page in this many was read. Above 1, all numbers are estimates.
+    /// Sampling period of page contents: copies were counted for one content in this many. Above 1, the
+    /// numbers of duplicate pages are estimates.
     pub sampled_one_in: u64,
     /// Shares of zero and duplicate pages in the syntax of the simulator's option `--contents`.
     pub spec: String,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::place::Place;
 
-/// Reason for which a script cannot be read or compiled, or did not answer a question.
+/// Reason for which a policy script cannot be read or compiled, or did not answer a question of the kernel.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {

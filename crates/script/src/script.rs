@@ -69,8 +69,8 @@ impl Question {
     }
 }
 
-/// Decision on a partly occupied block: no page with holes, or when frames for its holes are
-/// allocated.
+/// Decision on a partly occupied block: no page with holes, or a page whose holes get frames with the page or
+/// at their first touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoleUse {
     /// The block is not used for a page with holes.

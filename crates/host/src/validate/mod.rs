@@ -112,8 +112,9 @@ impl Options {
     }
 }
 
-/// Measures benchmarks and programs, simulates them and compares the ratios. Also returns the
-/// results of the simulations. `worker` is the command that starts this program as a worker.
+/// Measures benchmarks and programs, simulates them, and compares the ratios of the times with 4KB and with
+/// 2MB pages. Also returns the results of the simulations. `worker` is the command that starts this program
+/// as a worker.
 ///
 /// # Errors
 /// If a measurement, a recording or a simulation fails.

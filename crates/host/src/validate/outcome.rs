@@ -19,26 +19,27 @@ use crate::machine::Processor;
 pub struct Score {
     /// Name of the assumption about the host's page tables, as in tables.
     pub assumption: &'static str,
-    /// Number of rows whose predicted speed-up by 2MB pages agrees with the measured one, within the
-    /// tolerance.
+    /// Number of rows (benchmarks or programs) whose predicted speed-up by 2MB pages agrees with the measured
+    /// one, within the tolerance.
     pub agrees: usize,
-    /// Number of rows in which 2MB pages help (or harm) in both measurement and prediction, but by different
-    /// amounts.
+    /// Number of rows (benchmarks or programs) in which 2MB pages help, or harm, in both measurement and
+    /// prediction, but by different amounts.
     pub same_direction: usize,
-    /// Number of rows in which only one of measurement and prediction shows an effect of 2MB pages, or the
-    /// effects have opposite signs.
+    /// Number of rows (benchmarks or programs) in which only one of measurement and prediction shows an
+    /// effect of 2MB pages, or the effects have opposite signs.
     pub disagrees: usize,
-    /// Number of rows whose measured run times spread too far for a verdict.
+    /// Number of rows (benchmarks or programs) whose measured run times spread too far for a verdict.
     pub noisy: usize,
-    /// Number of rows in which 2MB pages change neither the measured nor the predicted time.
+    /// Number of rows (benchmarks or programs) in which 2MB pages change neither the measured nor the
+    /// predicted time.
     pub no_effect: usize,
     /// Sum of the absolute differences between predicted and measured effects (speed-up by 2MB pages,
     /// minus 1) over all judged rows, divided by the sum of the absolute measured effects: 1 if no effect is
     /// predicted in any row. `None` if no row is judged.
     pub effect_error: Option<f64>,
-    /// Number of rows with both measured and predicted absolute times.
+    /// Number of rows (benchmarks or programs) with both measured and predicted absolute times.
     pub times: usize,
-    /// Number of rows whose predicted absolute time is near the measured time.
+    /// Number of rows (benchmarks or programs) whose predicted absolute time is near the measured time.
     pub times_agree: usize,
     /// Geometric mean of the factors by which predicted times are too long or too short.
     pub time_factor: Option<f64>,
@@ -82,7 +83,8 @@ impl Score {
         score
     }
 
-    /// Number of rows with a verdict of agreement or disagreement: neither too noisy nor without an effect.
+    /// Number of rows (benchmarks or programs) that are judged: neither too noisy nor without an effect of
+    /// 2MB pages.
     pub fn judged(&self) -> usize {
         self.agrees + self.same_direction + self.disagrees
     }
@@ -108,10 +110,11 @@ pub(super) trait Ranked: Serialize {
     /// Name of the assumption about the host's page tables, as in tables.
     fn assumption(&self) -> &'static str;
 
-    /// Number of rows with a verdict of agreement or disagreement: neither too noisy nor without an effect.
+    /// Number of rows (benchmarks or programs) that are judged: neither too noisy nor without an effect of
+    /// 2MB pages.
     fn judged(&self) -> usize;
 
-    /// Relative error of the predicted effects; `None` if effects are predicted but none was
+    /// Relative error of the predicted effects of 2MB pages; `None` if effects are predicted but none was
     /// measured.
     fn effect_error(&self) -> Option<f64>;
 }

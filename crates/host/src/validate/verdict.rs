@@ -32,7 +32,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Judges a predicted ratio by the spread of the measured ratios.
+    /// Judges a predicted ratio of the times with 4KB and with 2MB pages by the spread of the measured
+    /// ratios.
     pub fn of(measured: &Spread, predicted: f64) -> Self {
         let (least, effect, most) = (measured.min - 1.0, measured.median - 1.0, measured.max - 1.0);
         let predicted = predicted - 1.0;
@@ -82,7 +83,7 @@ pub(super) fn effect_error(pairs: &[(f64, f64)]) -> Option<f64> {
     (effects > 0.0).then(|| errors / effects)
 }
 
-/// Returns the factor that is farther from 1, in either direction.
+/// Returns the factor that is farther from 1, where 1/2 is as far as 2.
 pub(super) fn farther(one: f64, other: f64) -> f64 {
     if other.ln().abs() > one.ln().abs() { other } else { one }
 }

@@ -18,7 +18,7 @@ pub(super) fn order(round: u32, layouts: usize) -> Vec<usize> {
 /// Durations of a program's runs, by round and layout.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rounds {
-    /// Seconds of each layout in each round, summed over its two runs.
+    /// Seconds by round and layout, summed over the layout's two runs in the round.
     seconds: Vec<Vec<f64>>,
 }
 

@@ -13,7 +13,7 @@ use crate::validate::verdict::Verdict;
 pub struct MosaicRow {
     /// Name of the program or benchmark.
     pub program: String,
-    /// Name of the layout.
+    /// Name of the layout of 4KB and 2MB pages with which the program ran.
     pub layout: String,
     /// Measured time with 4KB pages only ÷ time with the layout.
     #[serde(rename = "measured_ratio")]
@@ -36,7 +36,8 @@ pub struct MosaicPrediction {
     pub ratio: f64,
     /// Predicted ratio minus the median of the measured ratios.
     pub error: Option<f64>,
-    /// Agreement of the prediction with the measurement; `None` if the layout was not obtained.
+    /// Agreement of the prediction with the measurement; `None` if the program did not obtain the layout's
+    /// 2MB pages.
     pub verdict: Option<Verdict>,
 }
 
