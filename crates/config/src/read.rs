@@ -58,7 +58,8 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Replaces the keys of entries by the matching names of fields. An unknown key is an error.
+/// Replaces the keys of a list of keys and values by the matching names of fields. An unknown key is an
+/// error.
 pub(crate) fn as_fields<'a>(
     entries: Entries<'a>,
     fields: &'static [&'static str],

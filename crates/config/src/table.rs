@@ -63,7 +63,7 @@ impl Section {
 pub struct Work {
     /// Counters of which at least one is above 0 if the option's work was done.
     pub counters: &'static [&'static str],
-    /// Sentence for the note on a run in which all of the counters are 0.
+    /// Sentence for the note on a run in which all of these counters are 0.
     pub missing: &'static str,
 }
 

@@ -14,7 +14,7 @@ pub struct Extents<const N: usize> {
     count: usize,
     /// Size of the pool in pages.
     pages: u32,
-    /// Page after the highest page that was ever in use.
+    /// Page of the pool after the highest page that was ever in use.
     highest: u32,
 }
 
@@ -29,7 +29,7 @@ impl<const N: usize> Extents<N> {
         self.pages = pages;
     }
 
-    /// Page after the highest page that was ever in use.
+    /// Page of the pool after the highest page that was ever in use.
     pub fn highest(&self) -> u32 {
         self.highest
     }

@@ -65,7 +65,7 @@ pub enum HostError {
     /// A recorded trace cannot be read or copied.
     #[error(transparent)]
     Trace(#[from] perforate_trace::TraceError),
-    /// A program could not be recorded.
+    /// No trace of a program could be recorded.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The simulation of a prediction failed.

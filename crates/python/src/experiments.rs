@@ -22,7 +22,7 @@ const WHOLE: u64 = 10_000;
 #[pyclass]
 pub struct PlannedExperiment {
     run: Mutex<ExperimentRun>,
-    /// Jobs that were not measured when the run was planned.
+    /// Jobs (points that are measured together) that were not measured when the run was planned.
     missing: Vec<Job>,
 }
 

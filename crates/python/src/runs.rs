@@ -62,7 +62,7 @@ impl Compared {
         request(self.options.clone(), self.set.clone())
     }
 
-    /// Records the program to compare.
+    /// Records a trace of the program on which schemes are compared.
     fn record(&self, program: &[OsString], state: &WorkState) -> Result<ProgramRecording, Failure> {
         // All checks come before long work.
         self.prepare_on(None, true)?;

@@ -12,7 +12,7 @@ use crate::column::{Column, Numbers, Pool};
 pub struct Field {
     /// Name of the column in Python.
     pub name: &'static str,
-    /// Number of numbers in each row.
+    /// Number of numbers in each row of the column.
     width: usize,
     /// Function that makes an empty vector of the column's type.
     empty: fn() -> Numbers,

@@ -31,7 +31,7 @@ pub struct Sampled {
     /// Mean over the windows of each figure (counter or ratio), by the figure's name, which includes the
     /// unit.
     pub figures: BTreeMap<String, Interval>,
-    /// Estimated total over all represented instructions, by name of the counter.
+    /// Estimated total over the program's instructions that the windows represent, by name of the counter.
     pub extrapolated: BTreeMap<String, Interval>,
 }
 

@@ -114,8 +114,8 @@ facts! {
 
     /// Facts about one way in which khugepaged can turn a region into a 2MB page, with its cost.
     WayFacts as "Way" {
-        /// Name of the way: `collapse` copies all pages into a free block, `punch_around` copies
-        /// pages around the frames of other users in a block, `punch_in_place` copies nothing.
+        /// Name of the way: `collapse` copies all pages into a free block, `punch_around` copies pages around
+        /// the frames in use by others in a block, `punch_in_place` copies nothing.
         name: &'static str,
         /// Number of frames of the region that must be copied.
         frames_copied: u64,

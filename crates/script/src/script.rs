@@ -38,11 +38,11 @@ pub enum Question {
     WithHoles,
     /// Way in which khugepaged turns a region of 4KB pages into a 2MB page.
     Promote,
-    /// True if khugepaged should move a hole's page back into its 2MB page.
+    /// Question if khugepaged should move a hole's page back into its 2MB page.
     Patch,
-    /// True if a page with holes should be demoted to 4KB pages.
+    /// Question if a page with holes should be demoted to 4KB pages.
     Demote,
-    /// True if reclaim should swap a region out.
+    /// Question if reclaim should swap a region out.
     Reclaim,
 }
 

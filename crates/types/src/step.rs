@@ -187,7 +187,8 @@ pub enum Action {
 /// An action of the hardware, with its purpose and its stage (place in the order of steps).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Steps of one stage run in parallel; the next stage starts when all are done.
+    /// Number of the stage in which the step runs. Steps of one stage run in parallel; the next stage starts
+    /// when all are done.
     pub stage: u8,
     /// Reason for the step: the translation that is looked up, or the entry that is read.
     pub purpose: Purpose,
@@ -218,8 +219,8 @@ pub struct Steps {
     gap_tolerant: GapTolerantSteps,
 }
 
-/// Work on gap-tolerant entries in one translation (G §3). A nested translation counts guest and
-/// host together.
+/// Counts of the work on gap-tolerant entries in one translation (G §3). A nested translation counts guest
+/// and host together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GapTolerantSteps {
     /// Number of times that the bitmap of an entry selected a B-block (block of a slice).

@@ -37,7 +37,7 @@ impl Expected {
 pub(super) struct Round {
     pub clock_ghz: f64,
     pub values: Values,
-    /// Time per cache line of reading all memory in order, in nanoseconds.
+    /// Time per cache line of reading all memory of the calibration in order, in nanoseconds.
     pub stream_ns: f64,
     /// Duration of a load from memory while another processor reads memory, in nanoseconds. `None`
     /// with one processor.

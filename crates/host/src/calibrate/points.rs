@@ -14,11 +14,11 @@ pub(super) const CHAINS: [usize; 9] = [2, 4, 6, 8, 12, 16, 20, 24, 32];
 /// Parameters of one measured pointer chase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Point {
-    /// True if the chase's memory is in 2MB pages.
+    /// True if the pointer chase's memory is in 2MB pages.
     pub is_large: bool,
-    /// Distance and position of the nodes in the chase's memory.
+    /// Distance and position of the nodes in the pointer chase's memory.
     pub nodes: Nodes,
-    /// Number of nodes in the chase.
+    /// Number of nodes in the pointer chase.
     pub count: u64,
     /// Number of pointer chains that are followed in parallel.
     pub chains: usize,
@@ -78,7 +78,8 @@ pub(super) fn points(bytes: u64) -> Vec<Point> {
     points
 }
 
-/// Sizes from `least` to `most`, with `per_octave` values in each octave; `most` is the last value.
+/// Sizes from `least` to `most`, with `per_octave` values in each octave (factor of two); `most` is the last
+/// value.
 fn steps(least: u64, most: u64, per_octave: u64) -> impl Iterator<Item = u64> {
     let octaves = (0..).map(move |octave| least << octave);
     let steps = octaves

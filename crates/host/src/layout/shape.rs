@@ -4,7 +4,7 @@ use perforate_os::Random;
 
 use super::{Intervals, LARGE_BYTES};
 
-/// Rule that chooses the 2MB pages of a pool.
+/// Rule that chooses which parts of a pool of a program's memory are in 2MB pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// No 2MB pages. Run times with other layouts are compared with the run time with this one.

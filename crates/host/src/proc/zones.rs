@@ -48,7 +48,8 @@ impl Zones {
         self.0.get_mut(place)
     }
 
-    /// Adds first frames, sizes and per-CPU lists of the zones in the text of `/proc/zoneinfo`.
+    /// Adds the zones' first frames, sizes and numbers of free frames in per-CPU lists, from the text of
+    /// `/proc/zoneinfo`.
     pub(crate) fn add_zoneinfo(&mut self, text: &str) {
         let mut current: Option<(u64, String)> = None;
         for line in text.lines() {

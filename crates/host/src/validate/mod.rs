@@ -53,8 +53,8 @@ pub struct ProgramSample {
     pub words: Vec<OsString>,
     /// Number of instructions to skip before the recorded part.
     pub skip: u64,
-    /// Maximum number of instructions to record, after which the program is killed. `None` records
-    /// windows of the whole program.
+    /// Maximum number of instructions to record, after which the program is killed. `None` records windows
+    /// (samples) of the whole program.
     pub instructions: Option<u64>,
 }
 

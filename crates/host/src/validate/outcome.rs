@@ -138,7 +138,7 @@ pub struct Outcome<R = RowOutcome> {
     pub machine: Machine,
     /// Clock frequency of the processor in GHz, measured.
     pub clock_ghz: Option<f64>,
-    /// Reason for missing hardware counters; `None` if there are counters. Runs with layouts use no counters.
+    /// Reason for missing hardware counters; `None` if there are counters. Validation by mosaics uses none.
     pub absence: Option<Absence>,
     /// Assumptions about the host's page tables, each of which was simulated.
     pub assumptions: Vec<Assumption>,
@@ -166,7 +166,8 @@ impl<R: Serialize> Outcome<R> {
         }
     }
 
-    /// Writes rows and summary as lines of JSON. `counters_absent` is left out if `None`.
+    /// Writes rows and summary as lines of JSON. `counters_absent`, a reason for missing hardware counters,
+    /// is left out if `None`.
     pub(super) fn lines<S: Ranked>(
         &self,
         overall: Vec<S>,
@@ -310,7 +311,7 @@ impl Outcome {
         self.lines(self.scores(), &self.closest(), Some(absence))
     }
 
-    /// Adds notes for the user on possible reasons for differences.
+    /// Adds notes for the user on possible reasons for differences between predictions and measurements.
     pub(super) fn add_notes(&mut self) {
         let mut notes = Vec::new();
         if self.processor.is_virtual() {
@@ -343,9 +344,8 @@ impl Outcome {
         self.notes.extend(notes);
     }
 
-    /// Returns a note if other programs seem to use the last-level cache: a chase in 2MB pages,
-    /// which hardly needs translation, fits into the machine file's cache but takes much longer
-    /// than predicted.
+    /// Returns a note if other programs seem to use the last-level cache: a pointer chase in 2MB pages, which
+    /// hardly needs translation, fits into the machine file's cache but takes much longer than predicted.
     fn remark_on_caches(&self) -> Option<String> {
         let cache = &self.machine.cache;
         let largest_bytes = cache.llc.as_ref().unwrap_or(&cache.l2).size_bytes;

@@ -16,18 +16,19 @@ use super::spread::Spread;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The predicted effect (speed-up minus 1) differs from the measured effect by at most the share
-    /// [`EFFECT_TOLERANCE`] of the measured effect.
+    /// The predicted effect (speed-up by 2MB pages, minus 1) differs from the measured effect by at most the
+    /// share [`EFFECT_TOLERANCE`] of the measured effect.
     Agrees,
     /// 2MB pages help in measurement and prediction, or harm in both, but the size of the effect
     /// differs.
     SameDirection,
-    /// Only one of measurement and prediction shows an effect, or their effects have opposite
+    /// Only one of measurement and prediction shows an effect of 2MB pages, or the effects have opposite
     /// signs.
     Disagrees,
     /// The measurements spread too far to judge the prediction.
     Noisy,
-    /// No effect was measured and none is predicted; a model that predicts nothing is right as well.
+    /// No effect of 2MB pages was measured and none is predicted; a model that predicts nothing is right as
+    /// well.
     NoEffect,
 }
 
@@ -74,9 +75,9 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Sum of the absolute differences between predicted and measured effects, divided by the sum of the absolute
-/// measured effects, from pairs of measured and predicted ratios. 0 if all predictions are right; 1 if no
-/// effect is predicted anywhere. `None` without measured effects.
+/// Sum of the absolute differences between predicted and measured effects (ratio minus 1), divided by the sum
+/// of the absolute measured effects, from pairs of measured and predicted ratios. 0 if all predictions are
+/// right; 1 if no effect is predicted anywhere. `None` without measured effects.
 pub(super) fn effect_error(pairs: &[(f64, f64)]) -> Option<f64> {
     let effects: f64 = pairs.iter().map(|(measured, _)| (measured - 1.0).abs()).sum();
     let errors: f64 = pairs.iter().map(|(measured, predicted)| (predicted - measured).abs()).sum();

@@ -68,7 +68,7 @@ impl Target {
     }
 }
 
-/// Reads the files of a folder and its subfolders, ordered by name. Omits files that describe the
+/// Reads the files of a folder and its subfolders, ordered by name. Omits `.md` files, which describe the
 /// seeds for people.
 fn files(folder: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut paths: Vec<PathBuf> =

@@ -89,7 +89,7 @@ fn time(work: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
     Ok((thread_time() - before).as_nanos() as f64)
 }
 
-/// Combines the durations of a call for one page and of a call for many pages, in nanoseconds.
+/// Combines the durations of a system call for one page and for many pages, in nanoseconds.
 fn call(one_ns: f64, many_ns: f64) -> Call {
     Call { few: 1, one_ns, many: MANY_PAGES, many_ns }
 }

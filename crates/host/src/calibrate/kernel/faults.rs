@@ -7,7 +7,7 @@ use crate::benchmark::AnonymousMemory;
 use crate::process_settings::thread_time;
 use crate::validate::Spread;
 
-/// Share of the memory that must be in 2MB pages so that faults count as faults of 2MB pages.
+/// Share of the memory that must be in 2MB pages so that its page faults count as faults of 2MB pages.
 const MOSTLY: f64 = 0.95;
 
 /// Processor time of `work` per unit (such as a page) in nanoseconds, if `work` handles `units` of these.

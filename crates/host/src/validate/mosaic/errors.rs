@@ -7,8 +7,8 @@ use crate::validate::spread::Spread;
 use crate::validate::verdict::{Verdict, effect_error};
 
 /// Summary of the prediction errors for several rows (each a program with one layout), under one assumption
-/// about the host's page size. Rows that are too noisy, that have no effect, or whose layout was not obtained
-/// are counted but have no error.
+/// about the host's page size. Rows that are too noisy, have no effect, or lack the layout's 2MB pages are
+/// counted but have no error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Errors {
     /// Number of rows (programs with a layout) that have a measured or predicted speed-up, quiet enough

@@ -35,7 +35,7 @@ impl Rounds {
         }
     }
 
-    /// Ratio of the times with the first layout and with this layout, for each round.
+    /// Ratio of the time with the first layout to the time with this layout, for each round.
     pub fn ratios(&self, layout: usize) -> Vec<f64> {
         self.seconds.iter().map(|round| round[0] / round[layout]).collect()
     }

@@ -23,7 +23,7 @@ pub struct MosaicRow {
     /// Share of the touched memory in the layout's 2MB intervals that is in 2MB pages, 0–1. `None`
     /// if the program touched no memory in these intervals.
     pub obtained_share: Option<f64>,
-    /// Predictions of the ratio, one per assumption about the host's page tables.
+    /// Predictions of the ratio of times, one per assumption about the host's page tables.
     pub predicted: Vec<MosaicPrediction>,
 }
 
@@ -34,7 +34,7 @@ pub struct MosaicPrediction {
     pub assumption: &'static str,
     /// Predicted time with 4KB pages only ÷ time with the layout.
     pub ratio: f64,
-    /// Predicted ratio minus the median of the measured ratios.
+    /// Predicted ratio of times minus the median of the measured ratios.
     pub error: Option<f64>,
     /// Agreement of the prediction with the measurement; `None` if the program did not obtain the layout's
     /// 2MB pages.
