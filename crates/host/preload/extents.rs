@@ -47,7 +47,7 @@ impl<const N: usize> Extents<N> {
         (self.pages - start >= pages && self.take_at(start, pages)).then_some(start)
     }
 
-    /// Allocates these pages, if the whole range is free; otherwise returns false.
+    /// Allocates these pages. Returns false if the range is not free or the table of runs is full.
     pub fn take_at(&mut self, start: u32, pages: u32) -> bool {
         let Some(end) = start.checked_add(pages).filter(|end| *end <= self.pages) else {
             return false;

@@ -20,7 +20,7 @@ pub enum Unit {
     HostWalkCache,
     /// TLB of guest-physical addresses (gPA→hPA), if it is a separate structure.
     NestedTlb,
-    /// Cache of a mechanism, such as a range TLB, that is looked up in parallel with the
+    /// Cache of a scheme's own mechanism, such as a range TLB, that is looked up in parallel with the
     /// second-level TLB. In a virtual machine, the cache of the guest's mechanism.
     BesideL2,
     /// Cache of a host's mechanism, such as a range TLB, that translates guest-physical addresses.

@@ -42,8 +42,8 @@ pub struct Job {
     pub layout: Option<Intervals>,
     /// Processor to pin the worker to; `None` for no pinning.
     pub processor: Option<usize>,
-    /// Number of operations to run between the markers of a recorded region, when the worker itself is
-    /// recorded. If absent, the worker waits for requests.
+    /// Number of operations to run between the markers of the part to record, when the worker itself is
+    /// recorded in a trace. If absent, the worker waits for requests.
     pub recorded_operations: Option<u64>,
 }
 

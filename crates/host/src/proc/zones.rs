@@ -119,7 +119,8 @@ impl Zones {
     }
 }
 
-/// Free memory of all zones, from the text of `/proc/buddyinfo`; `None` if the text has no zones.
+/// Numbers of free blocks by order in all zones together, from the text of `/proc/buddyinfo`; `None` if the
+/// text has no zones.
 pub(crate) fn free_memory(text: &str) -> Option<FreeMemory> {
     let mut zones = Zones::default();
     let found = zones.add_buddyinfo(text);
