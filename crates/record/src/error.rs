@@ -84,7 +84,7 @@ pub enum RecordError {
     /// The program creates more processes than a trace can number.
     #[error("the program makes more than 65536 processes, the most that can be recorded")]
     TooManyProcesses,
-    /// The program has more code than the dictionary can hold.
+    /// The program has more code than the dictionary of executed code in the shared memory can hold.
     #[error(
         "the program runs more than {DICTIONARY_BYTES} bytes of code, the most that can be recorded"
     )]

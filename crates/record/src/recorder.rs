@@ -37,7 +37,7 @@ use crate::thinning::RecordedWindows;
 
 /// Plugin for the emulator, compiled by the build script.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_plugin.so"));
-/// Pause before the queue is read again while there is nothing to replay.
+/// Pause before the queue of the plugins' records is read again while it has nothing to replay.
 const IDLE_PAUSE: Duration = Duration::from_micros(200);
 /// Time between two progress reports.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);

@@ -1,7 +1,7 @@
 //! Labels that differ in one number only, such as "10 % holes" and "50 % holes". They are degrees of the same
 //! property and get shades of one hue.
 
-/// Minimum number of distinct numbers among labels that form a group.
+/// Minimum number of distinct numbers in a group of labels that differ only in one number.
 const FEWEST: usize = 3;
 
 /// Position of a label in a group of labels that differ only in one number.

@@ -126,7 +126,8 @@ impl Form {
 /// totals.
 pub(crate) type Figure = fn(&Vocabulary, &RunResult) -> Option<f64>;
 
-/// Returns the value of a counter per 1,000 instructions; `None` if the run lacks either.
+/// Returns the value of a counter per 1,000 instructions; `None` if the run lacks the counter or the number
+/// of instructions.
 pub(crate) fn per_kilo_instruction(run: &RunResult, counter: &str) -> Option<f64> {
     let instructions = run.instructions()?;
     Some(run.counter(counter)? / instructions * 1000.0)
@@ -137,7 +138,7 @@ pub(crate) fn l2_tlb_mpki(vocabulary: &Vocabulary, run: &RunResult) -> Option<f6
     shown_value(vocabulary, run, ids::L2_TLB_MPKI)
 }
 
-/// Returns the average number of page-table entries that a page walk reads from memory.
+/// Returns the average number of page-table entries that a page walk reads, from caches or DRAM.
 pub(crate) fn references_per_walk(vocabulary: &Vocabulary, run: &RunResult) -> Option<f64> {
     shown_value(vocabulary, run, ids::REFERENCES_PER_WALK)
 }
@@ -238,7 +239,7 @@ enum What {
     Figure { label: &'static str, is_main: bool, form: Form, figure: Figure },
     /// Each component of the operating system's cycles, as a share of all cycles.
     PartsOfWork,
-    /// Share of each kind of entry among the entries of the second-level TLB.
+    /// Share of each kind of entry in the second-level TLB at the end of the run.
     KindsOfEntries,
 }
 
@@ -327,7 +328,8 @@ fn waiting(comparison: &Comparison<'_>) -> Metric {
 }
 
 /// Returns metrics on speed: the IPC that `figure` computes for each run, and its ratio to that of the
-/// reference and of the ideal scheme. Intervals are those of the steady state, times `factor` of the scheme.
+/// reference and of the ideal scheme. Intervals are those of the steady state, times `factor` of the scheme
+/// (such as the share of time without the operating system's work).
 fn speed_by(
     comparison: &Comparison<'_>,
     group: &'static str,

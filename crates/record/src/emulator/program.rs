@@ -96,7 +96,7 @@ fn find_file(name: &OsStr) -> Result<PathBuf, RecordError> {
     Ok(path)
 }
 
-/// Finds an emulator that supports plugins: `given`, or the emulator in PATH.
+/// Finds an emulator that supports plugins, at the path `given` by the user or otherwise in PATH.
 pub fn find_emulator(given: Option<&Path>) -> Result<PathBuf, RecordError> {
     let Some(path) = given.map(Path::to_owned).or_else(|| search_path(OsStr::new(EMULATOR))) else {
         return Err(match search_path(OsStr::new(STATIC_EMULATOR)) {

@@ -26,13 +26,13 @@ const IDLE_PAUSE: Duration = Duration::from_micros(200);
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
 const RECORD_BYTES: u64 = size_of::<u64>() as u64;
 
-/// Records taken from one ring at a time, in order.
+/// Records of the plugin that were taken from one ring at a time, in order.
 pub struct Batch {
     /// Index of the ring from which the records were taken.
     pub ring: usize,
     /// Records of the ring, with [`Control::ThreadEnd`] at the end once its virtual CPU has exited.
     pub records: Vec<u64>,
-    /// Answer to the question at the end of the records; `None` if there is no question.
+    /// Answer to the virtual CPU's question at the end of the records; `None` if there is no question.
     pub answer: Option<Answer>,
 }
 
@@ -63,7 +63,7 @@ struct State {
     last_used_nanoseconds: AtomicU64,
 }
 
-/// Queue of records, with the thread that fills it from the rings.
+/// Queue of the plugins' records, with the thread that fills it from the rings.
 pub struct Spool {
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,

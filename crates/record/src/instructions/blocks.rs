@@ -27,9 +27,9 @@ pub fn entry_bytes(header: &[u8]) -> Option<usize> {
 /// A translated block: a run of instructions with one entry point.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Address of the block's first instruction in the emulator.
+    /// Address of the block's first instruction in the emulator, before relocation to the native address.
     pub start: u64,
-    /// Address after the block's last instruction in the emulator.
+    /// Address after the block's last instruction in the emulator, before relocation to the native address.
     pub end: u64,
     instructions: Range<usize>,
 }

@@ -19,8 +19,7 @@ pub struct Decoded {
     pub instruction: Instruction,
     /// Size of the widest memory operand in bytes; 0 if none is known.
     pub widest_bytes: u16,
-    /// True if a memory operand is both read and written. A single record may then represent both
-    /// accesses.
+    /// True if a memory operand is both read and written. The plugin may report both accesses as one.
     pub modifies_memory: bool,
     /// True if the instruction is a string instruction with a repeat prefix.
     pub repeats: bool,

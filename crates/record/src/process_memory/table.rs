@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 /// Number of table entries that are read at a time.
 const BATCH_ENTRIES: u64 = 1 << 14;
 
-/// Reader of a table with one 64-bit entry per page or frame, at arbitrary positions.
+/// Reader of a file in `/proc` with one 64-bit entry per page or frame, at arbitrary positions.
 pub struct Table(File);
 
 impl Table {

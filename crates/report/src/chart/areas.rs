@@ -11,7 +11,7 @@ const MOST_SAMPLES: usize = 200;
 /// One sample: its position on the horizontal axis, and a value for each series.
 pub(crate) type Sample = (f64, Vec<f64>);
 
-/// A stacked-area chart of quantities over the executed instructions.
+/// A stacked-area chart of a quantity's components, such as kinds of TLB entries, over executed instructions.
 pub(crate) struct Areas<'a> {
     pub series: &'a [Series],
     pub samples: Vec<Sample>,

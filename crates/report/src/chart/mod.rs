@@ -160,8 +160,8 @@ impl Axis<'_> {
         if self.label.is_empty() { Value::Null } else { json!(spoken(&fit(self.label, 60))) }
     }
 
-    /// Returns the Vega-Lite specification of the axis with one label per 80 pixels. `aside` is the width in
-    /// pixels that is not available for the axis.
+    /// Returns the Vega-Lite specification of the axis with one label per 80 pixels. `aside` is the part of
+    /// the chart's width, in pixels, that names and values beside the axis take.
     fn spec(&self, aside: usize) -> Value {
         let ticks = format!("clamp(floor((room - {aside}) / 80), 1, 6)");
         json!({

@@ -29,7 +29,7 @@ pub(super) fn band(claim: &ClaimRecord) -> Option<(f64, f64)> {
     Some((claim.show.shown(low), claim.show.shown(high)))
 }
 
-/// Returns the relative difference between our value and the paper's, or the nearer end of its
+/// Returns the relative difference of our value from the paper's, or from the nearer end of the paper's
 /// range. Gains are compared as gains, without the 1 (1.25 as 25 %). `None` if unknown or infinite.
 pub(super) fn miss(claim: &ClaimRecord) -> Option<f64> {
     let shown = |value: Option<f64>| value.map(|value| claim.show.shown(value));
@@ -79,7 +79,8 @@ pub(super) fn ours_text(claim: &ClaimRecord) -> String {
     }
 }
 
-/// Returns the interval around our value as text; `None` if it is unknown or has no visible width.
+/// Returns the interval around our value as text; `None` if it is unknown, or if both ends look equal as
+/// text.
 pub(super) fn interval_text(claim: &ClaimRecord) -> Option<String> {
     between(claim.show, claim.ours_low, claim.ours_high)
 }

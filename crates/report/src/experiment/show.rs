@@ -61,7 +61,7 @@ impl Written for Show {
     }
 }
 
-/// Returns the notation of positions on an experiment's axis.
+/// Returns the notation of positions on an experiment's axis: percent for shares, otherwise plain numbers.
 pub(super) fn of_axis(form: AxisForm) -> Show {
     match form {
         AxisForm::Share => Show::Percent,

@@ -10,7 +10,7 @@ use super::{Page, ReportOptions, command};
 /// File name under which readers save the machine file.
 const MACHINE: &str = "machine.toml";
 
-/// Versions of the program and the machine from which a page's results come. Unknown fields are empty.
+/// Program versions and machine with which a page's results were computed. Unknown fields are empty.
 #[derive(Default)]
 pub(crate) struct Origin {
     versions: Vec<String>,
@@ -28,7 +28,7 @@ impl Origin {
         Self { versions, ..Self::default() }
     }
 
-    /// Creates the origin of runs, with their resolved machine if all runs had the same.
+    /// Creates the origin of runs, with the machine and all its parameters if it was the same for all runs.
     pub fn of_runs(runs: &[RunResult]) -> Self {
         let versions = Self::of_versions(runs.iter().map(|run| run.version.as_str()));
         Self { machine: machine_of(runs), ..versions }

@@ -141,7 +141,7 @@ impl Page {
     }
 }
 
-/// Compresses a text and encodes the result in base64.
+/// Compresses a text with gzip and encodes the result in base64.
 fn packed(text: &str) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());

@@ -19,7 +19,7 @@ struct Bar<'a> {
     scheme: &'a SchemeRuns<'a>,
     /// Median and range of the quantity over the seeds; `None` if unknown.
     value: Option<Spread>,
-    /// Half the width of the 95 % interval, `None` if unknown.
+    /// Half the width of the quantity's 95 % interval, `None` if unknown.
     half: Option<f64>,
     write: fn(Interval) -> String,
 }

@@ -55,7 +55,7 @@ fn one_table(comparison: &Comparison<'_>, columns: usize, rows: Rows) -> String 
     }
 }
 
-/// Returns the table of hardware threads; empty if a scheme has more than `most` threads.
+/// Returns the table of hardware threads; an empty text if a scheme has more than `most` of these threads.
 fn threads(comparison: &Comparison<'_>, columns: usize, most: usize) -> String {
     let Some(threads) = ThreadRows::of(comparison) else { return String::new() };
     if threads.most() > most {
