@@ -9,7 +9,7 @@ pub const NAMES: &[u8] = b"QEMU_";
 /// Prefix of the masked names, which no program uses.
 pub const MASKED: &[u8] = b"\x02PFT_";
 
-/// Masks a variable, or its name, so that the emulator ignores it.
+/// Masks a variable (or its name) by replacing the prefix [`NAMES`], so that the emulator ignores it.
 pub fn masked(variable: &[u8]) -> Vec<u8> {
     match variable.strip_prefix(NAMES) {
         Some(rest) => [MASKED, rest].concat(),

@@ -24,9 +24,11 @@ pub const EXECVEAT: i64 = 322;
 const AT_FDCWD: i32 = -100;
 /// Flag of execveat: an empty path means the descriptor itself.
 const AT_EMPTY_PATH: u64 = 0x1000;
-/// Lowest descriptor number for a copy of a nameless program, out of the program's way.
+/// Lowest descriptor number for a copy of a nameless (deleted or in-memory) program, out of the program's
+/// way.
 const FIRST_COPY: i32 = 900;
-/// Path prefix of nameless programs; the double slash distinguishes it from other paths.
+/// Path prefix by which the emulator is given nameless programs; the double slash distinguishes it from paths
+/// of other programs.
 const COPIES: &str = "/proc/self//fd/";
 /// Size limit of all arguments together in bytes, Linux's default.
 const MAX_ARGUMENT_BYTES: usize = 2 << 20;
@@ -34,7 +36,7 @@ const MAX_ARGUMENT_BYTES: usize = 2 << 20;
 const NAME_OPTION: &[u8] = b"-0";
 const PAGE_BYTES: u64 = 4096;
 
-/// Command line of this emulator.
+/// Command line of the emulator that runs in this process.
 struct Emulator {
     path: CString,
     /// Name and options of the emulator, without the program.
@@ -174,7 +176,7 @@ pub fn program_is_loaded() {
     }
 }
 
-/// Writes the real names of environment variables into the memory of a program before it runs. The
+/// Writes the unmasked names of environment variables into the memory of a program before it runs. The
 /// strings are at the end of its stack.
 pub fn restore_environment(stack_end: u64) {
     let is_masked = |(name, _): (OsString, OsString)| name.as_bytes().starts_with(MASKED);

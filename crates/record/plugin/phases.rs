@@ -27,13 +27,14 @@ const MARKER_CODE: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];
 static PLUGIN: AtomicU64 = AtomicU64::new(0);
 /// Last recorded phase whose start in this process is known to the recorder.
 static OWN_PHASE: AtomicU64 = AtomicU64::new(0);
-/// True once this process's code is translated with full records.
+/// True once this process's code is translated with full records: of executed blocks and accesses. Before, it
+/// only counts instructions.
 static IS_INSTRUMENTED: AtomicBool = AtomicBool::new(false);
 /// True while a thread of this process changes `OWN_PHASE` or `IS_INSTRUMENTED`.
 static IS_CHANGING: AtomicBool = AtomicBool::new(false);
 /// True if the region's addresses refer to this process's program.
 static HAS_REGION: AtomicBool = AtomicBool::new(false);
-/// Number of active calls of the region's function.
+/// Number of active calls of the region's function, over all threads of this process.
 static DEPTH: AtomicI64 = AtomicI64::new(0);
 
 /// Stores the ID that QEMU gave to the plugin.
@@ -49,7 +50,7 @@ const fn is_recorded(phase: u64) -> bool {
     phase % 2 == 1
 }
 
-/// True if blocks are translated with full records.
+/// True if blocks are translated with full records, rather than with an instruction counter only.
 pub fn is_instrumented() -> bool {
     IS_INSTRUMENTED.load(Ordering::Relaxed)
 }
@@ -138,7 +139,7 @@ pub fn update(cpu: &mut Cpu, was_recorded: bool) -> bool {
     is_recorded(phase) && enter(cpu, phase)
 }
 
-/// Enters a recorded phase in this process. Returns false if this takes time.
+/// Enters a recorded phase in this process. Returns false if its code must be translated anew first.
 fn enter(cpu: &mut Cpu, phase: u64) -> bool {
     if !is_instrumented() {
         if !IS_CHANGING.swap(true, Ordering::AcqRel) {
@@ -263,7 +264,7 @@ fn change_at(index: c_uint, to_recorded: bool) {
     }
 }
 
-/// Begins or ends a region. The virtual CPU notices the change at its next block.
+/// Begins (`to_recorded`) or ends a region. The virtual CPU notices the change at its next block.
 fn change(cpu: &mut Cpu, to_recorded: bool) {
     let phase = phases().number.load(Ordering::Acquire);
     if is_recorded(phase) != to_recorded {

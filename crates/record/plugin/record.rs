@@ -16,7 +16,7 @@ const WRITE: u64 = 1 << 51;
 const SIZE_SHIFT: u32 = 48;
 const COUNT_SHIFT: u32 = 32;
 const CODE_SHIFT: u32 = 56;
-/// Mask of an address or payload.
+/// Mask of the bits of a record that are its address or payload.
 pub const PAYLOAD_MASK: u64 = (1 << 48) - 1;
 /// Maximum number of instructions in a block; the emulator's own limit is 512.
 pub const MAX_BLOCK_INSTRUCTIONS: usize = 1 << 10;
@@ -33,22 +33,22 @@ pub enum Control {
     Syscall = 3,
     /// End of a system call; payload: its number. The result follows.
     Return = 4,
-    /// A new thread uses this ring; payload: number of its image. The process ID follows. Occurs
+    /// A new thread uses this ring; payload: number of its process image. The process ID follows. Occurs
     /// outside segments.
     ThreadStart = 5,
-    /// A program is loaded and has not run yet; payload: number of its image. The plugin waits for an
-    /// answer.
+    /// A program is loaded and has not run yet; payload: number of its process image. The plugin waits for
+    /// the recorder's answer.
     Image = 6,
-    /// Recording starts in this image; payload: number of instructions skipped so far by all threads.
-    /// The number of the phase follows. The plugin waits for an answer.
+    /// Recording starts in this process image; payload: number of instructions skipped so far by all threads.
+    /// The number of the phase follows. The plugin waits for the recorder's answer.
     Start = 7,
-    /// The process is about to fork; payload: number of the child's image. A word follows: 1 if the
+    /// The process is about to fork; payload: number of the child's process image. A word follows: 1 if the
     /// child shares all memory until it executes another program (vfork), otherwise 0.
     Fork = 8,
     /// The thread has exited. Written by the recorder when it has read all records of a ring; outside
     /// segments, or inside an unfinished one.
     ThreadEnd = 9,
-    /// A process is about to end; payload: number of its image.
+    /// A process is about to end; payload: number of its process image.
     Exit = 10,
 }
 
@@ -106,7 +106,7 @@ pub const fn access_template(index: usize) -> u64 {
     (index as u64) << INDEX_SHIFT
 }
 
-/// Encodes an access record.
+/// Encodes an access record from the `template` made at translation and the fields known at the access.
 pub const fn access(template: u64, write: bool, size_shift: u32, address: u64) -> u64 {
     let write = if write { WRITE } else { 0 };
     template | write | ((size_shift as u64 & 7) << SIZE_SHIFT) | (address & PAYLOAD_MASK)

@@ -20,12 +20,12 @@ use crate::layout::{
 };
 use crate::record::{self, Control};
 
-/// Maximum number of blocks in a segment. It bounds how far threads run ahead of each other.
+/// Maximum number of blocks in a segment of records. It bounds how far threads run ahead of each other.
 const SEGMENT_BLOCKS: u32 = 1 << 12;
-/// Maximum number of blocks in a segment in phases that end by themselves. Each thread notices the end
+/// Maximum number of blocks in a segment in phases of limited length. Each thread notices the end of a phase
 /// at its next segment.
 const WINDOW_BLOCKS: u32 = 1 << 9;
-/// Number of blocks after which new records are published, so that the recorder can keep up.
+/// Number of blocks after which new records become visible to the recorder, so that it can keep up.
 const PUBLISHED_BLOCKS: u32 = 1 << 6;
 /// Number of instructions that a thread skips before it adds them to the shared count.
 const SKIP_BATCH: u64 = 1 << 10;
@@ -40,7 +40,7 @@ const PAUSES_PER_CHECK: u32 = 1 << 12;
 
 /// Start of the shared memory; null until it is mapped.
 static SHARED: AtomicPtr<Header> = AtomicPtr::new(ptr::null_mut());
-/// Number of the image that this process runs.
+/// Number of the process image that this process runs.
 static IMAGE: AtomicU64 = AtomicU64::new(0);
 /// ID of this process in the recorder's namespace.
 static PROCESS: AtomicU64 = AtomicU64::new(0);
@@ -52,7 +52,7 @@ pub struct Cpu {
     ring: *const RingHeader,
     records: *mut u64,
     head: u64,
-    /// Position up to which records may be written; equal to `head` outside segments.
+    /// Position in the ring up to which records may be written; equal to `head` outside segments.
     limit: u64,
     epoch: u64,
     blocks_left: u32,
@@ -64,7 +64,7 @@ pub struct Cpu {
     /// Number of skipped instructions that are added to the shared counts at once.
     batch: u64,
     questions: u64,
-    /// Cache of access kinds.
+    /// Cache of QEMU's descriptions of accesses.
     pub kinds: Kinds,
 }
 
@@ -96,7 +96,7 @@ fn ring_header(ring: usize) -> &'static RingHeader {
     unsafe { &*shared_bytes(ring_header_offset(ring)).cast::<RingHeader>() }
 }
 
-/// Number of the image that this process runs.
+/// Number of the process image that this process runs.
 pub fn image() -> u64 {
     IMAGE.load(Ordering::Relaxed)
 }
@@ -106,7 +106,7 @@ pub fn process() -> u64 {
     PROCESS.load(Ordering::Relaxed)
 }
 
-/// Allocates a number for a new image.
+/// Allocates a number for a new process image.
 pub fn next_image() -> u64 {
     shared().images.fetch_add(1, Ordering::AcqRel)
 }
@@ -124,7 +124,8 @@ pub fn begin_image(process: u64) {
     }
 }
 
-/// Called in a forked child. It has one thread, which runs virtual CPU `index` and gets a new ring.
+/// Called in a forked child, whose process image is `image`. It has one thread, which runs virtual CPU
+/// `index` and gets a new ring.
 pub fn begin_child(image: u64, index: Option<u32>) {
     // The recorder cannot be reached after it has closed the memory.
     let reply = attach::ask(shared().token.load(Ordering::Relaxed));
@@ -316,7 +317,7 @@ impl Cpu {
         }
     }
 
-    /// Publishes the pushed records and prevents further ones.
+    /// Makes the pushed records visible to the recorder, and prevents further ones until the next segment.
     fn close(&mut self) {
         self.publish();
         self.limit = self.head;

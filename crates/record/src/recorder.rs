@@ -381,8 +381,9 @@ impl Session {
         Ok(true)
     }
 
-    /// Replaces the address space of process image `number` by the mappings of the program that was just loaded
-    /// into it, which the thread of `ring` reported.
+    /// Replaces the address space of process image `number` (the memory of a process between two execve
+    /// calls) by the mappings of the program that was just loaded into it, which the thread of `ring`
+    /// reported.
     fn load(&mut self, ring: usize, number: u64) -> Result<(), RecordError> {
         if let Some(Answer::Image { program, loaded }) = self.answer(ring)? {
             let image = self.replay.images.get(number)?;
@@ -397,8 +398,8 @@ impl Session {
     }
 
     /// Starts recording in the process image of a ring's thread, for the first time or after skipped
-    /// instructions. `skipped` counts all instructions skipped so far; `phase` is the number of the recorded
-    /// part.
+    /// instructions. `skipped` counts all instructions skipped so far. Parts of the run are numbered,
+    /// recorded (odd) and skipped (even) in turn; `phase` is the part that starts.
     fn start(&mut self, ring: usize, skipped: u64, phase: u64) -> Result<(), RecordError> {
         if self.replay.output.is_none() {
             self.create(skipped)?;

@@ -35,7 +35,7 @@ impl RecordedWindows {
     }
 
     /// Notes that part `phase` of the run (odd: recorded, even: skipped) starts at this instruction of the
-    /// trace. Returns true if it is a new window.
+    /// trace. Returns true if it is a new window, false if another process reported its start already.
     pub fn start(&mut self, phase: u64, instruction: u64) -> bool {
         // All processes report a phase, and a process may have missed some phases.
         let is_new = phase > self.last_phase;
