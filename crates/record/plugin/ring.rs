@@ -367,7 +367,8 @@ impl Cpu {
         true
     }
 
-    /// Counts skipped instructions. Returns true if [`phases::update`](super::phases::update) is due.
+    /// Counts skipped instructions. Returns true if the shared counts and the phase are due for an update
+    /// ([`phases::update`](super::phases::update)).
     #[inline(always)]
     pub fn skip(&mut self, instructions: u64) -> bool {
         self.executed += instructions;
@@ -392,7 +393,8 @@ impl Cpu {
         unsafe { (*self.shared).epoch.load(Ordering::Relaxed) }
     }
 
-    /// Ends the running segment and begins a new one. Returns false if records are not read any more.
+    /// Ends the running segment, whose last record names the thread's `next_block`, and begins a new one.
+    /// Returns false if records are not read any more.
     pub fn begin_segment(&mut self, next_block: u64) -> bool {
         self.end_segment(next_block);
         if !self.reserve(2) {
@@ -408,7 +410,7 @@ impl Cpu {
         true
     }
 
-    /// Ends the running segment, if any. `next_block` is the payload of its end.
+    /// Ends the running segment, if any, with a record that names the thread's `next_block`.
     pub fn end_segment(&mut self, next_block: u64) {
         if self.is_open {
             self.push(record::control(Control::End, next_block));

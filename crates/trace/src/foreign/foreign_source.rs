@@ -23,7 +23,7 @@ pub(super) struct Input {
     pub(super) path: PathBuf,
     stream: Stream,
     compression: &'static str,
-    /// Number of bytes of the content that were read so far.
+    /// Number of bytes of the decompressed content that were read so far.
     pub(super) offset: u64,
 }
 
@@ -79,7 +79,7 @@ impl Input {
         )
     }
 
-    /// Makes the error that the content at `offset` is invalid.
+    /// Makes the error that the decompressed content at `offset` is invalid.
     pub(super) fn damaged(&self, offset: u64, problem: String, expected: &str) -> TraceError {
         TraceError::damaged(&self.path, offset, problem, expected)
     }
@@ -130,7 +130,7 @@ pub(super) struct Lines {
     pub(super) input: Input,
     /// Last line that was read, with its line feed if it has one.
     pub(super) line: Vec<u8>,
-    /// Byte offset of the last line.
+    /// Offset of the last line's first byte in the decompressed content.
     pub(super) start: u64,
     filler: FillerLimit,
     /// Description of valid lines, for error messages.
@@ -259,8 +259,8 @@ pub(super) struct SwitchTracker {
 }
 
 impl SwitchTracker {
-    /// Switches to this thread of this process. Returns an event if the thread is not running already
-    /// and is not the first. `Err` if there are too many processes or threads to number.
+    /// Switches to this thread of this process. Returns an event if the thread is not running already and is
+    /// not the trace's first thread. `Err` if there are too many processes or threads to number.
     #[inline]
     pub(super) fn switch(&mut self, process: u64, thread: u64) -> Result<Option<ProgramEvent>, ()> {
         if self.current == Some((process, thread)) {
@@ -286,7 +286,7 @@ fn number<K: Eq + Hash>(known: &mut HashMap<K, u16>, key: K) -> Result<u16, ()> 
     }
 }
 
-/// Reader of a foreign format.
+/// Reader of a foreign format, that is, of a trace in a format other than Perforate's.
 pub(super) trait Format: Send + 'static {
     /// Metadata that the format provides. The caller fills in the name.
     fn metadata(&self) -> SourceMetadata;

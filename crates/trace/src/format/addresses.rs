@@ -8,7 +8,8 @@
 
 use super::flow::{SLOTS, empty_slots};
 
-/// Number of recent accesses that the predictor remembers, and that an explicit difference may refer to.
+/// Number of recent accesses that the predictor of addresses remembers, and that an explicit difference may
+/// refer to.
 pub(crate) const RECENT: usize = 8;
 
 /// Code of a misprediction: the other mode of prediction is right. Codes from [`EXPLICIT`] on are `EXPLICIT +
@@ -77,7 +78,8 @@ impl Addresses {
         }
     }
 
-    /// Resets the predictor, as at the start of a chunk, for `operands` operands.
+    /// Resets the predictor, as at the start of a chunk, for `operands` memory operands of static
+    /// instructions.
     pub(crate) fn reset(&mut self, operands: usize) {
         self.operands.clear();
         self.grow(operands);
@@ -87,7 +89,7 @@ impl Addresses {
         self.after_last.fill(0);
     }
 
-    /// Makes room for the state of `operands` operands.
+    /// Makes room for the state of `operands` memory operands of static instructions.
     #[inline]
     pub(crate) fn grow(&mut self, operands: usize) {
         if operands > self.operands.len() {
@@ -173,8 +175,9 @@ impl Addresses {
             .expect("there is at least one base")
     }
 
-    /// Returns the address for a misprediction code and its explicit difference; `None` for an invalid code.
-    /// Updates the mode and the contexts; the caller then calls [`Addresses::follow`].
+    /// Returns the address for a misprediction code and its explicit difference (`number`); `None` for an
+    /// invalid code. Updates the mode and the tables indexed by context; the caller then calls
+    /// [`Addresses::follow`].
     pub(crate) fn correct(&mut self, operand: usize, code: u8, number: u64) -> Option<u64> {
         let (by_recent, by_last) = self.contexts(operand);
         let address = match code {

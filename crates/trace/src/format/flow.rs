@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 const CONTEXT_BITS: u32 = 15;
-/// Number of entries in a table that is indexed by context.
+/// Number of entries in a predictor's table that is indexed by a hash of the context.
 pub(super) const SLOTS: usize = 1 << CONTEXT_BITS;
 /// Flag of a dictionary record that has had more than one successor.
 const VARYING: u32 = 1 << 31;
@@ -20,7 +20,8 @@ const RECORD: u32 = FRESH - 1;
 pub(crate) struct Flow {
     /// Last successor of each record, with the flags [`VARYING`] and [`FRESH`].
     next: Vec<u32>,
-    /// Table indexed by a hash of record and history: tag of the hash (high half) and successor (low half).
+    /// Table indexed by a hash of the current record and the long history: tag of the hash (high half) and
+    /// successor (low half). `short` is the same for the short history.
     long: Box<[u64; SLOTS]>,
     short: Box<[u64; SLOTS]>,
     /// History of the last 16 records that followed a record with the flag [`VARYING`]: a 4-bit hash of each
@@ -73,8 +74,8 @@ impl Flow {
         self.find(self.contexts(), last)
     }
 
-    /// Looks up the successor by the hash with the long history, then with the short one; `last` if neither
-    /// is known.
+    /// Looks up the successor by the hash with the long history, then by that with the short one. Returns
+    /// `last` if neither is known.
     #[inline]
     fn find(&self, [long, short]: [u64; 2], last: u32) -> u32 {
         let (of_long, of_short) = (self.long[slot(long)], self.short[slot(short)]);

@@ -38,7 +38,7 @@ impl Default for WriterOptions {
 /// Numbers of items that were written to a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceSummary {
-    /// Number of executed instructions.
+    /// Number of executed instructions in the trace.
     pub instructions: u64,
     /// Number of memory accesses.
     pub accesses: u64,

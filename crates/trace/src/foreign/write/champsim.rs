@@ -96,8 +96,9 @@ fn registers(instruction: &Instruction) -> ([Register; 4], [Register; 2]) {
     (read, written)
 }
 
-/// Fills a record's register places: the `demanded` registers first, then `others` while there is room. If
-/// none is demanded, each of the others stays at its own place.
+/// Fills a record's register places: the `demanded` registers (by which ChampSim recognizes the kind of a
+/// branch) first, then `others` while there is room. If none is demanded, each of the others stays at its own
+/// place.
 fn places<const N: usize>(
     demanded: &[Register],
     others: impl Iterator<Item = Register>,
