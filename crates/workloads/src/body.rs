@@ -28,7 +28,7 @@ const FIRST_CHAIN: Register = 32;
 pub(super) enum Dependence {
     /// Accesses are independent of loaded values.
     None,
-    /// Each address is the value loaded this many accesses earlier.
+    /// Each address is the value loaded this many accesses earlier, so there are as many chains.
     Chains(usize),
 }
 

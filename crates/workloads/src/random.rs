@@ -10,7 +10,8 @@ impl Random {
         Self(seed)
     }
 
-    /// Makes a generator of a separate stream of numbers for each `purpose` and `item`.
+    /// Makes a generator whose numbers are independent of those for any other `purpose` or `item` (any
+    /// constants).
     pub(super) fn keyed(seed: u64, purpose: u64, item: u64) -> Self {
         let mut random = Self(seed);
         for part in [purpose, item] {

@@ -29,7 +29,8 @@ pub(super) struct Zipf {
 }
 
 struct Range {
-    /// Limit of a random fraction (scaled to 2⁶⁴) up to which this range is chosen.
+    /// Limit of a random fraction (scaled to 2⁶⁴) up to which this range is chosen, once its place in the
+    /// alias table is.
     threshold: u64,
     /// Index of the range that is chosen otherwise.
     alias: u32,

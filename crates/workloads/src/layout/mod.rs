@@ -16,7 +16,7 @@ use serde::{Serialize, Serializer};
 
 pub use pooled::Pooled;
 
-/// Pool of memory, whose parts can have different page sizes.
+/// Pool: memory of a program that was allocated in one way. Its parts can have different page sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
     /// The heap, which grows by the system call brk.

@@ -35,7 +35,7 @@ pub(super) struct Process<'a> {
     pub(super) copying: Copying,
     /// Pointer that the last read returned. The address of the next read depends on it.
     pointer: Value<()>,
-    /// Data that the process read last, which the next write stores.
+    /// Value that the last read returned, which the next write stores.
     data: Value<()>,
 }
 
