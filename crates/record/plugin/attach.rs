@@ -41,9 +41,9 @@ pub fn is_possible() -> bool {
     })
 }
 
-/// Reply of the recorder.
+/// Recorder's reply to a number that a plugin sent over the socket.
 pub struct Reply {
-    /// ID of this process in the recorder's namespace.
+    /// ID of this process in the recorder's PID namespace.
     pub process: u64,
     /// Descriptor of the shared memory, if it was requested.
     pub memory: Option<OwnedFd>,

@@ -1,7 +1,7 @@
 //! Identification of files that Linux on x86-64 can execute, from their first bytes. Shared by the
 //! recorder and the plugin.
 
-/// Number of bytes that identify a file, as in Linux (BINPRM_BUF_SIZE).
+/// Number of bytes at the start of a file that determine its kind, as in Linux (BINPRM_BUF_SIZE).
 pub const START_BYTES: u64 = 256;
 /// Longest chain of scripts whose interpreters are scripts, as in Linux.
 pub const MAX_INTERPRETERS: usize = 4;
@@ -22,7 +22,7 @@ pub enum FileKind<'a> {
     Script {
         /// Path of the interpreter.
         interpreter: &'a [u8],
-        /// The rest of the line, which is a single argument.
+        /// Rest of the script's first line after the interpreter, which is a single argument.
         argument: Option<&'a [u8]>,
     },
 }

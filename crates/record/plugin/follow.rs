@@ -46,7 +46,7 @@ struct Emulator {
 
 static EMULATOR: OnceLock<Option<Emulator>> = OnceLock::new();
 
-/// Stores the emulator's command line, so that another emulator can be started.
+/// Stores the emulator's command line, with which programs that this program executes are emulated, too.
 pub fn install() {
     EMULATOR.get_or_init(own_command_line);
 }
@@ -112,7 +112,7 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// File that the new emulator executes.
+/// File that execve or execveat names, which a new emulator executes.
 struct Found {
     path: PathBuf,
     /// Descriptor through which the next program finds a nameless file. It is closed if the program
@@ -161,12 +161,13 @@ fn copied(descriptor: i32) -> Option<Found> {
     Some(Found { path: format!("{COPIES}{number}").into(), copy: Some(copy) })
 }
 
-/// Descriptor of a nameless program.
+/// Descriptor of a nameless program (deleted or in memory), by its path; `None` for other programs.
 fn copy_of(program: &Path) -> Option<i32> {
     program.to_str()?.strip_prefix(COPIES)?.parse().ok()
 }
 
-/// Closes the descriptor of a nameless program, once loaded, in programs that it executes.
+/// Marks the descriptor of a nameless program, once loaded, to be closed when the process executes another
+/// program.
 pub fn program_is_loaded() {
     let emulator = EMULATOR.get().and_then(Option::as_ref);
     if let Some(descriptor) = emulator.and_then(|emulator| copy_of(&emulator.program)) {

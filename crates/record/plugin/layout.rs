@@ -16,7 +16,7 @@ pub const RING_RECORDS: u64 = 1 << 18;
 pub const RING_HEADERS_OFFSET: usize = 4096;
 /// Offset of the dictionary of translated blocks in the shared memory, in bytes.
 pub const DICTIONARY_OFFSET: usize = 1 << 20;
-/// Size of the dictionary in bytes.
+/// Size of the dictionary of translated blocks in bytes.
 pub const DICTIONARY_BYTES: usize = (4 << 30) - (1 << 20);
 /// Alignment of dictionary entries in bytes. A block's number is the offset of its entry divided by
 /// this.
@@ -36,9 +36,10 @@ pub struct Header {
     pub recorder: AtomicU64,
     /// Random number, not 0, by which the recorder knows that a plugin has access to the shared memory.
     pub token: AtomicU64,
-    /// Next ticket. Segments of all rings are replayed in the order of their tickets.
+    /// Next ticket. A segment (records of one thread between two points of synchronization) takes a ticket at
+    /// its start; segments of all rings are replayed in the order of their tickets.
     pub tickets: AtomicU64,
-    /// Number of changes of address spaces. Each change ends all running segments.
+    /// Number of changes of address spaces so far, in all processes. Each change ends all running segments.
     pub epoch: AtomicU64,
     /// Number of reserved bytes in the dictionary.
     pub dictionary_bytes: AtomicU64,
@@ -54,7 +55,7 @@ pub struct Header {
     pub waited_nanoseconds: AtomicU64,
     /// Number of executed programs that are not recorded.
     pub unrecorded: AtomicU64,
-    /// Phases of the recording.
+    /// State of the recording's phases, its recorded and skipped parts.
     pub phases: Phases,
 }
 
@@ -121,7 +122,7 @@ pub const RING_USED: u64 = 1;
 /// State after the virtual CPU has exited. The recorder frees the ring when it has read all records.
 pub const RING_ENDED: u64 = 2;
 
-/// Encodes the user of a ring: process and state. Process IDs are those of the recorder's namespace.
+/// Encodes the user of a ring: process and state. Process IDs are those of the recorder's PID namespace.
 pub const fn ring_user(process: u64, state: u64) -> u64 {
     process << 2 | state
 }
@@ -151,7 +152,7 @@ pub struct RingHeader {
     pub questions: AtomicU64,
     /// Number of questions that the recorder has answered.
     pub answers: AtomicU64,
-    /// Last question: one of the `QUESTION_` values.
+    /// Kind of the virtual CPU's last question: one of the `QUESTION_` values.
     pub question: AtomicU64,
     /// Number that accompanies the last answer: for [`QUESTION_IMAGE`], the end of the program's stack.
     pub answer: AtomicU64,

@@ -55,7 +55,7 @@ pub fn is_instrumented() -> bool {
     IS_INSTRUMENTED.load(Ordering::Relaxed)
 }
 
-/// Called when a program is loaded and the recorder has its mappings.
+/// Enters the current phase in a program that is loaded and whose mappings the recorder has.
 pub fn begin_image(cpu: &mut Cpu) {
     let own = phases().region_process.load(Ordering::Acquire) == ring::process();
     HAS_REGION.store(own, Ordering::Relaxed);
@@ -71,7 +71,8 @@ pub fn begin_image(cpu: &mut Cpu) {
     }
 }
 
-/// Called in a forked child, because other threads of its parent may have been changing the phase.
+/// Resets the state of a phase change in a forked child, because another thread of its parent may have been
+/// in one.
 pub fn begin_child() {
     IS_CHANGING.store(false, Ordering::Relaxed);
 }
@@ -83,7 +84,7 @@ fn start(cpu: &mut Cpu, phase: u64) {
     OWN_PHASE.store(phase, Ordering::Release);
 }
 
-/// Length of a phase in instructions.
+/// Number of instructions after which a phase ends.
 fn goal(phase: u64) -> u64 {
     let phases = phases();
     let kept = phases.kept_windows.load(Ordering::Relaxed);

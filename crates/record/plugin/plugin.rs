@@ -300,7 +300,7 @@ fn addresses_change() {
     ring::shared().epoch.fetch_add(1, Ordering::AcqRel);
 }
 
-/// Called in the parent before the child exists.
+/// Records the fork in the parent, before the child exists.
 extern "C" fn fork_begins() {
     if let Some((index, shares)) = FORKING.get()
         && let Some(cpu) = ring::cpu(index)
@@ -312,7 +312,7 @@ extern "C" fn fork_begins() {
     }
 }
 
-/// Called in the child after a fork.
+/// Sets up recording in the child after a fork.
 extern "C" fn child_begins() {
     phases::begin_child();
     ring::begin_child(CHILD.get(), FORKING.take().map(|(index, _)| index));

@@ -25,7 +25,8 @@ pub const MAX_BLOCK_INSTRUCTIONS: usize = 1 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Control {
-    /// Start of a segment; payload: its ticket.
+    /// Start of a segment (records of one thread between two points of synchronization); payload: its ticket,
+    /// by which segments of all threads are ordered.
     Segment = 1,
     /// End of a segment; payload: dictionary number of the thread's next block + 1, or 0 if unknown.
     End = 2,
@@ -69,7 +70,7 @@ impl Control {
         Self::Exit,
     ];
 
-    /// Number of plain words that follow the record.
+    /// Number of data words (such as a system call's arguments) that follow the record.
     pub const fn words(self) -> usize {
         match self {
             Self::Syscall => SYSCALL_WORDS,
@@ -97,11 +98,11 @@ pub enum Record {
     Block(u32),
     /// A control record, with its payload.
     Control(Control, u64),
-    /// An invalid word: the memory is damaged.
+    /// An invalid word: the shared memory is damaged.
     Invalid,
 }
 
-/// Fields of an access record that are known at translation.
+/// Encodes the fields of an access record that are known at translation, as a template for [`access`].
 pub const fn access_template(index: usize) -> u64 {
     (index as u64) << INDEX_SHIFT
 }
@@ -112,7 +113,7 @@ pub const fn access(template: u64, write: bool, size_shift: u32, address: u64) -
     template | write | ((size_shift as u64 & 7) << SIZE_SHIFT) | (address & PAYLOAD_MASK)
 }
 
-/// Encodes a block record.
+/// Encodes the record of a block's execution.
 pub const fn block(number: u32, instructions: usize) -> u64 {
     TAG_BLOCK | (instructions as u64) << COUNT_SHIFT | number as u64
 }

@@ -27,7 +27,7 @@ const SEGMENT_BLOCKS: u32 = 1 << 12;
 const WINDOW_BLOCKS: u32 = 1 << 9;
 /// Number of blocks after which new records become visible to the recorder, so that it can keep up.
 const PUBLISHED_BLOCKS: u32 = 1 << 6;
-/// Number of instructions that a thread skips before it adds them to the shared count.
+/// Number of instructions that a thread skips before it adds them to the count in the shared memory.
 const SKIP_BATCH: u64 = 1 << 10;
 /// Length of a pause while a ring is full.
 const FULL_RING_PAUSE: Duration = Duration::from_micros(50);
@@ -42,12 +42,12 @@ const PAUSES_PER_CHECK: u32 = 1 << 12;
 static SHARED: AtomicPtr<Header> = AtomicPtr::new(ptr::null_mut());
 /// Number of the process image that this process runs.
 static IMAGE: AtomicU64 = AtomicU64::new(0);
-/// ID of this process in the recorder's namespace.
+/// ID of this process in the recorder's PID namespace.
 static PROCESS: AtomicU64 = AtomicU64::new(0);
 
 /// Writing state of one ring, for one virtual CPU.
 pub struct Cpu {
-    /// Null until the virtual CPU starts.
+    /// Header of the shared memory; null until the virtual CPU starts.
     shared: *const Header,
     ring: *const RingHeader,
     records: *mut u64,
@@ -59,9 +59,9 @@ pub struct Cpu {
     is_open: bool,
     /// True while instructions are skipped in code that is translated with full records.
     pub is_idle: bool,
-    /// Number of executed instructions that are not in the shared counts yet.
+    /// Number of executed instructions that are not in the counts of the shared memory yet.
     executed: u64,
-    /// Number of skipped instructions that are added to the shared counts at once.
+    /// Number of skipped instructions that are added to the counts of the shared memory at once.
     batch: u64,
     questions: u64,
     /// Cache of QEMU's descriptions of accesses.
@@ -101,7 +101,7 @@ pub fn image() -> u64 {
     IMAGE.load(Ordering::Relaxed)
 }
 
-/// ID of this process in the recorder's namespace.
+/// ID of this process in the recorder's PID namespace.
 pub fn process() -> u64 {
     PROCESS.load(Ordering::Relaxed)
 }

@@ -73,7 +73,7 @@ pub enum RecordError {
     /// The recording was stopped before the first instruction was recorded.
     #[error("stopped before the first instruction was recorded; there is no trace")]
     StoppedEarly,
-    /// The recording was stopped, and a stopped recording was to be deleted.
+    /// The user stopped the recording, and its trace was not to be kept.
     #[error("stopped while recording")]
     Interrupted,
     /// The program has more threads at the same time than there are rings.

@@ -73,7 +73,7 @@ pub fn replay(mut bytes: &[u8]) {
     while replay.skip_lost_ticket() && advance(&mut replay, &dictionary).is_ok() {}
 }
 
-/// Replays the records added so far, and answers the questions among them.
+/// Replays the records added so far, and answers the plugin's questions among them.
 fn advance(replay: &mut Replay<Counted>, dictionary: &Entries) -> Result<(), RecordError> {
     loop {
         match replay.advance(dictionary)? {

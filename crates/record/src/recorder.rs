@@ -151,7 +151,7 @@ struct Session {
     spool: Spool,
     shared: Arc<SharedMemory>,
     started: Instant,
-    /// Moment at which recording began; `None` until a time limit needs it.
+    /// Moment at which recording began; `None` before, or if its duration is not limited.
     begun: Option<Instant>,
     /// Processor time of child processes that ended before this recording, in seconds.
     children_before: f64,
@@ -160,7 +160,7 @@ struct Session {
     /// True if no other process of the program still ran when the first process ended or was killed. Only
     /// then is the processor time complete: the kernel counts only children for which their parents waited.
     is_time_known: bool,
-    /// Moment at which the last records arrived.
+    /// Moment at which the last records of the plugins arrived.
     last_batch: Instant,
     replay: Replay<TraceWriter>,
     /// Number of instructions skipped before the first window; `None` until a window begins.
@@ -178,7 +178,7 @@ struct Session {
     /// Unnamed trace file with all windows that adaptive sampling has recorded, from which the final trace is
     /// made.
     all_windows: Option<File>,
-    /// Folder in which unnamed files are made.
+    /// Folder in which unnamed temporary files are made.
     folder: PathBuf,
 }
 
@@ -226,7 +226,7 @@ impl Session {
         }
     }
 
-    /// Begins recording if the begin time has come or the caller's flag is set.
+    /// Begins recording if the time of [`Begin::After`] has come or the flag of [`Begin::WhenSet`] is set.
     fn begin_if_due(&self) {
         let is_due = match &self.options.begin {
             Begin::AtOnce => false,

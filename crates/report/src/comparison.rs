@@ -368,7 +368,7 @@ fn name_differences(found: &mut [Comparison<'_>]) {
     }
 }
 
-/// Flattens a configuration into a map from dotted keys such as `a.b.c` to values.
+/// Flattens the JSON of a run's configuration into a map from dotted keys such as `a.b.c` to values.
 fn flat(config: &Value) -> BTreeMap<String, String> {
     fn visit(prefix: &str, value: &Value, into: &mut BTreeMap<String, String>) {
         match value {

@@ -15,7 +15,7 @@ pub(crate) struct Degree {
     pub count: usize,
 }
 
-/// Returns the degree of each label, in order; `None` for a label that belongs to no group.
+/// Returns, for each label in order, its position in its group; `None` for a label that belongs to no group.
 pub(crate) fn degrees<'l>(labels: impl Iterator<Item = &'l str>) -> Vec<Option<Degree>> {
     let parsed: Vec<Option<(f64, String)>> = labels.map(number_and_rest).collect();
     let mut orders: Vec<&str> = Vec::new();

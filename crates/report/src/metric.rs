@@ -226,7 +226,7 @@ fn registered(comparison: &Comparison<'_>, counter: &Counter) -> Metric {
     Metric { is_main, ..Metric::new(counter.label.to_string(), counter.group, form, values) }
 }
 
-/// A figure that the report computes from counters of a run.
+/// Entry of [`COMPUTED`]: a figure, or several, that the report computes from counters of a run.
 struct Computed {
     group: &'static str,
     /// Counter that the figure follows in tables; `None` if the figure comes first.
@@ -369,7 +369,8 @@ fn speed_by(
 const STEADY: &str = "Speed, steady state";
 const WITH_WORK: &str = "Speed, including OS work";
 const WHOLE_RUN: &str = "Whole run, including OS work";
-/// Heading of the figures on the length of a run; `WALKS` heads the figures on page walks.
+/// Heading of the figures on a run's number of instructions and cycles; `WALKS` heads the figures on page
+/// walks.
 const RUN: &str = "Run";
 const WALKS: &str = "Page walks";
 
@@ -379,7 +380,7 @@ fn share_of_cycles(run: &RunResult, counter: &str) -> Option<f64> {
     Some(run.counter(counter)? / all)
 }
 
-/// Creates a figure that a function computes from the counters of a run.
+/// Creates an entry of [`COMPUTED`] whose figure a function computes from the counters of a run.
 const fn figure(
     group: &'static str,
     beside: Option<&'static str>,

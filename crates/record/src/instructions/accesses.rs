@@ -13,7 +13,7 @@ const LINE_BYTES: u64 = 64;
 /// Maximum number of accesses of an instruction in a trace.
 pub const MAX_ACCESSES: usize = 255;
 
-/// Access by the emulator, with the index of its instruction in the block.
+/// Access by the emulator, with the index of its instruction in the translated block.
 pub type Piece = (u16, MemoryAccess);
 
 /// Joins the emulator's accesses of each operand to one, and splits read-modify-write accesses in two.

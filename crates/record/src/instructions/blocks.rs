@@ -65,7 +65,8 @@ impl Blocks {
         &self.instructions[block.instructions.clone()]
     }
 
-    /// Decodes the block `number` if it is not loaded yet. Returns the emulator's address of the block.
+    /// Decodes the translated block `number` if it is not loaded yet. Returns the block's address in the
+    /// emulator.
     pub fn load(
         &mut self,
         number: u32,

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Number of table entries that are read at a time.
+/// Number of entries of a `/proc` table that are read at a time.
 const BATCH_ENTRIES: u64 = 1 << 14;
 
 /// Reader of a file in `/proc` with one 64-bit entry per page or frame, at arbitrary positions.

@@ -23,7 +23,7 @@ struct Area {
 }
 
 impl Area {
-    /// Makes the event that maps a part of the area.
+    /// Makes the event that maps the part of the area from `start` to `end`.
     fn map_event(&self, start: u64, end: u64) -> ProgramEvent {
         ProgramEvent::Map {
             start: VirtualAddress::new(start),
@@ -46,7 +46,7 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Changes the mappings as an event does.
+    /// Changes the mappings as an event of the trace does.
     pub fn apply(&mut self, event: &ProgramEvent) {
         match event {
             ProgramEvent::Map {

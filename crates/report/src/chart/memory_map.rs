@@ -209,7 +209,7 @@ impl Maps<'_> {
     }
 }
 
-/// Layout of a scheme's maps in rows, to which maps and texts are added one by one.
+/// Layout of a scheme's memory maps in rows of cells, to which maps and lines of text are added one by one.
 struct Drawing<'s> {
     series: &'s [Series],
     row: u64,

@@ -188,7 +188,8 @@ fn spoken(title: &str) -> String {
 /// is not.
 const GREATEST_ODD: u64 = 15;
 
-/// True if all numbers are integers with a small odd factor, such as 64, 1,536 and 131,072.
+/// True if an axis with these numbers is labelled in units of 1024: all are integers with a small odd factor,
+/// such as 64, 1,536 and 131,072.
 fn are_binary(mut numbers: impl Iterator<Item = f64>) -> bool {
     let is_binary = |number: f64| {
         let whole = number as u64;

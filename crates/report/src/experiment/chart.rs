@@ -182,7 +182,7 @@ impl Canvas<'_> {
         (least.min(0.0), most)
     }
 
-    /// Returns the data points of all curves, in displayed units.
+    /// Returns the data points of all curves, in the units that the chart shows, such as percent.
     fn marks(&self) -> Vec<Mark> {
         let points = self.curves.iter().flat_map(|drawn| {
             let mut points: Vec<&PointRecord> = drawn.curve.points.iter().collect();

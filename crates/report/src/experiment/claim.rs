@@ -97,7 +97,7 @@ pub(super) fn ours_shown(claim: &ClaimRecord) -> Option<f64> {
     claim.ours_least.or(claim.ours).map(|value| claim.show.shown(value))
 }
 
-/// Returns the note on the interpretation of the claim; `None` if there is no note.
+/// Returns the experiment file's note on the interpretation of the claim; `None` if there is no note.
 pub(super) fn note_text(claim: &ClaimRecord) -> Option<&str> {
     claim.note.as_deref().map(str::trim).filter(|text| !text.is_empty())
 }

@@ -7,14 +7,15 @@ use serde_json::Value;
 
 use super::{Page, ReportOptions, command};
 
-/// File name under which readers save the machine file.
+/// File name under which readers save the machine file, the description of the simulated machine.
 const MACHINE: &str = "machine.toml";
 
 /// Program versions and machine with which a page's results were computed. Unknown fields are empty.
 #[derive(Default)]
 pub(crate) struct Origin {
     versions: Vec<String>,
-    /// Contents of a machine file; `None` unless all runs had the same machine.
+    /// Contents of the machine file, the description of the simulated machine; `None` unless all runs had the
+    /// same.
     machine: Option<String>,
 }
 
@@ -69,7 +70,8 @@ fn names_machine(command: &str) -> bool {
     command.split(' ').any(|word| word.starts_with("--machine") || word.starts_with("--set"))
 }
 
-/// Returns a machine file for the machine of these runs; `None` if they had different machines.
+/// Returns the machine file (description of the simulated machine) of these runs; `None` if they had
+/// different machines.
 fn machine_of(runs: &[RunResult]) -> Option<String> {
     let mut machines = runs.iter().map(|run| run.config.get("machine"));
     let first = machines.next()??;

@@ -42,7 +42,7 @@ pub(crate) const LIBRARY: &str = concat!(
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:";
 
-/// A figure of a page that can be saved as files.
+/// Chart and CSV data of a page's figure that can be saved as files.
 pub(crate) struct Kept {
     pub id: String,
     pub title: String,

@@ -58,7 +58,8 @@ fn samples<'s>(schemes: &'s [&'s SchemeRuns<'s>]) -> impl Iterator<Item = &'s Me
     schemes.iter().flat_map(|scheme| &scheme.first().series.memory)
 }
 
-/// A fragmentation index of free memory, which a chart shows over time.
+/// An index of the fragmentation of free memory (Linux: unusable or fragmentation index of order 9), which a
+/// chart shows over time.
 struct Index {
     key: &'static str,
     title: &'static str,

@@ -82,7 +82,8 @@ impl Stack {
         }
     }
 
-    /// Joins series that are too small to be visible into one series at the end.
+    /// Joins series that are too small to be visible into one series at the end; `most` is the length of the
+    /// longest bar.
     fn join_small_series(&mut self, most: f64) {
         let least = self.least_share * most;
         let is_small = |index: &usize| {

@@ -7,7 +7,7 @@ use crate::format::{bytes, percent};
 
 const FRAME_BYTES: f64 = 4096.0;
 
-/// States of 4KB frames, with the labels of tables.
+/// States of 4KB frames: their names in records, with the labels of tables.
 const STATES: [(&str, &str); 12] = [
     ("free", "free"),
     ("per_cpu", "free, in lists of processors"),

@@ -150,7 +150,7 @@ impl Flow {
     }
 }
 
-/// Makes a table of zeros, indexed by context.
+/// Makes a predictor's table of [`SLOTS`] zeros, which is indexed by a hash of the context.
 pub(super) fn empty_slots() -> Box<[u64; SLOTS]> {
     let slots = vec![0; SLOTS].into_boxed_slice();
     slots.try_into().unwrap_or_else(|_| unreachable!("as long as it was made"))

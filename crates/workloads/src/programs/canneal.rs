@@ -47,7 +47,7 @@ pub(crate) struct Canneal {
     /// Array of the coordinates of places. It has addresses only: the values are computed when they are
     /// loaded.
     places: Place,
-    /// Number of the place that each element has.
+    /// Number of the place on the grid that each element has.
     placed: Vec<u32>,
     columns: u32,
     seed: u64,
@@ -303,7 +303,7 @@ impl Canneal {
         .sum()
     }
 
-    /// Number of the place that each element has.
+    /// Number of the place on the grid that each element has.
     #[cfg(test)]
     pub(super) fn placed(&self) -> &[u32] {
         &self.placed

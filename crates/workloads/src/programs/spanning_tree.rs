@@ -27,7 +27,7 @@ pub(crate) struct SpanningTree {
     sorted: Place,
     permutation: Permutation,
     pub(super) parents: Array<u32>,
-    /// Array of the numbers of the forest's edges.
+    /// Array of the numbers of the spanning forest's edges.
     tree: Place,
     /// Sum of the forest's edges' ranks by weight.
     pub(super) weight: u64,

@@ -33,7 +33,7 @@ const PLAIN: Instruction = Instruction {
     operation: Operation::Integer,
 };
 
-/// Recorder of a program's instructions, in the order in which the program calls it.
+/// Recorder of a program's instructions, in the order in which the program calls its methods.
 pub(crate) struct Tracer {
     chunk: Chunk,
     code: Code,

@@ -12,7 +12,7 @@ use perforate_types::{
 use super::Encoder;
 use crate::foreign::champsim::{UNKNOWN_TARGET, exchange};
 
-/// Maximum number of read addresses in a record.
+/// Maximum number of read addresses in a ChampSim record.
 const READS: usize = 4;
 const WRITES: usize = 2;
 
@@ -57,7 +57,7 @@ impl Encoder for ChampSim {
     }
 }
 
-/// Returns the registers that a record names as read and as written, in Perforate's numbering.
+/// Returns the registers that a ChampSim record names as read and as written, in Perforate's numbering.
 fn registers(instruction: &Instruction) -> ([Register; 4], [Register; 2]) {
     const NONE: &[Register] = &[];
     const POINTERS: &[Register] = &[INSTRUCTION_POINTER, STACK_POINTER];
