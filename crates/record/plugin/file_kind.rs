@@ -20,7 +20,7 @@ pub enum FileKind<'a> {
     Program,
     /// A script that begins with `#!`.
     Script {
-        /// Path of the interpreter.
+        /// Path of the interpreter that the script's first line names.
         interpreter: &'a [u8],
         /// Rest of the script's first line after the interpreter, which is a single argument.
         argument: Option<&'a [u8]>,

@@ -140,7 +140,7 @@ pub const QUESTION_PAGES: u64 = 2;
 /// Header of a ring. Positions count records from the start of the recording.
 #[repr(C, align(64))]
 pub struct RingHeader {
-    /// Number of records written; advanced by the plugin.
+    /// Number of records written to the ring; advanced by the plugin.
     pub head: AtomicU64,
     /// The state [`RING_FREE`], or [`RING_USED`] or [`RING_ENDED`] with the ID of the process, see
     /// [`ring_user`].
@@ -158,7 +158,7 @@ pub struct RingHeader {
     pub answer: AtomicU64,
     /// Separates the positions `head` and `tail` into different cache lines.
     pub padding: u64,
-    /// Number of records read; advanced by the recorder.
+    /// Number of records read from the ring; advanced by the recorder.
     pub tail: AtomicU64,
 }
 

@@ -85,13 +85,13 @@ impl Control {
 pub enum Record {
     /// A memory access by an instruction of the running block.
     Access {
-        /// Index of the instruction in its block.
+        /// Index, in its block, of the instruction that makes the access.
         index: u16,
-        /// True for a write.
+        /// True if the access is a write.
         write: bool,
-        /// Size in bytes, a power of two.
+        /// Size of the access in bytes, a power of two.
         size: u16,
-        /// Address of the first byte.
+        /// Address of the first accessed byte.
         address: u64,
     },
     /// Start of the block with this dictionary number.

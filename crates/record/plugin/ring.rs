@@ -111,8 +111,8 @@ pub fn next_image() -> u64 {
     shared().images.fetch_add(1, Ordering::AcqRel)
 }
 
-/// Called when this process, with this ID in the recorder's namespace, runs a new program. The threads
-/// of its previous program have ended.
+/// Gives this process, with this ID in the recorder's PID namespace, a new process image for the program that
+/// it starts to run, and ends the rings of its previous program's threads, which have ended.
 pub fn begin_image(process: u64) {
     PROCESS.store(process, Ordering::Relaxed);
     IMAGE.store(next_image(), Ordering::Relaxed);
@@ -204,7 +204,7 @@ pub fn end_cpu(index: u32) {
     *cpu = Cpu::UNUSED;
 }
 
-/// True if records are not read any more.
+/// True if the recorder does not read records any more.
 fn is_closed() -> bool {
     shared().closed.load(Ordering::Relaxed) != 0
 }
@@ -286,13 +286,13 @@ impl Cpu {
         kinds: Kinds::NONE,
     };
 
-    /// True if a record can be written immediately.
+    /// True if the ring has room for a record.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
         self.head != self.limit
     }
 
-    /// Appends a record without a check; there must be room.
+    /// Appends a record to the ring without a check; there must be room.
     #[inline(always)]
     pub fn write(&mut self, record: u64) {
         let slot = (self.head % RING_RECORDS) as usize;
@@ -301,7 +301,8 @@ impl Cpu {
         self.head += 1;
     }
 
-    /// Appends a record. Drops it outside segments and when records are not read any more.
+    /// Appends a record to the ring. Drops it outside segments and when the recorder does not read records
+    /// any more.
     pub fn push(&mut self, record: u64) {
         if self.has_room() || self.is_open && self.reserve(1) {
             self.write(record);
@@ -325,7 +326,8 @@ impl Cpu {
         self.blocks_left = 0;
     }
 
-    /// Waits until `count` records fit. Returns false if records are not read any more.
+    /// Waits until `count` records fit into the ring. Returns false if the recorder does not read records any
+    /// more.
     #[cold]
     fn reserve(&mut self, count: u64) -> bool {
         if self.ring.is_null() || is_closed() {
@@ -375,7 +377,7 @@ impl Cpu {
         self.executed >= self.batch
     }
 
-    /// Returns the number of instructions executed since the last call.
+    /// Returns the number of instructions that the virtual CPU executed since the last call.
     pub fn take_executed(&mut self) -> u64 {
         self.batch = SKIP_BATCH;
         std::mem::take(&mut self.executed)
@@ -418,7 +420,7 @@ impl Cpu {
         }
     }
 
-    /// Appends a control record, followed by `words`.
+    /// Appends a control record, followed by `words`, to the ring.
     pub fn push_control(&mut self, code: Control, payload: u64, words: &[u64]) {
         if !self.is_open && !self.begin_segment(0) || !self.reserve(1 + words.len() as u64) {
             return;

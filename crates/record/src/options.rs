@@ -42,12 +42,12 @@ impl Sampling {
 /// Moment at which a recording begins.
 #[derive(Clone, Debug, Default)]
 pub enum Begin {
-    /// At the program's start, or after [`Selection::skip`] instructions.
+    /// Recording begins at the program's start, or after [`Selection::skip`] instructions.
     #[default]
     AtOnce,
-    /// At this time after the program's start.
+    /// Recording begins at this time after the program's start.
     After(Duration),
-    /// Once the flag is set, for example by a signal's handler.
+    /// Recording begins once the flag is set, for example by a signal's handler.
     WhenSet(Arc<AtomicBool>),
 }
 

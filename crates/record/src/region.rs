@@ -25,7 +25,7 @@ pub enum Region {
         /// Linked address (as in the ELF file, before loading) at which the region ends.
         end: u64,
     },
-    /// From the call of the function with this name to its return.
+    /// Region from the call of the function with this name to its return.
     Function(String),
 }
 

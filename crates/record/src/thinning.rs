@@ -66,7 +66,7 @@ impl RecordedWindows {
         self.starts.first().copied().unwrap_or(instructions)
     }
 
-    /// Number of the last window of a trace of `instructions` instructions.
+    /// Number of the last window of a trace of `instructions` instructions that has all recorded windows.
     fn last(&self, instructions: u64) -> u64 {
         let contiguous = contiguous(self.kept) - 1;
         let recorded = match self.starts.len() {
@@ -76,18 +76,19 @@ impl RecordedWindows {
         recorded.max(self.last_known)
     }
 
-    /// Distance between two windows that stay in a trace of `instructions` instructions, as a number of
-    /// windows; 1 if all stay.
+    /// Distance between two windows that thinning leaves in a trace of `instructions` instructions, as a
+    /// number of windows; 1 if all stay.
     pub fn distance(&self, instructions: u64) -> u64 {
         1 << level(self.last(instructions), self.kept)
     }
 
-    /// Distance between the starts of two windows that stay in the trace, in instructions.
+    /// Distance between the starts of two windows that thinning leaves in the trace, in instructions.
     pub fn period(&self, instructions: u64) -> u64 {
         self.window.saturating_mul(self.distance(instructions))
     }
 
-    /// Ranges of instructions in the windows that stay in the trace, in order.
+    /// Ranges of instructions, as numbered in the trace of all recorded windows, of the windows that stay in
+    /// the final trace, in order.
     fn spans(&self, instructions: u64) -> Vec<Range<u64>> {
         let (last, contiguous) = (self.last(instructions), contiguous(self.kept));
         let end = self.contiguous_end(instructions);
@@ -296,8 +297,9 @@ mod tests {
         Instruction { ip, length: 1, ..Instruction::default() }
     }
 
-    /// Windows of 10 instructions, of which 2 to 4 are kept. Everything is recorded up to instruction
-    /// 50. The window of 7 instructions after it (position 6) follows a gap of 10, and so on.
+    /// Writes a recording of `end` instructions to `folder/all`, and notes its later windows in `windows`.
+    /// Each of `starts` has the part of the run and the first instruction; a gap of 10 instructions precedes
+    /// it.
     fn recorded(windows: &mut RecordedWindows, starts: &[(u64, u64)], folder: &Path, end: u64) {
         let path = folder.join("all");
         let mut writer = TraceWriter::create(path, &TraceMetadata::default()).unwrap();

@@ -235,8 +235,8 @@ fn guest_references_per_walk(vocabulary: &Vocabulary, run: &RunResult) -> Option
     run.counter(ids::GUEST_REFERENCES_PER_WALK).or_else(native)
 }
 
-/// One figure of the matrices: its key, its label or the name of the counter that has the label, the function
-/// that computes it, and its definition for readers.
+/// One figure of the matrices: its key; its label, or the name of a counter whose label it has; the function
+/// that computes it; and its definition for readers.
 type Figure = (&'static str, &'static str, metric::Figure, &'static str);
 
 const FIGURES: &[Figure] = &[

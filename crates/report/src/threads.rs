@@ -68,7 +68,7 @@ impl ThreadRows {
 }
 
 impl ThreadRow {
-    /// Writes one of the thread's figures, given by its index in [`FIGURES`].
+    /// Writes a figure of the hardware thread, given by its index in [`FIGURES`].
     pub(crate) fn text(&self, figure: usize) -> String {
         self.values[figure].map_or(MISSING.into(), FIGURES[figure].2)
     }

@@ -29,7 +29,7 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Appends the command line to the options of a command for an emulator.
+    /// Appends the program's command line to the options of a command for an emulator.
     pub(crate) fn add_to(&self, emulator: &mut Command) {
         emulator.arg("-0").arg(&self.name).arg(&self.program).args(&self.arguments);
     }

@@ -16,7 +16,7 @@ use crate::region::{self, Region};
 pub enum Answer {
     /// The program that runs in the plugin's process, and its mappings.
     Image {
-        /// Path of the program's file.
+        /// Path of the file of the program that runs in the plugin's process.
         program: PathBuf,
         /// Mappings of the program before its first instruction.
         loaded: LoadedProgram,

@@ -47,8 +47,8 @@ struct Desk {
 }
 
 impl Reception {
-    /// Makes the folder, with `plugin` as content of the plugin's file, and starts the thread that
-    /// replies.
+    /// Makes the recorder's folder, with `plugin` as content of the file of the emulator's plugin, and starts
+    /// the thread that replies to plugins.
     pub fn open(shared: Arc<SharedMemory>, plugin: &[u8]) -> Result<Self, RecordError> {
         let (folder, library) = place(plugin)?;
         let (library, memory) = match library {

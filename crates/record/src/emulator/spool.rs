@@ -26,7 +26,7 @@ const IDLE_PAUSE: Duration = Duration::from_micros(200);
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
 const RECORD_BYTES: u64 = size_of::<u64>() as u64;
 
-/// Records of the plugin that were taken from one ring at a time, in order.
+/// Batch of the plugin's records, in order, all from the ring of one virtual CPU.
 pub struct Batch {
     /// Index of the ring from which the records were taken.
     pub ring: usize,

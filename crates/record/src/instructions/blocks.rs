@@ -44,7 +44,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Makes a table without blocks.
+    /// Makes an empty table of translated blocks.
     pub fn new() -> Self {
         Self {
             decoder: InstructionDecoder::new(),
@@ -54,13 +54,13 @@ impl Blocks {
         }
     }
 
-    /// Returns the block with this number; `None` if [`Blocks::load`] has not loaded it.
+    /// Returns the translated block with this number; `None` if [`Blocks::load`] has not loaded it.
     pub fn get(&self, number: u32) -> Option<&Block> {
         let place = self.places.get(number as usize)?.checked_sub(1)?;
         self.blocks.get(place as usize)
     }
 
-    /// Decoded instructions of a block.
+    /// Decoded instructions of a translated block.
     pub fn instructions(&self, block: &Block) -> &[Decoded] {
         &self.instructions[block.instructions.clone()]
     }
@@ -105,7 +105,7 @@ impl Blocks {
         Some(Block { start, end: start.wrapping_add(at as u64), instructions })
     }
 
-    /// Index in `block` of the instruction at `address` in the emulator.
+    /// Index in the translated block of the instruction at `address` in the emulator.
     pub fn index_at(&self, block: &Block, address: u64) -> Option<usize> {
         let mut at = block.start;
         for (index, decoded) in self.instructions(block).iter().enumerate() {

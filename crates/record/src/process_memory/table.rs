@@ -12,7 +12,7 @@ const BATCH_ENTRIES: u64 = 1 << 14;
 pub struct Table(File);
 
 impl Table {
-    /// Makes a reader of the table in an open file.
+    /// Makes a reader of a `/proc` table in an open file.
     pub fn new(file: File) -> Self {
         Self(file)
     }

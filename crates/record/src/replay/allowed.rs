@@ -16,12 +16,12 @@ pub struct AllowedPages {
 }
 
 impl AllowedPages {
-    /// Makes a cache without pages.
+    /// Makes an empty cache of pages to which accesses are allowed.
     pub fn new() -> Self {
         Self { pages: vec![NONE; PLACES], is_empty: true }
     }
 
-    /// Clears the cache, because mappings have changed.
+    /// Clears the cache of allowed pages, because mappings have changed.
     pub fn forget(&mut self) {
         if !self.is_empty {
             self.pages.fill(NONE);

@@ -56,16 +56,16 @@ impl Image {
 /// All process images of a recording, by number.
 #[derive(Default)]
 pub struct Images {
-    /// Images by number; boxed, because a damaged record may contain a very large number.
+    /// Process images by number; boxed, because a damaged record may contain a very large number.
     images: Vec<Option<Box<Image>>>,
     processes: u32,
 }
 
 impl Images {
-    /// Upper limit of image numbers; a larger number means that the record is damaged.
+    /// Upper limit of process-image numbers; a larger number means that the record is damaged.
     const MAX: u64 = 1 << 22;
 
-    /// Returns the image with this number. Creates it if necessary.
+    /// Returns the process image with this number. Creates it if necessary.
     pub fn get(&mut self, number: u64) -> Result<&mut Image, RecordError> {
         if number >= Self::MAX {
             return Err(RecordError::Damaged("the number of an image"));

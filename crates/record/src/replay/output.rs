@@ -10,14 +10,14 @@ use crate::RecordError;
 
 /// Consumer of instructions and events in program order.
 pub trait Sink {
-    /// Receives the next instruction, with its accesses.
+    /// Receives the next instruction of the trace, with its accesses.
     fn push(
         &mut self,
         instruction: &Instruction,
         accesses: &[MemoryAccess],
     ) -> Result<(), RecordError>;
 
-    /// Receives an event, which happens before the next instruction.
+    /// Receives an event of the trace, which happens before the next instruction.
     fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError>;
 }
 
@@ -102,7 +102,7 @@ impl<S: Sink> Output<S> {
         }
     }
 
-    /// True if the maximum number of instructions is reached.
+    /// True if the maximum number of recorded instructions is reached.
     pub fn is_full(&self) -> bool {
         self.instructions >= self.limit
     }

@@ -15,7 +15,8 @@ pub(crate) type Sample = (f64, Vec<f64>);
 pub(crate) struct Areas<'a> {
     pub series: &'a [Series],
     pub samples: Vec<Sample>,
-    /// Ends of the horizontal and vertical axes. Charts that are shown side by side have equal axes.
+    /// Upper ends of the horizontal and the vertical axis. Charts that are shown side by side have equal
+    /// axes.
     pub top: (f64, f64),
     pub value: Axis<'a>,
 }

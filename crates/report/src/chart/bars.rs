@@ -42,7 +42,7 @@ pub(crate) struct Band {
 }
 
 impl Band {
-    /// True for a single value, which is drawn as a line.
+    /// True for a band that is a single value, which is drawn as a line.
     pub fn is_line(&self) -> bool {
         self.low == self.high
     }

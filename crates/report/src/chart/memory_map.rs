@@ -24,9 +24,9 @@ const LONG: u64 = 3 * COLUMNS;
 const BLOCK_FRAMES: f64 = 512.0;
 /// Size of a block of physical memory in bytes (2MB).
 const BLOCK_BYTES: f64 = 2097152.0;
-/// Maximum number of cells in a run; the other two are those of 2MB blocks in a cell and in a coarser cell.
-/// They are larger than in any real memory, and prevent overflow for hostile files: products stay below 2^64.
-/// At the largest scale a run is a single cell.
+/// Maximum number of equal cells in a run. Like the next two limits (2MB blocks in a cell, and in a coarse
+/// cell), it is larger than in any real memory, and prevents overflow for hostile files: products stay below
+/// 2^64. At the largest scale a run is a single cell.
 const MOST_CELLS: u64 = 1 << 36;
 const MOST_BLOCKS_PER_CELL: u64 = 1 << 26;
 const LARGEST_SCALE: u64 = 1 << 62;
@@ -218,7 +218,7 @@ struct Drawing<'s> {
 }
 
 impl Drawing<'_> {
-    /// Adds a line of text to the layout, which takes two rows.
+    /// Adds a line of text, which takes two rows, to the layout of the maps.
     fn write(&mut self, align: &str, text: String) {
         let column = if align == "left" { 0 } else { COLUMNS / 2 };
         self.texts
@@ -226,7 +226,7 @@ impl Drawing<'_> {
         self.row += 2;
     }
 
-    /// Adds a map to the layout: runs of cells, and lines of text for long free ranges.
+    /// Adds a map to the layout of the maps: runs of cells, and lines of text for long free ranges.
     fn draw(&mut self, map: &Picture) {
         let free = self.series.iter().position(|one| one.key == "free");
         let block_bytes = map.blocks_per_cell as f64 * BLOCK_BYTES;

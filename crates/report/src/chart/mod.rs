@@ -108,7 +108,8 @@ pub(crate) struct Claimed {
     pub paper: f64,
     pub open_low: Option<f64>,
     pub open_high: Option<f64>,
-    /// Published value as text; `open_text` is the range of our value over these parameters.
+    /// Published value as text; `open_text` is the range of our value over parameters that the paper does not
+    /// state.
     pub paper_text: String,
     pub open_text: String,
 }
@@ -269,7 +270,7 @@ fn names(names: &[String], gap: f64) -> Value {
     })
 }
 
-/// Width in pixels that place names, and the values to the right of bars, take from a chart's width.
+/// Width in pixels of a chart that the names of places, and the values to the right of bars, take.
 const NAMES: usize = 210;
 
 /// Breaks a long name into two lines; cuts off the rest.

@@ -88,7 +88,7 @@ fn gain(percent: f64) -> String {
     }
 }
 
-/// Writes a number: integers with thousands separators, others with four digits.
+/// Writes a number: integers with thousands separators, others with four significant digits.
 fn number(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {

@@ -41,7 +41,7 @@ impl Section {
 #[derive(Clone)]
 enum Value {
     Text(String),
-    /// A number and the function that formats it.
+    /// Number in a table cell, `None` if unknown, and the function that formats it.
     Number(Option<f64>, fn(f64) -> String),
 }
 

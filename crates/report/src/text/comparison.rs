@@ -17,9 +17,9 @@ const LEAST_COLUMNS: usize = 40;
 /// Selection of the figures that a table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// Only the most important figures.
+    /// Rows for the most important figures only.
     Main,
-    /// All figures: registered counters, and those that the report computes.
+    /// Rows for all figures: registered counters, and those that the report computes.
     All,
 }
 

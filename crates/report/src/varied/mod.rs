@@ -72,12 +72,12 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Returns the row's value of the first option.
+    /// Returns the value that the first varied option has in the row.
     fn value(&self) -> &'a str {
         self.varied.first.value
     }
 
-    /// Returns the row's value of the second option; `None` if only one option was varied.
+    /// Returns the value that the second varied option has in the row; `None` if only one option was varied.
     fn second_value(&self) -> Option<&'a str> {
         self.varied.second.map(|second| second.value)
     }
@@ -170,7 +170,7 @@ impl<'a> Table<'a> {
         Some((numbers.filter(|_| is_one_unit)?, suffix))
     }
 
-    /// Returns the schemes, in order of first occurrence.
+    /// Returns the schemes of the table, in order of first occurrence.
     fn schemes(&self) -> Vec<&'a str> {
         distinct(self.rows.iter().map(|row| row.scheme))
     }

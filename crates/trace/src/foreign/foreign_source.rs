@@ -42,8 +42,8 @@ impl Input {
         Ok(sample)
     }
 
-    /// Fills `buffer`. Returns the number of bytes read, which is smaller than the buffer only at the
-    /// end.
+    /// Fills `buffer` with the next bytes of the content. Returns the number of bytes read, which is smaller
+    /// than the buffer only at the end.
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, TraceError> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -89,7 +89,7 @@ impl Input {
 /// of such content compress to almost nothing and take much time, so a file may contain only a bounded number
 /// of these bytes per instruction or access.
 pub(super) struct FillerLimit {
-    /// Name of the limited content, for the error message.
+    /// Name of the content that is limited, such as empty lines, for the error message.
     content: &'static str,
     /// Bytes of content without instructions that were read so far.
     bytes: u64,

@@ -12,17 +12,18 @@ use super::flow::{SLOTS, empty_slots};
 /// refer to.
 pub(crate) const RECENT: usize = 8;
 
-/// Code of a misprediction: the other mode of prediction is right. Codes from [`EXPLICIT`] on are `EXPLICIT +
-/// 8 × base + (bytes − 1)`: base 0 is the operand's last address, base k the k-th most recent access; `bytes`
-/// bytes of the zigzagged difference follow.
+/// Misprediction code: the right address is the one that the operand's other mode predicts (last address plus
+/// stride, or recent access plus offset).
 pub(crate) const OTHER_MODE: u8 = 0;
 /// Misprediction code: the right address is the one that this operand accessed the last time the most recent
 /// access (of any operand) was to the same address as now.
 pub(crate) const AFTER_RECENT: u8 = 1;
-/// Misprediction code: the right address is the one that this operand accessed the last time after its
+/// Misprediction code: the right address is the one that came next when this operand last accessed its
 /// current last address.
 pub(crate) const AFTER_LAST: u8 = 2;
-/// First misprediction code with an explicit difference.
+/// First misprediction code with an explicit difference. In code `EXPLICIT + 8 × base + (bytes − 1)`, base 0
+/// is the operand's last address, and base k the k-th most recent access. `bytes` bytes of the zigzagged
+/// difference follow the code.
 pub(crate) const EXPLICIT: u8 = 3;
 /// Number of valid misprediction codes.
 pub(crate) const CODES: u8 = EXPLICIT + 8 * (1 + RECENT as u8);

@@ -35,7 +35,7 @@ impl Flow {
         Self { next: Vec::new(), long: empty_slots(), short: empty_slots(), history: 0, current: 0 }
     }
 
-    /// Resets the predictor, as at the start of a chunk, for `records` records.
+    /// Resets the predictor, as at the start of a chunk, for `records` dictionary records.
     pub(crate) fn reset(&mut self, records: usize) {
         self.next.clear();
         self.grow(records);
@@ -45,19 +45,19 @@ impl Flow {
         self.current = 0;
     }
 
-    /// Makes room for the state of `records` records.
+    /// Makes room for the state of `records` dictionary records.
     pub(crate) fn grow(&mut self, records: usize) {
         self.next
             .extend((self.next.len() as u32..records as u32).map(|record| (record + 1) | FRESH));
     }
 
-    /// True if the predictor has room for this record.
+    /// True if the predictor has room for this dictionary record.
     #[inline]
     pub(crate) fn has(&self, record: u32) -> bool {
         (record as usize) < self.next.len()
     }
 
-    /// Predicts the number of the next record.
+    /// Predicts the number of the next dictionary record.
     #[inline]
     pub(crate) fn predict(&self) -> u32 {
         let next = self.next[self.current as usize];

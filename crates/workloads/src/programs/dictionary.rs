@@ -26,7 +26,7 @@ const EMPTY: u32 = 0;
 const KEY_BYTES: u64 = 8;
 
 pub(crate) struct Dictionary {
-    /// Slots of the hash table. The simulator's copy of a slot contains 1 plus the index of its key in `keys`.
+    /// Slots of the hash table. The simulator's copy of a slot has 1 plus the index of its key in `keys`.
     pub(super) slots: Array<u32>,
     /// Array of all keys. It has addresses only: the values are computed when they are loaded.
     keys: Place,

@@ -127,7 +127,8 @@ impl SparseMatrix {
         number(self.seed.wrapping_add(place))
     }
 
-    /// Element of the dense factor at index `place`: a whole number from 0 to 255.
+    /// Element at index `place` of the dense matrix or vector that the sparse matrix is multiplied by: a
+    /// whole number from 0 to 255.
     #[inline]
     pub(super) fn factor(&self, place: u64) -> f64 {
         number((!self.seed).wrapping_sub(place))

@@ -8,7 +8,7 @@ use crate::source::PAGE_BYTES;
 #[derive(Default)]
 pub(super) struct Touched {
     bits: Vec<u64>,
-    /// Number of heap pages that are in the set.
+    /// Number of heap pages in the set of touched pages.
     pub(super) pages: u64,
     /// Number of first accesses to heap pages so far. After a page was returned to the operating system, the
     /// next access is a first one again.
