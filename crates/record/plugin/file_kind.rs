@@ -27,7 +27,7 @@ pub enum FileKind<'a> {
     },
 }
 
-/// Identifies a file by its first [`START_BYTES`].
+/// Determines the kind of a file by its first [`START_BYTES`].
 ///
 /// # Errors
 /// If the file cannot be executed: the reason, and what was expected.

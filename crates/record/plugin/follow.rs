@@ -115,8 +115,8 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
 /// File that execve or execveat names, which a new emulator executes.
 struct Found {
     path: PathBuf,
-    /// Descriptor through which the next program finds a nameless file. It is closed if the program
-    /// does not start.
+    /// Descriptor through which the next program finds a nameless (deleted or in-memory) file. It is closed
+    /// if the program does not start.
     copy: Option<OwnedFd>,
 }
 

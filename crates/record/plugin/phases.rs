@@ -118,8 +118,8 @@ fn finish(phase: u64) {
     }
 }
 
-/// Adds the instructions that the virtual CPU executed to the shared counts, and ends the phase if it
-/// is long enough. `was_recorded` is true if these instructions were recorded. Returns true if the next
+/// Adds the instructions that the virtual CPU executed to the counts in the shared memory, and ends the phase
+/// if it is long enough. `was_recorded` is true if these instructions were recorded. Returns true if the next
 /// instructions are to be recorded.
 #[cold]
 pub fn update(cpu: &mut Cpu, was_recorded: bool) -> bool {
@@ -189,7 +189,7 @@ pub fn watch(block: *mut Block) {
     }
 }
 
-/// Callback for an instruction that begins or ends a region of this kind.
+/// Returns the callback for an instruction, if it begins or ends a region of this kind.
 ///
 /// # Safety
 /// The instruction must belong to the block that is being translated.

@@ -285,8 +285,8 @@ extern "C" fn syscall_ends(_id: PluginId, index: c_uint, number: i64, result: i6
     }
 }
 
-/// Size in bytes of a System V shared memory segment; 0 if it does not exist. It is recorded in place
-/// of the last argument of shmat, which has three.
+/// Size in bytes of a System V shared memory segment; 0 if it does not exist. It is recorded in place of the
+/// last of the six arguments, as shmat has only three.
 fn segment_bytes(segment: u64) -> u64 {
     let mut status = qemu::SegmentStatus { permissions: [0; 6], bytes: 0, rest: [0; 16] };
     // SAFETY: `status` has room for the result.

@@ -231,8 +231,8 @@ fn wait(pause: Duration, mut is_done: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// True if the recorder's process has ended. In another process namespace, this cannot be checked;
-/// there, the recorder's guard kills this process.
+/// True if the recorder's process has ended. In another PID namespace, this cannot be checked; there, the
+/// recorder's guard kills this process.
 fn is_recorder_gone() -> bool {
     if process() != u64::from(std::process::id()) {
         return false;

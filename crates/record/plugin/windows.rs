@@ -20,8 +20,8 @@ pub const fn level(number: u64, kept: u64) -> u32 {
     }
 }
 
-/// Number of windows that are recorded without gaps at first: all of level 0, and the first of level 1,
-/// which follows immediately.
+/// Number of windows that are recorded without gaps at first: all of level 0, at which no window is skipped,
+/// and the first of level 1, which follows immediately.
 pub const fn contiguous(kept: u64) -> u64 {
     2 * kept + 1
 }

@@ -342,8 +342,8 @@ impl Session {
         gone.into_iter().try_for_each(|image| self.replay.end_process(image))
     }
 
-    /// True if the first process continues unrecorded and no other process runs: its last image called
-    /// execve, and no other image replaced it.
+    /// True if the first process continues unrecorded and no other process runs: its last process image
+    /// called execve, and no other image replaced it.
     fn is_replaced(&self) -> bool {
         let own = self.child.0.id();
         let images = &self.replay.images;

@@ -15,7 +15,7 @@ pub const MARKER_HEADER: &str = include_str!("../perforate.h");
 /// A region of a program. While it runs, all threads of all processes are recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Region {
-    /// Between markers in the program's code: a no-operation with a number, or a system call
+    /// Region between markers in the program's code: a no-operation with a number, or a system call
     /// (`crates/record/perforate.h`).
     Markers,
     /// From the execution of the instruction at one linked address (as in the ELF file) to that of another.

@@ -46,8 +46,8 @@ impl RecordedWindows {
         is_new
     }
 
-    /// True if the window of part `phase` stays in the trace, decided by the length of the run so far: the
-    /// run has reached part `now`.
+    /// True if the window of part `phase` stays in the final trace, decided by the length of the run so far:
+    /// the run has reached part `now`.
     pub fn is_kept(&mut self, phase: u64, now: u64) -> bool {
         let number = |phase: u64| contiguous(self.kept) - 1 + phase.saturating_sub(1) / 2;
         // Even phases are gaps: the window before counts.
@@ -116,8 +116,8 @@ pub struct Thinned {
     pub processes: Vec<u64>,
 }
 
-/// Copies the windows that stay from a trace file to `writer`. After an error, `thinned` has the counts up to
-/// it.
+/// Copies the windows that stay in the final trace from the file of all windows to `writer`. After an error,
+/// `thinned` has the counts up to it.
 pub fn thin(
     from: &Path,
     windows: &RecordedWindows,

@@ -47,7 +47,8 @@ names! {
 }
 
 names! {
-    /// Names of totals: reports add up or stack the components of each. Every total has registered components.
+    /// Names of totals: reports add up or stack the components of each. Every total has registered
+    /// components.
     WHOLES_USED {
         BITMAP_REFERENCES = "bitmap_references";
         KHUGEPAGED_PAGES_MADE = "khugepaged_pages_made";

@@ -126,8 +126,8 @@ fn map_event(mapping: &Mapping, in_stack: bool) -> ProgramEvent {
     }
 }
 
-/// Makes events that map the executable parts of a mapping as such. The emulator never maps the program's
-/// code executable, so `maps` does not distinguish code from data; the ELF file does.
+/// Makes events that map the executable parts of a mapping as executable. The emulator never maps the
+/// program's code executable, so `maps` does not distinguish code from data; the ELF file does.
 fn code_events(mapping: &Mapping) -> Vec<ProgramEvent> {
     let Some(path) = mapping.path().filter(|_| !mapping.is_writable()) else { return Vec::new() };
     let length = mapping.range.end - mapping.range.start;

@@ -8,8 +8,8 @@ use perforate_types::{Backing, Permissions, ProgramEvent, VirtualAddress};
 
 use super::advised::AdvisedRanges;
 
-/// `madvise` advice that populates the pages of a range, writable (Linux 5.14, MADV_POPULATE_WRITE). A
-/// trace begins with this advice for pages that exist already.
+/// `madvise` advice that populates the pages of a range, writable (Linux 5.14, MADV_POPULATE_WRITE). A trace
+/// begins with this advice for pages that are in memory or swapped out when recording starts.
 const ADVICE_POPULATE_WRITE: i32 = 23;
 
 /// A mapping of a process. Its start address is its key in [`AddressSpace::areas`].

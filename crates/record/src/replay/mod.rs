@@ -271,8 +271,9 @@ impl<S: Sink> Replay<S> {
         Ok(())
     }
 
-    /// Skips tickets whose segments will never arrive, because their processes were killed before writing:
-    /// continues with the lowest ticket that is present. Returns false if no segment is present.
+    /// Skips tickets (order numbers of segments) whose segments will never arrive, because their processes
+    /// were killed before writing: continues with the lowest ticket that is present. Returns false if no
+    /// segment is present.
     pub fn skip_lost_ticket(&mut self) -> bool {
         let waiting = self.threads.iter().filter_map(|thread| match thread.peek()? {
             Record::Control(Control::Segment, ticket) => Some(ticket),

@@ -113,8 +113,8 @@ impl<S: Sink> Output<S> {
         &self.processes
     }
 
-    /// Begins a block, whose code is at the addresses `code` and which `runner` executes. The next pushed
-    /// instructions belong to this block.
+    /// Begins a translated block, whose code is at the addresses `code` and which `runner` executes. The next
+    /// pushed instructions belong to this block.
     pub fn begin_block(&mut self, runner: Runner, code: Range<u64>) -> Result<(), RecordError> {
         if self.is_full() {
             return Ok(());

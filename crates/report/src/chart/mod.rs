@@ -298,8 +298,8 @@ fn fit(text: &str, most: usize) -> String {
     }
 }
 
-/// Returns the tooltip of a data point. `place` is the title of its line with the point's position; "at"
-/// replaces a title with characters that Vega-Lite cannot have in an expression.
+/// Returns the tooltip of a data point. `place` is the title of the tooltip's line with the point's position;
+/// "at" replaces a title with characters that Vega-Lite cannot have in an expression.
 fn tooltip(place: &str, place_field: &str) -> Value {
     let field = |field: &str, title: &str| json!({"field": field, "title": title});
     let is_plain = |letter: char| letter.is_alphanumeric() || " ,()%÷/+-".contains(letter);

@@ -21,8 +21,8 @@ pub(crate) struct Side {
 pub(crate) struct Waterfall<'a> {
     pub parts: Vec<String>,
     pub sides: Vec<Side>,
-    /// Index of the scheme from which the waterfall starts until a reader chooses another; `to` is that at
-    /// which it ends.
+    /// Index of the scheme from which the waterfall starts until a reader chooses another; `to` is the index
+    /// of the scheme at which it ends.
     pub from: usize,
     pub to: usize,
     pub value: Axis<'a>,

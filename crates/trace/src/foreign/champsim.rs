@@ -28,7 +28,7 @@ use crate::{SourceMetadata, TraceError};
 const SPECIAL: [(Register, Register); 3] =
     [(6, STACK_POINTER), (25, FLAGS), (26, INSTRUCTION_POINTER)];
 /// Placeholder for the unknown target register of an indirect jump or call: Perforate's ChampSim writer lists
-/// it as read, and the reader removes it. Never written.
+/// it as a register read, and the reader removes it. No instruction lists it as a register written.
 pub(super) const UNKNOWN_TARGET: Register = 255;
 /// Assumed size of every access in bytes, because ChampSim records no sizes.
 const ASSUMED_SIZE_BYTES: u16 = 8;

@@ -160,8 +160,8 @@ impl Lines {
         Ok(!self.line.is_empty())
     }
 
-    /// Counts the last line as an instruction or access, or as filler if it is ignored. Fails if there is too
-    /// much filler.
+    /// Counts the last line as an instruction or access, or as filler (content without either) if it is
+    /// ignored. Fails if there is too much filler.
     pub(super) fn count(&mut self, is_ignored: bool) -> Result<(), TraceError> {
         if is_ignored {
             return self.filler.add(self.line.len()).map_err(|problem| self.wrong(problem));

@@ -24,8 +24,8 @@ pub(crate) struct Flow {
     /// successor (low half). `short` is the same for the short history.
     long: Box<[u64; SLOTS]>,
     short: Box<[u64; SLOTS]>,
-    /// History of the last 16 records that followed a record with the flag [`VARYING`]: a 4-bit hash of each
-    /// record number, the newest in the lowest bits.
+    /// History of the last 16 dictionary records that followed a record with the flag [`VARYING`]: a 4-bit
+    /// hash of each record number, the newest in the lowest bits.
     history: u64,
     current: u32,
 }

@@ -70,8 +70,8 @@ impl Code {
         *self = Self { next_address: 0, instruction_bytes: 0, ..Self::new() };
     }
 
-    /// Returns the site of a source line that makes `count` instructions. Assigns addresses and a register at
-    /// the first call.
+    /// Returns the addresses and the register of a source line that makes `count` instructions. Assigns them
+    /// at the first call.
     #[inline(always)]
     pub(super) fn site(&mut self, line: &'static Location<'static>, count: u32) -> Site {
         self.find(line, 0, count)

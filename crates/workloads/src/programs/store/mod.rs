@@ -40,7 +40,7 @@ use crate::traced::{Program, ProgramSource, Tracer};
 use process::{Copying, Process};
 use table::Store;
 
-/// Maximum number of keys of the workload `store`. It bounds the host memory of a simulation, which holds the
+/// Maximum number of keys of the workload `store`. It bounds the memory of the simulator, which holds the
 /// store's records and the state of about six simulated pages per key.
 const MOST_KEYS: u64 = 16_000_000;
 const LONGEST_VALUE_BYTES: u64 = 1 << 20;

@@ -10,8 +10,8 @@ use super::touched::Touched;
 use crate::source::PAGE_BYTES;
 use crate::traced::{Tracer, Value};
 
-/// Number of other instructions before each access: the default of the other workloads, because no source
-/// gives a number.
+/// Number of other instructions before each access of the store: the default of the other workloads, because
+/// no source gives a number.
 const OTHERS: u32 = 3;
 /// Bytes that an access of a look-up reads: a pointer.
 const POINTER_BYTES: u64 = 8;
