@@ -6,7 +6,16 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::lenient::{known_or_default, or_default, some_whole};
-use crate::{RecordsError, json_line, read_json};
+use crate::{JointRecord, RecordsError, json_line, read_json};
+
+/// Contents of a results file of experiments.
+#[derive(Clone, Debug, Default)]
+pub struct ExperimentResults {
+    /// Experiments, in the order of the file.
+    pub experiments: Vec<ExperimentRecord>,
+    /// Joint readings of each paper; empty without `--unstated joint`.
+    pub joint: Vec<JointRecord>,
+}
 
 /// Results of one experiment: its points and claims. In a results file, each point and each claim is a line
 /// of its own.
@@ -314,6 +323,18 @@ pub enum ClaimKind {
     Test,
 }
 
+impl ClaimKind {
+    /// True if simulation can contradict claims of this kind: numbers and thresholds.
+    pub fn is_tested(self) -> bool {
+        matches!(self, Self::Number | Self::Threshold)
+    }
+}
+
+/// Returns the prefix of a claim's id, which identifies the paper: `P` for `P-C7`; empty if there is none.
+pub fn paper_of(id: &str) -> &str {
+    id.split_once(['-', ' ']).map_or("", |(prefix, _)| prefix)
+}
+
 /// Verdict on a claim: agreement of our value with the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -331,7 +352,7 @@ pub enum Verdict {
 impl ClaimRecord {
     /// True if simulation can contradict the claim: it is a number or a threshold.
     pub fn is_tested(&self) -> bool {
-        matches!(self.kind, Some(ClaimKind::Number | ClaimKind::Threshold))
+        self.kind.is_some_and(ClaimKind::is_tested)
     }
 
     /// True if the claim is about exactly this point of `curve`.
@@ -406,17 +427,22 @@ enum ExperimentLine<'r> {
     Experiment(&'r ExperimentRecord),
     Point(&'r PointRecord),
     Claim(&'r ClaimRecord),
+    /// Joint readings of a paper, after all experiments.
+    Joint(&'r JointRecord),
 }
 
-impl ExperimentRecord {
-    /// Returns the lines of a results file: the experiment, its points, and its claims.
+impl ExperimentResults {
+    /// Returns the lines of a results file: each experiment with its points and claims, then the joint
+    /// readings.
     pub fn lines(&self) -> String {
-        let points = self.curves.iter().flat_map(|curve| &curve.points);
-        std::iter::once(ExperimentLine::Experiment(self))
-            .chain(points.map(ExperimentLine::Point))
-            .chain(self.claims.iter().map(ExperimentLine::Claim))
-            .map(|line| json_line(&line))
-            .collect()
+        let experiments = self.experiments.iter().flat_map(|experiment| {
+            let points = experiment.curves.iter().flat_map(|curve| &curve.points);
+            std::iter::once(ExperimentLine::Experiment(experiment))
+                .chain(points.map(ExperimentLine::Point))
+                .chain(experiment.claims.iter().map(ExperimentLine::Claim))
+        });
+        let joint = self.joint.iter().map(ExperimentLine::Joint);
+        experiments.chain(joint).map(|line| json_line(&line)).collect()
     }
 }
 
@@ -436,42 +462,58 @@ fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<RawValue>, D::E
 ///
 /// # Errors
 /// If a line is not a record or belongs to no experiment before it, or if the text has no records.
-pub fn read_experiments(text: &str) -> Result<Vec<ExperimentRecord>, RecordsError> {
-    let mut found: Vec<ExperimentRecord> = Vec::new();
+pub fn read_experiments(text: &str) -> Result<ExperimentResults, RecordsError> {
+    let mut found = ExperimentResults::default();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         read_line(line, &mut found)
             .map_err(|cause| RecordsError::Record { line: index + 1, cause })?;
     }
-    if found.is_empty() { Err(RecordsError::Empty) } else { Ok(found) }
+    if found.experiments.is_empty() { Err(RecordsError::Empty) } else { Ok(found) }
 }
 
-fn read_line(line: &str, found: &mut Vec<ExperimentRecord>) -> Result<(), String> {
+fn read_line(line: &str, found: &mut ExperimentResults) -> Result<(), String> {
     #[derive(Deserialize)]
     struct Kind {
         record: String,
-        experiment: String,
     }
-    let wrong = |error: serde_json::Error| error.to_string();
     let value: Value = read_json(line).map_err(wrong)?;
-    let kind = Kind::deserialize(&value).map_err(wrong)?;
-    if kind.record == "experiment" {
-        found.push(serde_json::from_value(value).map_err(wrong)?);
-        return Ok(());
-    }
-    let owner = found.iter_mut().rfind(|one| one.experiment == kind.experiment);
-    let owner = owner.ok_or_else(|| format!("no experiment {:?} before it", kind.experiment))?;
-    match kind.record.as_str() {
+    let Kind { record } = Kind::deserialize(&value).map_err(wrong)?;
+    match record.as_str() {
+        "experiment" => found.experiments.push(serde_json::from_value(value).map_err(wrong)?),
+        "joint" => found.joint.push(serde_json::from_value(value).map_err(wrong)?),
         "point" => {
+            let curves = &mut owner(&value, &mut found.experiments)?.curves;
             let point: PointRecord = serde_json::from_value(value).map_err(wrong)?;
-            let curve = owner.curves.iter_mut().find(|curve| curve.name == point.curve);
+            let curve = curves.iter_mut().find(|curve| curve.name == point.curve);
             let name = &point.curve;
             let curve = curve.ok_or_else(|| format!("the experiment has no curve {name:?}"))?;
             curve.points.push(point);
         }
-        "claim" => owner.claims.push(serde_json::from_value(value).map_err(wrong)?),
+        "claim" => {
+            let claims = &mut owner(&value, &mut found.experiments)?.claims;
+            claims.push(serde_json::from_value(value).map_err(wrong)?);
+        }
         other => return Err(format!("no record is of kind {other:?}")),
     }
     Ok(())
+}
+
+/// Returns the experiment to which a point or claim belongs.
+fn owner<'r>(
+    line: &Value,
+    found: &'r mut [ExperimentRecord],
+) -> Result<&'r mut ExperimentRecord, String> {
+    #[derive(Deserialize)]
+    struct Owner {
+        experiment: String,
+    }
+    let Owner { experiment } = Owner::deserialize(line).map_err(wrong)?;
+    let owner = found.iter_mut().rfind(|one| one.experiment == experiment);
+    owner.ok_or_else(|| format!("no experiment {experiment:?} before it"))
+}
+
+fn wrong(error: serde_json::Error) -> String {
+    error.to_string()
 }
 
 #[cfg(test)]
@@ -509,21 +551,29 @@ mod tests {
     fn reading_and_writing_are_one_schema() {
         let point = r#"{"record":"point","experiment":"x","curve":"c","x":0.5,"on_axis":true,"value":1.5,"low":1.0,"high":2.0,"confidence":0.75,"runs":3,"drawn":1.5,"drawn_half_width_95":null,"draws":8.0,"agrees":null}"#;
         let claim = r#"{"record":"claim","experiment":"x","id":"P-C1","statement":"s","source":"§1","kind":"by-construction","curve":"c","over":"every","places":["a"],"show":"gain","paper":1.5,"relation":"=","ours":null,"tolerance":0.05,"verdict":"same_direction","unstated":{"default":1.6,"least":1.25,"greatest":2.0,"variants":9,"reproduced":1,"reading":"inside_the_range","parts":[]}}"#;
-        let text = format!("{HEADER}\n{point}\n{claim}\n");
-        let [read] = &read_experiments(&text).unwrap()[..] else { panic!("one experiment") };
+        let joint = format!(
+            r#"{{"record":"joint","paper":"P","quick":true,"choices":[{{"name":"n","reason":"r","values":["v"]}}],"readings":[{{}},{{"n":"v"}}],"claims":[{},"ours_in":[1.5,null],"holds_in":[true,false]}}]}}"#,
+            &claim[..claim.len() - 1].replace(r#""record":"claim","#, "")
+        );
+        let text = format!("{HEADER}\n{point}\n{claim}\n{joint}\n");
+        let read = read_experiments(&text).unwrap();
         let in_order = text.replace(
             r#"{"name":"x","axis":{"to":1,"from":0}}"#,
             r#"{"axis":{"from":0,"to":1},"name":"x"}"#,
         );
         assert_eq!(read.lines(), in_order);
-        let (kind, verdict) = (read.claims[0].kind.unwrap(), read.claims[0].verdict);
+        let claim = &read.experiments[0].claims[0];
+        let (kind, verdict) = (claim.kind.unwrap(), claim.verdict);
         assert_eq!((&*word(kind), &*word(verdict)), ("by-construction", "same_direction"));
     }
 
     #[test]
     fn words_of_other_versions_are_read() {
         let text = HEADER.replace("\"bars\"", "\"radar\"");
-        assert_eq!(read_experiments(&text).unwrap()[0].charts[0].form, ChartForm::Lines);
+        assert_eq!(
+            read_experiments(&text).unwrap().experiments[0].charts[0].form,
+            ChartForm::Lines
+        );
         let claim = r#"{"id":"X","statement":"s","kind":"oracle","verdict":"reproduced"}"#;
         assert_eq!(serde_json::from_str::<ClaimRecord>(claim).unwrap().kind, None);
     }

@@ -1,8 +1,8 @@
 //! Records that commands write, with a struct for each. The crate that measures fills in a record;
 //! the record is written as JSON, read from files, and shown by reports.
 //!
-//! A [`RunResult`] is one line of a results file, an [`ExperimentRecord`] several lines, and a
-//! [`Snapshot`] a whole file. Reading is lenient: missing and null fields get their defaults,
+//! A [`RunResult`] and a [`JointRecord`] are one line of a results file, an [`ExperimentRecord`] several
+//! lines, and a [`Snapshot`] a whole file. Reading is lenient: missing and null fields get their defaults,
 //! unknown fields are ignored, and unexpected values in maps are dropped. A line that is not a
 //! record is an error, which gives the line number. The written bytes depend only on the
 //! measurement.
@@ -14,6 +14,7 @@ mod batches;
 mod contents;
 mod experiment;
 mod interval;
+mod joint;
 mod json;
 mod lenient;
 mod memory;
@@ -29,10 +30,11 @@ pub use batches::Batches;
 pub use contents::{ContentsPoint, EntryCounts};
 pub use experiment::{
     AxisForm, ChartForm, ChartRecord, ClaimKind, ClaimRecord, CurveRecord, DrawnRecord,
-    ExperimentRecord, PartRange, PointRecord, Reading, Show, UnstatedRange, Verdict, config_of,
-    read_experiments,
+    ExperimentRecord, ExperimentResults, PartRange, PointRecord, Reading, Show, UnstatedRange,
+    Verdict, config_of, paper_of, read_experiments,
 };
 pub use interval::Interval;
+pub use joint::{ChoiceEffect, ExcludingPair, JointChoice, JointClaim, JointRecord, ValueEffect};
 pub use json::{clean, harmless, harmless_json, json_line, read_json, word};
 pub use memory::{CellRun, MemoryMap, MemoryPoint};
 pub use read::{RecordsError, read_results};
