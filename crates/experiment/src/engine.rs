@@ -68,7 +68,10 @@ impl Plan {
     ///
     /// # Errors
     /// Invalid settings of a point, or unreadable inputs.
-    pub fn of(experiments: &[Experiment], build: &str) -> Result<Self, ExperimentError> {
+    pub fn of<'e>(
+        experiments: impl IntoIterator<Item = &'e Experiment>,
+        build: &str,
+    ) -> Result<Self, ExperimentError> {
         let mut plan = Self { jobs: Vec::new(), keys: BTreeMap::new() };
         let mut jobs: BTreeMap<(&str, Settings, u64), Job> = BTreeMap::new();
         let mut planned = BTreeSet::new();

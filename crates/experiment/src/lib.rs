@@ -33,4 +33,4 @@ pub use kind::{Design, Kind, Measurement, Settings};
 pub use outcome::{AtPlace, Judged, Outcome, Values};
 pub use statistics::Summary;
 pub use store::Store;
-pub use unstated::Unstated;
+pub use unstated::{Study, Unstated};

@@ -65,7 +65,7 @@ impl Outcome {
         }
     }
 
-    fn claim(&self, claim: &Claim, unstated: Option<UnstatedRange>) -> ClaimRecord {
+    pub(crate) fn claim(&self, claim: &Claim, unstated: Option<UnstatedRange>) -> ClaimRecord {
         let judged = self.judge(claim);
         let farthest = judged.farthest(claim);
         let Judged { ours, verdict } = judged;

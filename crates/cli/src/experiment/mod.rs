@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use crate::actions::Failure;
 use clap::{Args, Subcommand};
 use perforate_config::{Count, suggestion};
-use perforate_experiment::{Experiment, ExperimentOptions, Shard};
+use perforate_experiment::{Experiment, ExperimentOptions, Shard, Unstated};
 
 use crate::output::print;
 pub use run::ExperimentRun;
@@ -46,6 +46,7 @@ enum ExperimentCommand {
     #[command(after_help = "Examples:
   perforate experiment all --quick
   perforate experiment all --out all                 # continues after an interruption
+  perforate experiment all --unstated joint          # do a paper's claims hold together
   perforate experiment all --shard 2/8 --out part2   # an eighth, in a job array
   perforate experiment merge part* --out all")]
     All(RunOptions),
@@ -100,15 +101,10 @@ pub struct RunOptions {
     #[arg(long, value_name = "N", conflicts_with = "quick")]
     samples: Option<Count<1, MOST_SAMPLES>>,
     /// Measure claims again with other values of what the papers leave open, one at a time and N
-    /// times many together, and say how far our numbers depend on it
-    #[arg(
-        long,
-        value_name = "N",
-        num_args = 0..=1,
-        default_missing_value = "16",
-        conflicts_with = "shard"
-    )]
-    unstated: Option<Count<0, MOST_UNSTATED>>,
+    /// times many together, and say how far our numbers depend on it. With joint, all claims of a
+    /// paper in the same N readings [default: 64], and how many hold together
+    #[arg(long, value_name = "N|joint[:N]", num_args = 0..=1, default_missing_value = "16")]
+    unstated: Option<Unstated>,
     /// Runs at the same time [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
@@ -147,8 +143,6 @@ struct MergeArguments {
 
 /// Name of the folder for results of several experiments.
 const ALL: &str = "experiments";
-/// Maximum of N in `--unstated N`: the number of variants in which all unstated values are chosen at random.
-const MOST_UNSTATED: u64 = 65_535;
 /// Maximum number of seeds of an experiment.
 const MOST_SEEDS: u64 = Experiment::MOST_SEEDS;
 /// Maximum number of random draws for a point; sums over so many draws fit into 64 bits.

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use crate::actions::{Failure, ResultFolder};
 use perforate_experiment::{
-    Experiment, ExperimentOptions, Job, Measurement, Outcome, Plan, Shard, Store, Unstated, build,
+    Experiment, ExperimentOptions, Job, Measurement, Plan, Shard, Store, Study, build,
 };
 use perforate_record::stop_or_end_on_interrupt;
-use perforate_records::{ClaimRecord, ExperimentRecord, word};
+use perforate_records::{ClaimRecord, ExperimentRecord, ExperimentResults, word};
 use perforate_report::{ReportOptions, experiments_figures, experiments_html, experiments_table};
 use perforate_types::counted;
 
@@ -32,8 +32,7 @@ const REPORT: &str = "report.html";
 
 /// A run of experiments: the points that it needs, and the points that are measured.
 pub struct ExperimentRun {
-    experiments: Vec<Experiment>,
-    unstated: Vec<Option<Unstated>>,
+    study: Study,
     overrides: ExperimentOptions,
     plan: Plan,
     store: Store,
@@ -57,7 +56,8 @@ pub fn run(
     let mut run = ExperimentRun::plan(folder_name, experiments, options, command())?;
     run.measure(options)?;
     if let (Some(shard), Some(folder)) = (options.shard, &run.folder) {
-        return shards::write(folder, shard, names, &run.overrides, &run.plan, &run.store);
+        let (overrides, unstated) = (&run.overrides, options.unstated);
+        return shards::write(folder, shard, names, overrides, unstated, &run.plan, &run.store);
     }
     run.finish()?.print(options.json)
 }
@@ -77,17 +77,15 @@ impl ExperimentRun {
             (_, out) => result_folder(out.as_deref(), options.json, folder_name)?,
         };
         let overrides = options.overrides();
-        let experiments: Vec<Experiment> =
+        let experiments =
             experiments.iter().map(|experiment| experiment.clone().with(&overrides)).collect();
         let build = build()?;
-        let unstated = unstated(&experiments, options.unstated.map(|count| count.get() as u16))?;
-        let variants = unstated.iter().flatten().flat_map(Unstated::experiments);
-        let all: Vec<Experiment> = experiments.iter().chain(variants).cloned().collect();
-        let plan = Plan::of(&all, &build)?;
+        let study = Study::of(experiments, options.unstated)?;
+        let plan = study.plan(&build)?;
         let store = store(folder.as_ref(), build, options.fresh)?;
         let kept = plan.len() - plan.missing(&store);
         let figures = options.figures;
-        Ok(Self { experiments, unstated, overrides, plan, store, folder, kept, figures, command })
+        Ok(Self { study, overrides, plan, store, folder, kept, figures, command })
     }
 
     fn measure(&mut self, options: &RunOptions) -> Result<(), Failure> {
@@ -156,8 +154,7 @@ impl ExperimentRun {
         let mut points =
             format!("points:  {}, of which {} were measured before\n", self.plan.len(), self.kept);
         points += &notes(&self.store.remarks(), COLUMNS);
-        let quick = self.overrides.quick;
-        let found = records(&self.experiments, &self.unstated, &self.plan, &self.store, quick)?;
+        let found = self.study.results(&self.plan, &self.store, self.overrides.quick)?;
         write_files(self.folder.as_ref(), &found, &self.command, &points, self.figures)
     }
 }
@@ -178,47 +175,20 @@ fn store(folder: Option<&ResultFolder>, build: String, fresh: bool) -> Result<St
     Ok(Store::open(&file, build)?)
 }
 
-/// Makes variants of each experiment with other values for what the papers leave open; `None` without
-/// `--unstated`.
-fn unstated(
-    experiments: &[Experiment],
-    together: Option<u16>,
-) -> Result<Vec<Option<Unstated>>, Failure> {
-    let Some(together) = together else { return Ok(vec![None; experiments.len()]) };
-    let of = |experiment| Unstated::of(experiment, together.into());
-    Ok(experiments.iter().map(of).collect::<Result<_, _>>()?)
-}
-
-/// Makes the records of experiments from the stored measurements of their points.
-pub fn records(
-    experiments: &[Experiment],
-    unstated: &[Option<Unstated>],
-    plan: &Plan,
-    store: &Store,
-    quick: bool,
-) -> Result<Vec<ExperimentRecord>, Failure> {
-    let record = |(experiment, unstated): (&Experiment, &Option<Unstated>)| {
-        let outcome = Outcome::of(experiment.clone(), plan, store)?;
-        let ranges = unstated.as_ref().map(|unstated| unstated.ranges(plan, store)).transpose()?;
-        Ok(outcome.record(quick, ranges.unwrap_or_default()))
-    };
-    experiments.iter().zip(unstated).map(record).collect()
-}
-
 /// Writes results and report into the folder, if there is one, and returns records and tables. With
 /// `figures`, writes the figures of the report as files, too.
 pub fn write_files(
     folder: Option<&ResultFolder>,
-    results: &[ExperimentRecord],
+    results: &ExperimentResults,
     command: &str,
     points: &str,
     figures: bool,
 ) -> Result<CommandOutput, Failure> {
-    let json: String = results.iter().map(ExperimentRecord::lines).collect();
+    let json = results.lines();
     let table = experiments_table(results, COLUMNS);
     let Some(folder) = folder else { return Ok(CommandOutput { json, text: table }) };
-    let title = match results.len() {
-        1 => results[0].title.clone(),
+    let title = match results.experiments.len() {
+        1 => results.experiments[0].title.clone(),
         several => counted(several, "experiment"),
     };
     let vocabulary = perforate_sim::vocabulary();
@@ -227,7 +197,7 @@ pub fn write_files(
     let drawn = figures.then(|| experiments_figures(results, &options)).transpose()?;
     let mut files = vec![
         ("results.jsonl".to_owned(), json.clone()),
-        ("verdicts.txt".to_owned(), verdicts(results)),
+        ("verdicts.txt".to_owned(), verdicts(&results.experiments)),
         (REPORT.to_owned(), experiments_html(results, &options)),
     ];
     files.extend(drawn.iter().flat_map(|drawn| crate::figures::files(drawn)));
@@ -261,6 +231,6 @@ mod tests {
 {"record":"claim","experiment":"a/b","id":"P-C2","statement":"S","ours":1.5,"verdict":"reproduced"}
 "#;
         let results = read_experiments(records).unwrap();
-        assert_eq!(verdicts(&results), "a/b | P-C2 | S | reproduced\n");
+        assert_eq!(verdicts(&results.experiments), "a/b | P-C2 | S | reproduced\n");
     }
 }

@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use crate::actions::{Failure, ResultFolder};
-use perforate_experiment::{Experiment, ExperimentOptions, Plan, Shard, Store, build};
+use perforate_experiment::{
+    Experiment, ExperimentOptions, Plan, Shard, Store, Study, Unstated, build,
+};
 use perforate_types::counted;
 use serde::{Deserialize, Serialize};
 
 use super::MergeArguments;
-use super::run::{POINTS, records, write_files};
+use super::run::{POINTS, write_files};
 use crate::output::{COLUMNS, command, notes, print, result_folder};
 
 /// Name of the file that describes the command by which a part of the points (`--shard`) was
@@ -25,6 +27,8 @@ struct Part {
     seeds: Option<u64>,
     seed: Option<u64>,
     samples: Option<u64>,
+    #[serde(default)]
+    unstated: Option<Unstated>,
     build: String,
 }
 
@@ -34,13 +38,14 @@ pub fn write(
     shard: Shard,
     names: &[String],
     options: &ExperimentOptions,
+    unstated: Option<Unstated>,
     plan: &Plan,
     store: &Store,
 ) -> Result<(), Failure> {
     let Shard { index, count } = shard;
     let ExperimentOptions { quick, seeds, seed, samples } = *options;
     let (experiments, build) = (names.to_vec(), store.build().to_owned());
-    let part = Part { experiments, index, count, quick, seeds, seed, samples, build };
+    let part = Part { experiments, index, count, quick, seeds, seed, samples, unstated, build };
     let text = serde_json::to_string_pretty(&part).expect("a part is plain data") + "\n";
     folder.write(&vec![(PART.to_owned(), text)])?;
     let measured = plan.len() - plan.missing(store);
@@ -59,14 +64,15 @@ pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     let parts: Vec<Part> =
         arguments.parts.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
     let whole = check_same_run(arguments, &parts)?;
-    let Part { quick, seeds, seed, samples, .. } = *whole;
+    let Part { quick, seeds, seed, samples, unstated, .. } = *whole;
     let options = ExperimentOptions { quick, seeds, seed, samples };
     let mut experiments = Vec::new();
     for name in &whole.experiments {
         experiments.push(Experiment::load(name)?.with(&options));
     }
     let build = build()?;
-    let plan = Plan::of(&experiments, &build)?;
+    let study = Study::of(experiments, unstated)?;
+    let plan = study.plan(&build)?;
     let mut store = Store::in_memory(build);
     for path in &arguments.parts {
         store.add_from(&path.join(POINTS))?;
@@ -81,8 +87,7 @@ pub fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
             whole.count
         )));
     }
-    let unstated = vec![None; experiments.len()];
-    let found = records(&experiments, &unstated, &plan, &store, quick)?;
+    let found = study.results(&plan, &store, quick)?;
     let points = format!("points:  {}, of {}\n", plan.len(), counted(parts.len(), "part"));
     write_files(folder.as_ref(), &found, &command(), &points, false)?.print(arguments.json)
 }

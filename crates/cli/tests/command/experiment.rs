@@ -161,6 +161,43 @@ fn parts_are_joined() {
     assert!(outcome.err.contains("is no part; expected 1/8"), "{}", outcome.err);
 }
 
+/// The bound is not met at the default, and is with half of the value. Both readings need the same points.
+#[test]
+fn joint_readings_are_printed_shown_and_joined() {
+    let place = Place::new();
+    let open = "[choices]\nfactor = 1\n[[plausible]]\nname = \"the factor\"\nreason = \"r\"\n\
+                values = [{ factor = \"0.5\" }]\n[axis]";
+    let file = FILE.replace("[axis]", open).replace("share({block})\"\ndrawn =", "share({block}) * {factor}\"\ndrawn =");
+    place.write("mine.toml", file);
+    let run = ["experiment", "run", "mine.toml", "--unstated", "joint"];
+    let text = place.succeeds(&run);
+    for line in [
+        "One reading for all claims, others",
+        "  hold at the default                            0",
+        "  hold in some reading, each alone               1",
+        "  hold together in the best reading              1",
+        "    - the factor: factor = 0.5",
+        "result and never a default",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let page = place.read("results/latest/report.html");
+    assert!(page.contains("One reading for all claims") && page.contains("factor = 0.5"));
+    let whole = place.read("results/latest/results.jsonl");
+    let lines = json(&whole);
+    let joint = lines.last().unwrap();
+    assert_eq!((&joint["record"], &joint["paper"]), (&"joint".into(), &"".into()));
+    assert_eq!(joint["claims"][0]["holds_in"], serde_json::json!([false, true]));
+    for (shard, out) in [("1/2", "one"), ("2/2", "two")] {
+        place.succeeds(&[&run[..], &["--shard", shard, "--out", out]].concat());
+    }
+    assert_eq!(place.succeeds(&["experiment", "merge", "one", "two", "--json"]), whole);
+    place.succeeds(&["experiment", "run", "mine.toml", "--shard", "2/2", "--out", "plain"]);
+    place.fails(&["experiment", "merge", "one", "plain"], 1, "are parts of different runs");
+    let wrong = ["experiment", "run", "mine.toml", "--unstated", "joint:x"];
+    assert!(place.run(&wrong).err.contains("joint:N"));
+}
+
 #[test]
 fn bad_files() {
     let place = Place::new();

@@ -3,3 +3,4 @@
 mod bundled;
 mod common;
 mod engine;
+mod joint;

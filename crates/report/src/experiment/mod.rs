@@ -5,6 +5,7 @@ mod claim;
 mod compared;
 mod data;
 mod headline;
+mod joint;
 mod page;
 mod show;
 mod summary;

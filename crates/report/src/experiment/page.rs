@@ -2,14 +2,16 @@
 //! experiment.
 
 use maud::{Markup, html};
-use perforate_records::{ClaimRecord, ExperimentRecord, Vocabulary, word};
+use perforate_records::{ClaimRecord, ExperimentRecord, ExperimentResults, Vocabulary, word};
 use perforate_types::counted;
 
 use super::claim::{explanation_text, note_text, range_text};
 use super::headline::headline;
 use super::summary::{claim_cells, sections, summary};
 use super::tally::{Tally, claims};
-use super::{agreement_text, chart, compared, config_text, statistics_text, unstated, verdicts};
+use super::{
+    agreement_text, chart, compared, config_text, joint, statistics_text, unstated, verdicts,
+};
 use crate::ReportError;
 use crate::html::{
     Cell, Figure, Grid, Origin, Page, ReportOptions, all, command, figures, file_name, header,
@@ -25,7 +27,7 @@ const MOST_BESIDE: usize = 6;
 /// Returns the experiments as one self-contained HTML page.
 ///
 /// Equal results and options give equal bytes. All text is escaped.
-pub fn experiments_html(results: &[ExperimentRecord], options: &ReportOptions) -> String {
+pub fn experiments_html(results: &ExperimentResults, options: &ReportOptions) -> String {
     let mut page = Page::default();
     let body = body(results, options, &mut page);
     page.write(options, &body)
@@ -37,7 +39,7 @@ pub fn experiments_html(results: &[ExperimentRecord], options: &ReportOptions) -
 /// # Errors
 /// If a figure cannot be drawn.
 pub fn experiments_figures(
-    results: &[ExperimentRecord],
+    results: &ExperimentResults,
     options: &ReportOptions,
 ) -> Result<Vec<SavedFigure>, ReportError> {
     let mut page = Page::default();
@@ -45,17 +47,20 @@ pub fn experiments_figures(
     svg::save(page.kept())
 }
 
-fn body(results: &[ExperimentRecord], options: &ReportOptions, page: &mut Page) -> Markup {
-    let vocabulary = &options.vocabulary;
+fn body(results: &ExperimentResults, options: &ReportOptions, page: &mut Page) -> Markup {
     let top = top(results, options, page);
+    let ExperimentResults { experiments: results, joint } = results;
+    let vocabulary = &options.vocabulary;
     let summary = summary(results, page);
+    let joint = joint::section(joint, page);
     let beside = side_by_side(results, vocabulary, page);
     let sections = all(results.iter().map(|result| section(results, result, vocabulary, page)));
     html! {
         (top)
         // A single experiment begins with its charts, several with their summary.
-        @if results.len() == 1 { (sections) (summary) } @else {
+        @if results.len() == 1 { (sections) (summary) (joint) } @else {
             (summary)
+            (joint)
             (beside)
             @if results.len() > MOST_BESIDE { h2 #details { "Experiment by experiment" } }
             (sections)
@@ -63,7 +68,8 @@ fn body(results: &[ExperimentRecord], options: &ReportOptions, page: &mut Page) 
     }
 }
 
-fn top(results: &[ExperimentRecord], options: &ReportOptions, page: &mut Page) -> Markup {
+fn top(results: &ExperimentResults, options: &ReportOptions, page: &mut Page) -> Markup {
+    let ExperimentResults { experiments: results, joint } = results;
     let counted = || format!("{} without claims.", counted(results.len(), "experiment"));
     let headline = html! {
         p.headline { (headline(claims(results)).unwrap_or_else(counted)) }
@@ -74,7 +80,10 @@ fn top(results: &[ExperimentRecord], options: &ReportOptions, page: &mut Page) -
     };
     let mut links: Vec<(String, String)> =
         sections(results).into_iter().map(|(id, name)| (id.into(), name.into())).collect();
-    if let [only] = results {
+    if !joint.is_empty() {
+        links.push(("joint".into(), "One reading for all claims".into()));
+    }
+    if let [only] = &results[..] {
         links.insert(0, (anchor(results, only), only.experiment.clone()));
     }
     if results.len() > MOST_BESIDE {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perforate_records::{ClaimKind, ClaimRecord, ExperimentRecord, Reading, Verdict};
+use perforate_records::{ClaimKind, ClaimRecord, ExperimentRecord, Reading, Verdict, paper_of};
 
 /// Numbers of claims by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(super) fn papers(results: &[ExperimentRecord]) -> Vec<PaperTally> {
     // Claims that belong to no paper come last.
     let mut found: BTreeMap<(bool, String), Vec<&ClaimRecord>> = BTreeMap::new();
     for claim in claims(results) {
-        let name = paper_name(prefix(&claim.id));
+        let name = paper_name(paper_of(&claim.id));
         found.entry((name == OTHERS, name)).or_default().push(claim);
     }
     found
@@ -129,15 +129,11 @@ pub(super) fn count_ids<'a>(claims: impl IntoIterator<Item = &'a ClaimRecord>) -
     (whole.len(), whole.values().filter(|&&is_whole| is_whole).count())
 }
 
-/// Returns the prefix of a claim's id, which identifies the paper: `P` for `P-C7`.
-fn prefix(id: &str) -> &str {
-    id.split_once(['-', ' ']).map_or("", |(prefix, _)| prefix)
-}
-
 /// Name of the group for claims that belong to no paper.
 const OTHERS: &str = "others";
 
-fn paper_name(prefix: &str) -> String {
+/// Returns the name of the paper whose claims have ids with this prefix.
+pub(super) fn paper_name(prefix: &str) -> String {
     match prefix {
         "P" => "P: perforated pages".into(),
         "G" => "G: gap-tolerant superpages".into(),
@@ -167,7 +163,7 @@ mod tests {
         let tally = Tally::of(&claims);
         assert_eq!(tally.text(), "2 reproduced, 1 same direction, 1 not reproduced");
         assert_eq!(tally.total(), 4);
-        assert_eq!(prefix("P-C1"), "P");
-        assert_eq!(prefix("odd"), "");
+        assert_eq!(paper_of("P-C1"), "P");
+        assert_eq!(paper_of("odd"), "");
     }
 }

@@ -1,6 +1,8 @@
 //! Terminal output for experiments.
 
-use perforate_records::{ClaimRecord, CurveRecord, ExperimentRecord, PointRecord, Verdict};
+use perforate_records::{
+    ClaimRecord, CurveRecord, ExperimentRecord, ExperimentResults, PointRecord, Verdict,
+};
 
 use super::claim::{
     between, explanation_text, interval_text, look, note_text, ours_text, paper_text, range_text,
@@ -8,7 +10,7 @@ use super::claim::{
 use super::headline::headline;
 use super::show::Written;
 use super::tally::{KindTally, PaperTally, Tally, claims, kinds, papers, tested};
-use super::{agreement_text, place_text, statistics_text};
+use super::{agreement_text, joint, place_text, statistics_text};
 use crate::format::MISSING;
 use crate::text::{Column, ColumnOf, blocks, cut, rows, wrapped};
 
@@ -22,8 +24,9 @@ const MOST_IN_FULL: usize = 3;
 const LABEL: usize = 24;
 
 /// Returns the claims of experiments with their verdicts as text, at most `columns` (at least 100) characters
-/// wide. If there are only a few experiments, tables of their curves are included.
-pub fn experiments_table(results: &[ExperimentRecord], columns: usize) -> String {
+/// wide. If there are only a few experiments, tables of their curves are included. Joint readings come last.
+pub fn experiments_table(results: &ExperimentResults, columns: usize) -> String {
+    let ExperimentResults { experiments: results, joint } = results;
     let in_full = results.len() <= MOST_IN_FULL;
     let one = |result| one(result, columns, in_full);
     let mut text = headline(claims(results))
@@ -42,7 +45,7 @@ pub fn experiments_table(results: &[ExperimentRecord], columns: usize) -> String
         text += &kind_tallies(&kinds(results), columns);
         text += &unexplained(results).map_or_else(String::new, |line| wrapped("", &line, columns));
     }
-    text
+    text + &joint::text(joint)
 }
 
 /// Returns a table of the numbers of claims by verdict, with a row for each paper.

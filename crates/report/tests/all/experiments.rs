@@ -3,12 +3,12 @@
 use crate::document::{chart, check, element, find, legend, marks, markup, strings, table, text};
 use crate::records;
 use crate::vocabulary::options;
-use perforate_records::{ExperimentRecord, read_experiments};
+use perforate_records::{ExperimentResults, read_experiments};
 use perforate_report::{Tally, experiments_html, experiments_table};
 use roxmltree::Node;
 use serde_json::json;
 
-fn read(lines: &str) -> Vec<ExperimentRecord> {
+fn read(lines: &str) -> ExperimentResults {
     read_experiments(lines).unwrap()
 }
 
@@ -35,7 +35,7 @@ fn with_class<'a>(node: Node<'a, 'a>, class: &'a str) -> impl Iterator<Item = No
 #[test]
 fn claims_are_counted_in_all_and_by_paper() {
     let tally = Tally { reproduced: 3, same_direction: 1, not_reproduced: 1 };
-    assert_eq!(Tally::of(&read(&records::lines().text())[0].claims), tally);
+    assert_eq!(Tally::of(&read(&records::lines().text()).experiments[0].claims), tally);
     check(&page(&records::all()), |document| {
         let expected = [
             // Of P-C7 both claims are reproduced, P-C8 and P-C9 are not, P-C11 is.

@@ -1,6 +1,7 @@
 //! What the tests of experiments share.
 
 use perforate_experiment::{Experiment, ExperimentError, Outcome, Plan, Shard, Store};
+use perforate_records::ExperimentResults;
 
 /// Measures experiments and says what came of them.
 pub fn run(experiments: &[Experiment]) -> Result<Vec<Outcome>, ExperimentError> {
@@ -12,6 +13,7 @@ pub fn run(experiments: &[Experiment]) -> Result<Vec<Outcome>, ExperimentError> 
 
 /// All records of an outcome, as a reader has them.
 pub fn records(outcome: &Outcome) -> Vec<serde_json::Value> {
-    let lines = outcome.record(true, Vec::new()).lines();
+    let experiments = vec![outcome.record(true, Vec::new())];
+    let lines = ExperimentResults { experiments, joint: Vec::new() }.lines();
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }

@@ -24,9 +24,9 @@ pub const TARGETS: &[Target] = &[
     .with_memory(PAGE_BYTES),
     target("report-experiments", |bytes| {
         let text = String::from_utf8_lossy(bytes);
-        if let Some(experiments) = told(read_experiments(&text)) {
-            experiments_table(&experiments, 100);
-            check_page(&experiments_html(&experiments, &options()));
+        if let Some(results) = told(read_experiments(&text)) {
+            experiments_table(&results, 100);
+            check_page(&experiments_html(&results, &options()));
         }
     })
     .with_memory(PAGE_BYTES),

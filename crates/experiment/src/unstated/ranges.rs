@@ -1,80 +1,61 @@
-//! Sensitivity of claims to parameters that the sources of a machine or experiment leave open.
+//! Range of each claim over plausible values of parameters that the sources leave open.
 //!
 //! The experiment is repeated for its claims: once for each alternative value that is plausible,
 //! and then with many parameters changed at the same time.
 
-use perforate_os::Random;
 use perforate_records::{ClaimKind, PartRange, Reading, UnstatedRange, Verdict};
-use perforate_sim::{Alternative, Machine, Plausible};
 
+use super::{Open, combinations};
 use crate::engine::Plan;
 use crate::error::ExperimentError;
-use crate::file::{Claim, Experiment, Place, Text};
-use crate::formula::Reference;
+use crate::file::{Claim, Experiment};
 use crate::outcome::Outcome;
-use crate::plan::Formulas;
 use crate::store::Store;
 
-/// An experiment with variants of its machine and of the choices in its file.
+/// An experiment with variants of its machine and of the choices in its file, from which the range of each
+/// claim follows.
 #[derive(Clone, Debug)]
-pub struct Unstated {
-    /// Parameters that the sources leave open, each with its alternative values.
-    parts: Vec<(Plausible, Vec<Alternative>)>,
-    /// The experiment on the unchanged machine, reduced to its claims.
-    default: Experiment,
+pub(super) struct Ranges {
+    /// The experiment on the unchanged machine, reduced to its claims, with what the sources leave open.
+    open: Open,
     /// Variants with one changed parameter: for each parameter, one experiment for each of its values.
     one_at_a_time: Vec<Vec<Experiment>>,
     /// Variants in which many parameters are changed at the same time.
     together: Vec<Experiment>,
 }
 
-impl Unstated {
+impl Ranges {
     /// Returns the variants of an experiment that change parameters which the sources leave open; `together`
     /// of the variants change many parameters at once. `None` if the claims depend on no such parameter.
     ///
     /// # Errors
     /// An unknown machine.
     pub fn of(experiment: &Experiment, together: usize) -> Result<Option<Self>, ExperimentError> {
-        let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
         // Tests of explanations already change the parameter that they are about.
         if experiment.claims.iter().all(|claim| claim.kind == Some(ClaimKind::Test)) {
             return Ok(None);
         }
-        let kind = experiment.kind().map_err(wrong)?;
-        let settings = (kind.settings)();
-        let default = for_claims(experiment);
-        let figures = figures(&default).map_err(wrong)?;
-        let mut parts = of_choices(experiment).map_err(wrong)?;
-        // A state with a different machine has different keys.
-        let is_one_machine =
-            !experiment.states.iter().any(|state| state.settings.contains_key("machine"));
-        let known = settings.iter().find(|known| known.name == "machine");
-        if let Some(known) = known.filter(|_| is_one_machine) {
-            let named = experiment.settings.get("machine").map(|text| text.0.as_str());
-            let machine = named.unwrap_or(&known.default);
-            if !machine.contains('{') {
-                let open = Machine::left_open(machine).map_err(|error| wrong(error.to_string()))?;
-                parts.extend(open.into_iter().filter(|(_, alternatives)| {
-                    alternatives.iter().any(|one| matters(one, &figures, kind.name))
-                }));
-            }
-        }
-        if parts.is_empty() {
+        let open = Open::of(experiment)?;
+        if open.parts.is_empty() {
             return Ok(None);
         }
-        let one = |alternative: &Alternative| with(&default, [alternative]);
-        let one_at_a_time =
-            parts.iter().map(|(_, values)| values.iter().map(one).collect()).collect();
-        let together = combinations(&parts, together)
-            .map(|chosen| with(&default, chosen.into_iter().flatten()))
-            .collect();
-        Ok(Some(Self { parts, default, one_at_a_time, together }))
+        let one_at_a_time = open
+            .parts
+            .iter()
+            .map(|(_, values)| values.iter().map(|alternative| open.with([alternative])).collect());
+        let one_at_a_time = one_at_a_time.collect();
+        let chosen = |numbers: Vec<usize>| {
+            let chosen = open.parts.iter().zip(numbers);
+            open.with(chosen.filter_map(|((_, values), number)| values.get(number.checked_sub(1)?)))
+        };
+        let together = combinations(&open.sizes(), together).map(chosen).collect();
+        Ok(Some(Self { one_at_a_time, together, open }))
     }
 
     /// Returns all experiments that must be measured: the unchanged one and its variants.
     pub fn experiments(&self) -> impl Iterator<Item = &Experiment> {
         let one_at_a_time = self.one_at_a_time.iter().flatten();
-        std::iter::once(&self.default).chain(one_at_a_time).chain(&self.together)
+        std::iter::once(&self.open.default).chain(one_at_a_time).chain(&self.together)
     }
 
     /// Returns the range of each claim over all variants, in the order of the claims; `None` for a claim
@@ -82,13 +63,13 @@ impl Unstated {
     ///
     /// # Errors
     /// Errors of [`Outcome::of`].
-    pub fn ranges(
+    pub fn of_claims(
         &self,
         plan: &Plan,
         store: &Store,
     ) -> Result<Vec<Option<UnstatedRange>>, ExperimentError> {
         let outcome = |experiment: &Experiment| Outcome::of(experiment.clone(), plan, store);
-        let default = outcome(&self.default)?;
+        let default = outcome(&self.open.default)?;
         let one_at_a_time = self.one_at_a_time.iter();
         let one_at_a_time = one_at_a_time
             .map(|values| values.iter().map(outcome).collect::<Result<Vec<_>, _>>())
@@ -96,7 +77,7 @@ impl Unstated {
         let together =
             self.together.iter().map(outcome).collect::<Result<Vec<_>, ExperimentError>>()?;
         let range = |claim| self.range(claim, &default, &one_at_a_time, &together);
-        Ok(self.default.claims.iter().map(range).collect())
+        Ok(self.open.default.claims.iter().map(range).collect())
     }
 
     fn range(
@@ -126,7 +107,7 @@ impl Unstated {
         } else {
             Reading::InNone
         };
-        let parts = self.parts.iter().zip(one_at_a_time);
+        let parts = self.open.parts.iter().zip(one_at_a_time);
         let mut parts: Vec<PartRange> = parts
             .map(|((part, alternatives), outcomes)| PartRange {
                 name: part.name.clone(),
@@ -154,98 +135,6 @@ impl Unstated {
             parts,
         })
     }
-}
-
-/// Reduces the experiment to one seed and to the curves that its claims need.
-fn for_claims(experiment: &Experiment) -> Experiment {
-    let mut experiment = Experiment { seeds: 1, charts: Vec::new(), ..experiment.clone() };
-    let claims = &experiment.claims;
-    experiment.curves.retain(|curve| claims.iter().any(|claim| claim.needs(&curve.name)));
-    let places: Vec<Vec<Place>> = claims.iter().map(|claim| claim.measure().places()).collect();
-    if places.iter().all(|places| !places.is_empty()) {
-        experiment.axis.keep(&places.concat());
-    }
-    experiment
-}
-
-/// Returns the measured figures that the experiment's curves need, with their subjects, such as `ipc(4k+4k)`.
-fn figures(experiment: &Experiment) -> Result<Vec<String>, String> {
-    let mut figures = Vec::new();
-    for place in experiment.places() {
-        let references = Formulas::at(experiment, &place)?.references;
-        let name = |reference: Reference| format!("{}({})", reference.figure, reference.subject);
-        figures.extend(references.into_iter().map(name));
-    }
-    Ok(figures)
-}
-
-/// Returns the choices that the experiment file leaves open, each with its alternative values.
-fn of_choices(experiment: &Experiment) -> Result<Vec<(Plausible, Vec<Alternative>)>, String> {
-    let of = |plausible: &Plausible| {
-        Ok((plausible.clone(), plausible.alternatives(&toml::Table::new())?))
-    };
-    experiment.plausible.iter().map(of).collect()
-}
-
-/// True if an alternative can change one of these figures. Energy and operating-system parameters affect only
-/// figures of energy and of operating-system work. Structures for virtualization affect only pairs of
-/// guest and host.
-fn matters(alternative: &Alternative, figures: &[String], kind: &str) -> bool {
-    let names = |word: &str| kind != "simulation" || figures.iter().any(|name| name.contains(word));
-    alternative.changes.iter().any(|(key, _)| match key.split('.').next() {
-        Some("energy") => names("energy"),
-        Some("operating_system") => names("operating_system"),
-        Some("virtualization") => names("+"),
-        _ => true,
-    })
-}
-
-fn with<'a>(
-    experiment: &Experiment,
-    alternatives: impl IntoIterator<Item = &'a Alternative>,
-) -> Experiment {
-    let mut experiment = experiment.clone();
-    for alternative in alternatives {
-        for (key, value) in &alternative.changes {
-            // Keys of machine files contain a dot; names of choices do not.
-            match experiment.choices.get_mut(key) {
-                Some(choice) => choice.0.clone_from(value),
-                None => {
-                    experiment.settings.insert(format!("machine.{key}"), Text(value.clone()));
-                }
-            }
-        }
-    }
-    // A parameter cannot be changed if another one removes its section.
-    let texts = experiment.settings.iter();
-    let absent = texts.filter(|(_, text)| text.0 == Machine::ABSENT);
-    let absent: Vec<String> = absent.map(|(key, _)| format!("{key}.")).collect();
-    experiment.settings.retain(|key, _| !absent.iter().any(|section| key.starts_with(section)));
-    experiment
-}
-
-/// Generates `count` random combinations with one value, or the default, of each parameter. Each value occurs
-/// about equally often (a Latin hypercube).
-fn combinations(
-    parts: &[(Plausible, Vec<Alternative>)],
-    count: usize,
-) -> impl Iterator<Item = Vec<Option<&Alternative>>> {
-    let mut random = Random::new(1, 0, 0);
-    let columns: Vec<Vec<usize>> = parts
-        .iter()
-        .map(|(_, values)| {
-            let mut column: Vec<usize> =
-                (0..count).map(|number| number % (values.len() + 1)).collect();
-            for last in (1..count).rev() {
-                column.swap(last, random.below(last as u64 + 1) as usize);
-            }
-            column
-        })
-        .collect();
-    (0..count).map(move |number| {
-        let chosen = parts.iter().zip(&columns);
-        chosen.map(|((_, values), column)| values.get(column[number].wrapping_sub(1))).collect()
-    })
 }
 
 #[cfg(test)]
@@ -293,19 +182,20 @@ value = 1000.0
     #[test]
     fn claims_are_measured_with_every_value_and_with_many_together() {
         let experiment = Experiment::parse("mine", FILE).unwrap();
-        let unstated = Unstated::of(&experiment, 3).unwrap().unwrap();
-        assert_eq!(unstated.default.places(), [Place::Number(0.5)]);
-        assert_eq!(unstated.default.curves.len(), 1, "nothing is claimed of the other");
-        let names: Vec<&str> = unstated.parts.iter().map(|(part, _)| part.name.as_str()).collect();
+        let ranges = Ranges::of(&experiment, 3).unwrap().unwrap();
+        assert_eq!(ranges.open.default.places(), [Place::Number(0.5)]);
+        assert_eq!(ranges.open.default.curves.len(), 1, "nothing is claimed of the other");
+        let names: Vec<&str> =
+            ranges.open.parts.iter().map(|(part, _)| part.name.as_str()).collect();
         assert!(names.contains(&"page walkers") && !names.contains(&"energy without a source"));
-        let values: usize = unstated.parts.iter().map(|(_, values)| values.len()).sum();
-        let all: Vec<Experiment> = unstated.experiments().cloned().collect();
+        let values: usize = ranges.open.parts.iter().map(|(_, values)| values.len()).sum();
+        let all: Vec<Experiment> = ranges.experiments().cloned().collect();
         assert_eq!(all.len(), 1 + values + 3);
         let plan = Plan::of(&all, "build").unwrap();
         let mut store = Store::in_memory("build".into());
         plan.measure(&mut store, crate::Shard::WHOLE, 2, &|_| {}).unwrap();
-        let ranges = unstated.ranges(&plan, &store).unwrap();
-        let [Some(faster), Some(thousandfold)] = &ranges[..] else { panic!("{ranges:?}") };
+        let found = ranges.of_claims(&plan, &store).unwrap();
+        let [Some(faster), Some(thousandfold)] = &found[..] else { panic!("{found:?}") };
         assert_eq!(
             (faster.reading, thousandfold.reading),
             (Reading::AtTheDefault, Reading::InNone)
@@ -335,8 +225,8 @@ values = [{ size = "32M" }, { size = "128M" }]
 [axis]"#,
         );
         let experiment = Experiment::parse("mine", &file).unwrap();
-        let unstated = Unstated::of(&experiment, 5).unwrap().unwrap();
-        assert_eq!(unstated.parts[0].0.name, "size of the array");
+        let ranges = Ranges::of(&experiment, 5).unwrap().unwrap();
+        assert_eq!(ranges.open.parts[0].0.name, "size of the array");
         let workloads = |experiments: &[Experiment]| -> Vec<String> {
             let points = experiments.iter().flat_map(|one| crate::plan::points(one).unwrap());
             let mut workloads: Vec<_> =
@@ -344,10 +234,10 @@ values = [{ size = "32M" }, { size = "128M" }]
             workloads.dedup();
             workloads
         };
-        assert_eq!(workloads(&unstated.one_at_a_time[0]), ["random:size=32M", "random:size=128M"]);
-        assert_eq!(workloads(std::slice::from_ref(&unstated.default)), ["random:size=64M"]);
+        assert_eq!(workloads(&ranges.one_at_a_time[0]), ["random:size=32M", "random:size=128M"]);
+        assert_eq!(workloads(std::slice::from_ref(&ranges.open.default)), ["random:size=64M"]);
         let together: std::collections::BTreeSet<_> =
-            workloads(&unstated.together).into_iter().collect();
+            workloads(&ranges.together).into_iter().collect();
         assert_eq!(together.len(), 3, "{together:?}");
 
         for (wrong, problem) in [
@@ -368,9 +258,9 @@ values = [{ size = "32M" }, { size = "128M" }]
     #[test]
     fn every_bundled_experiment_can_be_measured_in_every_reading() {
         for experiment in Experiment::bundled() {
-            let Some(unstated) = Unstated::of(&experiment, 0).unwrap() else { continue };
-            let first = unstated.default.places().remove(0);
-            let one_of_each = unstated.one_at_a_time.into_iter().map(|mut all| all.remove(0));
+            let Some(ranges) = Ranges::of(&experiment, 0).unwrap() else { continue };
+            let first = ranges.open.default.places().remove(0);
+            let one_of_each = ranges.one_at_a_time.into_iter().map(|mut all| all.remove(0));
             let all: Vec<Experiment> = one_of_each
                 .map(|mut one| {
                     one.axis.keep(std::slice::from_ref(&first));
@@ -378,20 +268,6 @@ values = [{ size = "32M" }, { size = "128M" }]
                 })
                 .collect();
             Plan::of(&all, "build").unwrap_or_else(|error| panic!("{}: {error}", experiment.name));
-        }
-    }
-
-    #[test]
-    fn combinations_use_every_value_about_equally_often() {
-        let parts = Machine::left_open("perforated-table2").unwrap();
-        let chosen: Vec<_> = combinations(&parts, 60).collect();
-        for (index, (part, values)) in parts.iter().enumerate() {
-            for value in 0..=values.len() {
-                let wanted = values.get(value.wrapping_sub(1));
-                let count = chosen.iter().filter(|chosen| chosen[index] == wanted).count();
-                let even = 60 / (values.len() + 1);
-                assert!(count.abs_diff(even) <= 1, "{}: {count} of {even}", part.name);
-            }
         }
     }
 }
