@@ -330,7 +330,8 @@ impl ClaimKind {
     }
 }
 
-/// Returns the prefix of a claim's id, which identifies the paper: `P` for `P-C7`; empty if there is none.
+/// Returns the prefix of a claim's id, which identifies the paper: `P` for `P-C7`. Empty for an id without
+/// prefix.
 pub fn paper_of(id: &str) -> &str {
     id.split_once(['-', ' ']).map_or("", |(prefix, _)| prefix)
 }

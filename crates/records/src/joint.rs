@@ -84,7 +84,7 @@ pub struct ValueEffect<'r> {
 /// Effect of a choice on the number of claims that hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChoiceEffect<'r> {
-    /// The choice.
+    /// Choice, of which at least two values occur in the readings.
     pub choice: &'r JointChoice,
     /// Values of the choice that some reading has, the one with the most claims on average first.
     pub values: Vec<ValueEffect<'r>>,
@@ -160,8 +160,8 @@ impl JointRecord {
         effects
     }
 
-    /// Returns the effect of a choice; `None` if all readings have the same value of it. `held` is the number
-    /// of claims that hold in each reading.
+    /// Returns the effect of a choice; `None` if it has one value in all readings. `held` is the number of claims
+    /// that hold in each reading.
     fn effect<'r>(&'r self, choice: &'r JointChoice, held: &[usize]) -> Option<ChoiceEffect<'r>> {
         let values = std::iter::once(None).chain(choice.values.iter().map(|text| Some(&**text)));
         let effect = |value: Option<&'r str>| {

@@ -167,7 +167,9 @@ fn joint_readings_are_printed_shown_and_joined() {
     let place = Place::new();
     let open = "[choices]\nfactor = 1\n[[plausible]]\nname = \"the factor\"\nreason = \"r\"\n\
                 values = [{ factor = \"0.5\" }]\n[axis]";
-    let file = FILE.replace("[axis]", open).replace("share({block})\"\ndrawn =", "share({block}) * {factor}\"\ndrawn =");
+    let file = FILE
+        .replace("[axis]", open)
+        .replace("share({block})\"\ndrawn =", "share({block}) * {factor}\"\ndrawn =");
     place.write("mine.toml", file);
     let run = ["experiment", "run", "mine.toml", "--unstated", "joint"];
     let text = place.succeeds(&run);

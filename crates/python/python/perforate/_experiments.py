@@ -40,6 +40,11 @@ class ExperimentResults(CommandOutput):
         """Claims, our numbers for them, and verdicts."""
         return [record for record in self.data if record["record"] == "claim"]
 
+    @property
+    def joint(self) -> Sequence[Mapping[str, Any]]:
+        """Each paper's claims in the same readings of what the paper leaves open (``unstated="joint"``)."""
+        return [record for record in self.data if record["record"] == "joint"]
+
     def to_pandas(self) -> pandas.DataFrame:
         """A row for each value of a curve."""
         frame: pandas.DataFrame = package("pandas", "to_pandas").DataFrame(self.points)

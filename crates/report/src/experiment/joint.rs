@@ -134,7 +134,7 @@ fn pair_text(record: &JointRecord, pair: &ExcludingPair<'_>) -> String {
     format!("{one}, in {first} of {all} readings; and {other}, in {second}")
 }
 
-/// Returns the effects of those choices whose difference is more than twice its standard error.
+/// Returns the effects that are more than twice their standard error.
 fn clear(record: &JointRecord) -> Vec<ChoiceEffect<'_>> {
     record.effects().into_iter().filter(|effect| effect.is_clear).collect()
 }

@@ -445,3 +445,48 @@ fn ranges_and_means_of_the_paper_are_drawn() {
         );
     });
 }
+
+#[test]
+fn joint_readings_are_said_in_words() {
+    let text = experiments_table(&read(&records::joint()), 100);
+    let joint = &text[text.find("One reading for all claims, P").unwrap()..];
+    assert!(joint.lines().all(|line| line.chars().count() <= 80), "{joint}");
+    for part in [
+        "6 numbers and thresholds, each judged in a sample of 40 readings of 3 choices left open",
+        "hold at the default 3",
+        "hold in some reading, each alone 5",
+        "hold together in the best reading 4",
+        "hold in every reading 1",
+        "hold in no reading 1",
+        "The best reading differs from the default in - page walkers: walkers = 4 Claims that",
+        "Claims that hold at the default and not there - P-C3 Statement of P-C3 (perforated/fig7)",
+        "2 pairs never hold together, though each claim holds in some reading:",
+        "Statement of P-C1 (perforated/fig7), in 13 of 40 readings; and P-C3 Statement of P-C3",
+        "page walkers: walkers = 4 3.1 (2 to 4); default 2.5 (2 to 3); walkers = 2 1.5 (1 to 2)",
+        "The best reading is a result and never a default",
+        "One reading for all claims, G: gap-tolerant superpages",
+        "1 number or threshold; none depends on anything that the paper leaves open.",
+    ] {
+        let words = joint.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(part), "{part}: {joint}");
+    }
+}
+
+#[test]
+fn joint_readings_have_a_chart_and_tables() {
+    check(&page(&records::joint()), |document| {
+        let label = |what: &str| format!("{what}: P: perforated pages");
+        let counts = rows(document, &label("Claims that hold"));
+        assert_eq!(counts[2], ["hold together in the best reading", "4"]);
+        let claims = rows(document, &label("Claims in the best reading"));
+        let first = ["P-C1", "Statement of P-C1", "+50.0 %", "+50.0 % ✗", "+70.0 % ✓", "13"];
+        assert_eq!(claims[0], first);
+        let links = document.descendants().filter_map(|node| node.attribute("href"));
+        assert!(links.into_iter().any(|link| link == "#joint"));
+    });
+    let spec = chart(&page(&records::joint()), "joint-p-perforated-pages");
+    let values: Vec<f64> =
+        marks(&spec).iter().map(|mark| mark["value"].as_f64().unwrap()).collect();
+    assert_eq!(values.len(), 42, "40 readings, and two ends of the line of the default");
+    assert!(values[..40].is_sorted_by(|one, other| one >= other), "{values:?}");
+}

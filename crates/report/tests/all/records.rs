@@ -286,6 +286,57 @@ pub fn pairs() -> String {
 }
 
 /// All experiments above as one results file.
+/// An experiment with joint readings of two papers. Of paper P, `P-C1` follows the walkers, `P-C2` holds without
+/// the prefetcher, `P-C3` never holds with `P-C1`, and `P-C4` holds in no reading. Of paper G nothing is open.
+pub fn joint() -> String {
+    let readings: Vec<[usize; 3]> =
+        (0..40).map(|number| [number % 3, number / 3 % 2, number * 7 / 2 % 4]).collect();
+    let values = ["", "walkers = 2", "walkers = 4"];
+    let changed = |reading: &[usize; 3]| {
+        let names =
+            ["page walkers", "prefetcher", "a choice whose name is too long for half a line"];
+        let changed = names.into_iter().zip(reading).filter(|(_, value)| **value > 0);
+        let value = |name: &str, value: usize| match name {
+            "page walkers" => values[value].to_owned(),
+            _ => format!("value {value}"),
+        };
+        changed.map(|(name, number)| (name.to_owned(), value(name, *number).into())).collect()
+    };
+    let claim = |id: &str, holds: &dyn Fn(&[usize; 3]) -> bool| {
+        let ours =
+            |reading: &[usize; 3]| (reading[2] < 3).then_some(1.5 + reading[0] as f64 / 10.0);
+        json!({
+            "experiment": "perforated/fig7", "id": id, "statement": format!("Statement of {id}"),
+            "verdict": "reproduced", "kind": "number", "show": "gain", "paper": 1.5, "relation": "=",
+            "ours_in": readings.iter().map(ours).collect::<Vec<_>>(),
+            "holds_in": readings.iter().map(holds).collect::<Vec<_>>(),
+        })
+    };
+    let choice = |name: &str, values: &[&str]| json!({"name": name, "reason": "No source.", "values": values});
+    let paper = json!({
+        "record": "joint", "paper": "P", "quick": true,
+        "choices": [
+            choice("page walkers", &values[1..]),
+            choice("prefetcher", &["value 1"]),
+            choice("a choice whose name is too long for half a line", &["value 1", "value 2", "value 3"]),
+        ],
+        "readings": readings.iter().map(changed).collect::<Vec<Value>>(),
+        "claims": [
+            claim("P-C1", &|reading| reading[0] == 2),
+            claim("P-C2", &|reading| reading[1] == 0),
+            claim("P-C3", &|reading| reading[0] == 0),
+            claim("P-C4", &|_| false),
+            claim("P-C5", &|_| true),
+            claim("P-C6", &|reading| reading[0] == 2 && reading[1] == 0),
+        ],
+    });
+    let other = json!({
+        "record": "joint", "paper": "G", "quick": true, "choices": [], "readings": [{}],
+        "claims": [{"id": "G-C1", "statement": "s", "verdict": "reproduced", "holds_in": [true]}],
+    });
+    format!("{}\n{paper}\n{other}", lines().text())
+}
+
 pub fn all() -> String {
     let records = [lines(), bars(), stacks(), closed_forms(), dense(), many(), empty()];
     records.map(|records| records.text()).join("\n")

@@ -58,6 +58,7 @@ fn own_pages() -> Vec<(String, String)> {
     let odd = read_results(&odd_runs()).unwrap();
     let experiments = read_experiments(&records::all()).unwrap();
     let single = read_experiments(&records::lines().text()).unwrap();
+    let joint = read_experiments(&records::joint()).unwrap();
     let labels = read_experiments(&records::odd_labels().text()).unwrap();
     vec![
         ("compare.html".into(), html(&runs, &options("A comparison"))),
@@ -66,6 +67,7 @@ fn own_pages() -> Vec<(String, String)> {
         ("odd.html".into(), html(&odd, &options("Odd values"))),
         ("experiments.html".into(), experiments_html(&experiments, &options("Experiments"))),
         ("labels.html".into(), experiments_html(&labels, &options("Odd labels"))),
+        ("joint.html".into(), experiments_html(&joint, &options("Joint readings"))),
         ("single.html".into(), experiments_html(&single, &options("One experiment"))),
     ]
 }
