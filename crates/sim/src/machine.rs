@@ -29,6 +29,12 @@ const BUNDLED: &[(&str, &str)] = &[
     ("sandy-bridge-table6", include_str!("../../../machines/sandy-bridge-table6.toml")),
     ("gtsm-table4", include_str!("../../../machines/gtsm-table4.toml")),
     ("zen4-genoa", include_str!("../../../machines/zen4-genoa.toml")),
+    ("haswell-ex", include_str!("../../../machines/haswell-ex.toml")),
+    ("skylake-sp-4114", include_str!("../../../machines/skylake-sp-4114.toml")),
+    ("cascade-lake-6252", include_str!("../../../machines/cascade-lake-6252.toml")),
+    ("cascade-lake-8259cl", include_str!("../../../machines/cascade-lake-8259cl.toml")),
+    ("tiger-lake", include_str!("../../../machines/tiger-lake.toml")),
+    ("sapphire-rapids", include_str!("../../../machines/sapphire-rapids.toml")),
 ];
 
 /// All hardware parameters of a simulated computer, and costs of its operating system. Corresponds
@@ -150,6 +156,9 @@ pub struct ProcessorModels {
     pub family: u32,
     /// CPUID models, including the extended model.
     pub models: Vec<u32>,
+    /// CPUID steppings; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steppings: Vec<u32>,
 }
 
 impl Machine {
@@ -224,14 +233,16 @@ impl Machine {
 
     /// Finds the bundled machine that describes the processor with these CPUID numbers; `None` if
     /// there is none.
-    pub fn of_processor(vendor: &str, family: u32, model: u32) -> Option<Self> {
-        Self::bundled().into_iter().find(|machine| machine.is_of(vendor, family, model))
+    pub fn of_processor(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<Self> {
+        Self::bundled().into_iter().find(|machine| machine.is_of(vendor, family, model, stepping))
     }
 
     /// True if the machine describes the processor with these CPUID numbers.
-    pub fn is_of(&self, vendor: &str, family: u32, model: u32) -> bool {
+    pub fn is_of(&self, vendor: &str, family: u32, model: u32, stepping: u32) -> bool {
         self.processors.iter().any(|known| {
-            known.vendor == vendor && known.family == family && known.models.contains(&model)
+            let is_of_model = known.family == family && known.models.contains(&model);
+            let is_of_stepping = known.steppings.is_empty() || known.steppings.contains(&stepping);
+            known.vendor == vendor && is_of_model && is_of_stepping
         })
     }
 
@@ -330,6 +341,7 @@ fn with_nearest(message: &str) -> Option<String> {
 mod tests {
     use perforate_mmu::L2Part;
     use perforate_timing::WalkerAttachment;
+    use perforate_types::PageSize;
 
     use super::*;
     use crate::placed::SchemeSetup;
@@ -408,14 +420,51 @@ mod tests {
 
     #[test]
     fn machines_are_found_by_their_processor() {
-        let name = |vendor, family, model| {
-            Machine::of_processor(vendor, family, model).map(|machine| machine.name)
-        };
-        assert_eq!(name("AuthenticAMD", 25, 17).as_deref(), Some("zen4-genoa"));
-        assert_eq!(name("GenuineIntel", 6, 106).as_deref(), Some("ice-lake-sp"));
-        assert_eq!(name("GenuineIntel", 6, 45).as_deref(), Some("sandy-bridge-table6"));
-        assert_eq!(name("GenuineIntel", 25, 17), None);
-        assert_eq!(name("AuthenticAMD", 25, 1), None, "Zen 3");
+        for (vendor, family, model, stepping, name) in [
+            ("AuthenticAMD", 25, 17, 1, Some("zen4-genoa")),
+            ("GenuineIntel", 6, 106, 6, Some("ice-lake-sp")),
+            ("GenuineIntel", 6, 45, 7, Some("sandy-bridge-table6")),
+            ("GenuineIntel", 6, 63, 4, Some("haswell-ex")),
+            ("GenuineIntel", 6, 85, 4, Some("skylake-sp-4114")),
+            ("GenuineIntel", 6, 85, 7, Some("cascade-lake-6252")),
+            ("GenuineIntel", 6, 140, 1, Some("tiger-lake")),
+            ("GenuineIntel", 6, 143, 8, Some("sapphire-rapids")),
+            ("GenuineIntel", 6, 63, 2, None),  // Haswell-EP
+            ("GenuineIntel", 6, 85, 11, None), // Cooper Lake
+            ("GenuineIntel", 25, 17, 1, None),
+            ("AuthenticAMD", 25, 1, 1, None), // Zen 3
+        ] {
+            let found = Machine::of_processor(vendor, family, model, stepping);
+            let found = found.map(|machine| machine.name);
+            assert_eq!(found.as_deref(), name, "{vendor} {family} {model} {stepping}");
+        }
+    }
+
+    /// CPUID leaves 2 and 18H state these TLBs. Sapphire Rapids has more entries than its leaf 18H
+    /// states.
+    #[test]
+    fn second_level_tlbs_of_intel_processors() {
+        for (name, entries, ways, of_page_sizes) in [
+            ("haswell-ex", 1024, 8, [1024, 1024, 0]),
+            ("skylake-sp-4114", 1536, 12, [1536, 1536, 16]),
+            ("cascade-lake-6252", 1536, 12, [1536, 1536, 16]),
+            ("tiger-lake", 2048, 16, [2048, 1024, 1024]),
+            ("sapphire-rapids", 2048, 16, [2048, 1024, 1024]),
+        ] {
+            let tlb = Machine::load(name).unwrap().tlb;
+            assert_eq!(tlb.l2, TlbGeometry { entries, ways }, "{name}");
+            assert_eq!(PageSize::ALL.map(|size| tlb.l2_entries(size)), of_page_sizes, "{name}");
+        }
+    }
+
+    /// The two processors have the same CPUID numbers.
+    #[test]
+    fn a_bundled_machine_can_be_based_on_another() {
+        let base = Machine::load("cascade-lake-6252").unwrap();
+        let machine = Machine::load("cascade-lake-8259cl").unwrap();
+        assert_eq!((machine.core.frequency_ghz, base.core.frequency_ghz), (2.5, 2.1));
+        assert_eq!((machine.tlb, machine.cache), (base.tlb, base.cache));
+        assert_eq!(machine.processors, []);
     }
 
     /// Perforated pages need 2MB-grained entries in the second-level TLB.

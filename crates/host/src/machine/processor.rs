@@ -14,6 +14,8 @@ pub struct Processor {
     pub family: u32,
     /// Model of the processor, including the extended model.
     pub model: u32,
+    /// Stepping of the processor.
+    pub stepping: u32,
     /// Marketing name of the processor; empty if unknown.
     pub name: String,
     /// Hypervisor under the processor, if it reports one.
@@ -55,13 +57,22 @@ impl Processor {
         self.hypervisor.is_present()
     }
 
-    /// Vendor, family and model of the processor as text.
+    /// Vendor, family, model and stepping of the processor as text.
     pub fn identity(&self) -> String {
-        let Self { vendor, family, model, .. } = self;
+        let Self { vendor, family, model, stepping, .. } = self;
         if vendor.is_empty() {
             return "a processor that says nothing of itself (no CPUID)".into();
         }
-        format!("{vendor:?} family {family} model {model}")
+        format!("{vendor:?} family {family} model {model} stepping {stepping}")
+    }
+
+    /// Value of the key `processors` in a machine file for this processor only.
+    pub(crate) fn listed(&self) -> String {
+        let Self { vendor, family, model, stepping, .. } = self;
+        format!(
+            "[{{ vendor = {vendor:?}, family = {family}, models = [{model}], \
+             steppings = [{stepping}] }}]"
+        )
     }
 
     fn read<R: CpuIdReader>(reader: &R) -> Self {
@@ -79,6 +90,7 @@ impl Processor {
             vendor: vendor.unwrap_or_default(),
             family: features.map_or(0, |features| features.family_id().into()),
             model: features.map_or(0, |features| features.model_id().into()),
+            stepping: features.map_or(0, |features| features.stepping_id().into()),
             name: name.unwrap_or_default(),
             hypervisor: Hypervisor::of_cpuid(reader),
             l1_tlb_entries: size("tlb.l1_data_4k"),
