@@ -29,6 +29,14 @@ const BUNDLED: &[(&str, &str)] = &[
     ("sandy-bridge-table6", include_str!("../../../machines/sandy-bridge-table6.toml")),
     ("gtsm-table4", include_str!("../../../machines/gtsm-table4.toml")),
     ("zen4-genoa", include_str!("../../../machines/zen4-genoa.toml")),
+    ("zen2-rome", include_str!("../../../machines/zen2-rome.toml")),
+    ("zen3-milan", include_str!("../../../machines/zen3-milan.toml")),
+    ("zen5-turin", include_str!("../../../machines/zen5-turin.toml")),
+    ("neoverse-n1", include_str!("../../../machines/neoverse-n1.toml")),
+    ("neoverse-v1", include_str!("../../../machines/neoverse-v1.toml")),
+    ("neoverse-v2", include_str!("../../../machines/neoverse-v2.toml")),
+    ("cortex-a76", include_str!("../../../machines/cortex-a76.toml")),
+    ("xuantie-c910", include_str!("../../../machines/xuantie-c910.toml")),
 ];
 
 /// All hardware parameters of a simulated computer, and costs of its operating system. Corresponds
@@ -40,8 +48,8 @@ pub struct Machine {
     pub name: String,
     /// Summary of the machine in one line.
     pub summary: String,
-    /// Processors that this machine describes, by their CPUID numbers; empty for hypothetical
-    /// machines.
+    /// Processors that this machine describes, by CPUID or, for Arm, `/proc/cpuinfo`; empty for
+    /// hypothetical machines.
     #[serde(default, skip_serializing)]
     pub processors: Vec<ProcessorModels>,
     /// Sizes and associativities of the TLBs.
@@ -140,15 +148,15 @@ impl Virtualization {
     }
 }
 
-/// Processors of one CPUID family.
+/// Processors of one family: by CPUID, or for Arm by the numbers in Linux' `/proc/cpuinfo`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorModels {
-    /// Vendor, spelled as in CPUID (`GenuineIntel`).
+    /// Vendor, spelled as in CPUID (`GenuineIntel`); for Arm, `CPU implementer` (`0x41`).
     pub vendor: String,
-    /// CPUID family, including the extended family.
+    /// CPUID family, including the extended family; for Arm, `CPU architecture` (8).
     pub family: u32,
-    /// CPUID models, including the extended model.
+    /// CPUID models, including the extended model; for Arm, values of `CPU part`.
     pub models: Vec<u32>,
 }
 
@@ -222,13 +230,13 @@ impl Machine {
         file.machine()
     }
 
-    /// Finds the bundled machine that describes the processor with these CPUID numbers; `None` if
-    /// there is none.
+    /// Finds the bundled machine that describes the processor with these numbers, as in
+    /// [`ProcessorModels`]; `None` if there is none.
     pub fn of_processor(vendor: &str, family: u32, model: u32) -> Option<Self> {
         Self::bundled().into_iter().find(|machine| machine.is_of(vendor, family, model))
     }
 
-    /// True if the machine describes the processor with these CPUID numbers.
+    /// True if the machine describes the processor with these numbers, as in [`ProcessorModels`].
     pub fn is_of(&self, vendor: &str, family: u32, model: u32) -> bool {
         self.processors.iter().any(|known| {
             known.vendor == vendor && known.family == family && known.models.contains(&model)
@@ -415,7 +423,54 @@ mod tests {
         assert_eq!(name("GenuineIntel", 6, 106).as_deref(), Some("ice-lake-sp"));
         assert_eq!(name("GenuineIntel", 6, 45).as_deref(), Some("sandy-bridge-table6"));
         assert_eq!(name("GenuineIntel", 25, 17), None);
-        assert_eq!(name("AuthenticAMD", 25, 1), None, "Zen 3");
+        assert_eq!(name("AuthenticAMD", 23, 49).as_deref(), Some("zen2-rome"));
+        assert_eq!(name("AuthenticAMD", 25, 1).as_deref(), Some("zen3-milan"));
+        assert_eq!(name("AuthenticAMD", 26, 2).as_deref(), Some("zen5-turin"));
+        assert_eq!(name("AuthenticAMD", 25, 33), None, "Ryzen 5000");
+        assert_eq!(name("0x41", 8, 0xd0b).as_deref(), Some("cortex-a76"));
+        assert_eq!(name("0x41", 8, 0xd0c).as_deref(), Some("neoverse-n1"));
+        assert_eq!(name("0x41", 8, 0xd40).as_deref(), Some("neoverse-v1"));
+        assert_eq!(name("0x41", 8, 0xd4f).as_deref(), Some("neoverse-v2"));
+        assert_eq!(name("0x48", 8, 0xd0c), None, "another implementer");
+    }
+
+    /// Each processor has one machine file; otherwise the order of the list would choose.
+    #[test]
+    fn no_processor_has_two_machines() {
+        let machines = Machine::bundled();
+        for known in machines.iter().flat_map(|machine| &machine.processors) {
+            for &model in &known.models {
+                let of = |machine: &&Machine| machine.is_of(&known.vendor, known.family, model);
+                assert_eq!(machines.iter().filter(of).count(), 1, "{known:?} {model}");
+            }
+        }
+    }
+
+    /// The second level holds 1GB pages in Arm's cores and in Zen 5, and Arm's first level none; a
+    /// C910 holds 2MB pages as 4KB in its first level, and has no walk caches for its three levels.
+    #[test]
+    fn tlbs_of_processors_without_a_paper() {
+        let tlb = |name: &str| Machine::load(name).unwrap().tlb;
+        let geometry = |entries, ways| TlbGeometry { entries, ways };
+        let zen5 = tlb("zen5-turin");
+        assert_eq!((zen5.l2, zen5.l2_1g), (geometry(4096, 16), L2Part::Own(geometry(1024, 4))));
+        assert_eq!(
+            (zen5.l1_data_4k, tlb("zen2-rome").l1_data_4k),
+            (geometry(96, 96), geometry(64, 64))
+        );
+        for (name, l1, l2) in [
+            ("neoverse-n1", 48, geometry(1280, 5)),
+            ("cortex-a76", 48, geometry(1280, 5)),
+            ("neoverse-v1", 40, geometry(2048, 8)),
+            ("neoverse-v2", 48, geometry(2048, 8)),
+        ] {
+            let tlb = tlb(name);
+            assert_eq!((tlb.l1_data_4k, tlb.l2, tlb.l2_1g), (geometry(l1, l1), l2, L2Part::ALL));
+            assert_eq!((tlb.l1_data_2m, tlb.l1_data_1g), (Some(geometry(l1, l1)), None), "{name}");
+        }
+        let c910 = Machine::load("xuantie-c910").unwrap();
+        assert_eq!((c910.tlb.l1_data_2m, c910.tlb.l1_data_1g), (None, Some(geometry(1, 1))));
+        assert_eq!((c910.walk_cache.level3_entries, c910.walk_cache.level2_entries), (0, 0));
     }
 
     /// Perforated pages need 2MB-grained entries in the second-level TLB.
