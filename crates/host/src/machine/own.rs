@@ -28,7 +28,8 @@ pub fn own_machine() -> Result<MachineFile, HostError> {
 fn machine_of(processor: &Processor, kept: Option<&Path>) -> Result<MachineFile, HostError> {
     let Base { mut file, name, is_measured, mut remarks } = base(processor, kept)?;
     remarks.extend(state(&mut file, processor, is_measured, &name)?);
-    file.state("processors", &processor.listed(), "CPUID leaves 0 and 1")?;
+    let source = if processor.is_arm() { "/proc/cpuinfo" } else { "CPUID leaves 0 and 1" };
+    file.state("processors", &processor.listed(), source)?;
     let Processor { name: own, vendor, .. } = processor;
     let own_name = if own.is_empty() { vendor } else { own };
     file.rename("host", &format!("{own_name}, by its own account; the rest is {name}"));
@@ -109,8 +110,11 @@ fn state(
     }
     let mut remarks = Vec::new();
     let says = |what: &str| processor.stated.iter().any(|one| one.section.starts_with(what));
-    let hides =
-        if processor.is_virtual() { "the hypervisor hides" } else { "CPUID does not state" };
+    let hides = match processor.is_virtual() {
+        _ if processor.is_arm() => "the kernel does not state",
+        true => "the hypervisor hides",
+        false => "CPUID does not state",
+    };
     for (what, name) in [("tlb.", "the TLBs"), ("cache.", "the caches")] {
         if !says(what) {
             remarks.push(format!("{hides} {name} of this processor; they are those of {base}"));
@@ -224,6 +228,30 @@ mod tests {
         assert_eq!((entries, machine.tlb.l2.ways), ([1536, 1536, 16], 6));
         let base = Machine::load("ice-lake-sp").unwrap();
         assert_eq!(PageSize::ALL.map(|size| base.tlb.l2_entries(size)), [2048, 1024, 1024]);
+    }
+
+    #[test]
+    fn an_arm_processor_has_the_files_tlbs() {
+        let arm =
+            |model| Processor { vendor: "0x41".into(), family: 8, model, ..Processor::default() };
+        let machine = machine_of(&arm(0xd0c), None).unwrap().machine().unwrap();
+        let base = Machine::load("neoverse-n1").unwrap();
+        assert_eq!((machine.name.as_str(), machine.tlb), ("host", base.tlb));
+        assert!(machine.is_of("0x41", 8, 0xd0c, 0));
+        let remarks = machine.remarks.join("\n");
+        assert!(remarks.contains("latencies are neoverse-n1's"), "{remarks}");
+        assert!(remarks.contains("the kernel does not state the TLBs"), "{remarks}");
+        assert!(!remarks.contains("no machine file describes"), "{remarks}");
+        // Cortex-A78, the sister of Neoverse V1, and Neoverse N2.
+        for (part, nearest) in [(0xd41, "neoverse-v1"), (0xd49, "neoverse-v2")] {
+            let remarks =
+                machine_of(&arm(part), None).unwrap().machine().unwrap().remarks.join("\n");
+            let note = "no machine file describes this processor; what it does not state is ";
+            assert!(remarks.contains(&format!("{note}{nearest}'s")), "{remarks}");
+        }
+        let apple = Processor { vendor: "0x61".into(), ..arm(0x32) };
+        let error = machine_of(&apple, None).unwrap_err().to_string();
+        assert!(error.contains("implementer 0x61, part 0x32"), "{error}");
     }
 
     #[test]
