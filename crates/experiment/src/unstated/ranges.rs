@@ -140,6 +140,7 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::Place;
 
     const FILE: &str = r#"
 name = "mine/walkers"

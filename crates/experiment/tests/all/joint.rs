@@ -59,15 +59,28 @@ const SIZE: (&str, &[u32]) = ("size", &[64, 96]);
 /// Two experiments of paper T. `T-1` and `T-2` hold together for a = 3, 96MB and c = 2 only; `T-3` and `T-4`
 /// contradict `T-1`.
 fn pair() -> Vec<Experiment> {
-    let one = claim("T-1", "number", "value = 99.0")
-        + &claim("T-3", "threshold", "at_most = 66.0")
-        + &claim("T-5", "sign", "at_most = 0.0")
-        + &claim("U-1", "number", "value = 65.0");
-    let two = claim("T-2", "number", "value = 98.0") + &claim("T-4", "number", "value = 65.0");
+    let one = [
+        claim("T-1", "number", "value = 99.0"),
+        claim("T-3", "threshold", "at_most = 66.0"),
+        claim("T-5", "sign", "at_most = 0.0"),
+        claim("U-1", "number", "value = 65.0"),
+    ];
+    let two =
+        [claim("T-2", "number", "value = 98.0"), claim("T-4", "number", "value = 65.0")].concat();
+    let one = one.concat();
     vec![
         toy("toy/one", "{a} + {size}", &[("a", &[1, 2, 3]), SIZE], &one),
         toy("toy/two", "{c} + {size}", &[("c", &[1, 2]), SIZE], &two),
     ]
+}
+
+/// The same with these claims only.
+fn pair_with(ids: [&str; 2]) -> Vec<Experiment> {
+    let mut experiments = pair();
+    for experiment in &mut experiments {
+        experiment.claims.retain(|claim| ids.contains(&claim.id.as_str()));
+    }
+    experiments
 }
 
 fn study(experiments: Vec<Experiment>, count: u16) -> Study {
@@ -117,11 +130,7 @@ fn the_one_reading_in_which_claims_hold_together_is_found() {
 
 #[test]
 fn the_best_reading_may_be_the_only_one() {
-    let mut experiments = pair();
-    for experiment in &mut experiments {
-        experiment.claims.retain(|claim| ["T-1", "T-2"].contains(&claim.id.as_str()));
-    }
-    let results = measured(&study(experiments, 64));
+    let results = measured(&study(pair_with(["T-1", "T-2"]), 64));
     let record = &results.joint[0];
     assert_eq!((record.held(0), record.held_alone(), record.held(record.best())), (0, 2, 2));
     assert_eq!(record.readings[record.best()].len(), 3);
@@ -140,9 +149,17 @@ fn claims_that_exclude_each_other_are_reported() {
     assert!(ids.contains(&["T-1", "T-3"]), "one experiment: {ids:?}");
     assert!(ids.contains(&["T-1", "T-4"]), "two experiments: {ids:?}");
     assert!(!ids.contains(&["T-1", "T-2"]) && !ids.contains(&["T-3", "T-4"]), "{ids:?}");
-    let size = &record.effects()[0];
+}
+
+#[test]
+fn the_choice_that_decides_is_named() {
+    let results = measured(&study(pair_with(["T-3", "T-4"]), 64));
+    let effects = results.joint[0].effects();
+    let size = &effects[0];
     assert_eq!((size.choice.name.as_str(), size.is_clear), ("the size", true));
-    assert_eq!(size.values[0].value, None, "more claims hold with 64MB");
+    let [small, large] = &size.values[..] else { panic!("{size:?}") };
+    assert_eq!((small.value, small.least, small.most), (None, 0, 2));
+    assert_eq!((large.value, large.mean), (Some("size = 96"), 0.0));
 }
 
 #[test]
