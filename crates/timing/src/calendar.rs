@@ -59,11 +59,11 @@ impl Calendar {
 
     /// Adds an event at cycle `time`, which is not before `now`.
     pub(crate) fn add(&mut self, now: u64, time: u64, (thread, event): (Thread, Event)) {
-        if self.free as usize == self.entries.len() {
-            self.make_entry();
-        }
         let place = self.free;
-        let entry = &mut self.entries[place as usize];
+        let Some(entry) = self.entries.get_mut(place as usize) else {
+            self.make_entry();
+            return self.add(now, time, (thread, event));
+        };
         self.free = entry.next;
         *entry = Entry { event, next: NONE, thread };
         if time - now >= NEAR {

@@ -63,7 +63,7 @@ impl<T: Copy + Default> Ring<T> {
     /// The number that follows `number`; skips [`NONE`].
     #[inline]
     pub(crate) fn after(number: u32) -> u32 {
-        (number + 1) % NONE
+        if number == NONE - 1 { 0 } else { number + 1 }
     }
 
     /// Doubles the length and keeps all records under their numbers.

@@ -28,6 +28,17 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// All units. The element at index *i* has `unit as usize` = *i*.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::L1DataTlb,
+        Self::L1InstructionTlb,
+        Self::L2Tlb,
+        Self::WalkCache,
+        Self::HostWalkCache,
+        Self::NestedTlb,
+        Self::BesideL2,
+        Self::HostBesideL2,
+    ];
     /// Number of units, for arrays indexed by `unit as usize`.
     pub const COUNT: usize = 8;
 

@@ -215,6 +215,7 @@ impl Core {
         Further { first: start, count: lines as u16 - 1 }
     }
 
+    #[inline(always)]
     fn add_access(&mut self, access: Access) {
         let (instruction, next) = (self.instructions.handed, self.in_hand.first_access);
         self.in_hand.first_access = self.accesses.push(Access { instruction, next, ..access });
