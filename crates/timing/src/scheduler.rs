@@ -32,7 +32,13 @@ impl Scheduler {
     /// True if all entries are in use, counting those whose instruction may have issued by now.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.waiting + self.issues.count >= self.entries
+        self.free() == 0
+    }
+
+    /// Number of entries that are not in use, counting those whose instruction may have issued by now as used.
+    #[inline]
+    pub(crate) fn free(&self) -> usize {
+        self.entries - self.waiting - self.issues.count
     }
 
     /// First cycle from `time` on at which an entry is free. [`Err`] if that depends on issue cycles not

@@ -1,9 +1,7 @@
 //! Dispatch: in program order, `width` instructions a cycle.
 
 use super::demands::{Demand, SERIALIZES, STOPS, WAITS};
-use super::instructions::{
-    HITS, Operands, Reader, Register, SERIAL, STORES, WAITED, Waiting, write,
-};
+use super::instructions::{HITS, Operands, Reader, Register, SERIAL, STORES, WAITED, Waiting};
 use super::*;
 
 impl Core {
@@ -64,8 +62,7 @@ impl Core {
             let Some(over) = self.front_end.is_over(number) else { return false };
             available = over;
         }
-        let room = instructions.entries[number.wrapping_sub(instructions.reorder_buffer)].retired;
-        let mut time = room.max(available).max(self.dispatch.cycle);
+        let mut time = instructions.room(number).max(available).max(self.dispatch.cycle);
         if demand.flags & SERIALIZES != 0 {
             if instructions.oldest < number {
                 return false;
@@ -126,7 +123,7 @@ impl Core {
             entry.kind |= STORES;
         }
         let operands = entry.operands;
-        let sources = operands.sources.map(|source| registers[usize::from(source)]);
+        let sources = operands.sources.map(|source| registers.at(source));
         entry.producers = sources.map(|source| source.writer);
         let (mut addresses, mut issue) = (dispatch, dispatch);
         for (place, source) in sources.iter().enumerate().take(operands.used_sources()) {
@@ -150,7 +147,7 @@ impl Core {
         let result = done + self.instructions.latency(operands, demand.loads > 0);
         self.scheduler.pass(issue, dispatch);
         self.instructions.entries[number].result = result;
-        write(&mut self.instructions.registers, number, operands.destinations, result);
+        self.instructions.registers.write(number, operands.destinations, result);
         for store in 0..u32::from(demand.stores) {
             self.stores.at(demand.first_store.wrapping_add(store)).result = result;
         }
@@ -163,7 +160,7 @@ impl Core {
         entry.kind |= WAITED;
         entry.result = UNKNOWN;
         let operands = entry.operands;
-        write(&mut instructions.registers, number, operands.destinations, UNKNOWN);
+        instructions.registers.write(number, operands.destinations, UNKNOWN);
         let (mut addresses, mut known_operands) = (dispatch, 0);
         let (mut unknown, mut unknown_data) = (0_u8, 0_u8);
         for (place, source) in sources.iter().enumerate().take(operands.used_sources()) {
@@ -222,6 +219,7 @@ enum Outcome {
 impl Instructions {
     /// Dispatches instructions before number `stop`, all of which need only registers, and computes their
     /// results where known.
+    #[inline]
     fn dispatch_plain(
         &mut self,
         stop: u64,
@@ -230,50 +228,55 @@ impl Instructions {
         now: u64,
     ) -> Outcome {
         let end = stop.min(self.oldest + self.reorder_buffer);
-        let mut width = *dispatch;
         let mut outcome = if end < stop { Outcome::FullReorderBuffer } else { Outcome::Done };
-        let mut next = end;
+        let (mut width, mut next) = (*dispatch, end);
+        // Scheduler entries that are free for certain: each instruction takes one at most.
+        let mut free = scheduler.free();
         for number in self.next..end {
-            // Before the first instructions the lane is empty: there was room at time 0.
-            let room = self.entries[number.wrapping_sub(self.reorder_buffer)].retired;
-            let mut time = room.max(available);
-            if scheduler.is_full() {
+            let mut time = self.room(number).max(available);
+            if free == 0 {
                 match scheduler.free_at(time.max(width.cycle), now) {
-                    Ok(free) => time = free,
+                    Ok(cycle) => time = cycle,
                     Err(again) => {
-                        outcome = Outcome::FullScheduler(again);
-                        next = number;
+                        (outcome, next) = (Outcome::FullScheduler(again), number);
                         break;
                     }
                 }
+                free = scheduler.free();
             }
+            free -= 1;
             let cycle = width.pass(time);
             let entry = &mut self.entries[number];
             (entry.dispatched, entry.available, entry.kind) = (cycle, available, 0);
-            let Operands { sources: [one, two, three, four], destinations, operation, .. } =
-                entry.operands;
+            let Operands { sources, destinations, operation, .. } = entry.operands;
             let registers = &mut self.registers;
-            let (one, two) = (registers[usize::from(one)], registers[usize::from(two)]);
+            let (one, two) = (registers.at(sources[0]), registers.at(sources[1]));
             let mut issue = cycle.max(one.ready).max(two.ready);
             entry.producers = [one.writer, two.writer, NONE, NONE];
-            if three | four != 0 {
-                let (three, four) = (registers[usize::from(three)], registers[usize::from(four)]);
+            if sources[2] | sources[3] != 0 {
+                let (three, four) = (registers.at(sources[2]), registers.at(sources[3]));
                 issue = issue.max(three.ready).max(four.ready);
                 (entry.producers[2], entry.producers[3]) = (three.writer, four.writer);
             }
             if issue == UNKNOWN {
-                let sources = entry.operands.sources.map(|it| registers[usize::from(it)]);
-                outcome = Outcome::Waits(number, sources);
-                next = number + 1;
+                let sources = sources.map(|source| registers.at(source));
+                (outcome, next) = (Outcome::Waits(number, sources), number + 1);
                 break;
             }
             let result = issue + u64::from(self.latencies[usize::from(operation & 7)]);
             entry.result = result;
-            write(registers, number, destinations, result);
+            registers.write(number, destinations, result);
             scheduler.pass(issue, cycle);
         }
         (self.next, *dispatch) = (next, width);
         outcome
+    }
+
+    /// Cycle from which the reorder buffer has room for instruction `number`. Before the first instructions
+    /// the lane is empty: there was room at time 0.
+    #[inline(always)]
+    fn room(&self, number: u64) -> u64 {
+        self.entries[number.wrapping_sub(self.reorder_buffer)].retired
     }
 
     /// Latency of an operation, in cycles; 0 for integer work on a loaded operand, which counts as part of

@@ -86,15 +86,27 @@ impl Core {
     }
 
     /// Ends the instruction that [`Core::begin`] began, when all its accesses have been added.
-    #[inline]
+    #[inline(always)]
     pub fn finish(&mut self, instruction: &Instruction) {
         self.complete_in_hand(instruction);
-        if self.instructions.handed >= self.runs_from {
-            self.let_time_go_on();
+        if self.instructions.handed >= self.pauses_at {
+            self.pause();
         }
     }
 
+    /// Begins a batch, and lets time go on, where it is time to do so.
     #[inline(never)]
+    fn pause(&mut self) {
+        let handed = self.instructions.handed;
+        if handed.is_multiple_of(BATCH) {
+            self.begin_batch();
+        }
+        if handed >= self.runs_from {
+            self.let_time_go_on();
+        }
+        self.pauses_at = self.runs_from.min((handed + 1).next_multiple_of(BATCH));
+    }
+
     fn let_time_go_on(&mut self) {
         if self.comes_early {
             return self.run(self.instructions.handed_early);
@@ -117,7 +129,7 @@ impl Core {
         self.shared.memory.keep_fills_from(first);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn complete_in_hand(&mut self, instruction: &Instruction) {
         if instruction.branch != Branch::None {
             self.front_end.is_mispredicted = self.branches.branch(instruction);
@@ -130,20 +142,21 @@ impl Core {
             operation: instruction.operation as u8,
         };
         if self.in_hand.is_demanding() {
-            let demand = std::mem::take(&mut self.in_hand);
-            self.demands.push(Demand { number, ..demand });
+            self.add_demand();
         }
         self.instructions.handed += 1;
         self.statistics.instructions += 1;
-        if self.instructions.handed.is_multiple_of(BATCH) {
-            self.begin_batch();
-        }
+    }
+
+    #[inline(never)]
+    fn add_demand(&mut self) {
+        let demand = std::mem::take(&mut self.in_hand);
+        self.demands.push(Demand { number: self.instructions.handed, ..demand });
     }
 
     /// Notes the numbers of the next fill, walk, access and line: instructions from here on refer to no older
     /// ones.
-    #[inline(never)]
-    fn begin_batch(&mut self) {
+    pub(super) fn begin_batch(&mut self) {
         let first = First {
             fill: self.shared.memory.next_fill(),
             walk: self.translation.next_walk(),

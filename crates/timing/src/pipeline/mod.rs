@@ -158,6 +158,8 @@ pub struct Core {
     front_end: FrontEnd,
     /// Number of instructions handed over at which the simulator next handles events.
     runs_from: u64,
+    /// Number of instructions handed over at which the next batch begins, or the simulator handles events.
+    pauses_at: u64,
     /// Code line that the front end has to fetch for the next instruction, if any.
     wanted: Option<Code>,
     /// The instruction handed over last serializes, so that the next waits for its retirement.
@@ -255,6 +257,7 @@ impl Core {
             branches: BranchPredictor::new(&config.branch_predictor),
             front_end: FrontEnd::new(config),
             runs_from: 0,
+            pauses_at: 0,
             wanted: None,
             after_serializing: false,
             in_hand: Demand::default(),
