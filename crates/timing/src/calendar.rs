@@ -16,7 +16,7 @@ use crate::ring::NONE;
 pub(crate) struct Calendar {
     /// Event list of each of the next [`NEAR`] cycles, at index [`place`] of the cycle. Only valid if `busy`
     /// has the cycle.
-    days: Box<[Day]>,
+    days: Box<[Day; NEAR as usize]>,
     /// Set of the near cycles (less than [`NEAR`] ahead) that have events.
     busy: NearCycles,
     entries: Vec<Entry>,
@@ -43,7 +43,7 @@ struct Entry {
 impl Default for Calendar {
     fn default() -> Self {
         Self {
-            days: vec![Day { first: NONE, last: NONE }; NEAR as usize].into(),
+            days: Box::new([Day { first: NONE, last: NONE }; NEAR as usize]),
             busy: NearCycles::default(),
             entries: Vec::new(),
             free: 0,
@@ -88,10 +88,9 @@ impl Calendar {
     /// Inserts an entry into the list of cycle `time`, behind all entries whose order is not greater.
     #[inline]
     fn insert(&mut self, time: u64, entry: u32) {
-        if self.busy.has(time) {
+        if !self.busy.add(time) {
             return self.insert_among(time, entry);
         }
-        self.busy.add(time);
         self.days[place(time)] = Day { first: entry, last: entry };
     }
 

@@ -90,7 +90,7 @@ impl Scheduler {
 #[derive(Clone, Debug)]
 struct Times {
     /// Count of each of the next [`NEAR`] cycles, at index [`place`] of the cycle.
-    counts: Vec<u32>,
+    counts: Box<[u32; NEAR as usize]>,
     near: NearCycles,
     /// Cycles [`NEAR`] or more ahead.
     far: BinaryHeap<Reverse<u64>>,
@@ -102,7 +102,7 @@ struct Times {
 impl Default for Times {
     fn default() -> Self {
         Self {
-            counts: vec![0; NEAR as usize],
+            counts: Box::new([0; NEAR as usize]),
             near: NearCycles::default(),
             far: BinaryHeap::new(),
             passed: 0,

@@ -207,7 +207,7 @@ impl Hierarchy {
 
     /// Handles the end of a look-up that missed, or hit a line in flight: requests an MSHR for the line if
     /// none has been, and makes `waiter` wait for it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn miss(&mut self, agenda: &mut Agenda, id: u32, waiter: Waiter) {
         let now = agenda.now;
         let fill = &mut self.fills[id];
@@ -272,7 +272,7 @@ impl Hierarchy {
     }
 
     /// Reads the line of a fill from DRAM now, unless the request was moved to an earlier cycle.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read_memory(&mut self, agenda: &mut Agenda, id: u32) {
         let fill = &self.fills[id];
         if fill.state == State::OnItsWay && fill.since == agenda.now {
@@ -339,6 +339,7 @@ impl Hierarchy {
     }
 
     /// Grants free MSHRs of a level to the fills that wait for one.
+    #[inline(always)]
     pub(crate) fn mshr_free(&mut self, agenda: &mut Agenda, level: usize) {
         while let Some(id) = self.levels[level].mshrs.next(agenda.now) {
             self.fills[id].waited_until = agenda.now;

@@ -81,6 +81,7 @@ impl Accesses {
         (self.floor, self.further_floor) = (access, further);
     }
 
+    #[inline(always)]
     fn push(&mut self, access: Access) -> u32 {
         while self.all.is_short_of(self.floor, 1) {
             self.all.grow();
@@ -304,15 +305,22 @@ impl Core {
     }
 
     /// Accesses the cache for all lines of a load; if the load is forwarded, for all but the first.
+    #[inline(always)]
     fn read_lines(&mut self, id: u32, is_forwarded: bool) {
         let Access { line, further, translated, .. } = self.accesses.all[id];
         if !is_forwarded {
             self.read_line(id, line, translated);
         }
+        if further.count > 0 {
+            self.read_further_lines(id, line.number, further, translated);
+        }
+    }
+
+    #[inline(never)]
+    fn read_further_lines(&mut self, id: u32, first: u64, further: Further, time: u64) {
         for place in 0..further.count {
             let data = self.accesses.further[further.first.wrapping_add(place.into())];
-            let number = line.number + 1 + u64::from(place);
-            self.read_line(id, Line { number, data }, translated);
+            self.read_line(id, Line { number: first + 1 + u64::from(place), data }, time);
         }
     }
 
@@ -336,15 +344,14 @@ impl Core {
         let access = &self.accesses.all[id];
         if !access.is_forwarded {
             // The line that came last had to be waited for.
-            let Further { first, count } = access.further;
-            let mut further = (0..count).map(|place| first.wrapping_add(place.into()));
             let (memory, level) = (&self.shared.memory, self.levels.l1d);
             let how = |data| memory.served_how(level, data, access.translated, access.done);
             let mut served = how(access.line.data);
-            while served.from == level
-                && let Some(place) = further.next()
-            {
-                served = how(self.accesses.further[place]);
+            let mut place = 0;
+            while served.from == level && place < access.further.count {
+                served =
+                    how(self.accesses.further[access.further.first.wrapping_add(place.into())]);
+                place += 1;
             }
             let access = &mut self.accesses.all[id];
             (access.from, access.waited_until) = (served.from as u8, served.waited_until);

@@ -25,6 +25,7 @@ impl Core {
         // The front end need not stop at a line that is there: it has the instruction long before its dispatch.
         if !(self.comes_early && translated_by.is_here() && data.is_here()) {
             self.wanted = Some(Code { translated_by, data, line });
+            self.front_end.may_stop = true;
         }
     }
 
@@ -47,14 +48,7 @@ impl Core {
     #[inline]
     pub(super) fn announce(&mut self, instruction: &Instruction) {
         let is_serializing = instruction.operation == Operation::Serializing;
-        let front = &self.front_end;
-        if is_serializing
-            | self.after_serializing
-            | front.is_mispredicted
-            | front.has_stood_still
-            | self.wanted.is_some()
-            | self.branches.expects_a_target()
-        {
+        if is_serializing | self.front_end.may_stop {
             self.announce_after_stop(is_serializing, instruction.ip.value());
         }
     }
@@ -63,6 +57,7 @@ impl Core {
     /// stall) if its code line, a mispredicted branch or an interruption may delay it.
     #[inline(never)]
     fn announce_after_stop(&mut self, is_serializing: bool, ip: u64) {
+        self.front_end.may_stop = is_serializing;
         if is_serializing | std::mem::replace(&mut self.after_serializing, is_serializing) {
             self.in_hand.flags |= SERIALIZES;
         }
@@ -132,7 +127,9 @@ impl Core {
     #[inline(always)]
     pub(super) fn complete_in_hand(&mut self, instruction: &Instruction) {
         if instruction.branch != Branch::None {
-            self.front_end.is_mispredicted = self.branches.branch(instruction);
+            let front = &mut self.front_end;
+            front.is_mispredicted = self.branches.branch(instruction);
+            front.may_stop |= front.is_mispredicted | self.branches.expects_a_target();
         }
         let number = self.instructions.handed;
         self.instructions.entries[number].operands = Operands {

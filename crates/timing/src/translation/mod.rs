@@ -233,12 +233,19 @@ impl Translation {
     /// otherwise the task of the walk that fills it.
     #[inline]
     fn entry(&mut self, unit: Unit, slot: u32, now: u64) -> Translated {
-        let slot = &mut self.slots[unit as usize][slot as usize];
-        let Slot { walk, task } = *slot;
+        let Slot { walk, .. } = self.slots[unit as usize][slot as usize];
         if walk == NONE || walk == self.walks.next() {
             // An entry that an earlier task of the translation in hand fills is there.
             return Translated::HERE;
         }
+        self.filled_entry(unit, slot, now)
+    }
+
+    /// Like [`Self::entry`], for an entry that a walk has filled lately.
+    #[inline(never)]
+    fn filled_entry(&mut self, unit: Unit, slot: u32, now: u64) -> Translated {
+        let slot = &mut self.slots[unit as usize][slot as usize];
+        let Slot { walk, task } = *slot;
         // An end that is not known is later than now.
         if !self.walks.has(walk) || !self.tasks.has(task) || self.tasks[task].end <= now {
             slot.walk = NONE;
@@ -255,7 +262,8 @@ impl Translation {
         let id = self.walks.next();
         let first = self.tasks.next();
         let mut walk = Walk::new(first);
-        let (mut stage, mut reads) = (None, 0);
+        // No step has this stage.
+        let (mut stage, mut reads) = (u16::MAX, 0);
         for &Step { stage: of_step, purpose, action } in steps {
             if let Action::Fill { unit, slot } = action {
                 self.statistics.unit_accesses[unit as usize] += 1;
@@ -266,9 +274,9 @@ impl Translation {
                     continue;
                 }
             }
-            let begins_stage = stage != Some(of_step);
+            let begins_stage = stage != u16::from(of_step);
             if begins_stage {
-                (stage, reads, walk.last_stage) = (Some(of_step), 0, walk.tasks);
+                (stage, reads, walk.last_stage) = (of_step.into(), 0, walk.tasks);
             } else {
                 self.tasks[first.wrapping_add(walk.last_stage.into())].stage += 1;
             }
@@ -314,9 +322,11 @@ impl Translation {
                 walk.first_walkers = walk.first_walkers.min(walk.tasks);
                 walk.last_walkers = walk.tasks;
             }
+            self.tasks[first.wrapping_add(walk.tasks.into())] =
+                Task::new(needs, (latency, share), begins_stage);
             walk.tasks += 1;
-            self.tasks.push(Task::new(needs, (latency, share), begins_stage));
         }
+        self.tasks.take(walk.tasks.into());
         self.walks.push(walk)
     }
 
@@ -344,6 +354,7 @@ impl Translation {
         while self.tasks.is_short_of(floor, tasks) {
             self.tasks.grow();
         }
+        self.tasks.prepare(tasks as u32);
     }
 
     /// Functional warming: reads the lines that the steps read, and fills the entries that they fill, in no

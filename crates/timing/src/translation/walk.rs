@@ -341,12 +341,9 @@ impl Translation {
                         None => return,
                     }
                 }
-                (needs, None) => {
+                (needs @ Needs::Entry(_), None) => {
                     let next = walk.next;
-                    if let Some(done) = self.perform(shared, id, next, needs) {
-                        self.proceed(shared, id, Some(done));
-                    }
-                    return;
+                    return self.proceed_with_entry(shared, id, next, needs);
                 }
             };
             let ended = task.ended(memory, self.walker_level, walk.now, time);
@@ -357,10 +354,39 @@ impl Translation {
                 agenda.tell_task(&mut walk.waiters, number, ended.at);
             }
         }
-        self.finish(agenda, id);
+        walk.end = walk.now;
+        if walk.owner != Waiter::Nobody {
+            agenda.tell_thread(walk.owner_thread, walk.owner, walk.owner_from.max(walk.end));
+        }
+        if walk.is_background {
+            return self.drop_background();
+        }
+        if walk.background != NONE {
+            let background = Event::Translate { walk: walk.background, lends_walker: false };
+            agenda.schedule(walk.end, background);
+        }
+        self.statistics.translations += 1;
+        self.statistics.cycles += walk.end - walk.start;
+    }
+
+    /// Drops the oldest background walks that have completed.
+    #[cold]
+    fn drop_background(&mut self) {
+        while self.background.front().is_some_and(|&walk| self.walks[walk].end != UNKNOWN) {
+            self.background.pop_front();
+        }
+    }
+
+    /// Like [`Self::proceed`], where the only task of the next stage needs an entry.
+    #[inline(never)]
+    fn proceed_with_entry(&mut self, shared: &mut Shared, id: u32, task: u16, needs: Needs) {
+        if let Some(done) = self.perform(shared, id, task, needs) {
+            self.proceed(shared, id, Some(done));
+        }
     }
 
     /// Like [`Self::proceed`], where the next stage has `stage` parallel tasks.
+    #[inline(never)]
     fn proceed_in_parallel(&mut self, shared: &mut Shared, id: u32, stage: u8) {
         if let Some(ended) = self.perform_stage(shared, id, stage) {
             self.end_stage(&mut shared.agenda, id, ended);
@@ -439,26 +465,6 @@ impl Translation {
         }
         if !walk.waiters.is_empty() {
             agenda.tell_task(&mut walk.waiters, number, ended.at);
-        }
-    }
-
-    fn finish(&mut self, agenda: &mut Agenda, id: u32) {
-        let walk = &mut self.walks[id];
-        walk.end = walk.now;
-        if walk.owner != Waiter::Nobody {
-            agenda.tell_thread(walk.owner_thread, walk.owner, walk.owner_from.max(walk.end));
-        }
-        if walk.background != NONE {
-            let background = Event::Translate { walk: walk.background, lends_walker: false };
-            agenda.schedule(walk.end, background);
-        }
-        if walk.is_background {
-            while self.background.front().is_some_and(|&walk| self.walks[walk].end != UNKNOWN) {
-                self.background.pop_front();
-            }
-        } else {
-            self.statistics.translations += 1;
-            self.statistics.cycles += walk.end - walk.start;
         }
     }
 
