@@ -118,15 +118,17 @@ impl Calendar {
         }
     }
 
-    /// Removes and returns the next event, with its cycle. The caller never goes back: later calls pass that
-    /// cycle or a later one as `now`.
+    /// Cycle of the next event, which the caller then takes; `None` without events. The caller never goes
+    /// back: later calls pass that cycle or a later one as `now`.
     #[inline(always)]
-    pub(crate) fn next(&mut self, now: u64) -> Option<(u64, (Thread, Event))> {
-        let Some(time) = self.busy.first(now) else { return self.next_far() };
-        if !self.far.is_empty() {
-            self.come_near(time);
-        }
-        Some((time, self.take(time)))
+    pub(crate) fn arrive(&mut self, now: u64) -> Option<u64> {
+        let time = match self.busy.first(now) {
+            Some(time) if self.far.is_empty() => return Some(time),
+            Some(time) => time,
+            None => self.far.peek()?.0.0,
+        };
+        self.come_near(time);
+        Some(time)
     }
 
     /// Cycle of the next event; `None` without events.
@@ -135,9 +137,9 @@ impl Calendar {
         self.busy.first(now).or_else(far)
     }
 
-    /// Removes and returns the first event of cycle `time`.
+    /// Removes and returns the first event of cycle `time`, at which the caller has arrived.
     #[inline(always)]
-    fn take(&mut self, time: u64) -> (Thread, Event) {
+    pub(crate) fn take(&mut self, time: u64) -> (Thread, Event) {
         let day = &mut self.days[place(time)];
         let first = day.first;
         let Entry { event, next, thread } = self.entries[first as usize];
@@ -148,14 +150,6 @@ impl Calendar {
         self.entries[first as usize].next = self.free;
         self.free = first;
         (thread, event)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn next_far(&mut self) -> Option<(u64, (Thread, Event))> {
-        let Reverse((time, _)) = *self.far.peek()?;
-        self.come_near(time);
-        Some((time, self.take(time)))
     }
 
     /// Moves events from the heap `far` to the lists of their cycles, if these are less than [`NEAR`] cycles
@@ -199,9 +193,10 @@ mod tests {
                 expected.sort();
                 for _ in 0..takes {
                     prop_assert_eq!(calendar.next_time(now), expected.first().map(|it| it.0));
-                    let next = calendar.next(now);
+                    let next = calendar.arrive(now);
                     prop_assert_eq!(next.is_none(), expected.is_empty());
-                    let Some((time, (0, Event::Forward { access }))) = next else { break };
+                    let Some(time) = next else { break };
+                    let (_, Event::Forward { access }) = calendar.take(time) else { break };
                     prop_assert_eq!((time, access), expected.remove(0));
                     now = time;
                 }

@@ -425,14 +425,23 @@ impl Steps {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, stage: u8, purpose: Purpose, action: Action) {
         self.next_stage = stage + 1;
         if self.in_background > 0 {
             return self.add_to_background(stage, purpose, action);
         }
         self.count(purpose, action);
+        if self.list.len() == self.list.capacity() {
+            self.make_room();
+        }
         self.list.push(Step { stage, purpose, action });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self) {
+        self.list.reserve(1);
     }
 
     #[cold]

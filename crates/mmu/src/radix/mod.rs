@@ -17,6 +17,7 @@ use perforate_types::{
 use crate::capability::{Capability, CapabilityMut, Runs, Wanted};
 use crate::coalescing::{Run, RunRequest};
 pub use crate::walk::Directory;
+use crate::walk::Specialized;
 use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow};
 pub use walk::{Descent, Start};
 
@@ -292,8 +293,11 @@ impl Dimension for Radix {
     }
 
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
-        let start = self.start_walk(&request, Directory::Ordinary, walker)?;
-        Ok(self.descend(&request, start, 1, walker)?.reach())
+        match walker.specialize() {
+            Specialized::Native(mut walker) => self.walk_by(&request, &mut walker),
+            Specialized::Host(mut walker) => self.walk_by(&request, &mut walker),
+            Specialized::Guest(walker) => self.walk_by(&request, walker),
+        }
     }
 
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {

@@ -19,6 +19,17 @@ pub enum Start {
 }
 
 impl Radix {
+    /// Walks the tables. Inlined for each kind of walker, so that what it does not need is left out.
+    #[inline(always)]
+    pub(super) fn walk_by(
+        &mut self,
+        request: &WalkRequest,
+        walker: &mut Walker<'_>,
+    ) -> Result<Reach, WalkFault> {
+        let start = self.start_walk(request, Directory::Ordinary, walker)?;
+        Ok(self.descend(request, start, 1, walker)?.reach())
+    }
+
     /// Finds the level and node at which a walk starts: a walk-cache hit, or the root. For a walk
     /// to a hole, `directory` is [`Directory::Holes`].
     ///

@@ -31,7 +31,7 @@ impl Core {
                     return false;
                 }
                 Outcome::Waits(number, sources) => {
-                    self.wait(number, self.dispatch.cycle, &Demand::default(), sources);
+                    self.wait(number, self.dispatch.cycle, &Demand::default(), sources, 0);
                 }
             }
         }
@@ -125,6 +125,9 @@ impl Core {
         let operands = entry.operands;
         let sources = operands.sources.map(|source| registers.at(source));
         entry.producers = sources.map(|source| source.writer);
+        if demand.flags & WAITS != 0 {
+            return self.wait(number, dispatch, demand, sources, store_queue_writer);
+        }
         let (mut addresses, mut issue) = (dispatch, dispatch);
         for (place, source) in sources.iter().enumerate().take(operands.used_sources()) {
             issue = issue.max(source.ready);
@@ -132,10 +135,8 @@ impl Core {
                 addresses = addresses.max(source.ready);
             }
         }
-        if demand.flags & WAITS != 0 || issue == UNKNOWN || store_queue_writer > 0 {
-            self.wait(number, dispatch, demand, sources);
-            self.instructions.waiting[number].store_queue_writer = store_queue_writer;
-            return;
+        if issue == UNKNOWN || store_queue_writer > 0 {
+            return self.wait(number, dispatch, demand, sources, store_queue_writer);
         }
         // At most loads that are hits, and translated stores: all times are known.
         let mut done = issue;
@@ -154,7 +155,14 @@ impl Core {
     }
 
     /// Notes what a dispatched instruction waits for: source registers that are not ready, and its accesses.
-    fn wait(&mut self, number: u64, dispatch: u64, demand: &Demand, sources: [Register; 4]) {
+    fn wait(
+        &mut self,
+        number: u64,
+        dispatch: u64,
+        demand: &Demand,
+        sources: [Register; 4],
+        store_queue_writer: u32,
+    ) {
         let instructions = &mut self.instructions;
         let entry = &mut instructions.entries[number];
         entry.kind |= WAITED;
@@ -180,6 +188,7 @@ impl Core {
             operands: known_operands,
             first_access: demand.first_access,
             first_store: demand.first_store,
+            store_queue_writer,
             latency: instructions.latency(operands, demand.loads > 0) as u32,
             hits: demand.hits,
             unloaded: demand.unloaded,

@@ -37,9 +37,7 @@ impl Core {
         if !self.comes_early && !self.is_fetched() {
             self.may_retire = true;
             self.settle();
-            while !self.is_fetched() {
-                self.advance();
-            }
+            self.advance(Until::Fetched);
         }
     }
 
@@ -179,9 +177,7 @@ impl Core {
         // The front end and dispatch may have waited for nothing but instructions.
         (self.may_retire, self.may_dispatch) = (true, true);
         self.settle();
-        while self.instructions.handed - self.instructions.next > waiting {
-            self.advance();
-        }
+        self.advance(Until::Waiting(waiting));
         self.let_fills_go();
         let Instructions { next, handed_early, .. } = self.instructions;
         self.runs_from = next + handed_early + BATCH;

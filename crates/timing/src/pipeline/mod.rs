@@ -102,6 +102,17 @@ impl CoreStatistics {
     }
 }
 
+/// State up to which a core handles events.
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    /// At most this many of the instructions handed over are still to be dispatched.
+    Waiting(u64),
+    /// The next instruction can be accepted: see [`Core::is_fetched`].
+    Fetched,
+    /// All instructions handed over have retired, and no event is left.
+    AtRest,
+}
+
 /// Limit of dispatch or retirement: at most `width` instructions per cycle, in program order.
 #[derive(Clone, Copy, Debug)]
 struct InOrder {
@@ -288,12 +299,22 @@ impl Core {
         }
     }
 
-    /// Handles the next event and all its consequences.
+    /// Handles events and all their consequences, one after the other, until `until` is the case.
     #[inline(never)]
-    fn advance(&mut self) {
-        let (_, event) = self.shared.agenda.next().expect("an instruction waits for an event");
-        self.handle(event);
-        self.settle();
+    fn advance(&mut self, until: Until) {
+        loop {
+            let has_arrived = match until {
+                Until::Waiting(most) => self.instructions.handed - self.instructions.next <= most,
+                Until::Fetched => self.is_fetched(),
+                Until::AtRest => self.shared.agenda.is_empty() && self.is_at_rest(),
+            };
+            if has_arrived {
+                return;
+            }
+            let (_, event) = self.shared.agenda.next();
+            self.handle(event);
+            self.settle();
+        }
     }
 
     /// Passes an event to the part that it is for: caches, translation, load or dispatch.
@@ -393,9 +414,7 @@ impl Core {
         self.may_retire = true;
         self.may_dispatch = true;
         self.settle();
-        while !(self.shared.agenda.is_empty() && self.is_at_rest()) {
-            self.advance();
-        }
+        self.advance(Until::AtRest);
         self.come_to_rest(self.shared.agenda.now.max(self.retire.cycle));
     }
 
