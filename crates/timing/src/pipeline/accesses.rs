@@ -42,6 +42,18 @@ pub(super) struct Access {
     waited_until: u64,
 }
 
+impl Access {
+    /// True for a load of one line whose translation is there and which no older store may forward to: it
+    /// reads the line at once.
+    #[inline]
+    fn is_plain_load(&self) -> bool {
+        self.translated_by.is_here()
+            && self.store == NONE
+            && self.further.count == 0
+            && !self.is_store
+    }
+}
+
 /// Ring buffers of accesses, numbered in program order, and of their lines.
 #[derive(Clone, Debug)]
 pub(crate) struct Accesses {
@@ -232,6 +244,13 @@ impl Core {
             let access = &mut self.accesses.all[id];
             let (translated_by, next) = (access.translated_by, access.next);
             access.issue = time;
+            if access.is_plain_load() {
+                access.translated = time;
+                let line = access.line;
+                self.read_line(id, line, time);
+                id = next;
+                continue;
+            }
             let request = Request { at_dispatch, ..Request::new(time, Waiter::Translated(id)) };
             if let Some(translated) =
                 self.translation.request(&mut self.shared, translated_by, request)

@@ -143,7 +143,7 @@ impl Core {
         self.statistics.instructions += 1;
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn add_demand(&mut self) {
         let demand = std::mem::take(&mut self.in_hand);
         self.demands.push(Demand { number: self.instructions.handed, ..demand });

@@ -313,7 +313,7 @@ impl Core {
             }
             let (_, event) = self.shared.agenda.next();
             self.handle(event);
-            self.settle();
+            self.settle_now();
         }
     }
 
@@ -340,7 +340,14 @@ impl Core {
 
     /// Tells all waiters whose cycle is known, and advances the pipeline, until nothing more can happen
     /// without an event.
+    #[inline(never)]
     fn settle(&mut self) {
+        self.settle_now();
+    }
+
+    /// Like [`Self::settle`], for the loop over events.
+    #[inline(always)]
+    fn settle_now(&mut self) {
         loop {
             while let Some(News { waiter, time, .. }) = self.shared.agenda.next_news() {
                 self.hear(waiter, time);
@@ -382,7 +389,7 @@ impl Core {
     }
 
     /// Tells a waiter of this thread that what it waited for comes at cycle `time`.
-    #[inline]
+    #[inline(always)]
     fn hear(&mut self, waiter: Waiter, time: u64) {
         let shared = &mut *self.shared;
         match waiter {
