@@ -7,6 +7,9 @@ use crate::agenda::{Agenda, Event, List, Thread, UNKNOWN, Waiter};
 /// the MSHR.
 const LATER: u32 = 0;
 
+/// Number of fills for which room is made at once.
+const AT_ONCE: usize = 64;
+
 /// Line number that stands for no line.
 pub(super) const NO_LINE: u64 = u64::MAX;
 
@@ -107,13 +110,23 @@ impl Hierarchy {
 
     #[inline]
     pub(super) fn add_fill(&mut self, fill: Fill) -> u32 {
+        if self.fills.next() == self.room_until {
+            self.make_room();
+        }
+        self.fills.push(fill)
+    }
+
+    /// Grows the ring buffer if it lacks room for the next [`AT_ONCE`] fills.
+    #[inline(never)]
+    fn make_room(&mut self) {
         // A line on its way that is older than the floor is a prefetch, or read in the background.
-        while self.fills.is_short_of(self.floor, 1)
-            || self.fills.oldest(1).any(|fill| fill.state == State::OnItsWay)
+        while self.fills.is_short_of(self.floor, AT_ONCE)
+            || self.fills.oldest(AT_ONCE).any(|fill| fill.state == State::OnItsWay)
         {
             self.fills.grow();
         }
-        self.fills.push(fill)
+        let next = self.fills.next();
+        self.room_until = if next >= NONE - AT_ONCE as u32 { 0 } else { next + AT_ONCE as u32 };
     }
 
     /// Simulates an access to a line, looked up by [`Self::locate`] before, at cycle `time`, now or later.

@@ -134,6 +134,8 @@ pub(crate) struct Hierarchy {
     fills: Ring<Fill>,
     /// Oldest fill that an instruction in flight may refer to; older ones may be overwritten.
     floor: u32,
+    /// Fill from which on the ring buffer may lack room.
+    room_until: u32,
 }
 
 impl Level {
@@ -224,6 +226,7 @@ impl Hierarchy {
             merges_without_event: shortcuts.merged_accesses_need_no_event,
             fills: Ring::new(FILLS),
             floor: 0,
+            room_until: 0,
         }
     }
 

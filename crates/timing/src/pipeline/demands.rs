@@ -102,10 +102,13 @@ impl Demands {
         &self.all[self.next]
     }
 
+    /// Takes the demanding instruction that is dispatched next.
     #[inline]
-    pub(super) fn dispatched(&mut self) {
+    pub(super) fn dispatched(&mut self) -> Demand {
+        let demand = self.all[self.next];
         self.next = Ring::<Demand>::after(self.next);
         self.next_number = self.number_of(self.next);
+        demand
     }
 
     /// Demanding instruction that retires next.

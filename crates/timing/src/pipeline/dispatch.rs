@@ -8,11 +8,9 @@ impl Core {
     /// Dispatches instructions in program order, as far as their dispatch cycles are known.
     pub(super) fn dispatch_instructions(&mut self) {
         while self.dispatch_plain() && self.instructions.next < self.instructions.handed {
-            let demand = *self.demands.next();
-            if !self.dispatch_demanding(&demand) {
+            if !self.dispatch_demanding() {
                 return;
             }
-            self.demands.dispatched();
         }
     }
 
@@ -51,34 +49,35 @@ impl Core {
 
     /// Dispatches an instruction with accesses or front-end stalls, or that serializes; returns false if it
     /// has to wait.
-    fn dispatch_demanding(&mut self, demand: &Demand) -> bool {
-        let number = demand.number;
+    fn dispatch_demanding(&mut self) -> bool {
+        let Demand { flags, loads, stores, .. } = *self.demands.next();
         let instructions = &self.instructions;
+        let number = instructions.next;
         if number >= instructions.oldest + instructions.reorder_buffer {
             return false;
         }
+        let mut time = self.dispatch.cycle;
+        if loads > 0 {
+            let Some(room) = self.load_queue.free_at(loads.into()) else { return false };
+            time = time.max(room);
+        }
         let mut available = self.available;
-        if demand.flags & STOPS != 0 {
+        if flags & STOPS != 0 {
             let Some(over) = self.front_end.is_over(number) else { return false };
             available = over;
         }
-        let mut time = instructions.room(number).max(available).max(self.dispatch.cycle);
-        if demand.flags & SERIALIZES != 0 {
+        time = time.max(instructions.room(number)).max(available);
+        if flags & SERIALIZES != 0 {
             if instructions.oldest < number {
                 return false;
             }
             time = time.max(self.retire.cycle);
         }
-        if demand.loads > 0 {
-            let Some(room) = self.load_queue.free_at(demand.loads.into()) else { return false };
-            time = time.max(room);
-        }
         let mut store_queue_writer = 0;
-        if demand.stores > 0 {
-            let stores = demand.stores.into();
-            let Some(room) = self.store_queue.free_at(stores) else { return false };
+        if stores > 0 {
+            let Some(room) = self.store_queue.free_at(stores.into()) else { return false };
             if room > time
-                && let Some(store) = self.store_queue.awaited(stores)
+                && let Some(store) = self.store_queue.awaited(stores.into())
             {
                 let distance = number - self.stores.writer(store as u32);
                 store_queue_writer = distance.try_into().unwrap_or(u32::MAX);
@@ -101,12 +100,13 @@ impl Core {
         }
         let dispatch = self.dispatch.pass(time);
         self.available = available;
-        if demand.flags & STOPS != 0 {
+        if flags & STOPS != 0 {
             self.front_end.pass_stop();
         }
-        self.load_queue.take(demand.loads.into());
-        self.store_queue.take(demand.stores.into());
-        self.enter(number, dispatch, demand, store_queue_writer);
+        self.load_queue.take(loads.into());
+        self.store_queue.take(stores.into());
+        let demand = self.demands.dispatched();
+        self.enter(number, dispatch, &demand, store_queue_writer);
         true
     }
 
