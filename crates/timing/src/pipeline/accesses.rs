@@ -1,6 +1,6 @@
 //! Loads and stores: translation, store-to-load forwarding, cache accesses.
 
-use super::demands::{Demand, WAITS};
+use super::demands::{ACCESS, Demand, WAITS};
 use super::stores::{Further, Line};
 use super::*;
 use crate::LINE_BYTES;
@@ -147,6 +147,7 @@ impl Core {
         let lines = lines(address, size);
         self.statistics.loads += 1;
         self.in_hand.loads += 1;
+        self.in_hand.flags |= ACCESS;
         let mut store = self.stores.before(address, now);
         if self.in_hand.stores > 0 && store != NONE && self.in_hand.has_store(store) {
             // An instruction loads nothing of what it stores.
@@ -244,7 +245,7 @@ impl Core {
             let access = &mut self.accesses.all[id];
             let (translated_by, next) = (access.translated_by, access.next);
             access.issue = time;
-            if access.is_plain_load() {
+            if self.shortcuts.loads_read_at_once && access.is_plain_load() {
                 access.translated = time;
                 let line = access.line;
                 self.read_line(id, line, time);
@@ -425,5 +426,6 @@ impl Demand {
             self.first_store = store;
         }
         self.stores += 1;
+        self.flags |= ACCESS;
     }
 }

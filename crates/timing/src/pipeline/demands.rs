@@ -9,6 +9,8 @@ pub(super) const STOPS: u8 = 1;
 pub(super) const SERIALIZES: u8 = 2;
 /// Flag: the instruction has accesses that may miss a TLB or cache.
 pub(super) const WAITS: u8 = 4;
+/// Flag: the instruction has loads or stores.
+pub(super) const ACCESS: u8 = 8;
 
 /// Instruction with loads or stores, or before which the front end may stall, or that serializes.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +47,7 @@ impl Demand {
     /// True if the instruction needs more than register operands.
     #[inline]
     pub(super) fn is_demanding(&self) -> bool {
-        self.loads | self.stores | u16::from(self.flags) != 0
+        self.flags != 0
     }
 }
 
