@@ -39,7 +39,8 @@ impl Footprint {
         }
     }
 
-    /// Adds the accesses of a chunk. An access that crosses a page boundary touches both pages.
+    /// Adds the accesses of a chunk of instructions. An access that crosses a page boundary touches
+    /// both pages.
     pub(crate) fn add(&mut self, chunk: &Chunk) {
         let mut running = self.process;
         for (process, accesses) in chunk.accesses_by_process(&mut running) {

@@ -20,7 +20,7 @@ pub enum Unit {
     HostWalkCache,
     /// TLB of guest-physical addresses (gPA→hPA), if it is a separate structure.
     NestedTlb,
-    /// Cache of a mechanism, such as a range TLB, that is looked up in parallel with the
+    /// Cache of a scheme's own mechanism, such as a range TLB, that is looked up in parallel with the
     /// second-level TLB. In a virtual machine, the cache of the guest's mechanism.
     BesideL2,
     /// Cache of a host's mechanism, such as a range TLB, that translates guest-physical addresses.
@@ -28,7 +28,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// All units. The element at index *i* has `unit as usize` = *i*.
+    /// All these structures. The element at index *i* has `unit as usize` = *i*.
     pub const ALL: [Self; Self::COUNT] = [
         Self::L1DataTlb,
         Self::L1InstructionTlb,
@@ -39,7 +39,7 @@ impl Unit {
         Self::BesideL2,
         Self::HostBesideL2,
     ];
-    /// Number of units, for arrays indexed by `unit as usize`.
+    /// Number of these structures, for arrays indexed by `unit as usize`.
     pub const COUNT: usize = 8;
 
     /// Returns the cache of a mechanism, such as a range TLB: [`Self::HostBesideL2`] if `purpose`
@@ -48,7 +48,7 @@ impl Unit {
         if purpose.is_host() { Self::HostBesideL2 } else { Self::BesideL2 }
     }
 
-    /// True if look-ups in this unit occupy the page walker.
+    /// True if look-ups in this structure occupy the page walker.
     pub const fn is_walkers(self) -> bool {
         !matches!(self, Self::L1DataTlb | Self::L1InstructionTlb | Self::L2Tlb | Self::BesideL2)
     }
@@ -59,7 +59,7 @@ impl Unit {
 /// first variants in the same order.
 macro_rules! purposes {
     ($($(#[$doc:meta])* $own:ident, $host:ident, $id:literal, $name:literal, $label:literal;)*) => {
-        /// Reason for a step: the translation that is looked up, or the entry that is read.
+        /// Reason for a step of translation: the translation that is looked up, or the entry that is read.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Purpose {
@@ -181,12 +181,12 @@ pub enum Action {
     /// Comparison of an address with BASE and LIMIT of a direct segment, and look-up in its escape
     /// filter (D §III).
     Check,
-    /// Selection of the page's B-block by the bitmap of a gap-tolerant entry (G §3.7). If the walk
-    /// has just read the entry, the step has the purpose of that read. If the level-2 walk cache
-    /// held it, the purpose is [`Purpose::Page`] or [`Purpose::HostPage`].
+    /// Selection of the page's B-block (block of a slice) by the bitmap of a gap-tolerant entry (G §3.7). If
+    /// the walk has just read the entry, the step has the purpose of that read. If the level-2 walk cache
+    /// held the entry, the purpose is [`Purpose::Page`] or [`Purpose::HostPage`].
     Select,
-    /// Fill of an entry. The entry can be used once the steps of this and all earlier stages are
-    /// done.
+    /// Fill of a TLB or other cache with a new entry. The entry can be used once the steps of this and all
+    /// earlier stages are done.
     Fill {
         /// TLB or other cache that was filled.
         unit: Unit,
@@ -195,10 +195,11 @@ pub enum Action {
     },
 }
 
-/// An action of the hardware, with its stage and purpose.
+/// An action of the hardware, with its purpose and its stage (place in the order of steps).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Steps of one stage run in parallel; the next stage starts when all are done.
+    /// Number of the stage in which the step runs. Steps of one stage run in parallel; the next stage starts
+    /// when all are done.
     pub stage: u8,
     /// Reason for the step: the translation that is looked up, or the entry that is read.
     pub purpose: Purpose,
@@ -212,13 +213,14 @@ pub struct Steps {
     list: Vec<Step>,
     /// True if steps are only counted and not stored.
     counts_only: bool,
-    /// True if `counts_only` and no background section is open.
+    /// True if `counts_only` is set and added steps are on the critical path.
     counts_awaited: bool,
     /// Stage of the next step that does not run in parallel with the previous one.
     next_stage: u8,
     /// Steps off the critical path: no access waits for these.
     background: Vec<Step>,
-    /// Number of background sections that are open; sections may be nested.
+    /// Number of open calls of [`Self::begin_background`]. If it is above 0, added steps are off the critical
+    /// path.
     in_background: u8,
     background_reads: u8,
     reads: [u8; Purpose::COUNT],
@@ -230,13 +232,13 @@ pub struct Steps {
     counts_more: bool,
 }
 
-/// Work on gap-tolerant entries in one translation (G §3). A nested translation counts guest and
-/// host together.
+/// Counts of the work on gap-tolerant entries in one translation (G §3). A nested translation counts guest
+/// and host together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GapTolerantSteps {
-    /// Number of B-blocks selected by the bitmaps of entries.
+    /// Number of times that the bitmap of an entry selected a B-block (block of a slice).
     pub selections: u8,
-    /// Number of `selections` by entries that the walk cache held.
+    /// Number of `selections` with an entry from the walk cache.
     pub cached_selections: u8,
     /// Number of reads that hit the zero padding behind an entry that points to a level-1 node (G
     /// §3.5).
@@ -350,7 +352,8 @@ impl Steps {
         self.read_purposes & !BITMAPS != 0
     }
 
-    /// True if there are counts other than [`Self::reads`].
+    /// True if there are counts other than [`Self::reads`], such as [`Self::checks`] and
+    /// [`Self::gap_tolerant`].
     #[inline]
     pub fn counts_more_than_reads(&self) -> bool {
         self.counts_more
@@ -403,7 +406,8 @@ impl Steps {
         self.add(self.next_stage.saturating_sub(1), purpose, action);
     }
 
-    /// Counts a step that the access waits for. Look-ups and fills have no counts.
+    /// Adds a step that the access waits for to the counts of reads, checks or selections. Look-ups and fills
+    /// have no counts.
     #[inline(always)]
     fn count(&mut self, purpose: Purpose, action: Action) {
         match action {

@@ -17,7 +17,6 @@ use perforate_types::{
 use crate::capability::{Capability, CapabilityMut, Runs, Wanted};
 use crate::coalescing::{Run, RunRequest};
 pub use crate::walk::Directory;
-use crate::walk::Specialized;
 use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow};
 pub use walk::{Descent, Start};
 
@@ -293,10 +292,11 @@ impl Dimension for Radix {
     }
 
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
-        match walker.specialize() {
-            Specialized::Native(mut walker) => self.walk_by(&request, &mut walker),
-            Specialized::Host(mut walker) => self.walk_by(&request, &mut walker),
-            Specialized::Guest(walker) => self.walk_by(&request, walker),
+        // Compiled once for each, so that a walk leaves out what only the others need.
+        match (walker.is_guest(), walker.is_host) {
+            (true, _) => self.walk_by(&request, walker),
+            (_, true) => self.walk_by(&request, &mut walker.without_host(true)),
+            (_, false) => self.walk_by(&request, &mut walker.without_host(false)),
         }
     }
 

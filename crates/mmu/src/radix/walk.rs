@@ -19,7 +19,11 @@ pub enum Start {
 }
 
 impl Radix {
-    /// Walks the tables. Inlined for each kind of walker, so that what it does not need is left out.
+    /// Walks the tables.
+    ///
+    /// # Errors
+    /// [`WalkFault::NotMapped`] if an entry on the path is not present; [`WalkFault::Host`] if a
+    /// node cannot be located.
     #[inline(always)]
     pub(super) fn walk_by(
         &mut self,

@@ -7,5 +7,5 @@ mod walker;
 pub(crate) use caches::{Cached, WalkStart};
 pub use caches::{Directory, WalkCaches};
 pub use table_memory::TableMemory;
+pub(crate) use walker::purpose_of;
 pub use walker::{Node, Walker};
-pub(crate) use walker::{Specialized, purpose_of};

@@ -40,17 +40,6 @@ pub struct Walker<'a> {
     pub(crate) is_host: bool,
 }
 
-/// A walker, by the tables that it walks. The compiler knows of the first two that they have no host, and
-/// whose tables they walk.
-pub(crate) enum Specialized<'a, 'b> {
-    /// Walker of native tables.
-    Native(Walker<'b>),
-    /// Walker of a host's tables.
-    Host(Walker<'b>),
-    /// Walker of a guest's tables.
-    Guest(&'b mut Walker<'a>),
-}
-
 impl<'a> Walker<'a> {
     /// Creates a walker for tables without a host. For a guest, [`Self::above`] adds the host.
     #[inline(always)]
@@ -69,18 +58,11 @@ impl<'a> Walker<'a> {
         Walker { caches, l2, steps, host: Some(host), is_host: false }
     }
 
-    /// The walker, by the tables that it walks.
+    /// Borrows this walker, which has no host, for a walk of native tables or, with `is_host`, of the host's.
     #[inline(always)]
-    pub(crate) fn specialize<'b>(&'b mut self) -> Specialized<'a, 'b> {
-        if self.host.is_some() {
-            return Specialized::Guest(self);
-        }
-        let Walker { caches, l2, steps, is_host, .. } = self;
-        if *is_host {
-            Specialized::Host(Walker { caches, l2, steps, host: None, is_host: true })
-        } else {
-            Specialized::Native(Walker { caches, l2, steps, host: None, is_host: false })
-        }
+    pub(crate) fn without_host(&mut self, is_host: bool) -> Walker<'_> {
+        let Walker { caches, l2, steps, .. } = self;
+        Walker { caches, l2, steps, host: None, is_host }
     }
 
     #[inline(always)]
