@@ -19,7 +19,7 @@ pub enum Start {
 }
 
 impl Radix {
-    /// Walks the tables.
+    /// Descends from the cached entry or the root to the leaf of the page. Inlined for each kind of walker.
     ///
     /// # Errors
     /// [`WalkFault::NotMapped`] if an entry on the path is not present; [`WalkFault::Host`] if a
