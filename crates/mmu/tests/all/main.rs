@@ -2,6 +2,10 @@
 
 mod coalescing;
 mod counters;
+mod kvm;
 mod parts;
+mod peers;
 mod small_entries;
 mod storm;
+#[path = "../../../os/tests/all/linux/table.rs"]
+mod table;
