@@ -527,7 +527,7 @@ fn translations_are_as_riscv_tests_them() {
                     let mut mmu = group(16);
                     for index in (0..16).rev() {
                         let page = VirtualPage::new(GIGABYTE + 16 + index);
-                        let found = translate(&mut mmu, AccessKind::Write, page).unwrap();
+                        let found = translate(&mut mmu, AccessKind::Read, page).unwrap();
                         assert_eq!(found.physical, FRAME.add(index).address().add(0x123));
                         assert_eq!(found.walked, index == 15);
                     }

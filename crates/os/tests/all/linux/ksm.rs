@@ -1,4 +1,4 @@
-//! Same-page merging.
+//! Same-page merging: frames by content, refusals, and limits.
 
 use super::table::{check, differs, held, mended};
 use super::*;

@@ -1,4 +1,4 @@
-//! MADV_POPULATE_READ and MADV_POPULATE_WRITE.
+//! Memory that a program populates in advance, by MADV_POPULATE_READ and MADV_POPULATE_WRITE.
 
 use super::table::{check, differs, held, mended};
 use super::*;
