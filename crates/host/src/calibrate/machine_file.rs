@@ -130,9 +130,7 @@ impl MachineFile {
         processor: &Processor,
     ) -> Result<(), HostError> {
         self.file.rename(name, summary);
-        let Processor { vendor, family, model, .. } = processor;
-        let own = format!("[{{ vendor = {vendor:?}, family = {family}, models = [{model}] }}]");
-        Ok(self.file.state("processors", &own, "")?)
+        Ok(self.file.state("processors", &processor.listed(), "")?)
     }
 
     /// Text of the machine file after the comment `preface`. The range of each measured value is added as a

@@ -168,7 +168,8 @@ mod tests {
             claim(&format!(r#","show":"gain","relation":"=","paper":{paper},"ours":{ours}"#))
         };
         let result = |claims: Vec<ClaimRecord>| {
-            let text = r#"{"record":"experiment","experiment":"x","title":"t","curves":[],"charts":[]}"#;
+            let text =
+                r#"{"record":"experiment","experiment":"x","title":"t","curves":[],"charts":[]}"#;
             let record: ExperimentRecord = serde_json::from_str(text).unwrap();
             ExperimentRecord { claims, ..record }
         };
