@@ -52,7 +52,7 @@ pub fn check(heading: &str, rows: &[Row]) {
     let failed: Vec<&str> = rows.iter().filter(fails).map(|row| row.behaviour).collect();
     assert!(failed.is_empty(), "{heading}: {failed:#?}");
     let expected = section(rows);
-    let page = std::fs::read_to_string(PAGE).expect("the page exists");
+    let page = page();
     let listed =
         page.split("\n## ").find_map(|part| part.strip_prefix(heading)?.split_once("\n\n"));
     let listed = listed.map_or("", |(_, body)| body.trim_end());
