@@ -210,11 +210,9 @@ fn pages_merge_as_linux_tests_it() {
                     let mut machine = programs(&[1, 1]);
                     set_contents(&mut machine, 1, 0..1, 8);
                     set_contents(&mut machine, 1, 1..2, 9);
-                    let mut changing = 10;
-                    for _ in 0..4 {
+                    for changing in 10..14 {
                         machine.act(|kernel| Ok(kernel.ksm_pass())).unwrap();
                         set_contents(&mut machine, 1, 0..2, changing);
-                        changing += 1;
                     }
                     assert_eq!(merged(&machine), (1, 2 * PAGES - 3));
                     assert!(machine.counter("ksm_pages_changing") > 2 * PAGES);
