@@ -28,6 +28,17 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// All these structures. The element at index *i* has `unit as usize` = *i*.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::L1DataTlb,
+        Self::L1InstructionTlb,
+        Self::L2Tlb,
+        Self::WalkCache,
+        Self::HostWalkCache,
+        Self::NestedTlb,
+        Self::BesideL2,
+        Self::HostBesideL2,
+    ];
     /// Number of these structures, for arrays indexed by `unit as usize`.
     pub const COUNT: usize = 8;
 
@@ -217,6 +228,8 @@ pub struct Steps {
     read_purposes: u32,
     checks: u8,
     gap_tolerant: GapTolerantSteps,
+    /// True if there are counts other than `reads`.
+    counts_more: bool,
 }
 
 /// Counts of the work on gap-tolerant entries in one translation (G §3). A nested translation counts guest
@@ -263,7 +276,7 @@ impl Steps {
     #[inline]
     pub fn clear(&mut self) {
         // The first step that is stored or counted makes one of these positive.
-        if u32::from(self.next_stage) | self.read_purposes == 0 {
+        if u32::from(self.next_stage) | self.read_purposes | u32::from(self.counts_more) == 0 {
             return;
         }
         self.list.clear();
@@ -274,6 +287,7 @@ impl Steps {
         self.read_purposes = 0;
         self.checks = 0;
         self.gap_tolerant = GapTolerantSteps::default();
+        self.counts_more = false;
     }
 
     /// True if the translation needed no step beyond the first-level TLB.
@@ -338,11 +352,11 @@ impl Steps {
         self.read_purposes & !BITMAPS != 0
     }
 
-    /// True if there may be counts other than [`Self::reads`], such as [`Self::checks`] and
+    /// True if there are counts other than [`Self::reads`], such as [`Self::checks`] and
     /// [`Self::gap_tolerant`].
     #[inline]
     pub fn counts_more_than_reads(&self) -> bool {
-        self.next_stage > 0
+        self.counts_more
     }
 
     /// Number of comparisons of addresses with the registers of direct segments.
@@ -360,7 +374,7 @@ impl Steps {
     /// Records that the last read hit the zero padding of a page directory (G §3.5).
     #[inline]
     pub fn record_padding_read(&mut self) {
-        self.next_stage = self.next_stage.max(1);
+        self.counts_more = true;
         self.gap_tolerant.padding_reads += 1;
     }
 
@@ -403,10 +417,10 @@ impl Steps {
             }
             Action::Check => {
                 self.checks += 1;
-                self.next_stage = self.next_stage.max(1);
+                self.counts_more = true;
             }
             Action::Select => {
-                self.next_stage = self.next_stage.max(1);
+                self.counts_more = true;
                 let cached = matches!(purpose, Purpose::Page | Purpose::HostPage);
                 self.gap_tolerant.selections += 1;
                 self.gap_tolerant.cached_selections += u8::from(cached);
@@ -415,20 +429,31 @@ impl Steps {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, stage: u8, purpose: Purpose, action: Action) {
         self.next_stage = stage + 1;
-        let step = Step { stage, purpose, action };
         if self.in_background > 0 {
-            return self.add_to_background(step);
+            return self.add_to_background(stage, purpose, action);
         }
         self.count(purpose, action);
-        self.list.push(step);
+        if self.list.len() == self.list.capacity() {
+            self.make_room();
+        }
+        self.list.push(Step { stage, purpose, action });
     }
 
     #[cold]
-    fn add_to_background(&mut self, step: Step) {
+    #[inline(never)]
+    fn make_room(&mut self) {
+        self.list.reserve(1);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_to_background(&mut self, stage: u8, purpose: Purpose, action: Action) {
+        let step = Step { stage, purpose, action };
         let is_read = matches!(step.action, Action::Read { .. });
+        self.counts_more = true;
         self.background_reads = self.background_reads.saturating_add(u8::from(is_read));
         if !self.counts_only {
             self.background.push(step);

@@ -107,7 +107,7 @@ impl Model for Core {
     fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>) {
         Core::store(self, address, size, slot, steps);
     }
-    #[inline]
+    #[inline(always)]
     fn finish(&mut self, instruction: &Instruction) {
         Core::finish(self, instruction);
     }
