@@ -249,8 +249,8 @@ fn access_rows() -> Vec<Row> {
         differs(
             "a forbidden access leaves the accessed bit of the leaf clear",
             "kvm-unit-tests x86/access.c, ac_test_permissions",
-            "the walk marks what it reads before it knows the kind of the access; no policy here \
-             looks at accessed bits of pages that were never accessed",
+            "the walk marks what it reads before the access is checked; no kernel here reads \
+             accessed bits",
             || {
                 let mut mmu = mapped(None, PageSize::Size4K, Permissions::READ);
                 access(&mut mmu, AccessKind::Write, PageSize::Size4K).unwrap_err();

@@ -178,8 +178,8 @@ fn copies_are_made_as_linux_tests_them() {
             differs(
                 "MADV_DONTFORK keeps a part of a 2MB page from the child",
                 "cow.c, with partially shared THP",
-                "the advice is ignored; the child gets the whole area, which costs no \
-                 translation of the parent",
+                "the advice is ignored: the child gets the whole area, and writes of both are \
+                 copied",
                 || {
                     let mut machine = large();
                     machine.event(advise(BASE, MB, DONTFORK));
@@ -274,8 +274,7 @@ fn copies_are_made_as_linux_tests_them() {
             differs(
                 "pages that were only read share one page of zeros",
                 "cow.c, with shared zeropage, with huge zeropage",
-                "a page gets its frame at the first touch, be it a load; simulated programs \
-                 write almost all of their memory first",
+                "a page gets its frame at the first touch, be it a load or a store",
                 || {
                     let mut machine = machine("thp");
                     machine.map(BASE, REGION);
