@@ -6,7 +6,9 @@ use perforate_types::{Backing, Permissions, SpaceId, VirtualAddress};
 
 use super::{Core, range};
 use crate::OsError;
-use crate::space::{Area, Attributes, LargePageAdvice, is_canonical, pages_of, region_of};
+use crate::space::{
+    Area, Attributes, LargePageAdvice, REGION_PAGES, is_canonical, pages_of, region_of,
+};
 
 /// Largest distance of a touch below a stack that extends it, in pages: 8MB, Linux's default limit.
 const STACK_GROWTH_PAGES: u64 = (8 << 20) >> 12;
@@ -53,8 +55,39 @@ pub(super) fn advise_large_pages(
     pages: Range<u64>,
     large_pages: LargePageAdvice,
 ) -> Result<(), OsError> {
+    change(core, id, pages, |attributes| attributes.large_pages = large_pages)
+}
+
+/// Stores whether the program allows its pages to be merged (MADV_MERGEABLE, MADV_UNMERGEABLE).
+pub(super) fn refuse_merging(
+    core: &mut Core,
+    id: SpaceId,
+    pages: Range<u64>,
+    refuses: bool,
+) -> Result<(), OsError> {
+    change(core, id, pages, |attributes| attributes.refuses_merging = refuses)
+}
+
+/// Changes attributes of areas that their mappings do not depend on. As in Linux, a 2MB page in which an area
+/// now ends is split; a page that can have holes stays.
+fn change(
+    core: &mut Core,
+    id: SpaceId,
+    pages: Range<u64>,
+    act: impl Fn(&mut Attributes),
+) -> Result<(), OsError> {
     let space = &mut core.space_mut(id)?;
-    space.areas.change(pages, |attributes| attributes.large_pages = large_pages);
+    space.areas.change(pages.clone(), act);
+    for edge in [pages.start, pages.end] {
+        let attributes = |page| space.areas.find(page).map(|area| area.attributes);
+        let is_end = edge > 0 && attributes(edge - 1) != attributes(edge);
+        let extent = space.extent_at(edge).filter(|&(first, extent)| {
+            first < edge && extent.pages() == REGION_PAGES && !extent.stays_whole()
+        });
+        if is_end && extent.is_some() && space.detacher(edge).is_none() {
+            space.break_up(edge)?;
+        }
+    }
     Ok(())
 }
 

@@ -2,12 +2,18 @@
 
 use std::ops::Range;
 
-use perforate_types::{Advice, ProgramEvent, SpaceId};
+use perforate_types::{AccessKind, Advice, ProgramEvent, SpaceId};
 
 use super::populate::{self, POPULATE_READ, POPULATE_WRITE};
-use super::{Kernel, areas, processes, range, reclaim, remap};
+use super::{Kernel, areas, processes, range, reclaim, remap, swap};
 use crate::OsError;
 use crate::space::{ALL_PAGES, Attributes, LargePageAdvice};
+
+// Numbers of Linux's madvise (`include/uapi/asm-generic/mman-common.h`).
+const MERGEABLE: i32 = 12;
+const UNMERGEABLE: i32 = 13;
+const PAGEOUT: i32 = 21;
+pub(super) const COLLAPSE: i32 = 25;
 
 impl Kernel {
     pub(super) fn handle(&mut self, id: SpaceId, event: &ProgramEvent) -> Result<(), OsError> {
@@ -30,6 +36,7 @@ impl Kernel {
                     backing,
                     object: shared.then(|| self.shared_objects.make(pages.start)),
                     large_pages: LargePageAdvice::None,
+                    refuses_merging: false,
                 };
                 areas::map(core, id, pages.clone(), attributes)?;
                 self.backers.note_areas(id, &pages);
@@ -40,7 +47,7 @@ impl Kernel {
                 while self.backers.have_work() {
                     self.backers.proceed(&mut self.core)?;
                 }
-                populate::populate(&mut self.core, &mut self.backers, id, pages)
+                populate::populate(&mut self.core, &mut self.backers, id, pages, AccessKind::Read)
             }
             ProgramEvent::Unmap { start, length } => {
                 areas::unmap(core, id, areas::page_range(start, length)?)
@@ -88,10 +95,31 @@ impl Kernel {
             Advice::NoHugePage => large_pages(LargePageAdvice::Refused),
             Advice::DontNeed => range::unmap(core, id, pages),
             Advice::Free => reclaim::advise_free(core, id, pages),
-            Advice::Other(POPULATE_READ | POPULATE_WRITE) => {
-                populate::populate(&mut self.core, &mut self.backers, id, pages)
+            Advice::Other(number) => self.advise_by_number(id, pages, number),
+        }
+    }
+
+    fn advise_by_number(
+        &mut self,
+        id: SpaceId,
+        pages: Range<u64>,
+        number: i32,
+    ) -> Result<(), OsError> {
+        let Self { core, backers, ksm, khugepaged, .. } = self;
+        match number {
+            POPULATE_READ => populate::populate(core, backers, id, pages, AccessKind::Read),
+            POPULATE_WRITE => populate::populate(core, backers, id, pages, AccessKind::Write),
+            MERGEABLE => areas::refuse_merging(core, id, pages, false),
+            UNMERGEABLE => {
+                areas::refuse_merging(core, id, pages.clone(), true)?;
+                ksm.unmerge(core, id, pages)
             }
-            Advice::Other(_) => Ok(()),
+            PAGEOUT => swap::page_out(core, id, &pages),
+            COLLAPSE => {
+                khugepaged.collapse(core, id, &pages);
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 }

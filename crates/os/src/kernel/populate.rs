@@ -5,7 +5,7 @@ use std::ops::Range;
 use perforate_types::{AccessKind, Backing, HoleSet, SpaceId};
 
 use super::first_touch::{Backers, Touch};
-use super::{Core, single_page, swap};
+use super::{Core, copy_on_write, single_page, swap};
 use crate::OsError;
 use crate::space::{Area, Extent, Present, page_at, pages_of, regions_of, subpages_of};
 
@@ -15,13 +15,14 @@ pub(super) const POPULATE_READ: i32 = 22;
 /// recording began.
 pub(crate) const POPULATE_WRITE: i32 = 23;
 
-/// Touches all readable pages in `pages` now. Leaves out unallocated holes of generated fragmentation,
-/// because the program has no data there.
+/// Touches all readable pages in `pages` now; with [`AccessKind::Write`], ends copy on write of the writable
+/// ones. Leaves out unallocated holes of generated fragmentation, because the program has no data there.
 pub(super) fn populate(
     core: &mut Core,
     backers: &mut Backers,
     id: SpaceId,
     pages: Range<u64>,
+    kind: AccessKind,
 ) -> Result<(), OsError> {
     for part in core.space(id)?.areas.within(pages) {
         if !part.attributes.effective().allow(AccessKind::Read) {
@@ -30,13 +31,16 @@ pub(super) fn populate(
         // The page size depends on the whole area, not on the populated part.
         let Some(area) = core.space(id)?.areas.find(part.start) else { continue };
         let pages = part.pages();
+        let writes = kind == AccessKind::Write && part.attributes.effective().write;
         for number in regions_of(&pages) {
             let unallocated = unallocated_holes(core, area, number);
             let touched = subpages_of(&pages, number).minus(&unallocated);
             for (done, index) in touched.iter().enumerate() {
                 let touch = Touch { space: id, page: page_at(number, index), area };
-                core.with_reclaim((id, number), |core| populate_page(core, backers, &touch))?;
-                if done == 0 && is_mapped_whole(core, id, number, &touched) {
+                core.with_reclaim((id, number), |core| {
+                    populate_page(core, backers, &touch, writes)
+                })?;
+                if done == 0 && is_mapped_whole(core, id, number, &touched, writes) {
                     // All sub-pages are mapped, so the rest needs no fault and no reclaim.
                     core.touch_subpages(id, number, &touched);
                     break;
@@ -48,13 +52,21 @@ pub(super) fn populate(
 }
 
 /// True if memory is not short and one mapping (such as a 2MB page) translates all these sub-pages of a
-/// region.
-fn is_mapped_whole(core: &Core, id: SpaceId, number: u64, subpages: &HoleSet) -> bool {
+/// region, and allows stores to all of them if `writes` is true.
+fn is_mapped_whole(
+    core: &Core,
+    id: SpaceId,
+    number: u64,
+    subpages: &HoleSet,
+    writes: bool,
+) -> bool {
     let region = core.space(id).ok().and_then(|space| space.region(number));
     let extent = region.and_then(|region| region.mapping.extent());
-    let is_vacant =
-        |extent: &dyn Extent, index: usize| matches!(extent.find(index as u64), Present::Vacant);
-    let is_whole = |extent| !subpages.iter().any(|index| is_vacant(extent, index));
+    let is_done = |extent: &dyn Extent, index: usize| match extent.find(index as u64) {
+        Present::Vacant => false,
+        present => !writes || present.permissions().write,
+    };
+    let is_whole = |extent| subpages.iter().all(|index| is_done(extent, index));
     !core.memory.is_short() && extent.is_some_and(is_whole)
 }
 
@@ -73,7 +85,12 @@ fn unallocated_holes(core: &Core, area: Area, number: u64) -> HoleSet {
     }
 }
 
-fn populate_page(core: &mut Core, backers: &mut Backers, touch: &Touch) -> Result<(), OsError> {
+fn populate_page(
+    core: &mut Core,
+    backers: &mut Backers,
+    touch: &Touch,
+    writes: bool,
+) -> Result<(), OsError> {
     let &Touch { space: id, page, area } = touch;
     core.ledger.clears = area.attributes.backing != Backing::File;
     let space = &mut core.space_mut(id)?;
@@ -88,6 +105,9 @@ fn populate_page(core: &mut Core, backers: &mut Backers, touch: &Touch) -> Resul
         None => backers.back(core, touch)?,
         Some(Present::Vacant) => {
             single_page::fill_hole(core, id, page, touch.permissions())?;
+        }
+        Some(present) if writes && !present.permissions().write => {
+            copy_on_write::make_writable(core, id, page, area.attributes)?;
         }
         Some(_) => {}
     }

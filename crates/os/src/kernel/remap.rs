@@ -9,18 +9,16 @@ use crate::OsError;
 use crate::space::{Departure, Present, SpaceMut, covers, first_of, page_at, subpages_of};
 
 /// Moves, grows or shrinks a mapping. As in Linux, an empty `from` maps shared memory a second time
-/// and does nothing for private memory. An empty `to` does nothing.
+/// and does nothing for private memory. An empty `to` does nothing. `from` may span several areas and the
+/// gaps between them; a grown mapping has the attributes of the last area.
 pub(super) fn remap(
     core: &mut Core,
     id: SpaceId,
     from: Range<u64>,
     to: Range<u64>,
 ) -> Result<(), OsError> {
-    let attributes = {
-        let areas = &core.space(id)?.areas;
-        areas.find(from.end.max(from.start + 1) - 1).map(|area| area.attributes)
-    };
-    let Some(attributes) = attributes else { return Ok(()) };
+    let last = core.space(id)?.areas.parts(from.start..from.end.max(from.start + 1)).next_back();
+    let Some(attributes) = last.map(|area| area.attributes) else { return Ok(()) };
     let maps_again = from.is_empty() && from.start != to.start && attributes.is_shared();
     if to.is_empty() || (from.is_empty() && !maps_again) {
         return Ok(());

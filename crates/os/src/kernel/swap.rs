@@ -1,6 +1,8 @@
 //! Swap: writes private anonymous memory to swap space by 2MB regions, and reads it back page by
 //! page.
 
+use std::ops::Range;
+
 use perforate_types::{AccessKind, HoleSet, SpaceId};
 
 use super::reclaim;
@@ -69,15 +71,30 @@ fn reclaims(core: &Core, (id, number): SpaceRegion) -> bool {
     core.policy.reclaims(&victim)
 }
 
+/// MADV_PAGEOUT: writes the reclaimable pages of a range to swap, up to the number of free slots. A 2MB page
+/// that the range covers in part is split, or gets holes.
+pub(super) fn page_out(core: &mut Core, id: SpaceId, pages: &Range<u64>) -> Result<(), OsError> {
+    core.space_mut(id)?.forget_advice(pages);
+    for number in core.space(id)?.mapped_regions(pages) {
+        write_pages_out(core, (id, number), &subpages_of(pages, number));
+    }
+    Ok(())
+}
+
 /// Writes the reclaimable pages of a 2MB region to swap, up to the number of free slots. Returns true if any
 /// page was written.
-pub(super) fn write_out(core: &mut Core, (id, number): SpaceRegion) -> bool {
-    if write_extents_out(core, (id, number)) {
-        return true;
-    }
+pub(super) fn write_out(core: &mut Core, place: SpaceRegion) -> bool {
+    write_extents_out(core, place) || write_pages_out(core, place, &HoleSet::FULL)
+}
+
+/// Writes those of the sub-pages `among` of a 2MB region to swap that can be reclaimed. Returns true if any
+/// page was written.
+fn write_pages_out(core: &mut Core, (id, number): SpaceRegion, among: &HoleSet) -> bool {
     reclaim::break_up(core, (id, number));
     let room = usize::try_from(core.memory.swap.free_slots()).unwrap_or(usize::MAX);
-    let pages: HoleSet = reclaim::reclaimable(core, id, number).iter().take(room).collect();
+    let reclaimable = reclaim::reclaimable(core, id, number);
+    let pages = reclaimable.iter().filter(|&index| among.contains(index));
+    let pages: HoleSet = pages.take(room).collect();
     if !reclaim::take_out(core, id, number, &pages) {
         return false;
     }

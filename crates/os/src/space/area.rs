@@ -22,6 +22,8 @@ pub struct Attributes {
     pub object: Option<SharedObject>,
     /// The program's advice on large pages.
     pub large_pages: LargePageAdvice,
+    /// True if the program refused merging with pages of equal content (MADV_UNMERGEABLE).
+    pub refuses_merging: bool,
 }
 
 /// Memory object of one shared mapping (MAP_SHARED), to which memory areas refer.
@@ -66,8 +68,14 @@ pub(crate) fn effective(permissions: Permissions, accessible: bool) -> Permissio
 impl Attributes {
     /// Attributes of a memory area with accessible private memory (MAP_PRIVATE) and without advice.
     pub(crate) fn private(permissions: Permissions, backing: Backing) -> Self {
-        let (object, large_pages) = (None, LargePageAdvice::None);
-        Self { permissions, accessible: true, backing, object, large_pages }
+        Self {
+            permissions,
+            accessible: true,
+            backing,
+            object: None,
+            large_pages: LargePageAdvice::None,
+            refuses_merging: false,
+        }
     }
 
     /// True if no file backs the memory area: it begins cleared and can only be written to swap.
@@ -295,6 +303,7 @@ mod tests {
         backing: Backing::Anonymous,
         object: None,
         large_pages: LargePageAdvice::None,
+        refuses_merging: false,
     };
 
     #[test]

@@ -9,6 +9,7 @@ mod contiguity;
 mod interactions;
 mod khugepaged;
 mod ksm;
+mod linux;
 mod machine;
 mod memory_map;
 mod modes;

@@ -14,6 +14,7 @@ use perforate_types::{
     VirtualAddress,
 };
 use proptest::prelude::*;
+use proptest::sample::select;
 
 const PAGE: u64 = 4096;
 /// The storm uses four 2MB regions, with ranges at multiples of 64KB.
@@ -77,6 +78,7 @@ fn event() -> impl Strategy<Value = ProgramEvent> {
         2 => Just(Advice::Free),
         1 => Just(Advice::NoHugePage),
         1 => Just(Advice::HugePage),
+        2 => select(vec![12, 13, 21, 22, 23, 25]).prop_map(Advice::Other),
     ];
     prop_oneof![
         4 => (range(), any::<bool>()).prop_map(|((start, length), all)| {

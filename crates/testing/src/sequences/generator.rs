@@ -9,9 +9,9 @@ use crate::sequences::{Choices, Step};
 
 /// Process numbers that forks, switches and exits refer to.
 const PROCESSES: [u16; 5] = [0, 1, 2, 3, u16::MAX];
-/// Values of madvise's advice: MADV_POPULATE_READ, MADV_POPULATE_WRITE, and an unknown one without
-/// effect.
-const OTHER_ADVICE: [i32; 3] = [22, 23, -1];
+/// Values of madvise's advice: MADV_MERGEABLE, MADV_UNMERGEABLE, MADV_PAGEOUT, MADV_POPULATE_READ,
+/// MADV_POPULATE_WRITE, MADV_COLLAPSE, and an unknown one without effect.
+const OTHER_ADVICE: [i32; 7] = [12, 13, 21, 22, 23, 25, -1];
 
 /// Generates a sequence of `steps` events and accesses, the first of which maps memory.
 pub fn sequence(choices: &mut impl Choices, steps: u64) -> Vec<Step> {
@@ -113,7 +113,7 @@ fn advice(choices: &mut impl Choices) -> Advice {
         2 => Advice::NoHugePage,
         3 => Advice::HugePage,
         4 => Advice::Free,
-        _ => Advice::Other(OTHER_ADVICE[choices.below(3) as usize]),
+        _ => Advice::Other(OTHER_ADVICE[choices.below(OTHER_ADVICE.len() as u64) as usize]),
     }
 }
 

@@ -18,6 +18,8 @@ mod perform;
 mod plan;
 mod region;
 
+use std::ops::Range;
+
 use perforate_config::Count;
 use perforate_types::{Counter, Counters, SpaceId, figures, registered};
 use schemars::JsonSchema;
@@ -26,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use super::{Core, SpaceRegion, migration, patching, swap};
 use crate::Promotion;
 use crate::memory::FRAME_BYTES;
-use crate::space::REGION_PAGES;
+use crate::space::{REGION_PAGES, covers, pages_of};
 use plan::{Plan, Search};
 use region::Refusal;
 
@@ -132,7 +134,7 @@ impl Khugepaged {
             pass.pages_scanned += REGION_PAGES;
             if has_holes(core, id, number) {
                 self.counts.patched += self.patch_cheap_holes(core, id, number);
-            } else if let Err(refusal) = self.consider(core, id, number) {
+            } else if let Err(refusal) = self.consider(core, id, number, Some(self.config)) {
                 self.counts.refused[refusal as usize] += 1;
             }
             // One region is one operation: its shootdowns are sent together.
@@ -144,6 +146,26 @@ impl Khugepaged {
         pass.regions_perforated = counts.perforated - perforated;
         core.ledger.scanned(pass.pages_scanned);
         pass
+    }
+
+    /// MADV_COLLAPSE: promotes the 2MB regions inside `pages` at once. The limits of absent, swapped and shared
+    /// pages do not apply, and memory is compacted if no block is free. The policy is asked as for the scanner.
+    pub(super) fn collapse(&mut self, core: &mut Core, id: SpaceId, pages: &Range<u64>) {
+        migration::refresh_owners(core);
+        let scanner = self.config;
+        self.config.defrag = true;
+        let regions =
+            core.space(id).map_or_else(|_| Vec::new(), |space| space.mapped_regions(pages));
+        for number in regions.into_iter().filter(|&number| covers(pages, &pages_of(number))) {
+            let is_candidate =
+                core.space(id).is_ok_and(|space| region::may_promote(core, space, number));
+            if has_holes(core, id, number) {
+                self.counts.patched += self.patch_cheap_holes(core, id, number);
+            } else if is_candidate && let Err(refusal) = self.consider(core, id, number, None) {
+                self.counts.refused[refusal as usize] += 1;
+            }
+        }
+        self.config = scanner;
     }
 
     /// Patches the holes of a 2MB page if the policy accepts the cost: in frame copies, one if the in-place
@@ -174,11 +196,20 @@ impl Khugepaged {
         None
     }
 
-    /// Promotes one 2MB region to a 2MB page if parameters, memory and policy allow it. An error is the
-    /// reason why the region keeps its 4KB pages.
-    fn consider(&mut self, core: &mut Core, id: SpaceId, number: u64) -> Result<(), Refusal> {
-        let mut census = region::census(core, id, number).expect("the scanner found it");
-        self.check_limits(core, number, &census)?;
+    /// Promotes one 2MB region to a 2MB page if `limits`, memory and policy allow it. An error is the reason why
+    /// the region keeps its 4KB pages.
+    fn consider(
+        &mut self,
+        core: &mut Core,
+        id: SpaceId,
+        number: u64,
+        limits: Option<KhugepagedConfig>,
+    ) -> Result<(), Refusal> {
+        let mut census = region::census(core, id, number).expect("the caller found it");
+        if let Some(limits) = limits {
+            region::check_limits(&limits, &census)?;
+        }
+        region::check(core, number, &census)?;
         if !census.swapped.is_empty() {
             swap::read_region_in(core, id, number).map_err(|_| Refusal::Memory)?;
             census = region::census(core, id, number).expect("it is still mapped by 4KB pages");
@@ -204,10 +235,10 @@ impl Khugepaged {
         core.ledger.done.frames_zeroed_4k += price.frames_zeroed;
     }
 
-    /// Writes khugepaged's counters to `out`; writes none before its first pass.
+    /// Writes khugepaged's counters to `out`; writes none before its first pass or promotion.
     pub(super) fn counters(&self, out: &mut Counters) {
         let counts = &self.counts;
-        if counts.scanned == 0 {
+        if counts.scanned + counts.promoted.iter().sum::<u64>() == 0 {
             return;
         }
         out.record(KHUGEPAGED, counts);

@@ -3,7 +3,7 @@
 use perforate_types::{HoleSet, Permissions, SpaceId};
 
 use super::super::Core;
-use super::Khugepaged;
+use super::KhugepagedConfig;
 use crate::memory::complement;
 use crate::space::{AddressSpace, Area, Entries, Mapping, Pages, Region, pages_of};
 use crate::{OrderPurpose, Orders};
@@ -57,31 +57,29 @@ impl Census {
     }
 }
 
-impl Khugepaged {
-    /// Checks khugepaged's limits (`max_ptes_*`), permissions and generated fragmentation of a 2MB region. An
-    /// error is the reason why the region cannot become a 2MB page.
-    pub(super) fn check_limits(
-        &self,
-        core: &Core,
-        number: u64,
-        census: &Census,
-    ) -> Result<(), Refusal> {
-        let config = &self.config;
-        let exceeds = |pages: &HoleSet, most: u64| pages.count() as u64 > most;
-        let injected = core.injected_holes(number).is_some();
-        // Copy-on-write pages lack write permission; their other permissions must be the area's.
-        let differs = census.mapped.iter().any(|index| {
-            let own = census.entries[index].permissions();
-            Permissions { write: census.permissions.write, ..own } != census.permissions
-        });
-        match () {
-            () if exceeds(&census.absent(), config.max_ptes_none.get()) => Err(Refusal::Absent),
-            () if exceeds(&census.swapped, config.max_ptes_swap.get()) => Err(Refusal::Swapped),
-            () if exceeds(&census.shared, config.max_ptes_shared.get()) => Err(Refusal::Shared),
-            () if differs => Err(Refusal::Permissions),
-            () if injected => Err(Refusal::Injected),
-            () => Ok(()),
-        }
+/// Checks khugepaged's limits (`max_ptes_*`) for a 2MB region. An error is the limit that is exceeded.
+pub(super) fn check_limits(limits: &KhugepagedConfig, census: &Census) -> Result<(), Refusal> {
+    let exceeds = |pages: &HoleSet, most: u64| pages.count() as u64 > most;
+    match () {
+        () if exceeds(&census.absent(), limits.max_ptes_none.get()) => Err(Refusal::Absent),
+        () if exceeds(&census.swapped, limits.max_ptes_swap.get()) => Err(Refusal::Swapped),
+        () if exceeds(&census.shared, limits.max_ptes_shared.get()) => Err(Refusal::Shared),
+        () => Ok(()),
+    }
+}
+
+/// Checks permissions and generated fragmentation of a 2MB region. An error is the reason why the region cannot
+/// become a 2MB page.
+pub(super) fn check(core: &Core, number: u64, census: &Census) -> Result<(), Refusal> {
+    // Copy-on-write pages lack write permission; their other permissions must be the area's.
+    let differs = census.mapped.iter().any(|index| {
+        let own = census.entries[index].permissions();
+        Permissions { write: census.permissions.write, ..own } != census.permissions
+    });
+    match () {
+        () if differs => Err(Refusal::Permissions),
+        () if core.injected_holes(number).is_some() => Err(Refusal::Injected),
+        () => Ok(()),
     }
 }
 

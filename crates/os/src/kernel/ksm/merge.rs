@@ -93,7 +93,8 @@ impl Ksm {
         }
     }
 
-    /// Gives merged pages private frames again (Linux: MADV_UNMERGEABLE).
+    /// Gives merged pages private frames again (Linux: MADV_UNMERGEABLE), also those of areas that may no
+    /// longer be merged, such as PROT_NONE ones.
     pub(in crate::kernel) fn unmerge(
         &mut self,
         core: &mut Core,
@@ -103,9 +104,12 @@ impl Ksm {
         let range = (id, pages.start)..(id, pages.end);
         let places: Vec<(SpacePage, (u64, Frame))> =
             self.merged.range(range).map(|(&place, &node)| (place, node)).collect();
-        for (place, (identity, frame)) in places {
-            if maps_merged(core, place, identity, frame) {
-                let area = core.space(id)?.areas.find(place.1).expect("area of a candidate");
+        for (place, (_, frame)) in places {
+            let space = core.space(id)?;
+            let is_merged = space.find(place.1).is_some_and(|present| {
+                present.frame() == Some(frame) && !present.permissions().write
+            });
+            if let Some(area) = space.areas.find(place.1).filter(|_| is_merged) {
                 copy_on_write::make_writable(core, id, place.1, area.attributes)?;
             }
             self.merged.remove(&place);

@@ -12,7 +12,8 @@
 //! page, perforated ones punch a hole (P §III.A, §VI).
 //!
 //! Choices of this model:
-//! - Every address space is scanned (Linux scans only those that asked by madvise or prctl).
+//! - Every address space is scanned (Linux scans only those that asked by madvise or prctl), except
+//!   areas that refused by MADV_UNMERGEABLE.
 //! - 1GB pages are skipped (as hugetlbfs pages are in Linux).
 //! - Zero pages are merged like all others (`use_zero_pages` = 0).
 
@@ -240,7 +241,8 @@ fn candidate(core: &Core, (id, page): SpacePage) -> Option<(Present, Frame)> {
         return None;
     }
     let attributes = space.areas.find(page)?.attributes;
-    let mergeable = attributes.accessible && attributes.is_private_anonymous();
+    let mergeable =
+        attributes.accessible && attributes.is_private_anonymous() && !attributes.refuses_merging;
     let frame = present.frame()?;
     mergeable.then_some((present, frame))
 }
