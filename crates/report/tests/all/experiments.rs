@@ -1,6 +1,8 @@
 //! Experiments on the page and in the terminal.
 
-use crate::document::{chart, check, element, find, legend, marks, markup, strings, table, text};
+use crate::document::{
+    chart, check, data, element, find, legend, marks, markup, strings, table, text,
+};
 use crate::records;
 use crate::vocabulary::options;
 use perforate_records::{ExperimentRecord, read_experiments};
@@ -237,6 +239,23 @@ fn a_section_says_how_it_was_made_and_how_to_make_it_again() {
 }
 
 #[test]
+fn seeds_are_named_where_they_are_known() {
+    for (seeds, seed, expected) in [
+        (json!(1), json!(7), "X §1 · seed 7"),
+        (json!(null), json!(7), "X §1 · seed 7"),
+        (json!(2), json!(7), "X §1 · 2 seeds from 7"),
+        (json!(0), json!(7), "X §1"),
+        (json!(2), json!(null), "X §1"),
+    ] {
+        let text = records::Records::new("q", json!({"seeds": seeds, "seed": seed})).text();
+        check(&page(&text), |document| {
+            let about = with_class(document.root(), "about").next().unwrap();
+            assert_eq!(self::text(about), format!("experiment q · {expected}"));
+        });
+    }
+}
+
+#[test]
 fn experiments_with_one_numeric_axis_stand_side_by_side() {
     let lines = records::lines().text();
     let same = lines.replace("perforated/fig7", "perforated/fig8");
@@ -444,4 +463,21 @@ fn ranges_and_means_of_the_paper_are_drawn() {
             all.contains("Grey: the paper's range.") && all.contains("Dashed: the paper's mean.")
         );
     });
+}
+
+/// Curves with one label have one style in all charts, as if they were one curve.
+#[test]
+fn curves_with_one_label_look_alike() {
+    let looks = |other: &str| {
+        let page = page(&records::same_labels(other).text());
+        ["chart-0", "chart-1"].map(|title| {
+            let data = data(&page);
+            let figures = data["figures"].as_object().unwrap();
+            let figure = figures.iter().find(|(id, _)| id.ends_with(title));
+            figure.map(|(_, figure)| figure["chart"]["usermeta"]["legend"].clone())
+        })
+    };
+    let one = looks("size");
+    assert!(one[0].is_some());
+    assert_eq!(looks("size-quick"), one);
 }
