@@ -1,6 +1,7 @@
 use perforate_records::SnapshotZone;
 
 use super::*;
+use crate::{FrameClass, OtherUse};
 
 /// Builds an occupancy from runs of frames.
 fn occupancy(runs: &[(FrameState, u64)]) -> Occupancy {
