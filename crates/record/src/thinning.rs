@@ -408,8 +408,8 @@ mod tests {
         let switch =
             |process| ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(0) };
         for number in 0..45 {
-            if let 12 | 16 | 18 = number {
-                writer.event(switch(u16::from(number != 16))).unwrap();
+            if number == 14 {
+                writer.event(switch(1)).unwrap();
             }
             writer.push(&instruction(number), &[]).unwrap();
         }
@@ -428,11 +428,9 @@ mod tests {
         let gap = ProgramEvent::Gap { instructions: 10 };
         let expected = [
             (10, gap.clone()),
-            (10, touched(10..12)),
-            (10, touched(16..18)),
+            (10, touched(10..14)),
             (10, switch(1)),
-            (10, touched(12..16)),
-            (10, touched(18..20)),
+            (10, touched(14..20)),
             (20, gap),
             (20, touched(30..40)),
         ];
