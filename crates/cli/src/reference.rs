@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 
-/// Makes the page of a command: file name and text. Subcommands are links to their pages.
+/// Makes the Markdown page of a command: file name and text. Subcommands are links to their pages.
 pub fn page(command: &Command) -> (String, String) {
     let name = full_name(command);
     let about = command.get_long_about().or(command.get_about());

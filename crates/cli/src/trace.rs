@@ -98,7 +98,7 @@ pub fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
     }
 }
 
-/// Numbers of items found in one pass over a trace.
+/// Numbers of instructions, accesses, pages and events of a trace, counted in one pass over the trace.
 #[derive(Default)]
 struct Contents {
     instructions: u64,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{Address, Section, Share, Size, option_texts, words};
 
-/// An option, for lists and help.
+/// Description of an option, for lists and help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// Name of the option in files and on the command line.

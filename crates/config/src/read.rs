@@ -19,7 +19,7 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
     T::deserialize(Written::Text(text.trim()))
 }
 
-/// Text that was given for an option or a group of options.
+/// Form in which an option's value was given: a text, a key without a value, or a group of options.
 #[derive(Clone, Copy)]
 pub(crate) enum Written<'a> {
     Text(&'a str),
@@ -31,7 +31,7 @@ pub(crate) enum Written<'a> {
 type Entries<'a> = Vec<(&'a str, Written<'a>)>;
 
 impl<'a> Written<'a> {
-    /// Text of the single value that was given.
+    /// Text of the single value that was given; an error for a key without a value or a group.
     fn text(self) -> Result<&'a str, ConfigError> {
         match self {
             Self::Text(text) => Ok(text),
@@ -40,7 +40,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// Keys and values of the list that was given.
+    /// Keys and values of the list that was given, as a group or as a text `key=value,…`.
     fn entries(self) -> Result<Entries<'a>, ConfigError> {
         let text = match self {
             Self::Group(given) => return Ok(given.entries()),
@@ -58,7 +58,8 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Replaces the keys of entries by the matching names of fields. An unknown key is an error.
+/// Replaces the keys of a list of keys and values by the matching names of fields. An unknown key is an
+/// error.
 pub(crate) fn as_fields<'a>(
     entries: Entries<'a>,
     fields: &'static [&'static str],

@@ -57,12 +57,13 @@ impl Section {
     }
 }
 
-/// Work that an option causes in a run. Counters of this work show that the option had an effect.
+/// Work that an option causes in a run, such as swapping. Counters of this work show that the option had an
+/// effect.
 #[derive(Clone, Copy)]
 pub struct Work {
-    /// Counters of which at least one is above 0 if the work was done.
+    /// Counters of which at least one is above 0 if the option's work was done.
     pub counters: &'static [&'static str],
-    /// Sentence for the note on a run in which all of the counters are 0.
+    /// Sentence for the note on a run in which all of these counters are 0.
     pub missing: &'static str,
 }
 
@@ -93,7 +94,8 @@ pub struct Row<T: Table> {
     pub unset: fn(&mut T),
     /// Phrase about the option, to describe a run's memory; `None` if the option's value needs none.
     pub phrase: fn(&T) -> Option<String>,
-    /// Reason why the option has no effect in a run with these facts; `None` if it may have one.
+    /// Reason why the option has no effect in a run about which these facts are known; `None` if it may have
+    /// one.
     pub idle: fn(&T, &T::Setting) -> Option<String>,
     /// Work that the option causes; `None` if no counter shows it.
     pub work: Option<Work>,

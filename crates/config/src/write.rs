@@ -21,7 +21,7 @@ pub fn write_changed<T: Options>(value: &T, base: &T) -> String {
     list(&changed.map(|(entry, _)| entry).collect::<Vec<_>>())
 }
 
-/// Keys and texts of a struct's options, in the order of its fields.
+/// Keys of a struct's options and their values as texts, in the order of the fields.
 pub(crate) fn entries<T: Options>(value: &T) -> Vec<(String, String)> {
     let json = json(value);
     let text = |(name, property): (String, Value)| {

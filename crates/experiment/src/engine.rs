@@ -14,8 +14,8 @@ use crate::kind::{Kind, Settings};
 use crate::plan::{self, Point};
 use crate::store::Store;
 
-/// One of `count` parts into which the points of experiments are divided, so that several processes can
-/// measure them.
+/// One of `count` parts into which the points (single measurements) of experiments are divided, so that
+/// several processes can measure them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// Number of this part, from 1 to `count`.
@@ -25,7 +25,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The only part if the points are not divided.
+    /// The only part, with all points, if the points are not divided.
     pub const WHOLE: Self = Self { index: 1, count: 1 };
 }
 
@@ -44,8 +44,8 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// All points that a set of experiments needs. Points that differ only in the subject (such as the scheme)
-/// form a job, and are measured together.
+/// All points (single measurements) that a set of experiments needs. Points that differ only in the subject
+/// (such as the scheme) form a job, and are measured together.
 pub struct Plan {
     jobs: Vec<Job>,
     keys: BTreeMap<Point, Key>,
@@ -186,8 +186,8 @@ fn in_order(jobs: &mut [Job]) {
     });
 }
 
-/// Returns a hint on the inputs of an experiment, for errors that they may cause; empty for an experiment
-/// without inputs.
+/// Returns a hint that `--with` sets the inputs of an experiment file (such as a folder of traces), for
+/// errors that they may cause; empty for an experiment without inputs.
 fn hint_of_inputs(experiment: &Experiment) -> String {
     let inputs: Vec<&str> = experiment.inputs.keys().map(String::as_str).collect();
     if inputs.is_empty() {

@@ -31,7 +31,7 @@ pub enum ExperimentError {
         /// Location in the file, and the problem.
         problem: String,
     },
-    /// A point could not be measured.
+    /// A point (single measurement) of an experiment could not be measured.
     #[error("experiment {name}: {point}: {problem}")]
     Point {
         /// Name of an experiment that needs the point.
@@ -41,7 +41,7 @@ pub enum ExperimentError {
         /// Reason why the point could not be measured.
         problem: String,
     },
-    /// Measurements of a part of the points (`--shard`) that cannot be merged with the other parts.
+    /// Results of `experiment run --shard` that cannot be merged: message with the reason.
     #[error("{0}")]
     Parts(String),
 }

@@ -68,8 +68,8 @@ impl Formula {
         }
     }
 
-    /// Calls `references` for each figure in the formula, and `names` for each name of a definition. Figures
-    /// inside definitions are not visited.
+    /// Calls `references` for each measured figure in the formula, and `names` for each name of a definition.
+    /// Figures inside definitions are not visited.
     pub fn visit(&self, references: &mut dyn FnMut(&Reference), names: &mut dyn FnMut(&str)) {
         match self {
             Self::Number(_) => {}
@@ -82,8 +82,8 @@ impl Formula {
         }
     }
 
-    /// Evaluates the formula; `figure` and `definition` return the values of figures and definitions. `None`
-    /// if the result is missing.
+    /// Evaluates the formula; `figure` and `definition` return the values of measured figures and
+    /// definitions. `None` if the result is missing.
     pub fn value(
         &self,
         figure: &dyn Fn(&Reference) -> Option<f64>,

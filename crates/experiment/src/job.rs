@@ -19,7 +19,7 @@ pub struct Job {
     settings: Settings,
     seed: u64,
     subjects: Vec<(String, Key)>,
-    /// Estimated cost of measuring one subject, in the unit of [`Kind::cost`].
+    /// Estimated cost of measuring one subject (such as a scheme), in the unit of [`Kind::cost`].
     cost: f64,
 }
 
@@ -79,7 +79,8 @@ impl Job {
         format!("{what}, seed {}", self.seed)
     }
 
-    /// Returns a job for those subjects that have no result in the store; `None` if all have one.
+    /// Returns a job for those subjects (such as schemes) that have no result in the store; `None`
+    /// if all have one.
     pub(crate) fn missing(&self, store: &Store) -> Option<Self> {
         let subjects = self.subjects.iter().filter(|(_, key)| store.get(key).is_none());
         let subjects: Vec<_> = subjects.cloned().collect();

@@ -34,23 +34,25 @@ pub struct Values {
 pub struct AtPlace {
     /// Place of these values on the axis.
     pub place: Place,
-    /// Value of the curve for each seed; `None` if a figure in its formula is missing.
+    /// Value of the curve for each seed; `None` if a measured figure in its formula is missing.
     pub values: Vec<Option<f64>>,
     /// Monte Carlo estimate of the value with the first seed; `None` if the curve has no estimate.
     pub drawn: Option<DrawnRecord>,
 }
 
 impl AtPlace {
-    /// Returns the median and interval of the values that are not missing; `None` if all are missing.
+    /// Returns the median of the values that are not missing, with its confidence interval over the seeds;
+    /// `None` if all are missing.
     pub fn summary(&self) -> Option<Summary> {
         Summary::of(&self.values.iter().flatten().copied().collect::<Vec<_>>())
     }
 }
 
-/// Our values for a claim, with the verdict on it.
+/// Measured values for a claim of a paper, with the verdict on the claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// Median and interval over the seeds, for each place that the claim is about; `None` if missing.
+    /// Median over the seeds with its confidence interval, for each place that the claim is about; `None` if
+    /// missing.
     pub ours: Vec<Option<Summary>>,
     /// Verdict on the claim.
     pub verdict: Verdict,
@@ -69,7 +71,8 @@ impl Outcome {
     /// Computes the curves of an experiment from the measurements in `store`.
     ///
     /// # Errors
-    /// A point that was not measured, or a figure that no point of the experiment has.
+    /// A point (single measurement) that is not in the store, or a figure in a formula that no measurement
+    /// contains.
     pub fn of(experiment: Experiment, plan: &Plan, store: &Store) -> Result<Self, ExperimentError> {
         let wrong = |problem| ExperimentError::Wrong { name: experiment.name.clone(), problem };
         let mut curves: Vec<Values> =
@@ -111,7 +114,7 @@ impl Outcome {
         curves.find(|(curve, _)| curve.name == name)
     }
 
-    /// Returns our values for a claim, with the verdict on it.
+    /// Returns the measured values for a claim of a paper, with the verdict on the claim.
     pub fn judge(&self, claim: &Claim) -> Judged {
         let Some((_, values)) = self.curve(&claim.curve) else {
             return Judged { ours: Vec::new(), verdict: Verdict::NotReproduced };
@@ -122,8 +125,9 @@ impl Outcome {
         Judged { verdict: claim.judge(&medians, self.show(claim)), ours }
     }
 
-    /// Returns the notation of a claim's values: that of its curve. The place at which the curve crosses a
-    /// threshold has the axis's notation instead, and a difference of two gains is a percentage.
+    /// Returns the notation (such as percentage or gain) in which reports print a claim's values: that of its
+    /// curve. The place at which the curve crosses a threshold has the axis's notation instead, and a
+    /// difference of two gains is a percentage.
     pub fn show(&self, claim: &Claim) -> Show {
         let of_curve = self.curve(&claim.curve).map_or(Show::default(), |(curve, _)| curve.show);
         match (claim.measure(), of_curve) {
@@ -202,8 +206,8 @@ fn drawn(
     Some(DrawnRecord { drawn, drawn_half_width_95: half_width, draws, agrees })
 }
 
-/// Names of figures: those in formulas, and those in measurements. A figure of a formula that no measurement
-/// contains is an error of the experiment file, not a missing value.
+/// Names of measured figures: those in formulas, and those in measurements. A figure of a formula that no
+/// measurement contains is an error of the experiment file, not a missing value.
 #[derive(Default)]
 struct Figures {
     asked: BTreeSet<String>,

@@ -14,7 +14,7 @@ use crate::kind::Settings;
 pub struct Formulas {
     /// Formulas of the curves, in the order of the experiment file.
     pub curves: Vec<CurveFormulas>,
-    /// All figures that the curves need, directly or through definitions.
+    /// All measured figures that the curves need, directly or through definitions.
     pub references: BTreeSet<Reference>,
     definitions: BTreeMap<String, Formula>,
 }
@@ -59,8 +59,8 @@ impl Formulas {
         Ok(Self { curves, references, definitions })
     }
 
-    /// Returns a function that evaluates formulas; `figure` returns the value of a figure. Definitions are
-    /// evaluated once.
+    /// Returns a function that evaluates formulas; `figure` returns the value of a measured figure.
+    /// Definitions are evaluated once.
     pub fn evaluator<'a>(
         &'a self,
         figure: impl Fn(&Reference) -> Option<f64> + 'a,

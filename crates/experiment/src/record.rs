@@ -9,8 +9,9 @@ use crate::file::{Chart, Claim, Expectation, Measure, Place};
 use crate::outcome::{AtPlace, Judged, Outcome};
 
 impl Outcome {
-    /// Returns the record of the experiment with its points and claims. `quick` is true if `--quick` was set.
-    /// `ranges` has, for each claim, the range of its values under `--unstated`; empty without that option.
+    /// Returns the record of the experiment for results files, with its points and claims. `quick` is true if
+    /// `--quick` was set. `ranges` has, for each claim, the range of its values under `--unstated`; empty
+    /// without that option.
     pub fn record(&self, quick: bool, ranges: Vec<Option<UnstatedRange>>) -> ExperimentRecord {
         let experiment = &self.experiment;
         let on_axis = experiment.axis.points();

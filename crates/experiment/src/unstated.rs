@@ -168,7 +168,7 @@ fn for_claims(experiment: &Experiment) -> Experiment {
     experiment
 }
 
-/// Returns the figures that the experiment's curves need, with their subjects, such as `ipc(4k+4k)`.
+/// Returns the measured figures that the experiment's curves need, with their subjects, such as `ipc(4k+4k)`.
 fn figures(experiment: &Experiment) -> Result<Vec<String>, String> {
     let mut figures = Vec::new();
     for place in experiment.places() {

@@ -56,7 +56,8 @@ pub fn advise_layout(plan: &PoolPlan, start: usize, part: Range<usize>) {
     }
 }
 
-/// Removes the layout and this library from the environment. Our library comes first in LD_PRELOAD.
+/// Removes the layout's variable, and this library in LD_PRELOAD, from the environment that the program's
+/// children inherit. Our library comes first in LD_PRELOAD.
 fn hide() {
     // SAFETY: nothing else runs yet; the tail of the variable's text is moved within that text.
     unsafe {

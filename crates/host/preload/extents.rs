@@ -7,19 +7,19 @@ struct Run {
     end: u32,
 }
 
-/// Runs of pages in use, sorted by address and separated by free pages. Holds at most `N` runs.
+/// Runs of pages in use in a pool, sorted by address and separated by free pages. Holds at most `N` runs.
 #[derive(Debug)]
 pub struct Extents<const N: usize> {
     runs: [Run; N],
     count: usize,
     /// Size of the pool in pages.
     pages: u32,
-    /// Page after the highest page that was ever in use.
+    /// Page of the pool after the highest page that was ever in use.
     highest: u32,
 }
 
 impl<const N: usize> Extents<N> {
-    /// Creates a pool of 0 pages.
+    /// Creates the table of a pool of 0 pages.
     pub const fn new() -> Self {
         Self { runs: [Run { start: 0, end: 0 }; N], count: 0, pages: 0, highest: 0 }
     }
@@ -29,7 +29,7 @@ impl<const N: usize> Extents<N> {
         self.pages = pages;
     }
 
-    /// Page after the highest page that was ever in use.
+    /// Page of the pool after the highest page that was ever in use.
     pub fn highest(&self) -> u32 {
         self.highest
     }
@@ -47,7 +47,7 @@ impl<const N: usize> Extents<N> {
         (self.pages - start >= pages && self.take_at(start, pages)).then_some(start)
     }
 
-    /// Allocates these pages, if the whole range is free.
+    /// Allocates these pages. Returns false if the range is not free or the table of runs is full.
     pub fn take_at(&mut self, start: u32, pages: u32) -> bool {
         let Some(end) = start.checked_add(pages).filter(|end| *end <= self.pages) else {
             return false;

@@ -20,7 +20,7 @@ const HEADER_BYTES: usize = 16;
 /// Smallest chunk of glibc's malloc, in bytes.
 const LEAST_BYTES: usize = 32;
 
-/// Makes a pool with this layout and returns its address, a multiple of 2MB. `None` if malloc is not
+/// Makes malloc's pool with this layout and returns its address, a multiple of 2MB. `None` if malloc is not
 /// glibc's, or if there is no memory.
 pub fn begin(plan: &PoolPlan) -> Option<usize> {
     // SAFETY: any program may make these calls; `memory` is not used after it is freed.

@@ -16,9 +16,9 @@ pub struct PoolPlan {
 /// Parsed value of `PERFORATE_LAYOUT`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Pool of malloc (`brk`).
+    /// Size and layout of malloc's pool (`brk`).
     pub heap: PoolPlan,
-    /// Pool of anonymous mappings (`mmap`).
+    /// Size and layout of the pool of anonymous mappings (`mmap`).
     pub mapped: PoolPlan,
     /// Path of the report file; empty for no report.
     pub report: &'static [u8],
@@ -39,7 +39,7 @@ impl PoolPlan {
     }
 }
 
-/// Parses the variable's text. `None` if the text is malformed.
+/// Parses the value of `PERFORATE_LAYOUT`. `None` if the text is malformed.
 pub fn parse(text: &'static [u8]) -> Option<Plan> {
     let mut plan = Plan::default();
     for part in text.split(|byte| *byte == b';').filter(|part| !part.is_empty()) {

@@ -18,8 +18,9 @@ pub const PAGE_BYTES: usize = 4096;
 /// Capacity of the table of runs of pages in use.
 const RUNS: usize = 1 << 15;
 
-/// Address and length of the pool in bytes; 0 while there is no pool.
+/// Address of the pool; 0 while there is no pool.
 static START: AtomicUsize = AtomicUsize::new(0);
+/// Length of the pool in bytes; 0 while there is no pool.
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 /// True once the program has mapped something else over part of the pool (MAP_FIXED).
 static HAS_OTHERS: AtomicBool = AtomicBool::new(false);
@@ -62,7 +63,8 @@ fn with<T>(act: impl FnOnce(&mut Guarded) -> T) -> T {
     outcome
 }
 
-/// Reserves the pool and applies its layout. Returns the address of the pool, a multiple of 2MB.
+/// Reserves the pool of anonymous mappings and applies its layout. Returns the address of the pool, a
+/// multiple of 2MB.
 pub fn begin(plan: PoolPlan) -> Option<usize> {
     if plan.bytes == 0 {
         return None;

@@ -8,7 +8,7 @@ use super::system::{FAILED, MAP_SHARED, READ_WRITE, close, map, open};
 
 /// O_RDWR, the flag of `open` for reading and writing.
 const READ_AND_WRITE: i32 = 2;
-/// Length of the mapping in bytes.
+/// Length of the report file's mapping in bytes.
 const PAGE_BYTES: usize = 4096;
 /// Longest path in bytes, with its terminating zero.
 const MAX_PATH: usize = 256;
@@ -20,11 +20,11 @@ pub enum Word {
     Begun,
     /// Address of malloc's pool; 0 if malloc is not the C library's.
     HeapStart,
-    /// Address of the pool of mappings; 0 if there was no room.
+    /// Address of the pool of anonymous mappings; 0 if there was no room.
     MappedStart,
-    /// Bytes of the pool of mappings up to the highest page that was ever in use.
+    /// Bytes of the pool of anonymous mappings up to the highest page that was ever in use.
     MappedHighest,
-    /// Bytes of mappings for which the pool of mappings had no room.
+    /// Bytes of anonymous mappings for which the pool had no room.
     MappedOutside,
     /// Number of madvise calls that failed.
     Refused,
@@ -59,14 +59,14 @@ fn word(word: Word) -> Option<&'static AtomicU64> {
     (!words.is_null()).then(|| unsafe { &*words.add(word as usize) })
 }
 
-/// Stores a value in a word; does nothing without a report file.
+/// Stores a value in a word of the report; does nothing without a report file.
 pub fn set(which: Word, value: usize) {
     if let Some(word) = word(which) {
         word.store(value as u64, Ordering::Release);
     }
 }
 
-/// Adds to a word; does nothing without a report file.
+/// Adds to a word of the report; does nothing without a report file.
 pub fn add(which: Word, value: usize) {
     if let Some(word) = word(which) {
         word.fetch_add(value as u64, Ordering::AcqRel);

@@ -27,8 +27,8 @@ pub enum HostError {
         /// The operating system's error.
         source: io::Error,
     },
-    /// The requested memory is too small or too large; the text says which size is possible or why
-    /// none is.
+    /// The memory requested for a measurement is too small or too large; the text says which size is possible
+    /// or why none is.
     #[error("{0}")]
     Size(String),
     /// The requested processor cannot be used.
@@ -58,13 +58,14 @@ pub enum HostError {
     /// A signal killed the measured program.
     #[error("a signal ended the program while it was measured; expected it to exit")]
     ProgramKilled,
-    /// A program does not support layouts, or the layout cannot be applied; the text says why.
+    /// A program does not support layouts (2MB pages for chosen parts of its memory), or the layout cannot be
+    /// applied; the text says why.
     #[error("{0}")]
     Layout(String),
-    /// A recording cannot be read or copied.
+    /// A recorded trace cannot be read or copied.
     #[error(transparent)]
     Trace(#[from] perforate_trace::TraceError),
-    /// A program could not be recorded.
+    /// No trace of a program could be recorded.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The simulation of a prediction failed.

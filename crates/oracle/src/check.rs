@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::Oracle;
 
-/// Translation by the hardware that differs from the intended mapping.
+/// Translation by the simulated hardware that differs from the intended mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub struct Disagreement {
     /// Address space of the access.
@@ -65,7 +65,8 @@ impl Oracle {
         }
     }
 
-    /// Like [`Oracle::translate`], but caches recent results. `None` if the page is not mapped.
+    /// Intended frame and permissions of `page`, like [`Oracle::translate`], from a cache of recent results.
+    /// `None` if the page is not mapped.
     pub fn expected(&mut self, space: SpaceId, page: VirtualPage) -> Option<(Frame, Permissions)> {
         if let Some(answer) = self.recent.find(space, page) {
             return answer;

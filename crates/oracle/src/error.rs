@@ -5,8 +5,8 @@ use std::fmt;
 use perforate_types::Truth;
 use thiserror::Error;
 
-/// Error of a truth (a change of the intended mapping) that contradicts earlier ones, which is a
-/// bug of the simulated operating system.
+/// Error of a truth (change of the intended mapping) that contradicts earlier ones: a bug of the simulated
+/// OS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub struct OracleError {
     /// Change of the intended mapping that was refused.

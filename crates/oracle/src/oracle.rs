@@ -114,8 +114,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// Splits extents so that the run begins and ends at the boundaries of extents. Fails if a page
-    /// of the run is not mapped.
+    /// Splits extents (runs of pages with one mapping) so that `run` begins and ends at the boundaries of
+    /// extents. Fails if a page of the run is not mapped.
     fn isolate(&mut self, run: PageRun) -> Result<(), Reason> {
         let mut next = run.page;
         while next < run.end() {
@@ -126,7 +126,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Returns the extents of the mapping that begin inside `run`.
+    /// Returns the runs of pages with one mapping (extents) that begin inside `run`.
     fn within(&self, run: PageRun) -> impl Iterator<Item = (&Key, &Extent)> {
         self.extents.range((run.space, run.page)..(run.space, run.end()))
     }
@@ -135,7 +135,7 @@ impl Oracle {
         self.extents.insert((space, extent.page), extent);
     }
 
-    /// Splits the extent that contains `page`, so that an extent begins at `page`.
+    /// Splits the extent (run of pages with one mapping) around `page`, so that an extent begins there.
     fn cut(&mut self, space: SpaceId, page: VirtualPage) {
         let Some(&extent) = self.extent(space, page).filter(|extent| extent.page < page) else {
             return;
@@ -145,7 +145,8 @@ impl Oracle {
         self.insert(space, rest);
     }
 
-    /// Merges the two extents that meet at `page`, if the second continues the first.
+    /// Merges the extents (runs of pages with one mapping) that meet at `page`, if the second continues the
+    /// first.
     fn join(&mut self, space: SpaceId, page: VirtualPage) {
         let Some(&next) = self.extents.get(&(space, page)) else { return };
         let below = (space, VirtualPage::new(0))..(space, page);

@@ -70,7 +70,7 @@ impl Recent {
         found.answers[page.index_in(PageSize::Size2M)] = Answer::new(answer);
     }
 
-    /// Invalidates the cached translations of the pages of a run.
+    /// Invalidates, in this cache, the translations of the pages of a run.
     pub(crate) fn invalidate(&mut self, run: PageRun) {
         let regions = region(run.page)..region(run.end().add(PageSize::Size2M.pages() - 1));
         if regions.end - regions.start >= PLACES {
@@ -87,7 +87,7 @@ impl Recent {
 }
 
 impl Region {
-    /// Invalidates the cached translations of the pages of this region that are in the run.
+    /// Invalidates the cached translations of the pages of this 2MB region that are in the run.
     fn invalidate(&mut self, run: &PageRun) {
         let first = self.number * PageSize::Size2M.pages();
         let index = |page: VirtualPage| page.number().saturating_sub(first).min(512) as usize;

@@ -22,7 +22,7 @@ const AGEING: u64 = 3;
 /// Number of steps of the background workload between two checks of the option `target_unusable`, at which
 /// ageing ends early.
 const LOOK_EVERY: u64 = 4096;
-/// Largest number of frames that a program allocates at a time.
+/// Largest number of frames that a program of the background workload allocates at a time.
 const GROWTH_FRAMES: u64 = 64;
 /// Largest number of frames of a cached file; most files are much smaller.
 const FILE_FRAMES: u64 = 256;
@@ -35,9 +35,9 @@ struct Usage {
     kernel_share: f64,
     /// Share of memory that slabs may take.
     slab_share: f64,
-    /// Number of programs that run at one time.
+    /// Number of programs of the background workload that run at one time.
     programs: u64,
-    /// Size of the largest program, as a share of memory.
+    /// Size of the largest program of the background workload, as a share of memory.
     program_share: f64,
 }
 
@@ -77,12 +77,12 @@ fn usage(ageing: &Ageing) -> Usage {
     Usage { slab_share, ..preset }
 }
 
-/// A program of the background workload.
+/// Simulated program of the background workload that ages memory.
 struct Program {
     /// Allocations of the program that it frees when it exits, by number ([`PhysicalMemory::add_other`]).
     pieces: Vec<u64>,
     frames: u64,
-    /// Number of allocated frames at which the program exits.
+    /// Number of frames held at which the program stops growing and exits.
     full_frames: u64,
 }
 
@@ -110,7 +110,7 @@ fn unusable(memory: &PhysicalMemory) -> f64 {
 pub struct AgeingOutcome {
     /// Number of frames that ageing allocated in total.
     pub allocated_frames: u64,
-    /// Number of blocks of frames that ageing allocated, plus number of frames that it freed.
+    /// Amount of work done, in units of one allocated block of frames or one freed frame.
     pub operations: u64,
 }
 
@@ -163,15 +163,15 @@ impl Uptime<'_> {
         Ok(())
     }
 
-    /// Ends all programs. The files that they read and wrote stay cached.
+    /// Ends all programs of the background workload. The files that they read and wrote stay cached.
     fn end(&mut self) {
         for program in std::mem::take(&mut self.programs) {
             self.exit(program);
         }
     }
 
-    /// Performs one operation, chosen at random with the frequencies of a build: grows a program, caches a
-    /// file, or allocates slab or kernel data.
+    /// Performs one operation of the background workload, chosen at random with the frequencies of a build:
+    /// grows a program, caches a file, or allocates slab or kernel data.
     fn step(&mut self) -> Result<(), OsError> {
         match self.random.below(16) {
             0..=6 => self.grow_program(),
@@ -233,7 +233,7 @@ impl Uptime<'_> {
         Ok(())
     }
 
-    /// Unpins files until at most `pinned_share` of all cached frames is pinned. This is necessary
+    /// Unpins cached files until at most `pinned_share` of all cached frames is pinned. This is necessary
     /// because memory pressure frees only unpinned files.
     fn unpin(&mut self) {
         let frames = |memory: &PhysicalMemory, usage| memory.other_frames(usage) as f64;

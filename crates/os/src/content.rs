@@ -12,11 +12,11 @@ use crate::random::Random;
 use crate::space::region_of;
 pub use options::ContentDistribution;
 
-/// Identity of a page of zeros.
+/// Content identity (equal for equal contents) of a page of zeros.
 pub const ZERO_PAGE: u64 = 0;
 
-/// Value of the two top bits of a synthetic identity, which tell its kind (duplicate, unique, written) and
-/// keep the kinds apart. A hash from a trace equals a synthetic identity only by coincidence.
+/// Tag in the two top bits of a synthetic content identity of a page from the common pool of duplicates. The
+/// tags keep the kinds apart; a hash from a trace equals a synthetic identity only by coincidence.
 const DUPLICATE: u64 = 1 << 62;
 const UNIQUE: u64 = 2 << 62;
 const WRITTEN: u64 = 3 << 62;
@@ -27,19 +27,19 @@ const PAGE_BITS: u32 = 36;
 const REGIONS: u64 = 3;
 const RUNS: u64 = 4;
 
-/// Identity of the new content that the `count`-th write creates. Differs from every other identity.
+/// Content identity that the `count`-th write of the run gives to a page; differs from every other identity.
 pub(crate) fn written(count: u64) -> u64 {
     WRITTEN | count
 }
 
-/// Identity of a content that only `page` of the program with random stream `stream` has.
+/// Identity of a page content that no other page has: `page` of the program with random stream `stream`.
 pub(crate) fn unique(stream: u64, page: u64) -> u64 {
     let stream = stream & ((1 << (62 - PAGE_BITS)) - 1);
     UNIQUE | stream << PAGE_BITS | (page & ((1 << PAGE_BITS) - 1))
 }
 
 impl ContentDistribution {
-    /// Identity of the initial content of `page` in the program with random stream `stream`.
+    /// Content identity of `page` before the first write, in the program with random stream `stream`.
     pub(crate) fn identity(&self, stream: u64, page: u64) -> u64 {
         let Self { zero, duplicate, regions, distinct, run, seed } = *self;
         let [zero, duplicate, regions] = [zero, duplicate, regions].map(Share::value);

@@ -13,7 +13,7 @@ pub enum OsError {
     /// An option with an invalid value.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// An error that a mechanism outside this crate reports.
+    /// An error of a mechanism or policy outside this crate, such as direct segments or a policy script.
     #[error(transparent)]
     Mechanism(#[from] MechanismError),
     /// Not enough free frames for the request.
@@ -47,8 +47,8 @@ pub enum OsError {
         /// Description of the problem, and of what would be right.
         problem: String,
     },
-    /// The policy maps perforated pages, but the page tables have no shadow nodes at level 2, through which
-    /// a walk finds the 4KB entries of holes.
+    /// The policy maps perforated pages, but the page tables have no shadow node beside each node of 2MB
+    /// entries (level 2), through which a walk finds the 4KB entries of holes.
     #[error("perforated pages need page tables with shadow directories")]
     NoShadowDirectories,
     /// The policy maps 2MB pages, but the page tables have gap-tolerant entries instead (G §3.7).
@@ -79,7 +79,7 @@ pub enum OsError {
     /// All 65,536 address-space identifiers are in use.
     #[error("more than 65536 address spaces at once")]
     TooManySpaces,
-    /// The page is not part of an ordinary or perforated 2MB page.
+    /// The page to punch or patch is not part of an ordinary or perforated 2MB page.
     #[error("{page:?} of address space {} is not part of a 2MB page", .space.0)]
     NotLarge {
         /// Address space of the page.
@@ -131,7 +131,7 @@ pub enum OsError {
         /// The page that shares its frame.
         page: VirtualPage,
     },
-    /// A punch or patch would move data of shared memory that other address spaces also map.
+    /// A punch or patch would move data of shared memory (MAP_SHARED) that other address spaces also map.
     #[error(
         "{page:?} of address space {} is shared memory that others map too: its data stay where \
          they are",
@@ -140,10 +140,10 @@ pub enum OsError {
     SharedMemory {
         /// Address space of the page.
         space: SpaceId,
-        /// The page of shared memory.
+        /// The page of shared memory whose data would move.
         page: VirtualPage,
     },
-    /// The page is private and the rest of its 2MB page is shared memory, or the reverse.
+    /// The hole cannot be patched: its 2MB page is shared memory and the hole is private, or the reverse.
     #[error("{page:?} of address space {} is not shared as the rest of its 2MB page is", .space.0)]
     SharingDiffers {
         /// Address space of the page.
@@ -186,7 +186,7 @@ pub enum OsError {
         /// Room for hot-added memory that is left, in bytes.
         left_bytes: u64,
     },
-    /// Patching the hole would grant more permissions than the page's area has.
+    /// The hole cannot be patched: its 2MB page allows accesses that the hole's memory area (VMA) forbids.
     #[error("{page:?} of address space {} may not do what its 2MB mapping allows", .space.0)]
     PermissionsDiffer {
         /// Address space of the page.
@@ -196,13 +196,13 @@ pub enum OsError {
     },
 }
 
-/// An error of a mechanism outside this crate.
+/// An error of a mechanism or policy outside this crate, such as direct segments or a policy script.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct MechanismError(Arc<dyn Error + Send + Sync>);
 
 impl MechanismError {
-    /// Wraps an error of the mechanism; its `Display` is shown to the user.
+    /// Wraps an error from outside this crate. The error's `Display` is shown to the user.
     pub fn new(error: impl Error + Send + Sync + 'static) -> Self {
         Self(Arc::new(error))
     }

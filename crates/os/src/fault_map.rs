@@ -108,8 +108,8 @@ impl FaultMap {
     }
 }
 
-/// Chooses aligned runs of `length` frames at random, without replacement, until they contain `share` of
-/// all frames. Returns the numbers of the frames in them.
+/// Chooses aligned runs of `length` frames at random, without replacement, until they contain `share` of all
+/// frames. Returns the numbers of all frames in the runs.
 fn runs(seed: u64, frames: u64, share: f64, length: u64) -> Vec<u64> {
     let all = frames / length;
     let count = (share * all as f64).round() as u64;

@@ -105,7 +105,7 @@ impl Fragmentation {
     }
 }
 
-/// Fragmentation of one 2MB region.
+/// Fragmentation of one 2MB region: whole, with holes (fragmented), or without any usable frame.
 enum State {
     Whole,
     Fragmented,

@@ -19,15 +19,14 @@ use crate::{FaultOutcome, Kernel, OsError, ShadowLeaf, ShadowTables, TableFormat
 pub struct Hypervisor {
     kernel: Kernel,
     space: SpaceId,
-    /// Ranges of guest frames that have memory.
+    /// Ranges of guest-physical frames that have memory.
     slots: Vec<Range<Frame>>,
     shadow: Option<ShadowTables>,
 }
 
 impl Hypervisor {
-    /// Creates a virtual machine in the kernel's first process. `slots` are the ranges of guest
-    /// frames with memory, none of them backed yet. Advises large pages for the memory, as QEMU
-    /// does.
+    /// Creates a virtual machine in the first process of the host's kernel. `slots` are the ranges of guest
+    /// frames with memory, none of them backed yet. Advises large pages for the memory, as QEMU does.
     ///
     /// # Errors
     /// If the address space cannot hold the memory.
@@ -37,9 +36,9 @@ impl Hypervisor {
         Ok(Self { kernel, space, slots: slots.to_vec(), shadow: None })
     }
 
-    /// Adds a virtual machine on this host. `slots` are the ranges of guest frames with memory,
-    /// none of them backed yet. Returns the address space of the machine, which its faults must
-    /// name.
+    /// Adds a virtual machine on this host. `slots` are the ranges of guest frames with memory, none of them
+    /// backed yet. Returns the machine's address space in the host's kernel, by which [`Kernel::fault`] knows
+    /// the machine.
     ///
     /// # Errors
     /// If there are too many address spaces, or the new one cannot hold the memory.
@@ -60,7 +59,7 @@ impl Hypervisor {
         self.shadow.as_ref()
     }
 
-    /// Reclaims memory from the host's programs if it is short. Call it before shadow tables are
+    /// Reclaims the host's memory from its programs if little is free. Call it before shadow tables are
     /// allocated.
     pub fn make_room(&mut self) {
         self.kernel.make_room_for_tables();
@@ -72,7 +71,8 @@ impl Hypervisor {
         self.shadow.as_mut().map(|shadow| &mut shadow.updates)
     }
 
-    /// Creates a shadow page-table entry for `leaf`. Does nothing without shadow paging.
+    /// Creates the shadow page-table entry that `leaf` describes (guest-virtual page to host frame). Does
+    /// nothing without shadow paging.
     ///
     /// # Errors
     /// If memory runs out for the shadow tables above the entry.
@@ -81,15 +81,15 @@ impl Hypervisor {
         shadow.map(leaf, kernel)
     }
 
-    /// Updates the shadow tables after the guest has written a page-table entry or a register. If
-    /// the write caused a VM exit, returns what was written: a shadowed table or registers.
+    /// Updates the shadow tables after the guest has written a page-table entry or a translation register. If
+    /// the write caused a VM exit, returns what the guest wrote: an entry of a shadowed table, or registers.
     pub fn guest_changed(&mut self, operation: &dyn FormatOperation) -> Option<Written> {
         let Self { kernel, shadow: Some(shadow), .. } = self else { return None };
         shadow.guest_changed(operation, kernel)
     }
 
-    /// Updates the shadow tables after the host has written an entry of its tables. Ignores tables
-    /// of address spaces other than the guest's memory.
+    /// Updates the shadow tables after the host has written an entry of its own page tables. Ignores tables
+    /// of address spaces other than that of the virtual machine.
     pub fn host_changed(&mut self, operation: &TableOperation) {
         let Self { kernel, shadow: Some(shadow), space, .. } = self else { return };
         if operation.space() != *space {
@@ -98,8 +98,9 @@ impl Hypervisor {
         shadow.host_changed(operation, kernel);
     }
 
-    /// Backs guest pages with contiguous memory and keeps their contents. A register can then hold
-    /// the location, until the host moves the pages. Returns the first frame.
+    /// Backs guest pages (those of the hole bitmap) with contiguous host memory and keeps their contents. A
+    /// hardware register can then hold their host address, until the host moves the pages. Returns the first
+    /// host frame.
     ///
     /// # Errors
     /// If the host has no such memory.
@@ -108,7 +109,7 @@ impl Hypervisor {
         self.kernel.back_contiguously(self.space, pages, Permissions::ALL)
     }
 
-    /// Serves a violation of the nested page table (a guest page that the host has not mapped).
+    /// Serves a nested page fault (EPT violation): backs a guest page that the host has not mapped.
     ///
     /// # Errors
     /// If the host's memory runs out.
@@ -116,8 +117,8 @@ impl Hypervisor {
         self.kernel.fault(self.space, VirtualPage::new(page.number()), kind)
     }
 
-    /// Allocates host memory for those guest frames in `frames` that have none yet. Call it after the
-    /// guest's kernel has written the frames.
+    /// Allocates host memory for those guest frames in `frames` that have none yet. Call this function after
+    /// the guest's kernel has written the frames.
     ///
     /// # Errors
     /// If the host's memory runs out.
@@ -165,7 +166,7 @@ impl Hypervisor {
     }
 }
 
-/// Maps the memory of a virtual machine and advises large pages for it.
+/// Maps the memory of a virtual machine in the host's kernel, and advises large pages for that memory.
 fn map_slots(kernel: &mut Kernel, space: SpaceId, slots: &[Range<Frame>]) -> Result<(), OsError> {
     for slot in slots {
         let start = VirtualAddress::new(slot.start.number() * FRAME_BYTES);

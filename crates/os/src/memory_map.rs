@@ -7,7 +7,7 @@
 /// Number of frames in a 2MB block.
 const BLOCK_FRAMES: u64 = 512;
 
-/// Declares an enum whose variants have names in results.
+/// Declares an enum of the classes of a memory map, and the name of each class in results.
 macro_rules! named {
     ($(#[$about:meta])* pub enum $name:ident {
         $($(#[$meaning:meta])* $variant:ident = $text:literal,)*
@@ -16,7 +16,7 @@ macro_rules! named {
         pub enum $name { $($(#[$meaning])* $variant,)* }
 
         impl $name {
-            /// All classes, in the order of their precedence.
+            /// All variants, in the order of their precedence.
             pub const ALL: [Self; [$($text),*].len()] = [$(Self::$variant),*];
 
             /// Name of the class in results.
@@ -38,7 +38,7 @@ named! {
         /// the default for a frame whose use is unknown.
         #[default]
         Unmovable = "unmovable",
-        /// Unusable after a hard fault.
+        /// Taken out of use after a hard fault.
         Retired = "retired",
         /// In the free lists of the allocator.
         Free = "free",
@@ -50,7 +50,7 @@ named! {
         PageCache = "page_cache",
         /// A 4KB page of a program, or a hole that is mapped to this frame.
         Movable = "movable",
-        /// An in-place part of a perforated page.
+        /// An in-place 4KB part of a perforated page.
         Perforated = "perforated",
         /// A part of an ordinary 2MB page.
         Large = "large",
@@ -73,22 +73,22 @@ impl FrameClass {
 }
 
 named! {
-    /// Class of a 2MB block. If a cell of a chart shows several blocks, the last of equally
-    /// frequent classes wins.
+    /// Class of a 2MB block in a memory map. If a cell of a chart of memory shows several blocks, the last of
+    /// equally frequent classes wins.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub enum BlockClass {
-        /// All frames are free.
+        /// All frames of the block are free.
         Free = "free",
         /// Some frames are free and all others can be moved or freed, so compaction can empty the
         /// block.
         PartlyFree = "partly_free",
-        /// Full; at least three quarters are page cache.
+        /// No frame is free; at least three quarters are page cache.
         PageCache = "page_cache",
-        /// Full; at least three quarters are reclaimable kernel data.
+        /// No frame is free; at least three quarters are reclaimable kernel data.
         Reclaimable = "reclaimable",
-        /// Full; at least three quarters are 4KB pages of programs.
+        /// No frame is free; at least three quarters are 4KB pages of programs.
         Movable = "movable",
-        /// Unmovable and movable frames together, or full of several kinds of movable frames.
+        /// Unmovable and movable frames together, or several kinds of movable frames and no free one.
         Mixed = "mixed",
         /// Unmovable frames, and perhaps free ones: no compaction makes it a large page.
         Unmovable = "unmovable",
@@ -100,7 +100,7 @@ named! {
         Segment = "segment",
         /// A part of a 1GB page.
         Huge = "huge",
-        /// B-blocks of gap-tolerant superpages, and any other frames of the block.
+        /// B-blocks (64ths of a slice) of gap-tolerant superpages, and any other frames of the 2MB block.
         Superpage = "superpage",
         /// An ordinary 2MB page.
         Large = "large",
@@ -109,7 +109,7 @@ named! {
     }
 }
 
-/// Number of frames of each class in one block.
+/// Number of frames of each class in one 2MB block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BlockFrames {
     counts: [u16; FrameClass::ALL.len()],
@@ -123,12 +123,12 @@ impl BlockFrames {
         block
     }
 
-    /// Adds one frame of the class.
+    /// Counts one more frame of the class in the block.
     pub fn add(&mut self, class: FrameClass) {
         self.counts[class as usize] += 1;
     }
 
-    /// Number of frames of the class.
+    /// Number of frames of the class in the block.
     pub fn count(&self, class: FrameClass) -> u64 {
         self.counts[class as usize].into()
     }
@@ -142,7 +142,7 @@ impl BlockFrames {
         }
     }
 
-    /// Number of frames that cannot be moved or freed: unmovable and retired ones.
+    /// Number of frames in the block that cannot be moved or freed: unmovable and retired ones.
     pub fn kept(&self) -> u64 {
         self.count(FrameClass::Unmovable) + self.count(FrameClass::Retired)
     }
@@ -193,10 +193,10 @@ impl BlockFrames {
     }
 }
 
-/// Run of neighbouring blocks with equal counts of frames.
+/// Run of neighbouring 2MB blocks with equal numbers of frames of each class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRun {
-    /// Number of 2MB blocks.
+    /// Number of 2MB blocks in the run.
     pub blocks: u64,
     /// Number of frames of each class, in each block.
     pub frames: BlockFrames,
@@ -210,7 +210,7 @@ pub struct MemoryMap {
 }
 
 impl MemoryMap {
-    /// Appends blocks with equal contents.
+    /// Appends `blocks` 2MB blocks to the map, all with these numbers of frames by class.
     pub fn push(&mut self, blocks: u64, frames: BlockFrames) {
         self.blocks += blocks;
         match self.runs.last_mut() {
@@ -220,12 +220,12 @@ impl MemoryMap {
         }
     }
 
-    /// Runs of equal blocks, lowest addresses first.
+    /// Runs of equal 2MB blocks in the map, lowest addresses first.
     pub fn runs(&self) -> &[BlockRun] {
         &self.runs
     }
 
-    /// Number of 2MB blocks.
+    /// Number of 2MB blocks that the map covers.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
@@ -239,19 +239,19 @@ impl MemoryMap {
         })
     }
 
-    /// Number of frames of the class in all of memory.
+    /// Number of frames of the class in the whole map.
     pub fn frames(&self, class: FrameClass) -> u64 {
         self.runs.iter().map(|run| run.blocks * run.frames.count(class)).sum()
     }
 
-    /// Number of blocks of the class.
+    /// Number of 2MB blocks of the class in the whole map.
     pub fn blocks_of(&self, class: BlockClass) -> u64 {
         let of_class = self.runs.iter().filter(|run| run.frames.class() == class);
         of_class.map(|run| run.blocks).sum()
     }
 }
 
-/// Number of frames of block `number` in a memory of `frames` frames.
+/// Number of frames, at most 512, of 2MB block `number` in a memory of `frames` frames.
 pub(crate) fn block_frames(number: u64, frames: u64) -> u16 {
     frames.saturating_sub(number * BLOCK_FRAMES).min(BLOCK_FRAMES) as u16
 }

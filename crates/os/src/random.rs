@@ -4,7 +4,8 @@
 pub struct Random(u64);
 
 impl Random {
-    /// Creates a stream of random numbers that depends on all three arguments.
+    /// Creates a stream of random numbers that depends on all three arguments: seed of the run, number of the
+    /// purpose, and number of the item (such as a 2MB region) within the purpose.
     pub fn new(seed: u64, purpose: u64, item: u64) -> Self {
         let mut random = Self(seed);
         for part in [purpose, item] {

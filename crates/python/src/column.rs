@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-/// Memory of dropped columns, which new columns reuse. Page faults on fresh memory would take half as long as
-/// decoding.
+/// Memory of dropped columns of numbers, which new columns reuse. Page faults on fresh memory would take half
+/// as long as decoding.
 #[derive(Default)]
 pub struct Pool(Mutex<Vec<Numbers>>);
 

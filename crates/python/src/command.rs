@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::work::guarded;
 
-/// Runs the command with these arguments, of which the first is the program. Returns the exit code.
+/// Runs the command line with these arguments, of which the first is the program. Returns the exit code.
 #[pyfunction]
 pub fn main(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
     guarded(py, || Ok(py.detach(|| perforate_cli::main(arguments))))

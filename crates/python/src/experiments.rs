@@ -17,11 +17,12 @@ use crate::work::{guarded, work};
 /// Number of steps into which a job is divided for its progress, which is known only as a share from 0 to 1.
 const WHOLE: u64 = 10_000;
 
-/// A planned run of an experiment. Its jobs are measured by [`measure`], in any process.
+/// A planned run of an experiment. Its jobs (points that are measured together) are measured by [`measure`],
+/// in any process.
 #[pyclass]
 pub struct PlannedExperiment {
     run: Mutex<ExperimentRun>,
-    /// Jobs that were not measured when the run was planned.
+    /// Jobs (points that are measured together) that were not measured when the run was planned.
     missing: Vec<Job>,
 }
 

@@ -35,7 +35,8 @@ pub fn own_build() -> Result<String, Failure> {
     Ok(BUILD.get_or_init(|| found).clone())
 }
 
-/// Stored result lines of points by key, in a file of the same format as that of experiments, or in memory.
+/// Stored result lines of a grid's points (comparisons) by key, in a file of the same format as that of
+/// experiments, or in memory.
 #[pyclass]
 pub struct PointStore(Store<String>);
 
@@ -52,12 +53,12 @@ impl PointStore {
         })
     }
 
-    /// Returns the result lines of a point; `None` if the point is not stored.
+    /// Returns the result lines of a point of the grid; `None` if the point is not stored.
     fn get(&self, key: String) -> Option<String> {
         self.0.get(&Key(key)).cloned()
     }
 
-    /// Stores the result lines of a point, with the comparison that it belongs to.
+    /// Stores the result lines of a point of the grid, with the comparison that it belongs to.
     fn put(
         &mut self,
         py: Python<'_>,

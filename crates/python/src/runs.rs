@@ -17,7 +17,7 @@ use crate::work::{WorkState, work};
 /// Options or overrides as pairs of name and value.
 pub type Pairs = Vec<(String, String)>;
 
-/// Width of texts in characters.
+/// Width of an explanation as text, in characters.
 const COLUMNS: usize = 100;
 
 /// Makes a request for a run from options and overrides of machine keys.
@@ -62,7 +62,7 @@ impl Compared {
         request(self.options.clone(), self.set.clone())
     }
 
-    /// Records the program to compare.
+    /// Records a trace of the program on which schemes are compared.
     fn record(&self, program: &[OsString], state: &WorkState) -> Result<ProgramRecording, Failure> {
         // All checks come before long work.
         self.prepare_on(None, true)?;

@@ -23,9 +23,9 @@ use crate::errors::failed;
 use crate::trace_rows::{Batch, FIELDS, Field, Rows};
 use crate::work::{guarded, lost_thread, no_thread, wait, work};
 
-/// Approximate number of instructions in a segment.
+/// Approximate number of instructions in a segment, the part of a trace that a thread decodes at a time.
 const SEGMENT: u64 = 1 << 20;
-/// Number of batches that a thread decodes before they are requested.
+/// Number of batches of rows that a thread decodes before they are requested.
 const AHEAD: usize = 2;
 /// Time between two checks for signals while a batch is awaited.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);

@@ -8,11 +8,11 @@ use perforate_types::{
 
 use crate::column::{Column, Numbers, Pool};
 
-/// Description of a column that a batch can have.
+/// Description of a column that a batch of a trace's rows can have.
 pub struct Field {
     /// Name of the column in Python.
     pub name: &'static str,
-    /// Number of numbers in each row.
+    /// Number of numbers in each row of the column.
     width: usize,
     /// Function that makes an empty vector of the column's type.
     empty: fn() -> Numbers,
@@ -68,7 +68,7 @@ fields! {
     thread: U16 * 1, each_running(|(_, thread)| thread.0);
 }
 
-/// Rows that are collected for the next batch.
+/// Rows (an access, or an instruction without accesses) that are collected for the next batch.
 pub struct Rows {
     fields: Vec<&'static Field>,
     columns: Vec<Numbers>,

@@ -96,7 +96,8 @@ impl TraceWriter {
         })
     }
 
-    /// Ends the trace. Returns its path and the numbers of its items, as JSON.
+    /// Ends the trace. Returns its path, and its numbers of instructions, accesses, events and bytes, as
+    /// JSON.
     fn finish(&mut self, py: Python<'_>) -> PyResult<String> {
         guarded(py, || {
             let (new, mut writer) = self.writer.take().ok_or_else(finished)?;

@@ -41,22 +41,23 @@ pub fn is_possible() -> bool {
     })
 }
 
-/// Reply of the recorder.
+/// Recorder's reply to a number that a plugin sent over the socket.
 pub struct Reply {
-    /// ID of this process in the recorder's namespace.
+    /// ID of this process in the recorder's PID namespace.
     pub process: u64,
     /// Descriptor of the shared memory, if it was requested.
     pub memory: Option<OwnedFd>,
 }
 
-/// Sends a number to the recorder. `None` if the recorder cannot be reached or does not reply.
+/// Sends a number to the recorder: 0 to request the shared memory, or its token. `None` if the recorder
+/// cannot be reached or does not reply.
 pub fn ask(number: u64) -> Option<Reply> {
     let mut stream = UnixStream::connect(&PATHS.get()?.socket).ok()?;
     stream.write_all(&number.to_le_bytes()).ok()?;
     receive(&stream)
 }
 
-/// Control data with one descriptor, as `struct cmsghdr`.
+/// Control data of a socket message (`struct cmsghdr`) that contains one file descriptor.
 #[repr(C, align(8))]
 struct Control {
     length: usize,

@@ -9,8 +9,8 @@ use crate::layout::{
 };
 use crate::record::MAX_BLOCK_INSTRUCTIONS;
 
-/// Adds a block during its translation. Returns the number of the block; `None` if the dictionary is
-/// full.
+/// Adds a block of code to the dictionary during its translation. Returns the number of the block; `None` if
+/// the dictionary is full.
 ///
 /// Layout of an entry: address (8 bytes), number of instructions (4), bytes of code (4), length of each
 /// instruction (1 each), code. Room is reserved before it is filled, so processes do not wait for each

@@ -4,12 +4,12 @@
 //! The variables pass through the emulator under masked names of the same length. The plugin writes the
 //! real names into the program's memory before the program runs. Shared by the recorder and the plugin.
 
-/// Prefix of the names that the emulator reads.
+/// Prefix of the environment variables that the emulator takes for its options.
 pub const NAMES: &[u8] = b"QEMU_";
-/// Prefix of the masked names, which no program uses.
+/// Prefix that replaces [`NAMES`] in masked variables; no program uses it.
 pub const MASKED: &[u8] = b"\x02PFT_";
 
-/// Masks a variable, or its name, so that the emulator ignores it.
+/// Masks a variable (or its name) by replacing the prefix [`NAMES`], so that the emulator ignores it.
 pub fn masked(variable: &[u8]) -> Vec<u8> {
     match variable.strip_prefix(NAMES) {
         Some(rest) => [MASKED, rest].concat(),
@@ -17,7 +17,7 @@ pub fn masked(variable: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Offsets of masked names in memory that contains consecutive strings.
+/// Offsets of masked variables in memory that contains consecutive strings, such as a program's environment.
 pub fn masked_places(memory: &[u8]) -> Vec<usize> {
     let is_masked =
         |at: &usize| memory[*at..].starts_with(MASKED) && (*at == 0 || memory[*at - 1] == 0);

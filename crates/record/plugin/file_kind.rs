@@ -1,7 +1,7 @@
 //! Identification of files that Linux on x86-64 can execute, from their first bytes. Shared by the
 //! recorder and the plugin.
 
-/// Number of bytes that identify a file, as in Linux (BINPRM_BUF_SIZE).
+/// Number of bytes at the start of a file that determine its kind, as in Linux (BINPRM_BUF_SIZE).
 pub const START_BYTES: u64 = 256;
 /// Longest chain of scripts whose interpreters are scripts, as in Linux.
 pub const MAX_INTERPRETERS: usize = 4;
@@ -20,14 +20,14 @@ pub enum FileKind<'a> {
     Program,
     /// A script that begins with `#!`.
     Script {
-        /// Path of the interpreter.
+        /// Path of the interpreter that the script's first line names.
         interpreter: &'a [u8],
-        /// The rest of the line, which is a single argument.
+        /// Rest of the script's first line after the interpreter, which is a single argument.
         argument: Option<&'a [u8]>,
     },
 }
 
-/// Identifies a file by its first [`START_BYTES`].
+/// Determines the kind of a file by its first [`START_BYTES`].
 ///
 /// # Errors
 /// If the file cannot be executed: the reason, and what was expected.

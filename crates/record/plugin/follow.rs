@@ -24,9 +24,11 @@ pub const EXECVEAT: i64 = 322;
 const AT_FDCWD: i32 = -100;
 /// Flag of execveat: an empty path means the descriptor itself.
 const AT_EMPTY_PATH: u64 = 0x1000;
-/// Lowest descriptor number for a copy of a nameless program, out of the program's way.
+/// Lowest descriptor number for a copy of a nameless (deleted or in-memory) program, out of the program's
+/// way.
 const FIRST_COPY: i32 = 900;
-/// Path prefix of nameless programs; the double slash distinguishes it from other paths.
+/// Path prefix by which the emulator is given nameless programs; the double slash distinguishes it from paths
+/// of other programs.
 const COPIES: &str = "/proc/self//fd/";
 /// Size limit of all arguments together in bytes, Linux's default.
 const MAX_ARGUMENT_BYTES: usize = 2 << 20;
@@ -34,7 +36,7 @@ const MAX_ARGUMENT_BYTES: usize = 2 << 20;
 const NAME_OPTION: &[u8] = b"-0";
 const PAGE_BYTES: u64 = 4096;
 
-/// Command line of this emulator.
+/// Command line of the emulator that runs in this process.
 struct Emulator {
     path: CString,
     /// Name and options of the emulator, without the program.
@@ -44,7 +46,7 @@ struct Emulator {
 
 static EMULATOR: OnceLock<Option<Emulator>> = OnceLock::new();
 
-/// Stores the emulator's command line, so that another emulator can be started.
+/// Stores the emulator's command line, with which programs that this program executes are emulated, too.
 pub fn install() {
     EMULATOR.get_or_init(own_command_line);
 }
@@ -110,11 +112,11 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// File that the new emulator executes.
+/// File that execve or execveat names, which a new emulator executes.
 struct Found {
     path: PathBuf,
-    /// Descriptor through which the next program finds a nameless file. It is closed if the program
-    /// does not start.
+    /// Descriptor through which the next program finds a nameless (deleted or in-memory) file. It is closed
+    /// if the program does not start.
     copy: Option<OwnedFd>,
 }
 
@@ -159,12 +161,13 @@ fn copied(descriptor: i32) -> Option<Found> {
     Some(Found { path: format!("{COPIES}{number}").into(), copy: Some(copy) })
 }
 
-/// Descriptor of a nameless program.
+/// Descriptor of a nameless program (deleted or in memory), by its path; `None` for other programs.
 fn copy_of(program: &Path) -> Option<i32> {
     program.to_str()?.strip_prefix(COPIES)?.parse().ok()
 }
 
-/// Closes the descriptor of a nameless program, once loaded, in programs that it executes.
+/// Marks the descriptor of a nameless program, once loaded, to be closed when the process executes another
+/// program.
 pub fn program_is_loaded() {
     let emulator = EMULATOR.get().and_then(Option::as_ref);
     if let Some(descriptor) = emulator.and_then(|emulator| copy_of(&emulator.program)) {
@@ -174,7 +177,7 @@ pub fn program_is_loaded() {
     }
 }
 
-/// Writes the real names of environment variables into the memory of a program before it runs. The
+/// Writes the unmasked names of environment variables into the memory of a program before it runs. The
 /// strings are at the end of its stack.
 pub fn restore_environment(stack_end: u64) {
     let is_masked = |(name, _): (OsString, OsString)| name.as_bytes().starts_with(MASKED);

@@ -3,7 +3,7 @@
 use super::qemu;
 use crate::record;
 
-/// Number of cache entries; a program has about a dozen kinds.
+/// Number of cache entries; a program has about a dozen kinds of memory accesses.
 const PLACES: usize = 16;
 
 /// Direct-mapped cache: QEMU's description of an access, and the record bits for its direction and
@@ -19,14 +19,14 @@ impl Kinds {
         (description ^ description >> 13) as usize % PLACES
     }
 
-    /// Record bits for `description`, if cached.
+    /// Record bits for QEMU's description of an access, if cached.
     #[inline(always)]
     pub fn known(&self, description: u32) -> Option<u64> {
         let (known, bits) = self.0[Self::place(description)];
         (known == description).then_some(bits)
     }
 
-    /// Queries QEMU for the record bits of `description`, and caches them.
+    /// Queries QEMU for the record bits of its `description` of an access, and caches them.
     pub fn ask(&mut self, description: u32) -> u64 {
         // SAFETY: `description` was passed by QEMU.
         let (write, shift) = unsafe {

@@ -27,13 +27,14 @@ const MARKER_CODE: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];
 static PLUGIN: AtomicU64 = AtomicU64::new(0);
 /// Last recorded phase whose start in this process is known to the recorder.
 static OWN_PHASE: AtomicU64 = AtomicU64::new(0);
-/// True once this process's code is translated with full records.
+/// True once this process's code is translated with full records: of executed blocks and accesses. Before, it
+/// only counts instructions.
 static IS_INSTRUMENTED: AtomicBool = AtomicBool::new(false);
 /// True while a thread of this process changes `OWN_PHASE` or `IS_INSTRUMENTED`.
 static IS_CHANGING: AtomicBool = AtomicBool::new(false);
 /// True if the region's addresses refer to this process's program.
 static HAS_REGION: AtomicBool = AtomicBool::new(false);
-/// Number of active calls of the region's function.
+/// Number of active calls of the region's function, over all threads of this process.
 static DEPTH: AtomicI64 = AtomicI64::new(0);
 
 /// Stores the ID that QEMU gave to the plugin.
@@ -49,12 +50,12 @@ const fn is_recorded(phase: u64) -> bool {
     phase % 2 == 1
 }
 
-/// True if blocks are translated with full records.
+/// True if blocks are translated with full records, rather than with an instruction counter only.
 pub fn is_instrumented() -> bool {
     IS_INSTRUMENTED.load(Ordering::Relaxed)
 }
 
-/// Called when a program is loaded and the recorder has its mappings.
+/// Enters the current phase in a program that is loaded and whose mappings the recorder has.
 pub fn begin_image(cpu: &mut Cpu) {
     let own = phases().region_process.load(Ordering::Acquire) == ring::process();
     HAS_REGION.store(own, Ordering::Relaxed);
@@ -70,7 +71,8 @@ pub fn begin_image(cpu: &mut Cpu) {
     }
 }
 
-/// Called in a forked child, because other threads of its parent may have been changing the phase.
+/// Resets the state of a phase change in a forked child, because another thread of its parent may have been
+/// in one.
 pub fn begin_child() {
     IS_CHANGING.store(false, Ordering::Relaxed);
 }
@@ -82,7 +84,7 @@ fn start(cpu: &mut Cpu, phase: u64) {
     OWN_PHASE.store(phase, Ordering::Release);
 }
 
-/// Length of a phase in instructions.
+/// Number of instructions after which a phase ends.
 fn goal(phase: u64) -> u64 {
     let phases = phases();
     let kept = phases.kept_windows.load(Ordering::Relaxed);
@@ -116,8 +118,8 @@ fn finish(phase: u64) {
     }
 }
 
-/// Adds the instructions that the virtual CPU executed to the shared counts, and ends the phase if it
-/// is long enough. `was_recorded` is true if these instructions were recorded. Returns true if the next
+/// Adds the instructions that the virtual CPU executed to the counts in the shared memory, and ends the phase
+/// if it is long enough. `was_recorded` is true if these instructions were recorded. Returns true if the next
 /// instructions are to be recorded.
 #[cold]
 pub fn update(cpu: &mut Cpu, was_recorded: bool) -> bool {
@@ -138,7 +140,7 @@ pub fn update(cpu: &mut Cpu, was_recorded: bool) -> bool {
     is_recorded(phase) && enter(cpu, phase)
 }
 
-/// Enters a recorded phase in this process. Returns false if this takes time.
+/// Enters a recorded phase in this process. Returns false if its code must be translated anew first.
 fn enter(cpu: &mut Cpu, phase: u64) -> bool {
     if !is_instrumented() {
         if !IS_CHANGING.swap(true, Ordering::AcqRel) {
@@ -187,7 +189,7 @@ pub fn watch(block: *mut Block) {
     }
 }
 
-/// Callback for an instruction that begins or ends a region of this kind.
+/// Returns the callback for an instruction, if it begins or ends a region of this kind.
 ///
 /// # Safety
 /// The instruction must belong to the block that is being translated.
@@ -263,7 +265,7 @@ fn change_at(index: c_uint, to_recorded: bool) {
     }
 }
 
-/// Begins or ends a region. The virtual CPU notices the change at its next block.
+/// Begins (`to_recorded`) or ends a region. The virtual CPU notices the change at its next block.
 fn change(cpu: &mut Cpu, to_recorded: bool) {
     let phase = phases().number.load(Ordering::Acquire);
     if is_recorded(phase) != to_recorded {

@@ -61,7 +61,7 @@ thread_local! {
     /// Virtual CPU of this thread during a call that may fork, and true if the child shares the
     /// parent's memory.
     static FORKING: Cell<Option<(u32, bool)>> = const { Cell::new(None) };
-    /// Image number of the child.
+    /// Number of the process image of the child.
     static CHILD: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -192,8 +192,8 @@ extern "C" fn block_executed(index: c_uint, data: *mut c_void) {
     }
 }
 
-/// Processes a block outside segments: a new segment begins, or the following instructions, perhaps
-/// from this block on, are skipped.
+/// Processes a block outside segments (records of one thread between two points of synchronization): a new
+/// segment begins, or the following instructions, perhaps from this block on, are skipped.
 #[inline(never)]
 fn block_outside_segments(cpu: &mut ring::Cpu, block: u64) {
     let is_idle = cpu.is_idle;
@@ -285,8 +285,8 @@ extern "C" fn syscall_ends(_id: PluginId, index: c_uint, number: i64, result: i6
     }
 }
 
-/// Size in bytes of a System V shared memory segment; 0 if it does not exist. It is recorded in place
-/// of the last argument of shmat, which has three.
+/// Size in bytes of a System V shared memory segment; 0 if it does not exist. It is recorded in place of the
+/// last of the six arguments, as shmat has only three.
 fn segment_bytes(segment: u64) -> u64 {
     let mut status = qemu::SegmentStatus { permissions: [0; 6], bytes: 0, rest: [0; 16] };
     // SAFETY: `status` has room for the result.
@@ -294,13 +294,13 @@ fn segment_bytes(segment: u64) -> u64 {
     if result == 0 { status.bytes } else { 0 }
 }
 
-/// Ends the running segments of all threads, so that their next instructions are ordered after this
-/// change.
+/// Ends the running segments of all threads because an address space changes, so that their next instructions
+/// are ordered after the change.
 fn addresses_change() {
     ring::shared().epoch.fetch_add(1, Ordering::AcqRel);
 }
 
-/// Called in the parent before the child exists.
+/// Records the fork in the parent, before the child exists.
 extern "C" fn fork_begins() {
     if let Some((index, shares)) = FORKING.get()
         && let Some(cpu) = ring::cpu(index)
@@ -312,7 +312,7 @@ extern "C" fn fork_begins() {
     }
 }
 
-/// Called in the child after a fork.
+/// Sets up recording in the child after a fork.
 extern "C" fn child_begins() {
     phases::begin_child();
     ring::begin_child(CHILD.get(), FORKING.take().map(|(index, _)| index));

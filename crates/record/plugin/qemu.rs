@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// ID that QEMU gives to a plugin.
 pub type PluginId = u64;
-/// A block during its translation.
+/// A translated block during its translation.
 pub enum Block {}
 /// An instruction of a [`Block`].
 pub enum Instruction {}
@@ -24,7 +24,7 @@ pub type CpuCallback = extern "C" fn(PluginId, c_uint);
 pub type TranslateCallback = extern "C" fn(PluginId, *mut Block);
 /// Callback when a block is executed.
 pub type ExecuteCallback = extern "C" fn(c_uint, *mut c_void);
-/// Callback after a memory access: CPU, description, address, user data.
+/// Callback after a memory access: CPU, QEMU's description of size and direction, address, user data.
 pub type MemoryCallback = extern "C" fn(c_uint, u32, u64, *mut c_void);
 /// Callback before a system call: CPU, number, eight arguments.
 pub type SyscallCallback =

@@ -16,7 +16,7 @@ const WRITE: u64 = 1 << 51;
 const SIZE_SHIFT: u32 = 48;
 const COUNT_SHIFT: u32 = 32;
 const CODE_SHIFT: u32 = 56;
-/// Mask of an address or payload.
+/// Mask of the bits of a record that are its address or payload.
 pub const PAYLOAD_MASK: u64 = (1 << 48) - 1;
 /// Maximum number of instructions in a block; the emulator's own limit is 512.
 pub const MAX_BLOCK_INSTRUCTIONS: usize = 1 << 10;
@@ -25,7 +25,8 @@ pub const MAX_BLOCK_INSTRUCTIONS: usize = 1 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Control {
-    /// Start of a segment; payload: its ticket.
+    /// Start of a segment (records of one thread between two points of synchronization); payload: its ticket,
+    /// by which segments of all threads are ordered.
     Segment = 1,
     /// End of a segment; payload: dictionary number of the thread's next block + 1, or 0 if unknown.
     End = 2,
@@ -33,22 +34,22 @@ pub enum Control {
     Syscall = 3,
     /// End of a system call; payload: its number. The result follows.
     Return = 4,
-    /// A new thread uses this ring; payload: number of its image. The process ID follows. Occurs
+    /// A new thread uses this ring; payload: number of its process image. The process ID follows. Occurs
     /// outside segments.
     ThreadStart = 5,
-    /// A program is loaded and has not run yet; payload: number of its image. The plugin waits for an
-    /// answer.
+    /// A program is loaded and has not run yet; payload: number of its process image. The plugin waits for
+    /// the recorder's answer.
     Image = 6,
-    /// Recording starts in this image; payload: number of instructions skipped so far by all threads.
-    /// The number of the phase follows. The plugin waits for an answer.
+    /// Recording starts in this process image; payload: number of instructions skipped so far by all threads.
+    /// The number of the phase follows. The plugin waits for the recorder's answer.
     Start = 7,
-    /// The process is about to fork; payload: number of the child's image. A word follows: 1 if the
+    /// The process is about to fork; payload: number of the child's process image. A word follows: 1 if the
     /// child shares all memory until it executes another program (vfork), otherwise 0.
     Fork = 8,
     /// The thread has exited. Written by the recorder when it has read all records of a ring; outside
     /// segments, or inside an unfinished one.
     ThreadEnd = 9,
-    /// A process is about to end; payload: number of its image.
+    /// A process is about to end; payload: number of its process image.
     Exit = 10,
 }
 
@@ -69,7 +70,7 @@ impl Control {
         Self::Exit,
     ];
 
-    /// Number of plain words that follow the record.
+    /// Number of data words (such as a system call's arguments) that follow the record.
     pub const fn words(self) -> usize {
         match self {
             Self::Syscall => SYSCALL_WORDS,
@@ -84,35 +85,35 @@ impl Control {
 pub enum Record {
     /// A memory access by an instruction of the running block.
     Access {
-        /// Index of the instruction in its block.
+        /// Index, in its block, of the instruction that makes the access.
         index: u16,
-        /// True for a write.
+        /// True if the access is a write.
         write: bool,
-        /// Size in bytes, a power of two.
+        /// Size of the access in bytes, a power of two.
         size: u16,
-        /// Address of the first byte.
+        /// Address of the first accessed byte.
         address: u64,
     },
     /// Start of the block with this dictionary number.
     Block(u32),
     /// A control record, with its payload.
     Control(Control, u64),
-    /// An invalid word: the memory is damaged.
+    /// An invalid word: the shared memory is damaged.
     Invalid,
 }
 
-/// Fields of an access record that are known at translation.
+/// Encodes the fields of an access record that are known at translation, as a template for [`access`].
 pub const fn access_template(index: usize) -> u64 {
     (index as u64) << INDEX_SHIFT
 }
 
-/// Encodes an access record.
+/// Encodes an access record from the `template` made at translation and the fields known at the access.
 pub const fn access(template: u64, write: bool, size_shift: u32, address: u64) -> u64 {
     let write = if write { WRITE } else { 0 };
     template | write | ((size_shift as u64 & 7) << SIZE_SHIFT) | (address & PAYLOAD_MASK)
 }
 
-/// Encodes a block record.
+/// Encodes the record of a block's execution.
 pub const fn block(number: u32, instructions: usize) -> u64 {
     TAG_BLOCK | (instructions as u64) << COUNT_SHIFT | number as u64
 }

@@ -20,14 +20,14 @@ use crate::layout::{
 };
 use crate::record::{self, Control};
 
-/// Maximum number of blocks in a segment. It bounds how far threads run ahead of each other.
+/// Maximum number of blocks in a segment of records. It bounds how far threads run ahead of each other.
 const SEGMENT_BLOCKS: u32 = 1 << 12;
-/// Maximum number of blocks in a segment in phases that end by themselves. Each thread notices the end
+/// Maximum number of blocks in a segment in phases of limited length. Each thread notices the end of a phase
 /// at its next segment.
 const WINDOW_BLOCKS: u32 = 1 << 9;
-/// Number of blocks after which new records are published, so that the recorder can keep up.
+/// Number of blocks after which new records become visible to the recorder, so that it can keep up.
 const PUBLISHED_BLOCKS: u32 = 1 << 6;
-/// Number of instructions that a thread skips before it adds them to the shared count.
+/// Number of instructions that a thread skips before it adds them to the count in the shared memory.
 const SKIP_BATCH: u64 = 1 << 10;
 /// Length of a pause while a ring is full.
 const FULL_RING_PAUSE: Duration = Duration::from_micros(50);
@@ -40,31 +40,31 @@ const PAUSES_PER_CHECK: u32 = 1 << 12;
 
 /// Start of the shared memory; null until it is mapped.
 static SHARED: AtomicPtr<Header> = AtomicPtr::new(ptr::null_mut());
-/// Number of the image that this process runs.
+/// Number of the process image that this process runs.
 static IMAGE: AtomicU64 = AtomicU64::new(0);
-/// ID of this process in the recorder's namespace.
+/// ID of this process in the recorder's PID namespace.
 static PROCESS: AtomicU64 = AtomicU64::new(0);
 
 /// Writing state of one ring, for one virtual CPU.
 pub struct Cpu {
-    /// Null until the virtual CPU starts.
+    /// Header of the shared memory; null until the virtual CPU starts.
     shared: *const Header,
     ring: *const RingHeader,
     records: *mut u64,
     head: u64,
-    /// Position up to which records may be written; equal to `head` outside segments.
+    /// Position in the ring up to which records may be written; equal to `head` outside segments.
     limit: u64,
     epoch: u64,
     blocks_left: u32,
     is_open: bool,
     /// True while instructions are skipped in code that is translated with full records.
     pub is_idle: bool,
-    /// Number of executed instructions that are not in the shared counts yet.
+    /// Number of executed instructions that are not in the counts of the shared memory yet.
     executed: u64,
-    /// Number of skipped instructions that are added to the shared counts at once.
+    /// Number of skipped instructions that are added to the counts of the shared memory at once.
     batch: u64,
     questions: u64,
-    /// Cache of access kinds.
+    /// Cache of QEMU's descriptions of accesses.
     pub kinds: Kinds,
 }
 
@@ -96,23 +96,23 @@ fn ring_header(ring: usize) -> &'static RingHeader {
     unsafe { &*shared_bytes(ring_header_offset(ring)).cast::<RingHeader>() }
 }
 
-/// Number of the image that this process runs.
+/// Number of the process image that this process runs.
 pub fn image() -> u64 {
     IMAGE.load(Ordering::Relaxed)
 }
 
-/// ID of this process in the recorder's namespace.
+/// ID of this process in the recorder's PID namespace.
 pub fn process() -> u64 {
     PROCESS.load(Ordering::Relaxed)
 }
 
-/// Allocates a number for a new image.
+/// Allocates a number for a new process image.
 pub fn next_image() -> u64 {
     shared().images.fetch_add(1, Ordering::AcqRel)
 }
 
-/// Called when this process, with this ID in the recorder's namespace, runs a new program. The threads
-/// of its previous program have ended.
+/// Gives this process, with this ID in the recorder's PID namespace, a new process image for the program that
+/// it starts to run, and ends the rings of its previous program's threads, which have ended.
 pub fn begin_image(process: u64) {
     PROCESS.store(process, Ordering::Relaxed);
     IMAGE.store(next_image(), Ordering::Relaxed);
@@ -124,7 +124,8 @@ pub fn begin_image(process: u64) {
     }
 }
 
-/// Called in a forked child. It has one thread, which runs virtual CPU `index` and gets a new ring.
+/// Called in a forked child, whose process image is `image`. It has one thread, which runs virtual CPU
+/// `index` and gets a new ring.
 pub fn begin_child(image: u64, index: Option<u32>) {
     // The recorder cannot be reached after it has closed the memory.
     let reply = attach::ask(shared().token.load(Ordering::Relaxed));
@@ -203,7 +204,7 @@ pub fn end_cpu(index: u32) {
     *cpu = Cpu::UNUSED;
 }
 
-/// True if records are not read any more.
+/// True if the recorder does not read records any more.
 fn is_closed() -> bool {
     shared().closed.load(Ordering::Relaxed) != 0
 }
@@ -230,8 +231,8 @@ fn wait(pause: Duration, mut is_done: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// True if the recorder's process has ended. In another process namespace, this cannot be checked;
-/// there, the recorder's guard kills this process.
+/// True if the recorder's process has ended. In another PID namespace, this cannot be checked; there, the
+/// recorder's guard kills this process.
 fn is_recorder_gone() -> bool {
     if process() != u64::from(std::process::id()) {
         return false;
@@ -285,13 +286,13 @@ impl Cpu {
         kinds: Kinds::NONE,
     };
 
-    /// True if a record can be written immediately.
+    /// True if the ring has room for a record.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
         self.head != self.limit
     }
 
-    /// Appends a record without a check; there must be room.
+    /// Appends a record to the ring without a check; there must be room.
     #[inline(always)]
     pub fn write(&mut self, record: u64) {
         let slot = (self.head % RING_RECORDS) as usize;
@@ -300,7 +301,8 @@ impl Cpu {
         self.head += 1;
     }
 
-    /// Appends a record. Drops it outside segments and when records are not read any more.
+    /// Appends a record to the ring. Drops it outside segments and when the recorder does not read records
+    /// any more.
     pub fn push(&mut self, record: u64) {
         if self.has_room() || self.is_open && self.reserve(1) {
             self.write(record);
@@ -316,7 +318,7 @@ impl Cpu {
         }
     }
 
-    /// Publishes the pushed records and prevents further ones.
+    /// Makes the pushed records visible to the recorder, and prevents further ones until the next segment.
     fn close(&mut self) {
         self.publish();
         self.limit = self.head;
@@ -324,7 +326,8 @@ impl Cpu {
         self.blocks_left = 0;
     }
 
-    /// Waits until `count` records fit. Returns false if records are not read any more.
+    /// Waits until `count` records fit into the ring. Returns false if the recorder does not read records any
+    /// more.
     #[cold]
     fn reserve(&mut self, count: u64) -> bool {
         if self.ring.is_null() || is_closed() {
@@ -366,14 +369,15 @@ impl Cpu {
         true
     }
 
-    /// Counts skipped instructions. Returns true if [`phases::update`](super::phases::update) is due.
+    /// Counts skipped instructions. Returns true if the shared counts and the phase are due for an update
+    /// ([`phases::update`](super::phases::update)).
     #[inline(always)]
     pub fn skip(&mut self, instructions: u64) -> bool {
         self.executed += instructions;
         self.executed >= self.batch
     }
 
-    /// Returns the number of instructions executed since the last call.
+    /// Returns the number of instructions that the virtual CPU executed since the last call.
     pub fn take_executed(&mut self) -> u64 {
         self.batch = SKIP_BATCH;
         std::mem::take(&mut self.executed)
@@ -391,7 +395,8 @@ impl Cpu {
         unsafe { (*self.shared).epoch.load(Ordering::Relaxed) }
     }
 
-    /// Ends the running segment and begins a new one. Returns false if records are not read any more.
+    /// Ends the running segment, whose last record names the thread's `next_block`, and begins a new one.
+    /// Returns false if records are not read any more.
     pub fn begin_segment(&mut self, next_block: u64) -> bool {
         self.end_segment(next_block);
         if !self.reserve(2) {
@@ -407,7 +412,7 @@ impl Cpu {
         true
     }
 
-    /// Ends the running segment, if any. `next_block` is the payload of its end.
+    /// Ends the running segment, if any, with a record that names the thread's `next_block`.
     pub fn end_segment(&mut self, next_block: u64) {
         if self.is_open {
             self.push(record::control(Control::End, next_block));
@@ -415,7 +420,7 @@ impl Cpu {
         }
     }
 
-    /// Appends a control record, followed by `words`.
+    /// Appends a control record, followed by `words`, to the ring.
     pub fn push_control(&mut self, code: Control, payload: u64, words: &[u64]) {
         if !self.is_open && !self.begin_segment(0) || !self.reserve(1 + words.len() as u64) {
             return;

@@ -7,10 +7,11 @@
 //! windows is. At the end, the windows at multiples of 2^L of the last level are kept: between `kept`
 //! and twice as many. Shared by the recorder and the plugin.
 
-/// Maximum level; no program is long enough for more.
+/// Maximum level of windows; at level L, one of 2^L windows is recorded. No program is long enough for more.
 const MAX_LEVEL: u64 = 40;
 
-/// Level at which a window is recorded.
+/// Level L of window `number` of a recording that keeps at least `kept` windows: it was recorded while one of
+/// 2^L windows was.
 pub const fn level(number: u64, kept: u64) -> u32 {
     match number.checked_sub(2 * kept) {
         None => 0,
@@ -19,18 +20,18 @@ pub const fn level(number: u64, kept: u64) -> u32 {
     }
 }
 
-/// Number of windows that are recorded without gaps at first: all of level 0, and the first of level 1,
-/// which follows immediately.
+/// Number of windows that are recorded without gaps at first: all of level 0, at which no window is skipped,
+/// and the first of level 1, which follows immediately.
 pub const fn contiguous(kept: u64) -> u64 {
     2 * kept + 1
 }
 
-/// Unrecorded distance after a window, in window lengths.
+/// Number of window lengths that are skipped after window `number` is recorded.
 pub const fn skipped_after(number: u64, kept: u64) -> u64 {
     if number + 1 < contiguous(kept) { 0 } else { (1 << level(number, kept)) - 1 }
 }
 
-/// Position of a window, in window lengths.
+/// Distance of window `number` from the start of the recording, in window lengths.
 pub const fn position(number: u64, kept: u64) -> u64 {
     match number.checked_sub(2 * kept) {
         None => number,
@@ -38,7 +39,7 @@ pub const fn position(number: u64, kept: u64) -> u64 {
     }
 }
 
-/// True if a window is kept at the end; `last` is the number of the last recorded window.
+/// True if window `number` is in the final trace; `last` is the number of the last recorded window.
 pub const fn is_kept(number: u64, last: u64, kept: u64) -> bool {
     position(number, kept).is_multiple_of(1 << level(last, kept))
 }

@@ -73,7 +73,7 @@ pub enum RecordError {
     /// The recording was stopped before the first instruction was recorded.
     #[error("stopped before the first instruction was recorded; there is no trace")]
     StoppedEarly,
-    /// The recording was stopped, and a stopped recording was to be deleted.
+    /// The user stopped the recording, and its trace was not to be kept.
     #[error("stopped while recording")]
     Interrupted,
     /// The program has more threads at the same time than there are rings.
@@ -84,7 +84,7 @@ pub enum RecordError {
     /// The program creates more processes than a trace can number.
     #[error("the program makes more than 65536 processes, the most that can be recorded")]
     TooManyProcesses,
-    /// The program has more code than the dictionary can hold.
+    /// The program has more code than the dictionary of executed code in the shared memory can hold.
     #[error(
         "the program runs more than {DICTIONARY_BYTES} bytes of code, the most that can be recorded"
     )]

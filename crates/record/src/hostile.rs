@@ -15,12 +15,12 @@ use crate::replay::output::{Output, Sink};
 use crate::replay::{Replay, Step};
 use crate::{RecordError, Region, region};
 
-/// Number of rings of the artificial recording in [`replay`].
+/// Number of rings of the recording that [`replay`] makes from arbitrary bytes.
 const RINGS: usize = 4;
-/// Maximum number of instructions of the artificial recording in [`replay`].
+/// Maximum number of instructions of the recording that [`replay`] makes from arbitrary bytes.
 const MAX_INSTRUCTIONS: u64 = 1 << 14;
 
-/// Sink that only counts the instructions and events.
+/// Receiver of the replay's output, which only counts the instructions and events.
 #[derive(Default)]
 struct Counted {
     instructions: u64,
@@ -40,7 +40,7 @@ impl Sink for Counted {
     }
 }
 
-/// Dictionary of blocks with these entries.
+/// Dictionary of translated blocks with these bytes as entries.
 struct Entries(Vec<Vec<u8>>);
 
 impl Dictionary for Entries {
@@ -73,7 +73,7 @@ pub fn replay(mut bytes: &[u8]) {
     while replay.skip_lost_ticket() && advance(&mut replay, &dictionary).is_ok() {}
 }
 
-/// Replays the records added so far, and answers the questions among them.
+/// Replays the records added so far, and answers the plugin's questions among them.
 fn advance(replay: &mut Replay<Counted>, dictionary: &Entries) -> Result<(), RecordError> {
     loop {
         match replay.advance(dictionary)? {

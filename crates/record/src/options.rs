@@ -42,20 +42,20 @@ impl Sampling {
 /// Moment at which a recording begins.
 #[derive(Clone, Debug, Default)]
 pub enum Begin {
-    /// At the program's start, or after [`Selection::skip`] instructions.
+    /// Recording begins at the program's start, or after [`Selection::skip`] instructions.
     #[default]
     AtOnce,
-    /// At this time after the program's start.
+    /// Recording begins at this time after the program's start.
     After(Duration),
-    /// Once the flag is set, for example by a signal's handler.
+    /// Recording begins once the flag is set, for example by a signal's handler.
     WhenSet(Arc<AtomicBool>),
 }
 
 /// Selection of the instructions to record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Number of instructions to skip first, over all threads. Recording starts at the next check, up
-    /// to about a thousand instructions per thread later.
+    /// Number of instructions to skip first, over all threads. Threads check their count at intervals, so
+    /// recording starts up to about a thousand instructions per thread later.
     pub skip: u64,
     /// Sampling of the run; `None` to record everything.
     pub sampling: Option<Sampling>,
@@ -98,8 +98,8 @@ pub struct RecordOptions {
     pub selection: Selection,
     /// Moment at which recording begins. Until then, the program runs unrecorded, several times faster.
     pub begin: Begin,
-    /// Maximum size in bytes of the records that wait on disk, next to the trace, while the program runs
-    /// faster than the trace is written. At the limit, the program waits.
+    /// Maximum size in bytes of the plugins' records that wait on disk, next to the trace, while the program
+    /// runs faster than the trace is written. At the limit, the program waits.
     pub spool_bytes: u64,
     /// Compression level of zstd: 3 keeps up with the program; 19 is for archiving.
     pub level: i32,
@@ -170,7 +170,7 @@ pub enum Ending {
     Stopped,
     /// The disk became full; the programs were killed.
     Full,
-    /// The program executed a program that the emulator cannot run, which continued unrecorded.
+    /// The program replaced itself (execve) by one that the emulator cannot run, which continued unrecorded.
     Replaced,
 }
 
@@ -218,8 +218,8 @@ pub struct RecordSummary {
     pub accesses: u64,
     /// Number of recorded accesses to memory whose mapping the recorder did not see.
     pub accesses_unmapped: u64,
-    /// Number of executed programs that ran natively, unrecorded: they are for another machine, or
-    /// could not reach the recorder's files.
+    /// Number of executed programs that ran natively, unrecorded: they are not for x86-64 Linux, or could not
+    /// reach the recorder's files.
     pub programs_unrecorded: u64,
     /// Number of distinct 4KB pages of data and code that were touched, summed over all processes.
     pub pages_touched: u64,

@@ -37,7 +37,7 @@ use crate::thinning::RecordedWindows;
 
 /// Plugin for the emulator, compiled by the build script.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_plugin.so"));
-/// Pause before the queue is read again while there is nothing to replay.
+/// Pause before the queue of the plugins' records is read again while it has nothing to replay.
 const IDLE_PAUSE: Duration = Duration::from_micros(200);
 /// Time between two progress reports.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
@@ -151,7 +151,7 @@ struct Session {
     spool: Spool,
     shared: Arc<SharedMemory>,
     started: Instant,
-    /// Moment at which recording began; `None` until a time limit needs it.
+    /// Moment at which recording began; `None` before, or if its duration is not limited.
     begun: Option<Instant>,
     /// Processor time of child processes that ended before this recording, in seconds.
     children_before: f64,
@@ -160,7 +160,7 @@ struct Session {
     /// True if no other process of the program still ran when the first process ended or was killed. Only
     /// then is the processor time complete: the kernel counts only children for which their parents waited.
     is_time_known: bool,
-    /// Moment at which the last records arrived.
+    /// Moment at which the last records of the plugins arrived.
     last_batch: Instant,
     replay: Replay<TraceWriter>,
     /// Number of instructions skipped before the first window; `None` until a window begins.
@@ -178,7 +178,7 @@ struct Session {
     /// Unnamed trace file with all windows that adaptive sampling has recorded, from which the final trace is
     /// made.
     all_windows: Option<File>,
-    /// Folder in which unnamed files are made.
+    /// Folder in which unnamed temporary files are made.
     folder: PathBuf,
 }
 
@@ -226,7 +226,7 @@ impl Session {
         }
     }
 
-    /// Begins recording if the begin time has come or the caller's flag is set.
+    /// Begins recording if the time of [`Begin::After`] has come or the flag of [`Begin::WhenSet`] is set.
     fn begin_if_due(&self) {
         let is_due = match &self.options.begin {
             Begin::AtOnce => false,
@@ -342,8 +342,8 @@ impl Session {
         gone.into_iter().try_for_each(|image| self.replay.end_process(image))
     }
 
-    /// True if the first process continues unrecorded and no other process runs: its last image called
-    /// execve, and no other image replaced it.
+    /// True if the first process continues unrecorded and no other process runs: its last process image
+    /// called execve, and no other image replaced it.
     fn is_replaced(&self) -> bool {
         let own = self.child.0.id();
         let images = &self.replay.images;
@@ -381,8 +381,9 @@ impl Session {
         Ok(true)
     }
 
-    /// Replaces the address space of process image `number` by the mappings of the program that was just loaded
-    /// into it, which the thread of `ring` reported.
+    /// Replaces the address space of process image `number` (the memory of a process between two execve
+    /// calls) by the mappings of the program that was just loaded into it, which the thread of `ring`
+    /// reported.
     fn load(&mut self, ring: usize, number: u64) -> Result<(), RecordError> {
         if let Some(Answer::Image { program, loaded }) = self.answer(ring)? {
             let image = self.replay.images.get(number)?;
@@ -397,8 +398,8 @@ impl Session {
     }
 
     /// Starts recording in the process image of a ring's thread, for the first time or after skipped
-    /// instructions. `skipped` counts all instructions skipped so far; `phase` is the number of the recorded
-    /// part.
+    /// instructions. `skipped` counts all instructions skipped so far. Parts of the run are numbered,
+    /// recorded (odd) and skipped (even) in turn; `phase` is the part that starts.
     fn start(&mut self, ring: usize, skipped: u64, phase: u64) -> Result<(), RecordError> {
         if self.replay.output.is_none() {
             self.create(skipped)?;

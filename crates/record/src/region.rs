@@ -15,17 +15,17 @@ pub const MARKER_HEADER: &str = include_str!("../perforate.h");
 /// A region of a program. While it runs, all threads of all processes are recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Region {
-    /// Between markers in the program's code: a no-operation with a number, or a system call
+    /// Region between markers in the program's code: a no-operation with a number, or a system call
     /// (`crates/record/perforate.h`).
     Markers,
-    /// From the execution of the instruction at one linked address to the execution of another.
+    /// From the execution of the instruction at one linked address (as in the ELF file) to that of another.
     Addresses {
-        /// Linked address at which the region begins.
+        /// Linked address (as in the ELF file, before loading) at which the region begins.
         start: u64,
-        /// Linked address at which the region ends.
+        /// Linked address (as in the ELF file, before loading) at which the region ends.
         end: u64,
     },
-    /// From the call of the function with this name to its return.
+    /// Region from the call of the function with this name to its return.
     Function(String),
 }
 
@@ -62,12 +62,12 @@ impl std::fmt::Display for Region {
     }
 }
 
-/// Addresses of a region in the file of a program.
+/// Addresses of a region, as in the ELF file of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Linked addresses of the region's begin and end.
+    /// Linked addresses (before loading) of the region's begin and end.
     pub linked: Range<u64>,
-    /// First linked address of the file's segments, rounded down to a page.
+    /// Lowest linked address of the file's segments, rounded down to a page.
     pub first: u64,
 }
 

@@ -72,10 +72,10 @@ fn set_on_signal(signal: i32, flag: Arc<AtomicBool>) -> Result<(), RecordError> 
     unsafe { register(signal, act) }
 }
 
-/// Registers a signal handler.
+/// Registers `act` as a handler of `signal`, in addition to earlier handlers.
 ///
 /// # Safety
-/// The handler must be async-signal-safe.
+/// `act` must be async-signal-safe.
 unsafe fn register(signal: i32, act: impl Fn() + Sync + Send + 'static) -> Result<(), RecordError> {
     // SAFETY: promised by the caller.
     let registered = unsafe { signal_hook_registry::register(signal, act) };

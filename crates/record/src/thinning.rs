@@ -35,7 +35,7 @@ impl RecordedWindows {
     }
 
     /// Notes that part `phase` of the run (odd: recorded, even: skipped) starts at this instruction of the
-    /// trace. Returns true if it is a new window.
+    /// trace. Returns true if it is a new window, false if another process reported its start already.
     pub fn start(&mut self, phase: u64, instruction: u64) -> bool {
         // All processes report a phase, and a process may have missed some phases.
         let is_new = phase > self.last_phase;
@@ -46,8 +46,8 @@ impl RecordedWindows {
         is_new
     }
 
-    /// True if the window of part `phase` stays in the trace, decided by the length of the run so far: the
-    /// run has reached part `now`.
+    /// True if the window of part `phase` stays in the final trace, decided by the length of the run so far:
+    /// the run has reached part `now`.
     pub fn is_kept(&mut self, phase: u64, now: u64) -> bool {
         let number = |phase: u64| contiguous(self.kept) - 1 + phase.saturating_sub(1) / 2;
         // Even phases are gaps: the window before counts.
@@ -66,7 +66,7 @@ impl RecordedWindows {
         self.starts.first().copied().unwrap_or(instructions)
     }
 
-    /// Number of the last window of a trace of `instructions` instructions.
+    /// Number of the last window of a trace of `instructions` instructions that has all recorded windows.
     fn last(&self, instructions: u64) -> u64 {
         let contiguous = contiguous(self.kept) - 1;
         let recorded = match self.starts.len() {
@@ -76,18 +76,19 @@ impl RecordedWindows {
         recorded.max(self.last_known)
     }
 
-    /// Distance between two windows that stay in a trace of `instructions` instructions, as a number of
-    /// windows; 1 if all stay.
+    /// Distance between two windows that thinning leaves in a trace of `instructions` instructions, as a
+    /// number of windows; 1 if all stay.
     pub fn distance(&self, instructions: u64) -> u64 {
         1 << level(self.last(instructions), self.kept)
     }
 
-    /// Distance between the starts of two windows that stay in the trace, in instructions.
+    /// Distance between the starts of two windows that thinning leaves in the trace, in instructions.
     pub fn period(&self, instructions: u64) -> u64 {
         self.window.saturating_mul(self.distance(instructions))
     }
 
-    /// Ranges of instructions in the windows that stay in the trace, in order.
+    /// Ranges of instructions, as numbered in the trace of all recorded windows, of the windows that stay in
+    /// the final trace, in order.
     fn spans(&self, instructions: u64) -> Vec<Range<u64>> {
         let (last, contiguous) = (self.last(instructions), contiguous(self.kept));
         let end = self.contiguous_end(instructions);
@@ -115,8 +116,8 @@ pub struct Thinned {
     pub processes: Vec<u64>,
 }
 
-/// Copies the windows that stay from a trace file to `writer`. After an error, `thinned` has the counts up to
-/// it.
+/// Copies the windows that stay in the final trace from the file of all windows to `writer`. After an error,
+/// `thinned` has the counts up to it.
 pub fn thin(
     from: &Path,
     windows: &RecordedWindows,
@@ -296,8 +297,9 @@ mod tests {
         Instruction { ip, length: 1, ..Instruction::default() }
     }
 
-    /// Windows of 10 instructions, of which 2 to 4 are kept. Everything is recorded up to instruction
-    /// 50. The window of 7 instructions after it (position 6) follows a gap of 10, and so on.
+    /// Writes a recording of `end` instructions to `folder/all`, and notes its later windows in `windows`.
+    /// Each of `starts` has the part of the run and the first instruction; a gap of 10 instructions precedes
+    /// it.
     fn recorded(windows: &mut RecordedWindows, starts: &[(u64, u64)], folder: &Path, end: u64) {
         let path = folder.join("all");
         let mut writer = TraceWriter::create(path, &TraceMetadata::default()).unwrap();

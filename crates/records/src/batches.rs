@@ -11,7 +11,7 @@ use crate::lenient::wholes;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Batches {
-    /// Number of executed instructions in each batch.
+    /// Number of executed instructions in each batch (consecutive part of the run).
     #[serde(deserialize_with = "wholes")]
     pub instructions: Vec<u64>,
     /// Length of each batch in cycles.
@@ -30,7 +30,7 @@ impl Batches {
         self.translation_stall_cycles.push(translation_stall_cycles);
     }
 
-    /// True if there are no batches.
+    /// True if the run is not divided into batches.
     pub fn is_empty(&self) -> bool {
         self.cycles.is_empty()
     }

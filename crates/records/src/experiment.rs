@@ -31,7 +31,8 @@ pub struct ExperimentRecord {
     /// Kind of the axis: shares, numbers or named places.
     #[serde(default)]
     pub axis_form: AxisForm,
-    /// Names and labels of the places of the axis; empty if the axis is numeric.
+    /// Names and labels of the places (such as workloads) of an axis of named places; empty if the axis is
+    /// numeric.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub places: Vec<(String, String)>,
     /// Curves of the experiment, in the order of the experiment file.
@@ -235,8 +236,8 @@ pub struct ClaimRecord {
     /// Name of the place to which the claim applies, on an axis of named places.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// Name of the average that the claim is about, or `every` if the claim must hold at each of several
-    /// places; `None` for other claims.
+    /// Name of the average over places that the claim is about, such as a median, or `every` if the claim
+    /// must hold at each of several places; `None` for other claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
     /// Names of the places that `over` covers; empty for all places of the axis.
@@ -292,20 +293,20 @@ pub struct ClaimRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClaimKind {
-    /// A formula. Our value is computed by the same formula, or is a simulated count of events that the
-    /// formula predicts.
+    /// Claim of a formula. Our value is computed by the same formula, or is a simulated count of events that
+    /// the formula predicts.
     ClosedForm,
-    /// A property of the mechanism as described: no simulation could contradict the claim.
+    /// Claim of a property of the mechanism as described, which no simulation could contradict.
     ByConstruction,
-    /// A published number that is an input of our workload.
+    /// Claim of a published number that is an input of our workload.
     Input,
-    /// The sign of a difference, or the presence of an effect.
+    /// Claim of the sign of a difference, or of the presence of an effect.
     Sign,
-    /// A bound that the simulated number may or may not keep.
+    /// Claim of a bound that the simulated number may or may not keep.
     Threshold,
-    /// A number that the simulated number may or may not match.
+    /// Claim of a number that the simulated number may or may not match.
     Number,
-    /// A number or threshold of another claim under conditions less like the paper's: with other programs, or
+    /// Number or threshold of another claim, under conditions less like the paper's: with other programs, or
     /// by simulated timing instead of a formula.
     Restated,
     /// A test of another claim's explanation, found in no paper. The experiment changes the suspected cause,
@@ -355,9 +356,11 @@ pub struct UnstatedRange {
     /// Value of the claim with all unstated parameters at their defaults and the first seed; `None` if
     /// unknown.
     pub default: Option<f64>,
-    /// Smallest value of the claim over all variants of the machine.
+    /// Smallest value of the claim over all variants of the machine (plausible values of unstated
+    /// parameters).
     pub least: f64,
-    /// Greatest value of the claim over all variants of the machine.
+    /// Greatest value of the claim over all variants of the machine (plausible values of unstated
+    /// parameters).
     pub greatest: f64,
     /// Number of simulated variants of the machine, including the one with all parameters at their defaults.
     pub variants: usize,
@@ -377,7 +380,8 @@ pub struct UnstatedRange {
 pub enum Reading {
     /// The claim holds with all unstated parameters at their defaults.
     AtTheDefault,
-    /// The claim holds for a variant of the machine, or for a value between those of two variants.
+    /// The claim holds for a variant of the machine, or would hold for a value between the smallest and the
+    /// greatest value of the variants.
     InsideTheRange,
     /// The claim holds for no variant of the machine.
     InNone,

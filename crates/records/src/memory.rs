@@ -45,24 +45,28 @@ pub struct MemoryMap {
     /// Number of 2MB blocks in the whole memory.
     #[serde(deserialize_with = "whole")]
     pub blocks: u64,
-    /// Number of 2MB blocks that a cell of the map summarises (fewer in the last cell). 0 if unknown.
+    /// Number of 2MB blocks that a cell, one element of the drawn map, summarises (fewer in the last cell). 0
+    /// if unknown.
     #[serde(deserialize_with = "whole")]
     pub blocks_per_cell: u64,
-    /// Number of 4KB frames by class, in the whole memory. Classes without frames are left out.
+    /// Number of 4KB frames by class (such as `free`), in the whole memory. Classes without frames are left
+    /// out.
     #[serde(deserialize_with = "counts")]
     pub frames: BTreeMap<String, u64>,
-    /// Number of 2MB blocks by class, in the whole memory. Classes without blocks are left out.
+    /// Number of 2MB blocks by class (such as `free`), in the whole memory. Classes without blocks are left
+    /// out.
     #[serde(deserialize_with = "counts")]
     pub block_classes: BTreeMap<String, u64>,
-    /// Names of the classes of map cells; [`CellRun::class`] is an index into this list.
+    /// Names of the classes of map cells, such as `free`; [`CellRun::class`] is an index into this list.
     #[serde(deserialize_with = "or_default")]
     pub classes: Vec<String>,
-    /// Runs of equal map cells, lowest addresses first.
+    /// Runs of equal map cells of [`Self::blocks_per_cell`] blocks, lowest addresses first.
     #[serde(deserialize_with = "or_default")]
     pub cells: Vec<CellRun>,
 }
 
-/// A run of equal cells of a memory map. In files it is a list of five numbers.
+/// A run of equal cells of a memory map, each of one or more 2MB blocks. In files it is a list of five
+/// numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CellRun {
     /// Number of map cells in the run.

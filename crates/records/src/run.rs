@@ -40,19 +40,20 @@ pub struct RunResult {
     /// Warm-up of the run: instructions before measurement started.
     #[serde(default, deserialize_with = "or_default")]
     pub warmup: Warmup,
-    /// Number of cycles that the measured instructions took; `None` in functional mode.
+    /// Number of cycles that the measured instructions took; `None` in functional mode (without timing).
     #[serde(default, deserialize_with = "some_whole")]
     pub cycles: Option<u64>,
-    /// Instructions per cycle over the measured instructions; `None` in functional mode.
+    /// Instructions per cycle over the measured instructions; `None` in functional mode (without timing).
     #[serde(default)]
     pub ipc: Option<f64>,
-    /// Busy and idle cycles of each hardware thread; empty with a single thread and in functional mode.
+    /// Busy and idle cycles of each hardware thread; empty with a single thread and in functional mode
+    /// (without timing).
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub hardware_threads: Vec<HardwareThread>,
     /// All counters of the run by name; names include the unit.
     #[serde(default, deserialize_with = "counters")]
     pub counters: Counters,
-    /// Cycles and instructions of consecutive batches of the run; empty in functional mode.
+    /// Cycles and instructions of consecutive batches of the run; empty in functional mode (without timing).
     #[serde(default, skip_serializing_if = "Batches::is_empty", deserialize_with = "or_default")]
     pub batches: Batches,
     /// Samples over the course of the run: TLB contents and physical memory.
@@ -94,7 +95,7 @@ impl RunResult {
         self.sampled.as_ref().is_some_and(|sampled| sampled.windows < Sampled::LEAST_WINDOWS)
     }
 
-    /// Returns the number of cycles of the measured instructions; `None` in functional mode.
+    /// Returns the number of cycles of the measured instructions; `None` in functional mode (without timing).
     pub fn cycles(&self) -> Option<f64> {
         self.cycles.map(|cycles| cycles as f64)
     }

@@ -14,7 +14,8 @@ pub struct Sampled {
     /// True for sampled timing: events were counted in all instructions, but only the windows were timed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub only_timing: bool,
-    /// Number of measured windows; if only parts of windows are measured, the number of parts.
+    /// Number of measured windows of the sampled trace; if only parts of windows are measured, the number of
+    /// parts.
     #[serde(deserialize_with = "whole")]
     pub windows: u64,
     /// Number of instructions at the beginning of each window that only warm up caches. The figures exclude
@@ -27,9 +28,10 @@ pub struct Sampled {
     /// Number of the program's instructions that the windows represent.
     #[serde(deserialize_with = "whole")]
     pub instructions_represented: u64,
-    /// Mean over the windows for each figure, by the figure's name, which includes the unit.
+    /// Mean over the windows of each figure (counter or ratio), by the figure's name, which includes the
+    /// unit.
     pub figures: BTreeMap<String, Interval>,
-    /// Estimated total over all represented instructions, by name of the counter.
+    /// Estimated total over the program's instructions that the windows represent, by name of the counter.
     pub extrapolated: BTreeMap<String, Interval>,
 }
 

@@ -46,7 +46,7 @@ pub struct HostRecord {
     pub zones: Vec<SnapshotZone>,
     /// Size of the machine's memory in bytes.
     pub memory_bytes: u64,
-    /// Number of 4KB frames by state; `None` if the states are unknown.
+    /// Number of 4KB frames by state (such as `free` or `movable`); `None` if the states are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frames: Option<BTreeMap<String, u64>>,
     /// Number of 4KB frames that page tables map; `None` if unknown.
@@ -60,10 +60,10 @@ pub struct HostRecord {
     /// Possible uses of the machine's 2MB blocks; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Survey>,
-    /// Size in bytes of each simulated request in `requests`.
+    /// Size in bytes of each simulated request for memory in `requests`.
     pub request_bytes: u64,
-    /// Results of the experiment of P §III.C on this memory: one for each case of a simulated request for
-    /// memory.
+    /// Results of the experiment of P §III.C on this memory, in which a program touches `request_bytes`: one
+    /// for each case of page sizes and compaction.
     pub requests: Vec<SnapshotRequest>,
     /// Map of physical memory; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,23 +137,23 @@ pub struct SnapshotOrder {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SnapshotRequest {
-    /// Description of the request: with which page sizes it is served, and after which preparation.
+    /// Description of the simulated request: with which page sizes it is served, and after which preparation.
     pub case: String,
-    /// True if the request is served with perforated pages as well.
+    /// True if the simulated request is served with perforated pages as well.
     pub perforates: bool,
-    /// Shares that the paper reports for this case; empty if it reports none.
+    /// Shares of the kinds of pages that the paper reports for this case; empty if it reports none.
     pub paper: String,
-    /// Shares of the request by kind of page that serves it; `None` if memory ran out.
+    /// Shares of the requested memory by kind of page; `None` if memory ran out.
     pub shares: Option<RequestShares>,
 }
 
-/// Shares of a request, 0–1, by the kind of page that backs it.
+/// Shares of the requested memory, 0–1, by the kind of page that backs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestShares {
-    /// Share of the request in ordinary 2MB pages.
+    /// Share of the requested memory in ordinary 2MB pages.
     pub large: f64,
-    /// Share of the request in perforated 2MB pages.
+    /// Share of the requested memory in perforated 2MB pages.
     pub perforated: f64,
 }
 
@@ -164,14 +164,14 @@ pub struct RequestShares {
 pub enum BlockReach {
     /// All frames of the block are free.
     Whole,
-    /// All used frames are movable or page cache. The block becomes free by compaction, or by dropping the
-    /// page cache.
+    /// All used frames of the block are movable or page cache. The block becomes free by compaction, or by
+    /// dropping the page cache.
     Compactable,
-    /// The policy accepts the block as a perforated page now, with all frames in use as holes.
+    /// The policy for perforated pages accepts the block now, with all frames in use as holes.
     PerforableNow,
-    /// The policy accepts the block as a perforated page after compaction.
+    /// The policy for perforated pages accepts the block after compaction.
     Perforable,
-    /// The policy rejects the block as a perforated page, but compaction frees it if its slab caches are
+    /// The policy for perforated pages rejects the block, but compaction frees it if its slab caches are
     /// freed too.
     Reclaimable,
     /// The block is in use as a large page of a program or of hugetlbfs.
@@ -186,21 +186,22 @@ pub enum BlockReach {
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Survey {
-    /// Number of blocks by possible use; each block counts once.
+    /// Number of 2MB blocks by possible use; each block counts once.
     #[serde(deserialize_with = "known_names")]
     pub blocks: BTreeMap<BlockReach, u64>,
-    /// Number of blocks that have memory.
+    /// Number of 2MB blocks that have memory.
     pub memory_blocks: u64,
-    /// Number of compactable blocks that compaction can free. The free frames of all blocks that are not
+    /// Number of compactable 2MB blocks that compaction can free. The free frames of all blocks that are not
     /// entirely free must suffice for them, at 512 frames per block.
     pub compactable_with_room: u64,
-    /// Number of compactable blocks with only free frames and page cache. Dropping the page cache frees them
-    /// without copying.
+    /// Number of compactable 2MB blocks with only free frames and page cache. Dropping the page cache frees
+    /// them without copying.
     pub whole_without_page_cache: u64,
-    /// Number of blocks that the policy accepts as perforated pages without compaction. They include blocks
-    /// that are counted as `Compactable`.
+    /// Number of 2MB blocks that the policy accepts as perforated pages without compaction. They include
+    /// blocks that are counted as `Compactable`.
     pub perforable_as_they_are: u64,
-    /// Number of perforable blocks by their number of frames that cannot move: 0–1, 2, 3–4, 5–8, … 257–512.
+    /// Number of perforable 2MB blocks by their number of frames that cannot move: 0–1, 2, 3–4, 5–8, …
+    /// 257–512.
     pub holes: [u64; 10],
 }
 
@@ -299,7 +300,8 @@ pub struct ProcessContents {
     pub most_copies: u64,
     /// Number of page frames that become free if pages of equal content are merged.
     pub savable_pages: u64,
-    /// Sampling period: one page in this many was read. Above 1, all numbers are estimates.
+    /// Sampling period of page contents: copies were counted for one content in this many. Above 1, the
+    /// numbers of duplicate pages are estimates.
     pub sampled_one_in: u64,
     /// Shares of zero and duplicate pages in the syntax of the simulator's option `--contents`.
     pub spec: String,

@@ -5,7 +5,7 @@ use perforate_types::{AccessKind, Action, Purpose};
 
 use crate::Attempt;
 
-/// Counters of the MMU, derived from the steps and the result of each translation attempt.
+/// Counters of the MMU, calculated again from the steps and the result of each attempt to translate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     data: u64,
@@ -26,8 +26,8 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Adds a successful translation attempt. Failed attempts do not count, because the access is
-    /// retried.
+    /// Adds a successful attempt to translate an address to the counters. Failed attempts do not count,
+    /// because the access is retried.
     pub(crate) fn add(&mut self, attempt: &Attempt<'_>) {
         let Ok(found) = attempt.result else { return };
         let case = found.case;
@@ -64,7 +64,7 @@ impl Counts {
         self.walks += u64::from(reads_table);
     }
 
-    /// Compares the sums with the MMU counters of the hardware model.
+    /// Compares these counters with those that the hardware model counted.
     ///
     /// # Panics
     /// If a counter of the hardware differs.

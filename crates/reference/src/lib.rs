@@ -42,7 +42,7 @@ use nodes::Nodes;
 use truth::Truths;
 use unit::UnitModel;
 
-/// Owner of the page tables that an update belongs to.
+/// System whose page tables an update changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// Tables of the operating system that runs the program: the guest's tables if virtualized.
@@ -64,7 +64,7 @@ pub struct Setup {
     pub is_shadowed: bool,
 }
 
-/// TLBs and walk caches of one core, as the reference model expects them.
+/// TLBs and walk caches of one core, with the entries that the reference model expects in them.
 #[derive(Clone, Default)]
 struct Core {
     space: SpaceId,
@@ -72,9 +72,19 @@ struct Core {
 }
 
 impl Core {
-    /// Compares the model's lists with the entries `now` of core `number`, which must be sorted by
-    /// unit and slot.
-    fn compare(&mut self, now: &[CachedEntry], number: usize, space: SpaceId) {
+    /// Compares the expected entries with `now`, the entries of the hardware's core `number`, which must be
+    /// sorted by unit (TLB or walk cache) and slot. With `may_be_flushed`, the entries of virtual addresses
+    /// may also be flushed all at once, by a switch of address spaces that the model did not observe.
+    fn compare(
+        &mut self,
+        now: &[CachedEntry],
+        number: usize,
+        space: SpaceId,
+        may_be_flushed: bool,
+    ) {
+        if may_be_flushed && has_no_virtual(now) {
+            self.flush_virtual();
+        }
         for (index, unit) in self.units.iter_mut().enumerate() {
             let first = now.partition_point(|entry| (entry.unit as usize) < index);
             let end = now.partition_point(|entry| entry.unit as usize <= index);
@@ -83,22 +93,30 @@ impl Core {
             }
         }
     }
+
+    /// Removes the core's expected entries of virtual addresses, as an untagged switch of address spaces
+    /// does.
+    fn flush_virtual(&mut self) {
+        for unit in &mut self.units {
+            unit.retain(|entry| entry.is_guest_physical);
+        }
+    }
 }
 
-/// Reference model of the translation hardware. Its methods panic with a description if the
-/// hardware is wrong.
+/// Reference model of the TLBs and walk caches, for tests. Its methods panic with a description if the
+/// simulated hardware is wrong.
 pub struct Reference {
     setup: Setup,
     cores: Vec<Core>,
     truths: Truths,
     nodes: Nodes,
     counts: Counts,
-    /// Entries of the hardware's TLBs and walk caches at the last inspection.
+    /// Entries of the simulated hardware's TLBs and walk caches at the last inspection.
     now: Vec<CachedEntry>,
-    /// Runs of pages whose mapping or tables have changed since their entries were last compared
-    /// with the intended mapping.
+    /// Runs of pages whose mapping or tables have changed since the cached entries for these pages were last
+    /// compared with the intended mapping.
     changed: Vec<(Side, PageRun)>,
-    /// True if the changes since the last comparison may affect entries of any page.
+    /// True if the changes since the last comparison may affect cached entries of any page.
     any_changed: bool,
     /// True if page-table nodes were removed since the last comparison.
     has_lost_nodes: bool,
@@ -106,13 +124,12 @@ pub struct Reference {
     rests: u64,
 }
 
-/// Maximum number of changed runs in the list. If there are more, all entries are compared.
+/// Maximum number of changed runs of pages in the list. If there are more, all cached entries are compared.
 const MOST_CHANGED: usize = 40;
-/// Number of attempts between two comparisons of all entries of the running core. They are also
-/// compared after every event.
+/// Number of attempts to translate between two comparisons of all cached entries of the running core. They
+/// are also compared after every event.
 const COMPARED_EVERY: u64 = 3;
-/// Interval, in calls of [`Reference::at_rest`], between comparisons of the cores that are not
-/// running.
+/// Number of calls of [`Reference::at_rest`] per comparison of the entries of cores that are not running.
 const OTHERS_COMPARED_EVERY: u64 = 4;
 
 impl Reference {
@@ -133,7 +150,7 @@ impl Reference {
         }
     }
 
-    /// Updates the model after the kernel's `update` of tables or TLBs was applied to the hardware.
+    /// Updates the model after the hardware received an operating system's `update` of tables or TLBs.
     pub fn update(&mut self, side: Side, update: &Update, mmu: &Mmu) {
         if !self.setup.shares_cores {
             self.follow_switch(mmu);
@@ -172,7 +189,7 @@ impl Reference {
         }
     }
 
-    /// Updates the model after an attempt to translate, and checks the steps of the attempt.
+    /// Updates the model after an attempt to translate an address, and checks the steps of the attempt.
     pub fn translated(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
         self.follow_switch(mmu);
         self.check_changed(mmu);
@@ -194,7 +211,8 @@ impl Reference {
         self.counts.add(attempt);
     }
 
-    /// Compares the hardware with the model between operations, when no translation is in progress.
+    /// Compares the cached entries and counters of the hardware with the model between operations, when no
+    /// translation is in progress.
     pub fn at_rest(&mut self, mmu: &Mmu) {
         self.follow_switch(mmu);
         self.inspect(mmu);
@@ -207,10 +225,10 @@ impl Reference {
         self.counts.check(mmu.counters());
     }
 
-    /// Updates the model after a possible switch of the address space: without tags, the switch
-    /// flushes entries of virtual addresses. If hardware threads share a core, the model cannot
-    /// distinguish a switch from a return to the other thread. It then accepts that either all
-    /// virtual entries are present or none.
+    /// Updates the model after a possible switch of the running core's address space: without tags, the
+    /// switch flushes entries of virtual addresses. If hardware threads share a core, the model cannot
+    /// distinguish a switch from a return to the other thread. It then accepts that either all virtual
+    /// entries are present or none.
     fn follow_switch(&mut self, mmu: &Mmu) {
         let (core, space) = mmu.running();
         if self.cores.len() <= core {
@@ -219,14 +237,12 @@ impl Reference {
         if !self.setup.config.tlb.tagged {
             let is_flushed = if self.setup.shares_cores {
                 self.inspect(mmu);
-                !self.now.iter().any(|entry| !entry.is_guest_physical)
+                has_no_virtual(&self.now)
             } else {
                 self.cores[core].space != space
             };
             if is_flushed {
-                for unit in &mut self.cores[core].units {
-                    unit.retain(|entry| entry.is_guest_physical);
-                }
+                self.cores[core].flush_virtual();
             }
         }
         self.cores[core].space = space;
@@ -237,28 +253,36 @@ impl Reference {
         mmu.inspect(&mut self.now);
     }
 
-    /// Compares the entries of the running core at the last inspection with the model's lists.
+    /// Compares the last inspected TLB and walk-cache entries of the running core with the model's lists.
     fn compare(&mut self, mmu: &Mmu) {
         let (number, space) = mmu.running();
-        self.cores[number].compare(&self.now, number, space);
+        let may_be_flushed = self.has_unobserved_flushes();
+        self.cores[number].compare(&self.now, number, space, may_be_flushed);
     }
 
-    /// Compares the entries of the cores that are not running.
+    /// True if the model cannot observe all TLB flushes: without tags, a switch between hardware threads of a
+    /// core flushes, and no update reports it.
+    fn has_unobserved_flushes(&self) -> bool {
+        self.setup.shares_cores && !self.setup.config.tlb.tagged
+    }
+
+    /// Compares the entries of the TLBs and walk caches of the cores that are not running.
     fn compare_others(&mut self, mmu: &Mmu) {
         mmu.inspect_others(&mut self.now);
         let (running, _) = mmu.running();
+        let may_be_flushed = self.has_unobserved_flushes();
         for (number, core) in self.cores.iter_mut().enumerate() {
             if number != running {
                 let first = self.now.partition_point(|entry| entry.core < number);
                 let end = self.now.partition_point(|entry| entry.core <= number);
-                core.compare(&self.now[first..end], number, core.space);
+                core.compare(&self.now[first..end], number, core.space, may_be_flushed);
             }
         }
         let beyond = self.now.iter().find(|entry| entry.core >= self.cores.len());
         assert!(beyond.is_none(), "{beyond:?} is of a core that has run nothing");
     }
 
-    /// Checks that the entries of changed pages agree with the intended mappings.
+    /// Checks that the cached entries of pages whose mapping changed agree with the intended mappings.
     fn check_changed(&mut self, mmu: &Mmu) {
         if self.changed.is_empty() && !self.any_changed && !self.has_lost_nodes {
             return;
@@ -285,7 +309,7 @@ impl Reference {
         }
     }
 
-    /// Checks that an entry agrees with the intended mappings and the page-table nodes.
+    /// Checks that a TLB or walk-cache entry agrees with the intended mappings and the page-table nodes.
     fn check_entry(&self, core: &Core, entry: &CachedEntry, mmu: &Mmu) {
         let wrong = match entry.content {
             CachedContent::Page { .. } => {
@@ -305,13 +329,18 @@ impl Reference {
     }
 }
 
-/// True if an entry covers any of the `pages` pages from page `first` on.
+/// True if no entry of a TLB or walk cache is tagged with a virtual address.
+fn has_no_virtual(entries: &[CachedEntry]) -> bool {
+    entries.iter().all(|entry| entry.is_guest_physical)
+}
+
+/// True if an entry of a TLB or walk cache covers any of the `pages` pages from page `first` on.
 fn overlaps(entry: &CachedEntry, first: u64, pages: u64) -> bool {
     let own = entry.first.number();
     own < first.saturating_add(pages) && first < own + entry.pages
 }
 
-/// True if an entry covers page number `page`.
+/// True if an entry of a TLB or walk cache covers page number `page`.
 fn covers(entry: &CachedEntry, page: u64) -> bool {
     overlaps(entry, page, 1)
 }

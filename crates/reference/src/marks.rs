@@ -6,8 +6,8 @@ use perforate_types::{AccessKind, Frame, PageSize, PageTableEntry, SpaceId, Virt
 use crate::truth::guest_frame;
 use crate::{Attempt, Reference, Side};
 
-/// True if the page's dirty bit is set in the tables. For a combined entry (gVA→hPA), the tables of
-/// guest and host must both have it.
+/// True if the dirty bit of the page of a TLB entry is set in the page tables. For a combined entry
+/// (gVA→hPA), the tables of guest and host must both have it.
 pub(crate) fn is_dirty_in_tables(entry: &CachedEntry, page: VirtualPage, mmu: &Mmu) -> bool {
     let found = match mmu.dimension().host() {
         Some(host) if entry.is_guest_physical => host.look_at(guest_frame(page)),
@@ -17,8 +17,8 @@ pub(crate) fn is_dirty_in_tables(entry: &CachedEntry, page: VirtualPage, mmu: &M
 }
 
 impl Reference {
-    /// True if the page-directory entry of a page with holes has its dirty bit set; if virtualized,
-    /// in the tables of guest and host.
+    /// True if the page-directory entry of a page with holes has its dirty bit set; if virtualized, in the
+    /// page tables of both guest and host.
     pub(crate) fn is_leaf_dirty(&self, entry: &CachedEntry, mmu: &Mmu) -> bool {
         let own = mmu.dimension();
         let machine = own.host().map(|host| (host.space(), host.dimension()));
@@ -41,7 +41,8 @@ impl Reference {
         leaf.is_dirty() && !is_clean
     }
 
-    /// Returns the 2MB or 1GB leaf entry that translates a page, and the frame of the page.
+    /// Returns the 2MB or 1GB leaf entry, in the tables of `side`, that translates a page, and the page's
+    /// frame.
     fn leaf(
         &self,
         side: Side,
@@ -57,8 +58,8 @@ impl Reference {
         })
     }
 
-    /// Checks that a translation sets the accessed bits on the path to its page, and a store the
-    /// dirty bit.
+    /// Checks that the hardware's translation set the accessed bits on the path to the page in the page
+    /// tables, and for a store the dirty bit.
     pub(crate) fn check_marks(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
         let Ok(found) = attempt.result else { return };
         let (_, space) = mmu.running();
@@ -94,7 +95,7 @@ impl Reference {
         self.check_way(Side::Host, place, last, host.dimension().memory());
     }
 
-    /// Checks that all entries on the path to a page have the accessed bit, from the root to level
+    /// Checks that all page-table entries on the path to a page have the accessed bit, from the root to level
     /// `last` or a leaf. Flat tables have a single level, so there is no path.
     fn check_way(
         &self,

@@ -9,11 +9,11 @@ use perforate_types::{Frame, Level, SpaceId, TableOperation, Unit, VirtualPage};
 use crate::Side;
 use crate::truth::Truths;
 
-/// Key of a page-table node: owner of the tables, address space, level, first page, and branch (0 for the
-/// ordinary node, others for nodes that shadow entries point to).
+/// Key of a page-table node: owner of the tables, address space, level, first page, and branch (0 for an
+/// ordinary node, other values for nodes with the 4KB entries of holes).
 type Place = (Side, SpaceId, Level, VirtualPage, u8);
 
-/// Frames of all page-table nodes, as the kernels' updates state them.
+/// Frames of all page-table nodes, as the updates of the operating systems state them.
 #[derive(Default)]
 pub(crate) struct Nodes {
     frames: BTreeMap<Place, Frame>,
@@ -32,7 +32,7 @@ impl Nodes {
         }
     }
 
-    /// Returns the frame of the node of a level that covers a page, in the tree without shadow entries.
+    /// Returns the frame of the ordinary node (not one for holes) of a level that covers a page.
     pub(crate) fn find(
         &self,
         side: Side,
@@ -44,9 +44,9 @@ impl Nodes {
         self.frames.get(&(side, space, level, VirtualPage::new(first), 0)).copied()
     }
 
-    /// Checks a walk-cache entry: it must point to the current node, by the address in its tables
-    /// and by the physical address. Returns a description of the error; `None` if the entry is
-    /// right.
+    /// Checks a walk-cache entry: it must point to the present page-table node, both by the node's address in
+    /// the tables and by its host-physical address. Returns a description of the error; `None` if the entry
+    /// is right.
     pub(crate) fn find_wrong(
         &self,
         entry: &CachedEntry,

@@ -5,13 +5,13 @@ use perforate_types::{Shootdown, Unit};
 
 use crate::{Reference, Side, covers, overlaps};
 
-/// Units whose entries are tagged with virtual addresses.
+/// TLBs and walk caches whose entries are tagged with virtual addresses.
 const VIRTUAL: [Unit; 4] = [Unit::L1DataTlb, Unit::L1InstructionTlb, Unit::L2Tlb, Unit::WalkCache];
 
 impl Reference {
-    /// Removes the entries that a shootdown invalidates on all cores. A shootdown by the host
-    /// flushes all entries that may depend on the virtual machine, because no entry records its
-    /// guest-physical page.
+    /// Removes the entries that a shootdown invalidates from the model's TLBs and walk caches of all cores. A
+    /// shootdown by the host flushes all entries that may depend on the virtual machine, because no entry
+    /// records its guest-physical page.
     pub(crate) fn shoot_down(&mut self, side: Side, shootdown: Shootdown, mmu: &Mmu) {
         let is_kept_in_place = self.setup.config.tlb.bitmap_updates == BitmapUpdates::InPlace;
         if side == Side::Host {
@@ -47,7 +47,7 @@ impl Reference {
     }
 }
 
-/// True if a shootdown invalidates an entry that belongs to its address space.
+/// True if a shootdown invalidates this entry of a TLB or walk cache (of the shootdown's address space).
 fn ends(shootdown: Shootdown, entry: &CachedEntry) -> bool {
     use CachedContent::{Bitmap, Leaf, Node, Page};
     if entry.space != shootdown.space() {

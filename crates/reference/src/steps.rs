@@ -14,21 +14,21 @@ use crate::{Attempt, Core, Reference, covers};
 
 const PAGES_2M: u64 = 512;
 const PAGES_1G: u64 = 512 * 512;
-/// Number of 4KB pages that one bitmap entry covers.
+/// Number of 4KB pages for which one cached entry of the hole bitmap has bits.
 const PAGES_OF_BITMAP: u64 = 32;
 
-/// Level that a walk reads next after a look-up of the walk cache, and the frame of the node. An
-/// outer `None` means that no look-up came before; an inner `None` that the frame is not known.
+/// Level of the page table that a walk reads next after a look-up of the walk cache, and the frame of the
+/// node. An outer `None` means that no look-up came before; an inner `None` that the frame is not known.
 type Next = Option<(Level, Option<perforate_types::Frame>)>;
 
-/// State of a translation attempt, as far as its steps have been checked.
+/// State of an attempt to translate an address, as far as its steps have been checked.
 struct Walk {
     core: usize,
     space: SpaceId,
     page: u64,
-    /// True after a look-up of a bitmap entry: a subsequent walk may lead to a hole.
+    /// True after a look-up of a hole-bitmap entry: a subsequent walk may lead to a hole.
     asked_bitmap: bool,
-    /// Expected next read of the walk, in the program's tables and in the host's tables.
+    /// Expected next read of the page walk: in the program's tables, and in the host's tables.
     next: [Next; 2],
     /// TLB or walk cache whose look-up of a guest-physical address missed.
     missed_host: Option<Unit>,
@@ -36,13 +36,13 @@ struct Walk {
     /// TLB is filled from this entry.
     used: Option<u32>,
     filled: Vec<(Unit, u32)>,
-    /// True after a look-up of a bitmap entry of the host's tables.
+    /// True after a look-up of an entry of the host's hole bitmap.
     asked_host_bitmap: bool,
-    /// Entries of guest-physical addresses that the attempt used, as unit and slot.
+    /// Entries of guest-physical addresses that the attempt hit or filled: unit (TLB or walk cache) and slot.
     host_pages: Vec<(Unit, u32)>,
 }
 
-/// True for a TLB entry that translates pages; false for bitmap bits and walk-cache entries.
+/// True for a TLB entry that translates pages; false for hole-bitmap entries and walk-cache entries.
 fn is_page(entry: &CachedEntry) -> bool {
     matches!(entry.content, CachedContent::Page { .. })
 }
@@ -54,8 +54,8 @@ fn kind_of(entry: &CachedEntry) -> Option<EntryKind> {
     }
 }
 
-/// True if the entry translates a page with holes, so that its dirty bit does not show which 4KB
-/// page was written.
+/// True if the TLB entry translates a page with holes: its dirty bit does not show which 4KB page was
+/// written.
 fn has_holes(entry: &CachedEntry) -> bool {
     match entry.content {
         CachedContent::Page { kind: EntryKind::Perforated, .. } => true,
@@ -64,16 +64,16 @@ fn has_holes(entry: &CachedEntry) -> bool {
     }
 }
 
-/// True if the guest or the host has a unit that is looked up in parallel with a TLB. The model
-/// does not know the order of look-ups in that unit.
+/// True if the guest or the host has a unit, such as a range TLB, that is looked up in parallel with a TLB.
+/// The model does not know the order of look-ups in that unit.
 fn has_unit(mmu: &Mmu) -> bool {
     let dimension = mmu.dimension();
     let of_host = dimension.host().and_then(|host| host.dimension().beside_l2());
     dimension.beside_l2().or(of_host).map(BesideL2::used).is_some()
 }
 
-/// Returns, for the walk caches of the program and of the host, true if the cache holds leaf
-/// entries.
+/// Returns, for the walk cache of the program and that of the host, true if the cache holds leaf entries
+/// (translations of pages).
 fn have_leaves(mmu: &Mmu) -> [bool; 2] {
     let host = mmu.dimension().host();
     let of_host = host.and_then(|host| host.dimension().cached_leaf_pages());
@@ -108,7 +108,8 @@ impl Core {
             .copied()
     }
 
-    /// Returns the deepest walk-cache entry for a walk to a page, or to a hole; `None` on a miss.
+    /// Returns the deepest walk-cache entry for a walk to a page or to a hole, as `to` says; `None` on a
+    /// miss.
     fn in_walk_cache(&self, space: SpaceId, page: u64, to: Directory) -> Option<CachedEntry> {
         let level_of = |entry: &CachedEntry| match entry.content {
             CachedContent::Leaf => (to == Directory::Ordinary).then_some(2),
@@ -124,7 +125,7 @@ impl Core {
 }
 
 impl Reference {
-    /// Checks all steps of a translation attempt, and updates the model.
+    /// Checks all steps of an attempt to translate an address, and updates the model.
     pub(crate) fn follow_steps(&mut self, attempt: &Attempt<'_>, mmu: &Mmu) {
         let (core, space) = mmu.running();
         let page = attempt.address.page().number();
@@ -176,7 +177,7 @@ impl Reference {
         }
     }
 
-    /// Checks the steps of a translation attempt that hits in the first-level TLB.
+    /// Checks an attempt to translate an address that hits in the first-level TLB.
     fn hit_first_level(
         &mut self,
         attempt: &Attempt<'_>,
@@ -334,8 +335,8 @@ impl Reference {
         filled.unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 
-    /// Asserts that no entry of the nested TLB covered the entry that a host's walk has just
-    /// filled, because the look-up before the walk would have hit. Entries of pages with holes are
+    /// Asserts that no entry of the nested TLB covered the pages of the entry `filled` that a host's walk has
+    /// just filled, because the look-up before the walk would have hit. Entries of pages with holes are
     /// exempt, because they do not translate all their pages.
     fn assert_was_absent(&self, core: usize, filled: &CachedEntry) {
         let held = &self.cores[core].units[filled.unit as usize];
@@ -350,14 +351,14 @@ impl Reference {
         assert!(covering.is_none(), "{covering:x?} is there and was missed: {filled:x?}");
     }
 
-    /// Returns the entry that a slot had at the last inspection of the hardware.
+    /// Returns the entry that a slot of a TLB or walk cache had at the last inspection of the hardware.
     fn inspected_entry(&self, unit: Unit, slot: u32) -> CachedEntry {
         let key = (unit as u8, slot);
         let place = self.now.binary_search_by_key(&key, |entry| (entry.unit as u8, entry.slot));
         self.now[place.unwrap_or_else(|_| panic!("nothing is in slot {slot} of {unit:?}"))]
     }
 
-    /// Copies filled entries from the hardware to the model without checking their order.
+    /// Copies the entries that these steps filled from the hardware to the model; checks no order of steps.
     fn take_over<'a>(&mut self, walk: &mut Walk, steps: impl Iterator<Item = &'a Step>) {
         for step in steps {
             match step.action {
@@ -442,7 +443,7 @@ impl Reference {
         arrays.filter(|(_, geometry)| geometry.is_some()).map(|(pages, _)| pages)
     }
 
-    /// Returns the place of an entry in its unit: index of the array, index of the set, and
+    /// Returns the place of an entry in its TLB or walk cache: index of the array, index of the set, and
     /// permitted ways.
     fn place_of(&self, entry: &CachedEntry, mmu: &Mmu) -> (usize, usize, Range<usize>) {
         let config = &self.setup.config;
@@ -507,7 +508,7 @@ impl Reference {
         }
     }
 
-    /// Returns the number of consecutive pages whose entries share a set index.
+    /// Returns the number of consecutive 4KB pages whose entries have the same set index.
     fn grain(&self, entry: &CachedEntry) -> u64 {
         match entry.content {
             CachedContent::Bitmap(_) => PAGES_OF_BITMAP,
@@ -518,9 +519,9 @@ impl Reference {
 }
 
 impl Core {
-    /// Models the first store through a clean entry of the first-level TLB. The entry becomes
-    /// dirty. The hardware then looks up the second-level TLB, whose entry becomes dirty too,
-    /// unless it is of a page with holes or of a run.
+    /// Models the first store through a clean entry of the first-level TLB. The entry becomes dirty. The
+    /// hardware then looks up the second-level TLB, whose entry becomes dirty too, unless it is for a page
+    /// with holes or for a coalesced run of pages.
     fn first_store(&mut self, space: SpaceId, page: u64) {
         let copies: Vec<_> =
             self.covering(Unit::L1DataTlb, space, page).map(|entry| entry.slot).collect();
@@ -541,8 +542,8 @@ fn first_level(kind: AccessKind) -> Unit {
     if kind == AccessKind::Fetch { Unit::L1InstructionTlb } else { Unit::L1DataTlb }
 }
 
-/// True if the model has a list of entries for the unit. It has none for caches of mechanisms, such
-/// as a range TLB.
+/// True if the model has a list of entries for the unit (TLB or walk cache). It has none for caches of
+/// mechanisms, such as a range TLB.
 fn is_followed(unit: Unit) -> bool {
     !matches!(unit, Unit::BesideL2 | Unit::HostBesideL2)
 }
@@ -556,7 +557,7 @@ fn geometry_of(caches: &WalkCacheConfig, level: Level) -> TlbGeometry {
     TlbGeometry { entries, ways: ways.unwrap_or(entries) }
 }
 
-/// Returns the level and node at which a walk continues after this walk-cache entry hit.
+/// Returns the page-table level and node at which a walk continues after a hit of this walk-cache entry.
 fn next_after(entry: &CachedEntry) -> Next {
     match entry.content {
         CachedContent::Node { level, node, .. } => Some((level - 1, Some(node.located))),
@@ -564,8 +565,8 @@ fn next_after(entry: &CachedEntry) -> Next {
     }
 }
 
-/// Checks that the first read after a walk-cache look-up is in the node of the entry that hit, or
-/// in the root after a miss.
+/// Checks that the first read of a page table after a walk-cache look-up is in the node of the entry that
+/// hit, or in the root after a miss.
 fn check_read(walk: &mut Walk, purpose: Purpose, address: PhysicalAddress, mmu: &Mmu) {
     let level = match purpose {
         Purpose::Level4 | Purpose::HostLevel4 => 4,

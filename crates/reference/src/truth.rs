@@ -9,7 +9,7 @@ use perforate_types::{
 use crate::marks::is_dirty_in_tables;
 use crate::{Core, Side, covers};
 
-/// Intended mappings of the program's operating system and of the host, from the truths that the
+/// Intended mappings of the program's operating system and of the host, from the changes (truths) that the
 /// kernels report.
 #[derive(Default)]
 pub(crate) struct Truths {
@@ -50,8 +50,8 @@ impl Truths {
         Some(frame)
     }
 
-    /// Returns the intended run of mapped pages from `page` on. For a combined entry (gVA→hPA),
-    /// guest and host mappings are combined.
+    /// Returns the intended mapping of the run of pages from `page` on, in the address space of a TLB entry.
+    /// For a combined entry (gVA→hPA), guest and host mappings are combined.
     fn run(&self, entry: &CachedEntry, page: VirtualPage, mmu: &Mmu) -> Option<Run> {
         if entry.is_guest_physical {
             return run_in(&self.host, entry.space, page);
@@ -121,8 +121,8 @@ impl Truths {
         (!is_right).then(|| "the tables have no dirty bit".into())
     }
 
-    /// True if the hardware would treat this page of an entry as a possible hole: the filter
-    /// requires a bitmap look-up, and no cached bitmap excludes a hole.
+    /// True if the hardware would treat this page of a TLB entry as a possible hole: the filter bits require
+    /// a look-up of the hole bitmap, and no cached bitmap entry excludes a hole.
     fn may_be_hole(
         &self,
         core: &Core,
@@ -149,8 +149,8 @@ impl Truths {
     }
 }
 
-/// Returns when hole bitmaps are loaded: the policy of the host's tables for an entry of guest-physical
-/// addresses, otherwise that of the process's tables.
+/// Returns when the hardware loads entries of the hole bitmap: the policy of the host's tables for a TLB
+/// entry of guest-physical addresses, otherwise that of the process's tables.
 fn loading(entry: &CachedEntry, mmu: &Mmu) -> BitmapLoading {
     let of = |dimension: &dyn Dimension| dimension.holes().map(|holes| holes.bitmap_loading());
     let dimension = mmu.dimension();

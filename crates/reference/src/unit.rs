@@ -2,29 +2,29 @@
 
 use perforate_mmu::{CachedContent, CachedEntry, EntryKind, allow};
 
-/// Entry of a TLB or walk cache in the model's list.
+/// Entry of a TLB or walk cache in the reference model's list.
 #[derive(Clone, Copy)]
 struct ListedEntry {
     entry: CachedEntry,
-    /// Number of uses of the unit up to the entry's last use.
+    /// Time of the entry's last use: number of uses of the unit (TLB or walk cache) up to then.
     used: u64,
-    /// False if another entry replaced this one in the same translation. The model then knows that
-    /// the slot was in use, but not the entry.
+    /// False if another entry replaced this one in the same translation. The model then knows that the slot
+    /// was in use, but not by which entry.
     is_known: bool,
-    /// True if the entry may have been used after `used`, because no step shows such uses.
+    /// True if the entry may have been used after the time `used`, because no step shows such uses.
     may_be_younger: bool,
-    /// True if the bits of a bitmap entry may have been rewritten in place.
+    /// True if the hardware may have rewritten the bits of this hole-bitmap entry in place.
     may_have_changed: bool,
 }
 
 /// Model of the entries of one TLB or walk cache.
 #[derive(Clone, Default)]
 pub(crate) struct UnitModel {
-    /// Entries of the unit in arbitrary order.
+    /// Entries of the TLB or walk cache, in arbitrary order.
     list: Vec<ListedEntry>,
-    /// Index into `list` of the entry in each slot of the unit.
+    /// Index into `list` of the entry in each slot of the TLB or walk cache.
     places: Vec<Option<usize>>,
-    /// Number of uses of the unit so far, which the model takes as time.
+    /// Number of uses of the TLB or walk cache so far, which the model takes as time.
     clock: u64,
 }
 
@@ -40,8 +40,8 @@ pub(crate) fn is_dirty(entry: &CachedEntry) -> bool {
     matches!(entry.content, CachedContent::Page { allows, .. } if allows & allow::DIRTY != 0)
 }
 
-/// True if two entries cannot coexist in a unit, because a look-up could not choose between them. A
-/// run of pages excludes all other runs in its window of `window` pages.
+/// True if two entries cannot coexist in a TLB or walk cache, because a look-up could not choose between
+/// them. A coalesced run of pages excludes all other runs in its aligned window of `window` pages.
 fn is_same(one: &CachedEntry, other: &CachedEntry, window: u64) -> bool {
     let sort = |entry: &CachedEntry| match entry.content {
         CachedContent::Page { kind: EntryKind::Run, .. } => {
@@ -81,12 +81,12 @@ impl UnitModel {
         self.held(slot).map(|held| &held.entry)
     }
 
-    /// True if the model knows the entry in a slot.
+    /// True if the model knows the entry in a slot of the TLB or walk cache.
     pub(crate) fn is_known(&self, slot: u32) -> bool {
         self.held(slot).is_some_and(|held| held.is_known)
     }
 
-    /// Puts an entry into its slot, in place of the slot's previous entry.
+    /// Puts an entry into its slot of the TLB or walk cache, in place of the slot's previous entry.
     fn put(&mut self, entry: CachedEntry, is_known: bool, may_be_younger: bool) {
         self.clock += 1;
         let used = self.clock;
@@ -104,12 +104,12 @@ impl UnitModel {
         }
     }
 
-    /// Copies an entry whose time of last use is unknown from the hardware.
+    /// Copies an entry whose time of last use is unknown from the hardware to the model.
     pub(crate) fn take_over(&mut self, entry: CachedEntry) {
         self.put(entry, true, true);
     }
 
-    /// Marks the entry in a slot as used now.
+    /// Marks the entry in a slot of the TLB or walk cache as used now.
     pub(crate) fn touch(&mut self, slot: u32) {
         self.clock += 1;
         let used = self.clock;
@@ -117,14 +117,14 @@ impl UnitModel {
         (held.used, held.may_be_younger) = (used, false);
     }
 
-    /// Records that the entry in a slot may have been used once more than the steps show.
+    /// Records that the entry in a slot may have been used once more than the steps of translations show.
     pub(crate) fn may_be_younger(&mut self, slot: u32) {
         if let Some(held) = self.held_mut(slot) {
             held.may_be_younger = true;
         }
     }
 
-    /// Marks the entry in a slot as dirty.
+    /// Marks the entry in a slot of the TLB as dirty.
     pub(crate) fn set_dirty(&mut self, slot: u32) {
         let held = self.held_mut(slot).map(|held| &mut held.entry.content);
         if let Some(CachedContent::Page { allows, .. }) = held {
@@ -132,8 +132,8 @@ impl UnitModel {
         }
     }
 
-    /// Permits the hardware to rewrite or remove the selected entries before the next comparison.
-    /// Returns true if any entry is selected.
+    /// Permits the hardware to rewrite or remove the selected entries of a TLB or walk cache before the next
+    /// comparison. Returns true if any entry is selected.
     pub(crate) fn expect_change(&mut self, is_selected: impl Fn(&CachedEntry) -> bool) -> bool {
         let mut is_any = false;
         for held in self.list.iter_mut().filter(|held| is_selected(&held.entry)) {
@@ -154,9 +154,9 @@ impl UnitModel {
         }
     }
 
-    /// Fills an entry into its slot. `is_known` is false if another entry replaces it in the same
-    /// translation. Entries of its size may use the `ways` ways that `is_allowed` accepts.
-    /// `is_exact` is false if the steps do not show all uses, so that the victim cannot be checked.
+    /// Fills an entry into its slot of the TLB or walk cache. `is_known` is false if another entry replaces
+    /// this one in the same translation. Entries of its size may use the `ways` ways that `is_allowed`
+    /// accepts. `is_exact` is false if the steps do not show all uses, so that the victim cannot be checked.
     ///
     /// # Errors
     /// A description of what is wrong with the entry's slot.
@@ -183,7 +183,7 @@ impl UnitModel {
         Ok(())
     }
 
-    /// Checks that a new entry uses an empty way of its set, or else the least recently used way.
+    /// Checks that a new entry uses an empty way of its TLB set, or else the least recently used way.
     fn check_victim(
         &self,
         entry: &CachedEntry,
@@ -221,7 +221,7 @@ impl UnitModel {
         }
     }
 
-    /// Compares the model's list with the entries of the hardware unit.
+    /// Compares the model's list with the entries `now` of the hardware's TLB or walk cache.
     ///
     /// # Errors
     /// A description of the first difference.
@@ -246,7 +246,7 @@ impl UnitModel {
 }
 
 impl ListedEntry {
-    /// Copies the permitted differences between the hardware's entry `found` and the model's to the
+    /// Copies the permitted differences between the hardware's entry `found` and the model's entry to the
     /// model. Any other difference is an error.
     fn adopt(&mut self, found: &CachedEntry) -> Result<(), String> {
         if self.entry == *found {

@@ -69,8 +69,8 @@ impl<'a> SchemeRuns<'a> {
     }
 
     /// Returns the speed relative to another scheme, which may be in another comparison of the same workload.
-    /// The interval reflects the variation between paired batches of the runs, and between seeds if there are
-    /// several.
+    /// The interval reflects the variation between batches (the same instructions in both runs), and between
+    /// seeds if there are several.
     pub fn speed_over(&self, other: &Self) -> Option<Interval> {
         let speeds = self.runs.iter().filter_map(|run| {
             let other = other.runs.iter().find(|other| other.seed == run.seed)?;
@@ -124,8 +124,8 @@ impl<'a> Comparison<'a> {
         self.ideal.map_or("ideal", |ideal| self.schemes[ideal].name)
     }
 
-    /// Returns the index of the ideal scheme that pairs are compared with: the virtualized one if it was run,
-    /// otherwise the native one.
+    /// Returns the index of the ideal scheme that pairs of guest and host schemes are compared with: the
+    /// virtualized one if it was run, otherwise the native one.
     pub fn ideal_of_pairs(&self) -> Option<usize> {
         place(&self.schemes, pair_of(SchemeRole::Ideal)).or(self.ideal)
     }
@@ -167,8 +167,8 @@ impl<'a> Comparison<'a> {
         self.schemes[scheme].name.split('+').all(|name| self.setting(name).is_some())
     }
 
-    /// Returns the setting by which a user enables the scheme of this name; `None` if there is no such
-    /// setting.
+    /// Returns the setting of current systems that enables the scheme of this name; `None` if no current
+    /// system has the scheme.
     pub fn setting(&self, name: &str) -> Option<&'a str> {
         self.vocabulary.scheme(name)?.setting.as_deref()
     }
@@ -322,7 +322,8 @@ fn comparison<'a>(
     }
 }
 
-/// Returns the index of the first scheme with these roles; `None` if no scheme has them.
+/// Returns the index of the first scheme with these roles (base, ideal, …; of guest and host for a pair);
+/// `None` if no scheme has them.
 fn place(schemes: &[SchemeRuns<'_>], roles: Roles) -> Option<usize> {
     schemes.iter().position(|scheme| scheme.roles == roles)
 }
@@ -367,7 +368,7 @@ fn name_differences(found: &mut [Comparison<'_>]) {
     }
 }
 
-/// Flattens a configuration into a map from dotted keys such as `a.b.c` to values.
+/// Flattens the JSON of a run's configuration into a map from dotted keys such as `a.b.c` to values.
 fn flat(config: &Value) -> BTreeMap<String, String> {
     fn visit(prefix: &str, value: &Value, into: &mut BTreeMap<String, String>) {
         match value {

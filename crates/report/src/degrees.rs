@@ -1,7 +1,7 @@
 //! Labels that differ in one number only, such as "10 % holes" and "50 % holes". They are degrees of the same
 //! property and get shades of one hue.
 
-/// Minimum number of distinct numbers among labels that form a group.
+/// Minimum number of distinct numbers in a group of labels that differ only in one number.
 const FEWEST: usize = 3;
 
 /// Position of a label in a group of labels that differ only in one number.
@@ -15,7 +15,7 @@ pub(crate) struct Degree {
     pub count: usize,
 }
 
-/// Returns the degree of each label, in order; `None` for a label that belongs to no group.
+/// Returns, for each label in order, its position in its group; `None` for a label that belongs to no group.
 pub(crate) fn degrees<'l>(labels: impl Iterator<Item = &'l str>) -> Vec<Option<Degree>> {
     let parsed: Vec<Option<(f64, String)>> = labels.map(number_and_rest).collect();
     let mut orders: Vec<&str> = Vec::new();

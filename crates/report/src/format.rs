@@ -79,7 +79,7 @@ pub(crate) fn share(share: Interval) -> String {
     format!("{}{} %", unsigned_zero(share.mean * 100.0), half.unwrap_or_default())
 }
 
-/// Writes a number with one decimal; 0.0 has no sign.
+/// Writes a number with one decimal; a number that rounds to 0.0 has no minus sign.
 fn unsigned_zero(value: f64) -> String {
     let text = format!("{value:.1}");
     if text == "-0.0" { "0.0".into() } else { text }

@@ -47,7 +47,8 @@ names! {
 }
 
 names! {
-    /// Totals whose components reports add up or stack. Every total has registered components.
+    /// Names of totals: reports add up or stack the components of each. Every total has registered
+    /// components.
     WHOLES_USED {
         BITMAP_REFERENCES = "bitmap_references";
         KHUGEPAGED_PAGES_MADE = "khugepaged_pages_made";
@@ -67,7 +68,8 @@ pub(crate) mod tests {
     use perforate_records::Vocabulary;
     use perforate_types::{SchemeFacts, SchemeRole};
 
-    /// Returns a vocabulary with one scheme for each role that headlines distinguish.
+    /// Returns a vocabulary for tests with one scheme for each role (such as base or ideal) that headlines
+    /// distinguish.
     pub(crate) fn vocabulary() -> Vocabulary {
         let scheme = |name: &'static str, colour: &'static str, role| SchemeFacts {
             name: name.into(),

@@ -92,8 +92,8 @@ fn series_of(
     vocabulary.parts(whole).map(series).collect()
 }
 
-/// Returns the series in `known` whose names are in `present`, and a new series with a label and a colour for
-/// every other name in `present`.
+/// Returns the series in `known` whose keys are in `present` (keys found in the runs), and a new series with
+/// a label and a colour for every other key in `present`.
 pub(crate) fn with_unknown(known: Vec<Series>, present: &BTreeSet<String>) -> Vec<Series> {
     let is_known = |name: &String| known.iter().any(|one| one.key == *name);
     let unknown: Vec<&String> = present.iter().filter(|name| !is_known(name)).collect();

@@ -212,9 +212,9 @@ fn with_system(comparison: &Comparison<'_>, reference: Option<usize>) -> Option<
     Some(Matrix { is_more_better: true, ..matrix })
 }
 
-/// Returns the translation overhead of a scheme (D §VIII): (T − T_2Mideal) ÷ T_2Mideal. T_2Mideal is the time
-/// of the native run with 2MB pages, without the time spent in page walks. Here the scheme `ideal` is that
-/// run, because it always gets 2MB pages.
+/// Returns the translation overhead of a scheme (paper D §VIII): (T − T_2Mideal) ÷ T_2Mideal. T_2Mideal is
+/// the time of the native run with 2MB pages, without the time spent in page walks. Here the scheme `ideal`
+/// is that run, because it always gets 2MB pages.
 fn overhead(comparison: &Comparison<'_>, scheme: usize) -> Option<Spread> {
     let ideal = comparison.ideal.filter(|&ideal| comparison.schemes[ideal].pair().is_none())?;
     let without_walks = |run: &RunResult| {
@@ -235,8 +235,8 @@ fn guest_references_per_walk(vocabulary: &Vocabulary, run: &RunResult) -> Option
     run.counter(ids::GUEST_REFERENCES_PER_WALK).or_else(native)
 }
 
-/// One figure of the matrices: its key, its label or the name of the counter that has the label, the function
-/// that computes it, and its definition for readers.
+/// One figure of the matrices: its key; its label, or the name of a counter whose label it has; the function
+/// that computes it; and its definition for readers.
 type Figure = (&'static str, &'static str, metric::Figure, &'static str);
 
 const FIGURES: &[Figure] = &[

@@ -126,7 +126,8 @@ impl Form {
 /// totals.
 pub(crate) type Figure = fn(&Vocabulary, &RunResult) -> Option<f64>;
 
-/// Returns the value of a counter per 1,000 instructions; `None` if the run lacks either.
+/// Returns the value of a counter per 1,000 instructions; `None` if the run lacks the counter or the number
+/// of instructions.
 pub(crate) fn per_kilo_instruction(run: &RunResult, counter: &str) -> Option<f64> {
     let instructions = run.instructions()?;
     Some(run.counter(counter)? / instructions * 1000.0)
@@ -137,7 +138,7 @@ pub(crate) fn l2_tlb_mpki(vocabulary: &Vocabulary, run: &RunResult) -> Option<f6
     shown_value(vocabulary, run, ids::L2_TLB_MPKI)
 }
 
-/// Returns the average number of page-table entries that a page walk reads from memory.
+/// Returns the average number of page-table entries that a page walk reads, from caches or DRAM.
 pub(crate) fn references_per_walk(vocabulary: &Vocabulary, run: &RunResult) -> Option<f64> {
     shown_value(vocabulary, run, ids::REFERENCES_PER_WALK)
 }
@@ -225,7 +226,7 @@ fn registered(comparison: &Comparison<'_>, counter: &Counter) -> Metric {
     Metric { is_main, ..Metric::new(counter.label.to_string(), counter.group, form, values) }
 }
 
-/// A figure that the report computes from counters of a run.
+/// Entry of [`COMPUTED`]: a figure, or several, that the report computes from counters of a run.
 struct Computed {
     group: &'static str,
     /// Counter that the figure follows in tables; `None` if the figure comes first.
@@ -238,7 +239,7 @@ enum What {
     Figure { label: &'static str, is_main: bool, form: Form, figure: Figure },
     /// Each component of the operating system's cycles, as a share of all cycles.
     PartsOfWork,
-    /// Share of each kind of entry among the entries of the second-level TLB.
+    /// Share of each kind of entry in the second-level TLB at the end of the run.
     KindsOfEntries,
 }
 
@@ -327,7 +328,8 @@ fn waiting(comparison: &Comparison<'_>) -> Metric {
 }
 
 /// Returns metrics on speed: the IPC that `figure` computes for each run, and its ratio to that of the
-/// reference and of the ideal scheme. Intervals are those of the steady state, times `factor` of the scheme.
+/// reference and of the ideal scheme. Intervals are those of the steady state, times `factor` of the scheme
+/// (such as the share of time without the operating system's work).
 fn speed_by(
     comparison: &Comparison<'_>,
     group: &'static str,
@@ -367,7 +369,8 @@ fn speed_by(
 const STEADY: &str = "Speed, steady state";
 const WITH_WORK: &str = "Speed, including OS work";
 const WHOLE_RUN: &str = "Whole run, including OS work";
-/// Heading of the figures on the length of a run; `WALKS` heads the figures on page walks.
+/// Heading of the figures on a run's number of instructions and cycles; `WALKS` heads the figures on page
+/// walks.
 const RUN: &str = "Run";
 const WALKS: &str = "Page walks";
 
@@ -377,7 +380,7 @@ fn share_of_cycles(run: &RunResult, counter: &str) -> Option<f64> {
     Some(run.counter(counter)? / all)
 }
 
-/// Creates a figure that a function computes from the counters of a run.
+/// Creates an entry of [`COMPUTED`] whose figure a function computes from the counters of a run.
 const fn figure(
     group: &'static str,
     beside: Option<&'static str>,

@@ -54,15 +54,15 @@ pub(crate) const SHADES: usize = 7;
 const SERIES: [&str; 8] =
     ["series0", "series1", "series2", "series3", "series4", "series5", "series6", "series7"];
 
-/// Names of the shades for labels that differ in one number, from the smallest to the largest. There are two
-/// hues.
+/// Names of the shades for curves whose labels differ in one number, from the smallest to the largest. There
+/// are two hues, for two groups of such labels.
 const DEGREES: [[&str; 5]; 2] = [
     ["degree-a0", "degree-a1", "degree-a2", "degree-a3", "degree-a4"],
     ["degree-b0", "degree-b1", "degree-b2", "degree-b3", "degree-b4"],
 ];
 
-/// Returns the name of a degree's shade; `None` if there are more groups than hues or more degrees than
-/// shades.
+/// Returns the name of a label's shade; `None` if there are more groups of labels than hues, or more numbers
+/// in the group than shades.
 fn of_degree(degree: Degree) -> Option<&'static str> {
     let hues = DEGREES.get(degree.order)?;
     let last = hues.len() - 1;

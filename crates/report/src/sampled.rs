@@ -6,7 +6,7 @@ use crate::format;
 use perforate_records::{Interval, Sampled};
 use perforate_types::counted;
 
-/// One estimated figure for all schemes of a comparison.
+/// One figure, estimated from sampled traces, for all schemes of a comparison.
 pub(crate) struct SampledRow {
     pub label: &'static str,
     /// Estimate for each scheme, in the order of the comparison; `None` if unknown.

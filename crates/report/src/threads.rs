@@ -15,8 +15,8 @@ pub(crate) const MOST_ROWS: usize = 8;
 type Figure = (&'static str, fn(&HardwareThread) -> Option<f64>, fn(f64) -> String);
 
 /// Figures of each hardware thread. Shares are relative to the cycles in which the thread runs, except for
-/// the idle share. Shootdowns are those that the thread sends and waits for; interrupts are shootdowns by
-/// others.
+/// the idle share. Shootdowns are those that the thread sends and waits for; interrupts are those that it
+/// receives for other threads' shootdowns.
 const FIGURES: [Figure; 7] = [
     ("IPC running", |thread| ratio(thread.instructions, thread.cycles), |ipc| format!("{ipc:.3}")),
     ("idle", |thread| ratio(thread.idle_cycles, thread.cycles + thread.idle_cycles), percent),
@@ -68,7 +68,7 @@ impl ThreadRows {
 }
 
 impl ThreadRow {
-    /// Writes one of the thread's figures, given by its index in [`FIGURES`].
+    /// Writes a figure of the hardware thread, given by its index in [`FIGURES`].
     pub(crate) fn text(&self, figure: usize) -> String {
         self.values[figure].map_or(MISSING.into(), FIGURES[figure].2)
     }

@@ -127,8 +127,8 @@ impl Composition {
         self.host.is_some_and(|host| host.shadow_paging)
     }
 
-    /// Schemes whose translations the hardware's TLBs and other units cache. Shadow paging leaves
-    /// out the guest's.
+    /// Schemes whose translations the hardware's TLBs and other units cache. Under shadow paging,
+    /// only the host's: the hardware sees the shadow tables instead of the guest's.
     pub fn in_hardware(&self) -> impl Iterator<Item = &'static Scheme> + use<> {
         let own = (!self.is_shadowed()).then_some(self.own);
         own.into_iter().chain(self.host)

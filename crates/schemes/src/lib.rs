@@ -169,8 +169,8 @@ options! {
         #[serde(skip)]
         layout: Option<LaidOut>;
         /// True if memory is fragmented by the history of a machine that has run for a while, not
-        /// by fragmentation generated before the run. Policies then choose among the blocks, as an
-        /// operating system would.
+        /// by fragmentation generated before the run. Policies then perforate only 2MB blocks with
+        /// few holes, as an operating system would.
         #[serde(skip)]
         has_aged_blocks: bool;
     }
@@ -295,7 +295,8 @@ impl Scheme {
         })
     }
 
-    /// Facts about the scheme that reports need: names, colour, role, Linux setting.
+    /// Facts about the scheme that reports need: names, colour, Linux setting, and role in comparisons (such
+    /// as baseline or upper bound).
     pub fn facts(&self) -> SchemeFacts {
         let is = |scheme: &Self| self.name == scheme.name;
         let role = match () {

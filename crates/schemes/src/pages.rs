@@ -94,8 +94,8 @@ pub(crate) const IDEAL: Scheme = Scheme {
 
 /// Scheme with 4KB pages whose translation takes no time: a bound that shows the cost of
 /// translation. In all other respects it equals `4k`. The program has the same frames, so its data
-/// use the same cache sets and DRAM rows, and TLBs have the same misses. `ideal` differs from `4k`
-/// in both.
+/// use the same cache sets and DRAM rows, and TLBs have the same misses. `ideal` has other frames
+/// and other misses.
 pub const FREE_TRANSLATION: Scheme = Scheme {
     name: "free",
     summary: "4KB pages whose translation takes no time: shows what translation costs",

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::place::Place;
 
-/// Reason for which a script cannot be read or compiled, or did not answer a question.
+/// Reason for which a policy script cannot be read or compiled, or did not answer a question of the kernel.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {
@@ -49,7 +49,7 @@ pub enum ScriptError {
         script: String,
         /// Position of the error in the script.
         place: Place,
-        /// Name of the script function that the kernel called.
+        /// Name of the script function that the simulated kernel called.
         function: &'static str,
         /// Description of the failure of the script's function.
         problem: String,
@@ -61,7 +61,7 @@ pub enum ScriptError {
         script: String,
         /// Position at which the script defines the function.
         place: Place,
-        /// Name of the script function that the kernel called.
+        /// Name of the script function that the simulated kernel called.
         function: &'static str,
         /// Value that the function returned.
         found: String,

@@ -22,7 +22,8 @@ impl Purpose {
     }
 }
 
-/// Declares argument structs, and registers their fields with the script engine.
+/// Declares the structs that script functions get as arguments, and registers their fields with the script
+/// engine.
 macro_rules! facts {
     ($(
         $(#[$meta:meta])*
@@ -34,7 +35,8 @@ macro_rules! facts {
             pub struct $name { $( $(#[$field_meta])* pub $field: $type, )* }
 
             impl $name {
-                /// Names of all fields of the argument, for documentation and error messages.
+                /// Names of all fields of this argument of script functions, for documentation and error
+                /// messages.
                 pub const FIELDS: &[&str] = &[$(stringify!($field)),*];
 
                 fn register(engine: &mut Engine) {
@@ -55,7 +57,7 @@ macro_rules! facts {
             }
         )*
 
-        /// Registers the fields of all argument types, so that scripts can read these.
+        /// Registers the fields of all arguments of script functions, so that scripts can read the fields.
         pub(crate) fn register_all(engine: &mut Engine) {
             $( $name::register(engine); )*
         }
@@ -63,7 +65,7 @@ macro_rules! facts {
 }
 
 facts! {
-    /// Facts about the area that may get a large page, and the state of physical memory.
+    /// Facts about the memory area (mapping) that may get a large page, and the state of physical memory.
     AreaFacts as "Area" {
         /// Address that the program touched; for khugepaged, the start of the 2MB region.
         address: u64,
@@ -89,7 +91,7 @@ facts! {
         free_blocks: u64,
     }
 
-    /// Facts about a 2MB block that other users occupy in part, or a 2MB page with holes.
+    /// Facts about a 2MB block that other programs or the kernel occupy in part, or a 2MB page with holes.
     BlockFacts as "Block" {
         /// Number of 4KB holes in the block, 1 to 511.
         holes: u64,
@@ -112,12 +114,12 @@ facts! {
 
     /// Facts about one way in which khugepaged can turn a region into a 2MB page, with its cost.
     WayFacts as "Way" {
-        /// Name of the way: `collapse` copies all pages into a free block, `punch_around` copies
-        /// pages around the frames of other users in a block, `punch_in_place` copies nothing.
+        /// Name of the way: `collapse` copies all pages into a free block, `punch_around` copies pages around
+        /// the frames in use by others in a block, `punch_in_place` copies nothing.
         name: &'static str,
         /// Number of frames of the region that must be copied.
         frames_copied: u64,
-        /// Number of frames of other users that must be migrated first.
+        /// Number of frames of other programs or the kernel that must be migrated first.
         frames_migrated: u64,
         /// Number of frames that must be cleared for unmapped pages.
         frames_zeroed: u64,

@@ -24,13 +24,14 @@ pub(crate) const MOST_TIME: Duration = Duration::from_secs(10);
 const CLOCK_OPERATIONS: u64 = 64;
 /// Maximum depth of nested calls in a script.
 pub(crate) const MOST_CALL_LEVELS: usize = 16;
-/// Maximum number of variables that exist at one time, and of functions in a script.
+/// Maximum number of variables that exist at one time in a script.
 const MOST_VARIABLES: usize = 64;
+/// Maximum number of functions in a script.
 const MOST_FUNCTIONS: usize = 64;
-/// Maximum number of bytes of a string and of elements of an array, including nested arrays. One
-/// operation may copy, compare, sort or print the whole value, so these limits bound the time of an
-/// operation.
+/// Maximum number of bytes of a string. One operation may copy, compare, sort or print the whole string, so
+/// this limit bounds the time of an operation.
 pub(crate) const MOST_STRING_BYTES: usize = 512;
+/// Maximum number of elements of an array, including nested arrays. It bounds the time of an operation, too.
 pub(crate) const MOST_ELEMENTS: usize = 64;
 /// Maximum nesting of expressions in a script, outside and inside functions.
 const MOST_DEPTH: usize = 32;

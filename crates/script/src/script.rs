@@ -38,11 +38,11 @@ pub enum Question {
     WithHoles,
     /// Way in which khugepaged turns a region of 4KB pages into a 2MB page.
     Promote,
-    /// True if khugepaged should move a hole's page back into its 2MB page.
+    /// Question if khugepaged should move a hole's page back into its 2MB page.
     Patch,
-    /// True if a page with holes should be demoted to 4KB pages.
+    /// Question if a page with holes should be demoted to 4KB pages.
     Demote,
-    /// True if reclaim should swap a region out.
+    /// Question if reclaim should swap a region out.
     Reclaim,
 }
 
@@ -69,8 +69,8 @@ impl Question {
     }
 }
 
-/// Decision on a partly occupied block: no page with holes, or when frames for its holes are
-/// allocated.
+/// Decision on a partly occupied block: no page with holes, or a page whose holes get frames with the page or
+/// at their first touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoleUse {
     /// The block is not used for a page with holes.

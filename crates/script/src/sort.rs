@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use rhai::{Array, Dynamic, Engine, EvalAltResult, FnPtr, NativeCallContext};
 
-/// Replaces Rhai's sort functions in a script engine.
+/// Replaces Rhai's sort functions in a script engine by functions that accept an inconsistent comparison.
 pub(crate) fn register(engine: &mut Engine) {
     for name in ["sort", "sort_by"] {
         engine.register_fn(name, |context: NativeCallContext, array: &mut Array, by: FnPtr| {

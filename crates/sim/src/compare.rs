@@ -468,7 +468,8 @@ fn precision_note(
     Some(format!("a precision of ±{precision} was not reached: {reached} at the end"))
 }
 
-/// Converts the counts of each window of a sampled run to the batches of results files.
+/// Converts the counts of each window of a sampled run to the batches of results files, which are
+/// parts of the run with counts of their own.
 fn window_batches(windows: &[PartCounts]) -> Batches {
     let mut batches = Batches::default();
     for window in windows {

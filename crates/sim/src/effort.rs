@@ -5,22 +5,24 @@ use perforate_types::PageSize;
 
 use crate::{MemoryState, SimError};
 
-/// Number of pages that events may make the kernel process without instructions, in addition to
-/// [`MEMORY_SHARE`].
+/// Number of pages that a workload's events, such as mmap and fork, may make the kernel process
+/// before any instruction runs, in addition to [`MEMORY_SHARE`].
 const PAGES: u64 = 1 << 23;
-/// Number of times that events may make the kernel process all of memory, because programs populate
-/// their memory once.
+/// Number of times that a workload's events may make the kernel process all of memory before any
+/// instruction runs. Programs populate their memory once, so they stay below the limit.
 const MEMORY_SHARE: u64 = 2;
 /// Number of pages that events may make the kernel process for each executed instruction. A program
 /// that only forks and waits, with 1GB of 4KB pages, executes some thousand instructions for each
-/// fork.
+/// fork of 262,144 pages.
 const PAGES_PER_INSTRUCTION: u64 = 256;
 
-/// Amount of work that events have requested so far, and its limit.
+/// Work that a workload's events, such as mmap and fork, have requested of the kernel so far, and
+/// its limit.
 pub(crate) struct WorkLimit {
-    /// Number of pages processed so far.
+    /// Number of pages that the kernel has processed for events so far.
     pages: u64,
-    /// Number of pages that may be processed without any instruction.
+    /// Number of pages that the kernel may process for events before any instruction runs; skipped
+    /// instructions raise it.
     free_pages: u64,
     events: u64,
 }
@@ -64,7 +66,7 @@ fn pages_allowed_for(instructions: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Limit for 64MB of memory, which contain 16,384 pages.
+    /// Limit, before any instruction has run, for 64MB of memory, which contain 16,384 pages.
     const FREE: u64 = (1 << 23) + 2 * 16_384;
 
     #[test]

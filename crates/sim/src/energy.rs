@@ -38,7 +38,8 @@ pub struct EnergyCosts {
     /// Energy of a comparison with BASE and LIMIT of a direct segment and the addition of OFFSET,
     /// in pJ.
     pub segment_check_pj: f64,
-    /// Energy of selecting a B-block from a 64-bit selection bitmap by prefix sums, in pJ.
+    /// Energy of selecting a B-block (64th of a slice) from a 64-bit selection bitmap by prefix
+    /// sums, in pJ.
     pub selection_pj: f64,
     /// Energy of a look-up of the escape filter, which accompanies each comparison with a segment,
     /// in pJ.

@@ -130,7 +130,7 @@ pub fn explain(
 
 impl Subject {
     /// Chooses example addresses, as far as they exist. In a perforated page: a sub-page in a
-    /// region without holes, one in a region with holes, and an allocated hole. Elsewhere: an
+    /// region without holes, one in a region with holes, and a hole with a frame. Elsewhere: an
     /// address in a gap-tolerant superpage, and an address in an ordinary page.
     fn example_addresses(&self, accessed: &[VirtualAddress]) -> Vec<VirtualAddress> {
         let own = self.system.own_tables();

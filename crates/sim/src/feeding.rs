@@ -71,7 +71,8 @@ impl Touched {
 enum Feed {
     /// Request to run a chunk of instructions.
     Chunk(Arc<Chunk>),
-    /// Request to report the number of the simulation and the windows that it has timed so far.
+    /// Request to report the index of the simulation, and the counts of each window of sampled
+    /// timing so far.
     ReportWindows(SyncSender<(usize, Vec<PartCounts>)>),
 }
 
@@ -169,7 +170,8 @@ fn run_one(
     simulation.finish()
 }
 
-/// Returns the windows that every scheme has timed so far; `None` if a scheme has failed.
+/// Returns the counts of the windows of sampled timing so far, for each scheme; `None` if a scheme
+/// has failed.
 fn collect_windows(senders: &[SyncSender<Feed>]) -> Option<Vec<Vec<PartCounts>>> {
     let (sender, receiver) = sync_channel(senders.len());
     for simulation in senders {

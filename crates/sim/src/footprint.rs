@@ -19,7 +19,7 @@ pub(crate) struct Footprint {
     places: HashMap<u64, usize>,
     touched: Vec<HoleSet>,
     /// Direct-mapped cache of recently touched regions, with their index in `touched`.
-    cache: Vec<(u64, usize)>,
+    cache: Box<[(u64, usize); CACHED_REGIONS]>,
     pages: u64,
     /// The running process.
     process: ProcessId,
@@ -29,18 +29,18 @@ pub(crate) struct Footprint {
 
 impl Footprint {
     pub(crate) fn new() -> Self {
-        let cache = vec![(u64::MAX, 0); CACHED_REGIONS];
         Self {
             places: HashMap::new(),
             touched: Vec::new(),
-            cache,
+            cache: Box::new([(u64::MAX, 0); CACHED_REGIONS]),
             pages: 0,
             process: ProcessId(0),
             latest: None,
         }
     }
 
-    /// Adds the accesses of a chunk. An access that crosses a page boundary touches both pages.
+    /// Adds the accesses of a chunk of instructions. An access that crosses a page boundary touches
+    /// both pages.
     pub(crate) fn add(&mut self, chunk: &Chunk) {
         let mut running = self.process;
         for (process, accesses) in chunk.accesses_by_process(&mut running) {
@@ -67,18 +67,27 @@ impl Footprint {
     fn touch_other(&mut self, page: VirtualPage) {
         let region = page.number() / PageSize::Size2M.pages();
         let region = region | u64::from(self.process.0) << REGION_BITS;
-        let cached = &mut self.cache[region as usize % CACHED_REGIONS];
-        if cached.0 != region {
-            if self.touched.len() >= MOST_REGIONS && !self.places.contains_key(&region) {
-                return;
-            }
-            let place = *self.places.entry(region).or_insert_with(|| {
-                self.touched.push(HoleSet::EMPTY);
-                self.touched.len() - 1
-            });
-            *cached = (region, place);
+        let cached = self.cache[region as usize % CACHED_REGIONS];
+        let place = if cached.0 == region { Some(cached.1) } else { self.place(region) };
+        if let Some(place) = place {
+            let touched = &mut self.touched[place];
+            self.pages += u64::from(touched.insert(page.index_in(PageSize::Size2M)));
         }
-        self.pages += u64::from(self.touched[cached.1].insert(page.index_in(PageSize::Size2M)));
+    }
+
+    /// Index of a region in `touched`; `None` if it is not counted.
+    #[cold]
+    #[inline(never)]
+    fn place(&mut self, region: u64) -> Option<usize> {
+        if self.touched.len() >= MOST_REGIONS && !self.places.contains_key(&region) {
+            return None;
+        }
+        let place = *self.places.entry(region).or_insert_with(|| {
+            self.touched.push(HoleSet::EMPTY);
+            self.touched.len() - 1
+        });
+        self.cache[region as usize % CACHED_REGIONS] = (region, place);
+        Some(place)
     }
 
     pub(crate) fn bytes(&self) -> u64 {

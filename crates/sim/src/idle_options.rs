@@ -40,8 +40,8 @@ impl MemoryOptions {
         })
     }
 
-    /// Returns the name of the first option that differs from its default; `None` if no option
-    /// does.
+    /// Returns the name of the first of these memory options that differs from its default; `None`
+    /// if none does.
     fn first_set(&self) -> Option<String> {
         let size = self.size.set_rows().map(Row::option);
         let kernel = self.kernel.set_rows().map(Row::option);

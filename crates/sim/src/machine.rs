@@ -29,6 +29,20 @@ const BUNDLED: &[(&str, &str)] = &[
     ("sandy-bridge-table6", include_str!("../../../machines/sandy-bridge-table6.toml")),
     ("gtsm-table4", include_str!("../../../machines/gtsm-table4.toml")),
     ("zen4-genoa", include_str!("../../../machines/zen4-genoa.toml")),
+    ("haswell-ex", include_str!("../../../machines/haswell-ex.toml")),
+    ("skylake-sp-4114", include_str!("../../../machines/skylake-sp-4114.toml")),
+    ("cascade-lake-6252", include_str!("../../../machines/cascade-lake-6252.toml")),
+    ("cascade-lake-8259cl", include_str!("../../../machines/cascade-lake-8259cl.toml")),
+    ("tiger-lake", include_str!("../../../machines/tiger-lake.toml")),
+    ("sapphire-rapids", include_str!("../../../machines/sapphire-rapids.toml")),
+    ("zen2-rome", include_str!("../../../machines/zen2-rome.toml")),
+    ("zen3-milan", include_str!("../../../machines/zen3-milan.toml")),
+    ("zen5-turin", include_str!("../../../machines/zen5-turin.toml")),
+    ("neoverse-n1", include_str!("../../../machines/neoverse-n1.toml")),
+    ("neoverse-v1", include_str!("../../../machines/neoverse-v1.toml")),
+    ("neoverse-v2", include_str!("../../../machines/neoverse-v2.toml")),
+    ("cortex-a76", include_str!("../../../machines/cortex-a76.toml")),
+    ("xuantie-c910", include_str!("../../../machines/xuantie-c910.toml")),
 ];
 
 /// All hardware parameters of a simulated computer, and costs of its operating system. Corresponds
@@ -40,8 +54,8 @@ pub struct Machine {
     pub name: String,
     /// Summary of the machine in one line.
     pub summary: String,
-    /// Processors that this machine describes, by their CPUID numbers; empty for hypothetical
-    /// machines.
+    /// Processors that this machine describes, by CPUID or, for Arm, `/proc/cpuinfo`; empty for
+    /// hypothetical machines.
     #[serde(default, skip_serializing)]
     pub processors: Vec<ProcessorModels>,
     /// Sizes and associativities of the TLBs.
@@ -140,16 +154,19 @@ impl Virtualization {
     }
 }
 
-/// Processors of one CPUID family.
+/// Processors of one family: by CPUID, or for Arm by the numbers in Linux' `/proc/cpuinfo`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessorModels {
-    /// Vendor, spelled as in CPUID (`GenuineIntel`).
+    /// Vendor, spelled as in CPUID (`GenuineIntel`); for Arm, `CPU implementer` (`0x41`).
     pub vendor: String,
-    /// CPUID family, including the extended family.
+    /// CPUID family, including the extended family; for Arm, `CPU architecture` (8).
     pub family: u32,
-    /// CPUID models, including the extended model.
+    /// CPUID models, including the extended model; for Arm, values of `CPU part`.
     pub models: Vec<u32>,
+    /// CPUID steppings; all if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steppings: Vec<u32>,
 }
 
 impl Machine {
@@ -222,16 +239,18 @@ impl Machine {
         file.machine()
     }
 
-    /// Finds the bundled machine that describes the processor with these CPUID numbers; `None` if
-    /// there is none.
-    pub fn of_processor(vendor: &str, family: u32, model: u32) -> Option<Self> {
-        Self::bundled().into_iter().find(|machine| machine.is_of(vendor, family, model))
+    /// Finds the bundled machine that describes the processor with these numbers, as in
+    /// [`ProcessorModels`]; `None` if there is none.
+    pub fn of_processor(vendor: &str, family: u32, model: u32, stepping: u32) -> Option<Self> {
+        Self::bundled().into_iter().find(|machine| machine.is_of(vendor, family, model, stepping))
     }
 
-    /// True if the machine describes the processor with these CPUID numbers.
-    pub fn is_of(&self, vendor: &str, family: u32, model: u32) -> bool {
+    /// True if the machine describes the processor with these numbers, as in [`ProcessorModels`].
+    pub fn is_of(&self, vendor: &str, family: u32, model: u32, stepping: u32) -> bool {
         self.processors.iter().any(|known| {
-            known.vendor == vendor && known.family == family && known.models.contains(&model)
+            let is_of_model = known.family == family && known.models.contains(&model);
+            let is_of_stepping = known.steppings.is_empty() || known.steppings.contains(&stepping);
+            known.vendor == vendor && is_of_model && is_of_stepping
         })
     }
 
@@ -330,6 +349,7 @@ fn with_nearest(message: &str) -> Option<String> {
 mod tests {
     use perforate_mmu::L2Part;
     use perforate_timing::WalkerAttachment;
+    use perforate_types::PageSize;
 
     use super::*;
     use crate::placed::SchemeSetup;
@@ -408,14 +428,103 @@ mod tests {
 
     #[test]
     fn machines_are_found_by_their_processor() {
-        let name = |vendor, family, model| {
-            Machine::of_processor(vendor, family, model).map(|machine| machine.name)
-        };
-        assert_eq!(name("AuthenticAMD", 25, 17).as_deref(), Some("zen4-genoa"));
-        assert_eq!(name("GenuineIntel", 6, 106).as_deref(), Some("ice-lake-sp"));
-        assert_eq!(name("GenuineIntel", 6, 45).as_deref(), Some("sandy-bridge-table6"));
-        assert_eq!(name("GenuineIntel", 25, 17), None);
-        assert_eq!(name("AuthenticAMD", 25, 1), None, "Zen 3");
+        for (vendor, family, model, stepping, name) in [
+            ("AuthenticAMD", 25, 17, 1, Some("zen4-genoa")),
+            ("GenuineIntel", 6, 106, 6, Some("ice-lake-sp")),
+            ("GenuineIntel", 6, 45, 7, Some("sandy-bridge-table6")),
+            ("GenuineIntel", 6, 63, 4, Some("haswell-ex")),
+            ("GenuineIntel", 6, 85, 4, Some("skylake-sp-4114")),
+            ("GenuineIntel", 6, 85, 7, Some("cascade-lake-6252")),
+            ("GenuineIntel", 6, 140, 1, Some("tiger-lake")),
+            ("GenuineIntel", 6, 143, 8, Some("sapphire-rapids")),
+            ("GenuineIntel", 6, 63, 2, None),  // Haswell-EP
+            ("GenuineIntel", 6, 85, 11, None), // Cooper Lake
+            ("GenuineIntel", 25, 17, 1, None),
+            ("AuthenticAMD", 23, 49, 0, Some("zen2-rome")),
+            ("AuthenticAMD", 25, 1, 1, Some("zen3-milan")),
+            ("AuthenticAMD", 26, 2, 1, Some("zen5-turin")),
+            ("AuthenticAMD", 25, 33, 0, None), // Ryzen 5000
+            ("0x41", 8, 0xd0b, 0, Some("cortex-a76")),
+            ("0x41", 8, 0xd0c, 0, Some("neoverse-n1")),
+            ("0x41", 8, 0xd40, 0, Some("neoverse-v1")),
+            ("0x41", 8, 0xd4f, 0, Some("neoverse-v2")),
+            ("0x48", 8, 0xd0c, 0, None), // another implementer
+        ] {
+            let found = Machine::of_processor(vendor, family, model, stepping);
+            let found = found.map(|machine| machine.name);
+            assert_eq!(found.as_deref(), name, "{vendor} {family} {model} {stepping}");
+        }
+    }
+
+    /// CPUID leaves 2 and 18H state these TLBs. Sapphire Rapids has more entries than its leaf 18H
+    /// states.
+    #[test]
+    fn second_level_tlbs_of_intel_processors() {
+        for (name, entries, ways, of_page_sizes) in [
+            ("haswell-ex", 1024, 8, [1024, 1024, 0]),
+            ("skylake-sp-4114", 1536, 12, [1536, 1536, 16]),
+            ("cascade-lake-6252", 1536, 12, [1536, 1536, 16]),
+            ("tiger-lake", 2048, 16, [2048, 1024, 1024]),
+            ("sapphire-rapids", 2048, 16, [2048, 1024, 1024]),
+        ] {
+            let tlb = Machine::load(name).unwrap().tlb;
+            assert_eq!(tlb.l2, TlbGeometry { entries, ways }, "{name}");
+            assert_eq!(PageSize::ALL.map(|size| tlb.l2_entries(size)), of_page_sizes, "{name}");
+        }
+    }
+
+    /// The two processors have the same CPUID numbers.
+    #[test]
+    fn a_bundled_machine_can_be_based_on_another() {
+        let base = Machine::load("cascade-lake-6252").unwrap();
+        let machine = Machine::load("cascade-lake-8259cl").unwrap();
+        assert_eq!((machine.core.frequency_ghz, base.core.frequency_ghz), (2.5, 2.1));
+        assert_eq!((machine.tlb, machine.cache), (base.tlb, base.cache));
+        assert_eq!(machine.processors, []);
+    }
+
+    /// Each processor has one machine file; otherwise the order of the list would choose.
+    #[test]
+    fn no_processor_has_two_machines() {
+        let machines = Machine::bundled();
+        for known in machines.iter().flat_map(|machine| &machine.processors) {
+            let steppings = if known.steppings.is_empty() { &[0][..] } else { &known.steppings };
+            for (&model, &stepping) in
+                known.models.iter().flat_map(|model| steppings.iter().map(move |one| (model, one)))
+            {
+                let of = |machine: &&Machine| {
+                    machine.is_of(&known.vendor, known.family, model, stepping)
+                };
+                assert_eq!(machines.iter().filter(of).count(), 1, "{known:?} {model} {stepping}");
+            }
+        }
+    }
+
+    /// The second level holds 1GB pages in Arm's cores and in Zen 5, and Arm's first level none; a
+    /// C910 holds 2MB pages as 4KB in its first level, and has no walk caches for its three levels.
+    #[test]
+    fn tlbs_of_processors_without_a_paper() {
+        let tlb = |name: &str| Machine::load(name).unwrap().tlb;
+        let geometry = |entries, ways| TlbGeometry { entries, ways };
+        let zen5 = tlb("zen5-turin");
+        assert_eq!((zen5.l2, zen5.l2_1g), (geometry(4096, 16), L2Part::Own(geometry(1024, 4))));
+        assert_eq!(
+            (zen5.l1_data_4k, tlb("zen2-rome").l1_data_4k),
+            (geometry(96, 96), geometry(64, 64))
+        );
+        for (name, l1, l2) in [
+            ("neoverse-n1", 48, geometry(1280, 5)),
+            ("cortex-a76", 48, geometry(1280, 5)),
+            ("neoverse-v1", 40, geometry(2048, 8)),
+            ("neoverse-v2", 48, geometry(2048, 8)),
+        ] {
+            let tlb = tlb(name);
+            assert_eq!((tlb.l1_data_4k, tlb.l2, tlb.l2_1g), (geometry(l1, l1), l2, L2Part::ALL));
+            assert_eq!((tlb.l1_data_2m, tlb.l1_data_1g), (Some(geometry(l1, l1)), None), "{name}");
+        }
+        let c910 = Machine::load("xuantie-c910").unwrap();
+        assert_eq!((c910.tlb.l1_data_2m, c910.tlb.l1_data_1g), (None, Some(geometry(1, 1))));
+        assert_eq!((c910.walk_cache.level3_entries, c910.walk_cache.level2_entries), (0, 0));
     }
 
     /// Perforated pages need 2MB-grained entries in the second-level TLB.

@@ -31,8 +31,8 @@ pub struct MemoryState {
     /// not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modes: Option<ModeSwitching>,
-    /// Page sizes of the program's memory under the scheme `layout`, and the pools that contain
-    /// this memory; `None` without a layout.
+    /// Page sizes of the program's memory under the scheme `layout`, and the pools (address ranges)
+    /// that contain the program's memory under every scheme; `None` without a layout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<LayoutFile>,
     /// Memory of the host under a virtual machine. If `None`, the host's memory has room for the
@@ -82,8 +82,9 @@ impl MemoryState {
         Ok(Self { kernel, snapshot: Some(snapshot), ..self })
     }
 
-    /// Returns the options of the kernel policies, to which this memory adds its layout of page
-    /// sizes, and whether its blocks are those of an aged memory.
+    /// Returns the options of the kernel policies, with the layout of page sizes of this memory,
+    /// and with a flag that is true if a simulated or recorded history of use has fragmented the
+    /// memory.
     pub fn policy_options(&self) -> PolicyOptions {
         let KernelConfig { fragmentation, faulty, age, .. } = &self.kernel;
         let is_emulated = fragmentation.is_some() || faulty.is_some();

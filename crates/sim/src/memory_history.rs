@@ -5,12 +5,14 @@ use perforate_records::{CellRun, MemoryMap, MemoryPoint};
 
 use crate::samples::Samples;
 
-/// Initial interval in instructions, and largest number, of points in the time series.
+/// Initial interval in instructions, and largest number, of points in the time series of the state
+/// of memory.
 const POINTS: (u64, usize) = (50_000, 64);
 /// Initial interval in instructions, and largest number, of memory maps. The map at the end is not
 /// counted.
 const MAPS: (u64, usize) = (200_000, 4);
-/// Largest number of runs of equal cells in a map. If there are more, cells become larger.
+/// Largest number of runs of equal cells in a memory map. A cell is one or more 2MB blocks; if
+/// there are more runs, cells become larger.
 const MOST_RUNS: usize = 512;
 
 /// Amount of memory touched by the program over time, sampled at the same moments as
@@ -24,7 +26,7 @@ impl TouchedHistory {
         Self { samples: Samples::new(POINTS.0, POINTS.1) }
     }
 
-    /// Records the number of bytes touched before a chunk, if a sample is due.
+    /// Records the number of bytes touched before a chunk of instructions, if a sample is due.
     pub(crate) fn observe(&mut self, instruction: u64, bytes: u64) {
         if self.samples.is_due(instruction) {
             self.samples.add(instruction, bytes);
@@ -43,7 +45,8 @@ impl TouchedHistory {
 pub(crate) struct MemoryHistory {
     points: Samples<MemoryPoint>,
     has_maps: bool,
-    /// Maps since measuring started; `None` before measuring, or if maps are disabled.
+    /// Maps of physical memory taken since measuring started; `None` before measuring, or if maps
+    /// are disabled.
     maps: Option<Samples<MemoryMap>>,
     /// Owner of the memory (`guest` or `host`); `None` for native runs.
     of: Option<&'static str>,
@@ -59,7 +62,7 @@ impl MemoryHistory {
         Self { has_maps: false, ..self }
     }
 
-    /// Takes the samples that are due before a chunk.
+    /// Takes the samples that are due before a chunk of instructions.
     pub(crate) fn observe(&mut self, instruction: u64, kernel: &Kernel) {
         if self.points.is_due(instruction) {
             self.points.add(instruction, point(instruction, kernel));
@@ -176,7 +179,7 @@ struct Cells {
     open: OpenCell,
 }
 
-/// A cell that is not complete yet.
+/// A cell (one or more 2MB blocks) of a memory map that does not have all of its blocks yet.
 #[derive(Default)]
 struct OpenCell {
     blocks: u64,

@@ -337,8 +337,9 @@ impl OperatingSystemCosts {
         Self { interrupted_processors, ..self.clone() }
     }
 
-    /// Records the work of the measured part. With a clock, also records its cycles by cause, and
-    /// returns the total. Background work of kernel threads takes none of the program's time.
+    /// Records the work of the measured part. If the run has a timing model (`is_timed`), also
+    /// records the cycles of this work by cause, and returns their total. Background work of kernel
+    /// threads takes none of the program's time.
     pub(crate) fn record(
         &self,
         program: &ProgramWork,

@@ -20,18 +20,20 @@ pub struct Phase {
     pub figures: BTreeMap<String, u64>,
 }
 
-/// A simulation with its program. Between phases, the caller can start clocks and read counters.
+/// A simulation with its program. Between phases, the caller can attach a timing model and read
+/// counters.
 pub struct PhasedRun {
     /// Simulation of the program, in its state at the beginning of the current phase.
     pub simulation: Simulation,
     source: Box<dyn Source>,
-    /// Next chunk to run, which begins with the phase; empty before the first phase.
+    /// Next chunk of instructions to run, which begins with the phase; empty before the first
+    /// phase.
     chunk: Chunk,
 }
 
 impl PhasedRun {
-    /// Creates a run on an empty memory, without a clock. If `timed` is false, no clock can be
-    /// started later, and translation is faster. If `check` is true, the oracle checks every
+    /// Creates a run on an empty memory, without a timing model. If `timed` is false, none can be
+    /// attached later, and translation is faster. If `check` is true, the oracle checks every
     /// translation.
     ///
     /// # Errors

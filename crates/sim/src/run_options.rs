@@ -148,8 +148,8 @@ impl MeasuringOptions {
     /// Checks that these options do not contradict each other.
     ///
     /// # Errors
-    /// Sampled timing is requested without a clock, a precision without sampled timing or of 0 %,
-    /// or windows that do not fit into their period.
+    /// Sampled timing is requested for a functional run, a precision without sampled timing or of 0
+    /// %, or windows that do not fit into their period.
     pub fn check(&self) -> Result<(), ConfigError> {
         let Timing::Sampled(TimedWindows { window, period }) = self.timing else {
             return match self.precision {

@@ -26,7 +26,7 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    /// Adds the gaps of a chunk that begins after `done` instructions.
+    /// Adds the gaps of a chunk of instructions that begins after `done` instructions.
     pub(crate) fn add(&mut self, done: u64, chunk: &Chunk) {
         self.gaps.extend(chunk.events.iter().filter_map(|(at, event)| match event {
             ProgramEvent::Gap { instructions } => Some((done + u64::from(*at), *instructions)),

@@ -37,13 +37,12 @@ pub(crate) use finish::{Figures, counters};
 /// Initial interval in instructions, and largest number, of samples of the second-level TLB's
 /// contents. When the number is reached, every second sample is dropped and the interval doubles.
 const TLB_SAMPLES: (u64, usize) = (50_000, 128);
-/// Size of a cache line in bytes.
 const LINE_BYTES: u64 = 64;
 
-/// Options of a simulation: clock, operating system and warm-up.
+/// Options of a simulation: timing model, operating system and warm-up.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions {
-    /// True if the run counts events only, without a clock.
+    /// True if the run counts events only, without a timing model.
     pub functional: bool,
     /// Options of the operating system, and of the checks by the oracle.
     pub system: SystemOptions,
@@ -77,7 +76,7 @@ pub struct Simulation {
     host_alarms: Alarms,
     modes: Option<ModeSwitcher>,
     stretches: RunParts,
-    /// State of sampled timing; `None` if all instructions are timed, or the run has no clock.
+    /// State of sampled timing; `None` if all instructions are timed, or the run has no timing model.
     timed: Option<TimedRun>,
     effort: WorkLimit,
     /// True if the program's operating system uses direct segments.
@@ -89,7 +88,7 @@ pub struct Simulation {
     regions: Vec<Region>,
 }
 
-/// Progress within a chunk: index of the next instruction, access and event.
+/// Position in a chunk of instructions: index of the next instruction, access and event.
 #[derive(Clone, Copy, Default)]
 struct Position {
     instruction: usize,
@@ -151,9 +150,9 @@ impl Simulation {
         Self { stretches, ..self }
     }
 
-    /// Enables sampled timing: only windows are timed. Before each window, at least `warmup`
-    /// instructions are timed but not counted. The seed determines the places of the windows. No
-    /// effect without a clock. Call before the first instruction runs.
+    /// Enables sampled timing: only windows are timed. Before each window, at least `warmup` instructions are
+    /// timed but not counted. The seed determines the places of the windows. No effect without a timing
+    /// model. Call before the first instruction runs.
     pub fn with_timed_windows(self, windows: TimedWindows, warmup: u64, seed: u64) -> Self {
         let schedule = Schedule::new(windows, warmup, seed);
         let timed = self.clock.is_some().then(|| TimedRun::new(schedule));
@@ -347,7 +346,7 @@ impl Simulation {
         self.tally(cycles, self.done)
     }
 
-    /// Runs the chunk's instructions from `position` up to instruction number `end` (exclusive).
+    /// Runs the instructions of a chunk from `position` up to instruction number `end` (exclusive).
     fn run_until(
         &mut self,
         chunk: &Chunk,
@@ -537,7 +536,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Returns the hardware's steps of the last translation; empty if translation is free.
+    /// Returns the hardware's steps (look-ups, memory reads and fills) of the last translation; empty if
+    /// translation is free.
     #[inline]
     fn steps(&self) -> StepLists<'_> {
         if self.is_free { StepLists::default() } else { self.system.steps().into() }
@@ -594,7 +594,7 @@ impl Simulation {
         self.done
     }
 
-    /// Drains the pipeline, and returns the cycles since measuring started; `None` without a clock.
+    /// Drains the pipeline, and returns the cycles since measuring started; `None` without a timing model.
     pub fn cycles(&mut self) -> Option<u64> {
         let clock = self.clock.as_mut()?;
         clock.drain();

@@ -7,10 +7,10 @@ use perforate_types::{Chunk, HoleSet, MemoryAccess, PageSize, VirtualAddress};
 /// Number of 2MB regions whose holes are cached.
 const CACHED_REGIONS: usize = 4096;
 
-/// Source of instructions whose accesses avoid unallocated holes, because a program does not access
-/// memory that is not allocated (P §VII.B). Such an access goes to another sub-page of the region
-/// instead; its address determines which. The source is shared by all schemes, so all have the same
-/// accesses, including the ideal scheme.
+/// Source of instructions whose accesses avoid holes without a frame, because a program does not
+/// access memory that is not allocated (P §VII.B). Such an access goes to another sub-page of the
+/// region instead; its address determines which. The source is shared by all schemes, so all have
+/// the same accesses, including the ideal scheme.
 pub(crate) struct Sparse<S> {
     source: S,
     fragmentation: Fragmentation,

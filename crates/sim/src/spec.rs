@@ -95,8 +95,8 @@ pub struct ResolvedRun {
     pub processors: ProcessorOptions,
     /// Seed of the random numbers of workload and memory.
     pub seed: u64,
-    /// Warm-up, clock and checks. The default warm-up is a fifth of the run if its length is known.
-    /// It is 0 if the program announces the end of its set-up, because the set-up is never
+    /// Warm-up, timing and checks. The default warm-up is a fifth of the run if its length is
+    /// known. It is 0 if the program announces the end of its set-up, because the set-up is never
     /// measured.
     pub measuring: MeasuringOptions,
 }

@@ -12,7 +12,7 @@ use crate::warmup::Slices;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartCounts {
     pub(crate) instructions: u64,
-    /// Number of cycles; 0 without a clock, as are the next two counts.
+    /// Number of cycles; 0 without a timing model, as are the next two counts.
     pub(crate) cycles: u64,
     /// Sum of the latencies of translations that missed in the first-level TLB.
     pub(crate) translation_cycles: u64,
@@ -41,15 +41,15 @@ impl Sub for PartCounts {
     }
 }
 
-/// Slices of the measured part, and windows of a sampled trace, in one run.
+/// Slices of the measured part of one run, and windows of its sampled trace, with their counts.
 pub(crate) struct RunParts {
     slices: Slices,
     windows: Windows,
 }
 
 impl RunParts {
-    /// Creates the parts of a run. `timed` is true for a run with a clock. The first
-    /// `window_warmup` instructions of each window do not count.
+    /// Creates the slices and windows of a run. `timed` is true for a run with a timing model. The
+    /// first `window_warmup` instructions of each window do not count.
     pub(crate) fn new(timed: bool, window_warmup: u64) -> Self {
         Self { slices: Slices::new(timed), windows: Windows::new(window_warmup) }
     }
@@ -61,14 +61,15 @@ impl RunParts {
         self.windows.start_measuring(done);
     }
 
-    /// Returns the number of instructions after which a part begins or ends, so that the run's
-    /// counts are needed.
+    /// Returns the number of instructions after which a slice or window begins or ends, so that the
+    /// run's counts are needed.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.slices.next().min(self.windows.next())
     }
 
-    /// Ends and begins the parts that end or begin at this moment. `now` are the run's counts.
+    /// Ends and begins the slices and windows that end or begin at this moment. `now` are the run's
+    /// counts.
     pub(crate) fn reach(&mut self, now: &PartCounts) {
         self.slices.reach(now);
         self.windows.reach(now);

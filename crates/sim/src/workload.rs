@@ -141,8 +141,8 @@ fn open_together(
     Ok(Box::new(ConcurrentPrograms::new(std::iter::once(first).chain(others).collect())))
 }
 
-/// Wraps a source so that the program's memory is in the pools of the memory's layout; without a
-/// layout, returns the source unchanged.
+/// Wraps a source so that the program's memory is in the pools (address ranges) of the memory's
+/// layout; without a layout, returns the source unchanged.
 pub(crate) fn in_pools(
     source: Box<dyn Source>,
     memory: &MemoryState,

@@ -161,11 +161,13 @@ impl Agenda {
     }
 
     /// Removes the next event, advances `now` to its cycle, and returns it with its thread.
+    ///
+    /// # Panics
+    /// Without events.
     #[inline(always)]
-    pub(crate) fn next(&mut self) -> Option<(Thread, Event)> {
-        let (time, event) = self.events.next(self.now)?;
-        self.now = time;
-        Some(event)
+    pub(crate) fn next(&mut self) -> (Thread, Event) {
+        self.now = self.events.arrive(self.now).expect("something waits for an event");
+        self.events.take(self.now)
     }
 
     /// Cycle of the next event; `None` without events.
@@ -291,7 +293,8 @@ mod tests {
             agenda.schedule(time, event);
         }
         let mut seen = Vec::new();
-        while let Some((0, event)) = agenda.next() {
+        while !agenda.is_empty() {
+            let (_, event) = agenda.next();
             seen.push((agenda.now, event));
         }
         assert_eq!(

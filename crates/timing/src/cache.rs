@@ -61,6 +61,21 @@ impl Line {
     }
 }
 
+/// Result of an access to a cache.
+pub(crate) enum LookUp<'a> {
+    /// The line is present or being filled.
+    Hit(&'a mut Line),
+    /// The line was not there and has been inserted; the number of the evicted line if that is dirty.
+    Miss(Option<u64>),
+}
+
+/// Line that is evicted.
+enum Victim {
+    Clean,
+    /// Dirty line with this tag.
+    Dirty(u32),
+}
+
 /// Set-associative lines with true least-recently-used replacement: each set is kept in order of
 /// use, so that the line used last is compared first.
 ///
@@ -114,52 +129,39 @@ impl Cache {
         (tags, lines)
     }
 
-    /// Finds the line of this number and makes it the most recently used of its set.
-    #[inline]
-    pub(crate) fn find(&mut self, number: u64) -> Option<&mut Line> {
+    /// Looks up the line of this number and makes it the most recently used of its set. If the cache does not
+    /// have it, inserts it in state `missing` and evicts the least recently used.
+    #[inline(always)]
+    pub(crate) fn access(&mut self, number: u64, missing: Line) -> LookUp<'_> {
         let (set, tag) = self.place(number);
         let first = set * self.ways;
-        (self.tags[first] == tag || self.move_to_front(set, tag)).then(|| &mut self.lines[first])
+        if self.tags[first] != tag
+            && let Some(victim) = self.bring_to_front(set, tag, missing)
+        {
+            return LookUp::Miss(match victim {
+                Victim::Clean => None,
+                Victim::Dirty(tag) => Some(self.sets.join(tag.into(), set as u64)),
+            });
+        }
+        LookUp::Hit(&mut self.lines[first])
     }
 
-    /// Makes a line the most recently used of its set; false if the cache does not have it.
+    /// Like [`Self::access`], for a line that was not used last in its set. Returns the evicted line.
     #[inline(never)]
-    fn move_to_front(&mut self, set: usize, tag: u32) -> bool {
+    fn bring_to_front(&mut self, set: usize, tag: u32, missing: Line) -> Option<Victim> {
         match self.ways {
-            8 => move_to_front(self.set_of::<8>(set), tag),
-            2 => move_to_front(self.set_of::<2>(set), tag),
-            _ => self.move_to_front_of_any(set, tag),
+            8 => bring_to_front(self.set_of::<8>(set), tag, missing),
+            2 => bring_to_front(self.set_of::<2>(set), tag, missing),
+            _ => self.bring_to_front_of_any(set, tag, missing),
         }
     }
 
     #[inline(never)]
-    fn move_to_front_of_any(&mut self, set: usize, tag: u32) -> bool {
+    fn bring_to_front_of_any(&mut self, set: usize, tag: u32, missing: Line) -> Option<Victim> {
         match self.ways {
-            4 => move_to_front(self.set_of::<4>(set), tag),
-            16 => move_to_front(self.set_of::<16>(set), tag),
-            _ => move_to_front(self.set(set), tag),
-        }
-    }
-
-    /// Inserts a line that the cache does not have, and evicts the least recently used of its set; returns
-    /// the number of the evicted line if that is dirty.
-    #[inline]
-    pub(crate) fn insert(&mut self, number: u64, line: Line) -> Option<u64> {
-        let (set, tag) = self.place(number);
-        let (last_tag, last) = match self.ways {
-            8 => push_front(self.set_of::<8>(set), tag, line),
-            2 => push_front(self.set_of::<2>(set), tag, line),
-            _ => self.push_front_of_any(set, tag, line),
-        };
-        last.is_dirty().then(|| self.sets.join(last_tag.into(), set as u64))
-    }
-
-    #[inline(never)]
-    fn push_front_of_any(&mut self, set: usize, tag: u32, line: Line) -> (u32, Line) {
-        match self.ways {
-            4 => push_front(self.set_of::<4>(set), tag, line),
-            16 => push_front(self.set_of::<16>(set), tag, line),
-            _ => push_front(self.set(set), tag, line),
+            4 => bring_to_front(self.set_of::<4>(set), tag, missing),
+            16 => bring_to_front(self.set_of::<16>(set), tag, missing),
+            _ => bring_to_front(self.set(set), tag, missing),
         }
     }
 
@@ -195,32 +197,37 @@ impl Cache {
     }
 }
 
-/// Makes a line the most recently used of a set; false if the set does not have it.
+/// Makes a line the most recently used of a set. If the set does not have it, inserts it in state `missing`,
+/// and returns the least recently used, which is evicted.
 #[inline(always)]
-fn move_to_front((tags, lines): (&mut [u32], &mut [Line]), tag: u32) -> bool {
+fn bring_to_front(
+    (tags, lines): (&mut [u32], &mut [Line]),
+    tag: u32,
+    missing: Line,
+) -> Option<Victim> {
     // All ways are compared at once, as most searches find nothing.
-    if !tags.iter().fold(false, |found, &other| found | (other == tag)) {
-        return false;
+    if tags.iter().fold(false, |found, &other| found | (other == tag)) {
+        move_to_front(tags, lines, tag);
+        return None;
     }
-    let way = tags.iter().position(|&other| other == tag).unwrap_or_default();
-    let line = lines[way];
-    for place in (0..way).rev() {
-        (tags[place + 1], lines[place + 1]) = (tags[place], lines[place]);
-    }
-    (tags[0], lines[0]) = (tag, line);
-    true
-}
-
-/// Inserts a line as the most recently used of a set; returns the tag and state of the least recently used,
-/// which is evicted.
-#[inline(always)]
-fn push_front((tags, lines): (&mut [u32], &mut [Line]), tag: u32, line: Line) -> (u32, Line) {
     let last = tags.len() - 1;
-    let victim = (tags[last], lines[last]);
+    let victim = if lines[last].is_dirty() { Victim::Dirty(tags[last]) } else { Victim::Clean };
     tags.copy_within(..last, 1);
     lines.copy_within(..last, 1);
-    (tags[0], lines[0]) = (tag, line);
-    victim
+    (tags[0], lines[0]) = (tag, missing);
+    Some(victim)
+}
+
+/// Makes a line that the set has the most recently used.
+#[inline(never)]
+fn move_to_front(tags: &mut [u32], lines: &mut [Line], tag: u32) {
+    let (mut carried, mut way) = ((tags[0], lines[0]), 0);
+    while carried.0 != tag {
+        way += 1;
+        std::mem::swap(&mut carried.0, &mut tags[way]);
+        std::mem::swap(&mut carried.1, &mut lines[way]);
+    }
+    (tags[0], lines[0]) = carried;
 }
 
 #[cfg(test)]
@@ -231,14 +238,22 @@ mod tests {
     #[test]
     fn a_line_that_is_taken_away_leaves_its_place_to_the_next() {
         let mut cache = two_ways(1);
-        cache.insert(1, Line::new(7, true, false));
-        cache.insert(2, Line::new(8, false, false));
+        miss(&mut cache, 1, Line::new(7, true, false));
+        miss(&mut cache, 2, Line::new(8, false, false));
         assert_eq!(cache.remove(3), None);
         assert_eq!(cache.remove(1), Some(true));
         assert!(cache.peek(1).is_none() && cache.peek(2).is_some());
-        assert_eq!(cache.insert(3, Line::new(9, true, false)), None, "a place was empty");
+        assert_eq!(miss(&mut cache, 3, Line::new(9, true, false)), None, "a place was empty");
         assert!(cache.clean(3) && !cache.clean(3) && !cache.clean(4));
         assert!(!cache.peek(3).unwrap().is_dirty());
+    }
+
+    /// Inserts a line that the cache does not have; returns the evicted line if that is dirty.
+    fn miss(cache: &mut Cache, number: u64, line: Line) -> Option<u64> {
+        match cache.access(number, line) {
+            LookUp::Miss(evicted) => evicted,
+            LookUp::Hit(_) => panic!("line {number} is there"),
+        }
     }
 
     fn two_ways(sets: u64) -> Cache {
@@ -257,12 +272,12 @@ mod tests {
         let line = |dirty| Line::new(7, dirty, false);
         // Three sets: modulo indexing; lines 0, 3, 6, 9 share set 0.
         let mut cache = two_ways(3);
-        assert_eq!(cache.insert(0, line(true)), None);
-        assert_eq!(cache.insert(3, line(false)), None);
-        assert!(cache.find(0).is_some());
-        assert_eq!(cache.insert(6, line(false)), None, "line 3 is clean");
+        assert_eq!(miss(&mut cache, 0, line(true)), None);
+        assert_eq!(miss(&mut cache, 3, line(false)), None);
+        assert!(matches!(cache.access(0, line(false)), LookUp::Hit(found) if found.is_dirty()));
+        assert_eq!(miss(&mut cache, 6, line(false)), None, "line 3 is clean");
         assert!(cache.peek(0).is_some() && cache.peek(3).is_none());
-        assert_eq!(cache.insert(9, line(false)), Some(0));
+        assert_eq!(miss(&mut cache, 9, line(false)), Some(0));
         assert!(cache.peek(6).is_some() && cache.peek(9).is_some());
     }
 

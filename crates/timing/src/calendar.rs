@@ -16,7 +16,7 @@ use crate::ring::NONE;
 pub(crate) struct Calendar {
     /// Event list of each of the next [`NEAR`] cycles, at index [`place`] of the cycle. Only valid if `busy`
     /// has the cycle.
-    days: Box<[Day]>,
+    days: Box<[Day; NEAR as usize]>,
     /// Set of the near cycles (less than [`NEAR`] ahead) that have events.
     busy: NearCycles,
     entries: Vec<Entry>,
@@ -43,7 +43,7 @@ struct Entry {
 impl Default for Calendar {
     fn default() -> Self {
         Self {
-            days: vec![Day { first: NONE, last: NONE }; NEAR as usize].into(),
+            days: Box::new([Day { first: NONE, last: NONE }; NEAR as usize]),
             busy: NearCycles::default(),
             entries: Vec::new(),
             free: 0,
@@ -59,11 +59,11 @@ impl Calendar {
 
     /// Adds an event at cycle `time`, which is not before `now`.
     pub(crate) fn add(&mut self, now: u64, time: u64, (thread, event): (Thread, Event)) {
-        if self.free as usize == self.entries.len() {
-            self.make_entry();
-        }
         let place = self.free;
-        let entry = &mut self.entries[place as usize];
+        let Some(entry) = self.entries.get_mut(place as usize) else {
+            self.make_entry();
+            return self.add(now, time, (thread, event));
+        };
         self.free = entry.next;
         *entry = Entry { event, next: NONE, thread };
         if time - now >= NEAR {
@@ -88,10 +88,9 @@ impl Calendar {
     /// Inserts an entry into the list of cycle `time`, behind all entries whose order is not greater.
     #[inline]
     fn insert(&mut self, time: u64, entry: u32) {
-        if self.busy.has(time) {
+        if !self.busy.add(time) {
             return self.insert_among(time, entry);
         }
-        self.busy.add(time);
         self.days[place(time)] = Day { first: entry, last: entry };
     }
 
@@ -119,15 +118,17 @@ impl Calendar {
         }
     }
 
-    /// Removes and returns the next event, with its cycle. The caller never goes back: later calls pass that
-    /// cycle or a later one as `now`.
+    /// Cycle of the next event, which the caller then takes; `None` without events. The caller never goes
+    /// back: later calls pass that cycle or a later one as `now`.
     #[inline(always)]
-    pub(crate) fn next(&mut self, now: u64) -> Option<(u64, (Thread, Event))> {
-        let Some(time) = self.busy.first(now) else { return self.next_far() };
-        if !self.far.is_empty() {
-            self.come_near(time);
-        }
-        Some((time, self.take(time)))
+    pub(crate) fn arrive(&mut self, now: u64) -> Option<u64> {
+        let time = match self.busy.first(now) {
+            Some(time) if self.far.is_empty() => return Some(time),
+            Some(time) => time,
+            None => self.far.peek()?.0.0,
+        };
+        self.come_near(time);
+        Some(time)
     }
 
     /// Cycle of the next event; `None` without events.
@@ -136,9 +137,9 @@ impl Calendar {
         self.busy.first(now).or_else(far)
     }
 
-    /// Removes and returns the first event of cycle `time`.
+    /// Removes and returns the first event of cycle `time`, at which the caller has arrived.
     #[inline(always)]
-    fn take(&mut self, time: u64) -> (Thread, Event) {
+    pub(crate) fn take(&mut self, time: u64) -> (Thread, Event) {
         let day = &mut self.days[place(time)];
         let first = day.first;
         let Entry { event, next, thread } = self.entries[first as usize];
@@ -149,14 +150,6 @@ impl Calendar {
         self.entries[first as usize].next = self.free;
         self.free = first;
         (thread, event)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn next_far(&mut self) -> Option<(u64, (Thread, Event))> {
-        let Reverse((time, _)) = *self.far.peek()?;
-        self.come_near(time);
-        Some((time, self.take(time)))
     }
 
     /// Moves events from the heap `far` to the lists of their cycles, if these are less than [`NEAR`] cycles
@@ -200,9 +193,10 @@ mod tests {
                 expected.sort();
                 for _ in 0..takes {
                     prop_assert_eq!(calendar.next_time(now), expected.first().map(|it| it.0));
-                    let next = calendar.next(now);
+                    let next = calendar.arrive(now);
                     prop_assert_eq!(next.is_none(), expected.is_empty());
-                    let Some((time, (0, Event::Forward { access }))) = next else { break };
+                    let Some(time) = next else { break };
+                    let (_, Event::Forward { access }) = calendar.take(time) else { break };
                     prop_assert_eq!((time, access), expected.remove(0));
                     now = time;
                 }

@@ -25,24 +25,23 @@ impl NearCycles {
         self.used == 0
     }
 
-    /// True if this cycle is in the set.
+    /// Adds a cycle; returns true if the set did not have it.
     #[inline]
-    pub(crate) fn has(&self, time: u64) -> bool {
-        self.words[place(time) / WORD] >> (place(time) % WORD) & 1 != 0
-    }
-
-    #[inline]
-    pub(crate) fn add(&mut self, time: u64) {
-        let word = place(time) / WORD;
-        self.words[word] |= 1 << (place(time) % WORD);
+    pub(crate) fn add(&mut self, time: u64) -> bool {
+        let (word, bit) = (place(time) / WORD, 1 << (place(time) % WORD));
+        let is_new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
         self.used |= 1 << word;
+        is_new
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, time: u64) {
         let word = place(time) / WORD;
         self.words[word] &= !(1 << (place(time) % WORD));
-        self.used &= !(u16::from(self.words[word] == 0) << word);
+        if self.words[word] == 0 {
+            self.used &= !(1 << word);
+        }
     }
 
     /// First cycle of the set from `now` on.
@@ -74,7 +73,7 @@ mod tests {
             for ahead in [0, 1, 40, 63, 64, 65, 900, 1023] {
                 let mut cycles = NearCycles::default();
                 assert_eq!(cycles.first(now), None);
-                cycles.add(now + ahead);
+                assert!(cycles.add(now + ahead) && !cycles.add(now + ahead));
                 cycles.add(now + NEAR - 1);
                 assert_eq!(cycles.first(now), Some(now + ahead), "{now} {ahead}");
                 cycles.remove(now + ahead);

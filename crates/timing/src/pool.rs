@@ -12,8 +12,8 @@ use crate::agenda::UNKNOWN;
 pub(crate) struct Pool<T> {
     units: usize,
     taken: usize,
-    /// Release cycles, where known, of units in use.
-    releases: Vec<u64>,
+    /// Release cycles, where known, of units in use, in order.
+    releases: VecDeque<u64>,
     queue: VecDeque<T>,
     /// Cycle at which the owner will next call [`Pool::next`]; [`UNKNOWN`] if none is planned.
     alarm: u64,
@@ -24,7 +24,7 @@ impl<T> Pool<T> {
         Self {
             units: units as usize,
             taken: 0,
-            releases: Vec::with_capacity(units as usize),
+            releases: VecDeque::with_capacity(units as usize),
             queue: VecDeque::new(),
             alarm: UNKNOWN,
         }
@@ -38,9 +38,10 @@ impl<T> Pool<T> {
     /// Frees units that were released by `now`.
     #[inline]
     fn collect(&mut self, now: u64) {
-        let before = self.releases.len();
-        self.releases.retain(|&release| release > now);
-        self.taken -= before - self.releases.len();
+        while self.releases.front().is_some_and(|&release| release <= now) {
+            self.releases.pop_front();
+            self.taken -= 1;
+        }
     }
 
     /// True if a unit is free at `now`, and no earlier request waits for one.
@@ -67,7 +68,18 @@ impl<T> Pool<T> {
     /// Notes that a unit in use becomes free at cycle `time`.
     #[inline]
     pub(crate) fn release(&mut self, time: u64) {
-        self.releases.push(time);
+        if self.releases.back().is_none_or(|&last| last <= time) {
+            self.releases.push_back(time);
+        } else {
+            self.release_early(time);
+        }
+    }
+
+    /// Like [`Self::release`], where another unit becomes free later.
+    #[inline(never)]
+    fn release_early(&mut self, time: u64) {
+        let place = self.releases.partition_point(|&release| release <= time);
+        self.releases.insert(place, time);
     }
 
     /// Cycle at which the caller must call [`Pool::next`], because a request waits for a unit that is
@@ -77,7 +89,7 @@ impl<T> Pool<T> {
         if self.queue.is_empty() {
             return None;
         }
-        let first = *self.releases.iter().min()?;
+        let first = *self.releases.front()?;
         (first < self.alarm).then(|| {
             self.alarm = first;
             first

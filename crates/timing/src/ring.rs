@@ -60,10 +60,24 @@ impl<T: Copy + Default> Ring<T> {
         number
     }
 
+    /// Ensures that the next `records` numbers are consecutive.
+    #[inline]
+    pub(crate) fn prepare(&mut self, records: u32) {
+        if self.next >= NONE - records {
+            self.next = 0;
+        }
+    }
+
+    /// Takes the next `records` numbers, to whose places the caller has assigned records.
+    #[inline]
+    pub(crate) fn take(&mut self, records: u32) {
+        self.next += records;
+    }
+
     /// The number that follows `number`; skips [`NONE`].
     #[inline]
     pub(crate) fn after(number: u32) -> u32 {
-        (number + 1) % NONE
+        if number == NONE - 1 { 0 } else { number + 1 }
     }
 
     /// Doubles the length and keeps all records under their numbers.

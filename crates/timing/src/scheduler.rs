@@ -32,7 +32,13 @@ impl Scheduler {
     /// True if all entries are in use, counting those whose instruction may have issued by now.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.waiting + self.issues.count >= self.entries
+        self.free() == 0
+    }
+
+    /// Number of entries that are not in use, counting those whose instruction may have issued by now as used.
+    #[inline]
+    pub(crate) fn free(&self) -> usize {
+        self.entries - self.waiting - self.issues.count
     }
 
     /// First cycle from `time` on at which an entry is free. [`Err`] if that depends on issue cycles not
@@ -84,7 +90,7 @@ impl Scheduler {
 #[derive(Clone, Debug)]
 struct Times {
     /// Count of each of the next [`NEAR`] cycles, at index [`place`] of the cycle.
-    counts: Vec<u32>,
+    counts: Box<[u32; NEAR as usize]>,
     near: NearCycles,
     /// Cycles [`NEAR`] or more ahead.
     far: BinaryHeap<Reverse<u64>>,
@@ -96,7 +102,7 @@ struct Times {
 impl Default for Times {
     fn default() -> Self {
         Self {
-            counts: vec![0; NEAR as usize],
+            counts: Box::new([0; NEAR as usize]),
             near: NearCycles::default(),
             far: BinaryHeap::new(),
             passed: 0,

@@ -18,6 +18,9 @@ pub struct Shortcuts {
     /// A load is forwarded from an older store without an event, if that store cannot reach the cache before
     /// the load is translated.
     pub stores_forward_early: bool,
+    /// A load whose translation is there, and that no older store may forward to, reads its line without a
+    /// request for a translation.
+    pub loads_read_at_once: bool,
     /// The simulator takes instructions long before the fetch queue has room, and the front end does not wait
     /// for code lines that hit. Requires that cache contents do not depend on timing: no prefetchers, one
     /// thread.
@@ -32,6 +35,7 @@ impl Shortcuts {
         misses_need_no_mshr_event: true,
         merged_accesses_need_no_event: true,
         stores_forward_early: true,
+        loads_read_at_once: true,
         instructions_come_early: true,
     };
 
@@ -42,6 +46,7 @@ impl Shortcuts {
         misses_need_no_mshr_event: false,
         merged_accesses_need_no_event: false,
         stores_forward_early: false,
+        loads_read_at_once: false,
         instructions_come_early: false,
     };
 }

@@ -19,13 +19,8 @@ impl Divisor {
         if self.is_power_of_two {
             (number >> self.shift, number & (self.value - 1))
         } else {
-            self.divide(number)
+            divide(number, self.value)
         }
-    }
-
-    #[inline(never)]
-    fn divide(self, number: u64) -> (u64, u64) {
-        (number / self.value, number % self.value)
     }
 
     /// Inverse of [`Divisor::split`]: `quotient × divisor + remainder`.
@@ -33,4 +28,10 @@ impl Divisor {
     pub(crate) fn join(self, quotient: u64, remainder: u64) -> u64 {
         quotient * self.value + remainder
     }
+}
+
+/// Quotient and remainder; not inlined, as most divisors are powers of two.
+#[inline(never)]
+fn divide(number: u64, by: u64) -> (u64, u64) {
+    (number / by, number % by)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use perforate_config::Program;
 
-/// Name of the bundled trace that is used if the user names no workload.
+/// Name of the trace bundled with Perforate that is used if the user names no workload.
 pub const DEFAULT: &str = "hpcc";
 
 /// Folders to search for bundled traces, in order: `PERFORATE_TRACES`, `traces` in the current folder,

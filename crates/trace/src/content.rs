@@ -16,7 +16,7 @@ impl<T: Read + Seek + Send> ReadSeek for T {}
 /// Bytes of a trace, from a file or from memory, to be read from the beginning.
 pub(crate) struct Content {
     pub(crate) bytes: Box<dyn ReadSeek>,
-    /// Total length of the trace in bytes.
+    /// Total length of the (perhaps compressed) bytes.
     pub(crate) length: u64,
 }
 

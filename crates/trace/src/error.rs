@@ -26,8 +26,8 @@ pub enum TraceError {
         /// Description of the file's actual content.
         found: String,
     },
-    /// The file or folder is of a known kind but cannot be read in its present form, such as a raw
-    /// trace.
+    /// The file or folder is of a known kind but cannot be read in its present form, such as a raw trace of
+    /// DynamoRIO.
     #[error("{}: {problem}; expected {expected}", path.display())]
     Unsuitable {
         /// Path of the file or folder that cannot be read.

@@ -137,7 +137,7 @@ pub enum ProgramEvent {
     Phase {
         /// Name of the phase, chosen by the program.
         name: String,
-        /// Names and values of figures that the program reports at this point.
+        /// Names and values of the counts that the program itself reports at this point.
         figures: Vec<(String, u64)>,
     },
     /// Context switch: the instructions that follow belong to this process and thread.

@@ -10,65 +10,71 @@ use serde::{Deserialize, Serialize};
 
 use crate::PageSize;
 
-/// Size of a GT-PDE or P-GT-PDE, in bytes.
+/// Size in bytes of a page-directory entry for one gap-tolerant superpage (GT-PDE) or for two (P-GT-PDE).
 pub const GT_PDE_BYTES: u64 = 16;
-/// Number of B-blocks in a slice; a selection bitmap has one bit for each.
+/// Number of blocks of physical memory (B-blocks) in a slice; an entry's selection bitmap has one bit for
+/// each.
 pub const SLICE_BLOCKS: u32 = 64;
-/// Number of virtual blocks in a superpage; also the number of set bits in a selection bitmap.
+/// Number of equal parts of a superpage, each mapped to one selected B-block of a slice; also the number of
+/// set bits in a selection bitmap.
 pub const SUPERPAGE_BLOCKS: u32 = 32;
-/// Size of a memory chunk in frames: 128MB. Both slices of a paired entry must be in the same
-/// aligned chunk, because their addresses may differ only in six bits (G §3.6).
+/// Size in frames of a memory chunk: an aligned 128MB of physical memory. Both slices of a paired entry must
+/// be in the same chunk, because their addresses may differ only in six bits (G §3.6).
 pub const CHUNK_FRAMES: u64 = (128 << 20) / 4096;
 
-/// A mode of page directories with gap-tolerant entries: a row of G Table 3 with GT = 1.
+/// A mode of page directories with gap-tolerant entries: the size of blocks, and one or two superpages for an
+/// entry. A row of G Table 3 with GT = 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct GapTolerance {
-    /// log2 of the size of a B-block in 4KB frames (field BS of the register GTPTCR).
+    /// log2 of the size in 4KB frames of a B-block, a 64th of a slice (field BS of the register GTPTCR).
     block_order: u8,
     /// True if an entry maps two superpages (field P of the register GTPTCR).
     paired: bool,
 }
 
-/// Error for a value of the register GTPTCR that G Table 3 does not list.
+/// Error for a value that G Table 3 does not list for GTPTCR, the register that selects a mode of page
+/// directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// Field GT is 0 but another bit is set. Contains the value of the register.
+    /// Field GT of GTPTCR is 0 but another bit is set. Contains the value of the register.
     #[error("GTPTCR {0:#x}: P and BS are 0 where GT is 0, which means 2MB-page PDEs (G Table 3)")]
     Disabled(u64),
-    /// G Table 3 has no mode with this B-block size.
+    /// G Table 3 has no mode with this size of B-blocks (64ths of a slice) and this number of superpages for
+    /// an entry.
     #[error(
         "GT=1, P={}, BS={order} is no mode of G Table 3: BS is 3 (32KB) or 4 (64KB), and 5 (128KB) \
          where P is 0", u8::from(*paired)
     )]
     BlockSize {
-        /// Requested log2 of the size of a B-block in 4KB frames (field BS).
+        /// Requested log2 of the size in 4KB frames of a B-block, a 64th of a slice (field BS).
         order: u64,
         /// Requested value of field P: true if an entry maps two superpages.
         paired: bool,
     },
-    /// A reserved bit is set. Contains the value of the register.
+    /// A reserved bit of GTPTCR is set. Contains the value of the register.
     #[error("GTPTCR {0:#x}: bits above BS (5 and up) are reserved and 0")]
     Reserved(u64),
 }
 
 impl GapTolerance {
-    /// Single entries for superpages of 1MB, with B-blocks of 32KB.
+    /// Mode in which an entry maps one superpage of 1MB, with B-blocks (64ths of a slice) of 32KB.
     pub const SINGLE_1M: Self = Self { block_order: 3, paired: false };
-    /// Single entries for superpages of 2MB, with B-blocks of 64KB.
+    /// Mode in which an entry maps one superpage of 2MB, with B-blocks (64ths of a slice) of 64KB.
     pub const SINGLE_2M: Self = Self { block_order: 4, paired: false };
-    /// Single entries for superpages of 4MB, with B-blocks of 128KB.
+    /// Mode in which an entry maps one superpage of 4MB, with B-blocks (64ths of a slice) of 128KB.
     pub const SINGLE_4M: Self = Self { block_order: 5, paired: false };
-    /// Paired entries for 2MB (two superpages of 1MB), with B-blocks of 32KB.
+    /// Mode in which an entry maps two superpages of 1MB, with B-blocks (64ths of a slice) of 32KB.
     pub const PAIRED_2M: Self = Self { block_order: 3, paired: true };
-    /// Paired entries for 4MB (two superpages of 2MB), with B-blocks of 64KB.
+    /// Mode in which an entry maps two superpages of 2MB, with B-blocks (64ths of a slice) of 64KB.
     pub const PAIRED_4M: Self = Self { block_order: 4, paired: true };
 
     /// All modes with gap-tolerant entries, in the order of G Table 3.
     pub const ALL: [Self; 5] =
         [Self::SINGLE_1M, Self::SINGLE_2M, Self::SINGLE_4M, Self::PAIRED_2M, Self::PAIRED_4M];
 
-    /// Mode with B-blocks of 2^`order` frames, and with paired entries if `paired`.
+    /// Mode with B-blocks (64ths of a slice) of 2^`order` frames, and with two superpages for an entry if
+    /// `paired`.
     ///
     /// # Errors
     /// [`ControlError::BlockSize`] if G Table 3 has no such mode.
@@ -97,7 +103,7 @@ impl GapTolerance {
         }
     }
 
-    /// Value of the register GTPTCR that selects this mode.
+    /// Value of the register GTPTCR that selects this mode of page directories.
     pub const fn control(self) -> u64 {
         1 | (self.paired as u64) << 1 | (self.block_order as u64) << 2
     }
@@ -107,12 +113,12 @@ impl GapTolerance {
         self.paired
     }
 
-    /// log2 of the size of a B-block in 4KB frames (field BS of the register GTPTCR).
+    /// log2 of the size in 4KB frames of a B-block, a 64th of a slice (field BS of the register GTPTCR).
     pub const fn block_order(self) -> u32 {
         self.block_order as u32
     }
 
-    /// Size of a B-block in frames.
+    /// Size in frames of a B-block, a 64th of a slice.
     pub const fn block_frames(self) -> u64 {
         1 << self.block_order
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// A set of 4KB sub-pages of one 2MB page: 512 bits, one cache line (P §IV.B).
+/// A set of 4KB sub-pages of one 2MB page, such as its holes: 512 bits, one cache line (P §IV.B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash, Serialize, Deserialize)]
 pub struct HoleSet {
     words: [u64; 8],

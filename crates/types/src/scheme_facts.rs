@@ -35,7 +35,7 @@ pub struct SchemeFacts {
     pub colour: Cow<'static, str>,
     /// Role of the scheme in a comparison.
     pub role: SchemeRole,
-    /// Setting that enables the scheme on current systems; `None` if no current system has the
-    /// scheme.
+    /// Setting of the operating system that enables the scheme on current systems; `None` if no current
+    /// system has the scheme.
     pub setting: Option<Cow<'static, str>>,
 }

@@ -20,7 +20,7 @@ pub enum Unit {
     HostWalkCache,
     /// TLB of guest-physical addresses (gPA→hPA), if it is a separate structure.
     NestedTlb,
-    /// Cache of a mechanism, such as a range TLB, that is looked up in parallel with the
+    /// Cache of a scheme's own mechanism, such as a range TLB, that is looked up in parallel with the
     /// second-level TLB. In a virtual machine, the cache of the guest's mechanism.
     BesideL2,
     /// Cache of a host's mechanism, such as a range TLB, that translates guest-physical addresses.
@@ -28,7 +28,18 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Number of units, for arrays indexed by `unit as usize`.
+    /// All these structures. The element at index *i* has `unit as usize` = *i*.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::L1DataTlb,
+        Self::L1InstructionTlb,
+        Self::L2Tlb,
+        Self::WalkCache,
+        Self::HostWalkCache,
+        Self::NestedTlb,
+        Self::BesideL2,
+        Self::HostBesideL2,
+    ];
+    /// Number of these structures, for arrays indexed by `unit as usize`.
     pub const COUNT: usize = 8;
 
     /// Returns the cache of a mechanism, such as a range TLB: [`Self::HostBesideL2`] if `purpose`
@@ -37,7 +48,7 @@ impl Unit {
         if purpose.is_host() { Self::HostBesideL2 } else { Self::BesideL2 }
     }
 
-    /// True if look-ups in this unit occupy the page walker.
+    /// True if look-ups in this structure occupy the page walker.
     pub const fn is_walkers(self) -> bool {
         !matches!(self, Self::L1DataTlb | Self::L1InstructionTlb | Self::L2Tlb | Self::BesideL2)
     }
@@ -48,7 +59,7 @@ impl Unit {
 /// first variants in the same order.
 macro_rules! purposes {
     ($($(#[$doc:meta])* $own:ident, $host:ident, $id:literal, $name:literal, $label:literal;)*) => {
-        /// Reason for a step: the translation that is looked up, or the entry that is read.
+        /// Reason for a step of translation: the translation that is looked up, or the entry that is read.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Purpose {
@@ -170,12 +181,12 @@ pub enum Action {
     /// Comparison of an address with BASE and LIMIT of a direct segment, and look-up in its escape
     /// filter (D §III).
     Check,
-    /// Selection of the page's B-block by the bitmap of a gap-tolerant entry (G §3.7). If the walk
-    /// has just read the entry, the step has the purpose of that read. If the level-2 walk cache
-    /// held it, the purpose is [`Purpose::Page`] or [`Purpose::HostPage`].
+    /// Selection of the page's B-block (block of a slice) by the bitmap of a gap-tolerant entry (G §3.7). If
+    /// the walk has just read the entry, the step has the purpose of that read. If the level-2 walk cache
+    /// held the entry, the purpose is [`Purpose::Page`] or [`Purpose::HostPage`].
     Select,
-    /// Fill of an entry. The entry can be used once the steps of this and all earlier stages are
-    /// done.
+    /// Fill of a TLB or other cache with a new entry. The entry can be used once the steps of this and all
+    /// earlier stages are done.
     Fill {
         /// TLB or other cache that was filled.
         unit: Unit,
@@ -184,10 +195,11 @@ pub enum Action {
     },
 }
 
-/// An action of the hardware, with its stage and purpose.
+/// An action of the hardware, with its purpose and its stage (place in the order of steps).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Steps of one stage run in parallel; the next stage starts when all are done.
+    /// Number of the stage in which the step runs. Steps of one stage run in parallel; the next stage starts
+    /// when all are done.
     pub stage: u8,
     /// Reason for the step: the translation that is looked up, or the entry that is read.
     pub purpose: Purpose,
@@ -201,13 +213,14 @@ pub struct Steps {
     list: Vec<Step>,
     /// True if steps are only counted and not stored.
     counts_only: bool,
-    /// True if `counts_only` and no background section is open.
+    /// True if `counts_only` is set and added steps are on the critical path.
     counts_awaited: bool,
     /// Stage of the next step that does not run in parallel with the previous one.
     next_stage: u8,
     /// Steps off the critical path: no access waits for these.
     background: Vec<Step>,
-    /// Number of background sections that are open; sections may be nested.
+    /// Number of open calls of [`Self::begin_background`]. If it is above 0, added steps are off the critical
+    /// path.
     in_background: u8,
     background_reads: u8,
     reads: [u8; Purpose::COUNT],
@@ -215,15 +228,17 @@ pub struct Steps {
     read_purposes: u32,
     checks: u8,
     gap_tolerant: GapTolerantSteps,
+    /// True if there are counts other than `reads`.
+    counts_more: bool,
 }
 
-/// Work on gap-tolerant entries in one translation (G §3). A nested translation counts guest and
-/// host together.
+/// Counts of the work on gap-tolerant entries in one translation (G §3). A nested translation counts guest
+/// and host together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GapTolerantSteps {
-    /// Number of B-blocks selected by the bitmaps of entries.
+    /// Number of times that the bitmap of an entry selected a B-block (block of a slice).
     pub selections: u8,
-    /// Number of `selections` by entries that the walk cache held.
+    /// Number of `selections` with an entry from the walk cache.
     pub cached_selections: u8,
     /// Number of reads that hit the zero padding behind an entry that points to a level-1 node (G
     /// §3.5).
@@ -261,7 +276,7 @@ impl Steps {
     #[inline]
     pub fn clear(&mut self) {
         // The first step that is stored or counted makes one of these positive.
-        if u32::from(self.next_stage) | self.read_purposes == 0 {
+        if u32::from(self.next_stage) | self.read_purposes | u32::from(self.counts_more) == 0 {
             return;
         }
         self.list.clear();
@@ -272,6 +287,7 @@ impl Steps {
         self.read_purposes = 0;
         self.checks = 0;
         self.gap_tolerant = GapTolerantSteps::default();
+        self.counts_more = false;
     }
 
     /// True if the translation needed no step beyond the first-level TLB.
@@ -336,10 +352,11 @@ impl Steps {
         self.read_purposes & !BITMAPS != 0
     }
 
-    /// True if there may be counts other than [`Self::reads`].
+    /// True if there are counts other than [`Self::reads`], such as [`Self::checks`] and
+    /// [`Self::gap_tolerant`].
     #[inline]
     pub fn counts_more_than_reads(&self) -> bool {
-        self.next_stage > 0
+        self.counts_more
     }
 
     /// Number of comparisons of addresses with the registers of direct segments.
@@ -357,7 +374,7 @@ impl Steps {
     /// Records that the last read hit the zero padding of a page directory (G §3.5).
     #[inline]
     pub fn record_padding_read(&mut self) {
-        self.next_stage = self.next_stage.max(1);
+        self.counts_more = true;
         self.gap_tolerant.padding_reads += 1;
     }
 
@@ -389,7 +406,8 @@ impl Steps {
         self.add(self.next_stage.saturating_sub(1), purpose, action);
     }
 
-    /// Counts a step that the access waits for. Look-ups and fills have no counts.
+    /// Adds a step that the access waits for to the counts of reads, checks or selections. Look-ups and fills
+    /// have no counts.
     #[inline(always)]
     fn count(&mut self, purpose: Purpose, action: Action) {
         match action {
@@ -399,10 +417,10 @@ impl Steps {
             }
             Action::Check => {
                 self.checks += 1;
-                self.next_stage = self.next_stage.max(1);
+                self.counts_more = true;
             }
             Action::Select => {
-                self.next_stage = self.next_stage.max(1);
+                self.counts_more = true;
                 let cached = matches!(purpose, Purpose::Page | Purpose::HostPage);
                 self.gap_tolerant.selections += 1;
                 self.gap_tolerant.cached_selections += u8::from(cached);
@@ -411,20 +429,31 @@ impl Steps {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, stage: u8, purpose: Purpose, action: Action) {
         self.next_stage = stage + 1;
-        let step = Step { stage, purpose, action };
         if self.in_background > 0 {
-            return self.add_to_background(step);
+            return self.add_to_background(stage, purpose, action);
         }
         self.count(purpose, action);
-        self.list.push(step);
+        if self.list.len() == self.list.capacity() {
+            self.make_room();
+        }
+        self.list.push(Step { stage, purpose, action });
     }
 
     #[cold]
-    fn add_to_background(&mut self, step: Step) {
+    #[inline(never)]
+    fn make_room(&mut self) {
+        self.list.reserve(1);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_to_background(&mut self, stage: u8, purpose: Purpose, action: Action) {
+        let step = Step { stage, purpose, action };
         let is_read = matches!(step.action, Action::Read { .. });
+        self.counts_more = true;
         self.background_reads = self.background_reads.saturating_add(u8::from(is_read));
         if !self.counts_only {
             self.background.push(step);

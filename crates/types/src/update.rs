@@ -75,7 +75,8 @@ impl Shootdown {
     }
 }
 
-/// One message from the operating system. The order of messages is the order of the changes.
+/// One message from the operating system to the translation hardware or the oracle. The order of messages is
+/// the order of the changes.
 #[derive(Clone, Debug)]
 pub enum Update {
     /// A change of the intended mapping. The oracle, which checks every translation, receives only
@@ -84,7 +85,7 @@ pub enum Update {
     /// A write to page tables. It is a separate variant because `Format` would need a heap
     /// allocation for every page fault.
     Table(TableOperation),
-    /// A write to tables or registers in a mechanism's own format.
+    /// A write, in its own format, to the tables or registers of a mechanism, such as a range table.
     Format(Box<dyn FormatOperation>),
     /// An invalidation of cached translations.
     Shootdown(Shootdown),

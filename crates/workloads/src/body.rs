@@ -28,7 +28,7 @@ const FIRST_CHAIN: Register = 32;
 pub(super) enum Dependence {
     /// Accesses are independent of loaded values.
     None,
-    /// Each address is the value loaded this many accesses earlier.
+    /// Each address is the value loaded this many accesses earlier, so there are as many chains.
     Chains(usize),
 }
 
@@ -86,8 +86,8 @@ fn access(number: usize, dependence: Dependence) -> Instruction {
     }
 }
 
-/// Makes the loop body's instruction `number` without access. The first few compute the address, each from
-/// the previous one; the rest are independent work.
+/// Makes the `number`-th, from 0, of the loop body's instructions that do not access memory. The first few
+/// compute the address, each from the previous one; the rest are independent work.
 fn other(number: usize) -> Instruction {
     let register = if number < CHAIN { GENERATOR } else { UNRELATED[number % UNRELATED.len()] };
     Instruction {

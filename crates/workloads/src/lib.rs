@@ -52,7 +52,7 @@ trait Pattern: Send + 'static {
     /// Returns the offset of the next access in the data region, in bytes.
     fn next_offset(&mut self) -> u64;
 
-    /// True if [`Self::renews`] may return a range.
+    /// True if [`Self::renews`] may return a range to unmap and map again.
     const RENEWS: bool = false;
 
     /// Returns the byte range of the data region to unmap and map again before the next access; `None` by

@@ -10,7 +10,8 @@ impl Random {
         Self(seed)
     }
 
-    /// Makes a generator of a separate stream of numbers for each `purpose` and `item`.
+    /// Makes a generator from a seed and two arbitrary constants. Generators with different seeds or
+    /// constants give independent numbers.
     pub(super) fn keyed(seed: u64, purpose: u64, item: u64) -> Self {
         let mut random = Self(seed);
         for part in [purpose, item] {

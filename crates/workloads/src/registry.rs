@@ -25,8 +25,8 @@ pub(crate) trait Registered: Sized + 'static {
         Ok(())
     }
 
-    /// Host memory in bytes for the contents of the workload's data, in addition to the simulated
-    /// memory.
+    /// Memory of the simulator in bytes for the contents of the workload's data, in addition to what it needs
+    /// for the simulated memory.
     fn host_bytes(_options: &Self::Options) -> u64 {
         0
     }
@@ -87,6 +87,10 @@ pub static WORKLOADS: &[Workload] = &[
     Workload::of::<programs::SparseMatrix>(),
     Workload::of::<programs::Matching>(),
     Workload::of::<programs::IndependentSet>(),
+    Workload::of::<programs::Tree>(),
+    Workload::of::<programs::Join>(),
+    Workload::of::<programs::CrossSections>(),
+    Workload::of::<programs::PageRank>(),
     Workload::of::<programs::KeyValueStore>(),
     Workload::of::<programs::Fork>(),
     Workload::of::<programs::Readers>(),
@@ -150,7 +154,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Approximate host memory in bytes for the contents of the workload's data.
+    /// Approximate memory of the simulator, in bytes, that the contents of the workload's data take.
     pub fn host_bytes(&self) -> u64 {
         self.host_bytes
     }

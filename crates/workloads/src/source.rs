@@ -21,7 +21,7 @@ pub(crate) const PAGE_BYTES: u64 = 4096;
 /// Number of instructions that are delivered at once, unless the loop is longer.
 const AT_ONCE: usize = 256;
 
-/// Address below which data regions end; Linux places large mappings there.
+/// Address below which data regions end; Linux places large mappings of real programs there.
 const DATA_LIMIT: u64 = 0x7f00_0000_0000;
 
 /// Parameters that all loop workloads have, regardless of their pattern.
@@ -113,7 +113,7 @@ impl<P: Pattern> Synthetic<P> {
     }
 }
 
-/// Number of instructions that access memory, each once.
+/// Number of instructions in the list that access memory; each makes one access.
 fn access_count(instructions: &[Instruction]) -> usize {
     instructions.iter().filter(|instruction| instruction.accesses > 0).count()
 }
@@ -131,7 +131,7 @@ impl<P> Synthetic<P> {
     }
 }
 
-/// Chooses the start address of a data region of `size_bytes` bytes.
+/// Chooses the start address of a data region of `size_bytes` bytes, which ends near [`DATA_LIMIT`].
 pub(crate) fn data_start(size_bytes: u64) -> u64 {
     (DATA_LIMIT - size_bytes) & !((1 << 30) - 1)
 }

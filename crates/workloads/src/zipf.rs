@@ -29,7 +29,8 @@ pub(super) struct Zipf {
 }
 
 struct Range {
-    /// Limit of a random fraction (scaled to 2⁶⁴) up to which this range is chosen.
+    /// Limit of a random fraction (scaled to 2⁶⁴) up to which this range is chosen, once its place in the
+    /// alias table is.
     threshold: u64,
     /// Index of the range that is chosen otherwise.
     alias: u32,
@@ -65,9 +66,8 @@ impl Zipf {
     }
 }
 
-/// Sum of r^−exponent over `width` ranks from `first`. For one rank, the term itself; otherwise the
-/// integral from half a rank before to half a rank after, which is equal to six digits beyond rank
-/// 1024.
+/// Sum of r^−exponent over `width` ranks from `first`. For one rank, the term itself; otherwise the integral
+/// from half a rank before to half a rank after, which equals the sum to six digits beyond rank 1024.
 fn weight(first: u64, width: u64, exponent: f64) -> f64 {
     let rank = first as f64;
     if width == 1 {

@@ -13,7 +13,7 @@ use super::{Failure, MachineSettings, load_machine, own_memory};
 /// total if known.
 type ReadProgress<'a> = &'a dyn Fn(u64, Option<u64>);
 
-/// Specification of a run, with overrides of machine keys.
+/// Specification of a run, with overrides of keys of the machine file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRequest {
     /// Specification of the run.

@@ -56,8 +56,8 @@ impl ResultFolder {
         Ok(Self(Place::Numbered(name(what))))
     }
 
-    /// Returns the folder in `results` for part `index` of `count`. Later runs of the same part use this
-    /// folder again, and measure only what it lacks.
+    /// Returns the folder in `results` for part `index` of `count` of the points of experiments, which `what`
+    /// names. Later runs of the same part use this folder again, and measure only what it lacks.
     ///
     /// # Errors
     /// A folder that cannot be created or written.

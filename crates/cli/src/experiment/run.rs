@@ -162,7 +162,6 @@ impl ExperimentRun {
     }
 }
 
-/// Waits until `flag` is set.
 fn wait_until(flag: &AtomicBool) {
     while !flag.load(Ordering::Relaxed) {
         thread::sleep(CHECK_PERIOD);

@@ -11,10 +11,11 @@ use super::MergeArguments;
 use super::run::{POINTS, records, write_files};
 use crate::output::{COLUMNS, command, notes, print, result_folder};
 
-/// Name of the file that describes the command by which a part was measured.
+/// Name of the file that describes the command by which a part of the points (`--shard`) was
+/// measured.
 const PART: &str = "part.json";
 
-/// Command by which a part of the points was measured.
+/// Command by which a part of the points (`--shard`) was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Part {
     experiments: Vec<String>,

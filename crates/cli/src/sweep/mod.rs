@@ -52,7 +52,7 @@ struct SlurmOptions {
 
 /// Length of a job by default.
 const JOB_LENGTH: Duration = Duration::from_secs(3600);
-/// Folder of the parts by default.
+/// Default folder for the parts of the points, one part measured by each job.
 const FOLDER: &str = "sweep";
 /// File name of the script in the folder of the parts.
 const SCRIPT: &str = "sweep.sbatch";

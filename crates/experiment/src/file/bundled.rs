@@ -65,6 +65,9 @@ pub const FILES: &[(&str, &str)] = files![
     "reasons/instructions-per-read",
     "reasons/overlap",
     "reasons/placement",
+    "measured/hugepagedemo",
+    "measured/mitosis",
+    "measured/cbmm",
     "all-schemes",
     "all-schemes-virtual",
 ];

@@ -11,7 +11,7 @@ use super::axis::rounded;
 const KINDS: &str =
     "closed-form, by-construction, input, sign, threshold, number, restated or test";
 
-/// Property of a curve that a claim is about.
+/// Property of a curve about which a claim of a paper makes a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measure {
     /// Value of the curve at one place of the axis.
@@ -69,7 +69,8 @@ pub enum Expectation {
 }
 
 impl Expectation {
-    /// Returns the distance of the value `ours` from the expectation; 0 or less if the value meets it.
+    /// Returns the distance of the measured value `ours` from the expectation; 0 or less if the value meets
+    /// it.
     pub fn distance(self, ours: f64) -> f64 {
         match self {
             Self::Value(value) => (ours - value).abs(),
@@ -242,7 +243,8 @@ impl Claim {
         self.direction_from.or((show == Show::Gain).then_some(1.0))
     }
 
-    /// Returns the worst verdict over all values in `ours`; a missing value counts as not reproduced.
+    /// Returns the worst verdict over all measured values in `ours`; a missing value counts as not
+    /// reproduced.
     pub fn judge(&self, ours: &[Option<f64>], show: Show) -> Verdict {
         let judge = |ours: &Option<f64>| self.judge_one(*ours, show);
         ours.iter().map(judge).max().unwrap_or(Verdict::NotReproduced)

@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use super::{Chart, Experiment};
 use crate::template::{Values, placeholders};
 
-/// Maximum number of states, definitions, curves or charts after expansion.
+/// Maximum number of states, definitions, curves or charts of an experiment after its parameters are
+/// expanded.
 const MOST: usize = 10_000;
 
 /// Returns the experiment with its parameters expanded: states, definitions, curves and charts that name a
@@ -66,7 +67,8 @@ fn matching(patterns: &[String], names: &[String]) -> Result<Vec<String>, String
     Ok(found)
 }
 
-/// Repeats each template for all combinations of the parameters that it names.
+/// Repeats each template (a state, definition, curve or chart) for all combinations of values of the
+/// parameters that it names.
 fn all<T: Serialize + DeserializeOwned>(
     parameters: &Parameters,
     templates: &[T],

@@ -8,8 +8,9 @@ use perforate_types::Counters;
 
 use super::Measurement;
 
-/// Size of a page in bytes, and number of pages in a 2MB region.
+/// Size of a 4KB page in bytes.
 pub const PAGE_BYTES: u64 = 4096;
+/// Number of 4KB pages in a 2MB region.
 pub const REGION_PAGES: u64 = 512;
 
 /// Heap size in bytes of each of the two programs of P §III.A, which together have 5.16 GB.

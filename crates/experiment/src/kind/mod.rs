@@ -46,7 +46,7 @@ trait Study: Sized {
     /// An invalid setting, with the valid values.
     fn read(settings: &Settings) -> Result<Self, String>;
 
-    /// Validates a subject without measuring it.
+    /// Validates a subject (such as the name of a scheme) without measuring it.
     ///
     /// # Errors
     /// An invalid subject, with the valid ones.

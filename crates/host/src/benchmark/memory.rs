@@ -35,7 +35,8 @@ impl AnonymousMemory {
         Ok(memory)
     }
 
-    /// Like [`Self::new`], with 2MB pages in the intervals `large` and 4KB pages between them.
+    /// Like [`Self::new`], with 2MB pages in the intervals `large` of byte offsets, and 4KB pages between
+    /// them.
     ///
     /// # Errors
     /// The errors of [`Self::new`].

@@ -73,7 +73,7 @@ pub struct Prepared {
     benchmark: Benchmark,
     memory: AnonymousMemory,
     lines: u64,
-    /// Current cache line of the chase, state of the random numbers, or next word of the sequential
+    /// Current cache line of the pointer chase, state of the random numbers, or next word of the sequential
     /// scan.
     state: u64,
 }
@@ -96,7 +96,8 @@ impl Prepared {
         Ok(Self::of(benchmark, memory, bytes))
     }
 
-    /// Like [`Self::new`], with 2MB pages in the intervals `large` and 4KB pages between them.
+    /// Like [`Self::new`], with 2MB pages in the intervals `large` of byte offsets, and 4KB pages between
+    /// them.
     ///
     /// # Errors
     /// The errors of [`Self::new`].
@@ -226,9 +227,9 @@ fn check_size(bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Number of the cache line at position `place` of the chase: a bijection on the numbers below
-/// `lines`, a power of two, that no prefetcher predicts. Multiplication by an odd number and
-/// exclusive-or with higher bits are both invertible.
+/// Number of the cache line at position `place` of the pointer chase: a bijection on the numbers below
+/// `lines`, a power of two, that no prefetcher predicts. Multiplication by an odd number and exclusive-or
+/// with higher bits are both invertible.
 pub(crate) fn scattered(place: u64, lines: u64) -> u64 {
     let bits = lines.trailing_zeros();
     let mask = lines - 1;

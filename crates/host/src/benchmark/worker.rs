@@ -28,7 +28,7 @@ use crate::process_settings::{be_killed_first, pin, thread_time};
 /// Number of 4KB pages that a TLB entry of AMD's processors maps if their frames are consecutive.
 const GROUP_PAGES: usize = 4;
 
-/// Parameters of a worker process.
+/// Parameters of a worker process, which runs one benchmark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// Benchmark that the worker runs.
@@ -42,8 +42,8 @@ pub struct Job {
     pub layout: Option<Intervals>,
     /// Processor to pin the worker to; `None` for no pinning.
     pub processor: Option<usize>,
-    /// Number of operations to run between the markers of a recorded region, when the worker itself is
-    /// recorded. If absent, the worker waits for requests.
+    /// Number of operations to run between the markers of the part to record, when the worker itself is
+    /// recorded in a trace. If absent, the worker waits for requests.
     pub recorded_operations: Option<u64>,
 }
 
@@ -85,7 +85,7 @@ pub struct WorkerState {
     pub grouped_share: Option<f64>,
 }
 
-/// Measurements of one request to a worker.
+/// Measurements of one request to a worker: a run of a number of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
     /// Processor time of the worker's thread in nanoseconds.

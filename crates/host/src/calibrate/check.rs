@@ -30,12 +30,13 @@ impl Check {
     }
 }
 
-/// Measured chases, with all that is needed to simulate them.
+/// Measured pointer chases of a calibration, with all that is needed to simulate them.
 pub(super) struct Instrument<'a> {
     pub rounds: &'a [Round],
     pub expected: &'a Expected,
     pub assumption: Assumption,
-    /// Minimum number of timed accesses, as in [`Options::accesses`](super::Options::accesses).
+    /// Minimum number of timed accesses of each simulated chase, as in
+    /// [`Options::accesses`](super::Options::accesses).
     pub accesses: u64,
     pub reporter: &'a mut dyn Reporter,
 }
@@ -62,13 +63,14 @@ impl Instrument<'_> {
         Spread::of(&self.values(of))
     }
 
-    /// Number of 4KB pages in the chase that determines the page walker's work per entry.
+    /// Number of 4KB pages in the pointer chase that determines the page walker's cycles per page-table entry
+    /// besides loading it.
     fn walked_pages(&self) -> u64 {
         4 * self.expected.l2_tlb_entries
     }
 
-    /// Determines two values by simulation, because they cannot be read off a curve: the page
-    /// walker's work per entry and the latency of the memory controller.
+    /// Determines two values by simulation, because they cannot be read off a curve: the page walker's cycles
+    /// per page-table entry besides loading it, and the latency of the memory controller.
     ///
     /// # Errors
     /// If a machine cannot be simulated.
@@ -140,7 +142,7 @@ impl Instrument<'_> {
     }
 }
 
-/// Simulates every measured chase with the written machine file, as a check of the calibration.
+/// Simulates every measured pointer chase with the written machine file, as a check of the calibration.
 ///
 /// # Errors
 /// If the machine cannot be simulated.

@@ -1,6 +1,7 @@
 //! Measured curves: values against sizes.
 
-/// Measured values against sizes: points (size, value), sorted by size.
+/// Curve of measured values against the size, in bytes or pages, of the memory that a pointer chase visits:
+/// points (size, value), sorted by size.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Curve(Vec<(f64, f64)>);
 

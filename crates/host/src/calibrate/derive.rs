@@ -24,20 +24,20 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Chase to subtract from a chase through `pages` 4KB pages, so that only the cost of translation is
-    /// left: the same nodes in 2MB pages. If a TLB entry holds only 4KB of a 2MB page, adjacent cache lines
-    /// instead.
+    /// Pointer chase to subtract from a chase through `pages` 4KB pages, so that only the cost of translation
+    /// is left: the same nodes in 2MB pages. If a TLB entry holds only 4KB of a 2MB page, adjacent cache
+    /// lines instead.
     pub(super) fn untranslated(&self, pages: u64) -> Point {
         if self.is_splintered { Point::lines(pages) } else { Point::pages(Paging::Large, pages) }
     }
 }
 
-/// Measurements of one round of a calibration.
+/// Measurements of one round of a calibration. All rounds measure the same.
 #[derive(Clone, Debug)]
 pub(super) struct Round {
     pub clock_ghz: f64,
     pub values: Values,
-    /// Time per cache line of reading all memory in order, in nanoseconds.
+    /// Time per cache line of reading all memory of the calibration in order, in nanoseconds.
     pub stream_ns: f64,
     /// Duration of a load from memory while another processor reads memory, in nanoseconds. `None`
     /// with one processor.
@@ -52,14 +52,15 @@ impl Round {
         )
     }
 
-    /// Measured curve of the latency of a load in cycles against the bytes of consecutive cache lines that
-    /// the chase visits.
+    /// Measured curve of the latency of a load in cycles against the bytes of consecutive cache lines that a
+    /// pointer chase visits.
     fn lines(&self) -> Curve {
         self.curve(|point| point.is_large && point.nodes == Nodes::Lines)
     }
 
     /// Curve of the cycles per access that address translation adds, against the number of pages. `of`
-    /// returns the chase through a number of pages, and the chase without translation costs to subtract.
+    /// returns the pointer chase through a number of pages, and the chase without translation costs to
+    /// subtract.
     fn more(&self, of: impl Fn(u64) -> [Point; 2]) -> Curve {
         let mut counts: Vec<u64> = self.values.keys().map(|point| point.count).collect();
         counts.dedup();
@@ -146,13 +147,13 @@ impl Round {
         self.small_pages(expected).level(pages / 1.5, pages * 1.5)
     }
 
-    /// Duration of an L2 TLB miss in nanoseconds, in a chase through `pages` 4KB pages.
+    /// Duration of an L2 TLB miss in nanoseconds, in a pointer chase through `pages` 4KB pages.
     pub(super) fn walk_ns(&self, expected: &Expected, pages: u64) -> Option<f64> {
         let cycles = self.small_pages(expected).level(pages as f64 / 1.1, pages as f64 * 1.1)?;
         Some(cycles / self.clock_ghz)
     }
 
-    /// Number of loads from memory that can be outstanding: memory-level parallelism of independent
+    /// Number of loads from memory that can be outstanding: memory-level parallelism of independent pointer
     /// chains.
     pub(super) fn outstanding(&self, expected: &Expected) -> Option<f64> {
         let alone = Point::lines(expected.bytes / LINE_BYTES);
@@ -164,8 +165,8 @@ impl Round {
         Some(self.memory_ns(expected)? / self.stream_ns)
     }
 
-    /// Number of page walks that run in parallel: the duration of one walk divided by the time per
-    /// walk with many chains.
+    /// Number of page walks that run in parallel: the duration of one walk divided by the time per walk with
+    /// many pointer chains in parallel.
     pub(super) fn walks_at_once(&self, expected: &Expected) -> Option<f64> {
         let pages = expected.bytes / 4096;
         Some(self.walk_ns(expected, pages)? / self.best(Point::pages(Paging::Small, pages))?)
@@ -180,7 +181,7 @@ impl Round {
     }
 
     /// Lowest time per load in nanoseconds, over all measured numbers of parallel chains; `alone` is the
-    /// chase with one chain.
+    /// pointer chase with one chain.
     fn best(&self, alone: Point) -> Option<f64> {
         let values = CHAINS.iter().filter_map(|chains| self.values.get(&alone.chains(*chains)));
         values.copied().min_by(f64::total_cmp)

@@ -10,7 +10,7 @@ const LINE_BYTES: i64 = 64;
 #[derive(Clone)]
 pub(super) struct MachineFile {
     file: perforate_sim::MachineFile,
-    /// Name of the base machine.
+    /// Name of the base machine, whose machine file is edited.
     base: String,
 }
 
@@ -50,7 +50,7 @@ impl MachineFile {
         Ok(self.file.state("operating_system.measured_on", &quoted, "")?)
     }
 
-    /// Name of the base machine.
+    /// Name of the base machine, whose machine file is edited.
     pub(super) fn base(&self) -> &str {
         &self.base
     }
@@ -130,9 +130,7 @@ impl MachineFile {
         processor: &Processor,
     ) -> Result<(), HostError> {
         self.file.rename(name, summary);
-        let Processor { vendor, family, model, .. } = processor;
-        let own = format!("[{{ vendor = {vendor:?}, family = {family}, models = [{model}] }}]");
-        Ok(self.file.state("processors", &own, "")?)
+        Ok(self.file.state("processors", &processor.listed(), "")?)
     }
 
     /// Text of the machine file after the comment `preface`. The range of each measured value is added as a

@@ -31,7 +31,7 @@ pub(super) struct Measured {
     pub large_share: f64,
 }
 
-/// Measures the chases of all rounds.
+/// Measures the pointer chases of all rounds.
 ///
 /// # Errors
 /// If this process may not use the processor, or there is no memory.

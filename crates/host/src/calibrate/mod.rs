@@ -41,9 +41,9 @@ pub(crate) use machine_file::tlb_geometry;
 use measure::{Measured, Plan};
 use quantity::{Before, expected, is_splintered, quantities};
 
-/// Smallest memory of a calibration's chases, in bytes.
+/// Smallest memory of a calibration's pointer chases, in bytes.
 const MIN_BYTES: u64 = 64 << 20;
-/// Share of the memory in 2MB pages below which the calibration adds a note to its result.
+/// Share of the memory with MADV_HUGEPAGE that is in 2MB pages, below which the calibration adds a note.
 const MOSTLY: f64 = 0.95;
 
 /// Options of a calibration.
@@ -51,13 +51,14 @@ const MOSTLY: f64 = 0.95;
 pub struct Options {
     /// Number of the processor to measure on.
     pub processor: usize,
-    /// Size of the largest chase in bytes. Two such memories are allocated, one for each page size.
+    /// Size in bytes of the memory of the largest pointer chase. Two such memories are allocated, one for
+    /// each page size.
     pub bytes: u64,
     /// Number of times that all measurements are repeated.
     pub rounds: u32,
     /// Duration of one measured run in nanoseconds.
     pub run_nanoseconds: u64,
-    /// Minimum number of timed accesses in each simulated chase.
+    /// Minimum number of timed accesses in each simulated pointer chase.
     pub accesses: u64,
     /// Base machine (name or file) for values that are not measured. By default, the bundled machine
     /// that describes this processor, or the nearest one of its maker.
@@ -91,7 +92,7 @@ pub struct Calibration {
     pub quantities: Vec<Quantity>,
     /// Pointer chases, each measured and simulated with the written machine file.
     pub checks: Vec<Check>,
-    /// Name of the assumption about nested paging with which the chases were simulated.
+    /// Name of the assumption for simulating the chases: no virtual machine, or a host with 4KB or 2MB pages.
     pub assumption: &'static str,
     /// Notes for the user.
     pub notes: Vec<String>,

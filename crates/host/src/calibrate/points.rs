@@ -8,47 +8,47 @@ use crate::benchmark::Paging;
 const LINE_BYTES: u64 = 64;
 const SMALL_PAGE_BYTES: u64 = 4096;
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
-/// Numbers of parallel chains for which chases are measured.
+/// Numbers of parallel pointer chains for which chases are measured.
 pub(super) const CHAINS: [usize; 9] = [2, 4, 6, 8, 12, 16, 20, 24, 32];
 
 /// Parameters of one measured pointer chase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Point {
-    /// True if the chase's memory is in 2MB pages.
+    /// True if the pointer chase's memory is in 2MB pages.
     pub is_large: bool,
-    /// Distance and position of the nodes in the chase's memory.
+    /// Distance and position of the nodes in the pointer chase's memory.
     pub nodes: Nodes,
-    /// Number of nodes in the chase.
+    /// Number of nodes in the pointer chase.
     pub count: u64,
     /// Number of pointer chains that are followed in parallel.
     pub chains: usize,
 }
 
 impl Point {
-    /// Chase through `count` consecutive cache lines in 2MB pages, which measures caches.
+    /// Pointer chase through `count` consecutive cache lines in 2MB pages, which measures caches.
     pub(super) fn lines(count: u64) -> Self {
         Self { is_large: true, nodes: Nodes::Lines, count, chains: 1 }
     }
 
-    /// Chase through one cache line of each of `count` consecutive 4KB blocks.
+    /// Pointer chase through one cache line of each of `count` consecutive 4KB blocks.
     pub(super) fn pages(paging: Paging, count: u64) -> Self {
         let nodes = Nodes::OneOf(SMALL_PAGE_BYTES);
         Self { is_large: paging == Paging::Large, nodes, count, chains: 1 }
     }
 
-    /// Chase through one cache line of each of `count` 2MB pages.
+    /// Pointer chase through one cache line of each of `count` 2MB pages.
     pub(super) fn large_pages(count: u64) -> Self {
         let nodes = Nodes::OneOf(LARGE_PAGE_BYTES);
         Self { is_large: true, nodes, count, chains: 1 }
     }
 
-    /// Copy of the chase with this number of parallel chains.
+    /// Copy of the pointer chase with this number of parallel chains.
     pub(super) fn chains(self, chains: usize) -> Self {
         Self { chains, ..self }
     }
 }
 
-/// All chases to measure in a region of `bytes` bytes, sorted. The largest chases fill the region.
+/// All pointer chases to measure in a region of `bytes` bytes, sorted. The largest chases fill the region.
 pub(super) fn points(bytes: u64) -> Vec<Point> {
     let mut points = Vec::new();
     let most_lines = bytes / LINE_BYTES;
@@ -78,7 +78,8 @@ pub(super) fn points(bytes: u64) -> Vec<Point> {
     points
 }
 
-/// Sizes from `least` to `most`, with `per_octave` values in each octave; `most` is the last value.
+/// Sizes from `least` to `most`, with `per_octave` values in each octave (factor of two); `most` is the last
+/// value.
 fn steps(least: u64, most: u64, per_octave: u64) -> impl Iterator<Item = u64> {
     let octaves = (0..).map(move |octave| least << octave);
     let steps = octaves
@@ -86,7 +87,7 @@ fn steps(least: u64, most: u64, per_octave: u64) -> impl Iterator<Item = u64> {
     steps.take_while(move |step| *step < most).chain([most])
 }
 
-/// Nanoseconds per access of every chase, in one round.
+/// Nanoseconds per access of every pointer chase, in one round.
 pub(super) type Values = BTreeMap<Point, f64>;
 
 #[cfg(test)]

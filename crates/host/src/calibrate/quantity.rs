@@ -26,13 +26,13 @@ pub struct Quantity {
     /// Spread of the values over the rounds; absent unless more than half of the rounds show the
     /// quantity.
     pub measured: Option<Spread>,
-    /// Interquartile range of the rounds' values divided by their median.
+    /// Noise of the measurement: interquartile range of the values of all rounds divided by their median.
     pub noise: f64,
     /// Key of the quantity in machine files; absent if machine files have no such value.
     pub key: Option<&'static str>,
-    /// Value of the key in the base machine file.
+    /// Value at the quantity's key in the base machine file.
     pub before: Option<f64>,
-    /// Value of the key in the written machine file.
+    /// Value at the quantity's key in the written machine file.
     pub value: Option<f64>,
     /// Explanation for users, if the value does not follow from the measurement alone.
     pub remark: Option<String>,
@@ -45,10 +45,10 @@ pub(super) enum Kind {
     Measured,
     /// The median of the measurements, rounded to a whole number, at least 1.
     Whole,
-    /// The median rounded to a whole number, for quantities that depend on other programs on the
-    /// same computer. It always replaces the base machine's value.
+    /// The median rounded to a whole number, for quantities that depend on other programs on the same
+    /// computer. It replaces the base machine's value even if the measurements are noisy.
     Now,
-    /// The size that the processor reports, if the measurement is near it.
+    /// The size that the processor reports, if the measurement is near it; otherwise the rounded median.
     Size { stated: u64 },
     /// The base machine's value, because this machine does not allow measuring the quantity; with
     /// the reason.
@@ -184,7 +184,7 @@ pub(super) fn is_splintered(rounds: &[Round], expected: &Expected) -> bool {
     Spread::of(&shares).is_some_and(|spread| spread.median > SHARE)
 }
 
-/// All quantities of caches, memory and TLBs that follow from the rounds of chases.
+/// All quantities of caches, memory and TLBs that follow from the rounds of pointer chases.
 pub(super) fn quantities(
     rounds: &[Round],
     expected: &Expected,

@@ -11,7 +11,7 @@ pub(super) const MAX_CHAINS: usize = 32;
 /// Number of accesses of each chain in the trial run that determines the length of a run.
 const FIRST_STEPS: u64 = 2_000;
 
-/// Distance and position of a chase's nodes. Their order is one that no prefetcher predicts.
+/// Distance and position of a pointer chase's nodes. No prefetcher predicts the order of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Nodes {
     /// One node in each of consecutive cache lines.
@@ -38,11 +38,11 @@ impl Nodes {
     }
 }
 
-/// Memory in pages of one size that holds a chase.
+/// Memory in pages of one size that holds a pointer chase.
 pub(super) struct Region {
     memory: AnonymousMemory,
-    /// Nodes from which the parallel chains of the next run start: at first, nodes at equal distances in the
-    /// cycle; then the nodes at which the previous run ended.
+    /// Nodes from which the parallel chains of the next run of the pointer chase start: at first, nodes at
+    /// equal distances in the cycle; then the nodes at which the previous run ended.
     starts: [*const u64; MAX_CHAINS],
 }
 
@@ -65,7 +65,7 @@ impl Region {
         Ok(self.memory.residency()?.large_share())
     }
 
-    /// Links the first `count` nodes of the region into one cycle.
+    /// Links the first `count` nodes of the region into one cycle of pointers.
     pub(super) fn link(&mut self, nodes: Nodes, count: u64) {
         assert!(count > 0 && count * nodes.bytes() <= self.memory.bytes(), "nodes are inside");
         let base: *mut u8 = self.memory.as_mut_slice().as_mut_ptr();

@@ -12,10 +12,10 @@ use super::region::Nodes;
 
 /// Maximum ratio of warm-up accesses to timed accesses.
 const MOST_WARMUP: u64 = 25;
-/// Simulated memory in addition to the chase's, in bytes.
+/// Simulated memory in addition to the pointer chase's, in bytes.
 const MORE_MEMORY_BYTES: u64 = 512 << 20;
 
-/// Simulated nanoseconds per access of a chase, with each of the two schemes: one for 4KB pages and
+/// Simulated nanoseconds per access of a pointer chase, with each of the two schemes: one for 4KB pages and
 /// one for 2MB pages. At least `accesses` accesses are timed.
 ///
 /// # Errors

@@ -54,7 +54,8 @@ impl Readings {
         }
     }
 
-    /// Divides the counts by a number of units of work; all rates are absent if `units` is 0.
+    /// Divides the counts by a number of units of work, such as operations; all rates are absent if `units`
+    /// is 0.
     pub fn per(&self, units: f64) -> Rates {
         let of =
             |count: Option<u64>| count.filter(|_| units > 0.0).map(|count| count as f64 / units);
@@ -67,7 +68,7 @@ impl Readings {
     }
 }
 
-/// Counts of hardware events per unit of work, measured or predicted.
+/// Counts of hardware events per unit of work (such as an operation of a benchmark), measured or predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rates {
     /// Cycles of the processor core per unit of work.

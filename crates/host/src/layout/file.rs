@@ -9,17 +9,17 @@ use perforate_workloads::layout::{Interval, LayoutFile as Mosaic, Pool, PoolLayo
 use super::{Intervals, Layout};
 use crate::HostError;
 
-/// A layout read from a file.
+/// A layout (2MB and 4KB pages for the parts of a program's memory), read from a file in Mosalloc's format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LayoutFile {
-    /// Layout of both pools; its name is that of the file.
+    /// Layout of both pools (malloc's memory, and anonymous mappings); its name is that of the file.
     pub layout: Layout,
     /// Sizes in bytes of malloc's pool and of the pool of anonymous mappings; 0 for no pool.
     pub pool_bytes: [u64; 2],
 }
 
 impl LayoutFile {
-    /// Reads a layout file.
+    /// Reads a layout file in Mosalloc's format.
     ///
     /// # Errors
     /// If the file is invalid: file, line, column, and what was expected.
@@ -31,7 +31,7 @@ impl LayoutFile {
         Ok(Self { layout: Layout { name: file.name, heap, mapped }, pool_bytes })
     }
 
-    /// Writes a layout file.
+    /// Writes the layout to a file in Mosalloc's format.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -23,14 +23,14 @@ pub use shape::Shape;
 /// Size of a 2MB page in bytes.
 pub const LARGE_BYTES: u64 = 2 << 20;
 
-/// Layout of one pool: intervals of 2MB pages, as byte offsets in the pool, in ascending order and
-/// without overlaps. Memory between the intervals gets 4KB pages.
+/// Layout of one pool of a program's memory: intervals of 2MB pages, as byte offsets in the pool, in
+/// ascending order and without overlaps. Memory between the intervals gets 4KB pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Intervals(Vec<(u64, u64)>);
 
 impl Intervals {
-    /// Layout without intervals: all of the pool is in 4KB pages.
+    /// Layout without 2MB pages: all of the pool is in 4KB pages.
     pub const NONE: Self = Self(Vec::new());
 
     /// Makes a pool's layout from byte ranges, which are rounded inwards to whole 2MB pages, sorted
@@ -58,24 +58,24 @@ impl Intervals {
         Self::new(pages.into_iter().map(|page| page * LARGE_BYTES..(page + 1) * LARGE_BYTES))
     }
 
-    /// Iterates over the intervals in ascending order.
+    /// Iterates over the intervals of 2MB pages, as byte offsets in the pool, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> {
         self.0.iter().map(|(start, end)| *start..*end)
     }
 
-    /// Iterates over the parts of the intervals that lie in a range of byte offsets.
+    /// Iterates over the parts of the intervals of 2MB pages that lie in a range of byte offsets.
     pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let part = move |own: Range<u64>| own.start.max(range.start)..own.end.min(range.end);
         self.iter().map(part).filter(|part| !part.is_empty())
     }
 
-    /// Total size of the intervals in bytes.
+    /// Total size in bytes of the intervals of 2MB pages.
     pub fn bytes(&self) -> u64 {
         self.iter().map(|range| range.end - range.start).sum()
     }
 }
 
-/// Layout of both pools of a program, with a name.
+/// Layout of both pools of a program (malloc's memory, and anonymous mappings), with a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Name of the layout in tables.
@@ -86,7 +86,7 @@ pub struct Layout {
     pub mapped: Intervals,
 }
 
-/// Source of a layout that a user chose.
+/// Source of a layout of 2MB and 4KB pages that a user chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayoutChoice {
     /// A layout file in Mosalloc's format.

@@ -14,10 +14,11 @@ use crate::HostError;
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_layout.so"));
 /// Size of the library's report file in bytes.
 const REPORT_BYTES: usize = 4096;
-/// Longest text of a layout in bytes; the kernel accepts environment variables of 128KB.
+/// Longest layout in bytes, as the text of an environment variable; the kernel accepts 128KB.
 const MAX_TEXT: usize = 120_000;
 
-/// Sizes of a program's two pools in bytes, multiples of 2MB. A pool of 0 bytes is not made.
+/// Sizes in bytes of the two pools that the preload library makes for a program's memory, multiples of 2MB. A
+/// pool of 0 bytes is not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pools {
     /// Size of malloc's pool in bytes.
@@ -26,7 +27,7 @@ pub struct Pools {
     pub mapped_bytes: u64,
 }
 
-/// Report of the preload library about the pools of a program.
+/// Report of the preload library about the two memory pools that it made in a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     /// True once the library has begun to run in the program.
@@ -37,7 +38,7 @@ pub(crate) struct Report {
     pub mapped_start: Option<u64>,
     /// Size of the pool of anonymous mappings up to the highest byte that was ever in use.
     pub mapped_highest: u64,
-    /// Number of madvise calls that the kernel refused.
+    /// Number of the library's madvise calls that the kernel refused.
     pub refused: u64,
 }
 

@@ -11,12 +11,13 @@ use perforate_types::{Advice, Chunk, ProgramEvent, VirtualAddress};
 use super::Intervals;
 use crate::HostError;
 
-/// Pool of a recorded program, recognized by the first MADV_NOHUGEPAGE for this number of bytes.
+/// Memory pool of a recorded program. Its address is that of the first MADV_NOHUGEPAGE with the pool's
+/// length.
 #[derive(Clone, Debug)]
 pub struct RecordedPool<'a> {
     /// Size of the pool in bytes. No other pool of the program has the same size.
     pub bytes: u64,
-    /// New layout of the pool, which replaces the recorded one.
+    /// Intervals of 2MB pages in the new layout of the pool, which replaces the recorded layout.
     pub intervals: &'a Intervals,
 }
 

@@ -4,7 +4,7 @@ use perforate_os::Random;
 
 use super::{Intervals, LARGE_BYTES};
 
-/// Rule that chooses the 2MB pages of a pool.
+/// Rule that chooses which parts of a pool of a program's memory are in 2MB pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// No 2MB pages. Run times with other layouts are compared with the run time with this one.
@@ -19,7 +19,7 @@ pub enum Shape {
     Random(u8, u64),
 }
 
-/// Rules in the order of use. Further rules for random halves, quarters and three quarters, with
+/// The first rules, in the order of use. Further rules for random halves, quarters and three quarters, with
 /// other seeds, follow.
 const FIRST: [Shape; 10] = [
     Shape::AllLarge,

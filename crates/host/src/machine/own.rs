@@ -28,10 +28,10 @@ pub fn own_machine() -> Result<MachineFile, HostError> {
 fn machine_of(processor: &Processor, kept: Option<&Path>) -> Result<MachineFile, HostError> {
     let Base { mut file, name, is_measured, mut remarks } = base(processor, kept)?;
     remarks.extend(state(&mut file, processor, is_measured, &name)?);
-    let Processor { vendor, family, model, .. } = processor;
-    let this = format!("[{{ vendor = {vendor:?}, family = {family}, models = [{model}] }}]");
-    file.state("processors", &this, "CPUID leaves 0 and 1")?;
-    let own_name = if processor.name.is_empty() { vendor } else { &processor.name };
+    let source = if processor.is_arm() { "/proc/cpuinfo" } else { "CPUID leaves 0 and 1" };
+    file.state("processors", &processor.listed(), source)?;
+    let Processor { name: own, vendor, .. } = processor;
+    let own_name = if own.is_empty() { vendor } else { own };
     file.rename("host", &format!("{own_name}, by its own account; the rest is {name}"));
     for remark in remarks {
         file.remark(format!("machine: {remark}"));
@@ -73,13 +73,14 @@ fn base(processor: &Processor, kept: Option<&Path>) -> Result<Base, HostError> {
     Ok(Base { file: MachineFile::load(&name)?, name, is_measured: false, remarks })
 }
 
-/// Loads the calibrated machine file at `path`, if it was measured on a processor of this model.
+/// Loads the calibrated machine file at `path`, if it was measured on a processor of this model
+/// and stepping.
 fn measured(path: &Path, processor: &Processor) -> Result<MachineFile, String> {
     let name = path.to_string_lossy();
     let file = MachineFile::load(&name).map_err(|error| error.to_string())?;
     let machine = file.machine().map_err(|error| error.to_string())?;
-    let Processor { vendor, family, model, .. } = processor;
-    match machine.is_of(vendor, *family, *model) {
+    let Processor { vendor, family, model, stepping, .. } = processor;
+    match machine.is_of(vendor, *family, *model, *stepping) {
         true => Ok(file),
         false => Err(format!("{name} was measured on another processor")),
     }
@@ -109,8 +110,11 @@ fn state(
     }
     let mut remarks = Vec::new();
     let says = |what: &str| processor.stated.iter().any(|one| one.section.starts_with(what));
-    let hides =
-        if processor.is_virtual() { "the hypervisor hides" } else { "CPUID does not state" };
+    let hides = match processor.is_virtual() {
+        _ if processor.is_arm() => "the kernel does not state",
+        true => "the hypervisor hides",
+        false => "CPUID does not state",
+    };
     for (what, name) in [("tlb.", "the TLBs"), ("cache.", "the caches")] {
         if !says(what) {
             remarks.push(format!("{hides} {name} of this processor; they are those of {base}"));
@@ -142,19 +146,22 @@ fn fitting(file: &MachineFile, stated: &Stated) -> (u64, u64) {
 }
 
 /// Returns the bundled machine that describes this processor, and true. If there is none, returns the
-/// machine of the same maker with the nearest family and model, and false.
+/// machine of the same maker with the nearest family, model and stepping, and false.
 ///
 /// # Errors
 /// [`HostError::UnknownProcessor`] if there is no bundled machine by the maker.
 pub(crate) fn nearest_machine(processor: &Processor) -> Result<(Machine, bool), HostError> {
-    let Processor { vendor, family, model, .. } = processor;
-    if let Some(machine) = Machine::of_processor(vendor, *family, *model) {
+    let Processor { vendor, family, model, stepping, .. } = processor;
+    if let Some(machine) = Machine::of_processor(vendor, *family, *model, *stepping) {
         return Ok((machine, true));
     }
     let distance = |machine: &Machine| {
         let of_maker = machine.processors.iter().filter(|known| known.vendor == *vendor);
         let distances = of_maker.flat_map(|known| {
-            known.models.iter().map(|one| (known.family.abs_diff(*family), one.abs_diff(*model)))
+            let steppings = known.steppings.iter().map(|one| one.abs_diff(*stepping));
+            let of_stepping = steppings.min().unwrap_or(0);
+            let of_family = known.family.abs_diff(*family);
+            known.models.iter().map(move |one| (of_family, one.abs_diff(*model), of_stepping))
         });
         distances.min()
     };
@@ -200,21 +207,23 @@ mod tests {
         assert!(!remarks.contains("no machine file describes"), "{remarks}");
         let text = machine_of(&genoa(), None).unwrap().text();
         assert!(text.contains("# CPUID leaf 8000_0006"), "{text}");
-        assert!(Machine::from_text("host.toml", &text).unwrap().is_of("AuthenticAMD", 25, 17));
+        assert!(Machine::from_text("host.toml", &text).unwrap().is_of("AuthenticAMD", 25, 17, 1));
     }
 
-    /// Completes the file of Ice Lake for a Skylake, whose L2 TLB is not divided into halves.
+    /// Completes the file of Ice Lake for another model with Skylake's descriptors, whose L2 TLB is
+    /// not divided into halves.
     #[test]
     fn the_second_level_has_the_parts_that_the_processor_states() {
         let skylake = processor(
             b"GenuineIntel",
             &[
-                ((1, 0), [0x0005_0654, 0, 0, 0]),
+                ((1, 0), [0x0006_06c0, 0, 0, 0]),
                 ((2, 0), [0x76_03_63_01, 0xc3_b6, 0, 0]),
                 ((0x8000_0001, 0), [0, 0, 0, 1 << 26]),
             ],
         );
         let machine = machine_of(&skylake, None).unwrap().machine().unwrap();
+        assert!(machine.summary.ends_with("the rest is ice-lake-sp"), "{}", machine.summary);
         let entries = PageSize::ALL.map(|size| machine.tlb.l2_entries(size));
         assert_eq!((entries, machine.tlb.l2.ways), ([1536, 1536, 16], 6));
         let base = Machine::load("ice-lake-sp").unwrap();
@@ -222,10 +231,34 @@ mod tests {
     }
 
     #[test]
+    fn an_arm_processor_has_the_files_tlbs() {
+        let arm =
+            |model| Processor { vendor: "0x41".into(), family: 8, model, ..Processor::default() };
+        let machine = machine_of(&arm(0xd0c), None).unwrap().machine().unwrap();
+        let base = Machine::load("neoverse-n1").unwrap();
+        assert_eq!((machine.name.as_str(), machine.tlb), ("host", base.tlb));
+        assert!(machine.is_of("0x41", 8, 0xd0c, 0));
+        let remarks = machine.remarks.join("\n");
+        assert!(remarks.contains("latencies are neoverse-n1's"), "{remarks}");
+        assert!(remarks.contains("the kernel does not state the TLBs"), "{remarks}");
+        assert!(!remarks.contains("no machine file describes"), "{remarks}");
+        // Cortex-A78, the sister of Neoverse V1, and Neoverse N2.
+        for (part, nearest) in [(0xd41, "neoverse-v1"), (0xd49, "neoverse-v2")] {
+            let remarks =
+                machine_of(&arm(part), None).unwrap().machine().unwrap().remarks.join("\n");
+            let note = "no machine file describes this processor; what it does not state is ";
+            assert!(remarks.contains(&format!("{note}{nearest}'s")), "{remarks}");
+        }
+        let apple = Processor { vendor: "0x61".into(), ..arm(0x32) };
+        let error = machine_of(&apple, None).unwrap_err().to_string();
+        assert!(error.contains("implementer 0x61, part 0x32"), "{error}");
+    }
+
+    #[test]
     fn hidden_tlbs_and_caches_are_noted() {
         let hidden = processor(b"GenuineIntel", &[((1, 0), [0x000c_06f2, 0, 1 << 31, 0])]);
         let machine = machine_of(&hidden, None).unwrap().machine().unwrap();
-        let base = Machine::load("ice-lake-sp").unwrap();
+        let base = Machine::load("sapphire-rapids").unwrap();
         assert_eq!(machine.tlb.l2, base.tlb.l2);
         let remarks = machine.remarks.join("\n");
         assert!(remarks.contains("the hypervisor hides the TLBs"), "{remarks}");
@@ -274,10 +307,36 @@ mod tests {
         std::fs::write(&path, format!("base = \"ice-lake-sp\"\n{own}\n")).unwrap();
         let centaur = processor(b"CentaurHauls", &[]);
         assert_eq!(machine_of(&centaur, Some(&path)).unwrap().machine().unwrap().name, "host");
-        let later = Processor { vendor: "GenuineIntel".into(), family: 6, model: 143, ..genoa() };
-        assert_eq!(nearest_machine(&later).unwrap().0.name, "ice-lake-sp");
-        let earlier = Processor { model: 42, ..later };
-        let (machine, describes) = nearest_machine(&earlier).unwrap();
-        assert!(machine.name == "sandy-bridge-table6", "{} {describes}", machine.name);
+    }
+
+    #[test]
+    fn a_processor_without_a_machine_file_has_the_nearest() {
+        for (model, stepping, name, describes) in [
+            (42, 7, "sandy-bridge-table6", false), // Sandy Bridge client
+            (60, 3, "haswell-ex", false),          // Haswell client
+            (63, 2, "haswell-ex", false),          // Haswell-EP
+            (63, 4, "haswell-ex", true),
+            (79, 1, "skylake-sp-4114", false), // Broadwell-EP
+            (85, 4, "skylake-sp-4114", true),
+            (85, 7, "cascade-lake-6252", true),
+            (85, 11, "cascade-lake-6252", false), // Cooper Lake
+            (106, 6, "ice-lake-sp", true),
+            (126, 5, "tiger-lake", false), // Ice Lake client, the same TLBs
+            (140, 1, "tiger-lake", true),
+            (143, 8, "sapphire-rapids", true),
+            (207, 2, "sapphire-rapids", false), // Emerald Rapids
+        ] {
+            let vendor = "GenuineIntel".into();
+            let processor =
+                Processor { vendor, family: 6, model, stepping, ..Processor::default() };
+            let (machine, known) = nearest_machine(&processor).unwrap();
+            assert_eq!((machine.name.as_str(), known), (name, describes), "{model} {stepping}");
+            let remarks =
+                machine_of(&processor, None).unwrap().machine().unwrap().remarks.join("\n");
+            let says = format!(
+                "no machine file describes this processor; what it does not state is {name}'s"
+            );
+            assert_eq!(remarks.contains(&says), !describes, "{remarks}");
+        }
     }
 }

@@ -1,19 +1,25 @@
-//! Identity, TLBs and caches of the processor, from the CPUID instruction.
+//! Identity, TLBs and caches of the processor, from the CPUID instruction; identity of an Arm
+//! processor from Linux' `/proc/cpuinfo`.
 
+#[cfg(not(target_arch = "x86_64"))]
+use perforate_record::process_memory::read_text;
 use raw_cpuid::{CpuId, CpuIdReader};
 
 use super::hypervisor::Hypervisor;
 use super::stated::{Stated, StatedPart, l2_parts, stated};
 
-/// Description of a processor by CPUID. Sizes that the processor does not report are absent.
+/// Description of a processor by CPUID, or of an Arm processor by `/proc/cpuinfo`. Sizes that the processor does not report are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Processor {
-    /// Vendor, such as `AuthenticAMD`; empty if unknown.
+    /// Vendor, such as `AuthenticAMD`, or implementer of an Arm processor, such as `0x41`; empty if
+    /// unknown.
     pub vendor: String,
-    /// Family of the processor, including the extended family.
+    /// Family of the processor, including the extended family; architecture of an Arm processor.
     pub family: u32,
-    /// Model of the processor, including the extended model.
+    /// Model of the processor, including the extended model; part of an Arm processor.
     pub model: u32,
+    /// Stepping of the processor.
+    pub stepping: u32,
     /// Marketing name of the processor; empty if unknown.
     pub name: String,
     /// Hypervisor under the processor, if it reports one.
@@ -37,13 +43,13 @@ pub struct Processor {
 }
 
 impl Processor {
-    /// Describes the processor that runs this process. Without CPUID, only the hypervisor is read,
-    /// from the kernel's files.
+    /// Describes the processor that runs this process. Without CPUID, identity and hypervisor are
+    /// read from the kernel's files, and sizes are absent.
     pub fn own() -> Self {
         #[cfg(target_arch = "x86_64")]
         let mut own = Self::read(&raw_cpuid::native_cpuid::cpuid_count);
         #[cfg(not(target_arch = "x86_64"))]
-        let mut own = Self::default();
+        let mut own = Self::of_cpuinfo(&read_text("/proc/cpuinfo").unwrap_or_default());
         if own.hypervisor == Hypervisor::Unknown {
             own.hypervisor = Hypervisor::of_files(std::path::Path::new("/"));
         }
@@ -55,13 +61,54 @@ impl Processor {
         self.hypervisor.is_present()
     }
 
-    /// Vendor, family and model of the processor as text.
+    /// True for an Arm processor, which its implementer's number identifies.
+    pub(super) fn is_arm(&self) -> bool {
+        self.vendor.starts_with("0x")
+    }
+
+    /// Vendor, family, model and stepping of the processor as text.
     pub fn identity(&self) -> String {
-        let Self { vendor, family, model, .. } = self;
+        let Self { vendor, family, model, stepping, .. } = self;
         if vendor.is_empty() {
             return "a processor that says nothing of itself (no CPUID)".into();
         }
-        format!("{vendor:?} family {family} model {model}")
+        if self.is_arm() {
+            return format!("implementer {vendor}, part {model:#x}");
+        }
+        format!("{vendor:?} family {family} model {model} stepping {stepping}")
+    }
+
+    /// Value of the key `processors` in a machine file for this processor only.
+    pub(crate) fn listed(&self) -> String {
+        let Self { vendor, family, model, stepping, .. } = self;
+        format!(
+            "[{{ vendor = {vendor:?}, family = {family}, models = [{model}], \
+             steppings = [{stepping}] }}]"
+        )
+    }
+
+    /// Identifies an Arm processor by the text of `/proc/cpuinfo`. Of several kinds of cores, the
+    /// first is taken; without the numbers of an Arm processor, the result is empty.
+    #[cfg(any(test, not(target_arch = "x86_64")))]
+    fn of_cpuinfo(text: &str) -> Self {
+        let value = |key: &str| {
+            let pairs = text.lines().filter_map(|line| line.split_once(':'));
+            pairs.map(|(name, value)| (name.trim(), value.trim())).find(|(name, _)| *name == key)
+        };
+        let number = |key: &str| {
+            let (_, text) = value(key)?;
+            match text.strip_prefix("0x") {
+                Some(digits) => u32::from_str_radix(digits, 16).ok(),
+                None => text.parse().ok(),
+            }
+        };
+        let numbers = ["CPU implementer", "CPU architecture", "CPU part"].map(number);
+        let [Some(implementer), Some(family), Some(model)] = numbers else {
+            return Self::default();
+        };
+        let found =
+            Self { vendor: format!("{implementer:#04x}"), family, model, ..Self::default() };
+        Self { name: format!("Arm processor, {}", found.identity()), ..found }
     }
 
     fn read<R: CpuIdReader>(reader: &R) -> Self {
@@ -79,6 +126,7 @@ impl Processor {
             vendor: vendor.unwrap_or_default(),
             family: features.map_or(0, |features| features.family_id().into()),
             model: features.map_or(0, |features| features.model_id().into()),
+            stepping: features.map_or(0, |features| features.stepping_id().into()),
             name: name.unwrap_or_default(),
             hypervisor: Hypervisor::of_cpuid(reader),
             l1_tlb_entries: size("tlb.l1_data_4k"),
@@ -109,7 +157,7 @@ pub(super) mod tests {
             let known = leaves.iter().find(|(place, _)| *place == (leaf, subleaf));
             let [eax, ebx, ecx, edx] = match leaf {
                 0 => [0x1f, vendor[0], vendor[2], vendor[1]],
-                0x8000_0000 => [0x8000_001f, 0, 0, 0],
+                0x8000_0000 => [0x8000_0021, 0, 0, 0],
                 _ => known.map_or([0; 4], |(_, registers)| *registers),
             };
             CpuIdResult { eax, ebx, ecx, edx }
@@ -138,6 +186,50 @@ pub(super) mod tests {
         assert_eq!(caches, (Some(32 << 10), Some(1 << 20), None));
         let disabled = processor(b"AuthenticAMD", &[((0x8000_0006, 0), [0, 0x0c00_0200, 0, 0])]);
         assert_eq!((disabled.l1_tlb_entries, disabled.l2_tlb_entries), (None, None));
+    }
+
+    /// Decodes the leaves of a Zen 5, which counts entries of the L2 TLB in 32s: 4096 entries for
+    /// 4KB pages, and 1024 for 1GB pages in an array of their own.
+    #[test]
+    fn entries_that_are_counted_in_32s() {
+        let leaves = |counted_in_32s: u32| {
+            [
+                ((1, 0), [0x00b0_0f21, 0, 0, 0]),
+                ((0x8000_0005, 0), [0xff60_ff40, 0xff60_ff40, 0x300c_0140, 0x2008_0140]),
+                ((0x8000_0006, 0), [0x8080_6040, 0x8080_6040, 0x0400_8140, 0]),
+                ((0x8000_0019, 0), [0xf060_f040, 0x4020_0000, 0, 0]),
+                ((0x8000_0021, 0), [counted_in_32s << 14, 0, 0, 0]),
+            ]
+        };
+        let sizes = |found: &Processor| {
+            ["tlb.l1_data_4k", "tlb.l2", "tlb.l1_data_1g", "tlb.l2_1g"].map(|section| {
+                found.stated.iter().find(|one| one.section == section).map(|one| one.size)
+            })
+        };
+        let zen5 = processor(b"AuthenticAMD", &leaves(1));
+        assert_eq!((zen5.family, zen5.model), (26, 2));
+        assert_eq!(sizes(&zen5), [Some(96), Some(4096), Some(96), Some(1024)]);
+        let parts: Vec<_> = zen5.l2_parts.iter().map(|one| (one.key, one.value.as_str())).collect();
+        assert_eq!(parts, [("tlb.l2_2m", "all")], "1GB pages are stated apart");
+        let without = processor(b"AuthenticAMD", &leaves(0));
+        assert_eq!(sizes(&without), [Some(96), Some(128), Some(96), Some(32)]);
+    }
+
+    #[test]
+    fn arm_processors_are_identified_by_the_kernel() {
+        let text = "processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd: x\nCPU implementer\t: 0x41\n\
+                    CPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n\n";
+        let found = Processor::of_cpuinfo(text);
+        assert_eq!((found.vendor.as_str(), found.family, found.model), ("0x41", 8, 0xd0c));
+        assert_eq!(found.name, "Arm processor, implementer 0x41, part 0xd0c");
+        assert!(found.is_arm() && found.stated.is_empty());
+        let two = format!("{text}{}", text.replace("0xd0c", "0xd40"));
+        assert_eq!(Processor::of_cpuinfo(&two), found, "the first");
+        let apple = Processor::of_cpuinfo(&text.replace("0x41", "0x61"));
+        assert_eq!(apple.identity(), "implementer 0x61, part 0xd0c");
+        for other in ["", "isa : rv64imafdc\nuarch : thead,c910\n", "CPU implementer\t: 0x41\n"] {
+            assert_eq!(Processor::of_cpuinfo(other), Processor::default(), "{other}");
+        }
     }
 
     /// Decodes an L1 TLB of 4 × 16 entries, and an L2 TLB of 16 × 128 entries for 4KB and 2MB

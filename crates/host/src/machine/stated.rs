@@ -55,7 +55,7 @@ pub(super) fn l2_parts<R: CpuIdReader>(reader: &R, stated: &[Stated]) -> Vec<Sta
 /// Returns the TLBs and caches that the processor reports; empty if a hypervisor hides them.
 pub(super) fn stated<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
     let cpuid = &CpuId::with_cpuid_reader(reader.clone());
-    let tlbs = [tlbs_of_amd(cpuid), tlbs_of_leaf_18(cpuid), tlbs_of_leaf_2(reader)];
+    let tlbs = [tlbs_of_amd(reader), tlbs_of_leaf_18(cpuid), tlbs_of_leaf_2(reader)];
     let caches = [caches_by_parameters(cpuid), caches_of_amd(cpuid)];
     let first = |lists: &[Vec<Stated>]| lists.iter().find(|list| !list.is_empty()).cloned();
     let found = first(&tlbs).into_iter().chain(first(&caches));
@@ -64,9 +64,19 @@ pub(super) fn stated<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
     found
 }
 
+/// Unit in which AMD's leaves count entries of the L2 TLB: 32 from Zen 5 on, whose 4096 entries do
+/// not fit into the field (leaf 8000_0021, bit 14 of EAX).
+fn l2_tlb_unit<R: CpuIdReader>(reader: &R) -> u64 {
+    const LEAF: u32 = 0x8000_0021;
+    let is_32 = reader.cpuid1(0x8000_0000).eax >= LEAF && reader.cpuid1(LEAF).eax >> 14 & 1 == 1;
+    if is_32 { 32 } else { 1 }
+}
+
 /// Decodes the TLBs in AMD's leaves 8000_0005, 8000_0006 and 8000_0019, which report the L2 TLB's
 /// ways as ranges.
-fn tlbs_of_amd<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
+fn tlbs_of_amd<R: CpuIdReader>(reader: &R) -> Vec<Stated> {
+    let cpuid = &CpuId::with_cpuid_reader(reader.clone());
+    let unit = l2_tlb_unit(reader);
     let Some(first) = cpuid.get_l1_cache_and_tlb_info() else { return Vec::new() };
     let l1 = |section, entries: u8, ways| amd(section, entries.into(), ways, "8000_0005");
     let mut found = vec![
@@ -76,12 +86,14 @@ fn tlbs_of_amd<R: CpuIdReader>(cpuid: &CpuId<R>) -> Vec<Stated> {
         l1("tlb.l1_instruction_2m", first.itlb_2m_4m_size(), first.itlb_2m_4m_associativity()),
     ];
     if let Some(second) = cpuid.get_l2_l3_cache_and_tlb_info() {
-        let entries = second.dtlb_4k_size().into();
+        let entries = u64::from(second.dtlb_4k_size()) * unit;
         found.push(amd("tlb.l2", entries, second.dtlb_4k_associativity(), "8000_0006"));
     }
     if let Some(large) = cpuid.get_tlb_1gb_page_info() {
         let entries = large.dtlb_l1_1gb_size().into();
         found.push(amd("tlb.l1_data_1g", entries, large.dtlb_l1_1gb_associativity(), "8000_0019"));
+        let entries = u64::from(large.dtlb_l2_1gb_size()) * unit;
+        found.push(amd("tlb.l2_1g", entries, large.dtlb_l2_1gb_associativity(), "8000_0019"));
     }
     found
 }

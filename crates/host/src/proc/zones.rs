@@ -48,7 +48,8 @@ impl Zones {
         self.0.get_mut(place)
     }
 
-    /// Adds first frames, sizes and per-CPU lists of the zones in the text of `/proc/zoneinfo`.
+    /// Adds the zones' first frames, sizes and numbers of free frames in per-CPU lists, from the text of
+    /// `/proc/zoneinfo`.
     pub(crate) fn add_zoneinfo(&mut self, text: &str) {
         let mut current: Option<(u64, String)> = None;
         for line in text.lines() {
@@ -118,7 +119,8 @@ impl Zones {
     }
 }
 
-/// Free memory of all zones, from the text of `/proc/buddyinfo`; `None` if the text has no zones.
+/// Numbers of free blocks by order in all zones together, from the text of `/proc/buddyinfo`; `None` if the
+/// text has no zones.
 pub(crate) fn free_memory(text: &str) -> Option<FreeMemory> {
     let mut zones = Zones::default();
     let found = zones.add_buddyinfo(text);
@@ -126,8 +128,8 @@ pub(crate) fn free_memory(text: &str) -> Option<FreeMemory> {
     found.then(|| HostSnapshot { about, occupancy: None }.counted_free())
 }
 
-/// Parses numbers of free blocks by order. A block of an order above 10 counts as several of order
-/// 10.
+/// Parses numbers of free blocks by order of the buddy allocator. A block of an order above 10 counts as
+/// several of order 10.
 fn orders(counts: &str) -> [u64; ORDERS] {
     let mut found = [0; ORDERS];
     for (order, count) in counts.split_whitespace().map_while(number).enumerate().take(20) {

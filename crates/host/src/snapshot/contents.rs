@@ -18,7 +18,7 @@ pub struct PageContents {
     zero: u64,
     pages: u64,
     max: usize,
-    /// Base-2 logarithm of the sampling period: one of 2^shift contents remains.
+    /// Base-2 logarithm of the sampling period: one of 2^shift page contents is kept.
     shift: u32,
 }
 
@@ -55,7 +55,7 @@ impl PageContents {
         hash & self.mask() == 0
     }
 
-    /// Number of pages that were added.
+    /// Number of pages whose contents were added.
     pub fn pages(&self) -> u64 {
         self.pages
     }
@@ -65,7 +65,7 @@ impl PageContents {
         self.zero
     }
 
-    /// Sampling period of contents: one of this number remains. 1 without sampling.
+    /// Sampling period of page contents: one of this number is kept. 1 without sampling.
     pub fn sampled_one_in(&self) -> u64 {
         self.mask() + 1
     }

@@ -40,7 +40,7 @@ pub struct HostFiles {
     pub iomem: Option<String>,
     /// Swap areas (`swaps`); a machine without swap may lack the file.
     pub swaps: Option<String>,
-    /// State of KSM (`/sys/kernel/mm/ksm/run`), only for this machine.
+    /// State of KSM (`/sys/kernel/mm/ksm/run`); `None` for copies of another machine's files.
     pub ksm: Option<String>,
     /// Release of the kernel (`sys/kernel/osrelease`); empty if unknown.
     pub release: String,
@@ -265,7 +265,7 @@ impl Tables {
         }
     }
 
-    /// Reads the tables of flags and counts to their end. `None` if they contain no memory.
+    /// Reads the tables of frames' flags and mapping counts to their end. `None` if they contain no memory.
     fn read(
         mut self,
         about: &mut SnapshotAbout,
@@ -302,7 +302,7 @@ impl Tables {
         Ok((occupancy.memory_frames() > 0).then_some(occupancy))
     }
 
-    /// Adds the frames of one section, which begins at frame `start`.
+    /// Adds the frames of one section of memory, which begins at frame `start`.
     fn add(&mut self, start: u64, section: &[PageFlags]) -> Result<(), OsError> {
         // Without memory, kernels up to 6.13 set NOPAGE and later kernels set no flag.
         let is_empty = section.iter().all(|flags| flags.is_empty());

@@ -24,8 +24,8 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Default effort; `is_quick` reduces it, and `blocks` overrides the total number of blocks in
-    /// all rounds.
+    /// Default effort; `is_quick` reduces it, and `blocks` overrides the total number of blocks (of four
+    /// runs) in all rounds.
     pub fn new(is_quick: bool, blocks: Option<u32>) -> Self {
         let (all_blocks, rounds, run_nanoseconds) =
             if is_quick { (6, 1, 60_000_000) } else { (6, 2, 200_000_000) };

@@ -53,8 +53,8 @@ pub struct ProgramSample {
     pub words: Vec<OsString>,
     /// Number of instructions to skip before the recorded part.
     pub skip: u64,
-    /// Maximum number of instructions to record, after which the program is killed. `None` records
-    /// windows of the whole program.
+    /// Maximum number of instructions to record, after which the program is killed. `None` records windows
+    /// (samples) of the whole program.
     pub instructions: Option<u64>,
 }
 
@@ -112,8 +112,9 @@ impl Options {
     }
 }
 
-/// Measures benchmarks and programs, simulates them and compares the ratios. Also returns the
-/// results of the simulations. `worker` is the command that starts this program as a worker.
+/// Measures benchmarks and programs, simulates them, and compares the ratios of the times with 4KB and with
+/// 2MB pages. Also returns the results of the simulations. `worker` is the command that starts this program
+/// as a worker.
 ///
 /// # Errors
 /// If a measurement, a recording or a simulation fails.

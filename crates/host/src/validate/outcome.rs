@@ -19,26 +19,27 @@ use crate::machine::Processor;
 pub struct Score {
     /// Name of the assumption about the host's page tables, as in tables.
     pub assumption: &'static str,
-    /// Number of rows whose predicted speed-up by 2MB pages agrees with the measured one, within the
-    /// tolerance.
+    /// Number of rows (benchmarks or programs) whose predicted speed-up by 2MB pages agrees with the measured
+    /// one, within the tolerance.
     pub agrees: usize,
-    /// Number of rows in which 2MB pages help (or harm) in both measurement and prediction, but by different
-    /// amounts.
+    /// Number of rows (benchmarks or programs) in which 2MB pages help, or harm, in both measurement and
+    /// prediction, but by different amounts.
     pub same_direction: usize,
-    /// Number of rows in which only one of measurement and prediction shows an effect of 2MB pages, or the
-    /// effects have opposite signs.
+    /// Number of rows (benchmarks or programs) in which only one of measurement and prediction shows an
+    /// effect of 2MB pages, or the effects have opposite signs.
     pub disagrees: usize,
-    /// Number of rows whose measured run times spread too far for a verdict.
+    /// Number of rows (benchmarks or programs) whose measured run times spread too far for a verdict.
     pub noisy: usize,
-    /// Number of rows in which 2MB pages change neither the measured nor the predicted time.
+    /// Number of rows (benchmarks or programs) in which 2MB pages change neither the measured nor the
+    /// predicted time.
     pub no_effect: usize,
     /// Sum of the absolute differences between predicted and measured effects (speed-up by 2MB pages,
     /// minus 1) over all judged rows, divided by the sum of the absolute measured effects: 1 if no effect is
     /// predicted in any row. `None` if no row is judged.
     pub effect_error: Option<f64>,
-    /// Number of rows with both measured and predicted absolute times.
+    /// Number of rows (benchmarks or programs) with both measured and predicted absolute times.
     pub times: usize,
-    /// Number of rows whose predicted absolute time is near the measured time.
+    /// Number of rows (benchmarks or programs) whose predicted absolute time is near the measured time.
     pub times_agree: usize,
     /// Geometric mean of the factors by which predicted times are too long or too short.
     pub time_factor: Option<f64>,
@@ -82,7 +83,8 @@ impl Score {
         score
     }
 
-    /// Number of rows with a verdict of agreement or disagreement: neither too noisy nor without an effect.
+    /// Number of rows (benchmarks or programs) that are judged: neither too noisy nor without an effect of
+    /// 2MB pages.
     pub fn judged(&self) -> usize {
         self.agrees + self.same_direction + self.disagrees
     }
@@ -108,10 +110,11 @@ pub(super) trait Ranked: Serialize {
     /// Name of the assumption about the host's page tables, as in tables.
     fn assumption(&self) -> &'static str;
 
-    /// Number of rows with a verdict of agreement or disagreement: neither too noisy nor without an effect.
+    /// Number of rows (benchmarks or programs) that are judged: neither too noisy nor without an effect of
+    /// 2MB pages.
     fn judged(&self) -> usize;
 
-    /// Relative error of the predicted effects; `None` if effects are predicted but none was
+    /// Relative error of the predicted effects of 2MB pages; `None` if effects are predicted but none was
     /// measured.
     fn effect_error(&self) -> Option<f64>;
 }
@@ -135,7 +138,7 @@ pub struct Outcome<R = RowOutcome> {
     pub machine: Machine,
     /// Clock frequency of the processor in GHz, measured.
     pub clock_ghz: Option<f64>,
-    /// Reason for missing hardware counters; `None` if there are counters. Runs with layouts use no counters.
+    /// Reason for missing hardware counters; `None` if there are counters. Validation by mosaics uses none.
     pub absence: Option<Absence>,
     /// Assumptions about the host's page tables, each of which was simulated.
     pub assumptions: Vec<Assumption>,
@@ -163,7 +166,8 @@ impl<R: Serialize> Outcome<R> {
         }
     }
 
-    /// Writes rows and summary as lines of JSON. `counters_absent` is left out if `None`.
+    /// Writes rows and summary as lines of JSON. `counters_absent`, a reason for missing hardware counters,
+    /// is left out if `None`.
     pub(super) fn lines<S: Ranked>(
         &self,
         overall: Vec<S>,
@@ -307,7 +311,7 @@ impl Outcome {
         self.lines(self.scores(), &self.closest(), Some(absence))
     }
 
-    /// Adds notes for the user on possible reasons for differences.
+    /// Adds notes for the user on possible reasons for differences between predictions and measurements.
     pub(super) fn add_notes(&mut self) {
         let mut notes = Vec::new();
         if self.processor.is_virtual() {
@@ -340,9 +344,8 @@ impl Outcome {
         self.notes.extend(notes);
     }
 
-    /// Returns a note if other programs seem to use the last-level cache: a chase in 2MB pages,
-    /// which hardly needs translation, fits into the machine file's cache but takes much longer
-    /// than predicted.
+    /// Returns a note if other programs seem to use the last-level cache: a pointer chase in 2MB pages, which
+    /// hardly needs translation, fits into the machine file's cache but takes much longer than predicted.
     fn remark_on_caches(&self) -> Option<String> {
         let cache = &self.machine.cache;
         let largest_bytes = cache.llc.as_ref().unwrap_or(&cache.l2).size_bytes;

@@ -30,8 +30,8 @@ impl Row {
     }
 }
 
-/// Chooses the benchmarks for a machine. The chase runs at half the L2 TLB's reach with 4KB pages,
-/// at four times that reach, and at the full size. The other benchmarks run at the full size.
+/// Chooses the benchmarks for a machine. The pointer chase runs at half the L2 TLB's reach with 4KB pages, at
+/// four times that reach, and at the full size. The other benchmarks run at the full size.
 pub(super) fn rows(machine: &Machine, size_bytes: u64) -> Vec<Row> {
     let reach = machine.tlb.l2_entries(PageSize::Size4K) as u64 * 4096;
     let rounded = 1 << reach.ilog2(); // machine files have at least one entry

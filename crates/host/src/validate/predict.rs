@@ -45,7 +45,7 @@ pub(super) struct Simulated {
 }
 
 impl Simulated {
-    /// Result for schemes that were not simulated or not timed.
+    /// Empty result, for schemes that were not simulated or not timed.
     pub(super) const NOTHING: Self = Self {
         ns: f64::NAN,
         rates: Rates { cycles: None, instructions: None, tlb_misses: None, walk_cycles: None },
@@ -123,8 +123,8 @@ pub struct Prediction {
     pub small_pages_ns: Option<f64>,
     /// Predicted nanoseconds per operation with 2MB pages; absent for programs.
     pub large_pages_ns: Option<f64>,
-    /// Predicted seconds of the whole program with 4KB and with 2MB pages; absent if its length is
-    /// unknown.
+    /// Predicted seconds of the whole program with 4KB and with 2MB pages; absent if its number of
+    /// instructions is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<[f64; 2]>,
     /// Predicted ÷ measured time, for the page size at which this ratio is farther from 1.
@@ -132,7 +132,7 @@ pub struct Prediction {
     /// Simulated counters with 4KB and with 2MB pages: per operation for benchmarks, per 1,000
     /// instructions for programs.
     pub counters: [Rates; 2],
-    /// Agreement of the predicted with the measured effect; `None` without a measured ratio.
+    /// Agreement of the predicted with the measured effect of 2MB pages; `None` without a measured ratio.
     pub verdict: Option<Verdict>,
 }
 
@@ -183,7 +183,7 @@ impl Prediction {
 pub(super) struct Predictor<'a> {
     pub machine: &'a Machine,
     pub assumptions: &'a [Assumption],
-    /// Age of the simulated memory ([`Options::age`](super::Options::age)).
+    /// Use of the simulated memory before the run ([`Options::age`](super::Options::age)).
     pub age: Option<Ageing>,
     /// Minimum number of operations to record
     /// ([`Options::operations`](super::Options::operations)).

@@ -16,23 +16,25 @@ use super::spread::Spread;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The predicted effect (speed-up minus 1) differs from the measured effect by at most the share
-    /// [`EFFECT_TOLERANCE`] of the measured effect.
+    /// The predicted effect (speed-up by 2MB pages, minus 1) differs from the measured effect by at most the
+    /// share [`EFFECT_TOLERANCE`] of the measured effect.
     Agrees,
     /// 2MB pages help in measurement and prediction, or harm in both, but the size of the effect
     /// differs.
     SameDirection,
-    /// Only one of measurement and prediction shows an effect, or their effects have opposite
+    /// Only one of measurement and prediction shows an effect of 2MB pages, or the effects have opposite
     /// signs.
     Disagrees,
     /// The measurements spread too far to judge the prediction.
     Noisy,
-    /// No effect was measured and none is predicted; a model that predicts nothing is right as well.
+    /// No effect of 2MB pages was measured and none is predicted; a model that predicts nothing is right as
+    /// well.
     NoEffect,
 }
 
 impl Verdict {
-    /// Judges a predicted ratio by the spread of the measured ratios.
+    /// Judges a predicted ratio of the times with 4KB and with 2MB pages by the spread of the measured
+    /// ratios.
     pub fn of(measured: &Spread, predicted: f64) -> Self {
         let (least, effect, most) = (measured.min - 1.0, measured.median - 1.0, measured.max - 1.0);
         let predicted = predicted - 1.0;
@@ -73,16 +75,16 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Sum of the absolute differences between predicted and measured effects, divided by the sum of the absolute
-/// measured effects, from pairs of measured and predicted ratios. 0 if all predictions are right; 1 if no
-/// effect is predicted anywhere. `None` without measured effects.
+/// Sum of the absolute differences between predicted and measured effects (ratio minus 1), divided by the sum
+/// of the absolute measured effects, from pairs of measured and predicted ratios. 0 if all predictions are
+/// right; 1 if no effect is predicted anywhere. `None` without measured effects.
 pub(super) fn effect_error(pairs: &[(f64, f64)]) -> Option<f64> {
     let effects: f64 = pairs.iter().map(|(measured, _)| (measured - 1.0).abs()).sum();
     let errors: f64 = pairs.iter().map(|(measured, predicted)| (predicted - measured).abs()).sum();
     (effects > 0.0).then(|| errors / effects)
 }
 
-/// Returns the factor that is farther from 1, in either direction.
+/// Returns the factor that is farther from 1, where 1/2 is as far as 2.
 pub(super) fn farther(one: f64, other: f64) -> f64 {
     if other.ln().abs() > one.ln().abs() { other } else { one }
 }

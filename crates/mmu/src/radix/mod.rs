@@ -292,8 +292,12 @@ impl Dimension for Radix {
     }
 
     fn walk(&mut self, request: WalkRequest, walker: &mut Walker<'_>) -> Result<Reach, WalkFault> {
-        let start = self.start_walk(&request, Directory::Ordinary, walker)?;
-        Ok(self.descend(&request, start, 1, walker)?.reach())
+        // Compiled once for each, so that a walk leaves out what only the others need.
+        match (walker.is_guest(), walker.is_host) {
+            (true, _) => self.walk_by(&request, walker),
+            (_, true) => self.walk_by(&request, &mut walker.without_host(true)),
+            (_, false) => self.walk_by(&request, &mut walker.without_host(false)),
+        }
     }
 
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {

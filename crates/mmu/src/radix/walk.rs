@@ -19,6 +19,21 @@ pub enum Start {
 }
 
 impl Radix {
+    /// Descends from the cached entry or the root to the leaf of the page. Inlined for each kind of walker.
+    ///
+    /// # Errors
+    /// [`WalkFault::NotMapped`] if an entry on the path is not present; [`WalkFault::Host`] if a
+    /// node cannot be located.
+    #[inline(always)]
+    pub(super) fn walk_by(
+        &mut self,
+        request: &WalkRequest,
+        walker: &mut Walker<'_>,
+    ) -> Result<Reach, WalkFault> {
+        let start = self.start_walk(request, Directory::Ordinary, walker)?;
+        Ok(self.descend(request, start, 1, walker)?.reach())
+    }
+
     /// Finds the level and node at which a walk starts: a walk-cache hit, or the root. For a walk
     /// to a hole, `directory` is [`Directory::Holes`].
     ///

@@ -58,6 +58,13 @@ impl<'a> Walker<'a> {
         Walker { caches, l2, steps, host: Some(host), is_host: false }
     }
 
+    /// Borrows this walker, which has no host, for a walk of native tables or, with `is_host`, of the host's.
+    #[inline(always)]
+    pub(crate) fn without_host(&mut self, is_host: bool) -> Walker<'_> {
+        let Walker { caches, l2, steps, .. } = self;
+        Walker { caches, l2, steps, host: None, is_host }
+    }
+
     #[inline(always)]
     fn purpose(&self, purpose: Purpose) -> Purpose {
         if self.is_host { purpose.of_host() } else { purpose }

@@ -32,7 +32,7 @@ pub(super) struct FragmentationOptions {
     allocation: Allocation,
 }
 
-/// Default of `align`: clusters start at any sub-page.
+/// Default of the option `align`: a clustered run of holes starts at any sub-page.
 fn anywhere() -> u16 {
     1
 }

@@ -11,7 +11,8 @@ use crate::space::{Area, Attributes, LargePageAdvice, is_canonical, pages_of, re
 /// Largest distance of a touch below a stack that extends it, in pages: 8MB, Linux's default limit.
 const STACK_GROWTH_PAGES: u64 = (8 << 20) >> 12;
 
-/// Pages that overlap a byte range. Fails if they do not lie in one half of the address space.
+/// Pages that overlap a byte range. Fails if the range crosses from the lower (user) to the upper half of the
+/// 48-bit address space, or lies outside both.
 pub(super) fn page_range(start: VirtualAddress, length_bytes: u64) -> Result<Range<u64>, OsError> {
     let invalid = OsError::InvalidRange { start: start.value(), length_bytes };
     let Some(end) = start.value().checked_add(length_bytes) else { return Err(invalid) };
@@ -23,7 +24,7 @@ pub(super) fn page_range(start: VirtualAddress, length_bytes: u64) -> Result<Ran
     if in_one_half { Ok(pages) } else { Err(invalid) }
 }
 
-/// Maps an area. Earlier mappings in the range are unmapped first.
+/// Maps a memory area (mmap). Earlier mappings in the range are unmapped first.
 pub(super) fn map(
     core: &mut Core,
     id: SpaceId,
@@ -38,7 +39,7 @@ pub(super) fn map(
     Ok(())
 }
 
-/// Unmaps `pages` and removes them from all areas.
+/// Unmaps `pages` (munmap) and removes them from all memory areas.
 pub(super) fn unmap(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
     range::unmap(core, id, pages.clone())?;
     core.space_mut(id)?.areas.remove(pages);
@@ -82,7 +83,7 @@ pub(super) fn brk(
     map(core, id, old_end..new_end, attributes)
 }
 
-/// Makes an area for a touched page outside all areas: extends a stack down to the page, or, with
+/// Makes a memory area for a touched page outside all areas: extends a stack down to the page, or, with
 /// `implicit_maps`, creates an anonymous area in the 2MB around it. `None` if neither applies.
 #[cold]
 pub(super) fn make(core: &mut Core, id: SpaceId, page: u64) -> Result<Option<Area>, OsError> {

@@ -52,7 +52,7 @@ impl Kernel {
         (0..frames).map_while(|_| memory.remove_oldest_frame(OtherUse::Balloon)).collect()
     }
 
-    /// Memory in the balloon, in bytes.
+    /// Memory in the guest's balloon, in bytes.
     pub fn balloon_bytes(&self) -> u64 {
         self.core.memory.other_frames(OtherUse::Balloon) * FRAME_BYTES
     }

@@ -36,8 +36,8 @@ impl Kernel {
         bitmap.map(Frame::address)
     }
 
-    /// Address of the flat table at the top of memory ([`TableFormat::flat_pages`]); `None` without
-    /// one.
+    /// Address of the flat table at the top of memory, which replaces nested page tables
+    /// ([`TableFormat::flat_pages`]); `None` without one.
     pub fn flat_table(&self) -> Option<PhysicalAddress> {
         self.core.memory.top_table(TopTable::is_flat).map(Frame::address)
     }
@@ -48,7 +48,7 @@ impl Kernel {
         Frame::new(self.core.memory.end_frame())
     }
 
-    /// Runs of frames in which memory is present or can be added, which a hypervisor has to back.
+    /// Runs of frames in which memory is present or can be hot-added. A hypervisor has to back them.
     pub fn memory_slots(&self) -> Vec<Range<Frame>> {
         let config = &self.core.config;
         if config.snapshot.is_some() {
@@ -71,7 +71,7 @@ impl Kernel {
     }
 }
 
-/// Processes and address spaces of the kernel.
+/// Operations on processes and address spaces.
 impl Kernel {
     /// Updates (mapping changes, table writes and shootdowns), in order, since the caller last drained this
     /// list. An operation that failed may have caused some.
@@ -96,8 +96,8 @@ impl Kernel {
 
 /// Counters, and the state of memory.
 impl Kernel {
-    /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes excluded), at the
-    /// moment when most memory was mapped.
+    /// Share of mapped memory (holes excluded) that entries of 2MB or more or gap-tolerant superpages
+    /// translate, at the moment when most memory was mapped.
     pub fn large_page_coverage(&self) -> f64 {
         self.core.large_page_coverage()
     }
@@ -118,7 +118,7 @@ impl Kernel {
         self.core.ledger.pages_brought_in()
     }
 
-    /// Counts of compaction and of claimed 2MB blocks since boot.
+    /// Counts, since boot, of compaction and of 2MB blocks claimed for large pages although partly used.
     pub fn compaction(&self) -> CompactionCounts {
         self.core.compaction.counts
     }
@@ -169,8 +169,8 @@ impl Kernel {
         self.khugepaged.config = config;
     }
 
-    /// Runs one pass of background promotion: over the next `pages_to_scan` pages, or up to the end
-    /// of all address spaces. If memory is short, a region stays as it is.
+    /// Runs one pass of background promotion: over the next `pages_to_scan` pages, or up to the end of all
+    /// address spaces. If memory is short, a 2MB region keeps its 4KB pages.
     pub fn khugepaged_pass(&mut self) -> KhugepagedPass {
         let Self { core, khugepaged, .. } = self;
         khugepaged.pass(core)
@@ -184,12 +184,12 @@ impl Kernel {
         self.core.space(space)
     }
 
-    /// Index of free memory that the policy's mechanism maintains; `None` if it is not of type `T`.
+    /// Index of free memory that the policy's mechanism keeps; `None` if the index is not of type `T`.
     pub fn free_index<T: FreeIndex>(&self) -> Option<&T> {
         self.core.memory.free_index()
     }
 
-    /// Lets a mechanism change an address space by `act`, and sends the shootdowns together at the end.
+    /// Runs `act`, in which a mechanism changes an address space, and sends all shootdowns at the end.
     ///
     /// # Errors
     /// If there is no such address space, or `act` fails.
@@ -260,7 +260,7 @@ impl Kernel {
     }
 }
 
-/// Operations for the hypervisor in this crate.
+/// Operations that the hypervisor of this crate needs from the host's kernel.
 impl Kernel {
     /// Allocates a frame for a shadow page table, which belongs to no address space. The frame
     /// counts as a page table and is unmovable.
@@ -289,7 +289,7 @@ impl Kernel {
         self.core.ledger.table(operation);
     }
 
-    /// Reclaims memory from programs if it is short, so that tables can be allocated.
+    /// Reclaims memory from the host's programs if little is free, so that shadow tables can be allocated.
     pub(crate) fn make_room_for_tables(&mut self) {
         self.core.relieve(None);
         demotion::conclude(&mut self.core);

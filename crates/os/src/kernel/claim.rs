@@ -9,18 +9,19 @@ use super::deferral::Deferral;
 use crate::BlockUse;
 use crate::memory::BLOCK_ORDER;
 
-/// Numbers of usable frames that a search demands of a 2MB block, one after the other, so that blocks with
-/// fewer holes are taken first. 384 of 512 allows the 25 % of holes of P §III.C.
+/// Usable frames that a search for a 2MB block demands: 384 of 512 first, which allows the 25 % of holes of P
+/// §III.C, then fewer. Blocks with fewer holes are therefore taken first.
 const LEAST_USABLE: [u64; 4] = [384, 256, 128, 1];
 
-/// Point at which the next search for a partly used 2MB block continues, so that consecutive searches
-/// visit different blocks.
+/// State of one kind of search for a partly used 2MB block: backoff, and the block at which the next search
+/// continues, so that consecutive searches visit different blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Search {
-    /// Exponential backoff after searches that visited all blocks and found no usable one.
+    /// Exponential backoff after searches that visited all 2MB blocks of memory and found no usable one.
     deferral: Deferral,
     next_block: u64,
-    /// Index into [`LEAST_USABLE`] of the demand that the last block taken met; the next search begins here.
+    /// Index into [`LEAST_USABLE`] of the demand that the last block taken met and the next search begins
+    /// with.
     bound: usize,
     /// Number of blocks visited since the search last began with the strictest demand.
     visited: u64,
@@ -73,7 +74,7 @@ pub(super) struct ClaimedBlock {
 
 impl Core {
     /// Allocates a 2MB block for a 2MB page: a free one, or a partly used one with holes that the policy
-    /// accepts. `advised` is true in areas with MADV_HUGEPAGE. `None` if no block was found.
+    /// accepts. `advised` is true in memory areas with MADV_HUGEPAGE. `None` if no block was found.
     pub(super) fn claim_block(&mut self, advised: bool) -> Option<ClaimedBlock> {
         if let Some(block) = self.memory.allocate_block() {
             return Some(ClaimedBlock { block, holes: HoleSet::EMPTY });
@@ -105,7 +106,8 @@ impl Core {
         None
     }
 
-    /// True if a search for a block can succeed and the backoff after failed searches is over.
+    /// True if a search for a partly used block can succeed and the backoff after failed searches is over.
+    /// `direct` is true if the fault may migrate frames.
     fn may_claim(&mut self, direct: bool) -> bool {
         let one_hole = [0].into_iter().collect();
         let perforates = matches!(self.policy.use_block(&one_hole), BlockUse::WithHoles(_));

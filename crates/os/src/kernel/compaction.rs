@@ -9,7 +9,7 @@ use super::{Core, migration, patching};
 use crate::memory::{BLOCK_ORDER, BlockContents};
 
 crate::fieldwise! {
-    /// Counts of compaction and of claimed blocks.
+    /// Counts of compaction, and of 2MB blocks claimed for large pages although partly used.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct CompactionCounts {
         /// Number of 2MB blocks that compaction and searches for blocks visited.
@@ -21,12 +21,12 @@ crate::fieldwise! {
         pub frames_migrated: u64,
         /// Number of 2MB blocks that were emptied.
         pub blocks_emptied: u64,
-        /// Number of 2MB blocks that were claimed for perforated pages, with holes.
+        /// Number of 2MB blocks allocated for perforated pages although some of their frames were in use.
         pub blocks_perforated: u64,
     }
 }
 
-/// State and counts of compaction, and of searches for blocks and runs that it can empty.
+/// State of compaction: counts, searches for blocks to empty or to claim with holes, and kcompactd.
 #[derive(Default)]
 pub(super) struct Compaction {
     pub(super) counts: CompactionCounts,
@@ -44,7 +44,7 @@ pub(super) struct Kcompactd {
 }
 
 impl Kcompactd {
-    /// Wakes kcompactd: a fault found no whole block.
+    /// Wakes kcompactd, because a page fault found no wholly free 2MB block.
     pub(super) fn wake(&mut self) {
         self.is_awake |= self.fruitless.is_due();
     }
@@ -66,7 +66,7 @@ impl Core {
         done
     }
 
-    /// Empties blocks without fixed frames into free frames of other blocks, lowest address first.
+    /// Empties 2MB blocks without unmovable frames into free frames of other blocks, lowest address first.
     pub(super) fn compact(&mut self) -> CompactionCounts {
         let before = self.compaction.counts;
         migration::refresh_owners(self);
@@ -95,14 +95,14 @@ impl Core {
         self.compaction.counts - before
     }
 
-    /// Counts all frames of one block as examined one by one.
+    /// Counts the 512 frames of one 2MB block as examined one by one.
     pub(super) fn note_frames_scanned(&mut self) {
         let frames = HoleSet::SUBPAGES as u64;
         self.compaction.counts.frames_scanned += frames;
         self.ledger.scanned(frames);
     }
 
-    /// Counts a claimed block that was partly used: as perforated if it has `holes`, otherwise as emptied.
+    /// Counts a partly used 2MB block that a program got: as perforated if it has `holes`, else as emptied.
     pub(super) fn note_block_taken(&mut self, holes: &HoleSet) {
         if holes.is_empty() {
             self.compaction.counts.blocks_emptied += 1;

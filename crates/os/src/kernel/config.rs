@@ -21,11 +21,11 @@ const ADDED_BLOCK_BYTES: u64 = 4 << 20;
 /// Properties of the page-table format that determine which frames the tables take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct TableFormat {
-    /// True if level-2 nodes are pairs of frames, node and shadow node, and memory has a hole
-    /// bitmap (P §IV, §VI).
+    /// True if page-table nodes of level 2 (with 2MB entries) are pairs of frames, node and shadow node, and
+    /// memory has a hole bitmap (P §IV, §VI).
     pub shadow_directories: bool,
-    /// Mode of gap-tolerant entries. If set, level-2 nodes hold these entries besides pointers to
-    /// level-1 nodes, and no 2MB pages (G §3.7).
+    /// Mode of gap-tolerant entries. If set, page-table nodes of level 2 hold these entries besides pointers
+    /// to level-1 nodes, and no 2MB pages (G §3.7).
     pub gap_tolerance: Option<GapTolerance>,
     /// Number of guest pages that a flat table at the top of memory maps; 0 without a flat table. A
     /// hypervisor uses the flat table instead of nested page tables (D §X). The address space's
@@ -34,7 +34,7 @@ pub struct TableFormat {
 }
 
 impl TableFormat {
-    /// Table for which the top of memory is reserved.
+    /// Kind of table at the top of memory that this format needs: hole bitmap, flat table or none.
     pub(crate) fn top_table(self) -> TopTable {
         match (self.shadow_directories, self.flat_pages) {
             (true, _) => TopTable::HoleBitmap,
@@ -43,8 +43,8 @@ impl TableFormat {
         }
     }
 
-    /// log2 of the frames of a level-2 node: 1 with a shadow node (P §VI), up to 2 with
-    /// gap-tolerant entries (G Table 2).
+    /// log2 of the number of frames of a node of 2MB entries (level 2): 1 with a shadow node (P §VI), up to 2
+    /// with gap-tolerant entries (G Table 2).
     pub fn directory_order(self) -> u32 {
         match self.gap_tolerance {
             Some(mode) => mode.directory_order(),
@@ -273,7 +273,7 @@ impl KernelConfig {
     }
 }
 
-/// Deserializes generated fragmentation; `None` if it affects no region, as at the zero point of a sweep.
+/// Deserializes the option `fragmentation`; `None` if it affects no region, as at the zero point of a sweep.
 fn some_fragmentation<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Fragmentation>, D::Error> {
@@ -281,7 +281,7 @@ fn some_fragmentation<'de, D: Deserializer<'de>>(
     Ok(given.filter(|fragmentation| !fragmentation.is_none()))
 }
 
-/// Deserializes faulty frames; `None` if no frame is faulty.
+/// Deserializes the option `faulty`; `None` if no frame is faulty.
 fn some_faulty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<FaultMap>, D::Error> {
     let given = Option::<FaultMap>::deserialize(deserializer)?;
     Ok(given.filter(|faulty| !faulty.is_none()))
@@ -291,8 +291,8 @@ fn lacks_large_pages(setting: &Setting) -> Option<String> {
     setting.lacks("2MB pages", |policy| policy.maps_large())
 }
 
-/// Reason why an I/O gap has no effect in this run; `None` if it has one. Without virtualization, the gap
-/// matters only to schemes that need contiguous memory.
+/// Reason why the option `io_gap` has no effect in this run; `None` if it has one. Without virtualization,
+/// the gap matters only to schemes that need contiguous memory.
 fn idle_gap(gap: IoGap, memory_bytes: u64, setting: &Setting) -> Option<String> {
     if memory_bytes <= gap.kept_bytes.unwrap_or(gap.start_bytes) {
         return Some("memory ends below the gap".into());

@@ -15,23 +15,24 @@ use super::{Core, Kernel, sharing};
 use crate::OsError;
 use crate::content::{ContentDistribution, unique, written};
 
-/// Content identity of each page, by address space and page number.
+/// Content identity (equal for equal contents) of each page, by address space and page number.
 #[derive(Default)]
 pub(super) struct PageContents {
     distribution: Option<ContentDistribution>,
-    /// True once a distribution or a content was set. Before that, writes to pages are not recorded here.
+    /// True once a content distribution or the content of a page was set. Before that, writes to pages are
+    /// not recorded here.
     are_kept: bool,
-    /// Random stream that generates the contents of each address space.
+    /// Random stream that generates the page contents of each address space.
     streams: BTreeMap<SpaceId, u64>,
     next_stream: u64,
-    /// Contents that a trace or a write set, by address space and page. All other contents are generated.
+    /// Content identities that a trace or a write set, by address space and page. All others are generated.
     explicit: BTreeMap<(SpaceId, u64), u64>,
     /// Number of writes that created a new content.
     written: u64,
 }
 
 impl PageContents {
-    /// Content identity of a page.
+    /// Content identity of a page; pages with equal contents have equal identities.
     pub(super) fn identity(&self, space: SpaceId, page: u64) -> u64 {
         if let Some(&identity) = self.explicit.get(&(space, page)) {
             return identity;
@@ -58,7 +59,8 @@ impl PageContents {
         }
     }
 
-    /// Forgets the contents of unmapped pages. If a page is mapped again, its content is generated anew.
+    /// Forgets the content identities of unmapped pages. A page that is mapped again gets a generated
+    /// content.
     pub(super) fn forget(&mut self, space: SpaceId, pages: &Range<u64>) {
         if !self.explicit.is_empty() {
             for (page, _) in self.explicit_in(space, pages) {
@@ -67,7 +69,7 @@ impl PageContents {
         }
     }
 
-    /// Copies the contents of `pages` in `from` to the pages of `to` that begin at page `first`.
+    /// Copies the content identities of `pages` in `from` to the pages of `to` that begin at page `first`.
     pub(super) fn copy(&mut self, from: SpaceId, pages: Range<u64>, to: SpaceId, first: u64) {
         if self.are_kept {
             for page in pages.clone() {
@@ -77,7 +79,7 @@ impl PageContents {
         }
     }
 
-    /// Gives a page that was written a content that no other page has.
+    /// Gives a page that the program wrote a content that no other page has.
     pub(super) fn write(&mut self, space: SpaceId, page: u64) {
         if self.are_kept {
             self.written += 1;
@@ -143,7 +145,7 @@ impl Kernel {
     }
 }
 
-/// mremap: copies the contents of the mapped pages in `pages` to the pages that begin at `to`.
+/// mremap: copies the content identities of the mapped pages in `pages` to the pages that begin at `to`.
 pub(super) fn move_range(
     core: &mut Core,
     space: SpaceId,
@@ -165,7 +167,7 @@ pub(super) fn move_range(
     Ok(())
 }
 
-/// Copies the content of a page of shared memory to all other virtual pages that map the same page.
+/// Copies the content identity of a page of shared memory to all other virtual pages that map the same page.
 pub(super) fn spread(core: &mut Core, space: SpaceId, page: u64) {
     if core.contents.are_kept {
         for (other, other_page) in sharing::mapped_elsewhere(core, space, page) {
@@ -174,7 +176,7 @@ pub(super) fn spread(core: &mut Core, space: SpaceId, page: u64) {
     }
 }
 
-/// Copies the content of a shared page to `page`, from another virtual page that maps it.
+/// Copies the content identity of a shared page to `page`, from another virtual page that maps it.
 pub(super) fn receive(core: &mut Core, space: SpaceId, page: u64) {
     if core.contents.are_kept
         && let Some(&(other, other_page)) = sharing::mapped_elsewhere(core, space, page).first()

@@ -14,10 +14,10 @@ use crate::{OsError, OtherUse};
 /// Number of frames in a 2MB block.
 const BLOCK_FRAMES: u64 = 1 << BLOCK_ORDER;
 
-/// Address space and region of each movable 2MB page, by number of its 2MB block of frames.
+/// Address space and 2MB region of each movable 2MB page, by number of the page's 2MB block of frames.
 type LargePages = BTreeMap<u64, RegionPlace>;
 
-/// Frames of a run that are allocated so far, by number of their 2MB block.
+/// Frames of a contiguous run that are allocated so far, by number of their 2MB block.
 type Taken = BTreeMap<u64, HoleSet>;
 
 /// Result of one step of slow compaction towards a free run.
@@ -27,7 +27,7 @@ pub enum Approach {
     Free,
     /// Frames were migrated, and more must follow.
     Nearer,
-    /// No migration can free such a run.
+    /// No migration can free a run of the requested length.
     Impossible,
 }
 
@@ -175,7 +175,8 @@ impl Core {
     }
 
     /// Migrates the contents of 2MB block `number` to other blocks. Allocates the emptied frames and adds
-    /// their indices to `taken`, which then has all frames except faulty ones. Returns false on failure.
+    /// their indices to `taken`, which then has all frames of the block except faulty ones. Returns false on
+    /// failure.
     fn empty_block(
         &mut self,
         number: u64,
@@ -236,8 +237,8 @@ impl Core {
 }
 
 impl Core {
-    /// Allocates contiguous frames for `pages`. The first frame has the same offset in its 2MB block as
-    /// the first page in its region. At most `faulty_frames` of the frames are faulty. With `compacts`,
+    /// Allocates contiguous frames for `pages`. The first frame has the same offset in its 2MB block as the
+    /// first page in its 2MB region. At most `faulty_frames` of the frames are faulty. With `compacts`,
     /// movable frames are migrated if no run is free.
     ///
     /// # Errors
@@ -297,7 +298,7 @@ impl Kernel {
 }
 
 /// Selects the frames of an allocated run that `pages` will use, and frees all frames before and after. The
-/// first selected frame has the same offset in its 2MB block as the first page in its region.
+/// first selected frame has the same offset in its 2MB block as the first page in its 2MB region.
 pub(super) fn keep_for(core: &mut Core, run: &Run, pages: &Range<u64>) -> Range<u64> {
     let first = run.first().number() + index_of(pages.start) as u64;
     let frames = first..first + (pages.end - pages.start);

@@ -125,8 +125,8 @@ fn take_longest(core: &mut Core, pages: &mut Range<u64>) -> Option<Range<u64>> {
     Some(keep_for(core, &run, pages))
 }
 
-/// Allocates the largest free aligned run of frames, at most 2MB, for the first of `pages`, and shortens
-/// `pages` to the length of the run.
+/// Allocates the largest free aligned run of frames, at most 2MB, that fits the first of `pages`, and
+/// shortens `pages` to the length of the run.
 fn take_part_of_block(core: &mut Core, pages: &mut Range<u64>) -> Option<Range<u64>> {
     let wanted = pages.end - pages.start;
     let enough = wanted.next_power_of_two().trailing_zeros().min(BLOCK_ORDER);

@@ -7,7 +7,7 @@ use super::Core;
 use crate::OsError;
 use crate::space::{Attributes, Departure, SpaceMut};
 
-/// Serves a write to a read-only page of a writable area. Copies the frame if other pages map it;
+/// Serves a write to a read-only page of a writable memory area. Copies the frame if other pages map it;
 /// otherwise only restores write permission.
 pub(super) fn make_writable(
     core: &mut Core,

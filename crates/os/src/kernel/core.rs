@@ -38,23 +38,23 @@ pub struct Core {
     pub(super) updates: Vec<Update>,
     /// Address spaces, indexed by their number; `None` for a number that is free.
     pub(super) spaces: Vec<Option<Box<AddressSpace>>>,
-    /// State of compaction, and of the searches for blocks to claim.
+    /// State of compaction, and of the searches for partly used 2MB blocks to claim.
     pub(super) compaction: Compaction,
     /// State of the reclaim of program memory.
     pub(super) reclaim: Reclaim,
-    /// Content identities of pages.
+    /// Content identity of each page; equal for equal contents.
     pub(super) contents: PageContents,
-    /// Counts of the work that the kernel has done.
+    /// Counts of the work that the kernel has done, and shootdowns not sent yet.
     pub(super) ledger: Ledger,
-    /// Number of faults of each kind.
+    /// Number of page faults of each kind.
     pub(super) faults: FaultCounts,
-    /// Mapped pages at the moment when most memory was mapped.
+    /// Number of mapped 4KB pages, in all and by large pages, at the moment when most memory was mapped.
     pub(super) peak: Peak,
-    /// Maximum over the run of each quantity of memory use; `None` before the first sample.
+    /// Maximum over the run of each kind of memory use (mapped, swapped, …); `None` before the first sample.
     pub(super) most: Option<Levels>,
     /// Frames of shadow page tables, which belong to no address space.
     pub(super) own_tables: BTreeSet<Frame>,
-    /// Value of the count of punched sub-pages when demotion last ran. A greater count tells that 2MB
+    /// Number of sub-pages punched since boot when demotion last ran. A greater number now means that 2MB
     /// pages got holes since and must be checked.
     pub(super) concluded_punches: u64,
 }
@@ -129,7 +129,7 @@ impl Core {
         }
     }
 
-    /// First mapped 2MB region from the given one on. Scanners visit regions in this order: by
+    /// First 2MB region with mapped pages, from the given one on. Scanners visit regions in this order: by
     /// address space, then by address.
     pub(super) fn next_region(&self, (id, number): SpaceRegion) -> Option<SpaceRegion> {
         let first = usize::from(id.0);
@@ -161,7 +161,7 @@ impl Core {
         self.memory.zones().free_frames()
     }
 
-    /// Counts a page as touched, unless it was counted before.
+    /// Counts a page among the distinct touched pages, unless it was counted before.
     pub(super) fn touch(&mut self, space: SpaceId, page: u64) {
         if let Some(Some(space)) = self.spaces.get_mut(usize::from(space.0)) {
             let set = space.touched.get_or_default(region_of(page));
@@ -169,7 +169,7 @@ impl Core {
         }
     }
 
-    /// Counts sub-pages of a region as touched, except those counted before.
+    /// Counts sub-pages of a 2MB region among the distinct touched pages, except those counted before.
     pub(super) fn touch_subpages(&mut self, space: SpaceId, number: u64, subpages: &HoleSet) {
         if let Some(Some(space)) = self.spaces.get_mut(usize::from(space.0)) {
             let set = space.touched.get_or_default(number);
@@ -179,13 +179,13 @@ impl Core {
         }
     }
 
-    /// True if the area's attributes and the policy allow pages of 2MB or more.
+    /// True if the attributes of a memory area and the policy allow pages of 2MB or more.
     pub fn wants_large(&self, attributes: &Attributes) -> bool {
         attributes.eligible() && self.policy.wants_large(attributes)
     }
 
-    /// Page sizes (orders) that may back the first touch of a page: those that its area, the
-    /// mappings around it and the policy allow.
+    /// Page sizes (orders) that may back the first touch of a page: those that its memory area, the mappings
+    /// around it and the policy allow.
     pub(super) fn orders_at_touch(
         &self,
         id: SpaceId,
@@ -218,7 +218,7 @@ impl Core {
         policy.rule::<HugePageRule>().is_some() || policy.rule::<PageLayout>().is_some()
     }
 
-    /// Page sizes (orders) that the policy selects for `page` of an area; a subset of `offered`.
+    /// Page sizes (orders) that the policy selects for `page` of a memory area; a subset of `offered`.
     pub(super) fn orders(
         &self,
         area: &Area,
@@ -242,20 +242,20 @@ impl Core {
         }
     }
 
-    /// Holes that generated fragmentation puts into a 2MB region; `None` if the region is not fragmented.
+    /// Holes that the option `fragmentation` generates for a 2MB region; `None` if it generates none.
     pub(super) fn injected_holes(&self, number: u64) -> Option<HoleSet> {
         self.config.fragmentation?.holes(self.config.seed, number)
     }
 
-    /// True if generated fragmentation affects any of the 2MB regions.
+    /// True if the option `fragmentation` generates holes in any of these 2MB regions.
     pub(super) fn is_any_fragmented(&self, mut regions: Range<u64>) -> bool {
         self.config.fragmentation.is_some()
             && regions.any(|region| self.injected_holes(region).is_some())
     }
 
-    /// Adds to an out-of-memory error the memory size that would suffice. The estimate is the current
-    /// use plus, for every unmapped page of an area, its frame and its share of tables and of the rest
-    /// of the system's frames.
+    /// Adds to an out-of-memory error the memory size that would suffice. The estimate is the current use
+    /// plus, for every unmapped page of a memory area, its frame and its share of tables and of the rest of
+    /// the system's frames.
     pub(super) fn with_estimate(&self, error: OsError) -> OsError {
         let OsError::OutOfMemory { asked_bytes, free_bytes, memory_bytes, .. } = error else {
             return error;

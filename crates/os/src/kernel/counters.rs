@@ -8,15 +8,15 @@ use crate::OtherUse;
 use crate::memory::{FRAME_BYTES, PhysicalMemory, TopTable};
 use crate::space::Usage;
 
-/// Number of faults of each kind.
+/// Number of page faults of each kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FaultCounts {
-    /// Faults on the first touch of a page or region.
+    /// Page faults on the first touch of a page or 2MB region.
     pub page: u64,
     /// First touches of shared memory, by a fault or in advance, that used the frame of another
     /// mapping.
     pub shared_memory: u64,
-    /// First touches of a lazily allocated hole.
+    /// First touches of a hole whose frame is allocated lazily.
     pub hole: u64,
     /// Writes to a page mapped read-only for copy-on-write.
     pub copy_on_write: u64,
@@ -29,11 +29,11 @@ pub(super) struct FaultCounts {
     pub segmentation: u64,
     /// Number of extents (mappings of more than 4KB) that were relocated because one of their frames failed.
     pub extents_relocated: u64,
-    /// Number of distinct pages touched by a fault or populated.
+    /// Number of distinct pages that the programs touched by a fault or populated.
     pub touched_pages: u64,
 }
 
-/// Mapped pages at the moment when most memory was mapped.
+/// Number of mapped 4KB pages, in all and by large pages, at the moment when most memory was mapped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Peak {
     mapped_pages: u64,
@@ -132,7 +132,7 @@ fn bytes(frames: u64) -> u64 {
     frames * FRAME_BYTES
 }
 
-/// All counters of an operating system, in the order in which reports show them.
+/// All counters of a simulated operating system, in the order in which reports show them.
 pub fn counters() -> Vec<Counter> {
     [
         registered(levels::MEMORY),
@@ -179,7 +179,7 @@ impl Kernel {
         mechanisms.iter().for_each(|(name, value)| out.set(name, value));
     }
 
-    /// Counters, at this moment, of same-page merging and of the mechanisms that map memory on first touches.
+    /// Counters, now, of same-page merging and of the backers (mechanisms that map memory on first touches).
     fn mechanisms_now(&self) -> Counters {
         let mut now = Counters::default();
         self.ksm.counters(&self.core, &mut now);
@@ -202,8 +202,8 @@ impl Core {
         self.faults.extents_relocated
     }
 
-    /// Share of mapped memory that a superpage or an entry of 2MB or more translates (holes excluded), at the
-    /// moment when most memory was mapped.
+    /// Share of mapped memory (holes excluded) that entries of 2MB or more or gap-tolerant superpages
+    /// translate, at the moment when most memory was mapped.
     pub(super) fn large_page_coverage(&self) -> f64 {
         CounterValue::from(self.large_page_coverage_parts()).as_f64()
     }
@@ -214,7 +214,8 @@ impl Core {
         (peak.large_mapped_pages, peak.mapped_pages)
     }
 
-    /// Updates the maxima of memory use. Call it before an operation that reduces any of them.
+    /// Raises the maxima of memory use to the values at this moment. Call this function before an operation
+    /// that reduces memory use.
     pub(super) fn note_peak(&mut self) {
         self.peak = self.peak_now();
         let now = Levels::now(self);
@@ -236,7 +237,7 @@ impl Core {
         own + self.live_spaces().map(|space| space.table_frames()).sum::<u64>()
     }
 
-    /// Mapped pages of all address spaces, by kind.
+    /// Number of mapped pages of each size and kind, in all address spaces.
     pub fn usage(&self) -> Usage {
         let mut sum = Usage::default();
         self.live_spaces().for_each(|space| sum += space.usage());

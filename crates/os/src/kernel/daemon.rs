@@ -20,7 +20,7 @@ pub struct Daemon<C> {
 }
 
 impl<C> Daemon<C> {
-    /// Default number of instructions between two passes. Our choice.
+    /// Default number of the program's instructions between two passes. This project's choice.
     pub const PERIOD: u64 = 1_000_000;
 
     /// Phrase that describes the kernel thread `name` and its settings, for headings of the output.

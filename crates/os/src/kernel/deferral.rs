@@ -4,7 +4,7 @@
 /// (Linux: `defer_compaction`, COMPACT_MAX_DEFER_SHIFT).
 const MOST_DEFERRED_SHIFT: u32 = 6;
 
-/// Exponential backoff of searches: after each failure, more searches are skipped.
+/// Exponential backoff of searches for a suitable 2MB block: after each failed search, more are skipped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deferral {
     /// Failed searches in a row, at most [`MOST_DEFERRED_SHIFT`].
@@ -21,7 +21,7 @@ impl Deferral {
         due
     }
 
-    /// Records that a search found nothing.
+    /// Records that a search found no suitable block.
     pub fn failed(&mut self) {
         self.failures = (self.failures + 1).min(MOST_DEFERRED_SHIFT);
         self.deferred = (1 << self.failures) - 1;

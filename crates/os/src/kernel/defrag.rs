@@ -26,7 +26,7 @@ pub enum Defrag {
 }
 
 impl Defrag {
-    /// True if a fault migrates frames itself; `advised` is true in areas with MADV_HUGEPAGE.
+    /// True if a fault migrates frames itself; `advised` is true in memory areas with MADV_HUGEPAGE.
     pub(super) const fn is_direct(self, advised: bool) -> bool {
         match self {
             Self::Always => true,
@@ -35,12 +35,12 @@ impl Defrag {
         }
     }
 
-    /// True if faults wake kcompactd, in advised or other areas.
+    /// True if faults wake kcompactd, in advised or other memory areas.
     pub const fn wakes_kcompactd(self) -> bool {
         self.wakes(false) || self.wakes(true)
     }
 
-    /// True if a fault wakes kcompactd; `advised` is true in areas with MADV_HUGEPAGE.
+    /// True if a fault wakes kcompactd; `advised` is true in memory areas with MADV_HUGEPAGE.
     pub(super) const fn wakes(self, advised: bool) -> bool {
         match self {
             Self::Defer => true,

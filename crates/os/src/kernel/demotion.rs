@@ -6,7 +6,7 @@ use perforate_types::SpaceId;
 use super::Core;
 use crate::space::first_of;
 
-/// Finishes an operation that may have punched holes: demotes 2MB pages and sends shootdowns.
+/// Finishes an operation of the kernel that may have punched holes: demotes 2MB pages and sends shootdowns.
 #[inline]
 pub(super) fn conclude(core: &mut Core) {
     if core.ledger.done.subpages_punched != core.concluded_punches {

@@ -7,13 +7,12 @@ use super::populate::{POPULATE_READ, POPULATE_WRITE};
 use super::{Core, Kernel, areas};
 use crate::memory::FRAME_BYTES;
 
-/// Estimated cost of an area, an address space or a swapped page, in visited pages.
+/// Estimated cost of visiting a memory area, an address space or a swapped page, in visited pages.
 const PAGES_PER_RECORD: u64 = 16;
 
 impl Kernel {
-    /// Estimated number of pages that the kernel visits for an event; areas and address spaces
-    /// count as several pages each. Address ranges without mappings cost nothing, however long they
-    /// are.
+    /// Estimated number of pages that the kernel visits for an event; memory areas and address spaces count
+    /// as several pages each. Address ranges without mappings cost nothing, however long they are.
     pub fn effort_of(&self, event: &ProgramEvent) -> u64 {
         let core = &self.core;
         let id = self.current();
@@ -52,12 +51,12 @@ fn pages(length: u64) -> u64 {
     areas::page_range(VirtualAddress::new(0), length).map_or(0, |pages| pages.end)
 }
 
-/// Estimated cost of visiting a whole address space: pages in memory, areas and pages in swap.
+/// Estimated cost of visiting an address space, in visited pages: mapped pages, memory areas, swapped pages.
 fn space_cost(core: &Core, id: SpaceId) -> u64 {
     pages_cost(core, id, u64::MAX)
 }
 
-/// Upper bound of the cost of a range of `length` bytes, in visited pages.
+/// Upper bound of the cost of visiting `length` bytes of an address space, in visited pages.
 fn of_range(core: &Core, id: SpaceId, length: u64) -> u64 {
     pages_cost(core, id, pages(length))
 }
@@ -68,15 +67,14 @@ fn pages_cost(core: &Core, id: SpaceId, pages: u64) -> u64 {
     pages.min(space.usage().mapped_pages()) + records * PAGES_PER_RECORD
 }
 
-/// Cost of moving the end of the heap: the pages gained or lost.
+/// Estimated cost of moving the end of the heap, in visited pages: the pages gained or lost.
 fn heap_cost(core: &Core, id: SpaceId, start: VirtualAddress, end: VirtualAddress) -> u64 {
     let before = core.space(id).ok().and_then(|space| space.heap_end);
     let before = before.map_or(start.value(), |page| page * FRAME_BYTES);
     pages_cost(core, id, end.value().abs_diff(before).div_ceil(FRAME_BYTES))
 }
 
-/// Upper bound of the pages touched in a range of `length` bytes: more would exhaust memory and
-/// swap.
+/// Upper bound of the pages touched when `length` bytes are populated: more would exhaust memory and swap.
 fn populate_cost(core: &Core, length: u64) -> u64 {
     let memory = (core.config.memory_bytes + core.config.swap.0) / FRAME_BYTES;
     pages(length).min(memory)

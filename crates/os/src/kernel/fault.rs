@@ -8,7 +8,7 @@ use super::{Core, FaultOutcome, areas, copy_on_write, single_page, swap};
 use crate::OsError;
 use crate::space::Present;
 
-/// Serves the page fault of an access of kind `kind` to `page`.
+/// Serves the page fault of an access of kind `kind` to `page`: maps the page if the access is allowed.
 pub(super) fn serve(
     core: &mut Core,
     backers: &mut Backers,
@@ -78,8 +78,8 @@ pub(super) fn serve(
     Ok(FaultOutcome::Mapped)
 }
 
-/// Lets the overlay (a direct segment or ranges) handle the touch of a page that page tables do not map.
-/// Returns true if the overlay translates the page now.
+/// Lets the overlay (the direct segment or ranges of the address space) handle the touch of a page that page
+/// tables do not map. Returns true if the overlay translates the page now.
 fn touch_overlay(core: &mut Core, id: SpaceId, page: u64) -> Result<bool, OsError> {
     let space = &mut core.space_mut(id)?;
     space.touch_overlay(page)

@@ -5,7 +5,7 @@ use crate::OsError;
 use crate::space::{ALL_PAGES, AddressSpace, SpaceMut, first_of, page_at};
 
 impl SpaceMut<'_> {
-    /// Copies all mappings of this address space to `child`, which must be empty. Both then share the
+    /// fork: copies all mappings of this address space to `child`, which must be empty. Both then share the
     /// frames.
     pub(super) fn copy_to(&mut self, child: &mut AddressSpace) -> Result<(), OsError> {
         child.areas = self.areas.clone();

@@ -10,7 +10,7 @@ use crate::space::Departure;
 /// Outcome of the failure of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HardFault {
-    /// The frame was free, or reserved and not touched yet.
+    /// The frame was free, or reserved for a page that was not touched yet.
     WasFree,
     /// The data of the frame were copied to another frame.
     Moved,

@@ -11,12 +11,12 @@ use crate::memory::FRAME_BYTES;
 pub enum Span {
     /// Memory use at this moment.
     Moment,
-    /// Maximum of each quantity of memory use over the run (for free memory, the minimum). The maxima can be
-    /// at different times. The final values would say little, because the programs have exited by then.
+    /// Maximum over the run of each kind of memory use (for free memory, the minimum). The maxima can be at
+    /// different times. The final values would say little, because the programs have exited by then.
     Run,
 }
 
-/// Quantities of memory use at one moment, or their maxima, in pages, frames and extents.
+/// Amounts of memory use at one moment, or their maxima over the run, in pages, frames and swap slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Levels {
     mapped_pages: u64,
@@ -51,7 +51,7 @@ impl Levels {
         }
     }
 
-    /// Larger value of each quantity in `self` and `other`; for free memory, the smaller.
+    /// Larger value of each amount of memory use in `self` and `other`; for free memory, the smaller.
     pub(super) fn max(self, other: Self) -> Self {
         Self {
             mapped_pages: self.mapped_pages.max(other.mapped_pages),
@@ -115,7 +115,7 @@ figures! {
 mod tests {
     use super::*;
 
-    /// Creates levels that all have the same value.
+    /// Memory use in which every amount is `value`.
     fn all(value: u64) -> Levels {
         Levels {
             mapped_pages: value,

@@ -16,11 +16,11 @@ use crate::{
     BlockFrames, FrameClass, FrameState, MemoryMap, Occupancy, OccupancyBuilder, OsError, OtherUse,
 };
 
-/// Classes of the frames of one 2MB block.
+/// Uses of the frames of one 2MB block, as classes of the memory map.
 enum BlockUse {
-    /// All frames have this class.
+    /// All frames of the block have this class.
     Whole(FrameClass),
-    /// Class of each frame.
+    /// Class of each frame of the block, by index.
     Frames(Box<[FrameClass; 512]>),
 }
 
@@ -28,7 +28,7 @@ enum BlockUse {
 #[derive(Default)]
 struct FrameUses {
     blocks: BTreeMap<u64, BlockUse>,
-    /// Runs of wholly free blocks: first block → number of blocks.
+    /// Runs of wholly free 2MB blocks: number of the first block → number of blocks.
     free: BTreeMap<u64, u64>,
 }
 
@@ -48,7 +48,7 @@ impl Kernel {
     }
 }
 
-/// Collects the use of the frames in `uses`, from the allocator, the reverse map and the address spaces. The
+/// Collects the use of all frames in `uses`, from the allocator, the reverse map and the address spaces. The
 /// frames left over are unmovable: page tables, the hole bitmap, frames at generated holes.
 fn record_uses(core: &Core, uses: &mut FrameUses) {
     for zone in core.memory.zones().iter() {
@@ -88,7 +88,7 @@ fn record_owned(core: &Core, uses: &mut FrameUses) {
     }
 }
 
-/// Class of a frame with this owner.
+/// Class, in the memory map, of a frame with this owner.
 fn class_of(owner: Owner) -> FrameClass {
     match owner {
         Owner::Page(..) => FrameClass::Movable,
@@ -144,12 +144,12 @@ impl FrameVisitor for FrameUses {
 }
 
 impl FrameUses {
-    /// Records a free run that consists of whole 2MB blocks.
+    /// Records a run of free frames that consists of whole 2MB blocks.
     fn add_free(&mut self, start: Frame, frames: u64) {
         self.free.insert(start.number() >> BLOCK_ORDER, frames >> BLOCK_ORDER);
     }
 
-    /// Converts the records to the state of each of the first `frames` frames.
+    /// Converts the collected uses to the state of each of the first `frames` frames, as in a snapshot.
     fn into_occupancy(mut self, frames: u64) -> Result<Occupancy, OsError> {
         for (first, blocks) in std::mem::take(&mut self.free) {
             self.blocks(Frame::new(first << BLOCK_ORDER), blocks, FrameClass::Free);
@@ -173,7 +173,7 @@ impl FrameUses {
         occupancy.finish()
     }
 
-    /// Converts the records to a map of a memory of `frames` frames.
+    /// Converts the collected uses to a map of a memory of `frames` frames.
     fn into_map(self, frames: u64) -> MemoryMap {
         let mut map = MemoryMap::default();
         let uniform = |class| BlockFrames::uniform(class, 512);
@@ -195,7 +195,7 @@ impl FrameUses {
     }
 }
 
-/// State of frames of this class in the format of snapshots of real machines.
+/// State, in the format of snapshots of real machines, of frames of this class of the memory map.
 fn state_of(class: FrameClass) -> FrameState {
     match class {
         FrameClass::Free => FrameState::Free,
@@ -213,7 +213,7 @@ fn state_of(class: FrameClass) -> FrameState {
     }
 }
 
-/// Fills the map up to block `end`: blocks without a record are unmovable.
+/// Extends the memory map up to 2MB block `end`: blocks without a record are unmovable.
 fn fill_gap(map: &mut MemoryMap, end: u64, frames: u64) {
     let whole = end.min(frames >> BLOCK_ORDER).saturating_sub(map.blocks());
     if whole > 0 {
@@ -226,7 +226,7 @@ fn fill_gap(map: &mut MemoryMap, end: u64, frames: u64) {
 }
 
 impl BlockUse {
-    /// Counts the block's first `frames` frames by class.
+    /// Counts the block's first `frames` frames by class; the last block of a memory may have less than 512.
     fn count(&self, frames: u16) -> BlockFrames {
         match self {
             Self::Whole(class) => BlockFrames::uniform(*class, frames),

@@ -16,8 +16,8 @@ pub(super) fn refresh_owners(core: &mut Core) {
     }
 }
 
-/// Copies the content of `frame` to another frame, maps its owner to that frame and frees `frame`. Returns
-/// false if that is impossible.
+/// Copies the content of `frame` to another frame, maps its owner's page to that frame and frees `frame`.
+/// Returns false if that is impossible.
 pub(super) fn migrate(core: &mut Core, frame: Frame) -> bool {
     let is_moved = match core.memory.owner(frame) {
         Some(Owner::Other(usage, number)) => core.memory.move_other(usage, number, frame),

@@ -144,7 +144,8 @@ pub struct Kernel {
     shared_objects: SharedObjects,
     ksm: Ksm,
     khugepaged: Khugepaged,
-    /// Maximum of each mechanism's counters, sampled before events that can reduce them.
+    /// Maximum of each counter of same-page merging and of the backers (mechanisms that map memory), sampled
+    /// before events that can reduce these counters.
     mechanisms_maxima: Counters,
     aged: Option<AgeingOutcome>,
 }
@@ -232,7 +233,7 @@ impl Kernel {
         result.map_err(|error| self.core.with_estimate(error))
     }
 
-    /// Checks that the policy has not failed so far.
+    /// Checks that the policy (for example, one written as a script) has not failed so far.
     ///
     /// # Errors
     /// The policy's error, if it failed.
@@ -240,14 +241,14 @@ impl Kernel {
         self.core.policy.failure().map_or(Ok(()), Err)
     }
 
-    /// True if a mechanism has memory to map in advance of touches.
+    /// True if a backer (mechanism that maps memory) has memory to map before the program touches it.
     pub fn has_work_in_advance(&self) -> bool {
         self.backers.have_work()
     }
 
-    /// Maps a bounded amount of memory in advance of touches. Call it after events and faults while
-    /// [`Self::has_work_in_advance`] is true. Small steps bound the number of updates held at once for large
-    /// mappings.
+    /// Maps a bounded amount of memory before the program touches it. Call this function after events and
+    /// faults while [`Self::has_work_in_advance`] is true. Small steps bound the number of updates held at
+    /// once for large mappings.
     ///
     /// # Errors
     /// As [`Self::event`].

@@ -19,9 +19,9 @@ pub(super) fn patch_holes(core: &mut Core, id: SpaceId, number: u64, moves: bool
     patched
 }
 
-/// Makes a 2MB page with holes, read-only since a fork, writable again if no other address space maps it
-/// any more. Does so only if a page written since became a hole, which can be patched once the
-/// permissions of both are equal. Returns true if the page was made writable.
+/// Makes a 2MB page with holes, read-only since a fork, writable again if no other address space maps its
+/// frames any more. Does so only if a write has copied a sub-page, which became a writable hole and can now
+/// be patched. Returns true if the page was made writable.
 fn end_copy_on_write(core: &mut Core, id: SpaceId, number: u64) -> bool {
     let Some(permissions) = permissions_after_copies(core, id, number) else { return false };
     let space = &mut core.space_mut(id).expect("it was just looked at");
@@ -54,7 +54,8 @@ fn permissions_after_copies(core: &Core, id: SpaceId, number: u64) -> Option<Per
     holed.holes.iter().any(was_written).then_some(permissions)
 }
 
-/// Moves those holes of a 2MB page back into it whose permissions equal the page's, and returns how many.
+/// Patches the holes of the 2MB page at region `number` whose permissions equal the page's, and returns how
+/// many. With `moves`, migration may empty an in-place frame.
 fn patch_equal_permissions(core: &mut Core, id: SpaceId, number: u64, moves: bool) -> u64 {
     let mut patched = 0;
     // Holes with free in-place frames come first: migration must not use these frames.

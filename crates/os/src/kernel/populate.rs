@@ -47,7 +47,7 @@ pub(super) fn populate(
     Ok(())
 }
 
-/// True if memory is not short and one extent, such as a 2MB page, translates all these sub-pages of a
+/// True if memory is not short and one mapping (such as a 2MB page) translates all these sub-pages of a
 /// region.
 fn is_mapped_whole(core: &Core, id: SpaceId, number: u64, subpages: &HoleSet) -> bool {
     let region = core.space(id).ok().and_then(|space| space.region(number));
@@ -58,7 +58,8 @@ fn is_mapped_whole(core: &Core, id: SpaceId, number: u64, subpages: &HoleSet) ->
     !core.memory.is_short() && extent.is_some_and(is_whole)
 }
 
-/// Unallocated holes of generated fragmentation in a region: sub-pages without data of the program.
+/// Sub-pages of a 2MB region that are unallocated holes of the option `fragmentation`, without the program's
+/// data.
 fn unallocated_holes(core: &Core, area: Area, number: u64) -> HoleSet {
     match core.config.fragmentation {
         Some(fragmentation)

@@ -20,7 +20,7 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Creates the record of process 0, which runs in address space `space`.
+    /// Creates the record of processes with process 0 only, which runs in address space `space`.
     pub(super) fn new(space: SpaceId) -> Self {
         let running = vec![Some(space)];
         Self { spaces: [(ProcessId(0), space)].into(), current: space, processor: 0, running }

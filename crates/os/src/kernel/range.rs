@@ -12,7 +12,7 @@ use crate::space::{
     page_at, subpages_of,
 };
 
-/// Unmaps all pages of a range and releases their frames; areas stay.
+/// Unmaps all pages of a range and releases their frames; the memory areas stay.
 pub(super) fn unmap(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
     let space = &mut core.space_mut(id)?;
     space.leave_overlay(&pages, Departure::Unmapped)?;
@@ -49,7 +49,7 @@ pub(super) fn protect(
     protect_mappings(core, id, pages)
 }
 
-/// Gives the mappings of a range the present permissions of their areas.
+/// Gives the mapped pages of a range the present permissions of their memory areas (VMAs).
 pub(super) fn protect_mappings(
     core: &mut Core,
     id: SpaceId,
@@ -63,7 +63,8 @@ pub(super) fn protect_mappings(
 }
 
 impl SpaceMut<'_> {
-    /// Unmaps an extent (a large page) and releases its frames. Breaks it up if `pages` covers only a part.
+    /// Unmaps an extent (mapping in one piece, such as a 2MB page) and releases its frames. Breaks the extent
+    /// up if `pages` covers only a part.
     fn drop_extent(&mut self, first: u64, pages: &Range<u64>) -> Result<(), OsError> {
         let extent = self.extent(first);
         let mechanism = extent.mechanism();
@@ -74,9 +75,9 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Unmaps sub-pages of a region and releases their frames. A 2MB page that loses only a part is split,
-    /// or gets holes if the policy makes such pages. Fails only if memory for the tables of this runs out,
-    /// and changes nothing then.
+    /// Unmaps sub-pages of a 2MB region and releases their frames. A 2MB page that loses only a part is
+    /// split, or gets holes if the policy makes such pages. Fails, without any change, only if memory for the
+    /// new table nodes runs out.
     pub(super) fn drop_subpages(&mut self, number: u64, subpages: &HoleSet) -> Result<(), OsError> {
         if !self.has_extent(number) {
             self.drop_pages(number, subpages);

@@ -26,20 +26,21 @@ use super::{Core, SpaceRegion, reservation, swap};
 use crate::OsError;
 use crate::space::{AddressSpace, Departure, Mapping, Present, page_at, pages_of, subpages_of};
 
-/// State and counts of reclaim.
+/// State and counts of the reclaim of program memory.
 #[derive(Default)]
 pub(super) struct Reclaim {
-    /// Region at which the search for the next victim begins.
+    /// Clock hand: 2MB region at which the search for the next victim begins.
     pub(super) hand: SpaceRegion,
-    /// Backoff of the clock algorithm: after rounds over all memory without a victim, searches are skipped.
+    /// Backoff of the clock algorithm: after rounds without a victim over all address spaces, searches are
+    /// skipped.
     rounds: Deferral,
-    /// Number of pages dropped that had been advised free.
+    /// Number of pages dropped that the program had advised free (MADV_FREE).
     pub(super) advised_pages: u64,
 }
 
 impl Core {
-    /// Takes memory from programs if free memory is short. `avoid` is the region of a page that is
-    /// about to be touched; it is taken last.
+    /// Takes memory from programs if free memory is short. `avoid` is the 2MB region of a page that is about
+    /// to be touched; it is taken last.
     #[inline]
     pub(super) fn relieve(&mut self, avoid: Option<SpaceRegion>) {
         if self.memory.is_short() {
@@ -68,9 +69,9 @@ impl Core {
         while self.free_frames() < free_frames && self.reclaim_region(avoid) {}
     }
 
-    /// Runs `act`, an operation on a page of `place`. If memory is short, takes memory from
-    /// programs first. Repeats `act` while it fails with out-of-memory and programs still have
-    /// memory to take.
+    /// Runs `act`, an operation on a page of the 2MB region `place`. If memory is short, takes memory from
+    /// programs first. Repeats `act` while it fails with out-of-memory and programs still have memory to
+    /// take.
     pub(super) fn with_reclaim<T>(
         &mut self,
         place: SpaceRegion,
@@ -84,9 +85,9 @@ impl Core {
         result
     }
 
-    /// Takes memory from programs after an operation on a page of `place` failed for lack of
-    /// memory. Returns true if any was taken, so that the caller can retry. Retries end, because
-    /// every call frees memory for good or fills the swap space.
+    /// Takes memory from programs after an operation on a page of the 2MB region `place` failed for lack of
+    /// memory. Returns true if any was taken, so that the caller can retry. Retries end, because every call
+    /// frees memory for good or fills the swap space.
     fn relieve_failure(&mut self, place: SpaceRegion) -> bool {
         // Free memory may lie in pieces that are too small, so more is requested.
         let wanted = self.free_frames() + self.memory.high_watermark();
@@ -100,7 +101,7 @@ impl Core {
         self.reclaim_region(Some(place))
     }
 
-    /// Drops the pages of one region that were advised free (MADV_FREE), or swaps one region out. Returns
+    /// Drops the pages of one 2MB region that were advised free (MADV_FREE), or swaps one region out. Returns
     /// true if frames were freed.
     fn reclaim_region(&mut self, avoid: Option<SpaceRegion>) -> bool {
         if self.drop_advised() || self.swap_out_next(avoid) {
@@ -116,8 +117,8 @@ impl Core {
         false
     }
 
-    /// Drops the pages of one region that were advised free (MADV_FREE). Returns true if any was dropped. The
-    /// advice is forgotten even if a page stays because other pages map its frame.
+    /// Drops the pages of one 2MB region that were advised free (MADV_FREE). Returns true if any was dropped.
+    /// The advice is forgotten even if a page stays because other pages map its frame.
     fn drop_advised(&mut self) -> bool {
         for slot in 0..self.spaces.len() {
             let id = SpaceId(slot as u16);
@@ -141,13 +142,13 @@ impl Core {
     }
 }
 
-/// True if programs may have memory that can be taken (a cheap test).
+/// True if programs may have memory that reclaim can take (a cheap test without a search).
 fn may_reclaim(core: &Core) -> bool {
     core.memory.swap.free_slots() > 0 || core.live_spaces().any(AddressSpace::is_advised_free)
 }
 
-/// Unmaps the sub-pages `pages` of a region and frees their frames. Returns false if there are
-/// none, or if unmapping failed: splitting or punching a 2MB page may need a frame.
+/// Unmaps the sub-pages `pages` of a 2MB region and frees their frames. Returns false if there are none, or
+/// if unmapping failed: splitting or punching a 2MB page may need a frame.
 pub(super) fn take_out(core: &mut Core, id: SpaceId, number: u64, pages: &HoleSet) -> bool {
     if pages.is_empty() {
         return false;
@@ -166,9 +167,9 @@ pub(super) fn take_out(core: &mut Core, id: SpaceId, number: u64, pages: &HoleSe
         && space.drop_subpages(number, &pages).is_ok()
 }
 
-/// Mapped pages of a region that can be reclaimed: private anonymous memory that is not shared.
-/// Pages whose permissions differ from their area stay, because swap would not store them. The
-/// in-place sub-pages of a 2MB page are taken all or none. Pages whose frame an overlay owns stay.
+/// Mapped pages of a 2MB region that can be reclaimed: private anonymous memory that is not shared. Pages
+/// whose permissions differ from their memory area stay, because swap would not store them. The in-place
+/// sub-pages of a 2MB page are taken all or none. Pages whose frame an overlay (a direct segment) owns stay.
 pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
     let Ok(space) = core.space(id) else { return HoleSet::EMPTY };
     let in_place_stays = match space.region(number).map(|region| &region.mapping) {
@@ -200,9 +201,9 @@ pub(super) fn reclaimable(core: &Core, id: SpaceId, number: u64) -> HoleSet {
     pages
 }
 
-/// Breaks up an extent larger than 2MB, because single pages of one of its regions are to be taken.
-/// A shared extent stays, because none of its pages can be taken. Without memory for a page-table
-/// node the extent stays too.
+/// Breaks up an extent (mapping in one piece) that is larger than 2MB, because single pages of one of its
+/// regions are to be taken. A shared extent stays, because none of its pages can be taken. Without memory for
+/// a page-table node the extent stays too.
 pub(super) fn break_up(core: &mut Core, (id, number): SpaceRegion) {
     let Ok(space) = &mut core.space_mut(id) else { return };
     let Some(&first) = space.wide_within(&pages_of(number)).first() else { return };
@@ -213,7 +214,7 @@ pub(super) fn break_up(core: &mut Core, (id, number): SpaceRegion) {
     }
 }
 
-/// MADV_FREE: marks mapped pages, which reclaim may then drop when memory is short. Swapped pages are
+/// MADV_FREE: marks mapped pages as free, which reclaim may then drop when memory is short. Swapped pages are
 /// dropped at once, as in Linux.
 pub(super) fn advise_free(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Result<(), OsError> {
     let space = &mut core.space_mut(id)?;
@@ -237,7 +238,8 @@ pub(super) fn advise_free(core: &mut Core, id: SpaceId, pages: Range<u64>) -> Re
     Ok(())
 }
 
-/// True if an extent of another size than 2MB maps pages of the region and may be broken up.
+/// True if an extent of another size than 2MB (such as a 1GB page or a gap-tolerant superpage) maps pages of
+/// the 2MB region and may be broken up.
 fn has_breakable_extent(space: &AddressSpace, number: u64) -> bool {
     let extents = space.wide_within(&pages_of(number));
     extents.into_iter().any(|first| !space.extent(first).stays_whole())

@@ -99,8 +99,8 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Moves an extent (a large page) in one piece if the range covers it and its mechanism supports the
-    /// move. Otherwise breaks the extent up, so that the caller moves its pages.
+    /// Moves an extent (a large page) in one piece if the range covers it and its kind (such as 1GB pages)
+    /// supports the move. Otherwise breaks the extent up, so that the caller moves its pages.
     fn move_wide(&mut self, first: u64, pages: &Range<u64>, to: u64) -> Result<(), OsError> {
         let extent = self.extent(first);
         let (mechanism, own) = (extent.mechanism(), first..first + extent.pages());

@@ -5,8 +5,8 @@ use perforate_types::{Frame, HoleSet, PageSize, SpaceId};
 
 use super::Core;
 
-/// Frees reserved, untouched frames until `free_frames` frames are free. Starts at the lowest
-/// address of the first address space. Returns true if any was freed.
+/// Frees frames that perforated pages reserve for untouched sub-pages, until `free_frames` frames are free.
+/// Starts at the lowest address of the first address space. Returns true if any was freed.
 pub(super) fn release(core: &mut Core, free_frames: u64) -> bool {
     let mut released = 0;
     for slot in 0..core.spaces.len() {

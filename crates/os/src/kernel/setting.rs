@@ -4,21 +4,21 @@ use crate::Policy;
 
 /// Properties of the compared schemes on which the effect of kernel options depends.
 pub struct Setting {
-    /// Policies of the compared schemes.
+    /// Policy of each compared scheme.
     pub policies: Vec<Box<dyn Policy>>,
     /// Word for messages about schemes in a virtual machine: whose kernel is meant, with a space after it
     /// (`"host's "`). Empty if all schemes are native.
     pub side: &'static str,
     /// True if at least one scheme runs in a virtual machine.
     pub is_virtual: bool,
-    /// True if at least one scheme has direct segments.
+    /// True if at least one of the compared schemes has direct segments.
     pub has_segments: bool,
-    /// True if a scheme switches to direct segments while the program runs (D Table III).
+    /// True if a compared scheme switches to direct segments while the program runs (D Table III).
     pub switches_modes: bool,
 }
 
 impl Setting {
-    /// Message that an option has no effect because no compared policy has `property`, which `has` tests.
+    /// Message that an option has no effect because no compared policy has `property`, for which `has` tests.
     /// `None` if a policy has it.
     pub fn lacks(&self, property: &str, has: impl Fn(&dyn Policy) -> bool) -> Option<String> {
         let none = !self.policies.iter().any(|policy| has(policy.as_ref()));

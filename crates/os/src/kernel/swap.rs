@@ -24,7 +24,7 @@ impl Core {
         self.swap_out_round(avoid, takes) || (spares && self.swap_out_round(avoid, |_, _| true))
     }
 
-    /// Swaps out the first region for which `takes` is true, in one round of the clock algorithm over all
+    /// Swaps out the first 2MB region for which `takes` is true, in one round of the clock algorithm over all
     /// address spaces. Returns false if there is none.
     fn swap_out_round(
         &mut self,
@@ -54,7 +54,7 @@ impl Core {
     }
 }
 
-/// True if the policy lets reclaim take the pages of a region.
+/// True if the policy lets reclaim take the pages of a 2MB region.
 fn reclaims(core: &Core, (id, number): SpaceRegion) -> bool {
     let Ok(space) = core.space(id) else { return true };
     let first = space.areas.parts(pages_of(number)).next();
@@ -69,8 +69,8 @@ fn reclaims(core: &Core, (id, number): SpaceRegion) -> bool {
     core.policy.reclaims(&victim)
 }
 
-/// Writes the reclaimable pages of a region to swap, up to the number of free slots. Returns true
-/// if any page was written.
+/// Writes the reclaimable pages of a 2MB region to swap, up to the number of free slots. Returns true if any
+/// page was written.
 pub(super) fn write_out(core: &mut Core, (id, number): SpaceRegion) -> bool {
     if write_extents_out(core, (id, number)) {
         return true;
@@ -85,9 +85,9 @@ pub(super) fn write_out(core: &mut Core, (id, number): SpaceRegion) -> bool {
     true
 }
 
-/// Swaps out extents of other sizes than 2MB that overlap the region, if all their pages can be
-/// taken. Returns true if there were any. Extents are taken whole, because breaking one up needs a
-/// frame for a page-table node, and memory may have none left.
+/// Swaps out extents (mappings in one piece) of other sizes than 2MB that overlap the 2MB region, if all
+/// their pages can be taken. Returns true if there were any. Extents are taken whole, because breaking one up
+/// needs a frame for a page-table node, and memory may have none left.
 fn write_extents_out(core: &mut Core, (id, number): SpaceRegion) -> bool {
     let Ok(space) = core.space(id) else { return false };
     let mut is_any = false;
@@ -162,8 +162,8 @@ fn read(
     Ok(())
 }
 
-/// Removes the swap record of a page whose content is in memory again. Returns true if another
-/// address space still uses its slot.
+/// Removes the swap record of a page whose content is in memory again. Returns true if another address space
+/// still uses the page's swap slot.
 pub(super) fn end(core: &mut Core, id: SpaceId, page: u64) -> Result<bool, OsError> {
     let space = &mut core.space_mut(id)?;
     let slot = space.take_swapped(page);
@@ -171,7 +171,7 @@ pub(super) fn end(core: &mut Core, id: SpaceId, page: u64) -> Result<bool, OsErr
     Ok(space.memory.swap.release(slot))
 }
 
-/// Reads all swapped pages of a region back, before the region is promoted or shared.
+/// Reads all swapped pages of a 2MB region back, before the region is promoted or shared.
 pub(super) fn read_region_in(core: &mut Core, id: SpaceId, number: u64) -> Result<(), OsError> {
     for index in core.space(id)?.swapped_pages(number).iter() {
         let page = page_at(number, index);

@@ -33,7 +33,7 @@ macro_rules! fieldwise {
         impl ::std::ops::Sub for $name {
             type Output = Self;
 
-            /// Subtracts the counts at an earlier moment, so that the counts since then remain.
+            /// Subtracts the counts at an earlier moment, so that the counts since that moment remain.
             fn sub(self, earlier: Self) -> Self {
                 Self { $($field: self.$field - earlier.$field,)* }
             }
@@ -60,7 +60,7 @@ macro_rules! account {
         }
 
         impl Work {
-            /// Counters of the kernel's work, each named after its field with `work_` before it.
+            /// Counters of the kernel's work, each named `work_` and the name of its field.
             pub const FIGURES: &[Figure<Self>] = &[$({
                 const LABELS: &[&str] = &[$($label)?];
                 const SUMS: &[&str] = &[$($sum)?];
@@ -231,26 +231,26 @@ pub enum FirstTouch {
     },
 }
 
-/// Running counts of the kernel's work, and the shootdowns of the current batch.
+/// Running counts of the kernel's work, and the shootdowns of the operation in progress, not sent yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ledger {
     /// Counts of the work done since boot.
     pub done: Work,
     /// Number of added translations that only filled a hole of a 2MB page.
     pub subpages_mapped: u64,
-    /// True if frames that are mapped next count as cleared, which anonymous memory is; false for memory that
-    /// is read from a file or from swap.
+    /// True if frames that are mapped next count as cleared, as those of anonymous memory; false for memory
+    /// that is read from a file or from swap.
     pub clears: bool,
     last_mapped: FirstTouch,
     entries_waiting: u64,
     flush_waiting: bool,
-    /// Address of the last shootdown in this batch. If the next one has the same address, it is counted
-    /// as done by the same instruction.
+    /// Address of the last shootdown in this operation's batch. If the next one has the same address, it is
+    /// counted as done by the same instruction.
     last_invalidated: Option<(SpaceId, VirtualPage)>,
 }
 
 impl Ledger {
-    /// Counts an emitted operation on page tables.
+    /// Counts the work of one page-table operation.
     #[inline]
     pub(crate) fn table(&mut self, operation: &TableOperation) {
         let done = &mut self.done;
@@ -326,7 +326,7 @@ impl Ledger {
         self.entries_waiting > 0 || self.flush_waiting
     }
 
-    /// Ends the operation: counts its shootdowns as sent in one batch.
+    /// Ends the kernel's present operation: counts its shootdowns as sent in one batch.
     #[inline]
     pub(crate) fn send(&mut self) {
         if !self.is_waiting() {
@@ -342,8 +342,8 @@ impl Ledger {
         self.last_invalidated = None;
     }
 
-    /// Counts the frames that are cleared for memory mapped for the first time. Records the kind of the
-    /// mapping for [`Self::first_touch`].
+    /// Counts the frames that a first touch clears. Records the kind of the mapping for
+    /// [`Self::first_touch`].
     #[inline]
     pub(crate) fn bring_in(&mut self, what: FirstTouch) {
         let cleared = u64::from(self.clears);
@@ -388,7 +388,7 @@ impl Ledger {
         }
     }
 
-    /// The work done so far, with the shootdowns of the present operation counted as sent.
+    /// The work done so far, with the shootdowns of the kernel's present operation counted as sent.
     pub(crate) fn total(mut self) -> Work {
         self.send();
         self.done

@@ -5,14 +5,14 @@ use perforate_types::{Frame, HoleSet};
 use super::owners::{Owner, RecordsOfBlock};
 use super::{BLOCK_ORDER, PhysicalMemory, complement};
 
-/// Frames of a 2MB block, classified as free, movable and fixed. Every frame is in exactly one of the sets.
+/// Frames of a 2MB block: each is in exactly one of the sets free, movable and fixed (unmovable).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockContents {
-    /// Indices of free frames.
+    /// Indices, in the block, of free frames.
     pub free: HoleSet,
-    /// Indices of used frames whose contents can be migrated.
+    /// Indices, in the block, of used frames whose contents can be migrated.
     pub movable: HoleSet,
-    /// Indices of used frames that cannot be moved. They are the holes if the block becomes a
+    /// Indices, in the block, of used frames that cannot be moved. They are the holes if the block becomes a
     /// perforated page.
     pub fixed: HoleSet,
 }
@@ -45,27 +45,29 @@ impl PhysicalMemory {
         BlockContents { free, movable, fixed }
     }
 
-    /// 2MB blocks with recorded owners, in ascending order: the first frame of the block, and index
-    /// and owner of each recorded frame. Excludes frames of a snapshot ([`Self::residents`]).
+    /// 2MB blocks with frames whose owner the reverse map records, in ascending order: the first frame of the
+    /// block, and index and owner of each recorded frame. Excludes frames of a snapshot
+    /// ([`Self::residents`]).
     pub(crate) fn recorded(&self) -> impl Iterator<Item = (Frame, RecordsOfBlock<'_>)> {
         self.owners.blocks()
     }
 
-    /// Upper bound of the frames of the block that a 2MB page can get: free frames, and those that
-    /// have a recorded owner and so may be movable.
+    /// Upper bound of the frames of the block that a 2MB page can get: free frames, and those whose owner the
+    /// reverse map records, which may be movable.
     pub(crate) fn at_most_usable(&self, block: Frame) -> u64 {
         let residents = self.residents.as_ref().map_or(0, |known| known.recorded(block));
         self.zones.free_in_pageblock(block).count() as u64 + self.owners.recorded(block) + residents
     }
 
-    /// Allocates the frames of the block with the indices `frames`, all of which must be free.
+    /// Allocates the frames of the 2MB block with the indices `frames`, all of which must be free.
     pub(crate) fn take_frames(&mut self, block: Frame, frames: &HoleSet) {
         for index in frames.iter() {
             assert!(self.zones.take(block.add(index as u64)), "frame was free");
         }
     }
 
-    /// Frees the frames of the block with the indices `frames`, each of which has a single mapping or owner.
+    /// Frees the frames of the 2MB block with the indices `frames`, each of which has a single mapping or
+    /// owner.
     pub fn free_frames_of(&mut self, block: Frame, frames: &HoleSet) {
         for (index, order) in aligned_runs(frames) {
             self.free(block.add(index as u64), order);
@@ -99,7 +101,6 @@ mod tests {
     use crate::ZoneLayout;
     use perforate_types::{SpaceId, VirtualPage};
 
-    /// A frame in use is movable, and free after it was freed.
     #[test]
     fn a_frame_is_movable_while_it_is_used() {
         let mut memory = PhysicalMemory::new(64 << 20, ZoneLayout::Single).expect("valid");

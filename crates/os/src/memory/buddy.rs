@@ -29,13 +29,14 @@ use super::runs::Runs;
 
 /// Largest order: 1024 frames, 4MB.
 const MAX_ORDER: u32 = 10;
-/// Number of frames in a block of the largest order.
+/// Number of frames in a pair of pageblocks, which is a block of the largest order.
 const PAIR_FRAMES: u64 = 1 << MAX_ORDER;
-/// Number of pageblocks in a group of allocator state.
+/// Number of neighbouring pageblocks whose allocator state is stored together.
 const GROUP: usize = 1024;
-/// Smallest number of free frames with which a stealing allocation claims the whole pageblock.
+/// Smallest number of free frames in a pageblock with which another migrate type claims it as a whole.
 const CLAIM_FRAMES: u64 = PAGEBLOCK_FRAMES / 2;
-/// Number of lists of partly free pageblocks: two for each migrate type.
+/// Number of lists of partly free pageblocks: for each migrate type, one of ordinary pageblocks and one of
+/// those set aside (their free frames are in place of holes).
 const LISTS: usize = 2 * MigrateType::COUNT;
 
 /// Free frames of one range of memory, in power-of-two blocks.
@@ -46,21 +47,22 @@ pub struct Buddy {
     /// Wholly free pairs of pageblocks, by frame number ÷ 1024.
     whole: Runs,
     groups: Vec<Option<Box<Group>>>,
-    /// Pageblocks with a free block, by list and order of the block. The first lists are for the
-    /// migrate types, the others for pageblocks of each type that are set aside.
+    /// Pageblocks with a free block, by list and order of the block. The first lists are for the migrate
+    /// types, the others for pageblocks of each type that are set aside (used last, because their free frames
+    /// are the in-place frames of holes).
     lists: [[NumberSet; PAGEBLOCK_ORDER as usize + 1]; LISTS],
-    /// Number of free blocks of each list and order.
+    /// Number of free blocks, by list of pageblocks and order.
     counts: [[u64; PAGEBLOCK_ORDER as usize + 1]; LISTS],
     with_state: usize,
     /// Number of allocations that took a free block from a pageblock of another migrate type.
     steals: u64,
-    /// Number of pageblocks whose migrate type changed by stealing.
+    /// Number of pageblocks whose migrate type changed because an allocation of another type claimed them.
     claims: u64,
-    /// Number of frames allocated from pageblocks that are set aside.
+    /// Number of frames allocated from pageblocks that are set aside because 2MB pages with holes map them.
     taken_from_aside: u64,
 }
 
-/// State of a group of neighbouring pageblocks.
+/// Allocator state of a group of neighbouring pageblocks.
 #[derive(Clone, Debug)]
 struct Group {
     /// State of each partly free pageblock; `None` for full and wholly free pageblocks.
@@ -70,7 +72,7 @@ struct Group {
 }
 
 impl Group {
-    /// Index in `Buddy::lists` of the list that holds a pageblock.
+    /// Index in `Buddy::lists` of the list for the migrate type and set-aside state of a pageblock.
     fn list(&self, number: u64) -> usize {
         let index = number as usize % GROUP;
         list_of(self.types[index], self.is_set_aside[index])
@@ -160,13 +162,13 @@ impl Buddy {
     }
 
     /// Number of allocations that took a block from a pageblock of another migrate type, and number of
-    /// pageblocks whose type changed by this.
+    /// pageblocks that changed their type because of this.
     pub fn steals_and_claims(&self) -> (u64, u64) {
         (self.steals, self.claims)
     }
 
-    /// Sets the pageblock around `frame` aside, so that it is used only if nothing else is free. If `aside`
-    /// is false, returns the pageblock to normal use.
+    /// Sets the pageblock around `frame` aside, so that the allocator uses it only if nothing else is free.
+    /// If `aside` is false, returns the pageblock to normal use.
     pub(crate) fn set_aside(&mut self, frame: Frame, aside: bool) {
         let (number, _) = split(frame);
         let block = self.remove(number);
@@ -223,8 +225,8 @@ impl Buddy {
         Some(Frame::new(number * PAGEBLOCK_FRAMES + ((index as u64) << order)))
     }
 
-    /// Finds the smallest free block of at least 2^`order` frames in the pageblocks of `list`. Returns the
-    /// pageblock and the order of the block.
+    /// Finds the smallest free block of at least 2^`order` frames in the pageblocks of `list`, from `end` of
+    /// memory. Returns the pageblock and the order of the block.
     fn block_in(&self, list: usize, order: u32, end: End) -> Option<(u64, u32)> {
         let counts = &self.counts[list];
         let from = (order..PAGEBLOCK_ORDER + 1).find(|&from| counts[from as usize] > 0)?;
@@ -233,8 +235,8 @@ impl Buddy {
         number.map(|number| (number, from))
     }
 
-    /// Splits a wholly free pair of pageblocks for content of type `kind`. Returns the pageblock to use, and
-    /// the order of its free block.
+    /// Splits a wholly free pair of pageblocks, from `end` of memory, for content of type `kind`. Returns the
+    /// pageblock to use, and the order of its free block.
     fn open(&mut self, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let pair = match end {
             End::Lowest => self.whole.lowest(),
@@ -274,8 +276,8 @@ impl Buddy {
         found
     }
 
-    /// Finds the smallest sufficient free block in pageblocks that are set aside, preferably of type `kind`.
-    /// Returns the pageblock and the order of the block.
+    /// Finds the smallest sufficient free block in pageblocks that are set aside (used last), preferably of
+    /// type `kind`. Returns the pageblock and the order of the block.
     fn take_from_aside(&mut self, order: u32, kind: MigrateType, end: End) -> Option<(u64, u32)> {
         let kinds = std::iter::once(kind).chain(kind.fallbacks());
         let found =
@@ -408,7 +410,7 @@ impl Buddy {
         self.close_pair(number / 2);
     }
 
-    /// Merges a pair of wholly free pageblocks into one block of the largest order.
+    /// Merges a pair of wholly free pageblocks into one block of the largest order, 4MB.
     fn close_pair(&mut self, pair: u64) {
         let is_whole = |number| self.block(number).is_some_and(Pageblock::is_whole);
         if is_whole(2 * pair) && is_whole(2 * pair + 1) {
@@ -420,8 +422,8 @@ impl Buddy {
         }
     }
 
-    /// Changes a pageblock with `act`, and updates lists and counts. `act` also returns the range
-    /// of orders whose free blocks it may have changed.
+    /// Changes a pageblock by `act`, and updates lists and counts. `act` also returns the range of orders
+    /// whose free blocks it may have changed.
     #[inline]
     fn change<T>(
         &mut self,

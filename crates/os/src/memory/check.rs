@@ -26,7 +26,8 @@ pub(crate) struct FrameUse {
 #[derive(Default)]
 pub struct Recount {
     blocks: BTreeMap<u64, Vec<FrameUse>>,
-    /// 2MB pages with holes that map each physical 2MB block, by number of the block's first frame.
+    /// 2MB pages with holes that map each physical 2MB block, by number of the block's first frame; counted
+    /// again from the page tables.
     holed: HashMap<u64, Vec<Place>>,
     /// Number of pages that refer to each swap slot.
     pub(crate) slots: BTreeMap<u64, u64>,
@@ -69,7 +70,7 @@ impl Recount {
         }
     }
 
-    /// Every frame in use, in ascending order.
+    /// Every frame counted as in use, in ascending order.
     fn frames(&self) -> impl Iterator<Item = (Frame, FrameUse)> + '_ {
         self.blocks.iter().flat_map(|(number, frames)| {
             let frames = frames.iter().enumerate();
@@ -83,7 +84,7 @@ impl Recount {
 
 impl PhysicalMemory {
     /// Compares the records of this memory with `recount`, which contains all uses except those of the rest
-    /// of the system.
+    /// of the system. An error describes the first difference.
     pub(crate) fn check(&self, mut recount: Recount) -> Result<(), String> {
         let others = self.others.all_frames().map(|(_, _, frame)| frame);
         let retired = self.owners.iter().filter(|(_, owner)| *owner == Owner::Retired);
@@ -133,7 +134,7 @@ impl PhysicalMemory {
     }
 
     /// Checks the reverse map: every frame that it gives to a page is mapped, and every other recorded frame
-    /// has the recorded user.
+    /// has the recorded user. An error describes the first difference.
     fn check_owners(&self, recount: &mut Recount) -> Result<(), String> {
         for (frame, owner) in self.owners.iter() {
             let known = *recount.of(frame);

@@ -19,7 +19,7 @@ pub(crate) struct WantedRun<'a> {
     pub blocks: u64,
     /// Largest number of faulty frames that the run may contain.
     pub faulty_frames: u64,
-    /// True if the run may contain movable frames.
+    /// True if the run may contain movable frames, which must then be migrated.
     pub moves: bool,
     /// Range of frames that must contain the run; `None` for all memory.
     pub within: Option<Range<u64>>,
@@ -56,7 +56,8 @@ struct Cost {
     faulty: u64,
 }
 
-/// Maximal sequence of neighbouring 2MB blocks that can be allocated, with their costs.
+/// Maximal sequence of neighbouring 2MB blocks each of which can be allocated, if necessary after migration;
+/// and the cost of doing so.
 #[derive(Clone, Debug, Default)]
 struct Stretch {
     blocks: Range<u64>,
@@ -89,9 +90,9 @@ impl Stretch {
         Cost { movable: all.movable - below.movable, faulty: all.faulty - below.faulty }
     }
 
-    /// Cheapest sequence of `length` blocks: fewest movable frames, then fewest faulty frames, then
-    /// lowest address. It is enough to try sequences that begin after a block with a cost, end
-    /// before one, or touch an end of the stretch.
+    /// Cheapest sequence of `length` blocks in the stretch: fewest movable frames, then fewest faulty frames,
+    /// then lowest address. It is enough to try sequences that begin after a block with a cost, end before
+    /// one, or touch an end of the stretch.
     fn cheapest(&self, length: u64, most_faulty: u64) -> Option<(Cost, Range<u64>)> {
         let last = self.blocks.end.checked_sub(length).filter(|last| *last >= self.blocks.start)?;
         let beside = self.sums.iter().flat_map(|&(block, _)| {
@@ -108,7 +109,7 @@ impl Stretch {
             .min_by_key(|(cost, blocks)| (cost.movable, cost.faulty, blocks.start))
     }
 
-    /// Length in blocks of the longest sequence with at most `most_faulty` faulty frames.
+    /// Length in blocks of the longest sequence in the stretch with at most `most_faulty` faulty frames.
     fn longest(&self, most_faulty: u64) -> u64 {
         let after = self.sums.iter().map(|&(block, _)| block + 1);
         let starts = std::iter::once(self.blocks.start).chain(after);
@@ -150,7 +151,7 @@ impl PhysicalMemory {
         }
     }
 
-    /// Maximal sequences of neighbouring 2MB blocks in a zone that can be allocated.
+    /// Maximal sequences of neighbouring 2MB blocks of a zone, each of which can be allocated.
     fn stretches(&self, zone: &Zone, wanted: &WantedRun<'_>) -> Vec<Stretch> {
         let range = zone.buddy.range();
         let within = wanted.within.clone().unwrap_or(0..u64::MAX);
@@ -183,7 +184,7 @@ impl PhysicalMemory {
         stretches
     }
 
-    /// Cost of taking a block outside the wholly free runs; `None` if it cannot be taken.
+    /// Cost of taking a 2MB block that is not wholly free; `None` if the block cannot be taken.
     fn cost_of_block(&self, number: u64, wanted: &WantedRun<'_>) -> Option<Cost> {
         let block = Frame::new(number << BLOCK_ORDER);
         if wanted.moves && wanted.large_pages.contains_key(&number) {

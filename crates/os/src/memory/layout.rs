@@ -74,7 +74,7 @@ impl IoGap {
 pub(crate) struct FrameLayout {
     /// I/O gap; `None` if memory has no gap.
     pub io_gap: Option<IoGap>,
-    /// Room for hot-added memory, above all other memory, in bytes.
+    /// Room for hot-added memory in the address space, above all other memory, in bytes.
     pub hot_add_bytes: u64,
 }
 
@@ -100,7 +100,7 @@ impl FrameLayout {
     }
 }
 
-/// Subranges of `0..end` outside all `ranges`, which must be in ascending order.
+/// Parts of `0..end` outside all `ranges`, which must be in ascending order.
 pub(super) fn gaps(ranges: &[Range<u64>], end: u64) -> Vec<Range<u64>> {
     let starts = std::iter::once(0).chain(ranges.iter().map(|range| range.end));
     let ends = ranges.iter().map(|range| range.start).chain([end]);

@@ -50,13 +50,13 @@ pub(crate) const FRAME_BYTES: u64 = 4096;
 /// Order of a 2MB block.
 pub(crate) const BLOCK_ORDER: u32 = 9;
 
-/// A 2MB block for one virtual region with generated fragmentation. Data of other owners occupy the frames
-/// of its holes.
+/// A physical 2MB block for one virtual region for which the option `fragmentation` generates holes. Data of
+/// other owners occupy the frames of the holes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fragment {
     /// Number of the virtual 2MB region for which the holes were generated.
     pub region: u64,
-    /// First frame of the block.
+    /// First frame of the 2MB block.
     pub block: Frame,
 }
 
@@ -76,7 +76,7 @@ pub struct PhysicalMemory {
     /// True if a shared frame lost a mapping, so that its recorded owner may be stale.
     owners_stale: bool,
     others: Others,
-    /// Snapshot frames that the rest of the system still holds; `None` without a snapshot.
+    /// Frames of the snapshot that still hold their content; `None` without a snapshot.
     residents: Option<Residents>,
     watermarks: Watermarks,
     pressure: Pressure,
@@ -84,20 +84,20 @@ pub struct PhysicalMemory {
     pub(crate) swap: Swap,
     retired_frames: u64,
     top_table: TopTable,
-    /// Frames of the table that is reserved at the top of memory.
+    /// Frames of the hole bitmap or flat table that is reserved at the top of memory.
     top_frames: Range<u64>,
     foreign_frames: u64,
-    /// Generated holes of physical 2MB blocks: first frame of the block, and indices of the holes.
+    /// Holes that the option `fragmentation` made in physical 2MB blocks: first frame of block, indices of
+    /// holes.
     drawn_holes: Vec<(Frame, HoleSet)>,
-    /// Blocks with generated fragmentation that no address space uses at present, by virtual region. The next
-    /// mapping of the region reuses them.
+    /// Physical 2MB blocks with generated holes that no address space uses at present, by virtual region. The
+    /// next mapping of the region reuses them.
     parked: HashMap<u64, Vec<Frame>>,
-    /// 2MB pages with holes that map each physical 2MB block, by number of the block's first frame.
+    /// Virtual 2MB pages with holes that map each physical 2MB block, by number of the block's first frame.
     holed: HashMap<u64, Vec<(SpaceId, VirtualPage)>>,
 }
 
-/// Kind of table that hardware reads at a fixed address; the kernel reserves the top of memory for
-/// it.
+/// Table that hardware reads at a fixed physical address, for which the kernel reserves the top of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TopTable {
     #[default]
@@ -109,7 +109,7 @@ pub(crate) enum TopTable {
 }
 
 impl TopTable {
-    /// Number of frames that the table takes in a memory that ends at `end_frame`.
+    /// Number of frames that the hole bitmap or flat table takes in a memory that ends at `end_frame`.
     fn frames(self, end_frame: u64) -> u64 {
         match self {
             Self::None => 0,
@@ -134,7 +134,7 @@ impl PhysicalMemory {
         Self::with_layout(memory_bytes, TopTable::None, zones, FrameLayout::default())
     }
 
-    /// Creates a memory of `memory_bytes` bytes, with frames reserved for a table at its top.
+    /// Creates a memory of `memory_bytes` bytes, with room at its top for a hole bitmap or flat table.
     pub(crate) fn with_layout(
         memory_bytes: u64,
         top_table: TopTable,
@@ -172,7 +172,8 @@ impl PhysicalMemory {
         Ok(Self::over(zones, present, addable, end_frame, top_table, top_frames))
     }
 
-    /// Creates a memory with the given zones, address ranges and table reserved at the top of memory.
+    /// Creates a memory with the given zones and address ranges, and with frames reserved at its top for a
+    /// hole bitmap or flat table.
     fn over(
         zones: Zones,
         present: Vec<Range<u64>>,
@@ -217,18 +218,20 @@ impl PhysicalMemory {
         self.memory_bytes
     }
 
-    /// First frame of the table reserved at the top of memory; `None` if `is_wanted` is false for its kind.
+    /// First frame of the hole bitmap or flat table at the top of memory; `None` unless `is_wanted` for its
+    /// kind.
     pub(crate) fn top_table(&self, is_wanted: fn(TopTable) -> bool) -> Option<Frame> {
         is_wanted(self.top_table).then(|| Frame::new(self.top_frames.start))
     }
 
-    /// Number of frames of the table reserved at the top of memory; 0 if `is_wanted` is false for its kind.
+    /// Number of frames of the hole bitmap or flat table at the top of memory; 0 unless `is_wanted` for its
+    /// kind.
     pub(crate) fn top_table_frames(&self, is_wanted: fn(TopTable) -> bool) -> u64 {
         let frames = self.top_frames.end - self.top_frames.start;
         if is_wanted(self.top_table) { frames } else { 0 }
     }
 
-    /// Number of frames that generated fragmentation occupies with unmovable data.
+    /// Number of frames that the option `fragmentation` occupies with unmovable data at generated holes.
     pub(crate) fn foreign_frames(&self) -> u64 {
         self.foreign_frames
     }
@@ -263,7 +266,7 @@ impl PhysicalMemory {
         self.has_free(BLOCK_ORDER)
     }
 
-    /// Installs `index`, which must be empty, as the index of free memory.
+    /// Installs `index`, which must be empty, as the mechanism's own index of free memory.
     pub(crate) fn set_free_index(&mut self, index: Box<dyn FreeIndex>) {
         self.zones.set_index(index);
     }
@@ -273,12 +276,12 @@ impl PhysicalMemory {
         self.zones.is_free(frame)
     }
 
-    /// The index of free memory, if it has type `T`.
+    /// The mechanism's own index of free memory, if it has type `T`.
     pub fn free_index<T: FreeIndex>(&self) -> Option<&T> {
         (self.zones.index()? as &dyn Any).downcast_ref()
     }
 
-    /// The index of free memory, mutably, if it has type `T`.
+    /// The mechanism's own index of free memory, mutably, if it has type `T`.
     pub fn free_index_mut<T: FreeIndex>(&mut self) -> Option<&mut T> {
         (self.zones.index_mut()? as &mut dyn Any).downcast_mut()
     }
@@ -293,8 +296,8 @@ impl PhysicalMemory {
         self.zones.take_range(frames);
     }
 
-    /// Fragments physical 2MB blocks: allocates their holes permanently, as far as the frames are free.
-    /// `blocks` and the argument of `holes` are block numbers.
+    /// Fragments physical 2MB blocks, given by number: allocates the frames at their `holes` permanently, as
+    /// far as they are free.
     pub(crate) fn inject_holes(
         &mut self,
         blocks: Range<u64>,
@@ -334,13 +337,13 @@ impl PhysicalMemory {
         taken
     }
 
-    /// Number of the first frame above all zones. Only the table at the top of memory can lie there.
+    /// Number of the first frame above all zones. Only a hole bitmap or flat table can lie from there on.
     pub(crate) fn usable_frames(&self) -> u64 {
         self.zones.iter().next_back().map_or(0, |zone| zone.buddy.range().end)
     }
 
-    /// Retires faulty frames before memory is used. Frames of the hole bitmap count as good,
-    /// because firmware that knows the faults would place the bitmap elsewhere.
+    /// Retires faulty frames before memory is used. Frames of the hole bitmap or flat table count as good,
+    /// because firmware that knows the faults would place the table elsewhere.
     pub(crate) fn retire_all(&mut self, faulty: &[u64]) {
         let usable = self.usable_frames();
         for &frame in faulty.iter().filter(|&&frame| frame < usable) {
@@ -454,8 +457,9 @@ impl PhysicalMemory {
         }
     }
 
-    /// Allocates a block for virtual region `region` with generated fragmentation. Unmovable data of other
-    /// owners occupy its `holes`. The other frames belong to the caller. `None` if no block is free.
+    /// Allocates a physical 2MB block for virtual 2MB region `region`, for which the option `fragmentation`
+    /// generates `holes`. Unmovable data of other owners occupy the holes. The other frames belong to the
+    /// caller. `None` if no block is free.
     ///
     /// If a block of an earlier mapping of the region has all its other frames free, it is reused. Otherwise
     /// the unmovable data count as moved to the new block, so that mapping and unmapping a region repeatedly
@@ -489,13 +493,13 @@ impl PhysicalMemory {
         Some(fragment)
     }
 
-    /// Stores a block with generated fragmentation for the next mapping of its region. The frames of its
-    /// holes stay occupied.
+    /// Stores a physical 2MB block with generated holes for the next mapping of its virtual region. The
+    /// frames of the holes stay occupied.
     pub(crate) fn park(&mut self, fragment: Fragment) {
         self.parked.entry(fragment.region).or_default().push(fragment.block);
     }
 
-    /// Blocks with generated fragmentation that no address space uses at present.
+    /// Physical 2MB blocks with generated holes that no address space uses at present.
     pub(crate) fn parked_fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
         self.parked.iter().flat_map(|(&region, blocks)| {
             blocks.iter().map(move |&block| Fragment { region, block })
@@ -564,7 +568,7 @@ pub(crate) fn blocks_of_huge(run: Frame) -> impl Iterator<Item = Frame> {
     (0..512).map(move |index| run.add(index * PageSize::Size2M.pages()))
 }
 
-/// Indices of a 2MB block that are not in `holes`.
+/// Indices of the 4KB frames of a 2MB block that are not in `holes`.
 pub fn complement(holes: &HoleSet) -> HoleSet {
     HoleSet::from_words(holes.words().map(|word| !word))
 }

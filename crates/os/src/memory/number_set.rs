@@ -3,12 +3,12 @@
 /// Largest number of tree levels: numbers below 64⁵ fit.
 const MOST_LEVELS: usize = 5;
 
-/// Set as a tree of bitmaps. Level 0 has a bit for each member. Each higher level has a bit for
-/// each nonzero word of the level below. The number of levels suits the greatest number ever
-/// inserted, so that the top level is a single word.
+/// Set of numbers as a tree of bitmaps. Level 0 has a bit for each member. Each higher level has a bit for
+/// each nonzero word of the level below. The number of levels suits the greatest number ever inserted, so
+/// that the top level is a single word.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NumberSet {
-    /// Words of each level, lowest level first.
+    /// Words of each level of the tree, lowest level first.
     levels: [Vec<u64>; MOST_LEVELS],
     height: usize,
 }

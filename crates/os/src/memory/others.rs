@@ -6,7 +6,7 @@ use perforate_types::Frame;
 
 use super::migrate_type::MigrateType;
 
-/// Use of memory by the rest of the system.
+/// Use of memory by the rest of the system: all except the simulated programs and the page tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum OtherUse {
@@ -72,7 +72,7 @@ pub(super) struct Other {
 #[derive(Default)]
 pub(super) struct Others {
     all: BTreeMap<u64, Other>,
-    /// Numbers of the allocations of each kind of usage, oldest first.
+    /// Numbers of the allocations, by kind of use, oldest first.
     by_use: [BTreeSet<u64>; OtherUse::COUNT],
     frames: [u64; OtherUse::COUNT],
     next: u64,
@@ -102,7 +102,7 @@ impl Others {
         Some(other)
     }
 
-    /// First frame of the allocation with this number.
+    /// First frame of the allocation with this number; `None` if no such allocation exists.
     pub(super) fn first_frame(&self, number: u64) -> Option<Frame> {
         self.all.get(&number)?.frames.first().copied()
     }

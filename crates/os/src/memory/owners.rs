@@ -13,7 +13,7 @@ use super::others::OtherUse;
 use records::Records;
 pub(crate) use records::RecordsOfBlock;
 
-/// Number of pageblocks in a group of owner records.
+/// Number of neighbouring pageblocks whose owner records are stored together.
 const GROUP: usize = 1024;
 const FRAMES: usize = PAGEBLOCK_FRAMES as usize;
 
@@ -21,7 +21,7 @@ const FRAMES: usize = PAGEBLOCK_FRAMES as usize;
 /// which frames were allocated together.
 pub(super) const RESIDENT: u64 = (1 << (u64::BITS - NUMBER_SHIFT)) - 1;
 
-/// Owner of a frame.
+/// Owner of a frame, as the reverse map records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A 4KB page or a hole of a program: the page that was mapped to the frame last. For a frame
@@ -82,10 +82,10 @@ fn page_of(kept: u64) -> VirtualPage {
     VirtualPage::new(extended & ((1 << ALL_PAGE_BITS) - 1))
 }
 
-/// Owner records of neighbouring pageblocks; `None` for a pageblock without records.
+/// Owner records of a group of neighbouring pageblocks; `None` for a pageblock without records.
 type Group = [Option<Records>; GROUP];
 
-/// Recorded owners of frames, indexed by frame number.
+/// Reverse map: recorded owners of frames, indexed by frame number.
 #[derive(Default)]
 pub(super) struct Owners {
     groups: Vec<Option<Box<Group>>>,
@@ -97,7 +97,7 @@ fn split(frame: Frame) -> (usize, usize, usize) {
 }
 
 impl Owners {
-    /// Owner of the frame, if recorded.
+    /// Owner of the frame; `None` if none is recorded.
     pub(super) fn get(&self, frame: Frame) -> Option<Owner> {
         let (.., index) = split(frame);
         decode(self.pageblock(frame)?.get(index))
@@ -108,12 +108,12 @@ impl Owners {
         self.groups.get(group)?.as_ref()?[block].as_ref()
     }
 
-    /// Records of a pageblock: index and owner of each recorded frame.
+    /// Owner records of a pageblock: index in the pageblock and owner of each recorded frame.
     pub(super) fn of_pageblock(&self, block: Frame) -> impl Iterator<Item = (usize, Owner)> + '_ {
         self.pageblock(block).into_iter().flat_map(Records::iter)
     }
 
-    /// Records the owner of a frame.
+    /// Records the owner of a frame, in place of an earlier record.
     pub(super) fn set(&mut self, frame: Frame, owner: Owner) {
         let (group, block, index) = split(frame);
         if self.groups.len() <= group {
@@ -127,7 +127,7 @@ impl Owners {
         }
     }
 
-    /// Clears the records of these frames, which lie in one pageblock.
+    /// Clears the owner records of these frames, which lie in one pageblock.
     pub(super) fn clear(&mut self, first: Frame, frames: u64) {
         let (group, place, index) = split(first);
         let Some(Some(group)) = self.groups.get_mut(group) else { return };
@@ -138,7 +138,7 @@ impl Owners {
         }
     }
 
-    /// All pageblocks with records: first frame, and index and owner of each recorded frame.
+    /// All pageblocks with owner records: first frame of each, and index and owner of each recorded frame.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (Frame, RecordsOfBlock<'_>)> {
         let groups = self.groups.iter().enumerate();
         groups.filter_map(|(number, group)| Some((number, group.as_ref()?))).flat_map(
@@ -151,7 +151,7 @@ impl Owners {
         )
     }
 
-    /// All recorded frames and their owners.
+    /// All frames with an owner record, and their owners.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Frame, Owner)> {
         self.blocks().flat_map(|(block, records)| {
             records.map(move |(place, owner)| (block.add(place as u64), owner))
@@ -170,7 +170,7 @@ impl Owners {
 }
 
 impl PhysicalMemory {
-    /// Owner of a frame, if its content can be moved or freed, or the frame is retired.
+    /// Recorded owner of a frame. Movable, reclaimable and retired frames have a record, other frames none.
     pub(crate) fn owner(&self, frame: Frame) -> Option<Owner> {
         self.owners.get(frame).or_else(|| {
             let usage = self.residents.as_ref()?.record(frame)?;

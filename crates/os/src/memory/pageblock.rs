@@ -7,21 +7,22 @@ use super::migrate_type::PAGEBLOCK_FRAMES;
 /// Order of a whole pageblock.
 pub(super) const PAGEBLOCK_ORDER: u32 = 9;
 
-/// End of memory, lowest or highest address, from which an allocation takes its pageblock.
+/// End of memory (lowest or highest address) from which an allocation takes its pageblock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Lowest,
     Highest,
 }
 
-/// A pageblock with free frames.
+/// Free blocks of a pageblock that has free frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pageblock {
-    /// Bit sets of free blocks: order 0 in bits 0–511, order 1 in 512–767, …, order 9 in bit 1022.
+    /// Bit sets of free blocks in the pageblock: order 0 in bits 0–511, order 1 in 512–767, …, order 9 in bit
+    /// 1022.
     bits: [u64; 16],
-    /// Number of free blocks of each order.
+    /// Number of free blocks of each order in the pageblock.
     counts: [u16; PAGEBLOCK_ORDER as usize + 1],
-    /// Number of free blocks of all orders.
+    /// Number of free blocks of all orders in the pageblock.
     blocks: u16,
 }
 
@@ -41,32 +42,32 @@ impl Pageblock {
         pageblock
     }
 
-    /// True if no frame is free.
+    /// True if no frame of the pageblock is free.
     pub(super) fn is_full(&self) -> bool {
         self.blocks == 0
     }
 
-    /// Number of free blocks of one order.
+    /// Number of free blocks of one order in the pageblock.
     pub(super) fn count(&self, order: usize) -> u16 {
         self.counts[order]
     }
 
-    /// Number of free blocks of each order.
+    /// Number of free blocks of each order in the pageblock.
     pub(super) fn counts(&self) -> [u16; PAGEBLOCK_ORDER as usize + 1] {
         self.counts
     }
 
-    /// True if all frames are free.
+    /// True if all frames of the pageblock are free.
     pub(super) fn is_whole(&self) -> bool {
         self.counts[PAGEBLOCK_ORDER as usize] == 1
     }
 
-    /// Number of free frames.
+    /// Number of free frames in the pageblock.
     pub(super) fn free_frames(&self) -> u64 {
         (0..).zip(self.counts).map(|(order, count)| u64::from(count) << order).sum()
     }
 
-    /// Indices of the free frames.
+    /// Indices of the free frames in the pageblock.
     pub(super) fn free_set(&self) -> HoleSet {
         let mut words = [0; 8];
         words.copy_from_slice(&self.bits[..8]);
@@ -83,7 +84,7 @@ impl Pageblock {
         HoleSet::from_words(words)
     }
 
-    /// Free blocks of one order, by their index among the blocks of that order.
+    /// Free blocks of one order in the pageblock, by their index among the blocks of that order.
     fn blocks_of(&self, order: u32) -> impl Iterator<Item = usize> + '_ {
         let start = first_bit(order);
         let end = start + (PAGEBLOCK_FRAMES as usize >> order);
@@ -99,8 +100,8 @@ impl Pageblock {
         })
     }
 
-    /// Takes the lowest block of `order` out of the lowest free block of `from_order`. Returns its index
-    /// among the blocks of `order`.
+    /// Takes the lowest block of `order` out of the pageblock's lowest free block of `from_order`. Returns
+    /// its index among the blocks of `order`.
     pub(super) fn allocate(&mut self, from_order: u32, order: u32) -> usize {
         let mut index = self.find(from_order).expect("a free block of that order");
         self.clear(from_order, index);
@@ -116,8 +117,8 @@ impl Pageblock {
         (0..=PAGEBLOCK_ORDER).find(|&order| self.get(order, index >> order))
     }
 
-    /// Allocates frame `index`, which must be free. Returns the order of the free block that
-    /// contained it.
+    /// Allocates the frame with this index in the pageblock, which must be free. Returns the order of the
+    /// free block that contained the frame.
     pub(super) fn take(&mut self, index: usize) -> u32 {
         let found = self.free_order(index).expect("a free frame");
         self.clear(found, index >> found);
@@ -127,8 +128,8 @@ impl Pageblock {
         found
     }
 
-    /// Frees block `index` of `order` and merges it with free buddies. Returns the order of the
-    /// merged block.
+    /// Frees block `index` of `order` in the pageblock and merges it with free buddies. Returns the order of
+    /// the merged block.
     pub(super) fn free(&mut self, order: u32, index: usize) -> u32 {
         assert_eq!(self.free_order(index << order), None, "freed twice");
         let (mut order, mut index) = (order, index);

@@ -18,8 +18,8 @@ pub(super) struct Watermarks {
 }
 
 impl Watermarks {
-    /// Linux's defaults: min is 4·√(memory in KB) KB (`min_free_kbytes`), at most 256MB; low and
-    /// high are 5/4 and 3/2 of min.
+    /// Watermarks of a memory of `frames` frames by Linux's defaults: min is 4·√(memory in KB) KB
+    /// (`min_free_kbytes`), at most 256MB; low and high are 5/4 and 3/2 of min.
     pub(super) fn of(frames: u64) -> Self {
         let memory_kilobytes = frames * FRAME_BYTES / 1024;
         let min_kilobytes = (16 * memory_kilobytes).isqrt().min(262_144);
@@ -33,9 +33,9 @@ impl Watermarks {
 pub struct Pressure {
     /// Number of times that memory was freed because fewer frames than the low watermark were free.
     pub reclaims: u64,
-    /// Number of page-cache frames dropped.
+    /// Number of page-cache frames dropped under memory pressure.
     pub page_cache_frames: u64,
-    /// Number of slab frames freed.
+    /// Number of slab frames freed under memory pressure.
     pub slab_frames: u64,
 }
 
@@ -56,13 +56,13 @@ impl PhysicalMemory {
         }
     }
 
-    /// True if fewer frames are free than the low watermark.
+    /// True if fewer frames are free than the low watermark, so that an allocation reclaims memory first.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
         self.zones.free_frames() < self.watermarks.low_frames
     }
 
-    /// Number of free frames at which reclaim ends.
+    /// High watermark: number of free frames at which reclaim ends.
     pub(crate) fn high_watermark(&self) -> u64 {
         self.watermarks.high_frames
     }
@@ -126,8 +126,8 @@ impl PhysicalMemory {
         self.pressure
     }
 
-    /// Allocates `pieces` runs of 2^order frames for the rest of the system, and returns the number of the
-    /// allocation.
+    /// Allocates `pieces` runs of 2^order frames for the rest of the system (not a simulated program), and
+    /// returns the number of the allocation.
     ///
     /// # Errors
     /// If memory runs out; nothing is allocated then.

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use perforate_types::{Frame, PageSize};
 
 struct Block {
-    /// Number of mappings beyond the first, for each frame.
+    /// Number of mappings beyond the first, for each frame of a 2MB block.
     extra: [u32; 512],
     total: u64,
 }
 
-/// Reference counts of shared frames.
+/// Reference counts of frames that several pages map.
 #[derive(Default)]
 pub(super) struct References {
     blocks: HashMap<u64, Box<Block>>,
@@ -44,7 +44,7 @@ impl References {
         false
     }
 
-    /// Number of mappings beyond the first, of all frames.
+    /// Number of mappings beyond the first, added up over all frames.
     pub(super) fn total(&self) -> u64 {
         self.blocks.values().map(|block| block.total).sum()
     }

@@ -17,8 +17,8 @@ use crate::{FrameClass, FrameState, HostSnapshot, Occupancy, OsError};
 
 /// Number of the random-number stream for the order in which snapshot memory is dropped.
 const ORDER_OF_RECLAIM: u64 = 0x736e_6170;
-/// Number of frames in a slice, the aligned run in which page cache and slab are dropped: 128KB, Linux's
-/// default read-ahead.
+/// Number of frames in a slice, the aligned run in which page cache and slab of a snapshot are dropped:
+/// 128KB, Linux's default read-ahead.
 const SLICE_FRAMES: u64 = 32;
 const SLICES_PER_BLOCK: u64 = (1 << BLOCK_ORDER) / SLICE_FRAMES;
 /// Number of bits of the hole bitmap in one frame.
@@ -27,17 +27,17 @@ const BITS_PER_FRAME: u64 = 8 * super::FRAME_BYTES;
 /// Frames of a snapshot that still hold their content.
 pub(super) struct Residents {
     snapshot: Arc<HostSnapshot>,
-    /// Frames that were moved or dropped since the snapshot, by block number.
+    /// Snapshot frames whose content was moved or dropped, by 2MB block number: indices in the block.
     left: HashMap<u64, HoleSet>,
     /// Number of snapshot frames that still hold their content, for each usage.
     frames: [u64; OtherUse::COUNT],
     recorded: [u64; OtherUse::COUNT],
-    /// Random order in which slices of 32 frames are dropped, for each usage.
+    /// Random order in which slices (aligned runs of 32 frames) are dropped, for each usage.
     order: [SliceOrder; OtherUse::COUNT],
 }
 
-/// All slices (aligned runs of 32 frames) of a memory in a random order: a full-period linear congruential
-/// sequence.
+/// Random order in which slices (aligned runs of 32 frames) of a memory are visited: a full-period linear
+/// congruential sequence.
 #[derive(Clone, Copy, Debug)]
 struct SliceOrder {
     next: u64,
@@ -83,13 +83,13 @@ impl Residents {
         left.is_some_and(|left| left.contains(frame.number() as usize % HoleSet::SUBPAGES))
     }
 
-    /// Usage of a frame that can still be moved or dropped; `None` for all other frames.
+    /// Usage of a snapshot frame whose content can still be moved or dropped; `None` for all other frames.
     pub(super) fn record(&self, frame: Frame) -> Option<OtherUse> {
         let usage = self.occupancy().state(frame.number()).record()?;
         (!self.has_left(frame)).then_some(usage)
     }
 
-    /// Frames of a block that still hold their content and whose state satisfies `wanted`.
+    /// Frames of a 2MB block, by index, with snapshot content and a state that satisfies `wanted`.
     fn remaining(&self, number: u64, wanted: impl Fn(FrameState) -> bool) -> HoleSet {
         let frames = self.occupancy().frames_of(number, wanted);
         match self.left.get(&number) {
@@ -98,12 +98,12 @@ impl Residents {
         }
     }
 
-    /// Frames of a block whose contents can be migrated.
+    /// Indices of the frames of a 2MB block whose snapshot contents can be migrated.
     pub(super) fn movable(&self, block: Frame) -> HoleSet {
         self.remaining(block.number() >> BLOCK_ORDER, FrameState::is_movable)
     }
 
-    /// Number of frames of a block that can be moved or dropped.
+    /// Number of frames of a 2MB block whose snapshot contents can be moved or dropped.
     pub(super) fn recorded(&self, block: Frame) -> u64 {
         self.remaining(block.number() >> BLOCK_ORDER, |state| state.record().is_some()).count()
             as u64
@@ -119,7 +119,7 @@ impl Residents {
         self.recorded[usage as usize]
     }
 
-    /// Records that the content of a frame was moved or dropped.
+    /// Records that the snapshot content of a frame was moved or dropped.
     ///
     /// # Panics
     /// If the content cannot be moved or dropped, or already was.
@@ -150,15 +150,15 @@ impl Residents {
         None
     }
 
-    /// All frames that are still in use: not free, absent or moved. Excludes retired frames, which
-    /// have a record in the reverse map.
+    /// All frames that still hold their snapshot content: not free, absent or moved. Excludes retired frames,
+    /// which have a record in the reverse map.
     pub(super) fn all_frames(&self) -> impl Iterator<Item = Frame> + '_ {
         self.blocks(|state| state.usage().is_some()).flat_map(|(block, frames)| {
             frames.iter().map(|i| block.add(i as u64)).collect::<Vec<_>>()
         })
     }
 
-    /// Frames that still hold their content and whose state satisfies `wanted`, in ascending order
+    /// Frames that still hold their snapshot content and whose state satisfies `wanted`, in ascending order
     /// of blocks: first frame of the block, and indices.
     pub(super) fn blocks<'a>(
         &'a self,
@@ -173,8 +173,8 @@ impl Residents {
 }
 
 impl PhysicalMemory {
-    /// Creates a memory with the contents and zones of a snapshot. The table at the top is added
-    /// above the snapshot's memory, so that the same frames are free with and without a table.
+    /// Creates a memory with the contents and zones of a snapshot. A hole bitmap or flat table is added above
+    /// the snapshot's memory, so that the same frames are free with and without such a table.
     pub(crate) fn from_snapshot(
         snapshot: &Arc<HostSnapshot>,
         top_table: TopTable,
@@ -253,7 +253,7 @@ impl PhysicalMemory {
     }
 }
 
-/// Allocates, in the zones of the new memory, all frames that are in use in the snapshot.
+/// Allocates, in the zones of the new memory, all frames that are in use in the snapshot `occupancy`.
 fn place(occupancy: &Occupancy, zones: &mut Zones) {
     let starts: Vec<u64> =
         zones.iter().map(|zone| zone.buddy.range().start >> BLOCK_ORDER).collect();
@@ -285,8 +285,7 @@ fn place(occupancy: &Occupancy, zones: &mut Zones) {
     }
 }
 
-/// Migrate type of a pageblock of a snapshot: the type of most of its frames, because Linux does
-/// not report it.
+/// Migrate type of a pageblock of a snapshot: that of most frames, because Linux does not report types.
 fn migrate_type_of(count: impl Fn(fn(FrameState) -> bool) -> usize) -> MigrateType {
     let movable = count(FrameState::is_movable) + count(|state| state == FrameState::Large);
     let reclaimable = count(|state| state == FrameState::Reclaimable);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-/// A set of numbers of 4MB chunks, stored as disjoint, non-adjacent runs.
+/// A set of 4MB chunks of memory by number, stored as disjoint, non-adjacent runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Runs {
     /// First chunk of each run → first chunk after the run.
@@ -12,7 +12,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Number of chunks in the set.
+    /// Number of 4MB chunks in the set.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{FRAME_BYTES, expect};
 
-/// Use of the swap slots, with reference counts.
+/// Swap slots in use, with the number of pages that refer to each.
 #[derive(Debug, Default)]
 pub(crate) struct Swap {
     slots: u64,
@@ -60,7 +60,8 @@ impl Swap {
         }
         true
     }
-    /// Compares the records with the number of pages that refer to each slot.
+    /// Compares the slots in use with `pages_of_slots`: number of pages that refer to each slot. An error
+    /// describes the first difference.
     pub(super) fn check(&self, pages_of_slots: &BTreeMap<u64, u64>) -> Result<(), String> {
         expect("slots", self.used, pages_of_slots.len() as u64)?;
         let shared = pages_of_slots.iter().filter(|&(_, &pages)| pages > 1);

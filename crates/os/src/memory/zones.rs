@@ -113,19 +113,19 @@ pub struct Zone {
     pub buddy: Buddy,
 }
 
-/// Free frames of a machine, by zone. An allocation tries the highest zone first, as Linux does for
+/// Free frames of a machine, by memory zone. An allocation tries the highest zone first, as Linux does for
 /// program memory.
 pub struct Zones {
-    /// Zones in ascending order, without gaps.
+    /// Memory zones in ascending order of address, without gaps.
     zones: Vec<Zone>,
-    /// Index of free memory that a mechanism maintains.
+    /// Index of free memory that a mechanism, such as gap-tolerant superpages, maintains.
     index: Option<Box<dyn FreeIndex>>,
-    /// Number of free operations so far.
+    /// Number of calls so far that freed frames.
     releases: u64,
 }
 
 impl Zones {
-    /// Creates zones for `frames` frames, all free, divided according to `layout`.
+    /// Creates memory zones for `frames` frames, all free, divided according to `layout`.
     pub(crate) fn new(frames: u64, layout: ZoneLayout) -> Self {
         let mut zones = Vec::new();
         let mut start = 0;
@@ -142,7 +142,7 @@ impl Zones {
         Self { zones, index: None, releases: 0 }
     }
 
-    /// Creates zones with these ranges of frames, all free.
+    /// Creates memory zones with these ranges of frames, all free.
     pub(crate) fn over(ranges: &[ZoneRange]) -> Self {
         let zone = |zone: &ZoneRange| {
             let buddy = Buddy::over(zone.frames.clone());
@@ -161,17 +161,17 @@ impl Zones {
         self.zones.iter()
     }
 
-    /// Number of free frames.
+    /// Number of free frames in all zones.
     pub fn free_frames(&self) -> u64 {
         self.iter().map(|zone| zone.buddy.free_frames()).sum()
     }
 
-    /// Number of free operations so far. While it stays constant, no frame has become free.
+    /// Number of calls so far that freed frames. While it stays constant, no frame has become free.
     pub fn releases(&self) -> u64 {
         self.releases
     }
 
-    /// Number of free blocks of exactly this order.
+    /// Number of free blocks of exactly this order in all zones.
     ///
     /// # Panics
     /// If `order` is above [`Buddy::MAX_ORDER`].
@@ -179,7 +179,7 @@ impl Zones {
         self.iter().map(|zone| zone.buddy.free_blocks(order)).sum()
     }
 
-    /// Number of runs of wholly free 4MB blocks, and number of partly free pageblocks.
+    /// Number of runs of wholly free 4MB blocks, and number of partly free pageblocks, in all zones.
     pub fn pieces(&self) -> (usize, usize) {
         let pieces = self.iter().map(|zone| zone.buddy.pieces());
         pieces.fold((0, 0), |sum, piece| (sum.0 + piece.0, sum.1 + piece.1))
@@ -203,8 +203,8 @@ impl Zones {
         Some(found)
     }
 
-    /// Sets the 2MB block around a frame aside, so that its frames are allocated last, or returns
-    /// it to normal use if `aside` is false.
+    /// Sets the 2MB block around a frame aside, so that its frames are allocated last, or returns the block
+    /// to normal use if `aside` is false.
     pub(crate) fn set_aside(&mut self, block: Frame, aside: bool) {
         self.of_mut(block).set_aside(block, aside);
     }
@@ -269,7 +269,7 @@ impl Zones {
         was_free
     }
 
-    /// Installs an empty index and fills it with the free memory.
+    /// Installs a mechanism's empty index of free memory, and fills it with the free memory.
     pub(crate) fn set_index(&mut self, mut index: Box<dyn FreeIndex>) {
         let order = index.block_order();
         for zone in &self.zones {
@@ -285,17 +285,17 @@ impl Zones {
         self.index = Some(index);
     }
 
-    /// The index of free memory, if there is one.
+    /// The mechanism's index of free memory, if there is one.
     pub(crate) fn index(&self) -> Option<&dyn FreeIndex> {
         self.index.as_deref()
     }
 
-    /// The index of free memory, mutably, if there is one.
+    /// The mechanism's index of free memory, mutably, if there is one.
     pub(crate) fn index_mut(&mut self) -> Option<&mut (dyn FreeIndex + 'static)> {
         self.index.as_deref_mut()
     }
 
-    /// Checks that the index agrees with the free frames.
+    /// Checks that the mechanism's index of free memory agrees with the free frames.
     pub(crate) fn check_index(&self) -> Result<(), String> {
         let Some(index) = &self.index else { return Ok(()) };
         let end = self.zones.last().map_or(0, |zone| zone.buddy.range().end);
@@ -313,7 +313,7 @@ impl Zones {
         }
     }
 
-    /// Counts a free operation and notifies the index of blocks that are now wholly free.
+    /// Counts a call that freed frames, and notifies the mechanism's index of blocks now wholly free.
     #[inline]
     fn freed(&mut self, first: Frame, frames: u64) {
         self.releases += 1;
@@ -338,7 +338,7 @@ impl Zones {
         &mut self.zones[place].buddy
     }
 
-    /// Index of the last zone that does not start after the frame.
+    /// Index of the zone that contains the frame: the last zone that does not start after the frame.
     fn place(&self, frame: Frame) -> usize {
         let starts_behind = |zone: &Zone| zone.buddy.range().start > frame.number();
         self.zones.iter().rposition(|zone| !starts_behind(zone)).expect("the first starts at 0")

@@ -8,12 +8,12 @@ use crate::{Buddy, FreeMemory, OsError};
 
 const _: () = assert!(FREE_ORDERS == Buddy::MAX_ORDER as usize + 1);
 
-/// Snapshot of a machine's memory at one moment.
+/// Snapshot of a real machine's physical memory at one moment.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct HostSnapshot {
-    /// Description of the machine and of the way the snapshot was made.
+    /// Description of the machine, and of the files from which the snapshot was made.
     pub about: SnapshotAbout,
-    /// State of every frame; `None` if the kernel did not reveal it.
+    /// State of every frame; `None` if the machine's kernel did not reveal the states.
     pub occupancy: Option<Occupancy>,
 }
 
@@ -25,17 +25,17 @@ pub struct SnapshotAbout {
     pub kernel: String,
     /// Time of the snapshot in seconds since 1970 (UTC).
     pub taken_unix_seconds: u64,
-    /// Files from which the snapshot was made.
+    /// Files of the machine, such as those in `/proc`, from which the snapshot was made.
     pub sources: Vec<String>,
-    /// Sources that could not be read, and the consequence; one line each.
+    /// Files that could not be read for the snapshot, and the consequence; one line each.
     pub missing: Vec<String>,
-    /// Assumptions that were made for the snapshot, one line each.
+    /// Assumptions about the machine that were made for the snapshot, one line each.
     pub assumptions: Vec<String>,
-    /// Zones with memory, lowest first.
+    /// Zones of the machine's memory, lowest first.
     pub zones: Vec<SnapshotZone>,
-    /// Number of frames that a page table maps, if known.
+    /// Number of frames that a program's page table maps, if known.
     pub mapped_frames: Option<u64>,
-    /// Number of frames that more than one page-table entry maps, if known.
+    /// Number of frames that more than one program's page-table entry maps, if known.
     pub shared_frames: Option<u64>,
     /// Size of the swap space in bytes, used or not; 0 if unknown.
     #[serde(skip_serializing_if = "is_zero")]
@@ -49,9 +49,9 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Names of zones in Linux.
+/// Names that Linux gives to memory zones.
 const ZONE_NAMES: [&str; 6] = ["DMA", "DMA32", "Normal", "HighMem", "Movable", "Device"];
-/// Upper bound of counts of free blocks in a valid snapshot: more than any machine has.
+/// Upper bound of a count of free blocks in a valid snapshot: more than any machine has.
 const MOST_FREE: u64 = 1 << 40;
 /// Alignment of zones in frames: a free block of the largest order.
 const ZONE_ALIGNMENT: u64 = 1 << Buddy::MAX_ORDER;
@@ -62,7 +62,7 @@ impl HostSnapshot {
         Self { about: SnapshotAbout::default(), occupancy: Some(occupancy) }
     }
 
-    /// Number of free blocks of each order, as the kernel counted them.
+    /// Number of free blocks of each order, as the machine's kernel counted them (`/proc/buddyinfo`).
     pub fn counted_free(&self) -> FreeMemory {
         let mut blocks = [0_u64; FREE_ORDERS];
         for zone in &self.about.zones {
@@ -73,7 +73,7 @@ impl HostSnapshot {
         FreeMemory { blocks }
     }
 
-    /// Zones of the simulated memory: every zone with memory, from its first frame (rounded down to
+    /// Memory zones of the simulated machine: every zone with memory, from its first frame (rounded down to
     /// 4MB) to the start of the next zone. A single zone if none is known.
     pub fn zone_ranges(&self) -> Vec<ZoneRange> {
         let Some(occupancy) = &self.occupancy else { return Vec::new() };

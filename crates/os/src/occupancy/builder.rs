@@ -3,17 +3,17 @@
 use super::{BLOCK_FRAMES, FrameState, Occupancy, Packed, Run, States};
 use crate::OsError;
 
-/// Number of blocks of the largest memory that can be simulated: 46 address bits.
+/// Number of 2MB blocks of the largest memory that can be simulated: 46 address bits.
 const MOST_BLOCKS: u64 = 1 << (46 - 21);
 
-/// Collects the states of frames from address 0 upwards.
+/// Builder of an [`Occupancy`]: collects the states of frames from address 0 upwards.
 #[derive(Debug)]
 pub struct OccupancyBuilder {
     occupancy: Occupancy,
     open: Packed,
-    /// Number of frames in the incomplete last block.
+    /// Number of frames appended to the incomplete last 2MB block.
     filled: u64,
-    /// Common state of the frames of the incomplete last block; `None` once they differ.
+    /// Common state of the frames of the incomplete last 2MB block; `None` once they differ.
     uniform: Option<FrameState>,
 }
 
@@ -29,7 +29,7 @@ impl Default for OccupancyBuilder {
 }
 
 impl OccupancyBuilder {
-    /// Number of frames appended so far.
+    /// Number of frames appended so far, in all blocks.
     pub fn frames(&self) -> u64 {
         self.occupancy.blocks * BLOCK_FRAMES + self.filled
     }
@@ -77,7 +77,7 @@ impl OccupancyBuilder {
         }
     }
 
-    /// Appends `blocks` blocks with these states, which may all be equal.
+    /// Appends `blocks` 2MB blocks whose frames have the states `packed`, which may all be equal.
     pub(super) fn push_states(&mut self, packed: &Packed, blocks: u64) -> Result<(), OsError> {
         let first = packed[0];
         match FrameState::of_number(first & 15) {
@@ -88,7 +88,7 @@ impl OccupancyBuilder {
         }
     }
 
-    /// Appends `blocks` blocks with these states, which are not all equal.
+    /// Appends `blocks` 2MB blocks whose frames have the states `packed`, which are not all equal.
     pub(super) fn push_mixed(&mut self, packed: &Packed, blocks: u64) -> Result<(), OsError> {
         let last = self.occupancy.runs.last().map(|run| run.states);
         let states = match last {
@@ -106,7 +106,7 @@ impl OccupancyBuilder {
         self.add(states, blocks)
     }
 
-    /// Appends whole blocks. The last block must be complete.
+    /// Appends `blocks` whole 2MB blocks. The block before them must be complete.
     pub(super) fn add(&mut self, states: States, blocks: u64) -> Result<(), OsError> {
         let first = self.occupancy.blocks;
         if blocks > MOST_BLOCKS - first {
@@ -137,7 +137,7 @@ impl OccupancyBuilder {
         Ok(())
     }
 
-    /// Completes the occupancy. The missing frames of the last block are absent.
+    /// Completes the occupancy. The missing frames of the last 2MB block are absent.
     ///
     /// # Errors
     /// As [`Self::push`].

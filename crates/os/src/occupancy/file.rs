@@ -22,23 +22,23 @@ const ABOUT: u32 = 1;
 const BLOCKS: u32 = 2;
 const END: u32 = 3;
 
-/// First byte of the record of a block whose frames have different states.
+/// First byte of the record, in a snapshot file, of a 2MB block whose frames have different states.
 const MIXED: u8 = 0x80;
-/// Largest content of a chunk, in bytes.
+/// Largest decompressed content of a chunk of a snapshot file, in bytes.
 const MOST_CONTENT_BYTES: usize = 1 << 20;
-/// Content length, in bytes, at which the writer begins a new chunk.
+/// Length of the content before compression, in bytes, at which the writer begins a new chunk.
 const CHUNK_BYTES: usize = MOST_CONTENT_BYTES - 512;
-/// Largest ratio of a chunk's content to its payload, so that a small file cannot fill memory.
+/// Largest ratio of a chunk's decompressed to its stored bytes, so that a small file cannot fill memory.
 const MOST_EXPANSION: usize = 256;
 const LEVEL: i32 = 3;
 
 impl HostSnapshot {
-    /// True if `bytes` begins with the signature of snapshots.
+    /// True if `bytes` begins with the signature of snapshot files.
     pub fn has_signature(bytes: &[u8]) -> bool {
         bytes.starts_with(&SIGNATURE)
     }
 
-    /// Writes the snapshot to `out`.
+    /// Writes the snapshot as a file to `out`.
     ///
     /// # Errors
     /// If writing fails, or the description is larger than a chunk.
@@ -135,7 +135,7 @@ fn write_chunk(out: &mut impl Write, kind: u32, content: &[u8]) -> io::Result<()
     out.write_all(payload)
 }
 
-/// Appends a number in LEB128: seven bits a byte, lowest first.
+/// Appends a number in LEB128 (seven bits a byte, lowest first) to the content of a chunk.
 fn push_number(content: &mut Vec<u8>, mut number: u64) {
     while number >= 128 {
         content.push(number as u8 | 128);
@@ -175,7 +175,8 @@ impl<R: Read> Reader<'_, R> {
         Ok(())
     }
 
-    /// Reads a chunk and returns its kind.
+    /// Reads and decompresses the next chunk of the file. Returns its kind: description, block records or
+    /// end.
     fn chunk(&mut self) -> Result<u32, OsError> {
         let start = self.offset;
         let mut header = [0; HEADER_BYTES as usize];
@@ -205,7 +206,7 @@ impl<R: Read> Reader<'_, R> {
     }
 }
 
-/// Adds the records of a chunk to the builder.
+/// Adds the block records in the content of a chunk to the builder.
 fn add_blocks(content: &[u8], builder: &mut OccupancyBuilder) -> Result<(), String> {
     let mut rest = content;
     while let [kind, after @ ..] = rest {

@@ -25,7 +25,7 @@ use crate::{BlockFrames, Buddy, FreeMemory, MemoryMap, OsError};
 /// Number of frames in a 2MB block.
 const BLOCK_FRAMES: u64 = 512;
 
-/// States of the frames of a block, four bits each, lower half of a byte first.
+/// States of the 512 frames of a 2MB block, four bits each, lower half of a byte first.
 pub(crate) type Packed = [u8; BLOCK_FRAMES as usize / 2];
 
 /// Run of equal neighbouring 2MB blocks: their frames have the same states in the same order.
@@ -39,7 +39,7 @@ struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum States {
     Uniform(FrameState),
-    /// States that differ: index into `Occupancy::mixed`.
+    /// The frames' states differ; the value is an index into `Occupancy::mixed`.
     Mixed(u32),
 }
 
@@ -59,11 +59,11 @@ pub struct Occupancy {
     runs: Vec<Run>,
     mixed: Vec<Packed>,
     blocks: u64,
-    /// Number of frames in each state.
+    /// Number of frames in each state, in the whole memory.
     frames: [u64; FrameState::ALL.len()],
 }
 
-/// The states of the frames of one block.
+/// The states of the frames of one 2MB block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BlockStates<'a> {
     Uniform(FrameState),
@@ -71,7 +71,7 @@ pub(crate) enum BlockStates<'a> {
 }
 
 impl BlockStates<'_> {
-    /// Indices of the frames whose state satisfies `wanted`.
+    /// Indices of the block's frames whose state satisfies `wanted`.
     pub(crate) fn frames(&self, wanted: impl Fn(FrameState) -> bool) -> HoleSet {
         match self {
             Self::Uniform(state) if wanted(*state) => HoleSet::FULL,
@@ -128,27 +128,27 @@ fn state_in(packed: &Packed, index: usize) -> FrameState {
 }
 
 impl Occupancy {
-    /// Number of 2MB blocks, including blocks without memory.
+    /// Number of 2MB blocks in the address range of the memory, including blocks without memory.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// Number of frames in the state.
+    /// Number of frames of the whole memory that are in the state.
     pub fn frames(&self, state: FrameState) -> u64 {
         self.frames[state as usize]
     }
 
-    /// Number of frames with memory (not absent).
+    /// Number of frames of the address range with memory (not absent).
     pub fn memory_frames(&self) -> u64 {
         self.blocks * BLOCK_FRAMES - self.frames(FrameState::Absent)
     }
 
-    /// State of a frame; frames beyond the end are absent.
+    /// State of the frame with this number; frames beyond the end of memory are absent.
     pub fn state(&self, frame: u64) -> FrameState {
         self.block(frame / BLOCK_FRAMES).state((frame % BLOCK_FRAMES) as usize)
     }
 
-    /// Indices of the frames of a block whose state satisfies `wanted`.
+    /// Indices of the frames of a 2MB block whose state satisfies `wanted`.
     pub fn frames_of(&self, block: u64, wanted: impl Fn(FrameState) -> bool) -> HoleSet {
         self.block(block).frames(wanted)
     }
@@ -161,7 +161,7 @@ impl Occupancy {
         }
     }
 
-    /// Runs of blocks with equal states: first block, number of blocks, states.
+    /// Runs of 2MB blocks with equal states: first block, number of blocks, states.
     pub(crate) fn block_runs(&self) -> impl Iterator<Item = (u64, u64, BlockStates<'_>)> {
         self.runs.iter().map(|run| (run.first, run.blocks, self.states(run.states)))
     }
@@ -273,7 +273,7 @@ impl Occupancy {
     }
 }
 
-/// Counts the aligned power-of-two blocks of a run of free frames.
+/// Adds to `counts`, by order, the aligned power-of-two blocks into which a run of free frames divides.
 fn count_orders(run: &Range<u64>, counts: &mut [u64]) {
     let most = Buddy::MAX_ORDER;
     let mut start = run.start;

@@ -2,7 +2,8 @@
 
 use crate::{FrameClass, OtherUse};
 
-/// Use of a frame, in the categories that decide if its block can become a 2MB page.
+/// Use of a frame in a snapshot of a machine, in the categories that decide if its block can become a 2MB
+/// page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum FrameState {
@@ -15,7 +16,7 @@ pub enum FrameState {
     /// A slab page. Linux does not report which slab caches can be shrunk, so all slab pages have
     /// this state.
     Reclaimable,
-    /// Kernel data, page tables, stacks, slabs: cannot be moved.
+    /// Kernel data, page tables, stacks: cannot be moved.
     Unmovable,
     /// A part of a 2MB page of a program: not moved.
     Large,
@@ -58,7 +59,7 @@ impl FrameState {
     /// Number of states that have a meaning.
     pub const COUNT: usize = 12;
 
-    /// The state with this code; `None` for a code without a meaning.
+    /// The state with this four-bit code; `None` for a code without a meaning.
     pub(crate) fn of_number(number: u8) -> Option<Self> {
         Self::ALL[..Self::COUNT].get(usize::from(number)).copied()
     }
@@ -81,7 +82,7 @@ impl FrameState {
         }
     }
 
-    /// True if the frame is in the buddy allocator.
+    /// True if the frame is free in the buddy allocator (not in a per-CPU list).
     pub const fn is_free(self) -> bool {
         matches!(self, Self::Free)
     }
@@ -106,8 +107,8 @@ impl FrameState {
         }
     }
 
-    /// Usage under which the frame counts as memory of the rest of the system; `None` if it does
-    /// not. Per-CPU frames count as page cache, because memory pressure frees both.
+    /// Kind of use under which a frame in this state counts as memory of the rest of the system; `None` if it
+    /// does not. Per-CPU frames count as page cache, because memory pressure frees both.
     pub(crate) const fn usage(self) -> Option<OtherUse> {
         match self {
             Self::Movable | Self::Large | Self::Huge => Some(OtherUse::Anonymous),
@@ -118,7 +119,7 @@ impl FrameState {
         }
     }
 
-    /// Usage under which the frame can be moved or dropped; `None` if it cannot.
+    /// Kind of use under which a frame in this state can be moved or dropped; `None` if it cannot.
     pub(crate) const fn record(self) -> Option<OtherUse> {
         match self {
             Self::Movable | Self::PageCache | Self::PerCpu | Self::Reclaimable => self.usage(),

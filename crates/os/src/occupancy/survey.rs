@@ -7,8 +7,8 @@ use super::{BlockStates, FrameState, Occupancy};
 use crate::{BlockUse, Policy};
 
 impl Occupancy {
-    /// Classifies every 2MB block according to the decisions of `policy`, and counts the blocks of each
-    /// class.
+    /// Classifies every 2MB block by the page that `policy` could map there (2MB, perforated, or none), and
+    /// counts the blocks of each class.
     pub fn survey(&self, policy: &dyn Policy) -> Survey {
         let mut survey = Survey::default();
         let mut room_frames = 0;
@@ -42,12 +42,12 @@ impl Occupancy {
     }
 }
 
-/// Frames of a block that would be holes after compaction. Slab caches count as fixed.
+/// Frames of a 2MB block, slab included, that stay in use after compaction: holes of a perforated page.
 fn fixed(states: &BlockStates<'_>) -> HoleSet {
     states.frames(|state| !state.is_free() && !state.is_movable())
 }
 
-/// True if the policy makes a block with these holes a perforated page.
+/// True if the policy makes a 2MB block of frames with these holes a perforated page.
 fn accepts(policy: &dyn Policy, holes: &HoleSet) -> bool {
     matches!(policy.use_block(holes), BlockUse::WithHoles(_))
 }

@@ -24,13 +24,13 @@ impl Policy for BasePages {
 pub struct Thp {
     /// Name of the policy in configuration and results.
     pub name: &'static str,
-    /// True if only areas with MADV_HUGEPAGE get 2MB pages (Linux: `enabled` is `madvise`, not
+    /// True if only memory areas with MADV_HUGEPAGE get 2MB pages (Linux: `enabled` is `madvise`, not
     /// `always`).
     pub needs_advice: bool,
 }
 
 impl Thp {
-    /// Creates a policy that gives 2MB pages to all eligible areas.
+    /// Creates a policy that gives 2MB pages to all eligible memory areas.
     pub const fn new(name: &'static str) -> Self {
         Self { name, needs_advice: false }
     }
@@ -50,8 +50,7 @@ impl Policy for Thp {
     }
 }
 
-/// Entry of [`Policy::rules`] that makes the kernel map 1GB pages where possible, before it tries 2MB
-/// pages.
+/// Rule in [`Policy::rules`] that makes the kernel map 1GB pages where possible, before it tries 2MB pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HugePageRule;
 

@@ -12,7 +12,7 @@ use super::{BlockUse, Policy};
 /// pages. The policy [`LaidOut`] hands its layout to the kernel in [`Policy::rules`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageLayout {
-    /// Intervals of page numbers with their page sizes, sorted and disjoint.
+    /// Intervals of 4KB page numbers with their page sizes, sorted and disjoint.
     intervals: Arc<[(Range<u64>, PageSize)]>,
 }
 
@@ -45,8 +45,8 @@ impl PageLayout {
     }
 }
 
-/// Policy that maps the page sizes of a layout. Large pages come from memory that is reserved for
-/// them, as in hugetlbfs, and nothing is promoted.
+/// Policy that maps the page sizes of a layout (page sizes by address). Large pages come from memory that is
+/// reserved for them, as in hugetlbfs, and nothing is promoted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaidOut {
     /// Page sizes by address.

@@ -43,10 +43,10 @@ pub enum SmallPages {
     Size2M,
 }
 
-/// Use of a 2MB block for a region, decided at the first touch of the region.
+/// Use of a 2MB block of frames for a 2MB region, decided at the first touch of the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockUse {
-    /// The block is freed, and the region gets 4KB pages.
+    /// The block is freed, and the 2MB region gets 4KB pages.
     Pages,
     /// The block becomes an ordinary 2MB page. Requires a block without holes.
     Large,
@@ -55,17 +55,17 @@ pub enum BlockUse {
     WithHoles(HoleAllocation),
 }
 
-/// A policy's decisions about 2MB pages with holes.
+/// A policy's decisions about perforated pages (2MB pages with holes).
 pub trait HoleRule {
-    /// Mechanism that makes and changes 2MB pages with holes.
+    /// Implementation of the kernel's operations on 2MB pages with holes.
     fn pages(&self) -> &'static dyn HoledPages;
 
-    /// True if the kernel must only reserve a block at first, and map its sub-pages as they are touched (P
+    /// True if the kernel must at first only reserve a 2MB block, and map sub-pages as they are touched (P
     /// §VI).
     fn reserves(&self) -> bool;
 
-    /// True if a page with these holes must be demoted to 4KB pages. The kernel calls this after sub-pages
-    /// were punched out of the page.
+    /// True if a 2MB page with these holes must be demoted to 4KB pages. The kernel calls this function after
+    /// sub-pages were punched out of the page.
     fn demotes(&self, holes: &HoleSet) -> bool;
 
     /// True if khugepaged should patch a hole at this cost in frame copies. The copies are that of
@@ -76,10 +76,11 @@ pub trait HoleRule {
 /// A policy of page sizes. Each kernel has one object, chosen by configuration.
 ///
 /// The trait has the decisions about 2MB blocks that every policy can make, because most mechanisms use 2MB
-/// blocks as a fallback. Decisions that concern a single mechanism are values of types that the mechanism
-/// defines (its *rules*). Policies that use the mechanism return them from [`Policy::rules`].
+/// blocks as a fallback. Decisions that concern a single mechanism, such as direct segments, are values of
+/// types that the mechanism defines (its *rules*). Policies that use the mechanism return them from
+/// [`Policy::rules`].
 pub trait Policy: Send {
-    /// Name of the policy in configuration and results.
+    /// Name of the policy in configuration files and results.
     fn name(&self) -> &'static str;
 
     /// Name and the options that differ from the default, as results store them.
@@ -87,24 +88,24 @@ pub trait Policy: Send {
         self.name().into()
     }
 
-    /// True if only areas that the program advised (MADV_HUGEPAGE) get pages larger than 4KB.
+    /// True if only memory areas that the program advised (MADV_HUGEPAGE) get pages larger than 4KB.
     fn needs_advice(&self) -> bool {
         false
     }
 
-    /// True if the program's advice allows mappings larger than 4KB in an area.
+    /// True if the program's advice (madvise) allows mappings larger than 4KB in a memory area.
     fn wants_large(&self, attributes: &Attributes) -> bool {
         attributes.is_advised() || !self.needs_advice()
     }
 
-    /// Page sizes (orders) that may back the requested page or region, a subset of `request.offered`. The
+    /// Page sizes (orders) that may back the requested page or 2MB region, a subset of `request.offered`. The
     /// kernel takes the largest for which free memory exists.
     fn orders_for(&self, request: &OrderRequest<'_>) -> Orders {
         if self.wants_large(&request.area.attributes) { request.offered } else { Orders::BASE }
     }
 
-    /// True if reclaim may take the region now. If false, reclaim tries the following regions first, and
-    /// takes this region only if the policy refuses all regions.
+    /// True if reclaim may take the pages of a 2MB region now. If false, reclaim tries the following regions
+    /// first, and takes this region only if the policy refuses all regions.
     fn reclaims(&self, _victim: &Victim<'_>) -> bool {
         true
     }
@@ -132,9 +133,9 @@ pub trait Policy: Send {
         tables
     }
 
-    /// Index that the policy's mechanism keeps of free memory, besides the buddy allocator's; `None` if it
-    /// needs none. Memory ends at frame `end_frame`. If `is_fragmented` is true, fragmentation is generated
-    /// and the mechanism chooses the frames for it.
+    /// Index of free memory that the policy's mechanism keeps besides the buddy allocator; `None` if it needs
+    /// none. Memory ends at frame `end_frame`. If `is_fragmented` is true, the option `fragmentation` is set,
+    /// and the mechanism chooses the frames for its holes.
     ///
     /// # Errors
     /// If the policy does not fit the page tables or the memory.
@@ -177,7 +178,7 @@ pub trait Policy: Send {
 }
 
 impl dyn Policy + '_ {
-    /// The policy's rule of type `R`; `None` if the policy does not use that mechanism.
+    /// The policy's rule (decisions about one mechanism) of type `R`; `None` without that mechanism.
     pub fn rule<R: Any>(&self) -> Option<&R> {
         self.rules().into_iter().find_map(<dyn Any>::downcast_ref)
     }

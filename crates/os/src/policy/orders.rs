@@ -49,17 +49,17 @@ pub enum OrderPurpose {
     Khugepaged,
 }
 
-/// Request for the orders that memory may have (Linux: `thp_vma_allowable_orders`). The kernel makes it only
-/// if there is a choice: the area is private or shared anonymous memory without MADV_NOHUGEPAGE, and it
-/// spans the largest of the orders around the page.
+/// Request for the orders (page sizes) that memory may have (Linux: `thp_vma_allowable_orders`). The kernel
+/// makes the request only if there is a choice: the memory area is private or shared anonymous memory without
+/// MADV_NOHUGEPAGE, and it spans the largest of the orders around the page.
 pub struct OrderRequest<'a> {
-    /// The area that contains the page.
+    /// The memory area that contains the page.
     pub area: &'a Area,
     /// Number of the touched page (address ÷ 4KB), or of the first page of the region.
     pub page: u64,
     /// Part of the kernel that makes the request.
     pub purpose: OrderPurpose,
-    /// Orders whose pages fit into the area.
+    /// Orders whose aligned pages around `page` fit into the memory area.
     pub offered: Orders,
     /// Physical memory. It may lack a free page of an offered order.
     pub memory: &'a PhysicalMemory,
@@ -68,11 +68,11 @@ pub struct OrderRequest<'a> {
 /// A 2MB region that reclaim may take from its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim<'a> {
-    /// The first area in the region; `None` if no area overlaps it.
+    /// The first memory area in the 2MB region; `None` if none overlaps the region.
     pub area: Option<&'a Area>,
     /// Number of the region (address ÷ 2MB).
     pub number: u64,
-    /// Number of mapped 4KB pages; for a larger page, number of its sub-pages that are not holes.
+    /// Number of mapped 4KB pages in the region; sub-pages of a larger page count, holes do not.
     pub pages: u64,
     /// True if a page of 2MB or more maps the region.
     pub is_large: bool,

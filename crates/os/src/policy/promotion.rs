@@ -8,7 +8,7 @@ use perforate_types::HoleSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A way in which a region of 4KB pages can become a 2MB page.
+/// A method by which khugepaged can turn a 2MB region of 4KB pages into a 2MB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promotion {
     /// Copies all pages into a free 2MB block, as Linux's khugepaged does. Absent pages become zero
@@ -22,27 +22,27 @@ pub enum Promotion {
     PunchInPlace,
 }
 
-/// Cost of a promotion.
+/// Cost of one possible promotion of a 2MB region, in frames and holes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PromotionPrice {
-    /// Number of frames of the region that are copied to another frame.
+    /// Number of frames of the 2MB region that are copied to another frame.
     pub frames_copied: u64,
-    /// Number of frames of other owners that are migrated to empty the block.
+    /// Number of frames of other owners that are migrated to empty the 2MB block.
     pub frames_migrated: u64,
-    /// Number of absent pages that get a zeroed frame.
+    /// Number of absent pages of the region that get a zeroed frame.
     pub frames_zeroed: u64,
     /// Holes that the 2MB page would have.
     pub holes: HoleSet,
 }
 
-/// Promotions among which a policy chooses; `None` for a promotion that is impossible.
+/// Possible promotions of a 2MB region, with their costs, among which a policy chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PromotionChoices {
-    /// Number of pages of the region that are not mapped.
+    /// Number of pages of the 2MB region that are not mapped.
     pub pages_absent: u64,
-    /// Number of pages of the region whose frame other pages also map.
+    /// Number of pages of the 2MB region whose frame other pages also map.
     pub pages_shared: u64,
-    /// Cost of each promotion, indexed by [`Promotion`].
+    /// Cost of each promotion, indexed by [`Promotion`]; `None` if it is impossible.
     pub prices: [Option<PromotionPrice>; 3],
 }
 
@@ -52,8 +52,8 @@ impl PromotionChoices {
         self.prices[promotion as usize].as_ref()
     }
 
-    /// Cheapest promotion in `among`; the first of equally cheap ones. `None` if all are
-    /// impossible.
+    /// Promotion of the lowest cost in `among`, with a hole counted as `hole_cost` frame copies; the first of
+    /// equally cheap ones. `None` if all are impossible.
     pub fn cheapest(&self, among: &[Promotion], hole_cost: f64) -> Option<Promotion> {
         let mut best: Option<(f64, Promotion)> = None;
         for &promotion in among {
@@ -68,7 +68,7 @@ impl PromotionChoices {
 }
 
 impl PromotionPrice {
-    /// Cost in frame copies: a zeroed frame counts as one copy, a hole as `hole_cost` copies.
+    /// Cost of the promotion in frame copies: a zeroed frame counts as one, a hole as `hole_cost`.
     pub fn cost(&self, hole_cost: f64) -> f64 {
         let frames = self.frames_copied + self.frames_migrated + self.frames_zeroed;
         frames as f64 + hole_cost * self.holes.count() as f64
@@ -90,7 +90,8 @@ pub enum PromotionRule {
 }
 
 impl PromotionRule {
-    /// Promotions that the rule considers. The first of equally cheap ones is taken.
+    /// Promotions that the policy `perforated` considers under this rule; the first of equally cheap ones
+    /// wins.
     pub fn promotions(self) -> &'static [Promotion] {
         use Promotion::{Collapse, PunchAround, PunchInPlace};
         match self {

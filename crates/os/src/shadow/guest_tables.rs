@@ -9,10 +9,10 @@ use crate::TableFormat;
 
 /// A page table of the guest.
 struct GuestTable {
-    /// First frame of the table.
+    /// First guest-physical frame of the table.
     frame: GuestFrame,
     frames: u64,
-    /// True if the table is write-protected, because a shadow entry depends on the table.
+    /// True if the table is traced (write-protected), because a shadow entry depends on the table.
     is_traced: bool,
 }
 
@@ -20,20 +20,21 @@ struct GuestTable {
 /// same pages and level, such as one for 4KB pages and one for holes; they share one shadow table.
 pub(super) struct GuestTables {
     tables: BTreeMap<(Table, u8), GuestTable>,
-    /// Number of frames of a level-2 table.
+    /// Number of frames of one of the guest's level-2 tables (with 2MB entries), by default.
     directory_frames: u64,
-    /// Number of frames of a level-2 table in address spaces whose control register sets another size.
+    /// Number of frames of a level-2 table in address spaces whose control register (gap-tolerant mode) sets
+    /// another.
     directory_frames_of: BTreeMap<SpaceId, u64>,
 }
 
 impl GuestTables {
-    /// Creates an empty record. `format` is the format of the guest's tables.
+    /// Creates a record without tables. `format` is the format of the guest's tables.
     pub(super) fn new(format: TableFormat) -> Self {
         let directory_frames = 1 << format.directory_order();
         Self { tables: BTreeMap::new(), directory_frames, directory_frames_of: BTreeMap::new() }
     }
 
-    /// Records a write of the guest to its tables or to their control register.
+    /// Records a write of the guest to its page tables, or to the control register of gap-tolerant mode.
     pub(super) fn apply(&mut self, operation: &TableOperation) {
         match *operation {
             TableOperation::SetControl { space, control } => {
@@ -73,7 +74,8 @@ impl GuestTables {
         }
     }
 
-    /// Ends the write protection of the guest's tables at `table`, because no shadow entry depends on them.
+    /// Ends the write protection of the guest's tables for the pages of `table`, because no shadow entry
+    /// depends on them.
     pub(super) fn untrace(&mut self, table: Table) {
         self.set_traced(table, false);
     }

@@ -32,12 +32,12 @@ use guest_tables::GuestTables;
 /// Level of the root table.
 const ROOT: Level = 4;
 
-/// A page table, identified by the pages that it covers.
+/// A page table (one node), identified by the guest-virtual pages that it covers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Table {
     space: SpaceId,
     level: Level,
-    /// First page that the table covers.
+    /// Number of the first guest-virtual page that the table covers.
     page: u64,
 }
 
@@ -53,7 +53,7 @@ impl Table {
     }
 }
 
-/// A shadow entry that is to be created.
+/// Description of a shadow entry to create: guest-virtual page to host frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShadowLeaf {
     /// The guest's address space.
@@ -68,8 +68,8 @@ pub struct ShadowLeaf {
     pub frame: Frame,
     /// Permissions that both guest and host allow.
     pub permissions: Permissions,
-    /// True if the guest's page tables translate the page, so that they must be traced; false if
-    /// registers do.
+    /// True if the guest's page tables translate the page, so that they must be traced (write-protected);
+    /// false if guest registers do.
     pub is_in_tables: bool,
 }
 
@@ -121,7 +121,7 @@ impl ShadowTables {
         self.most
     }
 
-    /// Frames of the guest's tables that a walk to a page reads and that have no shadow yet, root
+    /// Frames of the guest's tables that a walk to a page reads and that have no shadow table yet, root
     /// first.
     pub fn unshadowed(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
         self.guest_tables.untraced(space, page)
@@ -159,8 +159,8 @@ impl ShadowTables {
         Ok(())
     }
 
-    /// Updates the shadow tables after the guest has written a page-table entry or a register.
-    /// Returns what was written if the write caused a VM exit.
+    /// Updates the shadow tables after the guest has written a page-table entry or a translation register. If
+    /// the write caused a VM exit, returns what the guest wrote.
     pub(crate) fn guest_changed(
         &mut self,
         operation: &dyn FormatOperation,
@@ -186,8 +186,8 @@ impl ShadowTables {
         is_trapped.then_some(written)
     }
 
-    /// Records a guest's write to ordinary page tables, and drops the shadow entries and shadow tables that
-    /// were made from what the write replaced.
+    /// Records a guest's write to its ordinary page tables, and drops the shadow entries and shadow tables
+    /// that were made from the old contents.
     fn table_changed(&mut self, operation: &TableOperation, kernel: &mut Kernel) {
         self.guest_tables.apply(operation);
         match *operation {
@@ -228,7 +228,7 @@ impl ShadowTables {
         self.remove_tables(space, &pages, size.leaf_level() - 1, kernel);
     }
 
-    /// Drops the shadow entries that translate any of these pages, each with its shootdown.
+    /// Drops the shadow entries that translate any of these guest-virtual pages, each with a shootdown.
     fn zap(&mut self, space: SpaceId, pages: Range<u64>, kernel: &mut Kernel) {
         if pages.is_empty() {
             return;
@@ -252,7 +252,7 @@ impl ShadowTables {
         }
     }
 
-    /// Removes the empty shadow tables of these pages up to level `up_to`, lowest first.
+    /// Removes the empty shadow tables of these guest-virtual pages up to level `up_to`, level 1 first.
     fn remove_tables(
         &mut self,
         space: SpaceId,
@@ -267,7 +267,7 @@ impl ShadowTables {
         }
     }
 
-    /// Removes empty shadow tables of these pages that correspond to no table of the guest.
+    /// Removes empty shadow tables of these guest-virtual pages that correspond to no table of the guest.
     fn remove_orphans(&mut self, space: SpaceId, pages: &Range<u64>, kernel: &mut Kernel) {
         for level in 1..=ROOT {
             for table in self.tables_within(space, pages, level) {
@@ -278,7 +278,7 @@ impl ShadowTables {
         }
     }
 
-    /// Shadow tables of a level that cover only pages within this range.
+    /// Shadow tables of a level that cover only pages within this range of guest-virtual pages.
     fn tables_within(&self, space: SpaceId, pages: &Range<u64>, level: Level) -> Vec<Table> {
         let at = |page| Table { space, level, page };
         let tables = self.tables.range(at(pages.start)..at(pages.end));

@@ -8,30 +8,30 @@ use perforate_types::{Backing, Permissions};
 /// Page-table permissions of PROT_NONE memory, which user mode cannot access.
 const INACCESSIBLE: Permissions = Permissions { write: false, execute: false, user: false };
 
-/// Attributes of every page of an area.
+/// Attributes of every page of a memory area (VMA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// Accesses that the program may make if `accessible` is true.
     pub permissions: Permissions,
     /// True if any access is allowed; false for PROT_NONE.
     pub accessible: bool,
-    /// Kind of memory that backs the area.
+    /// Kind of memory that backs the memory area: anonymous, heap, stack or file.
     pub backing: Backing,
-    /// Shared object that a MAP_SHARED area maps; `None` if private. All mappings of one page of an
+    /// Shared object that a MAP_SHARED area maps; `None` for private memory. All mappings of one page of an
     /// object use one frame.
     pub object: Option<SharedObject>,
     /// The program's advice on large pages.
     pub large_pages: LargePageAdvice,
 }
 
-/// Memory of one shared mapping (MAP_SHARED), as an area refers to it.
+/// Memory object of one shared mapping (MAP_SHARED), to which memory areas refer.
 ///
 /// Every mmap creates a separate object: traces name no files, so two mappings of one file are two
 /// objects. An object owns no frames: a frame of it lives while a page maps it. In Linux, by
 /// contrast, the page cache keeps the frames of a file or of shared anonymous memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedObject {
-    /// Number of the object, unique in a kernel.
+    /// Number of the object, unique in a simulated kernel.
     pub id: u64,
     /// Virtual page that corresponds to page 0 of the object. It may be outside the area, if the
     /// area maps only a later part. Modulo 2⁶⁴, because a stack or a moved part may begin before
@@ -40,13 +40,13 @@ pub struct SharedObject {
 }
 
 impl SharedObject {
-    /// Page of the object that virtual page `page` maps.
+    /// Number of the shared object's page that virtual page `page` maps.
     pub(crate) fn page_at(self, page: u64) -> u64 {
         page.wrapping_sub(self.base)
     }
 }
 
-/// A program's advice on large pages for an area.
+/// A program's advice on large pages for a memory area (madvise).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LargePageAdvice {
     /// No advice was given.
@@ -58,40 +58,41 @@ pub enum LargePageAdvice {
     Refused,
 }
 
-/// Page-table permissions of an area: `permissions`, or none for user mode unless `accessible`.
+/// Page-table permissions of a memory area: `permissions`, or none for user mode unless `accessible`.
 pub(crate) fn effective(permissions: Permissions, accessible: bool) -> Permissions {
     if accessible { permissions } else { INACCESSIBLE }
 }
 
 impl Attributes {
-    /// Attributes of accessible private memory (MAP_PRIVATE) without advice.
+    /// Attributes of a memory area with accessible private memory (MAP_PRIVATE) and without advice.
     pub(crate) fn private(permissions: Permissions, backing: Backing) -> Self {
         let (object, large_pages) = (None, LargePageAdvice::None);
         Self { permissions, accessible: true, backing, object, large_pages }
     }
 
-    /// True if no file backs the memory: it begins cleared and can only be written to swap.
+    /// True if no file backs the memory area: it begins cleared and can only be written to swap.
     fn is_anonymous(&self) -> bool {
         matches!(self.backing, Backing::Anonymous | Backing::Heap | Backing::Stack)
     }
 
-    /// True for private anonymous memory, which may be swapped and merged.
+    /// True if the memory area is private and anonymous, so that its pages may be swapped and merged.
     pub fn is_private_anonymous(&self) -> bool {
         !self.is_shared() && self.is_anonymous()
     }
 
-    /// True if the program asked for large pages (MADV_HUGEPAGE).
+    /// True if the program asked for large pages in the memory area (MADV_HUGEPAGE).
     pub fn is_advised(&self) -> bool {
         self.large_pages == LargePageAdvice::Wanted
     }
 
-    /// True if the memory is shared (MAP_SHARED): writes are visible after fork and never copy.
+    /// True if the memory area is shared (MAP_SHARED): after fork, parent and child see each other's writes,
+    /// and no write copies a page.
     pub fn is_shared(&self) -> bool {
         self.object.is_some()
     }
 
-    /// Attributes after mremap moved page `from` of the area to `to`: the base of a shared object moves
-    /// along.
+    /// Attributes after mremap moved page `from` of the memory area to `to`; moves the base of a shared
+    /// object.
     pub(crate) fn moved(self, from: u64, to: u64) -> Self {
         let moved = |object: SharedObject| {
             let base = object.base.wrapping_add(to).wrapping_sub(from);
@@ -100,12 +101,12 @@ impl Attributes {
         Self { object: self.object.map(moved), ..self }
     }
 
-    /// Page-table permissions of the area.
+    /// Page-table permissions of the memory area; none for user mode if it is PROT_NONE.
     pub fn effective(&self) -> Permissions {
         effective(self.permissions, self.accessible)
     }
 
-    /// True if a mapping with these permissions allows no more than the area does.
+    /// True if a mapping with these permissions allows no more than the memory area does.
     pub(crate) fn permit(&self, mapping: Permissions) -> bool {
         let own = self.effective();
         (own.write || !mapping.write)
@@ -113,7 +114,7 @@ impl Attributes {
             && (own.user || !mapping.user)
     }
 
-    /// True if transparent huge pages may back the area.
+    /// True if transparent huge pages may back the memory area.
     pub(crate) fn eligible(&self) -> bool {
         self.large_pages != LargePageAdvice::Refused && self.accessible && self.is_anonymous()
     }
@@ -142,47 +143,46 @@ impl Area {
     }
 }
 
-/// The areas of an address space. They are disjoint, and neighbours with equal attributes are
-/// merged.
+/// The memory areas of an address space. They are disjoint, and neighbours with equal attributes are merged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Areas {
-    /// Areas: first page → page after the last, and attributes.
+    /// Memory areas: first page → page after the last, and attributes.
     map: BTreeMap<u64, (u64, Attributes)>,
-    /// Object and first page of each shared area.
+    /// Object number and first page of each shared (MAP_SHARED) memory area.
     shared: BTreeSet<(u64, u64)>,
     pages: u64,
 }
 
 impl Areas {
-    /// Total number of pages of all areas.
+    /// Total number of pages of all memory areas of the address space.
     pub(crate) fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Number of areas in the address space.
+    /// Number of memory areas in the address space.
     pub(crate) fn count(&self) -> u64 {
         self.map.len() as u64
     }
 
-    /// The area that contains `page`.
+    /// The memory area that contains `page`; `None` outside all areas.
     #[inline]
     pub(crate) fn find(&self, page: u64) -> Option<Area> {
         let (&start, &(end, attributes)) = self.map.range(..=page).next_back()?;
         (page < end).then_some(Area { start, end, attributes })
     }
 
-    /// First area that starts above `page`.
+    /// First memory area that starts above `page`.
     pub(crate) fn next_above(&self, page: u64) -> Option<Area> {
         let (&start, &(end, attributes)) = self.map.range(page + 1..).next()?;
         Some(Area { start, end, attributes })
     }
 
-    /// True if any area is shared memory.
+    /// True if any memory area is shared (MAP_SHARED).
     pub(crate) fn any_shared(&self) -> bool {
         !self.shared.is_empty()
     }
 
-    /// The areas that map a shared object.
+    /// The memory areas that map the shared object with number `id`.
     pub(crate) fn of_object(&self, id: u64) -> impl Iterator<Item = Area> + '_ {
         self.shared.range((id, 0)..=(id, u64::MAX)).map(|&(_, start)| {
             let (end, attributes) = self.map[&start];
@@ -190,12 +190,12 @@ impl Areas {
         })
     }
 
-    /// All areas in ascending order, clipped to `pages`.
+    /// All memory areas in ascending order, clipped to `pages`.
     pub(crate) fn within(&self, pages: Range<u64>) -> Vec<Area> {
         self.parts(pages).collect()
     }
 
-    /// Iterator over all areas in ascending order, clipped to `pages`.
+    /// Iterator over all memory areas in ascending order, clipped to `pages`.
     pub(crate) fn parts(&self, pages: Range<u64>) -> impl DoubleEndedIterator<Item = Area> + '_ {
         let first = self.find(pages.start).map_or(pages.start, |area| area.start);
         // An empty range in the middle of an area would yield an empty part of the area.
@@ -207,7 +207,7 @@ impl Areas {
         })
     }
 
-    /// Subranges of `pages` that no area covers.
+    /// Subranges of `pages` that no memory area covers.
     pub(crate) fn gaps(&self, pages: Range<u64>) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut next = pages.start;
@@ -223,7 +223,7 @@ impl Areas {
         gaps
     }
 
-    /// Inserts an area, and removes overlapping parts of other areas. An empty range changes nothing.
+    /// Inserts a memory area, and removes overlapping parts of other areas. An empty range changes nothing.
     pub(crate) fn insert(&mut self, pages: Range<u64>, attributes: Attributes) {
         if pages.is_empty() {
             return;
@@ -245,7 +245,7 @@ impl Areas {
         self.put(start, end, attributes);
     }
 
-    /// Writes the record of an area, or replaces the record with the same start and attributes.
+    /// Writes the record of a memory area, or replaces the record with the same start and attributes.
     fn put(&mut self, start: u64, end: u64, attributes: Attributes) {
         self.map.insert(start, (end, attributes));
         if let Some(object) = attributes.object {
@@ -253,7 +253,7 @@ impl Areas {
         }
     }
 
-    /// Removes the record of the area that starts at `start`.
+    /// Removes the record of the memory area that starts at page `start`.
     fn take(&mut self, start: u64) {
         let (_, attributes) = self.map.remove(&start).expect("an area");
         if let Some(object) = attributes.object {
@@ -261,7 +261,7 @@ impl Areas {
         }
     }
 
-    /// Removes `pages` from all areas.
+    /// Removes `pages` from all memory areas.
     pub(crate) fn remove(&mut self, pages: Range<u64>) {
         for part in self.within(pages) {
             let whole = self.find(part.start).expect("area of a part");
@@ -276,7 +276,7 @@ impl Areas {
         }
     }
 
-    /// Applies `act` to the attributes of all areas in `pages`. Splits areas that extend beyond.
+    /// Applies `act` to the attributes of memory areas in `pages`. Splits areas that extend beyond.
     pub(crate) fn change(&mut self, pages: Range<u64>, act: impl Fn(&mut Attributes)) {
         for mut part in self.within(pages) {
             act(&mut part.attributes);

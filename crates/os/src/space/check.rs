@@ -6,7 +6,8 @@ use super::{AddressSpace, Mapping, Present, Region, Usage, first_page, pages_of}
 use crate::memory::{Recount, expect};
 
 impl AddressSpace {
-    /// Checks the address space, and adds its frames and swap slots to `recount`.
+    /// Checks that the records of the address space agree with its mappings, and adds its frames and swap
+    /// slots to `recount`. An error describes the first difference.
     pub(crate) fn check(&self, recount: &mut Recount) -> Result<(), String> {
         let mut usage = Usage::default();
         for (&first, extent) in &self.wide {
@@ -62,7 +63,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Checks that swapped pages lie in an area and are not mapped.
+    /// Checks that swapped pages lie in a memory area and are not mapped, and adds their slots to `recount`.
     fn check_reclaimed(&self, recount: &mut Recount) -> Result<(), String> {
         for (&page, &slot) in self.reclaimed.swapped() {
             *recount.slots.entry(slot).or_default() += 1;

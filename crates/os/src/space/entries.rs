@@ -4,7 +4,7 @@ use std::ops::Index;
 
 use perforate_types::PageTableEntry;
 
-/// Largest number of present entries that are stored one by one. With more, all 512 entries are stored.
+/// Largest number of present entries of a node that are stored one by one; with more, all 512 are stored.
 const MOST_FEW: usize = 16;
 
 /// 4KB entries of a level-1 node, by index. An absent entry reads as [`PageTableEntry::ABSENT`]. An
@@ -12,20 +12,20 @@ const MOST_FEW: usize = 16;
 /// because many programs touch only one page of some regions.
 #[derive(Clone, Default)]
 pub struct Entries {
-    /// Present entries in order of their indices; empty if `all` is in use.
+    /// Present entries in order of their indices, if these are few; empty if `all` is in use.
     few: Vec<(u16, PageTableEntry)>,
     all: Option<Box<[PageTableEntry; 512]>>,
 }
 
 impl Entries {
-    /// The present entries and their indices, in ascending order.
+    /// The present 4KB entries and their indices in the node, in ascending order.
     pub fn present(&self) -> impl Iterator<Item = (usize, PageTableEntry)> + '_ {
         let few = self.few.iter().map(|&(index, entry)| (usize::from(index), entry));
         let all = self.all.iter().flat_map(|all| all.iter().copied().enumerate());
         few.chain(all.filter(|(_, entry)| entry.is_present()))
     }
 
-    /// Sets an entry and returns the old one.
+    /// Sets the 4KB entry with this index in the node, and returns the old one.
     pub fn replace(&mut self, index: usize, entry: PageTableEntry) -> PageTableEntry {
         if let Some(all) = &mut self.all {
             return std::mem::replace(&mut all[index], entry);
@@ -50,7 +50,7 @@ impl Entries {
         }
     }
 
-    /// Removes an entry and returns it.
+    /// Removes the 4KB entry with this index in the node, and returns it.
     pub fn take(&mut self, index: usize) -> PageTableEntry {
         self.replace(index, PageTableEntry::ABSENT)
     }

@@ -16,10 +16,10 @@ use super::{AddressSpace, Attributes, Entries, FrameVisitor, Holed, SpaceMut, Us
 use crate::OsError;
 use crate::memory::{PhysicalMemory, Recount};
 
-/// Present translation of one page.
+/// Translation of one page by page tables at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Present {
-    /// Mapped by a 4KB page.
+    /// Mapped by a 4KB page outside any large page.
     Page(Frame, Permissions),
     /// Mapped as a part of an extent, such as a 2MB page.
     InPlace(Frame, Permissions),
@@ -30,7 +30,7 @@ pub enum Present {
 }
 
 impl Present {
-    /// The frame of the translation; `None` for a vacant page.
+    /// The frame that the translation leads to; `None` for a vacant page.
     pub fn frame(self) -> Option<Frame> {
         match self {
             Self::Page(frame, _) | Self::InPlace(frame, _) | Self::Detached(frame, _) => {
@@ -50,7 +50,7 @@ impl Present {
         }
     }
 
-    /// True if a separate 4KB entry maps the page.
+    /// True if a separate 4KB entry maps the page, and no larger entry does.
     pub fn has_own_entry(self) -> bool {
         matches!(self, Self::Page(..) | Self::Detached(..))
     }
@@ -68,7 +68,7 @@ pub struct SharedBlock {
 
 /// State of one extent, a mapping of more than 4KB in one piece, such as a 2MB page.
 pub trait Extent: Any + Send {
-    /// The mechanism that maps this extent.
+    /// The mechanism (such as 2MB pages) whose operations apply to this extent.
     fn mechanism(&self) -> &'static dyn Mechanism;
 
     /// Number of 4KB pages that the extent covers, holes included.
@@ -77,7 +77,7 @@ pub trait Extent: Any + Send {
     /// Permissions of the pages that the extent maps itself, that is, of all except holes.
     fn permissions(&self) -> Permissions;
 
-    /// Present translation of page number `offset` of the extent.
+    /// Present translation of 4KB page number `offset` of the extent, counted from its first page.
     fn find(&self, offset: u64) -> Present;
 
     /// 4KB entries of the holes of a 2MB page, by index of the sub-page; `None` if the extent has none.
@@ -106,7 +106,7 @@ pub trait Extent: Any + Send {
         false
     }
 
-    /// True if merging, reclaim and similar operations must leave the extent unchanged.
+    /// True if merging, reclaim and similar operations must leave the extent in one piece.
     fn stays_whole(&self) -> bool {
         false
     }
@@ -141,7 +141,7 @@ pub trait Extent: Any + Send {
     /// them.
     fn forget_owners(&self, memory: &mut PhysicalMemory);
 
-    /// Adds the extent's pages to `usage` and its frames to `recount`.
+    /// Adds the extent's pages to `usage` and its frames to `recount`, and checks the extent's records.
     ///
     /// # Errors
     /// A description of the first disagreement.
@@ -155,17 +155,18 @@ pub trait Extent: Any + Send {
 }
 
 impl dyn Extent {
-    /// Casts the extent to type `T`, for the mechanism that created it; `None` for other types.
+    /// Casts the extent to type `T`, for the mechanism that created the extent; `None` for other types.
     pub fn downcast_ref<T: Extent>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// Casts the extent to type `T`, mutably, for the mechanism that created it; `None` for other types.
+    /// Casts the extent to type `T`, mutably, for the mechanism that created the extent; `None` for other
+    /// ones.
     pub fn downcast_mut<T: Extent>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }
 
-    /// Converts the extent to type `T`, for the mechanism that created it.
+    /// Converts the extent to type `T`, for the mechanism that created the extent.
     ///
     /// # Panics
     /// If another mechanism created the extent.
@@ -174,17 +175,18 @@ impl dyn Extent {
     }
 }
 
-/// Result of a mechanism's attempt to change a part of an extent.
+/// Result of a mechanism's attempt to change a part of an extent, such as a few pages of a 2MB page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The change is complete.
     Done,
-    /// The extent was broken up and nothing else changed. The caller must change the smaller pages.
+    /// The extent was broken up and nothing else changed. The caller must change the smaller pages that
+    /// resulted.
     BrokenUp,
 }
 
-/// Operations of a mechanism on the extents of an address space. `first` is the first page of an
-/// extent.
+/// Operations on extents (mappings in one piece, such as 2MB pages) of one kind in an address space. `first`
+/// is the first page of an extent.
 pub trait Mechanism: Sync {
     /// Maps an extent where nothing is mapped.
     ///

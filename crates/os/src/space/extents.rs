@@ -26,12 +26,12 @@ pub fn allowed(attributes: &Attributes, is_shared: bool) -> Permissions {
 }
 
 impl AddressSpace {
-    /// True if an extent of 2MB maps the region.
+    /// True if a mapping of 2MB in one piece (extent), such as a 2MB page, maps the region.
     pub fn has_extent(&self, number: u64) -> bool {
         self.regions.get(&number).is_some_and(|region| region.mapping.extent().is_some())
     }
 
-    /// The extent whose first page is `first`.
+    /// The extent (mapping in one piece, such as a 2MB page) whose first page is `first`.
     ///
     /// # Panics
     /// If there is none.
@@ -39,7 +39,7 @@ impl AddressSpace {
         self.extent_at(first).expect("an extent").1
     }
 
-    /// First page of the extent that contains `page`, and the extent.
+    /// The extent (mapping in one piece, such as a 2MB page) that contains `page`, and its first page.
     pub(crate) fn extent_at(&self, page: u64) -> Option<(u64, &dyn Extent)> {
         let number = region_of(page);
         match self.regions.get(&number) {
@@ -48,7 +48,7 @@ impl AddressSpace {
         }
     }
 
-    /// Pages that can only be changed together with `page`: those of its extent, or the page alone.
+    /// Pages that can only be changed together with `page`: all of the large page around it, or `page` alone.
     pub(crate) fn unit_of(&self, page: u64) -> Range<u64> {
         match self.extent_at(page) {
             Some((first, extent)) => first..first + extent.pages(),
@@ -56,7 +56,7 @@ impl AddressSpace {
         }
     }
 
-    /// The mechanism of the extent whose first page is `first`.
+    /// The mechanism (operations) of the extent, such as a 2MB page, whose first page is `first`.
     ///
     /// # Panics
     /// If there is none.
@@ -64,27 +64,27 @@ impl AddressSpace {
         self.extent(first).mechanism()
     }
 
-    /// Mechanism that can take single pages out of the extent around `page` as holes. `None` if that extent
-    /// must be broken up into smaller pages instead, or there is no extent.
+    /// Mechanism that can take single pages out of the large page around `page` as holes. `None` if that page
+    /// must be broken up into smaller pages instead, or there is none.
     pub(crate) fn detacher(&self, page: u64) -> Option<&'static dyn HoledPages> {
         let (_, extent) = self.extent_at(page)?;
         self.holes.filter(|_| extent.may_have_holes())
     }
 
-    /// The 2MB extent that maps a region, if it has type `T`.
+    /// The extent (mapping in one piece) that maps a 2MB region, if it has type `T`.
     pub fn region_extent<T: Extent>(&self, number: u64) -> Option<&T> {
         self.regions.get(&number)?.mapping.extent()?.downcast_ref()
     }
 
-    /// Records a 2MB extent as the mapping of a region. The caller writes the page-table entry and has
-    /// released the old mapping.
+    /// Records an extent (mapping in one piece) as the mapping of a 2MB region. The caller writes the
+    /// page-table entry and has released the old mapping.
     pub fn set_region_extent(&mut self, number: u64, extent: Box<dyn Extent>) {
         let fragment = self.regions.remove(&number).and_then(|region| region.fragment);
         self.regions.insert(number, Region { mapping: Mapping::Extent(extent), fragment });
     }
 
-    /// Removes the record of a region's extent. The caller must at once map the region otherwise, or remove
-    /// it with [`SpaceMut::close_region`].
+    /// Removes the record of the extent (mapping in one piece) that maps a 2MB region. The caller must at
+    /// once map the region otherwise, or remove it with [`SpaceMut::close_region`].
     ///
     /// # Panics
     /// If the region has no extent.
@@ -96,7 +96,7 @@ impl AddressSpace {
         }
     }
 
-    /// The 2MB extent that maps a region, mutably, if it has type `T`.
+    /// The extent (mapping in one piece) that maps a 2MB region, mutably, if it has type `T`.
     pub fn region_extent_mut<T: Extent>(&mut self, number: u64) -> Option<&mut T> {
         match &mut self.regions.get_mut(&number)?.mapping {
             super::Mapping::Extent(extent) => extent.downcast_mut(),
@@ -117,12 +117,13 @@ impl AddressSpace {
         Some(extent.find(page - first))
     }
 
-    /// True if an extent of another size than 2MB begins at `first`.
+    /// True if an extent (mapping in one piece) of another size than 2MB, such as 1GB, begins at page
+    /// `first`.
     pub(crate) fn has_wide(&self, first: u64) -> bool {
         self.wide.contains_key(&first)
     }
 
-    /// First pages of the extents of other sizes than 2MB that overlap `pages`.
+    /// First pages of the extents of other sizes than 2MB, such as 1GB pages, that overlap `pages`.
     pub fn wide_within(&self, pages: &Range<u64>) -> Vec<u64> {
         if self.wide.is_empty() || pages.is_empty() {
             return Vec::new();
@@ -131,8 +132,8 @@ impl AddressSpace {
         self.wide.range(first..pages.end).map(|(&page, _)| page).collect()
     }
 
-    /// First page of the next extent of another size than 2MB, from `page` on, that merging and
-    /// reclaim may change.
+    /// First page of the next extent of another size than 2MB (such as a 1GB page), from `page` on, that
+    /// merging and reclaim may change.
     pub(super) fn first_wide_from(&self, page: u64) -> Option<u64> {
         if self.wide.is_empty() {
             return None;
@@ -143,8 +144,8 @@ impl AddressSpace {
         changeable.map(|(&first, _)| first.max(page))
     }
 
-    /// Removes an extent that [`Self::insert_extent`] inserted. Keeps the table nodes above it, for
-    /// the next mapping or for [`Self::prune`].
+    /// Removes an extent (mapping in one piece) that [`Self::insert_extent`] inserted. Keeps the table nodes
+    /// above it, for the next mapping or for [`Self::prune`].
     pub fn take_extent(&mut self, first: u64) -> Box<dyn Extent> {
         let extent = self.take_wide(first);
         self.usage.wide_pages -= extent.pages();
@@ -157,7 +158,8 @@ impl AddressSpace {
         self.wide_mut(first)
     }
 
-    /// True if nothing is mapped, swapped or reserved for an overlay in any 2MB region of `pages`.
+    /// True if nothing is mapped, swapped or reserved for an overlay (a direct segment) in any region of
+    /// `pages`.
     pub fn is_clear(&self, pages: &Range<u64>) -> bool {
         let regions = regions_of(pages);
         let whole = first_of(regions.start)..first_of(regions.end);
@@ -179,12 +181,13 @@ impl AddressSpace {
         self.wide.get_mut(&first)?.downcast_mut()
     }
 
-    /// Number of level-2 entries that extents of other sizes than 2MB use.
+    /// Number of level-2 page-table entries of extents of other sizes than 2MB (gap-tolerant superpages).
     pub(super) fn wide_in_directories(&self) -> usize {
         self.wide.values().filter(|extent| extent.pages() < super::GIGABYTE_PAGES).count()
     }
 
-    /// Number of the page that an extent maps to `frame` at the extent's own offset; `None` if no extent does.
+    /// Number of the page that an extent (such as a 2MB page) maps in place to `frame`; `None` if there is
+    /// none.
     pub(crate) fn page_of_frame(&self, frame: Frame) -> Option<u64> {
         let wide =
             self.wide.iter().find_map(|(first, extent)| Some(first + extent.offset_of(frame)?));
@@ -202,8 +205,9 @@ impl AddressSpace {
         Permissions { write: permissions.write && shared, ..permissions }
     }
 
-    /// Description of the 2MB block of a region that another mapping of the same memory can map in one piece,
-    /// limited to the sub-pages in `wanted`. `None` if the region's extent maps none of these itself.
+    /// Description of the 2MB block of a region that another mapping of the same shared memory can map in one
+    /// piece, limited to the sub-pages in `wanted`. `None` if the region's large page maps none of these in
+    /// place.
     pub(crate) fn shared_block(
         &self,
         number: u64,
@@ -215,8 +219,8 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Inserts an extent where nothing is mapped, and counts the level-2 entries that it uses. The
-    /// mechanism reports the new mappings and its own table operations.
+    /// Inserts an extent (mapping in one piece) where nothing is mapped, and counts the level-2 page-table
+    /// entries that it uses. The caller reports the new mappings and its own table operations.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -228,7 +232,7 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Breaks the extent that contains `page` up into smaller pages.
+    /// Breaks the extent (such as a 2MB page) that contains `page` up into smaller pages.
     ///
     /// # Errors
     /// If memory for tables runs out; nothing has changed then.

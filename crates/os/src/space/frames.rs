@@ -33,7 +33,7 @@ impl AddressSpace {
     }
 }
 
-/// Visits a run of frames, whole 2MB blocks together.
+/// Passes a run of frames to `visitor`, whole 2MB blocks together.
 pub fn visit_run(frames: Range<u64>, class: FrameClass, visitor: &mut dyn FrameVisitor) {
     let mut next = frames.start;
     while next < frames.end {
@@ -52,8 +52,8 @@ pub fn visit_run(frames: Range<u64>, class: FrameClass, visitor: &mut dyn FrameV
 }
 
 impl AddressSpace {
-    /// Records the owner of each frame that a single 4KB entry maps. Removes the owners of frames
-    /// that are in place in an extent.
+    /// Records the owner of each frame that a single 4KB entry maps. Removes the owners of frames that are in
+    /// place in an extent, such as a 2MB page.
     pub(crate) fn record_owners(&self, memory: &mut PhysicalMemory) {
         for (number, region) in self.regions.iter() {
             if let Some(extent) = region.mapping.extent() {
@@ -69,7 +69,7 @@ impl AddressSpace {
     }
 }
 
-/// Visits the frames of 4KB entries, successive frames of one block together.
+/// Passes the frames of 4KB entries to `visitor`, successive frames of one 2MB block together.
 pub fn visit_entries(entries: &Entries, visitor: &mut dyn FrameVisitor) {
     let mut block = Frame::new(0);
     let mut frames = HoleSet::EMPTY;

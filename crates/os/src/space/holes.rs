@@ -12,7 +12,7 @@ use crate::OsError;
 pub struct Holed {
     /// First frame of the 2MB block that the page maps.
     pub block: Frame,
-    /// Permissions of the in-place sub-pages.
+    /// Permissions of the sub-pages that the 2MB page maps in place.
     pub permissions: Permissions,
     /// Indices of the 4KB sub-pages that the 2MB page does not map. Each has a 4KB entry of its own, or is
     /// unmapped.
@@ -31,7 +31,7 @@ impl Holed {
 /// Operations on 2MB pages with holes, sub-pages that the 2MB page does not translate. A hole is *vacant*
 /// (nothing maps it), or a separate 4KB entry maps it.
 pub trait HoledPages: Mechanism {
-    /// Maps an unmapped region by a 2MB page with holes. Sub-pages in `holes` are vacant (not mapped).
+    /// Maps an unmapped 2MB region by a 2MB page with holes. Sub-pages in `holes` are vacant (not mapped).
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -56,9 +56,9 @@ pub trait HoledPages: Mechanism {
         reserved: HoleSet,
     ) -> Result<(), OsError>;
 
-    /// Replaces the 4KB pages of a region by a 2MB page in which sub-pages `holes` are vacant (not mapped).
-    /// Returns the old entries, whose frames the caller must release or map again. `node`, for the entries
-    /// of holes, is a frame from [`AddressSpace::allocate_node`].
+    /// Replaces the 4KB pages of a 2MB region by a 2MB page in which sub-pages `holes` are vacant (not
+    /// mapped). Returns the old entries, whose frames the caller must release or map again. `node`, for the
+    /// entries of holes, is a frame from [`AddressSpace::allocate_node`].
     fn replace_pages(
         &self,
         space: &mut SpaceMut<'_>,
@@ -100,8 +100,8 @@ pub trait HoledPages: Mechanism {
         permissions: Permissions,
     ) -> Frame;
 
-    /// Allocates the in-place frame of a hole, so that its data can be moved there. The frame may be reserved
-    /// for the hole or free. Returns false if it is in use.
+    /// Allocates the in-place frame of a hole, so that the hole's data can be moved there. The frame may be
+    /// reserved for the hole or free. Returns false if it is in use.
     fn take_place(&self, space: &mut SpaceMut<'_>, page: u64) -> bool;
 
     /// Frees the frames reserved for these sub-pages of a 2MB page, and returns their number.
@@ -118,13 +118,13 @@ impl AddressSpace {
         (self.holes.expect("a mechanism of such pages"), holed)
     }
 
-    /// The 2MB page with holes that maps a region; `None` if the region is mapped otherwise or not
-    /// at all.
+    /// The 2MB page with holes that maps a 2MB region; `None` if the region is mapped otherwise or not at
+    /// all.
     pub fn holed(&self, number: u64) -> Option<Holed> {
         self.regions.get(&number)?.mapping.extent()?.holed()
     }
 
-    /// Region whose 2MB page with holes reserves frame `index` of `block`.
+    /// Number of the 2MB region whose 2MB page with holes reserves frame `index` of `block`.
     pub(crate) fn reserving_region(&self, block: Frame, index: usize) -> Option<u64> {
         let mut holed = self.regions.iter().filter_map(|(number, region)| match &region.mapping {
             Mapping::Extent(extent) => Some((number, extent.holed()?)),

@@ -14,12 +14,12 @@ use crate::{FrameClass, OsError};
 
 const SIZE: PageSize = PageSize::Size1G;
 
-/// Extent of a 1GB page.
+/// A 1GB page, as an extent of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Huge {
-    /// First frame of the 1GB run.
+    /// First frame of the aligned 1GB run.
     pub run: Frame,
-    /// Permissions of the whole page.
+    /// Permissions of the whole 1GB page.
     pub permissions: Permissions,
 }
 
@@ -93,7 +93,7 @@ impl Extent for Huge {
     }
 }
 
-/// Mechanism of 1GB pages. A 1GB page is split into 2MB pages when a part of it changes.
+/// Operations on 1GB pages. A 1GB page is split into 2MB pages when a part of it changes.
 pub(crate) struct HugePages;
 
 impl Mechanism for HugePages {

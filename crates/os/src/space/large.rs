@@ -15,12 +15,12 @@ use crate::{FrameClass, OsError};
 
 const SIZE: PageSize = PageSize::Size2M;
 
-/// An ordinary 2MB page.
+/// An ordinary 2MB page, as an extent of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Large {
     /// First frame of the 2MB block.
     pub block: Frame,
-    /// Permissions of the whole page.
+    /// Permissions of the whole 2MB page.
     pub permissions: Permissions,
 }
 
@@ -92,8 +92,8 @@ impl Extent for Large {
     }
 }
 
-/// Mechanism of ordinary 2MB pages. To detach a sub-page, it gives the 2MB page a hole if the
-/// address space has a mechanism for holes; otherwise it splits the page.
+/// Operations on ordinary 2MB pages. To detach a sub-page, they give the 2MB page a hole if the address space
+/// has a mechanism for holes; otherwise they split the page.
 pub(crate) struct LargePages;
 
 impl Mechanism for LargePages {
@@ -169,7 +169,8 @@ impl Mechanism for LargePages {
 }
 
 impl AddressSpace {
-    /// Ordinary 2MB pages that may be migrated: first frame of the block, and region that it is mapped to.
+    /// Ordinary 2MB pages that may be migrated: first frame of the block, and 2MB region that is mapped to
+    /// the block.
     pub(crate) fn movable_large_pages(&self) -> impl Iterator<Item = (Frame, RegionPlace)> + '_ {
         self.regions.iter().filter_map(|(number, region)| {
             let large = region.mapping.extent()?.downcast_ref::<Large>()?;
@@ -199,7 +200,7 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Like [`Self::write_large`], but the level-2 node must exist already.
+    /// Like [`Self::write_large`], but the level-2 node for the 2MB entry must exist already.
     pub(super) fn insert_large(&mut self, number: u64, large: Large) {
         self.tables.attach_region(first_of(number));
         let region = Region { mapping: Mapping::Extent(Box::new(large)), fragment: None };
@@ -208,8 +209,8 @@ impl SpaceMut<'_> {
         self.write_entry(first_of(number), SIZE, large.block, large.permissions);
     }
 
-    /// Replaces the 4KB pages of a region by a 2MB page. Returns the old entries, whose frames the
-    /// caller must release.
+    /// Replaces the 4KB pages of a 2MB region by a 2MB page. Returns the old entries, whose frames the caller
+    /// must release.
     pub(crate) fn replace_by_large(&mut self, number: u64, large: Large) -> Entries {
         let entries = self.take_pages(number, Box::new(large));
         self.usage.large_pages += 1;
@@ -255,8 +256,8 @@ impl SpaceMut<'_> {
         block
     }
 
-    /// Clears the entry of a 2MB page but keeps the record of its region. The caller must report the change
-    /// of the mapping of its sub-pages.
+    /// Clears the page-table entry of a 2MB page but keeps the record of its region. The caller must report
+    /// the change of the mapping of its 4KB sub-pages.
     fn take_large(&mut self, number: u64) -> Large {
         let large = *self.large_mut(number);
         let region = self.regions.get_mut(&number).expect("mapped region");

@@ -68,7 +68,7 @@ pub struct SpaceMut<'a> {
     /// Updates (mapping changes, table writes and shootdowns), in order, that the kernel will send to the
     /// hardware.
     pub(crate) updates: &'a mut Vec<Update>,
-    /// Counts of the kernel's work.
+    /// Counts of the kernel's work, to which changes of the address space are added.
     pub(crate) ledger: &'a mut Ledger,
 }
 
@@ -93,23 +93,23 @@ impl SpaceMut<'_> {
         SpaceMut { space, memory, updates, ledger }
     }
 
-    /// Reports a change of the mapping of pages, independent of the table format.
+    /// Reports to the simulator a change of the intended mapping of pages, whatever the table format.
     pub(crate) fn truth(&mut self, truth: Truth) {
         self.updates.push(Update::Truth(truth));
     }
 
-    /// Reports an operation on page tables and counts its work.
+    /// Reports an operation on ordinary page tables to the hardware, and counts its work.
     pub fn table(&mut self, operation: TableOperation) {
         self.ledger.table(&operation);
         self.updates.push(Update::Table(operation));
     }
 
-    /// Reports a table operation in a mechanism's own format. The mechanism counts the work itself.
+    /// Reports a write of a table in a mechanism's own format. The mechanism counts the work itself.
     pub fn format(&mut self, operation: impl Into<Update>) {
         self.updates.push(operation.into());
     }
 
-    /// Allocates a frame for a private table of a mechanism.
+    /// Allocates a frame for a table that is private to a mechanism, such as a range table.
     ///
     /// # Errors
     /// If memory is out.
@@ -122,7 +122,7 @@ impl SpaceMut<'_> {
         self.memory.free(frame, 0);
     }
 
-    /// Counts of the kernel's work, for a mechanism to count operations other than table writes.
+    /// Counts of the kernel's work, in which a mechanism counts operations other than table writes.
     pub fn work(&mut self) -> &mut Work {
         &mut self.ledger.done
     }
@@ -149,7 +149,7 @@ impl SpaceMut<'_> {
         self.ledger.migrated(frames);
     }
 
-    /// Reports and counts a shootdown: cached translations that are invalid now.
+    /// Reports a shootdown (invalidation of cached translations) to the hardware, and counts it.
     pub fn shootdown(&mut self, shootdown: Shootdown) {
         self.ledger.shootdown(shootdown);
         self.updates.push(Update::Shootdown(shootdown));
@@ -157,7 +157,7 @@ impl SpaceMut<'_> {
 }
 
 crate::fieldwise! {
-    /// Number of mapped pages of each kind.
+    /// Number of mapped pages of each size and kind, in one address space or in all.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Usage {
         /// Number of mapped 4KB pages, without holes.
@@ -174,10 +174,10 @@ crate::fieldwise! {
         pub holes_unallocated: u64,
         /// Number of unallocated holes whose in-place frames are reserved.
         pub reserved: u64,
-        /// Number of level-1 nodes, including nodes for the entries of holes.
+        /// Number of level-1 page-table nodes, including nodes for the entries of holes.
         pub leaf_nodes: u64,
-        /// Number of 4KB pages in gap-tolerant superpages and similar mappings: of level-2 entries, but of
-        /// another size than 2MB.
+        /// Number of 4KB pages in mappings whose level-2 entries have another size than 2MB, such as
+        /// gap-tolerant superpages.
         pub wide_pages: u64,
         /// Number of 4KB pages that only an overlay (a direct segment) translates, without a page-table
         /// entry.
@@ -206,32 +206,33 @@ impl Usage {
 /// A 2MB region of an address space: space and region number.
 pub(crate) type RegionPlace = (SpaceId, u64);
 
-/// One address space with its areas, mappings and page-table nodes.
+/// One address space with its memory areas, mappings and page-table nodes.
 pub struct AddressSpace {
     id: SpaceId,
-    /// Address ranges that the process may touch.
+    /// Memory areas (VMAs): address ranges that the process may touch.
     pub(crate) areas: Areas,
     /// First page after the heap; `None` before the first brk.
     pub(crate) heap_end: Option<u64>,
-    /// Pages touched by a fault or populated, by region number.
+    /// Pages touched by a fault or populated, by 2MB region number.
     pub(crate) touched: NumberMap<HoleSet>,
-    /// Regions in which sub-pages were punched since the last check for demotion.
+    /// Numbers of the 2MB regions in which sub-pages were punched since the last check for demotion.
     pub(crate) punched: Vec<u64>,
     tables: Tables,
     /// Mapped 2MB regions, by address ÷ 2MB.
     regions: NumberMap<Region>,
-    /// Extents of other sizes than 2MB, by first page.
+    /// Extents (mappings in one piece) of other sizes than 2MB, such as 1GB pages, by first page.
     wide: BTreeMap<u64, Box<dyn Extent>>,
-    /// Mechanism of 2MB pages with holes. If `None`, a 2MB page is split when a part of it changes.
+    /// Implementation of 2MB pages with holes. If `None`, a 2MB page is split when a part of it changes.
     pub(crate) holes: Option<&'static dyn HoledPages>,
     usage: Usage,
     reclaimed: Reclaimed,
-    /// State of the mechanism that translates pages in parallel with the page tables, if there is one.
+    /// State of the overlay (a direct segment or ranges) that translates pages in parallel with the page
+    /// tables, if there is one.
     overlay: Option<Box<dyn Overlay>>,
 }
 
 impl AddressSpace {
-    /// Creates an address space without areas and mappings.
+    /// Creates an address space without memory areas and mappings.
     pub(crate) fn new(
         id: SpaceId,
         format: TableFormat,
@@ -258,39 +259,38 @@ impl AddressSpace {
         self.id
     }
 
-    /// Format of the page tables.
+    /// Format of the address space's page tables.
     pub fn tables(&self) -> TableFormat {
         self.tables.format()
     }
 
-    /// Areas in ascending order, clipped to `pages`.
+    /// Memory areas in ascending order, clipped to `pages`.
     pub fn areas_within(&self, pages: Range<u64>) -> impl DoubleEndedIterator<Item = Area> + '_ {
         self.areas.parts(pages)
     }
 
-    /// Counts of mapped pages, for mechanisms that map pages of new kinds.
+    /// Counts of the address space's mapped pages, for mechanisms that map kinds of pages of their own.
     pub fn usage_mut(&mut self) -> &mut Usage {
         &mut self.usage
     }
 
-    /// Records that a sub-page of region `number` became a hole, so that demotion checks the
-    /// region.
+    /// Records that a sub-page of 2MB region `number` became a hole, so that demotion checks the region.
     pub fn note_punched(&mut self, number: u64) {
         self.punched.push(number);
     }
 
-    /// Number of mapped pages of each kind.
+    /// Number of mapped pages of each size and kind in the address space.
     pub(crate) fn usage(&self) -> Usage {
         Usage { overlay_pages: self.overlay_pages(), ..self.usage }
     }
 
-    /// Upper bound of the number of pages in areas that have no frame yet.
+    /// Upper bound of the number of pages in memory areas that have no frame yet.
     pub(crate) fn untouched_pages(&self) -> u64 {
         let present = self.usage().mapped_pages() + self.idle_pages();
         self.areas.pages().saturating_sub(present)
     }
 
-    /// Number of frames of all table nodes, including tables of the overlay.
+    /// Number of frames of all page-table nodes, including private tables of an overlay (such as ranges).
     pub(crate) fn table_frames(&self) -> u64 {
         let of_overlay = self.overlay().map_or(0, Overlay::table_frames);
         self.tables.frames() + self.usage.leaf_nodes + of_overlay
@@ -301,7 +301,7 @@ impl AddressSpace {
         self.look_up(page).0
     }
 
-    /// Frame to which page tables or the overlay translate `page`.
+    /// Frame to which page tables or an overlay (a direct segment) translate `page`.
     pub(crate) fn frame_of(&self, page: u64) -> Option<Frame> {
         self.find(page).and_then(Present::frame).or_else(|| self.overlay_frame(page))
     }
@@ -384,20 +384,19 @@ impl AddressSpace {
             .collect()
     }
 
-    /// Records the block with generated fragmentation that a region got at its first touch.
+    /// Records the 2MB block with generated holes that a fragmented region got at its first touch.
     pub(crate) fn set_fragment(&mut self, number: u64, fragment: Fragment) {
         self.regions.get_mut(&number).expect("mapped region").fragment = Some(fragment);
     }
 
-    /// Blocks with generated fragmentation of all regions.
+    /// 2MB blocks with generated holes that fragmented regions of the address space got.
     pub(crate) fn fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
         self.regions.values().filter_map(|region| region.fragment)
     }
 }
 
 impl SpaceMut<'_> {
-    /// Allocates a frame for a level-1 node. Callers do this before they change any mapping, because it can
-    /// fail.
+    /// Allocates a frame for a level-1 node. As this can fail, callers do it before they change any mapping.
     ///
     /// # Errors
     /// If memory is out.
@@ -413,8 +412,8 @@ impl SpaceMut<'_> {
         self.usage.leaf_nodes -= 1;
     }
 
-    /// Creates a level-1 node for region `number`, where nothing is mapped, and the nodes above it. For
-    /// `branch` see [`Self::add_node`]. Returns the frame of the level-1 node.
+    /// Creates a level-1 node (of 4KB entries) for 2MB region `number`, where nothing is mapped, and the
+    /// nodes above it. For `branch` see [`Self::add_node`]. Returns the frame of the level-1 node.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -432,14 +431,14 @@ impl SpaceMut<'_> {
         node
     }
 
-    /// Reports a new level-1 node. `branch` tells nodes of one region apart: 0 for the entries of 4KB pages;
-    /// other values depend on the table format (such as the entries of holes).
+    /// Reports a new level-1 node to the hardware. `branch` tells the nodes of one 2MB region apart: 0 for
+    /// the entries of 4KB pages; other values depend on the table format (such as the entries of holes).
     pub fn add_node(&mut self, number: u64, frame: Frame, branch: u8) {
         let page = first_page(number);
         self.table(TableOperation::AddNode { space: self.id, level: 1, page, frame, branch });
     }
 
-    /// Reports the removal of an empty level-1 node, and frees its frame.
+    /// Reports the removal of an empty level-1 node to the hardware, and frees the node's frame.
     pub fn remove_node(&mut self, number: u64, frame: Frame, branch: u8) {
         let page = first_page(number);
         self.table(TableOperation::RemoveNode { space: self.id, level: 1, page, branch });
@@ -447,7 +446,7 @@ impl SpaceMut<'_> {
         self.usage.leaf_nodes -= 1;
     }
 
-    /// Removes a region without any translation: an empty level-1 node, or a 2MB page all of whose
+    /// Removes a 2MB region without any translation: an empty level-1 node, or a 2MB page all of whose
     /// sub-pages are unallocated holes.
     pub(crate) fn close_if_empty(&mut self, number: u64) {
         self.close_pages_if_empty(number);
@@ -458,7 +457,7 @@ impl SpaceMut<'_> {
         }
     }
 
-    /// Removes the record of a region without mappings, and table nodes above it that became empty.
+    /// Removes the record of a 2MB region without mappings, and table nodes above it that became empty.
     pub fn close_region(&mut self, number: u64) {
         let region = self.regions.remove(&number).expect("mapped region");
         if let Some(fragment) = region.fragment {
@@ -480,7 +479,7 @@ impl SpaceMut<'_> {
     }
 }
 
-/// `branch` number of the level-1 nodes for ordinary 4KB pages.
+/// Value of `branch` for level-1 nodes of ordinary 4KB pages (not of holes).
 const PAGES: u8 = 0;
 
 /// The page-table entry of a 4KB page.

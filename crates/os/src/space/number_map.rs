@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Number of keys in a group: the 2MB regions of 1GB.
+/// Number of keys in a group: the 512 2MB regions of 1GB.
 const GROUP: u64 = 512;
 
-/// Values by region number, in ascending order. A number without neighbours costs about 4KB of the host's
-/// memory.
+/// Values by number of the 2MB region, in order. A number without neighbours costs about 4KB of host memory.
 pub(crate) struct NumberMap<V> {
-    /// Groups of values by region number ÷ 512; none is empty.
+    /// Groups of values by 2MB region number ÷ 512; none is empty.
     groups: BTreeMap<u64, Box<Group<V>>>,
 }
 
@@ -36,26 +35,26 @@ fn split(number: u64) -> (u64, usize) {
 }
 
 impl<V> NumberMap<V> {
-    /// Value of region `number`; `None` if it has none.
+    /// Value of 2MB region `number`; `None` if it has none.
     #[inline]
     pub(crate) fn get(&self, number: &u64) -> Option<&V> {
         let (group, index) = split(*number);
         self.groups.get(&group)?.values[index].as_deref()
     }
 
-    /// Value of region `number`, mutably; `None` if it has none.
+    /// Value of 2MB region `number`, mutably; `None` if it has none.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: &u64) -> Option<&mut V> {
         let (group, index) = split(*number);
         self.groups.get_mut(&group)?.values[index].as_deref_mut()
     }
 
-    /// True if region `number` has a value.
+    /// True if 2MB region `number` has a value.
     pub(crate) fn contains_key(&self, number: &u64) -> bool {
         self.get(number).is_some()
     }
 
-    /// Sets the value of region `number` and returns the old one.
+    /// Sets the value of 2MB region `number` and returns the old one.
     pub(crate) fn insert(&mut self, number: u64, value: V) -> Option<V> {
         let (key, index) = split(number);
         let group = self.groups.entry(key).or_default();
@@ -64,7 +63,7 @@ impl<V> NumberMap<V> {
         old.map(|old| *old)
     }
 
-    /// Removes the value of region `number` and returns it.
+    /// Removes the value of 2MB region `number` and returns it.
     pub(crate) fn remove(&mut self, number: &u64) -> Option<V> {
         let (key, index) = split(*number);
         let group = self.groups.get_mut(&key)?;
@@ -76,22 +75,22 @@ impl<V> NumberMap<V> {
         Some(*old)
     }
 
-    /// Removes the values of all regions.
+    /// Removes the values of all 2MB regions.
     pub(crate) fn clear(&mut self) {
         self.groups.clear();
     }
 
-    /// Region numbers and their values, in ascending order.
+    /// Numbers of the 2MB regions that have a value, and the values, in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &V)> {
         self.range(0..u64::MAX)
     }
 
-    /// Values in ascending order of their region numbers.
+    /// Values in ascending order of the numbers of their 2MB regions.
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.iter().map(|(_, value)| value)
     }
 
-    /// Region numbers in this range that have a value, and the values, in ascending order.
+    /// Numbers of the 2MB regions in this range that have a value, and the values, in ascending order.
     pub(crate) fn range(&self, numbers: Range<u64>) -> impl Iterator<Item = (u64, &V)> {
         let groups = self.groups.range(numbers.start / GROUP..numbers.end.div_ceil(GROUP));
         groups.flat_map(move |(&key, group)| {
@@ -106,7 +105,7 @@ impl<V> NumberMap<V> {
 }
 
 impl<V: Default> NumberMap<V> {
-    /// Value of region `number`. Inserts the default value if it has none.
+    /// Value of 2MB region `number`. Inserts the default value if it has none.
     #[inline]
     pub(crate) fn get_or_default(&mut self, number: u64) -> &mut V {
         let (key, index) = split(number);

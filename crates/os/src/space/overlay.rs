@@ -17,7 +17,7 @@ use super::{AddressSpace, FrameVisitor, SpaceMut};
 use crate::OsError;
 use crate::memory::{PhysicalMemory, Recount};
 
-/// Operation that makes pages leave an overlay (a direct segment or ranges).
+/// Reason why pages leave an overlay (a direct segment or ranges).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
     /// The pages are unmapped, and their contents dropped.
@@ -28,63 +28,64 @@ pub enum Departure {
     Forked,
     /// The pages get these permissions (mprotect).
     Protected(Permissions),
-    /// Page tables will map the pages to other frames or with other permissions, or unmap them
-    /// temporarily. Never used for pages that the overlay keeps.
+    /// Page tables will map the pages to other frames or with other permissions, or unmap them temporarily.
+    /// Never used for pages that only the overlay (a direct segment) translates.
     Remapped,
 }
 
-/// State of the overlay of an address space, which translates pages in parallel with the page tables. The
-/// default methods suit an overlay that keeps no pages.
+/// State of the overlay of an address space: a direct segment or ranges, which translate pages in parallel
+/// with the page tables. The default methods suit an overlay that keeps no pages for itself (ranges).
 pub trait Overlay: Any + Send {
-    /// The mechanism that acts on this overlay.
+    /// The operations that act on this overlay (a direct segment or ranges).
     fn mechanism(&self) -> &'static dyn OverlayMechanism;
 
-    /// True if the overlay keeps the page: owns its frame, without a page-table entry.
+    /// True if the overlay (a direct segment) keeps the page: owns its frame, without a page-table entry.
     fn keeps(&self, _page: u64) -> bool {
         false
     }
 
-    /// True if any of these pages is reserved for the overlay. Page tables then map no large page
-    /// over them.
+    /// True if any of these pages is reserved for the overlay, such as a direct segment. Page tables then map
+    /// no large page over them.
     fn claims(&self, _pages: &Range<u64>) -> bool {
         false
     }
 
-    /// Frame to which the overlay translates a page that has no page-table entry.
+    /// Frame to which the overlay (a direct segment) translates a page that has no page-table entry.
     fn frame_of(&self, _page: u64) -> Option<Frame> {
         None
     }
 
-    /// Page that the overlay keeps in this frame; `None` if the overlay does not own the frame.
+    /// Page that the overlay (a direct segment) keeps in this frame; `None` if it does not own the frame.
     fn page_of(&self, _frame: Frame) -> Option<u64> {
         None
     }
 
-    /// Number of pages that only the overlay translates, without a page-table entry.
+    /// Number of pages that only the overlay (a direct segment) translates, without a page-table entry.
     fn translated_pages(&self) -> u64 {
         0
     }
 
-    /// Number of pages whose frames the overlay owns although nothing translates them at present.
+    /// Number of pages whose frames the overlay (a direct segment) owns, but which nothing translates now.
     fn idle_pages(&self) -> u64 {
         0
     }
 
-    /// Number of frames of the overlay's private tables, which count as page tables.
+    /// Number of frames of private tables of the overlay, such as a range table; they count as page tables.
     fn table_frames(&self) -> u64 {
         0
     }
 
-    /// True if processor registers hold the overlay. A context switch then saves and loads them.
+    /// True if processor registers hold the overlay, as with a direct segment. A context switch then saves
+    /// and loads these registers.
     fn is_in_registers(&self) -> bool {
         false
     }
 
-    /// Visits every frame that the overlay owns and no page-table entry maps.
+    /// Visits every frame that the overlay (a direct segment) owns and no page-table entry maps.
     fn visit_frames(&self, _space: &AddressSpace, _visitor: &mut dyn FrameVisitor) {}
 
-    /// Adds the frames that the overlay owns to `recount`, and checks that the overlay agrees with
-    /// page tables and areas.
+    /// Adds the frames that the overlay (a direct segment) owns to `recount`, and checks that the overlay
+    /// agrees with page tables and memory areas.
     ///
     /// # Errors
     /// A description of the first disagreement.
@@ -92,22 +93,24 @@ pub trait Overlay: Any + Send {
 }
 
 impl dyn Overlay {
-    /// Casts the overlay to type `T`, for the mechanism that created it; `None` for other types.
+    /// Casts the overlay (a direct segment or ranges) to type `T`, for its mechanism; `None` for other types.
     pub fn downcast_ref<T: Overlay>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// Casts the overlay to type `T`, mutably, for the mechanism that created it; `None` for other types.
+    /// Casts the overlay (a direct segment or ranges) to type `T`, mutably, for its mechanism; `None` for
+    /// other types.
     pub fn downcast_mut<T: Overlay>(&mut self) -> Option<&mut T> {
         (self as &mut dyn Any).downcast_mut()
     }
 }
 
-/// Operations on the overlay of an address space. The overlay must belong to this mechanism.
+/// Operations on the overlay (a direct segment or ranges) of an address space. The overlay must be of the
+/// kind that implements this trait.
 pub trait OverlayMechanism: Sync {
-    /// Takes `pages` out of the overlay as far as the coming change `departure` requires it. Page tables
-    /// alone then translate them, unless they are unmapped. After a failure, all pages are translated as
-    /// before.
+    /// Takes `pages` out of the overlay (a direct segment or ranges) as far as the coming change `departure`
+    /// requires it. Page tables alone then translate them, unless they are unmapped. After a failure, all
+    /// pages are translated as before.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -118,8 +121,8 @@ pub trait OverlayMechanism: Sync {
         departure: Departure,
     ) -> Result<(), OsError>;
 
-    /// Handles the touch of a page that has no page-table entry. Returns false if the overlay does
-    /// not translate the page.
+    /// Handles the touch of a page that has no page-table entry. Returns false if the overlay (a direct
+    /// segment or ranges) does not translate the page.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -127,8 +130,8 @@ pub trait OverlayMechanism: Sync {
         Ok(false)
     }
 
-    /// Moves the data of a page that the overlay keeps to a new frame, because its frame fails.
-    /// Frees the failing frame.
+    /// Moves the data of a page that the overlay (a direct segment) keeps to a new frame, because the old
+    /// frame fails. Frees the failing frame.
     ///
     /// # Errors
     /// If memory runs out.
@@ -138,17 +141,17 @@ pub trait OverlayMechanism: Sync {
 }
 
 impl AddressSpace {
-    /// The overlay of the address space, if it has one.
+    /// The overlay (a direct segment or ranges) of the address space, if there is one.
     pub fn overlay(&self) -> Option<&dyn Overlay> {
         self.overlay.as_deref()
     }
 
-    /// The overlay of the address space, mutably, for the mechanism that created it.
+    /// The overlay (a direct segment or ranges), mutably, for the mechanism that created the overlay.
     pub fn overlay_mut(&mut self) -> Option<&mut (dyn Overlay + 'static)> {
         self.overlay.as_deref_mut()
     }
 
-    /// Adds an overlay to the address space.
+    /// Adds an overlay (a direct segment or ranges) to the address space.
     ///
     /// # Panics
     /// If the address space has an overlay already.
@@ -157,12 +160,12 @@ impl AddressSpace {
         self.overlay = Some(overlay);
     }
 
-    /// Removes the overlay. The caller takes over the frames of the pages that it kept.
+    /// Removes the overlay (a direct segment or ranges). The caller takes over the frames that it kept.
     pub fn take_overlay(&mut self) -> Option<Box<dyn Overlay>> {
         self.overlay.take()
     }
 
-    /// Records `page` as the owner of a frame, unless the overlay keeps the page.
+    /// Records `page` as the owner of a frame, unless an overlay (a direct segment) keeps the page.
     pub(super) fn record_owner(
         &self,
         frame: Frame,
@@ -174,34 +177,35 @@ impl AddressSpace {
         }
     }
 
-    /// True if the overlay keeps the page: owns its frame, without a page-table entry.
+    /// True if an overlay (a direct segment) keeps the page: owns its frame, without a page-table entry.
     pub fn is_kept(&self, page: u64) -> bool {
         self.overlay().is_some_and(|overlay| overlay.keeps(page))
     }
 
-    /// True if any of these pages is reserved for the overlay.
+    /// True if any of these pages is reserved for an overlay, such as a direct segment.
     pub(crate) fn is_claimed(&self, pages: &Range<u64>) -> bool {
         self.overlay().is_some_and(|overlay| overlay.claims(pages))
     }
 
-    /// Frame to which the overlay translates a page that has no page-table entry.
+    /// Frame to which an overlay (a direct segment) translates a page that has no page-table entry.
     pub(crate) fn overlay_frame(&self, page: u64) -> Option<Frame> {
         self.overlay()?.frame_of(page)
     }
 
-    /// Number of pages that only the overlay translates, without a page-table entry.
+    /// Number of pages that only an overlay (a direct segment) translates, without a page-table entry.
     pub(super) fn overlay_pages(&self) -> u64 {
         self.overlay().map_or(0, Overlay::translated_pages)
     }
 
-    /// Number of pages whose frames the overlay owns although nothing translates them at present.
+    /// Number of pages whose frames an overlay (a direct segment) owns, but which nothing translates now.
     pub fn idle_pages(&self) -> u64 {
         self.overlay().map_or(0, Overlay::idle_pages)
     }
 }
 
 impl SpaceMut<'_> {
-    /// Makes the overlay give up `pages` as far as `departure` requires. Call it before the change itself.
+    /// Makes the overlay (a direct segment or ranges) give up `pages` as far as `departure` requires. Call
+    /// this function before the change itself.
     pub(crate) fn leave_overlay(
         &mut self,
         pages: &Range<u64>,
@@ -213,8 +217,8 @@ impl SpaceMut<'_> {
         }
     }
 
-    /// Lets the overlay handle the touch of a page that has no page-table entry. Returns false if
-    /// the overlay does not translate the page.
+    /// Lets the overlay (a direct segment or ranges) handle the touch of a page that has no page-table entry.
+    /// Returns false if the overlay does not translate the page.
     ///
     /// # Errors
     /// If memory for tables runs out.

@@ -9,8 +9,8 @@ use super::{
 use crate::OsError;
 
 impl AddressSpace {
-    /// Writes the 4KB entry of an unmapped page into its level-1 node. Returns false if the region has no
-    /// such node.
+    /// Writes the 4KB entry of an unmapped page into the level-1 node of its 2MB region. Returns false if the
+    /// region has no such node.
     fn set_page(&mut self, page: u64, frame: Frame, permissions: Permissions) -> bool {
         let Some(region) = self.regions.get_mut(&region_of(page)) else { return false };
         let Mapping::Pages(pages) = &mut region.mapping else {
@@ -22,7 +22,7 @@ impl AddressSpace {
         true
     }
 
-    /// Indices of the mapped 4KB pages of a region.
+    /// Indices of the mapped 4KB pages of a 2MB region.
     pub(crate) fn mapped_pages(&self, number: u64) -> HoleSet {
         match self.regions.get(&number).map(|region| &region.mapping) {
             Some(Mapping::Pages(pages)) => {
@@ -42,8 +42,7 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Ensures that `page` has a level-1 node. No 2MB page may map its region; larger extents are
-    /// broken up.
+    /// Ensures that `page` has a level-1 node. No 2MB page may map its region; larger pages are broken up.
     pub fn open_pages(&mut self, page: u64) -> Result<(), OsError> {
         let number = region_of(page);
         if self.regions.contains_key(&number) {
@@ -59,7 +58,7 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Creates the level-1 node of a region with 4KB entries for `pages`, without reporting new mappings,
+    /// Creates the level-1 node of a 2MB region with 4KB entries for `pages`, without reporting new mappings,
     /// because other entries mapped the pages before. `node` is a frame from [`SpaceMut::allocate_table`].
     pub fn open_region(
         &mut self,
@@ -73,7 +72,7 @@ impl SpaceMut<'_> {
         self.refill_region(number, node, pages);
     }
 
-    /// Like [`Self::open_region`], for a region whose extent was removed.
+    /// Like [`Self::open_region`], for a 2MB region whose large page was removed from the records.
     pub fn refill_region(
         &mut self,
         number: u64,
@@ -89,7 +88,7 @@ impl SpaceMut<'_> {
         self.close_pages_if_empty(number);
     }
 
-    /// Removes the level-1 node of the region if it is empty.
+    /// Removes the level-1 node of the 2MB region if the node is empty.
     pub(crate) fn close_pages_if_empty(&mut self, number: u64) {
         let Some(Region { mapping: Mapping::Pages(pages), .. }) = self.regions.get(&number) else {
             return;
@@ -140,7 +139,7 @@ impl SpaceMut<'_> {
         old
     }
 
-    /// Unmaps a 4KB page. Returns its frame, which the caller must release. The node stays until
+    /// Unmaps a 4KB page. Returns its frame, which the caller must release. The level-1 node stays until
     /// [`Self::close_pages_if_empty`].
     pub(crate) fn unmap_page(&mut self, page: u64) -> Frame {
         let pages = self.pages_mut(page);
@@ -164,8 +163,8 @@ impl SpaceMut<'_> {
         self.protect_entry(page, PageSize::Size4K, permissions);
     }
 
-    /// Unmaps the 4KB pages of a region, removes their node and sets `extent` as the mapping of the
-    /// region. Returns the old entries. The node above keeps its entry for the region.
+    /// Unmaps the 4KB pages of a 2MB region, removes their node, and sets `extent`, such as a 2MB page, as
+    /// the mapping of the region. Returns the old entries. The node above keeps its entry for the region.
     pub fn take_pages(&mut self, number: u64, extent: Box<dyn Extent>) -> Entries {
         let mapping = Mapping::Extent(extent);
         self.report_subpages_unmapped(number, &self.mapped_pages(number));

@@ -8,13 +8,13 @@ use perforate_types::HoleSet;
 
 use super::{AddressSpace, SpaceMut, index_of, page_at, pages_of, region_of, regions_of};
 
-/// Pages of which reclaim has swapped out the content, or may drop it.
+/// Pages of an address space whose content reclaim has swapped out, or may drop.
 #[derive(Default)]
 pub(crate) struct Reclaimed {
-    /// Slot of every page whose content is in swap. Such a page is not mapped, or is an unallocated
+    /// Swap slot of every page whose content is in swap. Such a page is not mapped, or is an unallocated
     /// hole.
     swapped: BTreeMap<u64, u64>,
-    /// Mapped pages that the program advised free, by region number; no set is empty.
+    /// Mapped pages that the program advised free (MADV_FREE), by 2MB region number; no set is empty.
     advised: BTreeMap<u64, HoleSet>,
 }
 
@@ -82,7 +82,7 @@ impl AddressSpace {
         }
     }
 
-    /// Records that the program advised these mapped pages of a region free (MADV_FREE).
+    /// Records that the program advised these mapped pages of a 2MB region free (MADV_FREE).
     pub(crate) fn advise_free(&mut self, number: u64, pages: &HoleSet) {
         if !pages.is_empty() {
             let advised = self.reclaimed.advised.entry(number).or_default();
@@ -119,8 +119,8 @@ impl AddressSpace {
         !self.reclaimed.advised.is_empty()
     }
 
-    /// Removes the MADV_FREE advice on the first region that has any. Returns the number of the region and
-    /// the indices of the advised pages.
+    /// Removes the MADV_FREE advice on the first 2MB region that has any. Returns the number of the region
+    /// and the indices of the advised pages.
     pub(crate) fn take_advised(&mut self) -> Option<(u64, HoleSet)> {
         self.reclaimed.advised.pop_first()
     }

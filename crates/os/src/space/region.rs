@@ -9,24 +9,24 @@ use crate::memory::Fragment;
 
 /// One mapped 2MB region.
 pub(crate) struct Region {
-    /// Entries that map the region: 4KB pages or a 2MB extent.
+    /// Entries that map the region: 4KB entries, or that of a 2MB page or another mapping in one piece.
     pub mapping: Mapping,
-    /// Block with generated fragmentation that the region got at its first touch.
+    /// 2MB block with generated holes that the region, if fragmented, got at its first touch.
     pub fragment: Option<Fragment>,
 }
 
 /// Entries that map a 2MB region.
 pub(crate) enum Mapping {
-    /// The region is mapped by 4KB pages.
+    /// The 2MB region is mapped by 4KB pages.
     Pages(Pages),
-    /// The region is mapped by an extent of 2MB.
+    /// A mapping of 2MB in one piece, such as a 2MB page, maps the region.
     Extent(Box<dyn Extent>),
     /// Temporary state without a mapping, while one mapping replaces another.
     Changing,
 }
 
 impl Mapping {
-    /// Page number and entry of each present 4KB entry. `number` is the number of this region.
+    /// Page number and entry of each present 4KB entry. `number` is the number of this 2MB region.
     pub(crate) fn entries(
         &self,
         number: u64,
@@ -40,7 +40,7 @@ impl Mapping {
         present.map(move |(index, entry)| (first_page(number).add(index as u64), entry))
     }
 
-    /// The extent that maps the region, if any.
+    /// The mapping in one piece (such as a 2MB page) that maps the 2MB region, if any.
     pub(crate) fn extent(&self) -> Option<&dyn Extent> {
         match self {
             Self::Extent(extent) => Some(&**extent),
@@ -49,9 +49,9 @@ impl Mapping {
     }
 }
 
-/// A level-1 node with its 4KB pages.
+/// A level-1 page-table node with its 4KB entries.
 pub(crate) struct Pages {
-    /// Frame of the level-1 node.
+    /// Frame that holds the level-1 node.
     pub node: Frame,
     /// Number of present entries in the node.
     pub used: u32,

@@ -14,22 +14,22 @@ impl AddressSpace {
 }
 
 impl SpaceMut<'_> {
-    /// Reports that these unmapped pages are now mapped to consecutive frames.
+    /// Reports to the simulator that these unmapped pages are now mapped to consecutive frames.
     pub fn report_mapped(&mut self, page: u64, pages: u64, frame: Frame, permissions: Permissions) {
         self.truth(Truth::Map { run: self.run(page, pages), frame, permissions });
     }
 
-    /// Reports that these pages are no longer mapped.
+    /// Reports to the simulator that these pages are no longer mapped.
     pub fn report_unmapped(&mut self, page: u64, pages: u64) {
         self.truth(Truth::Unmap { run: self.run(page, pages) });
     }
 
-    /// Reports that these pages have new permissions.
+    /// Reports to the simulator that these pages have new permissions.
     pub fn report_protected(&mut self, page: u64, pages: u64, permissions: Permissions) {
         self.truth(Truth::Protect { run: self.run(page, pages), permissions });
     }
 
-    /// Reports that these unmapped sub-pages of a region are now mapped in place in `block`.
+    /// Reports to the simulator that these unmapped sub-pages of a region are now mapped in place in `block`.
     pub fn report_subpages_mapped(
         &mut self,
         number: u64,
@@ -43,14 +43,14 @@ impl SpaceMut<'_> {
         }
     }
 
-    /// Reports that these sub-pages of a region are no longer mapped.
+    /// Reports to the simulator that these sub-pages of a region are no longer mapped.
     pub fn report_subpages_unmapped(&mut self, number: u64, subpages: &HoleSet) {
         for (start, pages) in runs(subpages) {
             self.report_unmapped(first_of(number) + start, pages);
         }
     }
 
-    /// Reports that these sub-pages of a region have new permissions.
+    /// Reports to the simulator that these sub-pages of a region have new permissions.
     pub fn report_subpages_protected(
         &mut self,
         number: u64,

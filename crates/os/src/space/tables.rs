@@ -21,14 +21,14 @@ pub(crate) struct Tables {
     format: TableFormat,
     directory_order: u32,
     root: Option<Node>,
-    /// Level-3 nodes by address ÷ 512GB.
+    /// Level-3 page-table nodes by address ÷ 512GB.
     level3: BTreeMap<u64, Node>,
-    /// Level-2 nodes by address ÷ 1GB.
+    /// Level-2 page-table nodes by address ÷ 1GB.
     level2: BTreeMap<u64, Node>,
 }
 
 impl Tables {
-    /// Creates tables without any node.
+    /// Creates tables without any page-table node.
     pub(crate) fn new(format: TableFormat) -> Self {
         Self {
             format,
@@ -39,18 +39,18 @@ impl Tables {
         }
     }
 
-    /// The format of the nodes.
+    /// The format of the address space's page-table nodes.
     pub(crate) fn format(&self) -> TableFormat {
         self.format
     }
 
-    /// Number of frames of all nodes, including shadow nodes for holes.
+    /// Number of frames of the nodes of levels 4 to 2, including shadow nodes for holes.
     pub(crate) fn frames(&self) -> u64 {
         let pair = 1 << self.directory_order;
         u64::from(self.root.is_some()) + self.level3.len() as u64 + self.level2.len() as u64 * pair
     }
 
-    /// Every frame of every node.
+    /// Every frame of every node of levels 4 to 2.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = Frame> + '_ {
         let pair = 1 << self.directory_order;
         let directories =
@@ -59,40 +59,41 @@ impl Tables {
         above.chain(directories)
     }
 
-    /// Number of used entries in all level-2 nodes.
+    /// Number of used entries in all level-2 page-table nodes.
     pub(crate) fn attached_regions(&self) -> usize {
         self.level2.values().map(|node| node.entries as usize).sum()
     }
 
-    /// True if there is a level-2 node for the 1GB around `page`.
+    /// True if there is a level-2 page-table node for the 1GB around `page`.
     pub(crate) fn has_directory(&self, page: u64) -> bool {
         self.level2.contains_key(&gigabyte_of(page))
     }
 
-    /// Adds one to the number of used entries of the level-2 node that covers `page`.
+    /// Adds one to the number of used entries of the level-2 page-table node that covers `page`.
     pub(crate) fn attach_region(&mut self, page: u64) {
         self.level2.get_mut(&gigabyte_of(page)).expect("directory").entries += 1;
     }
 
-    /// Subtracts one from the number of used entries of the level-2 node that covers `page`. Call
+    /// Subtracts one from the number of used entries of the level-2 page-table node that covers `page`. Call
     /// [`SpaceMut::prune`] afterwards.
     pub(crate) fn detach_region(&mut self, page: u64) {
         self.level2.get_mut(&gigabyte_of(page)).expect("directory").entries -= 1;
     }
 
-    /// Adds one to the number of used entries of the level-3 node that covers `page`, for a 1GB page.
+    /// Adds one to the number of used entries of the level-3 page-table node that covers `page`, for a 1GB
+    /// page.
     pub(crate) fn attach_huge(&mut self, page: u64) {
         self.level3.get_mut(&(page >> 27)).expect("directory pointers").entries += 1;
     }
 
-    /// Subtracts one from the number of used entries of the level-3 node that covers `page`.
+    /// Subtracts one from the number of used entries of the level-3 page-table node that covers `page`.
     pub(crate) fn detach_huge(&mut self, page: u64) {
         self.level3.get_mut(&(page >> 27)).expect("directory pointers").entries -= 1;
     }
 }
 
 impl SpaceMut<'_> {
-    /// Ensures that the nodes for `page` exist from level 4 down to `level` (3 or 2).
+    /// Ensures that the page-table nodes for `page` exist from level 4 down to `level` (3 or 2).
     pub(super) fn extend_tables(&mut self, page: u64, level: u8) -> Result<(), OsError> {
         let result = self.extend_nodes(page, level);
         if result.is_err() {
@@ -127,22 +128,22 @@ impl SpaceMut<'_> {
         Ok(())
     }
 
-    /// Reports a new level-2 node. The report counts its first frame as cleared; the further frames that
-    /// some formats have (a shadow node) are counted here.
+    /// Reports a new level-2 node to the hardware. The report counts the node's first frame as cleared; the
+    /// further frames that some formats have (a shadow node) are counted here.
     fn report_directory(&mut self, page: u64, frame: Frame) {
         self.report_node(2, page, frame);
         let further = (1 << self.tables.directory_order) - 1;
         self.work().frames_zeroed_tables += further;
     }
 
-    /// Replaces the 1GB page at `page` by a level-2 node. The caller has allocated `frame`, so this
-    /// cannot fail.
+    /// Replaces the 1GB page at `page` by a level-2 page-table node. The caller has allocated `frame`, so
+    /// this cannot fail.
     pub(super) fn replace_huge(&mut self, page: u64, frame: Frame) {
         self.tables.level2.insert(gigabyte_of(page), Node { frame, entries: 0 });
         self.report_directory(page, frame);
     }
 
-    /// Allocates the frames of a level-2 node.
+    /// Allocates the frames of a level-2 page-table node.
     pub(super) fn allocate_directory(&mut self) -> Result<Frame, OsError> {
         let order = self.tables.directory_order;
         self.memory.allocate_nodes(order)

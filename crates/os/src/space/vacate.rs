@@ -7,9 +7,9 @@ use super::{SpaceMut, first_of, page_at, pages_of};
 use crate::OsError;
 
 impl SpaceMut<'_> {
-    /// Prepares the replacement of `pages` by a run of contiguous frames: breaks up extents that extend
-    /// beyond `pages`, or that contain a page in `left_out`, which the run will not map. Of the whole
-    /// replacement, only this step can fail. After a failure, everything is translated as before.
+    /// Prepares the mapping of `pages` to a run of contiguous frames: breaks up extents (such as 2MB pages)
+    /// that extend beyond `pages`, or that contain a page in `left_out`, which the run will not map. Of the
+    /// whole change, only this step can fail. After a failure, everything is translated as before.
     ///
     /// # Errors
     /// If memory for tables runs out.
@@ -37,8 +37,8 @@ impl SpaceMut<'_> {
     }
 
     /// Unmaps the pages that [`Self::prepare_run`] prepared, except those in `left_out`, and releases their
-    /// frames and swap slots. The caller then maps them to the run. Returns how many of their contents it
-    /// must count as copied from memory, and how many as read from swap.
+    /// frames and swap slots. The caller then maps them to the run. Returns the number of pages whose
+    /// contents the caller must count as copied from memory, and the number read from swap.
     pub fn vacate_for_run(&mut self, pages: &Range<u64>, left_out: &BTreeSet<u64>) -> (u64, u64) {
         let before = self.usage().mapped_pages();
         for first in self.wide_within(pages) {

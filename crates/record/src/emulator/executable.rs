@@ -27,7 +27,7 @@ pub fn is_dynamically_linked(path: &Path) -> io::Result<bool> {
     Ok(segments(path)?.iter().any(|segment| segment.kind == PT_INTERP))
 }
 
-/// A loadable segment of an ELF file.
+/// A loadable segment (`PT_LOAD`) of an ELF file.
 struct Segment {
     kind: u32,
     flags: u32,
@@ -35,7 +35,7 @@ struct Segment {
     content: Range<u64>,
 }
 
-/// Reads the segments of a file. Empty if the file is not ELF.
+/// Reads the loadable segments of a file. Empty if the file is not ELF.
 fn segments(path: &Path) -> io::Result<Vec<Segment>> {
     let file = ReadCache::new(File::open(path)?);
     let read = || -> object::Result<Vec<Segment>> {

@@ -74,7 +74,7 @@ fn mask_environment(
     }
 }
 
-/// Makes a command for an emulator, without the options that it would take from the environment.
+/// Makes a command for an emulator without the environment variables that it would take for its options.
 pub fn plain_emulator(path: &Path) -> Command {
     let mut command = Command::new(path);
     let names = std::env::vars_os().map(|(name, _)| name);
@@ -84,9 +84,10 @@ pub fn plain_emulator(path: &Path) -> Command {
     command
 }
 
-/// Maximum number of times that all processes are killed: a process may fork just before it is killed.
+/// Maximum number of rounds in which all recorded processes are killed: one may fork just before it is
+/// killed.
 const KILL_ROUNDS: u32 = 50;
-/// Pause between two rounds of killing all processes.
+/// Pause between two rounds of killing the recorded processes.
 const KILL_PAUSE: Duration = Duration::from_millis(2);
 
 /// Kills all processes that use rings (ring buffers of records in shared memory, one per virtual CPU). First
@@ -125,7 +126,8 @@ const GUARD_PERIOD: Duration = Duration::from_millis(50);
 pub struct Guard(libc::pid_t);
 
 impl Guard {
-    /// Starts the guard process. When the recorder is killed, it also removes `folder`.
+    /// Starts the guard process. When the recorder is killed, it also removes the recorder's temporary
+    /// `folder`.
     pub fn start(
         shared: &SharedMemory,
         emulator: &Path,

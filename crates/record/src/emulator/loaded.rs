@@ -13,15 +13,15 @@ use super::executable;
 use crate::process_memory::{Mapping, PAGE_BYTES, PageMap, read_text};
 use crate::replay::relocation::{EMULATOR_BASE, Layout};
 
-/// Lowest address of mappings whose address the kernel chose.
+/// Lowest address of mappings whose address the kernel chose, in the emulator's process.
 const KERNEL_PLACED: u64 = 0x7000_0000_0000;
 
 /// Mappings of a program before its first instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadedProgram {
-    /// Events that map the program's memory, at the emulator's addresses.
+    /// Events that map the program's memory, at addresses in the emulator (before relocation to native ones).
     pub events: Vec<ProgramEvent>,
-    /// Address ranges of image, stack and mappings placed by the kernel, at the emulator's addresses.
+    /// Address ranges of the image, the stack and mappings that the kernel placed, as in the emulator.
     pub layout: Layout,
     /// Address of the first byte of the program's file in memory; `None` if it is not mapped.
     pub program_start: Option<u64>,
@@ -50,8 +50,8 @@ pub fn loaded_program(pid: u32, emulator: &Path, program: &Path) -> io::Result<L
     Ok(LoadedProgram::new(&mappings(pid)?, emulator, &program))
 }
 
-/// Finds the pages of the program that exist in the emulator's process `pid`, as address ranges in ascending
-/// order.
+/// Finds the pages of the program that are in memory or swapped out in the emulator's process `pid`, as
+/// address ranges in ascending order.
 pub fn existing_pages(pid: u32, emulator: &Path) -> io::Result<Vec<Range<u64>>> {
     let mappings = mappings(pid)?;
     let pages = PageMap::open(format!("/proc/{pid}/pagemap"))?;
@@ -126,8 +126,8 @@ fn map_event(mapping: &Mapping, in_stack: bool) -> ProgramEvent {
     }
 }
 
-/// Makes events that map the executable parts of a mapping as such. The emulator never maps the program's
-/// code executable, so `maps` does not distinguish code from data; the ELF file does.
+/// Makes events that map the executable parts of a mapping as executable. The emulator never maps the
+/// program's code executable, so `maps` does not distinguish code from data; the ELF file does.
 fn code_events(mapping: &Mapping) -> Vec<ProgramEvent> {
     let Some(path) = mapping.path().filter(|_| !mapping.is_writable()) else { return Vec::new() };
     let length = mapping.range.end - mapping.range.start;

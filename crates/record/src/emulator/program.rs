@@ -29,7 +29,7 @@ pub struct CommandLine {
 }
 
 impl CommandLine {
-    /// Appends the command line to the options of a command for an emulator.
+    /// Appends the program's command line to the options of a command for an emulator.
     pub(crate) fn add_to(&self, emulator: &mut Command) {
         emulator.arg("-0").arg(&self.name).arg(&self.program).args(&self.arguments);
     }
@@ -96,7 +96,7 @@ fn find_file(name: &OsStr) -> Result<PathBuf, RecordError> {
     Ok(path)
 }
 
-/// Finds an emulator that supports plugins: `given`, or the emulator in PATH.
+/// Finds an emulator that supports plugins, at the path `given` by the user or otherwise in PATH.
 pub fn find_emulator(given: Option<&Path>) -> Result<PathBuf, RecordError> {
     let Some(path) = given.map(Path::to_owned).or_else(|| search_path(OsStr::new(EMULATOR))) else {
         return Err(match search_path(OsStr::new(STATIC_EMULATOR)) {

@@ -11,17 +11,17 @@ use super::shared::SharedMemory;
 use crate::layout::{QUESTION_IMAGE, QUESTION_PAGES};
 use crate::region::{self, Region};
 
-/// Reply of the recorder to a plugin's question: the properties of a process that the replay needs.
+/// Recorder's reply to a question that the emulator's plugin asks about its process for the replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The program that runs in the plugin's process, and its mappings.
     Image {
-        /// Path of the program's file.
+        /// Path of the file of the program that runs in the plugin's process.
         program: PathBuf,
         /// Mappings of the program before its first instruction.
         loaded: LoadedProgram,
     },
-    /// Pages that exist in the plugin's process, as address ranges in ascending order.
+    /// Pages of the plugin's process that are in memory or swapped out, as address ranges in ascending order.
     Pages(Vec<Range<u64>>),
 }
 
@@ -34,8 +34,8 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// Answers the open question of the virtual CPU that uses this ring, so that the CPU continues. `None` if
-    /// the CPU has asked no question, or its process has ended.
+    /// Answers the unanswered question (about mappings or pages) of the virtual CPU that uses this ring, so
+    /// that the CPU continues. `None` if the CPU has asked no question, or its process has ended.
     pub fn answer(&self, shared: &SharedMemory, ring: usize) -> Option<Answer> {
         let question = shared.question(ring)?;
         let process = shared.user(ring)?;
@@ -76,7 +76,7 @@ impl Answerer {
     }
 }
 
-/// Intersects `range` with the ranges `runs`, which are sorted.
+/// Returns the parts of `range` that are in the ranges `runs`, which are sorted.
 pub fn parts(runs: &[Range<u64>], range: &Range<u64>) -> Vec<Range<u64>> {
     let first = runs.partition_point(|run| run.end <= range.start);
     let inside = runs[first..].iter().take_while(|run| run.start < range.end);

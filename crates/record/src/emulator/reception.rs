@@ -26,7 +26,7 @@ const MAX_FOLDER_BYTES: usize = 80;
 /// Maximum time for which the recorder waits for the first message of a plugin, and a plugin for admission.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Folder and socket for plugins, with the thread that replies to plugins.
+/// Folder and socket through which plugins get the shared memory, with the thread that replies to plugins.
 pub struct Reception {
     folder: TempDir,
     library: PathBuf,
@@ -47,8 +47,8 @@ struct Desk {
 }
 
 impl Reception {
-    /// Makes the folder, with `plugin` as content of the plugin's file, and starts the thread that
-    /// replies.
+    /// Makes the recorder's folder, with `plugin` as content of the file of the emulator's plugin, and starts
+    /// the thread that replies to plugins.
     pub fn open(shared: Arc<SharedMemory>, plugin: &[u8]) -> Result<Self, RecordError> {
         let (folder, library) = place(plugin)?;
         let (library, memory) = match library {
@@ -176,8 +176,8 @@ impl Desk {
         }
     }
 
-    /// Replies to one plugin. Errors are ignored: the plugin may have ended, or the peer may not be a
-    /// plugin.
+    /// Replies to one plugin with the shared memory's descriptor, if its process is admitted. Errors are
+    /// ignored: the plugin may have ended, or the peer may not be a plugin.
     fn reply(&self, mut stream: UnixStream) -> io::Result<()> {
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut number = [0; 8];

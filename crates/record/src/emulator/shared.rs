@@ -52,9 +52,9 @@ impl MemoryFile {
     }
 }
 
-/// Mapping of the shared memory. All of it is atomics, except the rings' records and the dictionary.
-/// Only the thread that calls [`SharedMemory::drain`] reads a ring's records, and dictionary entries do
-/// not change once a record refers to them.
+/// Mapping of the memory shared with the plugins. All of it is atomics, except the rings' records and the
+/// dictionary of executed code. Only the thread that calls [`SharedMemory::drain`] reads a ring's records,
+/// and dictionary entries do not change once a record refers to them.
 pub struct SharedMemory {
     file: MemoryFile,
     memory: MmapRaw,

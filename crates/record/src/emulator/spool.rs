@@ -18,7 +18,7 @@ use super::shared::SharedMemory;
 use crate::RecordError;
 use crate::record::{self, Control};
 
-/// Maximum size in bytes of the records that wait in memory before the disk is used.
+/// Maximum size in bytes of the plugins' records that wait in memory before the disk is used.
 const MEMORY_BYTES: u64 = 128 << 20;
 /// Pause before the plugins' rings are read again after all rings were empty.
 const IDLE_PAUSE: Duration = Duration::from_micros(200);
@@ -26,13 +26,13 @@ const IDLE_PAUSE: Duration = Duration::from_micros(200);
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
 const RECORD_BYTES: u64 = size_of::<u64>() as u64;
 
-/// Records taken from one ring at a time, in order.
+/// Batch of the plugin's records, in order, all from the ring of one virtual CPU.
 pub struct Batch {
     /// Index of the ring from which the records were taken.
     pub ring: usize,
     /// Records of the ring, with [`Control::ThreadEnd`] at the end once its virtual CPU has exited.
     pub records: Vec<u64>,
-    /// Answer to the question at the end of the records; `None` if there is no question.
+    /// Answer to the virtual CPU's question at the end of the records; `None` if there is no question.
     pub answer: Option<Answer>,
 }
 
@@ -59,11 +59,11 @@ struct State {
     limit_bytes: u64,
     is_stopped: AtomicBool,
     started: Instant,
-    /// Time from the start of the queue until a ring was last in use, in ns.
+    /// Time from the creation of the queue until a ring was last in use, in ns.
     last_used_nanoseconds: AtomicU64,
 }
 
-/// Queue of records, with the thread that fills it from the rings.
+/// Queue of the plugins' records, with the thread that fills it from the rings.
 pub struct Spool {
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,
@@ -103,7 +103,7 @@ impl Spool {
         self.state.next()
     }
 
-    /// Time from the start of the queue until a virtual CPU last existed, in seconds.
+    /// Time from the creation of the queue until a virtual CPU last existed, in seconds.
     pub fn seconds_used(&self) -> f64 {
         self.state.last_used_nanoseconds.load(Ordering::Relaxed) as f64 * 1e-9
     }
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Makes a batch of three quarters of [`MEMORY_BYTES`].
+    /// Makes a batch whose records take three quarters of [`MEMORY_BYTES`].
     fn large(ring: usize) -> Batch {
         Batch { ring, records: vec![ring as u64; MEMORY_BYTES as usize / 8 / 4 * 3], answer: None }
     }

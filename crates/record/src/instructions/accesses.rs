@@ -13,7 +13,7 @@ const LINE_BYTES: u64 = 64;
 /// Maximum number of accesses of an instruction in a trace.
 pub const MAX_ACCESSES: usize = 255;
 
-/// Access by the emulator, with the index of its instruction in the block.
+/// Access by the emulator, with the index of its instruction in the translated block.
 pub type Piece = (u16, MemoryAccess);
 
 /// Joins the emulator's accesses of each operand to one, and splits read-modify-write accesses in two.
@@ -59,7 +59,7 @@ pub struct Repetition {
 }
 
 impl Repetition {
-    /// Adds one access of an iteration of the instruction.
+    /// Adds one access of an iteration of the repeated string instruction.
     pub fn add(&mut self, access: &MemoryAccess) {
         let is_read = access.kind == AccessKind::Read;
         let last = if is_read { self.last_read } else { self.last_write };
@@ -76,12 +76,13 @@ impl Repetition {
         self.accesses.push(*access);
     }
 
-    /// True if another access might exceed the maximum, so that [`Repetition::take`] must be called.
+    /// True if another access of the repeated string instruction might exceed the maximum, so that
+    /// [`Repetition::take`] must be called.
     pub fn is_full(&self) -> bool {
         self.accesses.len() + 2 > MAX_ACCESSES
     }
 
-    /// Removes and returns the collected accesses, in order of first touch.
+    /// Removes and returns the collected accesses of the string instruction, in order of first touch.
     pub fn take(&mut self) -> Vec<MemoryAccess> {
         std::mem::take(self).accesses
     }

@@ -27,9 +27,9 @@ pub fn entry_bytes(header: &[u8]) -> Option<usize> {
 /// A translated block: a run of instructions with one entry point.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Address of the block's first instruction in the emulator.
+    /// Address of the block's first instruction in the emulator, before relocation to the native address.
     pub start: u64,
-    /// Address after the block's last instruction in the emulator.
+    /// Address after the block's last instruction in the emulator, before relocation to the native address.
     pub end: u64,
     instructions: Range<usize>,
 }
@@ -44,7 +44,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Makes a table without blocks.
+    /// Makes an empty table of translated blocks.
     pub fn new() -> Self {
         Self {
             decoder: InstructionDecoder::new(),
@@ -54,18 +54,19 @@ impl Blocks {
         }
     }
 
-    /// Returns the block with this number; `None` if [`Blocks::load`] has not loaded it.
+    /// Returns the translated block with this number; `None` if [`Blocks::load`] has not loaded it.
     pub fn get(&self, number: u32) -> Option<&Block> {
         let place = self.places.get(number as usize)?.checked_sub(1)?;
         self.blocks.get(place as usize)
     }
 
-    /// Decoded instructions of a block.
+    /// Decoded instructions of a translated block.
     pub fn instructions(&self, block: &Block) -> &[Decoded] {
         &self.instructions[block.instructions.clone()]
     }
 
-    /// Decodes the block `number` if it is not loaded yet. Returns the emulator's address of the block.
+    /// Decodes the translated block `number` if it is not loaded yet. Returns the block's address in the
+    /// emulator.
     pub fn load(
         &mut self,
         number: u32,
@@ -104,7 +105,7 @@ impl Blocks {
         Some(Block { start, end: start.wrapping_add(at as u64), instructions })
     }
 
-    /// Index in `block` of the instruction at `address` in the emulator.
+    /// Index in the translated block of the instruction at `address` in the emulator.
     pub fn index_at(&self, block: &Block, address: u64) -> Option<usize> {
         let mut at = block.start;
         for (index, decoded) in self.instructions(block).iter().enumerate() {

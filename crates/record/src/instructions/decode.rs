@@ -19,8 +19,7 @@ pub struct Decoded {
     pub instruction: Instruction,
     /// Size of the widest memory operand in bytes; 0 if none is known.
     pub widest_bytes: u16,
-    /// True if a memory operand is both read and written. A single record may then represent both
-    /// accesses.
+    /// True if a memory operand is both read and written. The plugin may report both accesses as one.
     pub modifies_memory: bool,
     /// True if the instruction is a string instruction with a repeat prefix.
     pub repeats: bool,
@@ -113,7 +112,8 @@ impl<const N: usize> RegisterList<N> {
 #[derive(Default)]
 struct Operands {
     sources: RegisterList<4>,
-    /// Number of sources, from the first on, that form addresses; all sources if there is no memory access.
+    /// Number of source registers, from the first on, that form addresses; the number of all source registers
+    /// if there is no memory access.
     addresses: usize,
     destinations: RegisterList<2>,
 }
@@ -154,7 +154,7 @@ impl Operands {
         operands
     }
 
-    /// Bit mask of the sources that do not form an address.
+    /// Bit mask of the source registers that do not form an address.
     fn data_sources(&self) -> u8 {
         let places = self.sources.list.len().min(4);
         (self.addresses.min(places)..places).fold(0, |bits, place| bits | 1 << place)

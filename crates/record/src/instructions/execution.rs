@@ -12,7 +12,7 @@ use crate::replay::relocation::Relocation;
 pub struct RunningRepetition {
     decoded: Decoded,
     collected: Repetition,
-    /// True if a part of the instruction's accesses is in the trace already.
+    /// True if a part of the repeated instruction's accesses is in the trace already.
     is_continued: bool,
 }
 

@@ -63,8 +63,8 @@ impl PageMap {
         self.0.for_each(pages, |page, entry| act(page, PageEntry::from_bits_retain(entry)))
     }
 
-    /// Finds the pages in an address range that [exist](exists), as address ranges. Pages that cannot be read
-    /// count as missing, because the process may have ended.
+    /// Finds the pages in an address range that [exist](exists) (in memory or swapped out), as address
+    /// ranges. Pages that cannot be read count as missing, because the process may have ended.
     pub fn existing_runs(&self, addresses: &Range<u64>) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         let _ = self.for_each(addresses, |page, entry| {

@@ -5,14 +5,14 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// Number of table entries that are read at a time.
+/// Number of entries of a `/proc` table that are read at a time.
 const BATCH_ENTRIES: u64 = 1 << 14;
 
-/// Reader of a table with one 64-bit entry per page or frame, at arbitrary positions.
+/// Reader of a file in `/proc` with one 64-bit entry per page or frame, at arbitrary positions.
 pub struct Table(File);
 
 impl Table {
-    /// Makes a reader of the table in an open file.
+    /// Makes a reader of a `/proc` table in an open file.
     pub fn new(file: File) -> Self {
         Self(file)
     }

@@ -111,8 +111,8 @@ impl Session {
         })
     }
 
-    /// Makes the new trace from the windows that adaptive sampling selects. If it selects all windows, copies
-    /// the whole file instead, and returns `None`.
+    /// Makes the new trace from the windows that adaptive sampling selects among those in the file `all`. If
+    /// it selects all windows, copies the whole file instead, and returns `None`.
     fn thin(
         &self,
         all: &File,

@@ -8,8 +8,8 @@ use perforate_types::{Backing, Permissions, ProgramEvent, VirtualAddress};
 
 use super::advised::AdvisedRanges;
 
-/// `madvise` advice that populates the pages of a range, writable (Linux 5.14, MADV_POPULATE_WRITE). A
-/// trace begins with this advice for pages that exist already.
+/// `madvise` advice that populates the pages of a range, writable (Linux 5.14, MADV_POPULATE_WRITE). A trace
+/// begins with this advice for pages that are in memory or swapped out when recording starts.
 const ADVICE_POPULATE_WRITE: i32 = 23;
 
 /// A mapping of a process. Its start address is its key in [`AddressSpace::areas`].
@@ -23,7 +23,7 @@ struct Area {
 }
 
 impl Area {
-    /// Makes the event that maps a part of the area.
+    /// Makes the event that maps the part of the area from `start` to `end`.
     fn map_event(&self, start: u64, end: u64) -> ProgramEvent {
         ProgramEvent::Map {
             start: VirtualAddress::new(start),
@@ -46,7 +46,7 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Changes the mappings as an event does.
+    /// Changes the mappings as an event of the trace does.
     pub fn apply(&mut self, event: &ProgramEvent) {
         match event {
             ProgramEvent::Map {
@@ -132,7 +132,7 @@ impl AddressSpace {
         self.advised.remap(from..end, to..to_end);
     }
 
-    /// Makes events that map the mapped parts of an address range again.
+    /// Makes map events for the mapped parts of an address range, as if they were mapped anew.
     pub fn mappings(&self, range: Range<u64>) -> Vec<ProgramEvent> {
         let before = self.areas.range(..range.start).next_back().into_iter();
         let areas = before.chain(self.areas.range(range.start..range.end.max(range.start)));
@@ -162,8 +162,8 @@ impl AddressSpace {
         self.heap.as_ref().map(|heap| heap.start)
     }
 
-    /// Makes events that populate the existing pages of an address space whose mappings are already in the
-    /// trace; see [`AddressSpace::events`].
+    /// Makes events that populate the pages that are in memory or swapped out, for an address space whose
+    /// mappings are already in the trace; see [`AddressSpace::events`] for `present`.
     pub fn populating_events(
         &self,
         present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,
@@ -174,8 +174,9 @@ impl AddressSpace {
         ranges.flat_map(present).map(populate_event).collect()
     }
 
-    /// Makes events that turn an empty address space into this one. `present` returns the existing pages in
-    /// an address range. These are populated, after the program's advice about large pages is given.
+    /// Makes events that turn an empty address space into this one. `present` returns the parts of an address
+    /// range whose pages are in memory or swapped out. These are populated, after the program's advice about
+    /// large pages is given.
     pub fn events(
         &self,
         mut present: impl FnMut(Range<u64>) -> Vec<Range<u64>>,

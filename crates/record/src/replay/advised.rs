@@ -63,7 +63,7 @@ impl AdvisedRanges {
         })
     }
 
-    /// Splits the range that contains `address` at this address.
+    /// Splits the advised range that contains `address` at this address.
     fn cut(&mut self, address: u64) {
         if let Some((_, (end, advice))) = self.ranges.range_mut(..address).next_back()
             && *end > address

@@ -2,11 +2,11 @@
 
 use super::address_space::AddressSpace;
 
-/// Number of entries in the cache of accessed pages.
+/// Number of entries in the cache of pages to which accesses are allowed.
 const PLACES: usize = 1 << 12;
-/// Value of an empty cache entry.
+/// Value of an empty entry of the cache.
 const NONE: u64 = u64::MAX;
-/// Number of bits in a page number.
+/// Number of bits of a page number in an entry of the cache; the image's number is above.
 const PAGE_BITS: u32 = 36;
 
 /// Direct-mapped cache of pages to which accesses are allowed by the current mappings.
@@ -16,12 +16,12 @@ pub struct AllowedPages {
 }
 
 impl AllowedPages {
-    /// Makes a cache without pages.
+    /// Makes an empty cache of pages to which accesses are allowed.
     pub fn new() -> Self {
         Self { pages: vec![NONE; PLACES], is_empty: true }
     }
 
-    /// Clears the cache, because mappings have changed.
+    /// Clears the cache of allowed pages, because mappings have changed.
     pub fn forget(&mut self) {
         if !self.is_empty {
             self.pages.fill(NONE);

@@ -20,16 +20,16 @@ pub struct Image {
     pub program: PathBuf,
     /// Mappings of the image, at the emulator's addresses.
     pub space: AddressSpace,
-    /// Relocation of addresses in the image.
+    /// Relocation of the image's addresses from the emulator's to native ones.
     pub relocation: Relocation,
-    /// True once the trace contains the image's process.
+    /// True once the trace contains the event that creates the image's process.
     pub is_known: bool,
-    /// True once the trace contains the image's mappings. Until then, its events are not written; the
-    /// mappings are written when recording starts in the image again.
+    /// True once the trace contains the image's mappings. Until then, changes of its mappings are not
+    /// written; all mappings are written when recording starts in the image again.
     pub is_mapped: bool,
     /// Process in whose memory the image runs until it executes another program (vfork); usually `None`.
     pub borrows: Option<ProcessId>,
-    /// Number of the image from which the memory is borrowed (vfork).
+    /// Number of the process image from which the memory is borrowed (vfork).
     pub lender: Option<u64>,
     /// Number of threads that run in the image.
     pub threads: u32,
@@ -56,16 +56,16 @@ impl Image {
 /// All process images of a recording, by number.
 #[derive(Default)]
 pub struct Images {
-    /// Images by number; boxed, because a damaged record may contain a very large number.
+    /// Process images by number; boxed, because a damaged record may contain a very large number.
     images: Vec<Option<Box<Image>>>,
     processes: u32,
 }
 
 impl Images {
-    /// Upper limit of image numbers; a larger number means that the record is damaged.
+    /// Upper limit of process-image numbers; a larger number means that the record is damaged.
     const MAX: u64 = 1 << 22;
 
-    /// Returns the image with this number. Creates it if necessary.
+    /// Returns the process image with this number. Creates it if necessary.
     pub fn get(&mut self, number: u64) -> Result<&mut Image, RecordError> {
         if number >= Self::MAX {
             return Err(RecordError::Damaged("the number of an image"));
@@ -100,8 +100,8 @@ impl Images {
         Ok(ProcessId(id))
     }
 
-    /// Creates the image of a child that is about to be forked from `parent`. If `shares`, the child
-    /// first runs in the parent's memory. Returns the child's process.
+    /// Creates the process image of a child that is about to be forked from image `parent`. If `shares`
+    /// (vfork), the child first runs in the parent's memory. Returns the child's process.
     pub fn fork(
         &mut self,
         parent: u64,

@@ -29,7 +29,7 @@ use syscalls::{Syscall, is_failure};
 /// Reason for which [`Replay::advance`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// More records are needed to continue.
+    /// More records of the plugin are needed to continue.
     Starved,
     /// A ring's thread has loaded a program. The caller must provide the program's mappings.
     Image {
@@ -38,8 +38,8 @@ pub enum Step {
         /// Number of the process image.
         image: u64,
     },
-    /// Recording starts in the process image of a ring's thread. The caller must provide the pages that exist
-    /// in the image.
+    /// Recording starts in the process image of a ring's thread. The caller must provide the pages of the
+    /// image that are in memory or swapped out.
     Start {
         /// Index of the thread's ring.
         ring: usize,
@@ -62,14 +62,14 @@ struct Thread {
     /// Records of the ring. Records before `position` are already replayed.
     records: Vec<u64>,
     position: usize,
-    /// Number of the block that runs; `None` if none does.
+    /// Number of the translated block that runs; `None` if none does.
     block: Option<u32>,
     pieces: Vec<Piece>,
     syscall: Option<Syscall>,
-    /// Number of the child's image, while the thread calls fork.
+    /// Number of the child's process image, while the thread is in a call of fork.
     forks: Option<u64>,
     repetition: Option<RunningRepetition>,
-    /// Answers to questions that the replay has not reached yet.
+    /// Recorder's answers to the thread's questions that the replay has not reached yet.
     answers: VecDeque<Answer>,
 }
 
@@ -78,7 +78,8 @@ impl Thread {
         self.records.get(self.position).map(|word| record::decode(*word))
     }
 
-    /// Words that follow the next record in the ring; `None` if they have not arrived yet.
+    /// Data words (such as system-call arguments) that follow the next record in the ring; `None` if they
+    /// have not arrived yet.
     fn words(&self, control: Control) -> Option<[u64; SYSCALL_WORDS]> {
         let after = self.position + 1;
         let words = self.records.get(after..after + control.words())?;
@@ -109,7 +110,7 @@ pub struct Replay<S> {
     next_thread: u16,
     blocks: Blocks,
     allowed: AllowedPages,
-    /// Number of accesses to memory that is not mapped according to the system calls.
+    /// Number of accesses to memory that is not mapped according to the recorded system calls.
     pub unmapped: u64,
     /// Buffer for the accesses of one instruction, which is reused to avoid allocations.
     joined: Vec<MemoryAccess>,
@@ -153,8 +154,8 @@ impl<S: Sink> Replay<S> {
         thread.records.append(&mut batch.records);
     }
 
-    /// Removes and returns the oldest answer to a question of a ring's thread; `None` if there is no answer
-    /// yet.
+    /// Removes and returns the oldest answer of the recorder to a question of a ring's thread; `None` if
+    /// there is no answer yet.
     pub fn answer(&mut self, ring: usize) -> Option<Answer> {
         self.threads[ring].answers.pop_front()
     }
@@ -206,7 +207,7 @@ impl<S: Sink> Replay<S> {
         Ok(Some(Step::Starved))
     }
 
-    /// Processes the records of ended and started threads that precede the next segment of a ring.
+    /// Processes a ring's next records if they are about ended or started threads, up to the next segment.
     fn change_threads(&mut self, ring: usize) -> Result<(), RecordError> {
         loop {
             match self.threads[ring].peek() {
@@ -270,8 +271,9 @@ impl<S: Sink> Replay<S> {
         Ok(())
     }
 
-    /// Skips tickets whose segments will never arrive, because their processes were killed before writing:
-    /// continues with the lowest ticket that is present. Returns false if no segment is present.
+    /// Skips tickets (order numbers of segments) whose segments will never arrive, because their processes
+    /// were killed before writing: continues with the lowest ticket that is present. Returns false if no
+    /// segment is present.
     pub fn skip_lost_ticket(&mut self) -> bool {
         let waiting = self.threads.iter().filter_map(|thread| match thread.peek()? {
             Record::Control(Control::Segment, ticket) => Some(ticket),
@@ -449,8 +451,8 @@ impl<S: Sink> Replay<S> {
         Ok(())
     }
 
-    /// Writes the mappings of an image to the trace when its recording starts. `present` returns the existing
-    /// pages in an address range.
+    /// Writes the mappings of an image to the trace when its recording starts. `present` returns the parts of
+    /// an address range whose pages are in memory or swapped out.
     pub fn start_image(
         &mut self,
         ring: usize,

@@ -10,14 +10,14 @@ use crate::RecordError;
 
 /// Consumer of instructions and events in program order.
 pub trait Sink {
-    /// Receives the next instruction, with its accesses.
+    /// Receives the next instruction of the trace, with its accesses.
     fn push(
         &mut self,
         instruction: &Instruction,
         accesses: &[MemoryAccess],
     ) -> Result<(), RecordError>;
 
-    /// Receives an event, which happens before the next instruction.
+    /// Receives an event of the trace, which happens before the next instruction.
     fn event(&mut self, event: ProgramEvent) -> Result<(), RecordError>;
 }
 
@@ -38,7 +38,7 @@ impl Sink for TraceWriter {
 /// Number of entries in the cache of recently touched pages, which saves most look-ups in the set of all
 /// touched pages.
 const RECENT_PAGES: usize = 1 << 12;
-/// Number of bits in a virtual page number.
+/// Number of bits of a virtual page number in an element of the set of touched pages.
 const PAGE_BITS: u32 = 36;
 
 /// Process and thread that execute an instruction.
@@ -68,9 +68,11 @@ pub struct Output<S> {
     pub instructions: u64,
     /// Number of memory accesses passed to the sink so far.
     pub accesses: u64,
-    /// True while instructions are only counted, because their window is not part of the trace.
+    /// True while instructions are only counted, because adaptive sampling leaves their window out of the
+    /// trace.
     pub is_dropping: bool,
-    /// Number of instructions that were not passed to the sink and are not part of a gap event yet.
+    /// Number of instructions that were not passed to the sink since the last gap event (the event in a trace
+    /// with the number of left-out instructions).
     pub dropped: u64,
     limit: u64,
     runner: Runner,
@@ -100,7 +102,7 @@ impl<S: Sink> Output<S> {
         }
     }
 
-    /// True if the maximum number of instructions is reached.
+    /// True if the maximum number of recorded instructions is reached.
     pub fn is_full(&self) -> bool {
         self.instructions >= self.limit
     }
@@ -111,8 +113,8 @@ impl<S: Sink> Output<S> {
         &self.processes
     }
 
-    /// Begins a block, whose code is at the addresses `code` and which `runner` executes. The next pushed
-    /// instructions belong to this block.
+    /// Begins a translated block, whose code is at the addresses `code` and which `runner` executes. The next
+    /// pushed instructions belong to this block.
     pub fn begin_block(&mut self, runner: Runner, code: Range<u64>) -> Result<(), RecordError> {
         if self.is_full() {
             return Ok(());

@@ -40,7 +40,8 @@ pub struct Layout {
 /// Shifts of addresses from the emulator's to native ones, by address range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Relocation {
-    /// Address ranges with their shifts, ordered by address, without overlaps.
+    /// Address ranges of the emulator, ordered and without overlaps, each with the (wrapping) addend that
+    /// gives native addresses.
     ranges: Vec<(Range<u64>, u64)>,
 }
 

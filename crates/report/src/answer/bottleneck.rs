@@ -7,7 +7,7 @@ use crate::comparison::{Comparison, SchemeRuns};
 use crate::format::{percent, share};
 use crate::{ids, waiting};
 
-/// Share of the time, 0–1, from which a busy hardware unit is called a bottleneck.
+/// Share of a run's time, 0–1, for which a hardware unit must be busy to be called a bottleneck.
 const SATURATED: f64 = 0.9;
 /// Share of the translation stall cycles, 0–1, from which the answer names a component of these cycles.
 const NAMED: f64 = 0.1;
@@ -103,8 +103,8 @@ fn discrepancy(comparison: &Comparison<'_>, on_path: f64, saved: f64) -> Option<
     })
 }
 
-/// Returns the labels of cycle-stack components with the value of `figure` for each, largest first.
-/// Components without a value are left out.
+/// Returns the labels of cycle-stack components with the number that `figure` computes from each component's
+/// counter, largest number first. Components without a number are left out.
 fn largest<'v>(
     parts: impl Iterator<Item = (&'v Counter, &'v Part)>,
     figure: &dyn Fn(&Counter) -> Option<f64>,

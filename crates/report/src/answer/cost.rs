@@ -95,8 +95,8 @@ pub(super) fn cost_sentence(comparison: &Comparison<'_>, cost: Cost) -> Sentence
     sentence.plain(format!(" nothing that this run can show{half}"))
 }
 
-/// Returns the end of the cost sentence: a full stop, or the words that no scheme can gain much if the cost
-/// is small and no scheme gains much.
+/// Returns the end of the cost sentence. It says that no scheme can gain much if the cost and both `gains`
+/// (of the best available and the best proposed scheme) are small; otherwise, it is a full stop.
 pub(super) fn cost_end(cost: Cost, gains: [Option<&Gain>; 2]) -> &'static str {
     let gains_much = gains.into_iter().flatten().any(|gain| gain.speed.mean >= 1.0 + WORTH_A_LOOK);
     if cost.is_worth_a_look() || gains_much { "." } else { ": no scheme can gain much." }

@@ -14,11 +14,11 @@ pub(super) struct Gain {
     pub(super) speed: Interval,
     /// Speed relative to the reference with the kernel's work included; `None` if unknown.
     pub(super) with_work: Option<f64>,
-    /// Indices of other schemes whose speed cannot be distinguished from this scheme's.
+    /// Indices in the comparison of other schemes whose speed cannot be distinguished from this scheme's.
     pub(super) as_fast: Vec<usize>,
 }
 
-/// Least change of a speed by the kernel's work that the answer mentions.
+/// Least difference between the relative speeds with and without the kernel's work that the answer mentions.
 const CHANGED_BY_WORK: f64 = 0.02;
 
 /// Wording for a speed that does not differ significantly from the reference's.
@@ -126,7 +126,7 @@ impl Gain {
         self.as_fast.iter().map(|&other| comparison.schemes[other].name)
     }
 
-    /// Returns the clause that names equally fast schemes; empty if there are none.
+    /// Returns the clause that names the schemes as fast as this one; empty if there are none.
     fn others(&self, comparison: &Comparison<'_>) -> String {
         let names: Vec<&str> = self.names_as_fast(comparison).collect();
         if names.is_empty() {

@@ -131,8 +131,8 @@ fn best(comparison: &Comparison<'_>, is_one: &dyn Fn(usize) -> bool) -> Option<G
     Some(Gain { as_fast, ..best })
 }
 
-/// Returns the sentence on the kernel's work in the whole run, for the reference and the best available
-/// scheme (`today`). `None` if the work is negligible.
+/// Returns the sentence on the kernel's share of the cycles of the whole run, under the reference and the
+/// best available scheme (`today`). `None` if this share is negligible.
 fn work(comparison: &Comparison<'_>, today: Option<&Gain>) -> Option<Sentence> {
     let share = |index: usize| {
         let scheme = &comparison.schemes[index];

@@ -11,11 +11,12 @@ const MOST_SAMPLES: usize = 200;
 /// One sample: its position on the horizontal axis, and a value for each series.
 pub(crate) type Sample = (f64, Vec<f64>);
 
-/// A stacked-area chart of quantities over the executed instructions.
+/// A stacked-area chart of a quantity's components, such as kinds of TLB entries, over executed instructions.
 pub(crate) struct Areas<'a> {
     pub series: &'a [Series],
     pub samples: Vec<Sample>,
-    /// Ends of the horizontal and vertical axes. Charts that are shown side by side have equal axes.
+    /// Upper ends of the horizontal and the vertical axis. Charts that are shown side by side have equal
+    /// axes.
     pub top: (f64, f64),
     pub value: Axis<'a>,
 }

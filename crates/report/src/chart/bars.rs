@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{Axis, Mark, NAMES, Series, claimed, colour, labels, legend, names, tooltip, visible};
 
-/// Vega expression for the rightmost extent of a bar with its interval and markers. A missing value counts as
-/// 0.
+/// Vega expression for the rightmost extent of a bar with its interval, its published value and the range of
+/// our value. A missing value counts as 0.
 const FURTHEST: &str =
     "max(0, datum.value || 0, datum.high || 0, datum.paper || 0, datum.open_high || 0)";
 
@@ -19,10 +19,11 @@ pub(crate) struct Bars<'a> {
     pub series: Vec<Series>,
     pub places: Vec<String>,
     pub marks: Vec<Mark>,
-    /// True if each place has a bar for every series; false if each place has a single bar.
+    /// True if each place (row of the chart) has a bar for every series; false if each place has a single
+    /// bar.
     pub is_grouped: bool,
     pub value: Axis<'a>,
-    /// Ends of the value axis; `None` unless other charts share the axis.
+    /// Lower and upper end of the value axis if other charts have the same axis, otherwise `None`.
     pub range: Option<(f64, f64)>,
     /// Title of the tooltips' line with the name of a bar's place, such as `scheme`.
     pub place: &'a str,
@@ -41,7 +42,7 @@ pub(crate) struct Band {
 }
 
 impl Band {
-    /// True for a single value, which is drawn as a line.
+    /// True for a band that is a single value, which is drawn as a line.
     pub fn is_line(&self) -> bool {
         self.low == self.high
     }

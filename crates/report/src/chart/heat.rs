@@ -25,7 +25,7 @@ pub(crate) struct Heat<'a> {
     pub columns: &'a [&'a str],
     /// Name of a column that a gap separates from the other columns; `None` for no gap.
     pub apart: Option<&'a str>,
-    /// Cells of the map, by row and then by column.
+    /// Cells of the heat map, by row and then by column.
     pub cells: Vec<Vec<HeatCell>>,
     /// True if larger values are better. The worst value has the strongest shade.
     pub is_more_better: bool,

@@ -33,11 +33,11 @@ const GAPS_PIXELS: f64 = 18.0;
 
 /// Horizontal axis of a line chart.
 pub(crate) enum Ground {
-    /// Linear axis. It starts at 0, or at the smallest position if that is negative or far from 0.
+    /// Linear horizontal axis. It starts at 0, or at the smallest position if that is negative or far from 0.
     Numbers { least: f64, most: f64 },
-    /// Logarithmic axis; contains the positions of all points.
+    /// Logarithmic axis with the distinct positions of all points, at which it has labels.
     Logarithm(Vec<f64>),
-    /// Axis of named places, in their order.
+    /// Horizontal axis of named places, in their order.
     Names(Vec<String>),
 }
 

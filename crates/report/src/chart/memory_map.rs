@@ -24,20 +24,21 @@ const LONG: u64 = 3 * COLUMNS;
 const BLOCK_FRAMES: f64 = 512.0;
 /// Size of a block of physical memory in bytes (2MB).
 const BLOCK_BYTES: f64 = 2097152.0;
-/// Maximum number of cells in a run, and of blocks in a cell, which are larger than in any real memory. They
-/// prevent overflow for hostile files: their product and the largest scale are below 2^64. At the largest
-/// scale a run is a single cell.
+/// Maximum number of equal cells in a run. Like the next two limits (2MB blocks in a cell, and in a coarse
+/// cell), it is larger than in any real memory, and prevents overflow for hostile files: products stay below
+/// 2^64. At the largest scale a run is a single cell.
 const MOST_CELLS: u64 = 1 << 36;
 const MOST_BLOCKS_PER_CELL: u64 = 1 << 26;
 const LARGEST_SCALE: u64 = 1 << 62;
-/// Minimum share of a cell's frames for which the square inside the cell is drawn.
+/// Minimum share of a cell's frames that the square inside the cell must stand for to be drawn.
 const LEAST_SHARE: f64 = 0.02;
 
 /// A run of neighbouring map cells with equal contents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CellRun {
     pub cells: u64,
-    /// Index of the cells' class in the chart's series, which are in order of importance.
+    /// Index in the chart's series of the class of the cells' blocks, such as `free`. Series are in order of
+    /// importance.
     pub class: usize,
     /// Number of free frames in each cell. `holes` and `kept` are the numbers of frames in holes of
     /// perforated pages, and of unmovable frames.
@@ -208,7 +209,7 @@ impl Maps<'_> {
     }
 }
 
-/// Layout of a scheme's maps in rows, to which maps and texts are added one by one.
+/// Layout of a scheme's memory maps in rows of cells, to which maps and lines of text are added one by one.
 struct Drawing<'s> {
     series: &'s [Series],
     row: u64,
@@ -217,7 +218,7 @@ struct Drawing<'s> {
 }
 
 impl Drawing<'_> {
-    /// Adds a line of text to the layout, which takes two rows.
+    /// Adds a line of text, which takes two rows, to the layout of the maps.
     fn write(&mut self, align: &str, text: String) {
         let column = if align == "left" { 0 } else { COLUMNS / 2 };
         self.texts
@@ -225,7 +226,7 @@ impl Drawing<'_> {
         self.row += 2;
     }
 
-    /// Adds a map to the layout: runs of cells, and lines of text for long free ranges.
+    /// Adds a map to the layout of the maps: runs of cells, and lines of text for long free ranges.
     fn draw(&mut self, map: &Picture) {
         let free = self.series.iter().position(|one| one.key == "free");
         let block_bytes = map.blocks_per_cell as f64 * BLOCK_BYTES;
@@ -264,7 +265,8 @@ impl Drawing<'_> {
     }
 }
 
-/// Returns the colours and meanings of the squares that are drawn inside cells, without duplicates.
+/// Returns the colours and meanings of the squares that are drawn inside cells of these maps, without
+/// duplicates.
 pub(crate) fn inner_squares(
     series: &[Series],
     maps: &[Picture],

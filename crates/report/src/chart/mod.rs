@@ -12,6 +12,7 @@ mod heat;
 mod holes;
 mod lines;
 mod memory_map;
+mod scatter;
 mod stacks;
 mod tornado;
 mod waterfall;
@@ -26,6 +27,7 @@ pub(crate) use heat::{Heat, HeatCell};
 pub(crate) use holes::holes;
 pub(crate) use lines::{Ground, Lines};
 pub(crate) use memory_map::{CellRun, Maps, Picture, coarse, common_scale, inner_squares};
+pub(crate) use scatter::Scatter;
 pub(crate) use stacks::Stacks;
 pub(crate) use tornado::{Swing, Tornado};
 pub(crate) use waterfall::{Side, Waterfall};
@@ -108,7 +110,8 @@ pub(crate) struct Claimed {
     pub paper: f64,
     pub open_low: Option<f64>,
     pub open_high: Option<f64>,
-    /// Published value as text; `open_text` is the range of our value over these parameters.
+    /// Published value as text; `open_text` is the range of our value over parameters that the paper does not
+    /// state.
     pub paper_text: String,
     pub open_text: String,
 }
@@ -160,8 +163,8 @@ impl Axis<'_> {
         if self.label.is_empty() { Value::Null } else { json!(spoken(&fit(self.label, 60))) }
     }
 
-    /// Returns the Vega-Lite specification of the axis with one label per 80 pixels. `aside` is the width in
-    /// pixels that is not available for the axis.
+    /// Returns the Vega-Lite specification of the axis with one label per 80 pixels. `aside` is the part of
+    /// the chart's width, in pixels, that names and values beside the axis take.
     fn spec(&self, aside: usize) -> Value {
         let ticks = format!("clamp(floor((room - {aside}) / 80), 1, 6)");
         json!({
@@ -188,7 +191,8 @@ fn spoken(title: &str) -> String {
 /// is not.
 const GREATEST_ODD: u64 = 15;
 
-/// True if all numbers are integers with a small odd factor, such as 64, 1,536 and 131,072.
+/// True if an axis with these numbers is labelled in units of 1024: all are integers with a small odd factor,
+/// such as 64, 1,536 and 131,072.
 fn are_binary(mut numbers: impl Iterator<Item = f64>) -> bool {
     let is_binary = |number: f64| {
         let whole = number as u64;
@@ -268,7 +272,7 @@ fn names(names: &[String], gap: f64) -> Value {
     })
 }
 
-/// Width in pixels that place names, and the values to the right of bars, take from a chart's width.
+/// Width in pixels of a chart that the names of places, and the values to the right of bars, take.
 const NAMES: usize = 210;
 
 /// Breaks a long name into two lines; cuts off the rest.
@@ -296,8 +300,8 @@ fn fit(text: &str, most: usize) -> String {
     }
 }
 
-/// Returns the tooltip of a data point. `place` is the title of its line with the point's position; "at"
-/// replaces a title with characters that Vega-Lite cannot have in an expression.
+/// Returns the tooltip of a data point. `place` is the title of the tooltip's line with the point's position;
+/// "at" replaces a title with characters that Vega-Lite cannot have in an expression.
 fn tooltip(place: &str, place_field: &str) -> Value {
     let field = |field: &str, title: &str| json!({"field": field, "title": title});
     let is_plain = |letter: char| letter.is_alphanumeric() || " ,()%÷/+-".contains(letter);

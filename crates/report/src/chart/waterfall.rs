@@ -13,20 +13,20 @@ pub(crate) struct Side {
     pub name: String,
     /// Values of the scheme's components, in the order of the waterfall.
     pub parts: Vec<f64>,
-    /// Text of the total of which the components are parts, such as all cycles per memory access.
+    /// Text of the total that contains the components, such as all cycles per memory access.
     pub whole: String,
 }
 
-/// A waterfall chart of the differences between two schemes.
+/// A waterfall chart of the differences between two schemes' cycles per memory access, by component.
 pub(crate) struct Waterfall<'a> {
     pub parts: Vec<String>,
     pub sides: Vec<Side>,
-    /// Index of the scheme from which the waterfall starts until a reader chooses another; `to` is that at
-    /// which it ends.
+    /// Index of the scheme from which the waterfall starts until a reader chooses another; `to` is the index
+    /// of the scheme at which it ends.
     pub from: usize,
     pub to: usize,
     pub value: Axis<'a>,
-    /// Meaning of the quantity `whole` of each scheme; `unit` is its unit.
+    /// Label of the total `whole` of each scheme, such as `All time`; `unit` is its unit.
     pub whole: &'a str,
     pub unit: &'a str,
 }

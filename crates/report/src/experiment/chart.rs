@@ -160,8 +160,8 @@ impl Canvas<'_> {
         if (own.1 - own.0) * FLAT < most - least { own } else { (least, most) }
     }
 
-    /// Returns the smallest and the largest value of this chart, intervals included, in displayed units. The
-    /// range includes 0, unless all values are close together and far from 0.
+    /// Returns the smallest and the largest value of this chart, intervals included, in the units that charts
+    /// show (such as percent). The range includes 0, unless all values are close together and far from 0.
     fn own_range(&self) -> (f64, f64) {
         let ends = self.marks().into_iter().flat_map(|mark| {
             let claimed = mark.claimed.unwrap_or_default();
@@ -182,7 +182,7 @@ impl Canvas<'_> {
         (least.min(0.0), most)
     }
 
-    /// Returns the data points of all curves, in displayed units.
+    /// Returns the data points of all curves, in the units that the chart shows, such as percent.
     fn marks(&self) -> Vec<Mark> {
         let points = self.curves.iter().flat_map(|drawn| {
             let mut points: Vec<&PointRecord> = drawn.curve.points.iter().collect();

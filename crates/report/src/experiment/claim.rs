@@ -18,7 +18,8 @@ pub(super) fn look(verdict: Verdict) -> (&'static str, &'static str, &'static st
 }
 
 /// Returns the lower and the upper end of the range in which the paper's values at all places lie; for a
-/// claim on a mean over places, the mean as both ends. In displayed units; `None` for other claims.
+/// claim on a mean over places, the mean as both ends. In the units that charts show; `None` for other
+/// claims.
 pub(super) fn band(claim: &ClaimRecord) -> Option<(f64, f64)> {
     let low = claim.paper?;
     let high = match (claim.relation.as_str(), claim.over.as_deref()?) {
@@ -29,7 +30,7 @@ pub(super) fn band(claim: &ClaimRecord) -> Option<(f64, f64)> {
     Some((claim.show.shown(low), claim.show.shown(high)))
 }
 
-/// Returns the relative difference between our value and the paper's, or the nearer end of its
+/// Returns the relative difference of our value from the paper's, or from the nearer end of the paper's
 /// range. Gains are compared as gains, without the 1 (1.25 as 25 %). `None` if unknown or infinite.
 pub(super) fn miss(claim: &ClaimRecord) -> Option<f64> {
     let shown = |value: Option<f64>| value.map(|value| claim.show.shown(value));
@@ -40,8 +41,8 @@ pub(super) fn miss(claim: &ClaimRecord) -> Option<f64> {
     miss.is_finite().then_some(miss)
 }
 
-/// Returns, for a chart, the paper's value and the range of ours over parameters that the paper does not
-/// state, in displayed units. `None` if the paper gives no number.
+/// Returns, for a chart and in its units, the paper's value and the range of ours over parameters that the
+/// paper does not state. `None` if the paper gives no number.
 pub(super) fn claimed(claim: &ClaimRecord) -> Option<Claimed> {
     let shown = |value| claim.show.shown(value);
     let open = claim.unstated.as_ref();
@@ -79,7 +80,8 @@ pub(super) fn ours_text(claim: &ClaimRecord) -> String {
     }
 }
 
-/// Returns the interval around our value as text; `None` if it is unknown or has no visible width.
+/// Returns the interval around our value as text; `None` if it is unknown, or if both ends look equal as
+/// text.
 pub(super) fn interval_text(claim: &ClaimRecord) -> Option<String> {
     between(claim.show, claim.ours_low, claim.ours_high)
 }
@@ -90,13 +92,13 @@ pub(super) fn range_text(claim: &ClaimRecord) -> Option<String> {
     claim.unstated.as_ref().map(|range| unstated::text(range, claim.show))
 }
 
-/// Returns our value as the sort key of tables, in displayed units; the smallest one if the claim covers
-/// several places.
+/// Returns our value as the sort key of tables, in the units that tables show; the smallest one if the claim
+/// covers several places.
 pub(super) fn ours_shown(claim: &ClaimRecord) -> Option<f64> {
     claim.ours_least.or(claim.ours).map(|value| claim.show.shown(value))
 }
 
-/// Returns the note on the interpretation of the claim; `None` if there is no note.
+/// Returns the experiment file's note on the interpretation of the claim; `None` if there is no note.
 pub(super) fn note_text(claim: &ClaimRecord) -> Option<&str> {
     claim.note.as_deref().map(str::trim).filter(|text| !text.is_empty())
 }

@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 
-use perforate_records::{ClaimRecord, ExperimentRecord, Show, UnstatedRange};
+use perforate_records::{ClaimKind, ClaimRecord, ExperimentRecord, Show, UnstatedRange, word};
+use perforate_types::counted;
 
-use super::claim::{claimed, interval_text, ours_text};
+use super::claim::{claimed, interval_text, ours_text, paper_text};
 use super::show::Written;
-use crate::chart::{Axis, Dots, Mark, broken};
+use super::verdicts;
+use crate::chart::{Axis, Dots, Mark, Scatter, broken};
 use crate::html::{Cell, Figure, Grid};
 
 const SHOWS: [(Show, &str); 4] = [
@@ -96,6 +98,59 @@ fn data(claims: &[&ClaimRecord], show: Show) -> Grid {
     )
 }
 
+/// Returns a chart of ours over the published value for each notation in which at least [`FEWEST_POINTS`]
+/// claims are written, over all experiments: numbers only, since bounds have no value to be equal to.
+pub(super) fn over_published(results: &[ExperimentRecord]) -> Vec<Figure> {
+    let figures = SHOWS.iter().filter_map(|(show, name)| {
+        let claims = results.iter().flat_map(|result| &result.claims);
+        let is_shown = |claim: &&ClaimRecord| {
+            claim.kind == Some(ClaimKind::Number)
+                && claim.show == *show
+                && claim.relation == "="
+                && claim.paper.is_some()
+                && claim.ours.is_some_and(f64::is_finite)
+        };
+        let claims: Vec<&ClaimRecord> = claims.filter(is_shown).collect();
+        (claims.len() >= FEWEST_POINTS).then(|| scatter(&claims, *show, name))
+    });
+    figures.collect()
+}
+
+/// Fewest claims for which a scatter chart is drawn.
+const FEWEST_POINTS: usize = 6;
+
+fn scatter(claims: &[&ClaimRecord], show: Show, name: &str) -> Figure {
+    let is_positive = |claim: &&ClaimRecord| {
+        [claim.paper, claim.ours, claim.ours_low].into_iter().flatten().all(|value| value > 0.0)
+    };
+    let is_logarithmic = show == Show::Number && claims.iter().all(is_positive);
+    let marks = claims.iter().map(|claim| Mark {
+        x: claim.paper.map(|paper| show.shown(paper)),
+        series: word(claim.verdict).replace('_', " "),
+        brief: paper_text(claim),
+        ..mark(claim, format!("{} {}", claim.id, claim.statement))
+    });
+    let suffix = show.notation().suffix;
+    let chart = Scatter {
+        series: verdicts::series(),
+        marks: marks.collect(),
+        published: Axis { label: "published", suffix },
+        ours: Axis { label: "ours", suffix },
+        is_logarithmic,
+    };
+    Figure {
+        id: format!("over-published-{name}"),
+        name: format!("ours over published {name}"),
+        title: format!("Our {name} over the published ones"),
+        caption: format!(
+            "{} that are published as one number. On the dashed line both are equal; lines: range over the seeds.",
+            counted(claims.len(), "claim")
+        ),
+        data: data(claims, show),
+        chart: chart.spec(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +160,38 @@ mod tests {
             r#"{{"id":"P-C1","statement":"as fast","verdict":"reproduced","kind":"number"{more}}}"#
         );
         serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn numbers_of_all_experiments_are_drawn_over_the_published_ones() {
+        let number = |paper: f64, ours: &str| {
+            claim(&format!(r#","show":"gain","relation":"=","paper":{paper},"ours":{ours}"#))
+        };
+        let result = |claims: Vec<ClaimRecord>| {
+            let text =
+                r#"{"record":"experiment","experiment":"x","title":"t","curves":[],"charts":[]}"#;
+            let record: ExperimentRecord = serde_json::from_str(text).unwrap();
+            ExperimentRecord { claims, ..record }
+        };
+        let mut bound = number(1.2, "1.3");
+        bound.relation = "≥".into();
+        let first = result(vec![number(1.5, "1.25"), number(2.0, "3.0"), number(1.1, "1.1")]);
+        let mut second = result(vec![number(1.2, "0.9"), number(1.3, "1.3"), bound]);
+        assert!(over_published(&[first.clone(), second.clone()]).is_empty(), "five are too few");
+        second.claims.push(number(1.4, "1.2"));
+        let figures = over_published(&[first, second]);
+        assert_eq!(figures.len(), 1);
+        let marks = figures[0].chart["data"]["values"].as_array().unwrap();
+        let near = |mark: &serde_json::Value, field: &str, expected: f64| {
+            assert!((mark[field].as_f64().unwrap() - expected).abs() < 1e-9, "{mark}");
+        };
+        assert_eq!(marks.len(), 6);
+        near(&marks[0], "x", 50.0);
+        near(&marks[0], "value", 25.0);
+        near(&marks[3], "value", -10.0);
+        let domain = &figures[0].chart["layer"][0]["encoding"]["x"]["scale"]["domain"];
+        assert!((domain[0].as_f64().unwrap() + 10.0).abs() < 1e-9, "{domain}");
+        assert!((domain[1].as_f64().unwrap() - 200.0).abs() < 1e-9, "{domain}");
     }
 
     #[test]

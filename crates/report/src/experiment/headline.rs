@@ -30,8 +30,8 @@ pub(super) fn headline<'a>(claims: impl Iterator<Item = &'a ClaimRecord>) -> Opt
     Some(text + ".")
 }
 
-/// Returns the claim whose value is furthest from the paper's; `None` if no value differs. Claims that are
-/// not reproduced take precedence over those in the same direction only.
+/// Returns the claim whose value is furthest from the paper's; `None` if no value differs. Claims with the
+/// verdict "not reproduced" take precedence over those with "same direction".
 fn worst<'a>(claims: &[&'a ClaimRecord]) -> Option<&'a ClaimRecord> {
     let of = |verdict| misses(claims.iter().copied(), verdict).into_iter().next();
     of(Verdict::NotReproduced).or_else(|| of(Verdict::SameDirection))

@@ -96,7 +96,8 @@ pub(super) fn anchor(results: &[ExperimentRecord], result: &ExperimentRecord) ->
     }
 }
 
-/// Returns a section with the charts of experiments whose numeric axes are equal, side by side.
+/// Returns a section with the charts, side by side, of experiments whose numeric axes have equal labels and
+/// ends.
 fn side_by_side(results: &[ExperimentRecord], vocabulary: &Vocabulary, page: &mut Page) -> Markup {
     let mut parts = Vec::new();
     for (place, first) in results.iter().enumerate().filter(|_| results.len() <= MOST_BESIDE) {
@@ -197,7 +198,7 @@ fn beside(charts: Vec<Figure>, page: &mut Page) -> Markup {
     if charts.len() > 1 && is_same { linked(charts, page) } else { figures(charts, page) }
 }
 
-/// Returns the paragraph on the source, seeds and warm-up of an experiment.
+/// Returns the paragraph on an experiment's source, seeds, and warm-up of its simulations.
 fn about(result: &ExperimentRecord) -> Markup {
     let warmup = result.warmup.as_deref().filter(|text| !text.trim().is_empty());
     html! {

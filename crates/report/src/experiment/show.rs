@@ -5,7 +5,7 @@ use perforate_records::{AxisForm, Show};
 use crate::format::{MISSING, compact, exact, times};
 use crate::html::{Cell, Heading};
 
-/// Scale, format and unit of values in one notation.
+/// Scale, format and unit of values in one notation, such as percent, gain or ratio.
 pub(super) struct Notation {
     /// Function that converts a value to the unit in which charts and CSV files show it, such as percent.
     pub scale: fn(f64) -> f64,
@@ -40,7 +40,7 @@ pub(super) trait Written: Copy {
         Cell::value(value.map(|value| self.shown(value)), self.notation().write)
     }
 
-    /// Returns the heading of a column named `name` with values in this notation.
+    /// Returns the heading, with the unit, of a column named `name` with values in this notation.
     fn heading(self, name: &str) -> Heading {
         match self.notation().unit {
             "" => name.into(),
@@ -61,7 +61,7 @@ impl Written for Show {
     }
 }
 
-/// Returns the notation of positions on an experiment's axis.
+/// Returns the notation of positions on an experiment's axis: percent for shares, otherwise plain numbers.
 pub(super) fn of_axis(form: AxisForm) -> Show {
     match form {
         AxisForm::Share => Show::Percent,
@@ -88,7 +88,7 @@ fn gain(percent: f64) -> String {
     }
 }
 
-/// Writes a number: integers with thousands separators, others with four digits.
+/// Writes a number: integers with thousands separators, others with four significant digits.
 fn number(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {

@@ -9,10 +9,10 @@ use super::claim::{
     explanation_text, interval_text, look, note_text, ours_shown, ours_text, paper_text,
 };
 use super::headline::misses;
-use super::page;
 use super::show::Written;
 use super::tally::{KindTally, Tally, claims, count_ids, kinds, papers};
-use crate::html::{Cell, Grid, Heading, Page, all, headings};
+use super::{compared, page};
+use crate::html::{Cell, Grid, Heading, Page, all, figures, headings};
 
 /// Maximum number of claims in the list of the largest deviations.
 const MOST_MISSES: usize = 8;
@@ -43,7 +43,10 @@ pub(super) fn summary(results: &[ExperimentRecord], page: &mut Page) -> Markup {
             "all-claims" => {
                 all_claims(results).filtered("claims", "claims", "All claims", "main claims")
             }
-            "claims" => return html! { h2 id=(anchor) { (name) } (claims_section(results)) },
+            "claims" => {
+                let scatters = figures(compared::over_published(results), page);
+                return html! { h2 id=(anchor) { (name) } (claims_section(results)) (scatters) };
+            }
             _ => return html! { h2 id=(anchor) { (name) } (list(results)) },
         };
         page.part(anchor, &html! { (name) }, later)

@@ -9,9 +9,11 @@ use perforate_records::{ClaimKind, ClaimRecord, ExperimentRecord, Reading, Verdi
 pub struct Tally {
     /// Number of claims whose values are within the tolerance.
     pub reproduced: usize,
-    /// Number of claims whose values are outside the tolerance, but in the direction of the paper's.
+    /// Number of claims whose values are outside the tolerance, but on the same side of a reference value
+    /// (such as 1 for speedups) as the paper's.
     pub same_direction: usize,
-    /// Number of claims whose values are neither within the tolerance nor in the paper's direction.
+    /// Number of claims whose values are neither within the tolerance nor on the paper's side of the
+    /// reference value.
     pub not_reproduced: usize,
 }
 

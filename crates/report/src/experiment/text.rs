@@ -74,8 +74,8 @@ fn kind_tallies(kinds: &[KindTally], columns: usize) -> String {
     rows(kinds, &all[..5 + usize::from(has_readings)], columns)
 }
 
-/// Returns a remark if a full run deviates from a paper and the experiment file does not explain the
-/// deviation.
+/// Returns a remark if an experiment that was run in full (not `quick`) deviates from a paper and its file
+/// does not explain the deviation.
 fn unexplained(results: &[ExperimentRecord]) -> Option<String> {
     let full = results.iter().filter(|result| !result.quick);
     let claims = full.flat_map(|result| &result.claims);

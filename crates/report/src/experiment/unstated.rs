@@ -57,8 +57,8 @@ pub(super) fn text(range: &UnstatedRange, show: Show) -> String {
     text
 }
 
-/// Returns a chart for each claim whose value depends on unstated parameters. `id` is the prefix of the
-/// charts' anchors.
+/// Returns a chart for each claim whose value depends on unstated parameters, with the range of the value for
+/// each parameter. `id` is the prefix of the charts' anchors.
 pub(super) fn figures(result: &ExperimentRecord, id: &str) -> Vec<Figure> {
     let claims = result.claims.iter().enumerate();
     let figures = claims.filter_map(|(number, claim)| {

@@ -15,12 +15,17 @@ const KINDS: [Kind; 3] = [
     ("not reproduced", "hole", |tally| tally.not_reproduced),
 ];
 
+/// Returns a series for each verdict.
+pub(super) fn series() -> Vec<Series> {
+    let series =
+        |(label, colour, _): &Kind| Series { label: (*label).into(), colour, ..Series::default() };
+    KINDS.iter().map(series).collect()
+}
+
 /// Returns a chart of the numbers of claims by verdict, with a bar for each paper. `None` if there are no
 /// claims.
 pub(super) fn figure(results: &[ExperimentRecord]) -> Option<Figure> {
     let papers = papers(results);
-    let series =
-        |(label, colour, _): &Kind| Series { label: (*label).into(), colour, ..Series::default() };
     let marks = papers.iter().flat_map(|paper| {
         KINDS.map(|(label, _, count)| Mark {
             place: broken(&paper.name),
@@ -31,7 +36,7 @@ pub(super) fn figure(results: &[ExperimentRecord]) -> Option<Figure> {
         })
     });
     let chart = Stacks {
-        series: KINDS.iter().map(series).collect(),
+        series: series(),
         places: papers.iter().map(|paper| broken(&paper.name)).collect(),
         marks: marks.collect(),
         value: Axis { label: "claims", suffix: "" },

@@ -7,14 +7,15 @@ use serde_json::Value;
 
 use super::{Page, ReportOptions, command};
 
-/// File name under which readers save the machine file.
+/// File name under which readers save the machine file, the description of the simulated machine.
 const MACHINE: &str = "machine.toml";
 
-/// Versions of the program and the machine from which a page's results come. Unknown fields are empty.
+/// Program versions and machine with which a page's results were computed. Unknown fields are empty.
 #[derive(Default)]
 pub(crate) struct Origin {
     versions: Vec<String>,
-    /// Contents of a machine file; `None` unless all runs had the same machine.
+    /// Contents of the machine file, the description of the simulated machine; `None` unless all runs had the
+    /// same.
     machine: Option<String>,
 }
 
@@ -28,7 +29,7 @@ impl Origin {
         Self { versions, ..Self::default() }
     }
 
-    /// Creates the origin of runs, with their resolved machine if all runs had the same.
+    /// Creates the origin of runs, with the machine and all its parameters if it was the same for all runs.
     pub fn of_runs(runs: &[RunResult]) -> Self {
         let versions = Self::of_versions(runs.iter().map(|run| run.version.as_str()));
         Self { machine: machine_of(runs), ..versions }
@@ -69,7 +70,8 @@ fn names_machine(command: &str) -> bool {
     command.split(' ').any(|word| word.starts_with("--machine") || word.starts_with("--set"))
 }
 
-/// Returns a machine file for the machine of these runs; `None` if they had different machines.
+/// Returns the machine file (description of the simulated machine) of these runs; `None` if they had
+/// different machines.
 fn machine_of(runs: &[RunResult]) -> Option<String> {
     let mut machines = runs.iter().map(|run| run.config.get("machine"));
     let first = machines.next()??;

@@ -42,7 +42,7 @@ pub(crate) const LIBRARY: &str = concat!(
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:";
 
-/// A figure of a page that can be saved as files.
+/// Chart and CSV data of a page's figure that can be saved as files.
 pub(crate) struct Kept {
     pub id: String,
     pub title: String,
@@ -141,7 +141,7 @@ impl Page {
     }
 }
 
-/// Compresses a text and encodes the result in base64.
+/// Compresses a text with gzip and encodes the result in base64.
 fn packed(text: &str) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());

@@ -52,7 +52,7 @@ impl Cell {
         Self { shown: breakable(name, '_'), full: None, saved: name.into(), is_number: false }
     }
 
-    /// Creates a cell with a scheme's name and a dot in its colour. Names of pairs may wrap.
+    /// Creates a cell with a scheme's name and a dot in its colour. Names of pairs (guest and host) may wrap.
     pub fn scheme(name: &str, colour: &str) -> Self {
         let shown = html! { (dot(colour)) (breakable(name, '+')) };
         Self { shown, full: None, saved: name.into(), is_number: false }
@@ -100,7 +100,7 @@ impl Cell {
         Self { shown, saved: full.clone(), full: differs.then_some(full), is_number: true }
     }
 
-    /// Creates a cell with a median, and with the range if there are several runs.
+    /// Creates a cell with a median over the seeds, and with the range if there are several runs.
     pub fn spread(spread: Option<Spread>, format: impl Fn(f64) -> String) -> Self {
         let mut cell = Self::value(spread.map(|spread| spread.median), &format);
         let range = spread.map(|spread| (format(spread.least), format(spread.most)));

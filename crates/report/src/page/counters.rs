@@ -52,7 +52,7 @@ fn exact(value: CounterValue) -> Cell {
     }
 }
 
-/// Returns the resolved configuration of each scheme's runs, in closed sections.
+/// Returns the configuration of each scheme's runs, with all defaults filled in, in closed sections.
 pub(super) fn configuration(comparison: &Comparison<'_>, page: &mut Page) -> Markup {
     let mut one = |scheme: &SchemeRuns<'_>| {
         let seeds: Vec<String> = scheme.runs.iter().map(|run| run.seed.to_string()).collect();

@@ -9,7 +9,7 @@ use crate::format::MISSING;
 use crate::html::{Cell, Figure, Grid, Page, figures};
 use crate::matrix::{Matrix, NATIVE, Pairs, matrices as all_matrices};
 
-/// Returns the heat maps of all figures; empty for a comparison without pairs.
+/// Returns a heat map of guests by hosts for each figure; empty for a comparison without pairs.
 pub(super) fn matrices(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let Some(pairs) = Pairs::of(comparison) else { return html! {} };
     let matrices = all_matrices(comparison, &pairs);

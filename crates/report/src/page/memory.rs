@@ -156,8 +156,8 @@ fn heading(map: &MemoryMap) -> String {
     }
 }
 
-/// Returns the classes with indices in `shown`, and the maps with class indices that refer to this shorter
-/// list.
+/// Returns the classes with indices in `shown`, which some map has, and the maps with class indices that
+/// refer to this shorter list.
 fn only_shown(
     series: &[Series],
     mut pictures: Vec<Vec<Picture>>,

@@ -11,8 +11,8 @@ use crate::format::{self, MISSING, bytes, compact};
 use crate::html::{Cell, Figure, Grid, Heading, Page, figures, linked};
 use crate::labels::{MEMORY_PARTS, part};
 
-/// Returns a chart of each fragmentation index for all schemes, and a chart of touched and untouched memory
-/// for each scheme.
+/// Returns a chart of each fragmentation index of free memory for all schemes, and a chart of the program's
+/// touched and untouched memory for each scheme.
 pub(super) fn over_time(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let schemes = comparison.schemes.iter();
     let schemes: Vec<&SchemeRuns<'_>> =
@@ -58,7 +58,8 @@ fn samples<'s>(schemes: &'s [&'s SchemeRuns<'s>]) -> impl Iterator<Item = &'s Me
     schemes.iter().flat_map(|scheme| &scheme.first().series.memory)
 }
 
-/// A fragmentation index of free memory, which a chart shows over time.
+/// An index of the fragmentation of free memory (Linux: unusable or fragmentation index of order 9), which a
+/// chart shows over time.
 struct Index {
     key: &'static str,
     title: &'static str,

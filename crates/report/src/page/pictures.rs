@@ -49,7 +49,7 @@ impl OverTime<'_> {
     }
 }
 
-/// Returns a chart for each scheme whose TLB contents change during the run.
+/// Returns a chart for each scheme whose second-level TLB contents change during the run.
 pub(super) fn contents(comparison: &Comparison<'_>, id: &str, page: &mut Page) -> Markup {
     let series = kinds_of_entries(comparison);
     let head = |one: &Series| Heading::with_unit(&one.label, "entries");

@@ -17,15 +17,16 @@ const PITCH: (usize, usize) = (16, 44);
 /// The bar of a scheme in the first chart of a comparison.
 struct Bar<'a> {
     scheme: &'a SchemeRuns<'a>,
-    /// Median and range of the quantity over the seeds; `None` if unknown.
+    /// Median and range, over the seeds, of the quantity that the bar shows; `None` if unknown.
     value: Option<Spread>,
-    /// Half the width of the 95 % interval, `None` if unknown.
+    /// Half the width of the quantity's 95 % interval, `None` if unknown.
     half: Option<f64>,
     write: fn(Interval) -> String,
 }
 
 impl Bar<'_> {
-    /// Returns the ends of the confidence interval; if it is unknown, those of the range over the seeds.
+    /// Returns the ends of the bar's confidence interval; if it is unknown, those of the range over the
+    /// seeds.
     fn ends(&self) -> Option<(f64, f64)> {
         let value = self.value?;
         match self.half {

@@ -19,7 +19,8 @@ pub(super) fn first(comparison: &Comparison<'_>, id: &str) -> Option<Figure> {
     cycles(comparison).figure(comparison, id)
 }
 
-/// Returns the other stacked charts of a comparison, except for empty ones.
+/// Returns the stacked charts of a comparison, without empty ones and without the cycle stack (see
+/// [`first`]).
 pub(super) fn figures(comparison: &Comparison<'_>, id: &str) -> Vec<Figure> {
     let found = [
         operating_system(comparison),
@@ -81,7 +82,8 @@ impl Stack {
         }
     }
 
-    /// Joins series that are too small to be visible into one series at the end.
+    /// Joins series that are too small to be visible into one series at the end; `most` is the length of the
+    /// longest bar.
     fn join_small_series(&mut self, most: f64) {
         let least = self.least_share * most;
         let is_small = |index: &usize| {
@@ -179,8 +181,9 @@ fn series(comparison: &Comparison<'_>, whole: &str) -> Vec<Series> {
     present_parts(comparison.vocabulary, whole, runs)
 }
 
-/// Returns a bar for each scheme: the counters of the series, divided by `divisor` of the same run. With
-/// several seeds, the run with the median total is used, because medians of components would not add up.
+/// Returns a bar for each scheme: the counters of the series, divided by `divisor` of the same run (such as
+/// its instructions). With several seeds, the run with the median total is used, because medians of
+/// components would not add up.
 fn rows(
     comparison: &Comparison<'_>,
     series: &[Series],

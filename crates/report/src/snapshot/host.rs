@@ -7,7 +7,7 @@ use crate::format::{bytes, percent};
 
 const FRAME_BYTES: f64 = 4096.0;
 
-/// States of 4KB frames, with the labels of tables.
+/// States of 4KB frames: their names in records, with the labels of tables.
 const STATES: [(&str, &str); 12] = [
     ("free", "free"),
     ("per_cpu", "free, in lists of processors"),
@@ -23,7 +23,7 @@ const STATES: [(&str, &str); 12] = [
     ("absent", "addresses without memory"),
 ];
 
-/// Possible uses of 2MB blocks, with the labels of tables.
+/// Possible uses of a 2MB block, such as becoming a 2MB page after compaction, with the labels of tables.
 const REACHES: [(BlockReach, &str); 7] = [
     (BlockReach::Whole, "whole: all free"),
     (BlockReach::Compactable, "nothing stays: whole after compaction or dropped page cache"),
@@ -160,7 +160,7 @@ fn blocks(record: &HostRecord) -> Option<Section> {
     Some(section)
 }
 
-/// Returns the number of free 2MB blocks in the kernel's statistics; `None` if unknown.
+/// Returns the number of free 2MB blocks in the kernel's counts of free blocks by order; `None` if unknown.
 pub(super) fn free_whole_blocks(record: &HostRecord) -> Option<f64> {
     let count_of = |order: u32| {
         record.orders.iter().find(|known| known.order == order).map(|known| known.counted as f64)

@@ -29,7 +29,8 @@ impl Section {
         Self { title: title.into(), lead: lead.into(), head, rows: Vec::new() }
     }
 
-    /// Adds a row with a label, a number, the function that formats the number, and the share of the total.
+    /// Adds a row to the table: a label, a number, its formatting function, and its share of the table's
+    /// total.
     fn add(&mut self, label: &str, number: f64, write: fn(f64) -> String, share: Option<f64>) {
         let numbers = [Value::Number(Some(number), write), Value::Number(share, percent)];
         self.rows.push(std::iter::once(Value::text(label)).chain(numbers).collect());
@@ -40,7 +41,7 @@ impl Section {
 #[derive(Clone)]
 enum Value {
     Text(String),
-    /// A number and the function that formats it.
+    /// Number in a table cell, `None` if unknown, and the function that formats it.
     Number(Option<f64>, fn(f64) -> String),
 }
 

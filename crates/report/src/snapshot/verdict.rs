@@ -16,7 +16,7 @@ pub(super) fn of_host(record: &HostRecord) -> Vec<String> {
     [whole(record), program(record), holes(record)].into_iter().flatten().collect()
 }
 
-/// Returns the share of the memory, 0–1, whose 2MB blocks have one of these possible uses; `None` if unknown.
+/// Returns the share of memory, 0–1, in 2MB blocks with one of these possible uses; `None` if unknown.
 fn share(record: &HostRecord, reaches: &[BlockReach]) -> Option<f64> {
     let blocks = record.blocks.as_ref()?;
     let found: f64 = reaches.iter().map(|&reach| blocks.count(reach) as f64).sum();
@@ -45,7 +45,7 @@ fn whole(record: &HostRecord) -> Option<String> {
 }
 
 /// Returns a sentence on the share of its memory that a program gets in 2MB pages: in the first simulated
-/// case, and in a later case with a larger share. `None` if no case was simulated.
+/// case (state of memory), and in a later case with a larger share. `None` if no case was simulated.
 fn program(record: &HostRecord) -> Option<String> {
     let conventional = record.requests.iter().filter(|request| !request.perforates);
     let shares: Vec<(&str, f64)> = conventional
@@ -74,7 +74,7 @@ fn holes(record: &HostRecord) -> Option<String> {
     ))
 }
 
-/// Returns sentences on the share of a process's memory in 2MB pages, and on the share that could be.
+/// Returns sentences on the share of a process's memory that is in 2MB pages, and on the share that could be.
 pub(super) fn of_process(record: &ProcessRecord) -> Vec<String> {
     let resident = record.totals.resident_bytes as f64;
     if resident <= 0.0 {

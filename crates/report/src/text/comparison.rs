@@ -17,9 +17,9 @@ const LEAST_COLUMNS: usize = 40;
 /// Selection of the figures that a table shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// Only the most important figures.
+    /// Rows for the most important figures only.
     Main,
-    /// All figures: registered counters, and those that the report computes.
+    /// Rows for all figures: registered counters, and those that the report computes.
     All,
 }
 
@@ -55,7 +55,7 @@ fn one_table(comparison: &Comparison<'_>, columns: usize, rows: Rows) -> String 
     }
 }
 
-/// Returns the table of hardware threads; empty if a scheme has more than `most` threads.
+/// Returns the table of hardware threads; an empty text if a scheme has more than `most` of these threads.
 fn threads(comparison: &Comparison<'_>, columns: usize, most: usize) -> String {
     let Some(threads) = ThreadRows::of(comparison) else { return String::new() };
     if threads.most() > most {

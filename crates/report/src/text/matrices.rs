@@ -14,8 +14,8 @@ const HEADINGS: [usize; 3] = [HEADING, 10, 8];
 /// Distance in characters between matrices that are side by side.
 const BETWEEN: usize = 5;
 
-/// Returns the matrices of all figures with an explanation. `is_all_above` is true if the table above them
-/// shows all pairs.
+/// Returns the matrices of all figures with an explanation. `is_all_above` is true if the table of main
+/// figures, above the matrices, has all pairs of guest and host already.
 pub(super) fn matrices(
     comparison: &Comparison<'_>,
     pairs: &Pairs<'_>,

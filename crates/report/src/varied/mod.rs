@@ -19,7 +19,7 @@ use crate::text::{Column, blocks, columns, wrapped};
 use sentence::sentences;
 pub(crate) use setting::Varied;
 
-/// Anchor of the section about varied options on a page.
+/// Anchor of the page's section about varied options (options with several values).
 pub(crate) const ANCHOR: &str = "values";
 
 /// Maximum number of characters of an option's value in a heading.
@@ -72,12 +72,12 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Returns the row's value of the first option.
+    /// Returns the value that the first varied option has in the row.
     fn value(&self) -> &'a str {
         self.varied.first.value
     }
 
-    /// Returns the row's value of the second option; `None` if only one option was varied.
+    /// Returns the value that the second varied option has in the row; `None` if only one option was varied.
     fn second_value(&self) -> Option<&'a str> {
         self.varied.second.map(|second| second.value)
     }
@@ -170,7 +170,7 @@ impl<'a> Table<'a> {
         Some((numbers.filter(|_| is_one_unit)?, suffix))
     }
 
-    /// Returns the schemes, in order of first occurrence.
+    /// Returns the schemes of the table, in order of first occurrence.
     fn schemes(&self) -> Vec<&'a str> {
         distinct(self.rows.iter().map(|row| row.scheme))
     }
@@ -315,7 +315,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Returns an explanation of the symbols in the table; empty if the table has none.
+    /// Returns an explanation of the symbols `±` and `~0` in the table; empty if the table has no intervals.
     fn about_intervals(&self) -> &'static str {
         let is_unsure =
             |row: &Row<'_>| row.over_first_value.is_some_and(|one| one.half_width_95.is_some());
@@ -391,7 +391,7 @@ fn sure(mean: f64) -> Interval {
     Interval { mean, half_width_95: None }
 }
 
-/// A column of figures in the table of values.
+/// A column of figures in the table that has a row for each value of the varied option.
 struct Figures {
     label: String,
     figure: fn(&Row<'_>) -> Option<Interval>,

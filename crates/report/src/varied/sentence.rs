@@ -116,8 +116,8 @@ impl<'t, 'a> SchemeCurve<'t, 'a> {
         )
     }
 
-    /// Returns a clause on the value from which on the option no longer matters, or on the change from the
-    /// last value but one to the last.
+    /// Returns a clause on the value from which on the option changes the quantity by less than `margin`, or
+    /// on the change from the last value but one to the last.
     fn end_of_effect(&self, margin: f64) -> String {
         let Some((last, before)) = self.points.split_last() else { return String::new() };
         let differs = |point: &(&Row<'_>, f64)| (point.1 - last.1).abs() >= margin;

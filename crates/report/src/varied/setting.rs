@@ -8,11 +8,11 @@ use serde_json::Value;
 pub(crate) struct Setting<'a> {
     /// Name of the option, or key of the machine parameter in the machine file.
     pub key: &'a str,
-    /// Value of the option in the result, as text.
+    /// Value of the varied option in the result, as text.
     pub value: &'a str,
-    /// Value as a number; `None` if it is not a number.
+    /// Value of the varied option as a number; `None` if it is not a number.
     pub number: Option<f64>,
-    /// Unit that follows the number; empty for none.
+    /// Unit that follows the number in the option's value; empty for none.
     pub unit: &'a str,
 }
 
@@ -28,9 +28,9 @@ impl<'a> Setting<'a> {
 /// Options that were varied in a sweep: one, or two for a grid, with their values in one result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Varied<'a> {
-    /// First option, or the only one, with its value.
+    /// First varied option, or the only one, with its value.
     pub first: Setting<'a>,
-    /// Second option of a grid; `None` if only one option was varied.
+    /// Second varied option of a grid; `None` if only one option was varied.
     pub second: Option<Setting<'a>>,
 }
 
@@ -42,12 +42,12 @@ impl<'a> Varied<'a> {
         Some(Self { first: Setting::of(varied)?, second })
     }
 
-    /// Returns the names of the first and the second option.
+    /// Returns the names of the first and the second varied option.
     pub fn keys(&self) -> (&'a str, Option<&'a str>) {
         (self.first.key, self.second.map(|second| second.key))
     }
 
-    /// Returns names and values of the options as text.
+    /// Returns names and values of the varied options as text.
     pub fn text(&self) -> String {
         let text = |one: &Setting<'_>| format!("{} {}", one.key, one.value);
         let second = self.second.as_ref().map(|second| format!(", {}", text(second)));

@@ -29,7 +29,8 @@ const COALESCED_8: Scheme = Scheme {
     ..COALESCED_4
 };
 
-/// Scheme that coalesces runs in windows of 32 pages, which G uses as the limit of coalescing.
+/// Scheme that coalesces runs in windows of 32 pages: the limit of coalescing in the paper on
+/// gap-tolerant superpages (G).
 const COALESCED_32: Scheme = Scheme {
     name: "4k-colt-32",
     summary: "4KB pages; an entry of the L2 TLB holds up to 32 contiguous ones",

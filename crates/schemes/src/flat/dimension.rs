@@ -13,7 +13,8 @@ use perforate_types::{
 
 use crate::Hardware;
 
-/// Builds the flat table, at the physical address that the host's kernel has reserved for it.
+/// Builds the host's flat page table, at the physical address that the host's kernel has reserved
+/// for it.
 pub(super) fn flat(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let kernel = hardware.kernel;
     let first = kernel.flat_table().expect("the host's kernel reserved memory for the table");

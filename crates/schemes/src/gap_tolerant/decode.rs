@@ -1,8 +1,9 @@
 //! Location of a virtual block's B-block in a selection bitmap, with the prefix sums that a
 //! walk-cache entry stores (G §3.7, Fig. 10(b)).
 
-/// Prefix sums S₀ to S₆ of a selection bitmap: Sᵢ is the number of selected B-blocks in its first
-/// *i* + 1 bytes. The hardware does not need S₇.
+/// Prefix sums S₀ to S₆ of a gap-tolerant entry's selection bitmap, which has a bit for each
+/// B-block (64th) of a slice: Sᵢ is the number of selected B-blocks in its first *i* + 1 bytes. The
+/// hardware does not need S₇.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PrefixSums([u8; 7]);
 
@@ -29,7 +30,7 @@ impl PrefixSums {
     }
 }
 
-/// Stands for S₇ in comparisons: greater than the index of any set bit.
+/// Stands for the eighth prefix sum in comparisons: greater than the index of any set bit.
 const NEVER: u8 = 127;
 /// A 64-bit word with value 1 in each byte.
 const ONES: u64 = u64::MAX / 255;

@@ -19,10 +19,11 @@ use super::native::NativeTlb;
 use crate::gap_tolerant::SuperpageOperation;
 
 /// Page tables with 4KB pages and gap-tolerant superpages, but no 2MB pages (G Table 3). Each
-/// address space has one mode, set in its control register GTPTCR.
+/// address space has one mode: the size of B-blocks (64ths of a slice), and single or paired
+/// entries. Its control register GTPTCR holds the mode.
 pub struct GapTolerantRadix {
-    /// Mode of address spaces for which the operating system has not written GTPTCR, the register
-    /// that selects the mode.
+    /// Mode (B-block size, single or paired entries) of address spaces for which the operating
+    /// system has not written the control register GTPTCR.
     mode: GapTolerance,
     /// Mode of each address space, by number; `None` if the operating system has not written its
     /// register GTPTCR.
@@ -31,7 +32,7 @@ pub struct GapTolerantRadix {
     /// Hardware state of the running core; the state of the other cores is in `parked`.
     pub(super) own: CoreState,
     parked: Parked<CoreState>,
-    /// Number of entries filled into the native TLBs of all cores.
+    /// Number of entries filled into the TLBs of gap-tolerant entries of all cores.
     pub(super) native_fills: u64,
 }
 
@@ -55,7 +56,8 @@ pub(super) struct CachedEntry {
     pub(super) loaded: LoadedEntry,
 }
 
-/// Decodes the value that the operating system has written to the control register GTPTCR.
+/// Decodes the value of the control register GTPTCR that the operating system has written: size of
+/// B-blocks (64ths of a slice), single or paired entries.
 fn mode_of(control: u64) -> GapTolerance {
     let mode = GapTolerance::from_control(control).expect("the register has a mode of G Table 3");
     mode.expect("address spaces here have gap-tolerant entries")
@@ -70,7 +72,7 @@ pub struct Superpage {
     pub slice: Frame,
     /// Selection bitmap of the gap-tolerant entry: one bit per B-block of the slice.
     pub selection: u64,
-    /// Index of the page's B-block in the slice.
+    /// Index of the page's B-block (64th of the slice), 0 to 63.
     pub block: u32,
     /// Frame that the page is mapped to.
     pub frame: Frame,
@@ -211,7 +213,8 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Gap-tolerant mode of an address space's page directories.
+    /// Mode of an address space's page directories: size of B-blocks (64ths of a slice), single or
+    /// paired entries.
     #[inline]
     pub fn mode(&self, space: SpaceId) -> GapTolerance {
         self.modes.get(usize::from(space.0)).copied().flatten().unwrap_or(self.mode)
@@ -269,8 +272,8 @@ impl GapTolerantRadix {
         self.own.cached[slot] = CachedEntry { space: request.space, number, loaded };
     }
 
-    /// Sets the dirty bit of a gap-tolerant entry in memory, in the walk cache, and in the native
-    /// TLB.
+    /// Sets the dirty bit of a gap-tolerant entry in memory, in the walk cache, and in the TLB of
+    /// gap-tolerant entries.
     fn mark_dirty(
         &mut self,
         (space, page): (SpaceId, VirtualPage),

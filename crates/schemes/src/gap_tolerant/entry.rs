@@ -19,11 +19,12 @@ const OFFSET_B: u64 = 63 << OFFSET_B_SHIFT;
 pub struct GapTolerantEntry {
     /// First word of the entry: base of the slice, permissions and status bits.
     pub first: PageTableEntry,
-    /// Second word of the entry: the selection bitmap of B-blocks.
+    /// Second word of the entry: the selection bitmap, with a bit for each B-block (64th) of the
+    /// slice.
     pub selection: u64,
 }
 
-/// Location of one 4KB page that a gap-tolerant entry maps.
+/// Slice, B-block (64th of the slice) and frame of one 4KB page that a gap-tolerant entry maps.
 pub(super) struct Selected {
     pub(super) slice: Frame,
     pub(super) block: u32,
@@ -34,7 +35,7 @@ pub(super) struct Selected {
 struct Place {
     second: bool,
     block: u32,
-    /// Offset of the page in its B-block, in frames.
+    /// Offset of the page in its B-block (64th of a slice), in frames.
     offset: u64,
 }
 
@@ -72,7 +73,7 @@ impl GapTolerantEntry {
         memory.set_word(address.add(8), self.selection);
     }
 
-    /// True for a gap-tolerant entry: bit 7 distinguishes it from the entry of a level-1 node (G
+    /// True for a gap-tolerant entry: bit 7 distinguishes it from a pointer to a level-1 node (G
     /// §3.5).
     #[inline]
     pub fn is_superpage(self) -> bool {
@@ -84,8 +85,9 @@ impl GapTolerantEntry {
         self.first.leaf_frame(PageSize::Size2M)
     }
 
-    /// First frame of the second slice of a paired entry: field Offset-B replaces Offset-A in the
-    /// base.
+    /// First frame of the second slice of a paired entry. Its address is that of the first slice,
+    /// except for the six bits of its position in the 128MB chunk, which the field Offset-B
+    /// contains.
     pub fn second(self) -> Frame {
         let slice = self.slice().number();
         let offset = (self.first.bits() & OFFSET_B) >> OFFSET_B_SHIFT;
@@ -112,7 +114,7 @@ impl GapTolerantEntry {
 /// Unit of the field Offset-B, in frames: 2MB, the smallest slice.
 const SLICE_UNIT: u64 = PageSize::Size2M.pages();
 
-/// A gap-tolerant entry with its prefix sums, as the walk cache holds it.
+/// A gap-tolerant entry with the prefix sums of its selection bitmap, as the walk cache holds it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LoadedEntry {
     pub(super) entry: GapTolerantEntry,
@@ -129,7 +131,8 @@ impl LoadedEntry {
         self.entry.first = self.entry.first.with_accessed(true);
     }
 
-    /// Finds the slice, the B-block and the frame of a page that the entry maps.
+    /// Finds the slice, the B-block (64th of the slice) and the frame of a page that the entry
+    /// maps.
     #[inline]
     pub(super) fn select(&self, mode: GapTolerance, page: VirtualPage) -> Selected {
         let entry = self.entry;

@@ -38,7 +38,8 @@ pub use operation::SuperpageOperation;
 pub use options::SuperpageOptions;
 pub use policy::{GapTolerant, SuperpageRule};
 
-/// Schemes with gap-tolerant superpages, those with single entries first.
+/// Schemes with gap-tolerant superpages: with one superpage in each page-directory entry, with
+/// pairs in an entry, with TLB entries for whole superpages, and with superpage sizes by process.
 pub(crate) const SCHEMES: &[&Scheme] =
     &[&SINGLE_4M, &SINGLE_2M, &SINGLE_1M, &PAIRED_4M, &PAIRED_2M, &NATIVE_4M, &PER_PROCESS];
 

@@ -105,7 +105,8 @@ impl NativeTlb {
     }
 }
 
-/// Panic message of methods that the pipeline calls only if the scheme has a native TLB.
+/// Panic message of methods that the pipeline calls only if the scheme has a TLB of gap-tolerant
+/// entries.
 const IS_NATIVE: &str = "the scheme has a TLB of gap-tolerant entries";
 
 impl GapTolerantRadix {

@@ -5,7 +5,7 @@ use perforate_types::{
     Written,
 };
 
-/// An operation on a gap-tolerant entry.
+/// A change of a gap-tolerant page-directory entry by the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuperpageOperation {
     /// Maps a gap-tolerant entry: one superpage, or the two of a pair (G §3.3, §3.6). Virtual block
@@ -16,7 +16,8 @@ pub enum SuperpageOperation {
         space: SpaceId,
         /// First page that the gap-tolerant entry maps; aligned to `mode.entry_pages()`.
         page: VirtualPage,
-        /// Gap-tolerant mode of the address space's page directories.
+        /// Mode of the address space's page directories: size of B-blocks, single or paired
+        /// entries.
         mode: GapTolerance,
         /// First frame of the slice of the (first) superpage; aligned to `mode.slice_frames()`.
         slice: Frame,
@@ -35,7 +36,8 @@ pub enum SuperpageOperation {
         space: SpaceId,
         /// First page that the gap-tolerant entry maps.
         page: VirtualPage,
-        /// Gap-tolerant mode of the address space's page directories.
+        /// Mode of the address space's page directories: size of B-blocks, single or paired
+        /// entries.
         mode: GapTolerance,
     },
     /// Changes the permissions of the gap-tolerant entry at `page`.
@@ -44,7 +46,8 @@ pub enum SuperpageOperation {
         space: SpaceId,
         /// First page that the gap-tolerant entry maps.
         page: VirtualPage,
-        /// Gap-tolerant mode of the address space's page directories.
+        /// Mode of the address space's page directories: size of B-blocks, single or paired
+        /// entries.
         mode: GapTolerance,
         /// Accesses that the gap-tolerant entry allows from now on.
         permissions: Permissions,

@@ -109,8 +109,8 @@ impl GapTolerantRadix {
         }
     }
 
-    /// Puts the entry that was just read from memory into the walk cache, and translates the request by this
-    /// entry.
+    /// Puts the gap-tolerant entry that was just read from memory into the walk cache, and
+    /// translates the request by this entry.
     fn translate_by_read_entry(
         &mut self,
         request: &WalkRequest,

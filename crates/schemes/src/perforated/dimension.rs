@@ -68,7 +68,8 @@ impl PerforatedRadix {
         Self { radix: Radix::new(), bitmaps, loading, shadow_reads, pages, sharers }
     }
 
-    /// Selects the point of a walk at which the hardware reads shadow entries.
+    /// Selects the point of a walk at which the hardware reads a perforated page's shadow entry,
+    /// which points to the entries of its holes.
     pub fn with_shadow_reads(self, shadow_reads: ShadowReads) -> Self {
         Self { shadow_reads, ..self }
     }
@@ -121,8 +122,8 @@ impl PerforatedRadix {
         self.radix.memory_mut().set_word(address, word);
     }
 
-    /// Maps all sub-pages of `region` in place in the hole node, except for holes of this address
-    /// space.
+    /// Maps all sub-pages of `region` in place in the level-1 node for holes, except for holes of
+    /// this address space.
     fn map_in_place(&mut self, space: SpaceId, page: VirtualPage, region: usize) {
         let first = page.align_down(PageSize::Size2M);
         let (_, entry) = self.large_entry(space, first);
@@ -142,14 +143,16 @@ impl PerforatedRadix {
         }
     }
 
-    /// Address and value of a sub-page's entry in the hole node.
+    /// Address and value of a sub-page's entry in the hole node, the level-1 node that a perforated
+    /// page's shadow entry points to.
     fn hole_entry(&self, space: SpaceId, page: VirtualPage) -> (PhysicalAddress, PageTableEntry) {
         let address = entry_in(self.hole_node(space, page), 1, page);
         (address, self.radix.memory().entry(address))
     }
 
-    /// [`allow::DIRTY`] if an in-place sub-page was written through its entry in the hole node;
-    /// otherwise 0. Walks reach such an entry if another sharer of the block has a hole there.
+    /// [`allow::DIRTY`] if an in-place sub-page was written through its entry in the level-1 node
+    /// for holes; otherwise 0. Walks reach such an entry if another sharer of the block has a hole
+    /// there.
     fn dirty_in_place(&self, space: SpaceId, page: VirtualPage) -> u8 {
         let (_, entry) = self.hole_entry(space, page);
         if entry.is_present() && entry.is_dirty() { allow::DIRTY } else { 0 }
@@ -161,7 +164,7 @@ impl PerforatedRadix {
     }
 
     /// Writes the hole filter of the 2MB page `page`. If the filter adds regions, completes their
-    /// entries in the hole node.
+    /// entries in the level-1 node for holes.
     fn write_filter(&mut self, space: SpaceId, page: VirtualPage, filter: u8) {
         let (address, entry) = self.large_entry(space, page);
         self.radix.memory_mut().set_entry(address, entry.with_filter(filter));

@@ -29,7 +29,8 @@ pub use policy::Perforated;
 pub(crate) const SCHEMES: &[&Scheme] =
     &[&NAIVE, &ON_DEMAND, &SELECTIVE, &LAZY, &RESERVE, &PERFORATED];
 
-/// Builds page tables with shadow directories and hole bitmaps.
+/// Builds page tables with hole bitmaps and shadow directories, whose entries point to the mappings
+/// of holes (P §IV.B).
 fn perforated_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let bitmaps = hardware.kernel.hole_bitmap().expect("the kernel reserved hole bitmaps");
     let loading = hardware.scheme.bitmap_loading.expect("the scheme says how bitmaps are loaded");

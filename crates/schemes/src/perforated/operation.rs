@@ -9,14 +9,14 @@ use perforate_types::{
     Written,
 };
 
-/// Branch number of the level-1 nodes that shadow entries point to, whose entries map holes (P
-/// §IV.B).
+/// Index that tells the level-1 node of a perforated page's holes, which the shadow entry points
+/// to, from the ordinary level-1 node of the same pages (P §IV.B).
 pub const HOLE_BRANCH: u8 = 1;
 
-/// An operation on a perforated page.
+/// A change of a perforated page's table entries by the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PerforatedOperation {
-    /// Maps a new perforated page: `block` with unallocated `holes`.
+    /// Maps a new perforated page to `block`; its `holes` have no frame yet.
     Perforate {
         /// Address space of the 2MB page.
         space: SpaceId,
@@ -29,7 +29,7 @@ pub enum PerforatedOperation {
         /// Sub-pages that are holes in this address space.
         holes: HoleSet,
     },
-    /// Turns sub-page `page` of a perforated or ordinary 2MB page into an unallocated hole.
+    /// Turns sub-page `page` of a perforated or ordinary 2MB page into a hole without a frame.
     Punch {
         /// Address space of the 2MB page.
         space: SpaceId,
@@ -55,7 +55,7 @@ pub enum PerforatedOperation {
         /// Accesses that the hole allows.
         permissions: Permissions,
     },
-    /// Unmaps the hole `page`, which becomes unallocated but stays a hole.
+    /// Unmaps the hole `page`, which then has no frame but stays a hole.
     UnmapHole {
         /// Address space of the 2MB page.
         space: SpaceId,

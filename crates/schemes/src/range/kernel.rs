@@ -13,8 +13,8 @@ use perforate_types::{AccessKind, Counters, Frame, HoleSet, SpaceId, figures};
 
 use super::table::{RangeEntry, RangeOperation, nodes};
 
-/// Maximum number of pages that are backed in one pass: 1GB. This bounds the number of updates held
-/// in memory.
+/// Maximum number of pages that eager paging backs in one pass: 1GB. This bounds the number of
+/// updates held in memory.
 const PIECE_PAGES: u64 = 1 << 18;
 /// Limit of the effort to back one area in advance: pages tried, as a multiple of the pages in
 /// memory. An area may be far larger than memory, and free memory may not suit it.
@@ -53,7 +53,7 @@ struct EagerBacker {
 struct Waiting {
     space: SpaceId,
     pages: Range<u64>,
-    /// Number of pages of this change that eager paging has already tried to back.
+    /// Number of these pages that eager paging has already tried to back.
     tried: u64,
 }
 

@@ -15,7 +15,7 @@ use perforate_types::{
 
 /// Maximum number of ranges in a node of the range table.
 const MOST_RANGES: usize = 124;
-/// Index of the first word of a node that holds the frame of a child node.
+/// Index, within a range-table node, of the first word that holds the frame of a child node.
 const BELOW: usize = 1 + 3 * MOST_RANGES;
 /// Flag in word 0 of a range-table node: the node has children.
 const HAS_BELOW: u64 = 1 << 16;
@@ -88,7 +88,8 @@ pub(super) enum RangeOperation {
 }
 
 impl FormatOperation for RangeOperation {
-    /// Returns an empty run, because ranges only repeat mappings of the page tables.
+    /// Returns an empty run of pages: the operation changes no translation, because ranges only
+    /// repeat mappings of the page tables.
     fn pages(&self) -> PageRun {
         let (Self::Root { space, .. } | Self::Node { space, .. } | Self::Clear { space, .. }) =
             self;

@@ -16,7 +16,6 @@ use perforate_types::{Backing, Counters, HoleSet, figures};
 
 use crate::perforated::PerforatedPages;
 
-/// Size of a 4KB page in bytes.
 const PAGE_BYTES: u64 = 4096;
 
 /// Format of the page tables that a script's policy uses.
@@ -28,7 +27,7 @@ pub(super) enum Tables {
     Perforated,
 }
 
-/// Rule of a script policy, by which other code recognizes such a policy: the name of the script.
+/// Name of the script of a script policy. Other code recognizes a script policy by this rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptRule(pub String);
 
@@ -38,19 +37,21 @@ pub(super) struct Scripted {
     script: Script,
     rule: ScriptRule,
     tables: Tables,
-    /// True if blocks come from aged memory, not from fragmentation generated before the run.
+    /// True if memory is fragmented by a simulated or recorded history, not by fragmentation
+    /// generated before the run. The script gets this fact with each block.
     aged: bool,
     state: RefCell<ScriptState>,
 }
 
-/// State that a script policy keeps between questions: their counts, the script's first failure,
-/// and the answers to recent questions.
+/// State that a script policy keeps between the kernel's questions: numbers of questions and
+/// operations, the script's first failure, and the answers to recent questions.
 #[derive(Default)]
 struct ScriptState {
     counts: Counts,
     failure: Option<OsError>,
-    /// Last question about page sizes (buddy orders), with its answers. Several parts of the kernel
-    /// ask the same question in succession, so the script runs once.
+    /// Last question about page sizes, with the sizes (buddy orders) offered and the script's
+    /// choice. Several parts of the kernel ask the same question in succession, so the script runs
+    /// once.
     orders: Option<(AreaFacts, Purpose, Orders, Orders)>,
     block: Option<(BlockFacts, BlockUse)>,
 }

@@ -306,7 +306,7 @@ mod tests {
         (mmu.translate(kind, address, &mut steps), steps)
     }
 
-    /// With registers in parallel with the first level, no translation takes a check or misses. In
+    /// With registers in parallel with the first level, no translation has a separate check or a TLB miss. In
     /// parallel with the second level, the first access misses the first level and fills it.
     #[test]
     fn beside_the_first_level_nothing_misses() {

@@ -93,9 +93,10 @@ pub struct ModePlan {
     pub start: VirtualizedMode,
     /// Mode that the policy tries to reach by creating segments.
     pub goal: VirtualizedMode,
-    /// True if self-ballooning provides memory for the guest segment.
+    /// True if self-ballooning provides memory for the guest segment: the guest gives scattered
+    /// free frames to the hypervisor, and gets contiguous memory in exchange.
     pub self_balloons: bool,
-    /// True if slow compaction provides memory for the host's segment.
+    /// True if compaction in small steps provides memory for the host's segment.
     pub compacts_host: bool,
 }
 
@@ -129,12 +130,12 @@ pub struct ModeTransition {
     pub why: &'static str,
 }
 
-/// One side of a virtualized system: the kernel of the guest or of the host, with one of its
-/// address spaces.
+/// Guest or host of a virtualized system: its kernel, and the address space that gets a direct
+/// segment.
 pub struct Side<'a> {
-    /// Kernel of the guest or of the host.
+    /// Kernel of the guest, or of the host if this is the host's side.
     pub kernel: &'a mut Kernel,
-    /// The process in the guest, or the virtual machine in the host.
+    /// Address space in that kernel: the guest's process, or the virtual machine in the host.
     pub space: SpaceId,
 }
 

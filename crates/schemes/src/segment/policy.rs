@@ -18,8 +18,8 @@ pub struct SegmentRule {
     /// True if pages may be migrated at the first touch of an area to obtain contiguous memory.
     /// Creation in the background may always migrate pages.
     pub compacts: bool,
-    /// Maximum number of escaped pages of a segment. Pages escape for faulty frames in the run and
-    /// for permissions that differ from the segment's.
+    /// Maximum number of escaped pages of a segment. Pages escape for faulty frames in the
+    /// segment's memory and for permissions that differ from the segment's.
     pub faulty_pages: u64,
     /// BASE and LIMIT in bytes, if prescribed: the segment covers exactly this part of an area,
     /// whatever its size. If both are equal, there is no segment.

@@ -81,7 +81,7 @@ impl Shadow {
 }
 
 /// The hardware walks the shadow tables only. It uses no unit of the guest or the host, such as a
-/// range TLB, so optional features of the guest's tables are not offered to it.
+/// range TLB, so this impl does not offer the look-ups and fills of such units.
 impl Around for Shadow {
     fn inside(&self) -> &dyn Dimension {
         &self.tables

@@ -22,7 +22,8 @@ pub(super) fn content(entry: GapTolerantEntry, mode: GapTolerance) -> String {
     if tables.is_empty() { "padding, zeros".into() } else { tables.join(", ") }
 }
 
-/// Describes the selection of a B-block. Shows the selection bitmap if the superpage is known.
+/// Describes the selection of a B-block (64th of a slice) in words. Shows the selection bitmap if
+/// the superpage is known.
 pub(super) fn selected(superpage: Option<Superpage>) -> String {
     let Some(Superpage { slice, selection, block, .. }) = superpage else {
         return "selection: B-block found".into();

@@ -26,8 +26,8 @@ pub(super) fn origin(system: &System, address: VirtualAddress) -> Option<String>
     Some(format!("made of {hole}the guest's {mapping} over a {host} of the host"))
 }
 
-/// Returns the name of the guest's mapping if it is a superpage or a perforated page; `None` for an
-/// ordinary page.
+/// Describes the guest's mapping in words if it is a gap-tolerant superpage or a perforated page;
+/// `None` for an ordinary page.
 fn in_tables(guest: &dyn Dimension, space: SpaceId, page: VirtualPage) -> Option<&'static str> {
     if let Some(tables) = guest.part::<GapTolerantRadix>() {
         return tables.look_at_superpage(space, page).map(|_| "gap-tolerant superpage");

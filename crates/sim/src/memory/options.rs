@@ -69,7 +69,8 @@ pub struct MemoryOptions {
     pub kernel: KernelConfig,
     /// Options of the kernel policies of schemes' mechanisms.
     pub policies: PolicyOptions,
-    /// Options of the virtual machine as a whole. A host's memory has the defaults.
+    /// Options of a virtual machine as a whole, such as the layout of its page sizes. They keep their
+    /// defaults in the options of a host's memory.
     pub guest: GuestOptions,
     /// Options of the host's memory; `None` if no such option is given.
     pub host: Option<Box<MemoryOptions>>,

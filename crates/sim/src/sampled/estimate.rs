@@ -7,7 +7,7 @@ use perforate_records::{Interval, Sampled};
 use crate::stretches::PartCounts;
 
 /// A statistic, as a tuple: name, name of its count, function that returns the count, instructions
-/// per unit of the statistic, and true if it needs a clock.
+/// per unit of the statistic, and true if only runs with a timing model have the statistic.
 type Figure = (&'static str, &'static str, fn(&PartCounts) -> u64, f64, bool);
 
 const FIGURES: [Figure; 4] = [
@@ -26,9 +26,10 @@ const FIGURES: [Figure; 4] = [
 /// Population from which the windows are sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Population {
-    /// The whole program, of which the trace contains only windows. The run has a clock.
+    /// The whole program, of which the trace contains only windows. The run has a timing model.
     Program,
-    /// The whole program, of which the trace contains only windows. The run has no clock.
+    /// The whole program, of which the trace contains only windows. The run counts events only,
+    /// without a timing model.
     Events,
     /// The cycles of all instructions, of which only windows were timed (sampled timing). Events
     /// need no estimate, because they were counted in every instruction.

@@ -11,7 +11,8 @@ use super::model::{Model, Warming};
 /// caches before the clock reads them.
 const INSTRUCTIONS: usize = 8192;
 
-/// Consecutive instructions of a chunk, with their translated accesses.
+/// Consecutive instructions of a chunk, with their translated accesses, for the timing model on
+/// another thread.
 #[derive(Default)]
 pub(super) struct Block {
     /// True if the instructions only update caches and predictors, in no time.
@@ -22,7 +23,8 @@ pub(super) struct Block {
     pub(super) first: usize,
     instructions: Vec<Calls>,
     accesses: Vec<Access>,
-    /// Steps of all accesses in order.
+    /// Hardware steps (look-ups and memory reads) of the translations of all accesses, in the order
+    /// of `accesses`.
     steps: Vec<Step>,
     /// True if the last access is the fetch of the next instruction.
     has_fetch: bool,
@@ -35,15 +37,15 @@ struct Calls {
     accesses: u16,
 }
 
-/// One translated access with its steps.
+/// One access after its translation. Its translation steps are in [`Block::steps`].
 struct Access {
     address: PhysicalAddress,
     slot: u32,
     size: u16,
     is_store: bool,
-    /// Number of steps on the critical path.
+    /// Number of translation steps that the access waits for.
     awaited: u16,
-    /// Number of steps off the critical path, stored after the awaited ones.
+    /// Number of translation steps in the background, stored after those that the access waits for.
     background: u16,
 }
 

@@ -16,9 +16,9 @@ use super::block::Block;
 use super::model::{Cycles, Model};
 use super::*;
 
-/// Largest number of blocks by which the run loop may be ahead of the clock. Windows of sampled
-/// timing take several times as long as the instructions between them; meanwhile the run loop
-/// translates the next instructions.
+/// Largest number of blocks by which the run loop may be ahead of the timing model (the clock).
+/// Windows of sampled timing take several times as long as the instructions between them; meanwhile
+/// the run loop translates the next instructions.
 const BLOCKS_AHEAD: usize = 8;
 
 /// The timing model of a run.
@@ -134,7 +134,7 @@ impl Ended {
     }
 }
 
-/// Message to the clock thread.
+/// Message to the thread of the timing model.
 enum Order {
     Run(Block),
     Do(Box<dyn FnOnce(&mut Core) + Send>),
@@ -142,7 +142,7 @@ enum Order {
 
 /// Core on a separate thread. The run loop uses it as a [`Model`].
 pub(super) struct ClockThread {
-    /// Translated instructions that have not been sent to the clock thread yet.
+    /// Translated instructions that have not been sent to the timing model's thread yet.
     block: Block,
     orders: Sender<Order>,
     /// Empty blocks for reuse. Their number limits how far the run loop may be ahead of the clock.

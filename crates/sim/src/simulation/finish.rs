@@ -21,7 +21,7 @@ pub(crate) struct Figures {
     /// Statistics of each hardware thread; empty with one thread.
     pub(crate) threads: Vec<HardwareThread>,
     pub(crate) counters: Counters,
-    /// Cycles of the operating system's work in the measured part; `None` without a clock.
+    /// Cycles of the operating system's work in the measured part; `None` without a timing model.
     work_cycles: Option<WorkCycles>,
     /// Cycles of the operating system's work in the whole run, and the run's instructions. `None`
     /// if the trace has no map events, because then pages are mapped in the warm-up or in the

@@ -3,7 +3,7 @@
 use perforate_timing::{Core, Processors, Shootdown};
 use perforate_types::{Instruction, PhysicalAddress, StepLists};
 
-/// Numbers of cycles since measuring began; 0 without a clock.
+/// Numbers of cycles since measuring began; 0 without a timing model.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cycles {
     pub(super) all: u64,
@@ -107,7 +107,7 @@ impl Model for Core {
     fn store(&mut self, address: PhysicalAddress, size: u16, slot: u32, steps: StepLists<'_>) {
         Core::store(self, address, size, slot, steps);
     }
-    #[inline]
+    #[inline(always)]
     fn finish(&mut self, instruction: &Instruction) {
         Core::finish(self, instruction);
     }
@@ -154,7 +154,7 @@ impl Model for Warming<'_> {
     }
 }
 
-/// Model without a clock, for functional runs.
+/// Model that takes no time, for functional runs.
 pub(super) struct Functional;
 
 impl Model for Functional {

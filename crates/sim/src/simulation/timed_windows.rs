@@ -27,7 +27,7 @@ impl Simulation {
         self.timed.as_ref().map_or(&[], |timed| &timed.closed)
     }
 
-    /// Starts measuring, but pauses the counters of the clock until the first window.
+    /// Starts measuring, but pauses the counters of the timing model until the first window.
     pub(super) fn await_first_window(&mut self) {
         if let (Some(timed), Some(clock)) = (&mut self.timed, &mut self.clock) {
             timed.schedule.start_measuring(self.done);
@@ -35,7 +35,7 @@ impl Simulation {
         }
     }
 
-    /// Runs the chunk's instructions from `position` up to number `end`, in the phases of the
+    /// Runs the instructions of a chunk from `position` up to number `end`, in the phases of the
     /// schedule.
     pub(super) fn run_in_phases(
         &mut self,

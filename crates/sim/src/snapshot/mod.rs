@@ -14,7 +14,8 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::SimError;
 pub use record::host_record;
 
-/// A snapshot and its file. All simulated memories that start in its state share it.
+/// A snapshot of a real machine's memory, and its file. All simulated memories that start in its
+/// state share it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemorySnapshot {
     /// Path of the file as given.

@@ -15,7 +15,7 @@ use perforate_records::{
 use crate::Request;
 use crate::memory_history::picture_of;
 
-/// Largest number of runs of equal cells in the memory map.
+/// Largest number of runs of equal cells (one or more 2MB blocks) in the memory map.
 const MOST_RUNS: usize = 4096;
 
 /// Cases of the experiment in P §III.C, as tuples: description; true with background compaction

@@ -46,17 +46,17 @@ pub struct SystemOptions {
     pub check: bool,
     /// True to map any unmapped page on its first access, for traces without map events.
     pub implicit_maps: bool,
-    /// True to count the memory reads of translations without listing their steps. Possible if no
-    /// clock needs the steps.
+    /// True to count the memory reads of translations without listing their steps (look-ups and reads), which
+    /// only a timing model needs.
     pub counts_only: bool,
 }
 
-/// An operating system with its memory, and its translation hardware. If virtualized, it is the
-/// guest's operating system, which runs on a hypervisor.
+/// An operating system with its memory, and its translation hardware. If virtualized, it is the guest's
+/// operating system, which runs on a hypervisor.
 ///
-/// Data flow in one direction, except in the system. A page fault goes to the kernel, whose updates
-/// come back to the tables, the TLBs and the oracle, in order. A fault in the host's page tables
-/// goes to the hypervisor in the same way.
+/// Operating systems and hardware exchange data only through the system. A page fault goes to the kernel,
+/// whose updates come back to the tables, the TLBs and the oracle, in order. A fault in the host's page
+/// tables goes to the hypervisor in the same way.
 pub struct System {
     pub(crate) kernel: Kernel,
     pub(crate) hypervisor: Option<Hypervisor>,
@@ -81,8 +81,8 @@ pub struct System {
     /// memory. The field `work` is unused, because the host's kernel counts all of its work.
     pub(crate) host: HostWork,
     hardware: Hardware,
-    /// Frames of mechanisms' tables that the guest's kernel has written and that the host may not
-    /// have backed yet.
+    /// Frames of tables other than page tables, such as range tables, that the guest's kernel has written and
+    /// that the host may not have backed yet.
     written_tables: Vec<Frame>,
     /// Guest tables that the walker read in the last checked translation, with their physical
     /// frames.

@@ -37,8 +37,9 @@ impl System {
         self.prepare()
     }
 
-    /// Lets the kernel map the memory that its mechanisms map in advance of accesses, and lets the
-    /// host back the tables of mechanisms that the guest's kernel has written.
+    /// Lets the kernel map memory in advance of accesses, if its mechanism does so (eager paging),
+    /// and lets the host back the frames of tables other than page tables that the guest's kernel
+    /// has written.
     pub(super) fn prepare(&mut self) -> Result<(), SimError> {
         while self.kernel.has_work_in_advance() {
             self.populating(|kernel| kernel.proceed())?;

@@ -1,9 +1,10 @@
 //! The marginal standard error rule for the end of a transient, MSER-5: White, An effective
 //! truncation heuristic for bias reduction in simulation output, Simulation 69(6), 1997.
 
-/// Number of slices of the run in a batch.
+/// Number of consecutive slices of the run whose counts are added to one batch.
 pub(crate) const BATCH: usize = 5;
-/// Smallest number of batches that must remain after the cut, because fewer could agree by chance.
+/// Smallest number of batches that must remain after the first ones are dropped, because fewer
+/// could agree by chance.
 const LEFT: usize = 5;
 
 /// Returns the number of batches to drop at the beginning. This cut minimises the sum of squared

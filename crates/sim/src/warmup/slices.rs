@@ -7,7 +7,7 @@ use perforate_records::Batches;
 use crate::stretches::PartCounts;
 use crate::warmup::mser::{self, BATCH};
 
-/// Initial length of a slice in instructions.
+/// Initial length of a slice (part of the measured run) in instructions.
 const FIRST_INTERVAL: u64 = 100;
 /// Number of slices at which pairs of slices are merged, so that 32 to 63 complete batches remain
 /// at the end.
@@ -15,7 +15,8 @@ const MOST: usize = 64 * BATCH;
 /// Smallest number of batches from which the end of the warm-up is detected.
 const LEAST_BATCHES: usize = 20;
 
-/// Counts in slices of equal length: cycles, or misses of the L2 TLB for runs without a clock.
+/// Counts in slices of equal length of the measured part: cycles, or misses of the L2 TLB for runs
+/// without a timing model.
 pub(crate) struct Slices {
     timed: bool,
     interval: u64,
@@ -28,7 +29,7 @@ pub(crate) struct Slices {
 /// Counts of one slice of the measured part of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slice {
-    /// Number of cycles; of misses of the L2 TLB for runs without a clock.
+    /// Number of cycles; of misses of the L2 TLB for runs without a timing model.
     count: u64,
     translation_stall_cycles: u64,
 }
@@ -59,11 +60,11 @@ impl Add for Slice {
 pub(crate) enum Steadiness {
     /// The run has too few instructions for a conclusion.
     Short,
-    /// The run is steady after `after` measured instructions. Without them, the mean changes by the
-    /// share `change`.
+    /// The run is steady after `after` measured instructions. Without these, the mean count of a
+    /// batch (cycles, or L2 TLB misses of a functional run) changes by the share `change`.
     Steady { after: u64, change: f64 },
     /// MSER cuts off more than half of the run, so a steady state is not certain. Without the part
-    /// before the cut, the mean changes by the share `change`.
+    /// before the cut, the mean count of a batch changes by the share `change`.
     Unsteady { change: f64 },
 }
 
@@ -106,7 +107,8 @@ impl Slices {
         self.slices.chunks_exact(BATCH).map(sum)
     }
 
-    /// Returns the batches that the result stores; empty without a clock or with too few batches.
+    /// Returns the batches that the result stores; empty without a timing model or with too few
+    /// batches.
     pub(crate) fn batches(&self) -> Batches {
         let mut batches = Batches::default();
         if self.timed && self.slices.len() >= LEAST_BATCHES * BATCH {
@@ -166,8 +168,8 @@ mod tests {
         assert!(slices(9_999, |done| 3 * done).batches().is_empty());
     }
 
-    /// Twenty batches of five slices of 100 are enough; one slice less is too few. Without a clock
-    /// there are no batches.
+    /// Twenty batches of five slices of 100 are enough; one slice less is too few. Without a timing
+    /// model there are no batches.
     #[test]
     fn twenty_batches_are_enough() {
         let enough = slices(10_000, |done| 3 * done);

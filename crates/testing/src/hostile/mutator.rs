@@ -243,7 +243,7 @@ impl<'a> Mutator<'a> {
         bytes.splice(place..place, self.random.one_of(&WORDS).bytes());
     }
 
-    /// Inserts a line of a seed at another place.
+    /// Inserts a line of a seed at the start of a random line of the input.
     fn line(&mut self, bytes: &mut Vec<u8>) {
         let other = self.random.one_of(self.seeds);
         let lines: Vec<&[u8]> = other.split_inclusive(|byte| *byte == b'\n').collect();
@@ -254,7 +254,8 @@ impl<'a> Mutator<'a> {
         bytes.splice(place..place, line.iter().copied());
     }
 
-    /// Replaces the next number in a text, decimal or hexadecimal, by a boundary value.
+    /// Replaces a number in a text, decimal or hexadecimal, by a boundary value: the next number after a
+    /// random place.
     fn number_text(&mut self, bytes: &mut Vec<u8>) {
         let from = self.random.below(bytes.len() + 1);
         let Some(start) = bytes[from..].iter().position(u8::is_ascii_digit) else { return };

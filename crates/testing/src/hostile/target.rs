@@ -26,7 +26,7 @@ pub enum Seeds {
     Folder(&'static str),
     /// Each line of a folder's files, as a separate seed.
     Lines(&'static str),
-    /// The traces of a folder, converted by [`crate::hostile::unpack`].
+    /// The traces of a folder, without compression and checksums ([`crate::hostile::unpack`]).
     Unpacked(&'static str),
 }
 
@@ -68,7 +68,7 @@ impl Target {
     }
 }
 
-/// Reads the files of a folder and its subfolders, ordered by name. Omits files that describe the
+/// Reads the files of a folder and its subfolders, ordered by name. Omits `.md` files, which describe the
 /// seeds for people.
 fn files(folder: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     let mut paths: Vec<PathBuf> =

@@ -11,7 +11,7 @@ const HEADER_BYTES: usize = 32;
 const INDEX: u8 = 5;
 const END: u8 = 6;
 
-/// Converts unpacked chunks to a trace file. Omits an incomplete chunk at the end.
+/// Converts chunks without compression and checksums to a trace file. Omits an incomplete chunk at the end.
 pub fn pack(mut unpacked: &[u8]) -> Vec<u8> {
     let mut file = START.to_vec();
     let mut index = Vec::new();
@@ -42,7 +42,8 @@ pub fn pack(mut unpacked: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Converts a valid trace file to unpacked chunks; returns `None` for any other file.
+/// Converts a valid trace file to chunks without compression and checksums; returns `None` for any other
+/// file.
 pub fn unpack(file: &[u8]) -> Option<Vec<u8>> {
     let mut rest = file.strip_prefix(START)?;
     let mut unpacked = Vec::new();
@@ -80,8 +81,8 @@ struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Splits the next chunk off the front of `unpacked`; returns `None` if the chunk is
-    /// incomplete.
+    /// Splits the next chunk, without compression and checksum, off the front of `unpacked`; returns `None`
+    /// if the chunk is incomplete.
     fn take(unpacked: &mut &'a [u8]) -> Option<Self> {
         let (head, mut rest) = unpacked.split_first_chunk::<14>()?;
         let mut columns = Vec::new();

@@ -1,6 +1,6 @@
 //! Sources of the choices in a sequence: a random seed, or the bytes of a fuzzer.
 
-/// Source of the choices that determine a sequence.
+/// Source of the choices that determine a sequence of events and accesses.
 pub trait Choices {
     /// Returns a number below `limit`. `limit` must not be 0.
     fn below(&mut self, limit: u64) -> u64;

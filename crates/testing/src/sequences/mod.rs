@@ -16,7 +16,7 @@ pub use choices::{Bytes, Choices, Random};
 pub use generator::sequence;
 pub use trace::write;
 
-/// First address of the arena in which most events happen.
+/// First address of the arena, the range of addresses in which most events happen.
 pub const ARENA: u64 = 0x7f00_0000_0000;
 /// Number of 2MB regions in the arena.
 pub const REGIONS: u64 = 6;

@@ -7,6 +7,12 @@ use crate::agenda::{Agenda, Event, List, Thread, UNKNOWN, Waiter};
 /// the MSHR.
 const LATER: u32 = 0;
 
+/// Number of fills for which room is made at once.
+const AT_ONCE: usize = 64;
+
+/// Line number that stands for no line.
+pub(super) const NO_LINE: u64 = u64::MAX;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// The miss is known in program order, but no access has requested the line yet.
@@ -41,8 +47,8 @@ pub(super) struct Fill {
     since: u64,
     /// Cycle until which the fill waited for an MSHR, here or in a level below; 0 without a wait.
     waited_until: u64,
-    /// Dirty line that is written to memory when this one evicts it.
-    pub(super) writes: Option<u64>,
+    /// Dirty line that is written to memory when this one evicts it, or [`NO_LINE`].
+    pub(super) writes: u64,
     /// First party that waits for the line, its thread, and the cycle before which it cannot use the line.
     waiter: Waiter,
     waiter_thread: Thread,
@@ -69,7 +75,8 @@ impl Fill {
 
     pub(super) fn new(level: usize, line: u64, origin: Origin) -> Self {
         let level = level as u16;
-        Self { origin, level, ready: UNKNOWN, since: UNKNOWN, line, ..Self::default() }
+        let (ready, since, writes) = (UNKNOWN, UNKNOWN, NO_LINE);
+        Self { origin, level, ready, since, line, writes, ..Self::default() }
     }
 
     /// True if the line is in the cache at cycle `now`.
@@ -103,13 +110,23 @@ impl Hierarchy {
 
     #[inline]
     pub(super) fn add_fill(&mut self, fill: Fill) -> u32 {
+        if self.fills.next() == self.room_until {
+            self.make_room();
+        }
+        self.fills.push(fill)
+    }
+
+    /// Grows the ring buffer if it lacks room for the next [`AT_ONCE`] fills.
+    #[inline(never)]
+    fn make_room(&mut self) {
         // A line on its way that is older than the floor is a prefetch, or read in the background.
-        while self.fills.is_short_of(self.floor, 1)
-            || self.fills.oldest(1).any(|fill| fill.state == State::OnItsWay)
+        while self.fills.is_short_of(self.floor, AT_ONCE)
+            || self.fills.oldest(AT_ONCE).any(|fill| fill.state == State::OnItsWay)
         {
             self.fills.grow();
         }
-        self.fills.push(fill)
+        let next = self.fills.next();
+        self.room_until = if next >= NONE - AT_ONCE as u32 { 0 } else { next + AT_ONCE as u32 };
     }
 
     /// Simulates an access to a line, looked up by [`Self::locate`] before, at cycle `time`, now or later.
@@ -155,31 +172,33 @@ impl Hierarchy {
             }
             State::OnItsWay => {
                 at.statistics.merges += 1;
-                self.bring_forward(agenda, id, found);
+                fill.wait(agenda, waiter, found);
+                if at.asks_at_once && found < fill.since {
+                    self.bring_forward(agenda, id, found);
+                }
             }
             State::Wanted if at.asks_at_once => {
                 fill.state = State::OnItsWay;
                 if let Some(ready) = self.read_below(agenda, id, found) {
                     return Some(found.max(ready));
                 }
+                self.fills[id].wait(agenda, waiter, found);
             }
+            // Another access asks first.
             State::Wanted if fill.since <= found && self.merges_without_event => {
-                // Another access asks first.
                 fill.wait_for_another(agenda, waiter, found);
-                return None;
             }
             State::Wanted => {
                 fill.since = found;
                 agenda.schedule(found, Event::Miss { fill: id, waiter });
-                return None;
             }
         }
-        self.fills[id].wait(agenda, waiter, found);
         None
     }
 
     /// Moves the request of a line in flight forward to cycle `asked` if that is earlier, in all levels
     /// below; the event of the later request then has no effect.
+    #[inline(never)]
     fn bring_forward(&mut self, agenda: &mut Agenda, id: u32, asked: u64) {
         let fill = &mut self.fills[id];
         let at = &self.levels[usize::from(fill.level)];
@@ -201,7 +220,7 @@ impl Hierarchy {
 
     /// Handles the end of a look-up that missed, or hit a line in flight: requests an MSHR for the line if
     /// none has been, and makes `waiter` wait for it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn miss(&mut self, agenda: &mut Agenda, id: u32, waiter: Waiter) {
         let now = agenda.now;
         let fill = &mut self.fills[id];
@@ -248,25 +267,25 @@ impl Hierarchy {
                 agenda.schedule(fill.since, Event::Memory { fill: reader });
                 return None;
             }
-            let (data, found) = (fill.below, time + self.levels[below].latency);
+            let Fill { below: data, line, .. } = *fill;
+            let at = &self.levels[below];
+            let found = time + at.latency;
             if data.fill != NONE {
                 let waited_for = &mut self.fills[data.fill];
-                if waited_for.state == State::Wanted && self.levels[below].asks_at_once {
+                if waited_for.state == State::Wanted && at.asks_at_once {
                     waited_for.state = State::OnItsWay;
                     waited_for.wait(agenda, Waiter::Fill(reader), found);
                     (reader, time) = (data.fill, found);
                     continue;
                 }
             }
-            let line = (data, self.fills[reader].line);
-            let done = self.access(agenda, below, line, time, Waiter::Fill(reader))?;
-            self.served(agenda, reader, done);
-            return Some(self.fills[id].ready);
+            let done = self.access(agenda, below, (data, line), time, Waiter::Fill(reader))?;
+            return Some(self.served(agenda, reader, done));
         }
     }
 
     /// Reads the line of a fill from DRAM now, unless the request was moved to an earlier cycle.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn read_memory(&mut self, agenda: &mut Agenda, id: u32) {
         let fill = &self.fills[id];
         if fill.state == State::OnItsWay && fill.since == agenda.now {
@@ -276,41 +295,52 @@ impl Hierarchy {
     }
 
     /// Completes a fill whose line the next level delivers at cycle `done`: sets its arrival and tells the
-    /// waiters. If the first waiter is a fill of the level above, completes that too, and so on.
-    pub(crate) fn served(&mut self, agenda: &mut Agenda, mut id: u32, mut done: u64) {
+    /// waiters. If the first waiter is a fill of the level above, completes that too, and so on. Returns the
+    /// arrival of the fill completed last.
+    pub(crate) fn served(&mut self, agenda: &mut Agenda, mut id: u32, mut done: u64) -> u64 {
+        let Fill { level, below: data, since, .. } = self.fills[id];
+        let below = self.levels[usize::from(level)].below;
+        let mut served = match below {
+            MEMORY => Served { from: MEMORY, waited_until: 0 },
+            _ => self.served_how(below, data, since, done),
+        };
         loop {
-            let fill = &self.fills[id];
-            let (level, since) = (usize::from(fill.level), fill.since);
-            let below = self.levels[level].below;
-            let served = if below == MEMORY {
-                Served { from: MEMORY, waited_until: 0 }
-            } else {
-                self.served_how(below, fill.below, since, done)
-            };
-            let (fill, at) = (&mut self.fills[id], &mut self.levels[level]);
+            let fill = &mut self.fills[id];
+            let level = usize::from(fill.level);
+            let at = &mut self.levels[level];
             let ready = done + at.response;
             fill.ready = ready;
             fill.state = State::Timed;
             fill.from = served.from as u8;
-            fill.waited_until = fill.waited_until.max(served.waited_until);
-            at.statistics.mshr_cycles += ready - since;
-            if let Some(line) = fill.writes {
-                self.dram.write(line, ready, agenda.now);
+            served.waited_until = fill.waited_until.max(served.waited_until);
+            fill.waited_until = served.waited_until;
+            at.statistics.mshr_cycles += ready - fill.since;
+            if fill.writes != NO_LINE {
+                self.dram.write(fill.writes, ready, agenda.now);
             }
-            let waiter = std::mem::take(&mut fill.waiter);
-            let (thread, from) = (fill.waiter_thread, fill.waiter_from);
             if !fill.waiters.is_empty() {
                 at.statistics.merges += agenda.tell_all(&mut fill.waiters, ready);
             }
             if fill.uses_mshr {
                 at.mshrs.release(ready);
-                self.set_alarm(agenda, level);
+                if let Some(time) = at.mshrs.alarm() {
+                    agenda.schedule(time, Event::Mshr { level: level as u16 });
+                }
             }
-            let time = from.max(ready);
-            match waiter {
-                Waiter::Nobody => return,
-                Waiter::Fill(above) => (id, done) = (above, time),
-                _ => return agenda.tell_thread(thread, waiter, time),
+            let time = fill.waiter_from.max(ready);
+            match std::mem::take(&mut fill.waiter) {
+                Waiter::Nobody => return ready,
+                Waiter::Fill(above) => {
+                    let found = self.fills[above].since + at.latency;
+                    if time <= found || ready < time {
+                        served = Served { from: level, waited_until: 0 };
+                    }
+                    (id, done) = (above, time);
+                }
+                waiter => {
+                    agenda.tell_thread(fill.waiter_thread, waiter, time);
+                    return ready;
+                }
             }
         }
     }
@@ -322,6 +352,7 @@ impl Hierarchy {
     }
 
     /// Grants free MSHRs of a level to the fills that wait for one.
+    #[inline(always)]
     pub(crate) fn mshr_free(&mut self, agenda: &mut Agenda, level: usize) {
         while let Some(id) = self.levels[level].mshrs.next(agenda.now) {
             self.fills[id].waited_until = agenda.now;

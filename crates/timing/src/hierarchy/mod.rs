@@ -13,14 +13,14 @@ mod fills;
 mod prefetching;
 mod statistics;
 
-use crate::cache::{Cache, Line};
+use crate::cache::{Cache, Line, LookUp};
 use crate::config::{BitmapReader, CacheConfig, Prefetcher, TimingConfig, WalkerAttachment};
 use crate::dram::Dram;
 use crate::pool::Pool;
 use crate::prefetch::Watcher;
 use crate::ring::{NONE, Ring};
 use crate::shortcuts::Shortcuts;
-use fills::{Fill, State};
+use fills::{Fill, NO_LINE, State};
 pub(crate) use statistics::{CacheStatistics, MemoryCounts};
 
 /// Index of the first-level instruction cache.
@@ -47,7 +47,7 @@ const FILLS: usize = 2048;
 /// Kind of cache ([`L1I`], [`L1D`], …) of a level index of any core.
 #[inline]
 pub(crate) const fn kind(level: usize) -> usize {
-    level % LEVELS
+    if level < LEVELS { level } else { level % LEVELS }
 }
 
 /// Level indices of the caches that the front end, the loads and stores, and the page walkers of a core
@@ -91,6 +91,12 @@ impl Data {
     /// Plain hit: the line is present, and this is not the first use of a prefetched line.
     pub(crate) const HERE: Self = Self { fill: NONE, is_first_use: false };
 
+    /// Line that a fill brings.
+    #[inline]
+    const fn of(fill: u32) -> Self {
+        Self { fill, is_first_use: false }
+    }
+
     /// True if the access is a plain hit, which takes the latency of the cache.
     #[inline]
     pub(crate) fn is_here(self) -> bool {
@@ -128,6 +134,8 @@ pub(crate) struct Hierarchy {
     fills: Ring<Fill>,
     /// Oldest fill that an instruction in flight may refer to; older ones may be overwritten.
     floor: u32,
+    /// Fill from which on the ring buffer may lack room.
+    room_until: u32,
 }
 
 impl Level {
@@ -218,6 +226,7 @@ impl Hierarchy {
             merges_without_event: shortcuts.merged_accesses_need_no_event,
             fills: Ring::new(FILLS),
             floor: 0,
+            room_until: 0,
         }
     }
 
@@ -260,54 +269,86 @@ impl Hierarchy {
         origin: Origin,
         now: u64,
     ) -> (Data, usize) {
-        let at = &mut self.levels[level];
-        let Some(found) = at.cache.find(line) else {
-            let data = Data { fill: self.fills.next(), is_first_use: false };
-            return (data, self.bring(level, line, write, origin, now));
+        let next = self.fills.next();
+        match self.look_up(level, line, write, origin, now) {
+            Ok(data) => (data, level),
+            Err(victim) => (Data::of(next), self.bring(level, line, origin, victim, now)),
+        }
+    }
+
+    /// Looks a line up in one cache. Returns its state if it is there; otherwise inserts it, to be brought by
+    /// the next fill, and returns the evicted line if that is dirty.
+    #[inline(always)]
+    fn look_up(
+        &mut self,
+        level: usize,
+        line: u64,
+        write: bool,
+        origin: Origin,
+        now: u64,
+    ) -> Result<Data, Option<u64>> {
+        let next = self.fills.next();
+        let Level { cache, statistics, watcher, .. } = &mut self.levels[level];
+        let found = match cache.access(line, Line::new(next, write, origin == Origin::Prefetcher)) {
+            LookUp::Hit(found) => found,
+            LookUp::Miss(victim) => {
+                statistics.misses[origin as usize] += 1;
+                return Err(victim);
+            }
         };
-        at.statistics.hits[origin as usize] += 1;
+        statistics.hits[origin as usize] += 1;
         if write {
             found.mark_dirty();
         }
         let is_first_use =
-            origin == Origin::Program && at.watcher.is_active() && found.take_prefetched();
-        at.statistics.useful_prefetches += u64::from(is_first_use);
-        let mut fill = found.fill(self.fills.next());
+            origin == Origin::Program && watcher.is_active() && found.take_prefetched();
+        statistics.useful_prefetches += u64::from(is_first_use);
+        let mut fill = found.fill(next);
         if fill != NONE && (!self.fills.has(fill) || self.fills[fill].has_arrived(now)) {
             found.mark_arrived();
             fill = NONE;
         }
-        (Data { fill, is_first_use }, level)
+        Ok(Data { fill, is_first_use })
     }
 
-    /// Handles a miss: creates the next fill, inserts the line into the cache and those below that lack it.
-    /// Returns the level that had the line.
+    /// Makes the fills for a line that `level` has missed: inserts the line into the caches below that lack
+    /// it. `victim` is the dirty line that it evicted. Returns the level that had the line.
     #[inline(never)]
-    fn bring(&mut self, level: usize, line: u64, write: bool, origin: Origin, now: u64) -> usize {
-        let id = self.add_fill(Fill::new(level, line, origin));
-        let at = &mut self.levels[level];
-        let entry = Line::new(id, write, origin == Origin::Prefetcher);
-        let victim = at.cache.insert(line, entry);
-        at.statistics.misses[origin as usize] += 1;
-        let below = at.below;
-        if self.cores > 1 {
-            self.fetch_from_others(level, line, now);
+    fn bring(
+        &mut self,
+        mut level: usize,
+        line: u64,
+        origin: Origin,
+        mut victim: Option<u64>,
+        now: u64,
+    ) -> usize {
+        loop {
+            let id = self.add_fill(Fill::new(level, line, origin));
+            if self.cores > 1 {
+                self.fetch_from_others(level, line, now);
+            }
+            let below = self.levels[level].below;
+            let mut from = below;
+            if below != MEMORY {
+                let next = self.fills.next();
+                match self.look_up(below, line, false, origin, now) {
+                    Ok(data) => self.fills[id].below = data,
+                    Err(dirty) => {
+                        self.fills[id].below = Data::of(next);
+                        if victim.is_none() {
+                            (level, victim) = (below, dirty);
+                            continue;
+                        }
+                        // The victim is written when the line has been looked up in all levels.
+                        from = self.bring(below, line, origin, dirty, now);
+                    }
+                }
+            }
+            if let Some(dirty) = victim {
+                self.fills[id].writes = self.write_victim(level, dirty).unwrap_or(NO_LINE);
+            }
+            return from;
         }
-        let mut from = MEMORY;
-        if below != MEMORY {
-            (self.fills[id].below, from) = self.locate(below, line, false, origin, now);
-        }
-        if let Some(dirty) = victim {
-            self.fills[id].writes = self.write_victim(level, dirty);
-        }
-        from
-    }
-
-    /// Inserts a line into a cache; returns the dirty line that has to be written to memory because of
-    /// evictions, if any.
-    fn insert(&mut self, level: usize, line: u64, entry: Line) -> Option<u64> {
-        let dirty = self.levels[level].cache.insert(line, entry)?;
-        self.write_victim(level, dirty)
     }
 
     /// Writes an evicted dirty line back to the next level; returns the line that has to be written to
@@ -322,12 +363,14 @@ impl Hierarchy {
         if level == MEMORY {
             return Some(line);
         }
-        if let Some(found) = self.levels[level].cache.find(line) {
-            found.mark_dirty();
-            return None;
-        }
         // A whole line needs no fetch.
-        self.insert(level, line, Line::new(NONE, true, false))
+        match self.levels[level].cache.access(line, Line::new(NONE, true, false)) {
+            LookUp::Hit(found) => {
+                found.mark_dirty();
+                None
+            }
+            LookUp::Miss(victim) => self.write_victim(level, victim?),
+        }
     }
 
     /// Counts of one kind of cache, summed over cores; `None` if the machine has no such cache.

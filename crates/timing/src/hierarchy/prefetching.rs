@@ -36,22 +36,27 @@ impl Hierarchy {
     pub(crate) fn warm(&mut self, level: usize, line: u64, write: bool, origin: Origin) {
         let at = &mut self.levels[level];
         let has_prefetcher = origin == Origin::Program && at.watcher.is_active();
-        if let Some(found) = at.cache.find(line) {
-            if write {
-                found.mark_dirty();
+        match at.cache.access(line, Line::new(NONE, write, origin == Origin::Prefetcher)) {
+            LookUp::Hit(found) => {
+                if write {
+                    found.mark_dirty();
+                }
+                if has_prefetcher && found.take_prefetched() {
+                    self.warm_prefetch(level, line);
+                }
             }
-            if has_prefetcher && found.take_prefetched() {
-                self.warm_prefetch(level, line);
+            LookUp::Miss(victim) => {
+                let below = at.below;
+                if below != MEMORY {
+                    self.warm(below, line, false, origin);
+                }
+                if let Some(dirty) = victim {
+                    self.write_victim(level, dirty);
+                }
+                if has_prefetcher {
+                    self.warm_prefetch(level, line);
+                }
             }
-            return;
-        }
-        let below = at.below;
-        if below != MEMORY {
-            self.warm(below, line, false, origin);
-        }
-        self.insert(level, line, Line::new(NONE, write, origin == Origin::Prefetcher));
-        if has_prefetcher {
-            self.warm_prefetch(level, line);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Loads and stores: translation, store-to-load forwarding, cache accesses.
 
-use super::demands::{Demand, WAITS};
+use super::demands::{ACCESS, Demand, WAITS};
 use super::stores::{Further, Line};
 use super::*;
 use crate::LINE_BYTES;
@@ -42,6 +42,18 @@ pub(super) struct Access {
     waited_until: u64,
 }
 
+impl Access {
+    /// True for a load of one line whose translation is there and which no older store may forward to: it
+    /// reads the line at once.
+    #[inline]
+    fn is_plain_load(&self) -> bool {
+        self.translated_by.is_here()
+            && self.store == NONE
+            && self.further.count == 0
+            && !self.is_store
+    }
+}
+
 /// Ring buffers of accesses, numbered in program order, and of their lines.
 #[derive(Clone, Debug)]
 pub(crate) struct Accesses {
@@ -81,6 +93,7 @@ impl Accesses {
         (self.floor, self.further_floor) = (access, further);
     }
 
+    #[inline(always)]
     fn push(&mut self, access: Access) -> u32 {
         while self.all.is_short_of(self.floor, 1) {
             self.all.grow();
@@ -134,6 +147,7 @@ impl Core {
         let lines = lines(address, size);
         self.statistics.loads += 1;
         self.in_hand.loads += 1;
+        self.in_hand.flags |= ACCESS;
         let mut store = self.stores.before(address, now);
         if self.in_hand.stores > 0 && store != NONE && self.in_hand.has_store(store) {
             // An instruction loads nothing of what it stores.
@@ -215,6 +229,7 @@ impl Core {
         Further { first: start, count: lines as u16 - 1 }
     }
 
+    #[inline(always)]
     fn add_access(&mut self, access: Access) {
         let (instruction, next) = (self.instructions.handed, self.in_hand.first_access);
         self.in_hand.first_access = self.accesses.push(Access { instruction, next, ..access });
@@ -230,6 +245,13 @@ impl Core {
             let access = &mut self.accesses.all[id];
             let (translated_by, next) = (access.translated_by, access.next);
             access.issue = time;
+            if self.shortcuts.loads_read_at_once && access.is_plain_load() {
+                access.translated = time;
+                let line = access.line;
+                self.read_line(id, line, time);
+                id = next;
+                continue;
+            }
             let request = Request { at_dispatch, ..Request::new(time, Waiter::Translated(id)) };
             if let Some(translated) =
                 self.translation.request(&mut self.shared, translated_by, request)
@@ -303,15 +325,22 @@ impl Core {
     }
 
     /// Accesses the cache for all lines of a load; if the load is forwarded, for all but the first.
+    #[inline(always)]
     fn read_lines(&mut self, id: u32, is_forwarded: bool) {
         let Access { line, further, translated, .. } = self.accesses.all[id];
         if !is_forwarded {
             self.read_line(id, line, translated);
         }
+        if further.count > 0 {
+            self.read_further_lines(id, line.number, further, translated);
+        }
+    }
+
+    #[inline(never)]
+    fn read_further_lines(&mut self, id: u32, first: u64, further: Further, time: u64) {
         for place in 0..further.count {
             let data = self.accesses.further[further.first.wrapping_add(place.into())];
-            let number = line.number + 1 + u64::from(place);
-            self.read_line(id, Line { number, data }, translated);
+            self.read_line(id, Line { number: first + 1 + u64::from(place), data }, time);
         }
     }
 
@@ -335,15 +364,14 @@ impl Core {
         let access = &self.accesses.all[id];
         if !access.is_forwarded {
             // The line that came last had to be waited for.
-            let Further { first, count } = access.further;
-            let mut further = (0..count).map(|place| first.wrapping_add(place.into()));
             let (memory, level) = (&self.shared.memory, self.levels.l1d);
             let how = |data| memory.served_how(level, data, access.translated, access.done);
             let mut served = how(access.line.data);
-            while served.from == level
-                && let Some(place) = further.next()
-            {
-                served = how(self.accesses.further[place]);
+            let mut place = 0;
+            while served.from == level && place < access.further.count {
+                served =
+                    how(self.accesses.further[access.further.first.wrapping_add(place.into())]);
+                place += 1;
             }
             let access = &mut self.accesses.all[id];
             (access.from, access.waited_until) = (served.from as u8, served.waited_until);
@@ -398,5 +426,6 @@ impl Demand {
             self.first_store = store;
         }
         self.stores += 1;
+        self.flags |= ACCESS;
     }
 }

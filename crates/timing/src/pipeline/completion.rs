@@ -97,13 +97,8 @@ impl Core {
         loop {
             let Self { instructions, retire, .. } = self;
             let stop = instructions.next.min(self.demands.oldest_number).min(self.boundary);
-            while instructions.oldest < stop {
-                let entry = &mut instructions.entries[instructions.oldest];
-                if entry.result == UNKNOWN {
-                    return;
-                }
-                entry.retired = retire.pass(entry.result);
-                instructions.oldest += 1;
+            if !instructions.retire_plain(stop, retire) {
+                return;
             }
             let number = instructions.oldest;
             if number == self.boundary {
@@ -141,5 +136,25 @@ impl Core {
             self.write_store(demand.first_store.wrapping_add(store), retired);
         }
         true
+    }
+}
+
+impl Instructions {
+    /// Retires instructions before number `stop`, none of which has accesses; returns false if the result of
+    /// one is not known yet.
+    #[inline]
+    fn retire_plain(&mut self, stop: u64, retire: &mut InOrder) -> bool {
+        let mut width = *retire;
+        let mut number = self.oldest;
+        while number < stop {
+            let entry = &mut self.entries[number];
+            if entry.result == UNKNOWN {
+                break;
+            }
+            entry.retired = width.pass(entry.result);
+            number += 1;
+        }
+        (self.oldest, *retire) = (number, width);
+        number >= stop
     }
 }

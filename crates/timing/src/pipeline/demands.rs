@@ -9,6 +9,8 @@ pub(super) const STOPS: u8 = 1;
 pub(super) const SERIALIZES: u8 = 2;
 /// Flag: the instruction has accesses that may miss a TLB or cache.
 pub(super) const WAITS: u8 = 4;
+/// Flag: the instruction has loads or stores.
+pub(super) const ACCESS: u8 = 8;
 
 /// Instruction with loads or stores, or before which the front end may stall, or that serializes.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +47,7 @@ impl Demand {
     /// True if the instruction needs more than register operands.
     #[inline]
     pub(super) fn is_demanding(&self) -> bool {
-        self.loads | self.stores | u16::from(self.flags) != 0
+        self.flags != 0
     }
 }
 
@@ -102,10 +104,13 @@ impl Demands {
         &self.all[self.next]
     }
 
+    /// Takes the demanding instruction that is dispatched next.
     #[inline]
-    pub(super) fn dispatched(&mut self) {
+    pub(super) fn dispatched(&mut self) -> Demand {
+        let demand = self.all[self.next];
         self.next = Ring::<Demand>::after(self.next);
         self.next_number = self.number_of(self.next);
+        demand
     }
 
     /// Demanding instruction that retires next.

@@ -1,20 +1,16 @@
 //! Dispatch: in program order, `width` instructions a cycle.
 
 use super::demands::{Demand, SERIALIZES, STOPS, WAITS};
-use super::instructions::{
-    HITS, Operands, Reader, Register, SERIAL, STORES, WAITED, Waiting, write,
-};
+use super::instructions::{HITS, Operands, Reader, Register, SERIAL, STORES, WAITED, Waiting};
 use super::*;
 
 impl Core {
     /// Dispatches instructions in program order, as far as their dispatch cycles are known.
     pub(super) fn dispatch_instructions(&mut self) {
         while self.dispatch_plain() && self.instructions.next < self.instructions.handed {
-            let demand = *self.demands.next();
-            if !self.dispatch_demanding(&demand) {
+            if !self.dispatch_demanding() {
                 return;
             }
-            self.demands.dispatched();
         }
     }
 
@@ -33,7 +29,7 @@ impl Core {
                     return false;
                 }
                 Outcome::Waits(number, sources) => {
-                    self.wait(number, self.dispatch.cycle, &Demand::default(), sources);
+                    self.wait(number, self.dispatch.cycle, &Demand::default(), sources, 0);
                 }
             }
         }
@@ -53,35 +49,35 @@ impl Core {
 
     /// Dispatches an instruction with accesses or front-end stalls, or that serializes; returns false if it
     /// has to wait.
-    fn dispatch_demanding(&mut self, demand: &Demand) -> bool {
-        let number = demand.number;
+    fn dispatch_demanding(&mut self) -> bool {
+        let Demand { flags, loads, stores, .. } = *self.demands.next();
         let instructions = &self.instructions;
+        let number = instructions.next;
         if number >= instructions.oldest + instructions.reorder_buffer {
             return false;
         }
+        let mut time = self.dispatch.cycle;
+        if loads > 0 {
+            let Some(room) = self.load_queue.free_at(loads.into()) else { return false };
+            time = time.max(room);
+        }
         let mut available = self.available;
-        if demand.flags & STOPS != 0 {
+        if flags & STOPS != 0 {
             let Some(over) = self.front_end.is_over(number) else { return false };
             available = over;
         }
-        let room = instructions.entries[number.wrapping_sub(instructions.reorder_buffer)].retired;
-        let mut time = room.max(available).max(self.dispatch.cycle);
-        if demand.flags & SERIALIZES != 0 {
+        time = time.max(instructions.room(number)).max(available);
+        if flags & SERIALIZES != 0 {
             if instructions.oldest < number {
                 return false;
             }
             time = time.max(self.retire.cycle);
         }
-        if demand.loads > 0 {
-            let Some(room) = self.load_queue.free_at(demand.loads.into()) else { return false };
-            time = time.max(room);
-        }
         let mut store_queue_writer = 0;
-        if demand.stores > 0 {
-            let stores = demand.stores.into();
-            let Some(room) = self.store_queue.free_at(stores) else { return false };
+        if stores > 0 {
+            let Some(room) = self.store_queue.free_at(stores.into()) else { return false };
             if room > time
-                && let Some(store) = self.store_queue.awaited(stores)
+                && let Some(store) = self.store_queue.awaited(stores.into())
             {
                 let distance = number - self.stores.writer(store as u32);
                 store_queue_writer = distance.try_into().unwrap_or(u32::MAX);
@@ -104,12 +100,13 @@ impl Core {
         }
         let dispatch = self.dispatch.pass(time);
         self.available = available;
-        if demand.flags & STOPS != 0 {
+        if flags & STOPS != 0 {
             self.front_end.pass_stop();
         }
-        self.load_queue.take(demand.loads.into());
-        self.store_queue.take(demand.stores.into());
-        self.enter(number, dispatch, demand, store_queue_writer);
+        self.load_queue.take(loads.into());
+        self.store_queue.take(stores.into());
+        let demand = self.demands.dispatched();
+        self.enter(number, dispatch, &demand, store_queue_writer);
         true
     }
 
@@ -126,8 +123,11 @@ impl Core {
             entry.kind |= STORES;
         }
         let operands = entry.operands;
-        let sources = operands.sources.map(|source| registers[usize::from(source)]);
+        let sources = operands.sources.map(|source| registers.at(source));
         entry.producers = sources.map(|source| source.writer);
+        if demand.flags & WAITS != 0 {
+            return self.wait(number, dispatch, demand, sources, store_queue_writer);
+        }
         let (mut addresses, mut issue) = (dispatch, dispatch);
         for (place, source) in sources.iter().enumerate().take(operands.used_sources()) {
             issue = issue.max(source.ready);
@@ -135,10 +135,8 @@ impl Core {
                 addresses = addresses.max(source.ready);
             }
         }
-        if demand.flags & WAITS != 0 || issue == UNKNOWN || store_queue_writer > 0 {
-            self.wait(number, dispatch, demand, sources);
-            self.instructions.waiting[number].store_queue_writer = store_queue_writer;
-            return;
+        if issue == UNKNOWN || store_queue_writer > 0 {
+            return self.wait(number, dispatch, demand, sources, store_queue_writer);
         }
         // At most loads that are hits, and translated stores: all times are known.
         let mut done = issue;
@@ -150,20 +148,27 @@ impl Core {
         let result = done + self.instructions.latency(operands, demand.loads > 0);
         self.scheduler.pass(issue, dispatch);
         self.instructions.entries[number].result = result;
-        write(&mut self.instructions.registers, number, operands.destinations, result);
+        self.instructions.registers.write(number, operands.destinations, result);
         for store in 0..u32::from(demand.stores) {
             self.stores.at(demand.first_store.wrapping_add(store)).result = result;
         }
     }
 
     /// Notes what a dispatched instruction waits for: source registers that are not ready, and its accesses.
-    fn wait(&mut self, number: u64, dispatch: u64, demand: &Demand, sources: [Register; 4]) {
+    fn wait(
+        &mut self,
+        number: u64,
+        dispatch: u64,
+        demand: &Demand,
+        sources: [Register; 4],
+        store_queue_writer: u32,
+    ) {
         let instructions = &mut self.instructions;
         let entry = &mut instructions.entries[number];
         entry.kind |= WAITED;
         entry.result = UNKNOWN;
         let operands = entry.operands;
-        write(&mut instructions.registers, number, operands.destinations, UNKNOWN);
+        instructions.registers.write(number, operands.destinations, UNKNOWN);
         let (mut addresses, mut known_operands) = (dispatch, 0);
         let (mut unknown, mut unknown_data) = (0_u8, 0_u8);
         for (place, source) in sources.iter().enumerate().take(operands.used_sources()) {
@@ -183,6 +188,7 @@ impl Core {
             operands: known_operands,
             first_access: demand.first_access,
             first_store: demand.first_store,
+            store_queue_writer,
             latency: instructions.latency(operands, demand.loads > 0) as u32,
             hits: demand.hits,
             unloaded: demand.unloaded,
@@ -222,6 +228,7 @@ enum Outcome {
 impl Instructions {
     /// Dispatches instructions before number `stop`, all of which need only registers, and computes their
     /// results where known.
+    #[inline]
     fn dispatch_plain(
         &mut self,
         stop: u64,
@@ -230,50 +237,55 @@ impl Instructions {
         now: u64,
     ) -> Outcome {
         let end = stop.min(self.oldest + self.reorder_buffer);
-        let mut width = *dispatch;
         let mut outcome = if end < stop { Outcome::FullReorderBuffer } else { Outcome::Done };
-        let mut next = end;
+        let (mut width, mut next) = (*dispatch, end);
+        // Scheduler entries that are free for certain: each instruction takes one at most.
+        let mut free = scheduler.free();
         for number in self.next..end {
-            // Before the first instructions the lane is empty: there was room at time 0.
-            let room = self.entries[number.wrapping_sub(self.reorder_buffer)].retired;
-            let mut time = room.max(available);
-            if scheduler.is_full() {
+            let mut time = self.room(number).max(available);
+            if free == 0 {
                 match scheduler.free_at(time.max(width.cycle), now) {
-                    Ok(free) => time = free,
+                    Ok(cycle) => time = cycle,
                     Err(again) => {
-                        outcome = Outcome::FullScheduler(again);
-                        next = number;
+                        (outcome, next) = (Outcome::FullScheduler(again), number);
                         break;
                     }
                 }
+                free = scheduler.free();
             }
+            free -= 1;
             let cycle = width.pass(time);
             let entry = &mut self.entries[number];
             (entry.dispatched, entry.available, entry.kind) = (cycle, available, 0);
-            let Operands { sources: [one, two, three, four], destinations, operation, .. } =
-                entry.operands;
+            let Operands { sources, destinations, operation, .. } = entry.operands;
             let registers = &mut self.registers;
-            let (one, two) = (registers[usize::from(one)], registers[usize::from(two)]);
+            let (one, two) = (registers.at(sources[0]), registers.at(sources[1]));
             let mut issue = cycle.max(one.ready).max(two.ready);
             entry.producers = [one.writer, two.writer, NONE, NONE];
-            if three | four != 0 {
-                let (three, four) = (registers[usize::from(three)], registers[usize::from(four)]);
+            if sources[2] | sources[3] != 0 {
+                let (three, four) = (registers.at(sources[2]), registers.at(sources[3]));
                 issue = issue.max(three.ready).max(four.ready);
                 (entry.producers[2], entry.producers[3]) = (three.writer, four.writer);
             }
             if issue == UNKNOWN {
-                let sources = entry.operands.sources.map(|it| registers[usize::from(it)]);
-                outcome = Outcome::Waits(number, sources);
-                next = number + 1;
+                let sources = sources.map(|source| registers.at(source));
+                (outcome, next) = (Outcome::Waits(number, sources), number + 1);
                 break;
             }
             let result = issue + u64::from(self.latencies[usize::from(operation & 7)]);
             entry.result = result;
-            write(registers, number, destinations, result);
+            registers.write(number, destinations, result);
             scheduler.pass(issue, cycle);
         }
         (self.next, *dispatch) = (next, width);
         outcome
+    }
+
+    /// Cycle from which the reorder buffer has room for instruction `number`. Before the first instructions
+    /// the lane is empty: there was room at time 0.
+    #[inline(always)]
+    fn room(&self, number: u64) -> u64 {
+        self.entries[number.wrapping_sub(self.reorder_buffer)].retired
     }
 
     /// Latency of an operation, in cycles; 0 for integer work on a loaded operand, which counts as part of

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use perforate_types::{Instruction, PhysicalAddress, Step, StepLists};
 
+use super::instructions::BATCH;
 use super::{Core, Shootdown};
 
 /// Work of one hardware thread that has not entered its core yet.
@@ -132,6 +133,9 @@ impl Stream {
         // Dispatch may have waited for nothing but instructions.
         core.may_dispatch |= core.instructions.next == core.instructions.handed;
         core.complete_in_hand(&instruction);
+        if core.instructions.handed.is_multiple_of(BATCH) {
+            core.begin_batch();
+        }
         self.pop();
         true
     }

@@ -54,6 +54,8 @@ pub(super) struct FrontEnd {
     penalty: u64,
     /// Latency of an L1I hit, in cycles.
     hit_cycles: u64,
+    /// The next instruction may have to wait before it enters the pipeline, and is to be announced.
+    pub(super) may_stop: bool,
     /// True if the instruction handed over last is a mispredicted branch.
     pub(super) is_mispredicted: bool,
     /// The thread was idle, drained or interrupted before the next instruction, which may delay its dispatch.
@@ -71,6 +73,7 @@ impl FrontEnd {
             over: VecDeque::new(),
             hit_cycles: config.cache.l1i.latency_cycles.into(),
             penalty: config.branch_predictor.mispredict_penalty_cycles.into(),
+            may_stop: false,
             is_mispredicted: false,
             has_stood_still: false,
         }
@@ -91,7 +94,7 @@ impl FrontEnd {
     /// interrupted.
     pub(super) fn stand_still_until(&mut self, time: u64) {
         self.wait_until(time);
-        self.has_stood_still = true;
+        (self.has_stood_still, self.may_stop) = (true, true);
     }
 
     /// First cycle at which instruction `number`, before which the front end stalled, can be dispatched;

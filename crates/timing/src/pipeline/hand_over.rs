@@ -25,6 +25,7 @@ impl Core {
         // The front end need not stop at a line that is there: it has the instruction long before its dispatch.
         if !(self.comes_early && translated_by.is_here() && data.is_here()) {
             self.wanted = Some(Code { translated_by, data, line });
+            self.front_end.may_stop = true;
         }
     }
 
@@ -36,9 +37,7 @@ impl Core {
         if !self.comes_early && !self.is_fetched() {
             self.may_retire = true;
             self.settle();
-            while !self.is_fetched() {
-                self.advance();
-            }
+            self.advance(Until::Fetched);
         }
     }
 
@@ -47,14 +46,7 @@ impl Core {
     #[inline]
     pub(super) fn announce(&mut self, instruction: &Instruction) {
         let is_serializing = instruction.operation == Operation::Serializing;
-        let front = &self.front_end;
-        if is_serializing
-            | self.after_serializing
-            | front.is_mispredicted
-            | front.has_stood_still
-            | self.wanted.is_some()
-            | self.branches.expects_a_target()
-        {
+        if is_serializing | self.front_end.may_stop {
             self.announce_after_stop(is_serializing, instruction.ip.value());
         }
     }
@@ -63,6 +55,7 @@ impl Core {
     /// stall) if its code line, a mispredicted branch or an interruption may delay it.
     #[inline(never)]
     fn announce_after_stop(&mut self, is_serializing: bool, ip: u64) {
+        self.front_end.may_stop = is_serializing;
         if is_serializing | std::mem::replace(&mut self.after_serializing, is_serializing) {
             self.in_hand.flags |= SERIALIZES;
         }
@@ -86,15 +79,27 @@ impl Core {
     }
 
     /// Ends the instruction that [`Core::begin`] began, when all its accesses have been added.
-    #[inline]
+    #[inline(always)]
     pub fn finish(&mut self, instruction: &Instruction) {
         self.complete_in_hand(instruction);
-        if self.instructions.handed >= self.runs_from {
-            self.let_time_go_on();
+        if self.instructions.handed >= self.pauses_at {
+            self.pause();
         }
     }
 
+    /// Begins a batch, and lets time go on, where it is time to do so.
     #[inline(never)]
+    fn pause(&mut self) {
+        let handed = self.instructions.handed;
+        if handed.is_multiple_of(BATCH) {
+            self.begin_batch();
+        }
+        if handed >= self.runs_from {
+            self.let_time_go_on();
+        }
+        self.pauses_at = self.runs_from.min((handed + 1).next_multiple_of(BATCH));
+    }
+
     fn let_time_go_on(&mut self) {
         if self.comes_early {
             return self.run(self.instructions.handed_early);
@@ -117,10 +122,12 @@ impl Core {
         self.shared.memory.keep_fills_from(first);
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn complete_in_hand(&mut self, instruction: &Instruction) {
         if instruction.branch != Branch::None {
-            self.front_end.is_mispredicted = self.branches.branch(instruction);
+            let front = &mut self.front_end;
+            front.is_mispredicted = self.branches.branch(instruction);
+            front.may_stop |= front.is_mispredicted | self.branches.expects_a_target();
         }
         let number = self.instructions.handed;
         self.instructions.entries[number].operands = Operands {
@@ -130,20 +137,21 @@ impl Core {
             operation: instruction.operation as u8,
         };
         if self.in_hand.is_demanding() {
-            let demand = std::mem::take(&mut self.in_hand);
-            self.demands.push(Demand { number, ..demand });
+            self.add_demand();
         }
         self.instructions.handed += 1;
         self.statistics.instructions += 1;
-        if self.instructions.handed.is_multiple_of(BATCH) {
-            self.begin_batch();
-        }
+    }
+
+    #[inline(always)]
+    fn add_demand(&mut self) {
+        let demand = std::mem::take(&mut self.in_hand);
+        self.demands.push(Demand { number: self.instructions.handed, ..demand });
     }
 
     /// Notes the numbers of the next fill, walk, access and line: instructions from here on refer to no older
     /// ones.
-    #[inline(never)]
-    fn begin_batch(&mut self) {
+    pub(super) fn begin_batch(&mut self) {
         let first = First {
             fill: self.shared.memory.next_fill(),
             walk: self.translation.next_walk(),
@@ -169,9 +177,7 @@ impl Core {
         // The front end and dispatch may have waited for nothing but instructions.
         (self.may_retire, self.may_dispatch) = (true, true);
         self.settle();
-        while self.instructions.handed - self.instructions.next > waiting {
-            self.advance();
-        }
+        self.advance(Until::Waiting(waiting));
         self.let_fills_go();
         let Instructions { next, handed_early, .. } = self.instructions;
         self.runs_from = next + handed_early + BATCH;

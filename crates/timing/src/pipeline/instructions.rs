@@ -162,7 +162,7 @@ impl Reader {
 }
 
 /// Ready cycle of an architectural register, and the instruction that wrote it last.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Register {
     /// Cycle from which the value is available, or [`UNKNOWN`].
     pub(crate) ready: u64,
@@ -170,9 +170,44 @@ pub(crate) struct Register {
     pub(crate) writer: u32,
 }
 
-impl Register {
-    /// Register that no instruction has written: its value is available from the start.
-    pub(crate) const START: Self = Self { ready: 0, writer: NONE };
+/// The architectural registers. Register 0 stands for none: its value is available from the start.
+#[derive(Clone, Debug)]
+pub(crate) struct Registers {
+    ready: [u64; 256],
+    writers: [u32; 256],
+}
+
+impl Registers {
+    /// Registers that no instruction has written: their values are available from the start.
+    fn new() -> Self {
+        Self { ready: [0; 256], writers: [NONE; 256] }
+    }
+
+    #[inline(always)]
+    pub(super) fn at(&self, register: u8) -> Register {
+        let register = usize::from(register);
+        Register { ready: self.ready[register], writer: self.writers[register] }
+    }
+
+    /// Makes instruction `number` the writer of its destination registers, available from cycle `ready` on.
+    #[inline(always)]
+    pub(super) fn write(&mut self, number: u64, destinations: [u8; 2], ready: u64) {
+        for destination in destinations.map(usize::from) {
+            (self.ready[destination], self.writers[destination]) = (ready, number as u32);
+        }
+        (self.ready[0], self.writers[0]) = (0, NONE);
+    }
+
+    /// Sets the ready cycle of the destination registers of instruction `number` that no younger instruction
+    /// has overwritten.
+    #[inline]
+    fn complete(&mut self, number: u64, destinations: [u8; 2], ready: u64) {
+        for destination in destinations.map(usize::from) {
+            if self.writers[destination] == number as u32 && self.ready[destination] == UNKNOWN {
+                self.ready[destination] = ready;
+            }
+        }
+    }
 }
 
 /// The latest instructions in program order, and the architectural registers.
@@ -180,7 +215,7 @@ impl Register {
 pub(crate) struct Instructions {
     pub(crate) entries: Lane<Entry>,
     pub(crate) waiting: Lane<Waiting>,
-    pub(crate) registers: [Register; 256],
+    pub(crate) registers: Registers,
     /// Latency in cycles, by index of the [`Operation`].
     pub(crate) latencies: [u32; 8],
     pub(crate) reorder_buffer: u64,
@@ -217,7 +252,7 @@ impl Instructions {
         Self {
             entries: Lane::new(length, Entry::NEW),
             waiting: Lane::new(length, Waiting::NEW),
-            registers: [Register::START; 256],
+            registers: Registers::new(),
             latencies,
             reorder_buffer,
             fetch_queue,
@@ -256,12 +291,7 @@ impl Instructions {
     pub(crate) fn complete(&mut self, number: u64, time: u64) {
         let entry = &mut self.entries[number];
         entry.result = time;
-        for destination in entry.operands.destinations {
-            let register = &mut self.registers[usize::from(destination)];
-            if register.writer == number as u32 && register.ready == UNKNOWN {
-                register.ready = time;
-            }
-        }
+        self.registers.complete(number, entry.operands.destinations, time);
     }
 
     /// Full number of the instruction in flight whose number has these low bits.
@@ -270,18 +300,4 @@ impl Instructions {
         const MASK: u64 = (1 << (u32::BITS - SOURCE_BITS)) - 1;
         self.oldest + (low_bits.wrapping_sub(self.oldest) & MASK)
     }
-}
-
-/// Makes instruction `number` the writer of its destination registers, available from cycle `ready` on.
-#[inline(always)]
-pub(super) fn write(
-    registers: &mut [Register; 256],
-    number: u64,
-    destinations: [u8; 2],
-    ready: u64,
-) {
-    let register = Register { ready, writer: number as u32 };
-    registers[usize::from(destinations[0])] = register;
-    registers[usize::from(destinations[1])] = register;
-    registers[0] = Register::START;
 }

@@ -102,6 +102,17 @@ impl CoreStatistics {
     }
 }
 
+/// State up to which a core handles events.
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    /// At most this many of the instructions handed over are still to be dispatched.
+    Waiting(u64),
+    /// The next instruction can be accepted: see [`Core::is_fetched`].
+    Fetched,
+    /// All instructions handed over have retired, and no event is left.
+    AtRest,
+}
+
 /// Limit of dispatch or retirement: at most `width` instructions per cycle, in program order.
 #[derive(Clone, Copy, Debug)]
 struct InOrder {
@@ -158,6 +169,8 @@ pub struct Core {
     front_end: FrontEnd,
     /// Number of instructions handed over at which the simulator next handles events.
     runs_from: u64,
+    /// Number of instructions handed over at which the next batch begins, or the simulator handles events.
+    pauses_at: u64,
     /// Code line that the front end has to fetch for the next instruction, if any.
     wanted: Option<Code>,
     /// The instruction handed over last serializes, so that the next waits for its retirement.
@@ -255,6 +268,7 @@ impl Core {
             branches: BranchPredictor::new(&config.branch_predictor),
             front_end: FrontEnd::new(config),
             runs_from: 0,
+            pauses_at: 0,
             wanted: None,
             after_serializing: false,
             in_hand: Demand::default(),
@@ -285,12 +299,22 @@ impl Core {
         }
     }
 
-    /// Handles the next event and all its consequences.
+    /// Handles events and all their consequences, one after the other, until `until` is the case.
     #[inline(never)]
-    fn advance(&mut self) {
-        let (_, event) = self.shared.agenda.next().expect("an instruction waits for an event");
-        self.handle(event);
-        self.settle();
+    fn advance(&mut self, until: Until) {
+        loop {
+            let has_arrived = match until {
+                Until::Waiting(most) => self.instructions.handed - self.instructions.next <= most,
+                Until::Fetched => self.is_fetched(),
+                Until::AtRest => self.shared.agenda.is_empty() && self.is_at_rest(),
+            };
+            if has_arrived {
+                return;
+            }
+            let (_, event) = self.shared.agenda.next();
+            self.handle(event);
+            self.settle_now();
+        }
     }
 
     /// Passes an event to the part that it is for: caches, translation, load or dispatch.
@@ -316,7 +340,14 @@ impl Core {
 
     /// Tells all waiters whose cycle is known, and advances the pipeline, until nothing more can happen
     /// without an event.
+    #[inline(never)]
     fn settle(&mut self) {
+        self.settle_now();
+    }
+
+    /// Like [`Self::settle`], for the loop over events.
+    #[inline(always)]
+    fn settle_now(&mut self) {
         loop {
             while let Some(News { waiter, time, .. }) = self.shared.agenda.next_news() {
                 self.hear(waiter, time);
@@ -358,7 +389,7 @@ impl Core {
     }
 
     /// Tells a waiter of this thread that what it waited for comes at cycle `time`.
-    #[inline]
+    #[inline(always)]
     fn hear(&mut self, waiter: Waiter, time: u64) {
         let shared = &mut *self.shared;
         match waiter {
@@ -390,9 +421,7 @@ impl Core {
         self.may_retire = true;
         self.may_dispatch = true;
         self.settle();
-        while !(self.shared.agenda.is_empty() && self.is_at_rest()) {
-            self.advance();
-        }
+        self.advance(Until::AtRest);
         self.come_to_rest(self.shared.agenda.now.max(self.retire.cycle));
     }
 

@@ -329,7 +329,7 @@ impl Processors {
     /// Handles the next event and all its consequences.
     fn advance(&mut self) {
         let agenda = &mut self.threads[self.holder].shared.agenda;
-        let (thread, event) = agenda.next().expect("a thread waits for an event");
+        let (thread, event) = agenda.next();
         let thread = usize::from(thread);
         if let Event::Interrupt { sender, cycles } = event {
             let answered = self.answer(thread, cycles);

@@ -70,6 +70,7 @@ impl Core {
     pub fn warm_finish(&mut self, instruction: &Instruction) {
         if instruction.branch != Branch::None {
             self.branches.branch(instruction);
+            self.front_end.may_stop |= self.branches.expects_a_target();
         }
     }
 }

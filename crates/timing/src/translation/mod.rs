@@ -11,12 +11,12 @@ mod walkers;
 
 use std::collections::VecDeque;
 
-use perforate_types::{Action, Purpose, Step, StepLists, Unit};
+use perforate_types::{Action, PhysicalAddress, Purpose, Step, StepLists, Unit};
 
 use crate::LINE_SHIFT;
 use crate::agenda::{UNKNOWN, Waiter};
 use crate::config::{BitmapReader, WalkerConfig};
-use crate::hierarchy::{Hierarchy, Origin, PARALLEL_READS, kind};
+use crate::hierarchy::{Data, Hierarchy, Origin, PARALLEL_READS, kind};
 use crate::ring::{NONE, Ring, further_back};
 use crate::shortcuts::Shortcuts;
 use statistics::look_up_share;
@@ -33,6 +33,19 @@ struct Slot {
     walk: u32,
     /// Task of walk `walk` (a look-up, check or read) whose completion makes the entry usable.
     task: u32,
+}
+
+/// Timing of look-ups in one unit for one purpose.
+#[derive(Clone, Copy, Debug)]
+struct LookUp {
+    /// Cycles of a look-up that hits.
+    hit: u16,
+    /// Cycles of a look-up that misses.
+    miss: u16,
+    /// Index of the [`Share`] that the cycles count towards.
+    share: u8,
+    /// A page walker makes the look-up.
+    is_walkers: bool,
 }
 
 /// Translation that an access depends on, as determined in program order.
@@ -94,11 +107,11 @@ pub(crate) struct Translation {
     walker_level: usize,
     slots: [Vec<Slot>; Unit::COUNT],
     walkers: Walkers,
-    bitmaps: BitmapReader,
-    /// Cycles of a look-up that hits, by [`Unit`].
-    latencies: [u16; Unit::COUNT],
-    /// Cycles of a look-up that misses, by [`Unit`].
-    miss_latencies: [u16; Unit::COUNT],
+    /// Look-ups by [`Unit`] and [`Purpose`].
+    look_ups: [[LookUp; Purpose::COUNT]; Unit::COUNT],
+    /// For each [`Purpose`], true if a page walker makes the reads, not the controller of the second-level
+    /// TLB.
+    reads_with_walker: [bool; Purpose::COUNT],
     read_overhead: u64,
     check: u16,
     selection: u16,
@@ -127,28 +140,37 @@ impl Translation {
         walker_level: usize,
         shortcuts: Shortcuts,
     ) -> Self {
-        let mut latencies = [0; Unit::COUNT];
         let cycles = |cycles: u32| cycles as u16;
-        latencies[Unit::L2Tlb as usize] = cycles(config.l2_tlb_cycles);
-        latencies[Unit::WalkCache as usize] = cycles(config.walk_cache_cycles);
-        latencies[Unit::HostWalkCache as usize] = cycles(config.walk_cache_cycles);
-        latencies[Unit::NestedTlb as usize] = cycles(config.nested_tlb_cycles);
-        // The units beside the second-level TLB are looked up together with it.
-        latencies[Unit::BesideL2 as usize] = cycles(config.l2_tlb_cycles);
-        latencies[Unit::HostBesideL2 as usize] = cycles(config.l2_tlb_cycles);
-        let mut miss_latencies = latencies;
-        if let Some(miss) = config.walk_cache_miss_cycles {
-            miss_latencies[Unit::WalkCache as usize] = cycles(miss);
-            miss_latencies[Unit::HostWalkCache as usize] = cycles(miss);
-        }
+        let reads_with_walker = Purpose::ALL.map(|purpose| {
+            config.bitmap_reader == BitmapReader::Walker
+                || !matches!(purpose, Purpose::Bitmap | Purpose::HostBitmap)
+        });
+        let look_ups = Unit::ALL.map(|unit| {
+            let hit = cycles(match unit {
+                Unit::L1DataTlb | Unit::L1InstructionTlb => 0,
+                // The units beside the second-level TLB are looked up together with it.
+                Unit::L2Tlb | Unit::BesideL2 | Unit::HostBesideL2 => config.l2_tlb_cycles,
+                Unit::WalkCache | Unit::HostWalkCache => config.walk_cache_cycles,
+                Unit::NestedTlb => config.nested_tlb_cycles,
+            });
+            let miss = match config.walk_cache_miss_cycles {
+                Some(miss) if matches!(unit, Unit::WalkCache | Unit::HostWalkCache) => cycles(miss),
+                _ => hit,
+            };
+            Purpose::ALL.map(|purpose| {
+                // Walk caches, and guest-physical addresses.
+                let is_walkers =
+                    unit.is_walkers() || (purpose.is_host() && reads_with_walker[purpose as usize]);
+                LookUp { hit, miss, share: look_up_share(unit, purpose) as u8, is_walkers }
+            })
+        });
         let empty = Slot { walk: NONE, task: 0 };
         Self {
             walker_level,
             slots: slots.map(|count| vec![empty; count]),
             walkers: Walkers::new(config.walkers, shortcuts.walker_is_granted_ahead),
-            bitmaps: config.bitmap_reader,
-            latencies,
-            miss_latencies,
+            look_ups,
+            reads_with_walker,
             read_overhead: config.read_overhead_cycles.into(),
             check: cycles(config.segment_check_cycles),
             selection: cycles(config.selection_cycles),
@@ -179,7 +201,7 @@ impl Translation {
 
     /// Notes in program order how an access is translated: with `steps`, a new walk; without steps, a hit on
     /// entry `slot` of the first-level TLB `unit`. Returns the translation that the access will wait for.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prepare(
         &mut self,
         memory: &mut Hierarchy,
@@ -192,25 +214,38 @@ impl Translation {
         }
         let walk = self.add_walk(memory, steps.awaited, now);
         if !steps.background.is_empty() {
-            memory.read_without_walker(self.walker_level);
-            let background = self.add_walk(memory, steps.background, now);
-            self.walks[background].is_background = true;
-            self.background.push_back(background);
-            self.walks[walk].background = background;
+            self.add_background(memory, steps.background, walk, now);
         }
         Translated { walk, task: NONE }
+    }
+
+    /// Adds a walk with these steps, which begins when `walk` has completed and which no access waits for.
+    #[cold]
+    fn add_background(&mut self, memory: &mut Hierarchy, steps: &[Step], walk: u32, now: u64) {
+        memory.read_without_walker(self.walker_level);
+        let background = self.add_walk(memory, steps, now);
+        self.walks[background].is_background = true;
+        self.background.push_back(background);
+        self.walks[walk].background = background;
     }
 
     /// Returns what a hit on a TLB or walk-cache entry has to wait for: nothing if the entry is present,
     /// otherwise the task of the walk that fills it.
     #[inline]
     fn entry(&mut self, unit: Unit, slot: u32, now: u64) -> Translated {
-        let slot = &mut self.slots[unit as usize][slot as usize];
-        let Slot { walk, task } = *slot;
+        let Slot { walk, .. } = self.slots[unit as usize][slot as usize];
         if walk == NONE || walk == self.walks.next() {
             // An entry that an earlier task of the translation in hand fills is there.
             return Translated::HERE;
         }
+        self.filled_entry(unit, slot, now)
+    }
+
+    /// Like [`Self::entry`], for an entry that a walk has filled lately.
+    #[inline(never)]
+    fn filled_entry(&mut self, unit: Unit, slot: u32, now: u64) -> Translated {
+        let slot = &mut self.slots[unit as usize][slot as usize];
+        let Slot { walk, task } = *slot;
         // An end that is not known is later than now.
         if !self.walks.has(walk) || !self.tasks.has(task) || self.tasks[task].end <= now {
             slot.walk = NONE;
@@ -227,7 +262,8 @@ impl Translation {
         let id = self.walks.next();
         let first = self.tasks.next();
         let mut walk = Walk::new(first);
-        let (mut stage, mut reads) = (None, 0);
+        // No step has this stage.
+        let (mut stage, mut reads) = (u16::MAX, 0);
         for &Step { stage: of_step, purpose, action } in steps {
             if let Action::Fill { unit, slot } = action {
                 self.statistics.unit_accesses[unit as usize] += 1;
@@ -238,58 +274,69 @@ impl Translation {
                     continue;
                 }
             }
-            let mut task = Task::new();
-            if stage == Some(of_step) {
-                self.tasks[first.wrapping_add(walk.last_stage.into())].stage += 1;
+            let begins_stage = stage != u16::from(of_step);
+            if begins_stage {
+                (stage, reads, walk.last_stage) = (of_step.into(), 0, walk.tasks);
             } else {
-                (stage, reads, walk.last_stage, task.stage) = (Some(of_step), 0, walk.tasks, 1);
+                self.tasks[first.wrapping_add(walk.last_stage.into())].stage += 1;
             }
-            let is_walkers = match action {
+            let mut needs = Needs::Nothing;
+            let (latency, share, is_walkers) = match action {
                 Action::Read { address } => {
-                    let (level, line) = (self.walker_level, address.value() >> LINE_SHIFT);
-                    let (data, from) = memory.locate(level, line, false, Origin::Walker, now);
-                    self.statistics.reads_by_level[kind(from)] += 1;
-                    (task.needs, task.share) = (Needs::Line(data), purpose as u8);
+                    needs = Needs::Line(self.look_up_line(memory, address, now));
                     reads += 1;
-                    let is_walkers = self.reads_with_walker(purpose);
+                    let is_walkers = self.reads_with_walker[purpose as usize];
                     walk.reads |= is_walkers;
                     if !is_walkers || reads > PARALLEL_READS {
-                        memory.read_without_walker(level);
+                        memory.read_without_walker(self.walker_level);
                     }
-                    is_walkers
+                    (0, purpose as u8, is_walkers)
                 }
                 Action::Hit { unit, slot } => {
                     self.statistics.unit_accesses[unit as usize] += 1;
                     let entry = self.entry(unit, slot, now);
                     if !entry.is_here() {
-                        task.needs = Needs::Entry(entry);
+                        needs = Needs::Entry(entry);
                     }
-                    self.look_up(&mut task, unit, purpose, self.latencies[unit as usize])
+                    let LookUp { hit, share, is_walkers, .. } =
+                        self.look_ups[unit as usize][purpose as usize];
+                    (hit, share, is_walkers)
                 }
                 Action::Miss { unit } => {
                     self.statistics.unit_accesses[unit as usize] += 1;
-                    self.look_up(&mut task, unit, purpose, self.miss_latencies[unit as usize])
+                    let LookUp { miss, share, is_walkers, .. } =
+                        self.look_ups[unit as usize][purpose as usize];
+                    (miss, share, is_walkers)
                 }
                 Action::Check => {
                     self.statistics.checks += 1;
-                    (task.latency, task.share) = (self.check, Share::SegmentCheck as u8);
-                    true
+                    (self.check, Share::SegmentCheck as u8, true)
                 }
                 Action::Select => {
                     self.statistics.selections += 1;
-                    (task.latency, task.share) = (self.selection, Share::Selection as u8);
-                    true
+                    (self.selection, Share::Selection as u8, true)
                 }
-                Action::Fill { .. } => false,
+                Action::Fill { .. } => (0, 0, false),
             };
             if is_walkers {
                 walk.first_walkers = walk.first_walkers.min(walk.tasks);
                 walk.last_walkers = walk.tasks;
             }
+            self.tasks[first.wrapping_add(walk.tasks.into())] =
+                Task::new(needs, (latency, share), begins_stage);
             walk.tasks += 1;
-            self.tasks.push(task);
         }
+        self.tasks.take(walk.tasks.into());
         self.walks.push(walk)
+    }
+
+    /// Looks up, in program order, the line that a walk reads.
+    #[inline(never)]
+    fn look_up_line(&mut self, memory: &mut Hierarchy, read: PhysicalAddress, now: u64) -> Data {
+        let (level, line) = (self.walker_level, read.value() >> LINE_SHIFT);
+        let (data, from) = memory.locate(level, line, false, Origin::Walker, now);
+        self.statistics.reads_by_level[kind(from)] += 1;
+        data
     }
 
     /// Grows the ring buffers if they lack room for a walk of this many tasks.
@@ -307,22 +354,7 @@ impl Translation {
         while self.tasks.is_short_of(floor, tasks) {
             self.tasks.grow();
         }
-    }
-
-    /// Makes `task` a look-up: sets its latency and the share of its cycles. Returns true if a page walker
-    /// makes the look-up.
-    #[inline]
-    fn look_up(&self, task: &mut Task, unit: Unit, purpose: Purpose, latency: u16) -> bool {
-        (task.latency, task.share) = (latency, look_up_share(unit, purpose) as u8);
-        // Walk caches, and guest-physical addresses.
-        unit.is_walkers() || (purpose.is_host() && self.reads_with_walker(purpose))
-    }
-
-    /// True if a read of this purpose is made by a page walker, not by the controller of the second-level
-    /// TLB.
-    fn reads_with_walker(&self, purpose: Purpose) -> bool {
-        self.bitmaps == BitmapReader::Walker
-            || !matches!(purpose, Purpose::Bitmap | Purpose::HostBitmap)
+        self.tasks.prepare(tasks as u32);
     }
 
     /// Functional warming: reads the lines that the steps read, and fills the entries that they fill, in no

@@ -113,8 +113,12 @@ pub(super) struct Walk {
 }
 
 impl Task {
-    pub(super) fn new() -> Self {
-        Self { end: UNKNOWN, ..Self::default() }
+    /// Makes a task whose cycles, `latency` for a look-up or check, count towards `share`; with `begins_stage`
+    /// the first of a stage.
+    #[inline]
+    pub(super) fn new(needs: Needs, (latency, share): (u16, u8), begins_stage: bool) -> Self {
+        let (end, stage) = (UNKNOWN, begins_stage.into());
+        Self { end, needs, latency, share, stage, ..Self::default() }
     }
 
     /// Completion of the task, in a stage that began at cycle `start`; the line or entry that it needs came
@@ -310,55 +314,83 @@ impl Translation {
     /// Runs the translation stage by stage (groups of parallel tasks), until it ends or has to wait. `done`
     /// is the cycle at which the line or entry of the next stage's only task comes, if known already.
     fn proceed(&mut self, shared: &mut Shared, id: u32, mut done: Option<u64>) {
-        loop {
-            let walk = &mut self.walks[id];
-            if walk.next == walk.tasks {
-                return self.finish(&mut shared.agenda, id);
-            }
+        let Shared { agenda, memory } = shared;
+        let walk = &mut self.walks[id];
+        while walk.next != walk.tasks {
             let number = walk.first.wrapping_add(walk.next.into());
             let task = &mut self.tasks[number];
             if walk.asks_for_walker(task.stage) {
                 (walk.holds, walk.walker_since) = (Holds::Asked, walk.now);
                 if walk.may_borrow || !self.walkers.expect(id, walk.now) {
-                    shared.agenda.schedule(walk.now, Event::Walker { walk: id });
+                    agenda.schedule(walk.now, Event::Walker { walk: id });
                 }
                 return;
             }
             if task.stage > 1 {
                 let stage = task.stage;
-                let Some(ended) = self.perform_stage(shared, id, stage) else { return };
-                self.end_stage(&mut shared.agenda, id, ended);
-                continue;
+                return self.proceed_in_parallel(shared, id, stage);
             }
             let time = match (task.needs, done.take()) {
                 (Needs::Nothing, _) => walk.now,
                 (_, Some(done)) => done,
                 (Needs::Line(data), None) => {
-                    let Shared { agenda, memory } = shared;
                     let time = walk.now + self.read_overhead;
                     let waiter = Waiter::Step { walk: id, task: walk.next };
-                    let line = (data, 0);
-                    match memory.access(agenda, self.walker_level, line, time, waiter) {
+                    match memory.access(agenda, self.walker_level, (data, 0), time, waiter) {
                         Some(done) => done,
                         None => return,
                     }
                 }
-                (needs, None) => {
+                (needs @ Needs::Entry(_), None) => {
                     let next = walk.next;
-                    done = self.perform(shared, id, next, needs);
-                    if done.is_none() {
-                        return;
-                    }
-                    continue;
+                    return self.proceed_with_entry(shared, id, next, needs);
                 }
             };
-            let ended = task.ended(&shared.memory, self.walker_level, walk.now, time);
+            let ended = task.ended(memory, self.walker_level, walk.now, time);
             if walk.end_stage(task, ended, &mut self.statistics) {
-                self.walkers.release(&mut shared.agenda, ended.at);
+                self.walkers.release(agenda, ended.at);
             }
             if !walk.waiters.is_empty() {
-                shared.agenda.tell_task(&mut walk.waiters, number, ended.at);
+                agenda.tell_task(&mut walk.waiters, number, ended.at);
             }
+        }
+        walk.end = walk.now;
+        if walk.owner != Waiter::Nobody {
+            agenda.tell_thread(walk.owner_thread, walk.owner, walk.owner_from.max(walk.end));
+        }
+        if walk.is_background {
+            return self.drop_background();
+        }
+        if walk.background != NONE {
+            let background = Event::Translate { walk: walk.background, lends_walker: false };
+            agenda.schedule(walk.end, background);
+        }
+        self.statistics.translations += 1;
+        self.statistics.cycles += walk.end - walk.start;
+    }
+
+    /// Drops the oldest background walks that have completed.
+    #[cold]
+    fn drop_background(&mut self) {
+        while self.background.front().is_some_and(|&walk| self.walks[walk].end != UNKNOWN) {
+            self.background.pop_front();
+        }
+    }
+
+    /// Like [`Self::proceed`], where the only task of the next stage needs an entry.
+    #[inline(never)]
+    fn proceed_with_entry(&mut self, shared: &mut Shared, id: u32, task: u16, needs: Needs) {
+        if let Some(done) = self.perform(shared, id, task, needs) {
+            self.proceed(shared, id, Some(done));
+        }
+    }
+
+    /// Like [`Self::proceed`], where the next stage has `stage` parallel tasks.
+    #[inline(never)]
+    fn proceed_in_parallel(&mut self, shared: &mut Shared, id: u32, stage: u8) {
+        if let Some(ended) = self.perform_stage(shared, id, stage) {
+            self.end_stage(&mut shared.agenda, id, ended);
+            self.proceed(shared, id, None);
         }
     }
 
@@ -433,26 +465,6 @@ impl Translation {
         }
         if !walk.waiters.is_empty() {
             agenda.tell_task(&mut walk.waiters, number, ended.at);
-        }
-    }
-
-    fn finish(&mut self, agenda: &mut Agenda, id: u32) {
-        let walk = &mut self.walks[id];
-        walk.end = walk.now;
-        if walk.owner != Waiter::Nobody {
-            agenda.tell_thread(walk.owner_thread, walk.owner, walk.owner_from.max(walk.end));
-        }
-        if walk.background != NONE {
-            let background = Event::Translate { walk: walk.background, lends_walker: false };
-            agenda.schedule(walk.end, background);
-        }
-        if walk.is_background {
-            while self.background.front().is_some_and(|&walk| self.walks[walk].end != UNKNOWN) {
-                self.background.pop_front();
-            }
-        } else {
-            self.statistics.translations += 1;
-            self.statistics.cycles += walk.end - walk.start;
         }
     }
 

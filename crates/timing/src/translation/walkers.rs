@@ -32,7 +32,7 @@ impl Walkers {
 
     /// Announces that a translation will request a walker at cycle `time`, now or later. Returns true if that
     /// already queues it; otherwise the caller must make the request then, by an event.
-    #[inline]
+    #[inline(always)]
     pub(super) fn expect(&mut self, walk: u32, time: u64) -> bool {
         let is_taken = self.is_granted_ahead && self.free_from == UNKNOWN;
         if is_taken {
@@ -73,7 +73,7 @@ impl Walkers {
     }
 
     /// Releases a walker at cycle `time`, now or later.
-    #[inline]
+    #[inline(always)]
     pub(super) fn release(&mut self, agenda: &mut Agenda, time: u64) {
         if !self.is_granted_ahead {
             self.pool.release(time);

@@ -28,7 +28,7 @@ use crate::{SourceMetadata, TraceError};
 const SPECIAL: [(Register, Register); 3] =
     [(6, STACK_POINTER), (25, FLAGS), (26, INSTRUCTION_POINTER)];
 /// Placeholder for the unknown target register of an indirect jump or call: Perforate's ChampSim writer lists
-/// it as read, and the reader removes it. Never written.
+/// it as a register read, and the reader removes it. No instruction lists it as a register written.
 pub(super) const UNKNOWN_TARGET: Register = 255;
 /// Assumed size of every access in bytes, because ChampSim records no sizes.
 const ASSUMED_SIZE_BYTES: u16 = 8;
@@ -55,7 +55,8 @@ const FLAG: u8 = 2;
 const POINTER: u8 = 4;
 const OTHER: u8 = 8;
 
-/// Table from ChampSim's register numbers to Perforate's number (low byte) and class (high byte).
+/// Table from ChampSim's register numbers to Perforate's number (low byte) and class (high byte: `STACK`,
+/// `FLAG`, `POINTER` or `OTHER`).
 const REGISTERS: [u16; 256] = {
     let mut registers = [0; 256];
     let mut theirs = 0;
@@ -86,7 +87,7 @@ fn registers(theirs: [u8; 4]) -> ([Register; 4], u8) {
 #[derive(Clone, Copy)]
 struct Layout {
     bytes: usize,
-    /// Offset of the four read registers, and end of the written registers, which begin at byte 10.
+    /// Offset of the four registers read. The registers written begin at byte 10 and end at this offset.
     registers_read: usize,
     addresses_written: usize,
     addresses_read: usize,
@@ -177,7 +178,7 @@ pub(super) struct ChampSim {
 }
 
 impl ChampSim {
-    /// Reads from `input`, whose total length is `known_bytes`, if known.
+    /// Reads records from `input`, whose total (uncompressed) length is `known_bytes`, if known.
     pub(super) fn new(
         format: TraceFormat,
         input: Input,
@@ -203,8 +204,8 @@ impl ChampSim {
         Err(self.input.damaged(bytes - rest, problem, &format!("whole records of {record} bytes")))
     }
 
-    /// Switches to the address space of record `number`, if the format records address spaces; `chunk` gets
-    /// the event. `Err` if there are too many address spaces.
+    /// Switches to the address space that record `number` of the buffer names, if the format has such names;
+    /// `chunk` gets the event. `Err` if there are too many address spaces.
     fn switch(&mut self, number: usize, chunk: &mut Chunk) -> Result<(), ()> {
         let Some(place) = self.layout.address_space else { return Ok(()) };
         let place = number * self.layout.bytes + place;

@@ -23,7 +23,7 @@ pub(super) struct Input {
     pub(super) path: PathBuf,
     stream: Stream,
     compression: &'static str,
-    /// Number of bytes of the content that were read so far.
+    /// Number of bytes of the decompressed content that were read so far.
     pub(super) offset: u64,
 }
 
@@ -42,8 +42,8 @@ impl Input {
         Ok(sample)
     }
 
-    /// Fills `buffer`. Returns the number of bytes read, which is smaller than the buffer only at the
-    /// end.
+    /// Fills `buffer` with the next bytes of the content. Returns the number of bytes read, which is smaller
+    /// than the buffer only at the end.
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, TraceError> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -79,7 +79,7 @@ impl Input {
         )
     }
 
-    /// Makes the error that the content at `offset` is invalid.
+    /// Makes the error that the decompressed content at `offset` is invalid.
     pub(super) fn damaged(&self, offset: u64, problem: String, expected: &str) -> TraceError {
         TraceError::damaged(&self.path, offset, problem, expected)
     }
@@ -89,7 +89,7 @@ impl Input {
 /// of such content compress to almost nothing and take much time, so a file may contain only a bounded number
 /// of these bytes per instruction or access.
 pub(super) struct FillerLimit {
-    /// Name of the limited content, for the error message.
+    /// Name of the content that is limited, such as empty lines, for the error message.
     content: &'static str,
     /// Bytes of content without instructions that were read so far.
     bytes: u64,
@@ -130,7 +130,7 @@ pub(super) struct Lines {
     pub(super) input: Input,
     /// Last line that was read, with its line feed if it has one.
     pub(super) line: Vec<u8>,
-    /// Byte offset of the last line.
+    /// Offset of the last line's first byte in the decompressed content.
     pub(super) start: u64,
     filler: FillerLimit,
     /// Description of valid lines, for error messages.
@@ -160,8 +160,8 @@ impl Lines {
         Ok(!self.line.is_empty())
     }
 
-    /// Counts the last line as an instruction or access, or as filler if it is ignored. Fails if there is too
-    /// much filler.
+    /// Counts the last line as an instruction or access, or as filler (content without either) if it is
+    /// ignored. Fails if there is too much filler.
     pub(super) fn count(&mut self, is_ignored: bool) -> Result<(), TraceError> {
         if is_ignored {
             return self.filler.add(self.line.len()).map_err(|problem| self.wrong(problem));
@@ -259,8 +259,8 @@ pub(super) struct SwitchTracker {
 }
 
 impl SwitchTracker {
-    /// Switches to this thread of this process. Returns an event if the thread is not running already
-    /// and is not the first. `Err` if there are too many processes or threads to number.
+    /// Switches to this thread of this process. Returns an event if the thread is not running already and is
+    /// not the trace's first thread. `Err` if there are too many processes or threads to number.
     #[inline]
     pub(super) fn switch(&mut self, process: u64, thread: u64) -> Result<Option<ProgramEvent>, ()> {
         if self.current == Some((process, thread)) {
@@ -286,7 +286,7 @@ fn number<K: Eq + Hash>(known: &mut HashMap<K, u16>, key: K) -> Result<u16, ()> 
     }
 }
 
-/// Reader of a foreign format.
+/// Reader of a foreign format, that is, of a trace in a format other than Perforate's.
 pub(super) trait Format: Send + 'static {
     /// Metadata that the format provides. The caller fills in the name.
     fn metadata(&self) -> SourceMetadata;

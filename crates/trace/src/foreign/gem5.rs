@@ -30,7 +30,7 @@ const MAX_MESSAGE_BYTES: u64 = 1 << 15;
 /// Maximum length of the varint before a message, in bytes.
 const LENGTH_BYTES: usize = 10;
 
-/// Minimum number of bytes to count for a packet other than a read or write, because even an empty
+/// Minimum number of filler bytes that a packet other than a read or write counts as, because even an empty
 /// packet takes time.
 const LEAST_PACKET_BYTES: usize = 16;
 
@@ -146,7 +146,8 @@ impl Gem5 {
     }
 }
 
-/// Name of the watched object in a packet trace's header; `None` for other kinds of headers.
+/// Name of the gem5 object whose packets were traced, from a packet trace's header; `None` for other kinds of
+/// headers.
 fn header(message: &[u8]) -> Option<String> {
     let (mut object, mut has_frequency) = (String::new(), false);
     for field in protocol_buffer::fields(message) {

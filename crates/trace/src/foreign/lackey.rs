@@ -61,8 +61,8 @@ pub(super) struct Lackey {
     lines: Lines,
     pending: Pending,
     is_cut_off: bool,
-    /// Number of instructions that the last chunk has without its last one, which the end of the file may
-    /// have cut short.
+    /// Number of instructions in the last chunk, except for the chunk's last one, which the end of the file
+    /// may have cut short.
     instructions: u64,
 }
 

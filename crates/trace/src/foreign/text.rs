@@ -131,8 +131,8 @@ pub(super) struct Text {
     lines: Lines,
     columns: Columns,
     pending: Pending,
-    /// True if the pending instruction comes from an I line. Accesses that name no instruction address then
-    /// belong to it.
+    /// True if the pending instruction comes from a line of the kind `I`. Accesses that name no instruction
+    /// address then belong to it.
     has_line: bool,
     running: SwitchTracker,
     any: bool,

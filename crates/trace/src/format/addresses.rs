@@ -8,20 +8,22 @@
 
 use super::flow::{SLOTS, empty_slots};
 
-/// Number of recent accesses that the predictor remembers, and that an explicit difference may refer to.
+/// Number of recent accesses that the predictor of addresses remembers, and that an explicit difference may
+/// refer to.
 pub(crate) const RECENT: usize = 8;
 
-/// Code of a misprediction: the other mode of prediction is right. Codes from [`EXPLICIT`] on are `EXPLICIT +
-/// 8 × base + (bytes − 1)`: base 0 is the operand's last address, base k the k-th most recent access; `bytes`
-/// bytes of the zigzagged difference follow.
+/// Misprediction code: the right address is the one that the operand's other mode predicts (last address plus
+/// stride, or recent access plus offset).
 pub(crate) const OTHER_MODE: u8 = 0;
 /// Misprediction code: the right address is the one that this operand accessed the last time the most recent
 /// access (of any operand) was to the same address as now.
 pub(crate) const AFTER_RECENT: u8 = 1;
-/// Misprediction code: the right address is the one that this operand accessed the last time after its
+/// Misprediction code: the right address is the one that came next when this operand last accessed its
 /// current last address.
 pub(crate) const AFTER_LAST: u8 = 2;
-/// First misprediction code with an explicit difference.
+/// First misprediction code with an explicit difference. In code `EXPLICIT + 8 × base + (bytes − 1)`, base 0
+/// is the operand's last address, and base k the k-th most recent access. `bytes` bytes of the zigzagged
+/// difference follow the code.
 pub(crate) const EXPLICIT: u8 = 3;
 /// Number of valid misprediction codes.
 pub(crate) const CODES: u8 = EXPLICIT + 8 * (1 + RECENT as u8);
@@ -77,7 +79,8 @@ impl Addresses {
         }
     }
 
-    /// Resets the predictor, as at the start of a chunk, for `operands` operands.
+    /// Resets the predictor, as at the start of a chunk, for `operands` memory operands of static
+    /// instructions.
     pub(crate) fn reset(&mut self, operands: usize) {
         self.operands.clear();
         self.grow(operands);
@@ -87,7 +90,7 @@ impl Addresses {
         self.after_last.fill(0);
     }
 
-    /// Makes room for the state of `operands` operands.
+    /// Makes room for the state of `operands` memory operands of static instructions.
     #[inline]
     pub(crate) fn grow(&mut self, operands: usize) {
         if operands > self.operands.len() {
@@ -173,8 +176,9 @@ impl Addresses {
             .expect("there is at least one base")
     }
 
-    /// Returns the address for a misprediction code and its explicit difference; `None` for an invalid code.
-    /// Updates the mode and the contexts; the caller then calls [`Addresses::follow`].
+    /// Returns the address for a misprediction code and its explicit difference (`number`); `None` for an
+    /// invalid code. Updates the mode and the tables indexed by context; the caller then calls
+    /// [`Addresses::follow`].
     pub(crate) fn correct(&mut self, operand: usize, code: u8, number: u64) -> Option<u64> {
         let (by_recent, by_last) = self.contexts(operand);
         let address = match code {

@@ -24,7 +24,7 @@ pub(crate) const fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Reader of an uncompressed column.
+/// Reader of one uncompressed column of a chunk's payload.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Column {
     bytes: Vec<u8>,

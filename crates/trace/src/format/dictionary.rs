@@ -18,7 +18,7 @@ const COLUMNS_1: usize = 6;
 /// Shape of an access of a static instruction: its size in bytes and its kind.
 pub(crate) type Shape = (u16, AccessKind);
 
-/// Static instructions by record number.
+/// Dictionary of the trace's static instructions, each with its number.
 #[derive(Default)]
 pub(crate) struct Dictionary {
     pub(crate) instructions: Vec<Instruction>,

@@ -30,7 +30,7 @@ pub(crate) fn figures(event: &ProgramEvent) -> usize {
     figures.len() + (name.len() + letters) / 64
 }
 
-/// Decodes the events in `payload`. Positions below `earliest` are an error.
+/// Decodes the events in `payload`. An event at an instruction number below `earliest` is an error.
 pub(crate) fn decode(
     payload: &[u8],
     count: u32,

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 const CONTEXT_BITS: u32 = 15;
-/// Number of entries in a table that is indexed by context.
+/// Number of entries in a predictor's table that is indexed by a hash of the context.
 pub(super) const SLOTS: usize = 1 << CONTEXT_BITS;
 /// Flag of a dictionary record that has had more than one successor.
 const VARYING: u32 = 1 << 31;
@@ -20,11 +20,12 @@ const RECORD: u32 = FRESH - 1;
 pub(crate) struct Flow {
     /// Last successor of each record, with the flags [`VARYING`] and [`FRESH`].
     next: Vec<u32>,
-    /// Table indexed by a hash of record and history: tag of the hash (high half) and successor (low half).
+    /// Table indexed by a hash of the current record and the long history: tag of the hash (high half) and
+    /// successor (low half). `short` is the same for the short history.
     long: Box<[u64; SLOTS]>,
     short: Box<[u64; SLOTS]>,
-    /// History of the last 16 records that followed a record with the flag [`VARYING`]: a 4-bit hash of each
-    /// record number, the newest in the lowest bits.
+    /// History of the last 16 dictionary records that followed a record with the flag [`VARYING`]: a 4-bit
+    /// hash of each record number, the newest in the lowest bits.
     history: u64,
     current: u32,
 }
@@ -34,7 +35,7 @@ impl Flow {
         Self { next: Vec::new(), long: empty_slots(), short: empty_slots(), history: 0, current: 0 }
     }
 
-    /// Resets the predictor, as at the start of a chunk, for `records` records.
+    /// Resets the predictor, as at the start of a chunk, for `records` dictionary records.
     pub(crate) fn reset(&mut self, records: usize) {
         self.next.clear();
         self.grow(records);
@@ -44,19 +45,19 @@ impl Flow {
         self.current = 0;
     }
 
-    /// Makes room for the state of `records` records.
+    /// Makes room for the state of `records` dictionary records.
     pub(crate) fn grow(&mut self, records: usize) {
         self.next
             .extend((self.next.len() as u32..records as u32).map(|record| (record + 1) | FRESH));
     }
 
-    /// True if the predictor has room for this record.
+    /// True if the predictor has room for this dictionary record.
     #[inline]
     pub(crate) fn has(&self, record: u32) -> bool {
         (record as usize) < self.next.len()
     }
 
-    /// Predicts the number of the next record.
+    /// Predicts the number of the next dictionary record.
     #[inline]
     pub(crate) fn predict(&self) -> u32 {
         let next = self.next[self.current as usize];
@@ -73,8 +74,8 @@ impl Flow {
         self.find(self.contexts(), last)
     }
 
-    /// Looks up the successor by the hash with the long history, then with the short one; `last` if neither
-    /// is known.
+    /// Looks up the successor by the hash with the long history, then by that with the short one. Returns
+    /// `last` if neither is known.
     #[inline]
     fn find(&self, [long, short]: [u64; 2], last: u32) -> u32 {
         let (of_long, of_short) = (self.long[slot(long)], self.short[slot(short)]);
@@ -149,7 +150,7 @@ impl Flow {
     }
 }
 
-/// Makes a table of zeros, indexed by context.
+/// Makes a predictor's table of [`SLOTS`] zeros, which is indexed by a hash of the context.
 pub(super) fn empty_slots() -> Box<[u64; SLOTS]> {
     let slots = vec![0; SLOTS].into_boxed_slice();
     slots.try_into().unwrap_or_else(|_| unreachable!("as long as it was made"))

@@ -53,7 +53,7 @@ pub(crate) const MAX_CHUNK_EVENTS: usize = 1 << 16;
 pub(crate) const MAX_EVENTS_BYTES: usize = 16 << 20;
 
 /// Maximum number of events that the reader holds until their instruction is delivered: the events of a
-/// chunk, or of all skipped chunks. Each figure of a phase event counts as one event.
+/// chunk, or of all skipped chunks. Each figure (named number) of a phase event counts as one event.
 pub(crate) const MAX_WAITING_EVENTS: usize = 1 << 22;
 
 /// Maximum number of events between two instructions. Programs map memory and the like before their first

@@ -35,14 +35,14 @@ pub struct TraceReader {
     /// Events that were read and not delivered yet, with their positions.
     events: VecDeque<PositionedEvent>,
     newest_event: u64,
-    /// Total memory of the phase events in `events`, in units of about one figure of a phase.
+    /// Total memory of the phase events in `events`, in units of about one figure (named number) of a phase.
     figures: usize,
     /// Number of events read since the last chunk of instructions.
     in_a_row: u64,
     gaps: u64,
 }
 
-/// Kind of the content that [`TraceReader`] read last.
+/// Kind of the content that a step of the [`TraceReader`] read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReadStep {
     /// A chunk of instructions.

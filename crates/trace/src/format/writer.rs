@@ -38,13 +38,13 @@ impl Default for WriterOptions {
 /// Numbers of items that were written to a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceSummary {
-    /// Number of executed instructions.
+    /// Number of executed instructions in the trace.
     pub instructions: u64,
-    /// Number of memory accesses.
+    /// Number of memory accesses in the trace.
     pub accesses: u64,
-    /// Number of program events.
+    /// Number of program events in the trace.
     pub events: u64,
-    /// Length of the file in bytes.
+    /// Length of the trace file in bytes.
     pub bytes: u64,
 }
 

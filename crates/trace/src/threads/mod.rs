@@ -34,8 +34,8 @@ impl Runner {
         }
     }
 
-    /// Moves the events of skipped instructions into `chunk`. Sets `running` to the thread that the last
-    /// switch event among them names, if any.
+    /// Moves the events of skipped instructions from `skipped` into `chunk`. Sets `running` to the thread
+    /// that the last switch event among them names, if any.
     fn after_skipped(skipped: &mut Vec<ProgramEvent>, running: &mut Self, chunk: &mut Chunk) {
         for event in skipped.drain(..) {
             *running = Self::after(&event).unwrap_or(*running);

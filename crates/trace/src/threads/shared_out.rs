@@ -5,8 +5,8 @@ use perforate_types::{Chunk, ChunkItem, ProcessId, ThreadId};
 use super::{Runner, TURN_INSTRUCTIONS};
 use crate::{Source, SourceMetadata, TraceError, Truncation};
 
-/// Source that deals the instructions of another source out to threads of one process, in short turns.
-/// A request to the operating system is made by the thread whose turn it is.
+/// Source that deals the instructions of another source out to threads of one process, in short turns. An
+/// event that is a request to the operating system belongs to the thread whose turn it is.
 pub struct SharedOut<S> {
     source: S,
     metadata: SourceMetadata,

@@ -22,7 +22,8 @@ pub struct InterleavedThreads<S> {
     window: u64,
     /// Process and thread that run at the point up to which `source` was read.
     reading: Runner,
-    /// Instructions of the window that are not delivered yet, by thread.
+    /// Instructions of the window (the part of the trace within which threads take turns) that are not
+    /// delivered yet, by thread.
     queues: BTreeMap<Runner, InstructionQueue>,
     /// Thread whose turn it is, and the number of instructions left in its turn.
     turn: (Runner, usize),

@@ -41,7 +41,8 @@ pub enum Written {
     /// Number of processor registers written, one after the other. The hypervisor emulates each
     /// write.
     Registers(u64),
-    /// Memory that only repeats the contents of page tables, so a hypervisor can ignore the write.
+    /// Memory that only repeats the contents of page tables, such as a range table. A hypervisor can ignore
+    /// the write.
     Copy,
 }
 

@@ -31,9 +31,9 @@ pub enum TableOperation {
         page: VirtualPage,
         /// First frame of the page-table node.
         frame: Frame,
-        /// Index of the node if the format has several nodes of this level for the same pages. The
-        /// ordinary node has index 0. Additional entries point to the others: the shadow entry of a
-        /// perforated page points to the level-1 node of its holes.
+        /// Index of the node among several nodes of this level for the same pages; 0 for the ordinary node.
+        /// Additional entries point to the others: the second (shadow) level-2 entry of a perforated page
+        /// points to the level-1 node of its holes.
         branch: u8,
     },
     /// Removes the node that covers `page` at `level`. The node must not map any page.

@@ -17,7 +17,7 @@ use perforate_types::PageSize;
 
 use super::{Interval, LayoutFile, Pool, PoolLayout};
 
-/// Columns of a layout file, as its first line names them.
+/// Columns of a layout file (page sizes of the parts of a program's memory), as its first line names them.
 const HEADER: [&str; 4] = ["type", "pageSize", "startOffset", "endOffset"];
 /// Maximum length of a layout file in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -44,7 +44,7 @@ struct Lines {
 }
 
 impl LayoutFile {
-    /// Reads a layout file. Pages may have at most the size `largest`.
+    /// Reads a layout file, which gives page sizes up to `largest`.
     ///
     /// # Errors
     /// If the file is invalid: file, line, column, and what was expected.

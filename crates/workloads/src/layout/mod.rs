@@ -16,7 +16,7 @@ use serde::{Serialize, Serializer};
 
 pub use pooled::Pooled;
 
-/// Pool of memory, whose parts can have different page sizes.
+/// Pool: memory of a program that was allocated in one way. Its parts can have different page sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
     /// The heap, which grows by the system call brk.
@@ -106,8 +106,8 @@ impl LayoutFile {
         self.pools[pool as usize].as_ref()
     }
 
-    /// Address ranges of the intervals with large pages, and their page sizes, for the pools that programs
-    /// use.
+    /// Returns the address ranges, with their page sizes, of all parts of the heap and of anonymous mappings
+    /// that the layout gives pages larger than 4KB.
     pub fn addresses(&self) -> Vec<(Range<u64>, PageSize)> {
         let placed =
             Pool::ALL.into_iter().filter_map(|pool| Some((pool.address()?, self.pool(pool)?)));

@@ -15,7 +15,7 @@ pub(super) struct Moves {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Move {
     pub(super) range: Range<u64>,
-    /// Offset to add to the range's addresses; `None` if the range is a gap.
+    /// Offset to add to the range's addresses; `None` if the range is a gap between moved ranges.
     pub(super) by: Option<u64>,
 }
 
@@ -90,7 +90,7 @@ impl Moves {
     }
 }
 
-/// Allocated parts of a pool, as byte offsets.
+/// Allocated parts of a pool of a program's memory, as byte offsets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room {
     /// Allocated parts by start, each with its end.

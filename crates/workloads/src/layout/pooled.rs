@@ -26,7 +26,8 @@ const LIBRARIES: u64 = 0x7000_0000_0000;
 /// Values of Linux's madvise advice MADV_POPULATE_READ and MADV_POPULATE_WRITE.
 const POPULATE: [i32; 2] = [22, 23];
 
-/// Source that moves the memory of another source's program into the pools of a layout.
+/// Source that moves the memory of another source's program into the pools of a layout (a list of page
+/// sizes).
 pub struct Pooled<S> {
     source: S,
     metadata: SourceMetadata,

@@ -53,7 +53,7 @@ impl Algorithm for BreadthFirst {
 }
 
 impl BreadthFirst {
-    /// Makes a program that searches an existing graph.
+    /// Makes a program that searches a graph that is already made.
     pub(super) fn on(graph: Graph, seed: u64, space: &mut Space) -> Self {
         let vertices = graph.vertices() as usize;
         Self {

@@ -12,8 +12,8 @@ use crate::random::{Permutation, Random, scale};
 use crate::registry::Registered;
 use crate::traced::{Array, Place, ProgramSource, Space, Tracer, Value};
 
-/// Number of nets that lead into an element: the maximum of PARSEC's inputs. On average, as many nets lead
-/// out of an element.
+/// Number of nets (wires) that lead into an element of the circuit: the maximum of PARSEC's inputs. On
+/// average, as many nets lead out of an element.
 const FAN_IN: u64 = 5;
 /// Size of an element in bytes: its name, two vectors of nets (begin, end and capacity each), and a pointer
 /// to its place.
@@ -39,14 +39,15 @@ const COOLING: f64 = 1.5;
 pub(crate) struct Canneal {
     elements: Place,
     /// Array of the sources of nets: for each element, the [`FAN_IN`] elements at which the element's
-    /// incoming nets start. The values are computed, not stored.
+    /// incoming nets start. It has addresses only: the values are computed when they are loaded.
     into: Place,
     /// Array of the elements to which nets lead, grouped by the element at which they start.
     out: Array<u32>,
     out_starts: Vec<u32>,
-    /// Array of the coordinates of places. Its values are computed, not stored.
+    /// Array of the coordinates of places. It has addresses only: the values are computed when they are
+    /// loaded.
     places: Place,
-    /// Number of the place that each element has.
+    /// Number of the place on the grid that each element has.
     placed: Vec<u32>,
     columns: u32,
     seed: u64,
@@ -240,8 +241,8 @@ impl Canneal {
         t.integer((then, now), *then - *now)
     }
 
-    /// Adds the distances between `other`, the element at the other end of a net, and both points to
-    /// `lengths`.
+    /// Adds the distances from `other`, the element at the other end of a net, to the old and the new place
+    /// to `lengths`.
     #[inline]
     fn add_net(
         &self,
@@ -302,7 +303,7 @@ impl Canneal {
         .sum()
     }
 
-    /// Number of the place that each element has.
+    /// Number of the place on the grid that each element has.
     #[cfg(test)]
     pub(super) fn placed(&self) -> &[u32] {
         &self.placed

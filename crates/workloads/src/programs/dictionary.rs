@@ -20,15 +20,15 @@ data_options! { DictionaryOptions:
     batch: Count<1, { 1 << 30 }> = Count::new(65_536),
 }
 
-/// Value of an empty slot of the hash table.
+/// Value of an empty slot of the hash table; another slot has the index of its key, plus 1.
 const EMPTY: u32 = 0;
 /// Size of a key in bytes.
 const KEY_BYTES: u64 = 8;
 
 pub(crate) struct Dictionary {
-    /// Slots of the hash table. In host memory, a slot contains the index of its key in `keys`, plus 1.
+    /// Slots of the hash table. The simulator's copy of a slot has 1 plus the index of its key in `keys`.
     pub(super) slots: Array<u32>,
-    /// Array of all keys. Its values are computed, not stored.
+    /// Array of all keys. It has addresses only: the values are computed when they are loaded.
     keys: Place,
     pub(super) key_count: u64,
     seed: u64,
@@ -103,7 +103,7 @@ impl Dictionary {
         self.random.below(self.key_count)
     }
 
-    /// Calls `act` with each key of the batch that begins at index `start`.
+    /// Calls `act` with each key of the batch (consecutive keys) that begins at index `start`.
     pub(super) async fn for_batch(
         &mut self,
         t: &mut Tracer,

@@ -17,7 +17,7 @@ use crate::registry::{Registered, WorkloadSpec};
 use crate::source::PAGE_BYTES;
 use crate::traced::{Program, ProgramSource, Tracer};
 
-/// The server. Process 0 is the first process of a program.
+/// Process number of the server, which is the first process of the program.
 const PARENT: ProcessId = ProcessId(0);
 const CHILD: ProcessId = ProcessId(1);
 /// Number of reads by one process before the other process runs.

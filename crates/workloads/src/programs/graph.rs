@@ -91,9 +91,9 @@ const GROUPS: usize = 256;
 /// Number of edges that are collected in a group before they are visited.
 const WAITING: usize = 1 << 14;
 
-/// Calls `visit` with vertex and neighbour for both ends of every edge between two vertices. Rows come
-/// in order. Columns are random, so their visits are collected until many are close together; otherwise
-/// most visits would miss the host's caches.
+/// Calls `visit` with vertex and neighbour for both ends of every edge between two vertices. Rows come in
+/// order. Columns are random, so their visits are collected until many are close together; otherwise most
+/// visits would miss the caches of the simulator's machine.
 fn for_each_end(rmat: &Rmat, mut visit: impl FnMut(u32, u32)) {
     let shift = rmat.vertices().ilog2().saturating_sub(GROUPS.ilog2());
     let mut groups = vec![Vec::new(); GROUPS];

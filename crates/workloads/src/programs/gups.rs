@@ -15,8 +15,8 @@ data_options! { GupsOptions:
     instructions: Count<UPDATE_INSTRUCTIONS, 1000> = Count::new(56),
 }
 
-/// Polynomial of the pseudo-random sequence, whose numbers are polynomials over GF(2), modulo x⁶³ + x² + x +
-/// 1 as in HPCC.
+/// Low bits of the polynomial x⁶⁴ + x² + x + 1, modulo which the pseudo-random numbers (polynomials over
+/// GF(2)) are multiplied by x, as in HPCC.
 const POLYNOMIAL: u64 = 7;
 /// Size of a word of the table in bytes.
 const WORD_BYTES: u64 = 8;

@@ -12,8 +12,8 @@ const REGION_BYTES: u64 = REGION_PAGES * PAGE_BYTES;
 /// Size of a heap in bytes, rounded down to whole 2MB pages.
 pub(super) type HeapSize = BoundedSize<REGION_BYTES, { 64 << 30 }>;
 
-/// Number of other instructions before each access: the default of the other workloads, because no source
-/// gives a number.
+/// Number of other instructions before each access to a heap: the default of the other workloads, because no
+/// source gives a number.
 pub(super) const OTHERS: u32 = 3;
 
 const START: u64 = 0x7f00_0000_0000;

@@ -34,8 +34,8 @@ enum Order {
 pub(crate) struct IndependentSet {
     pub(super) graph: Graph,
     pub(super) flags: Array<u8>,
-    /// Vertices in random order, as an array whose values are computed; `None` for the order of their
-    /// numbers.
+    /// Vertices in random order, as an array that has addresses only: its values are computed when they are
+    /// loaded. `None` for the order of the vertices' numbers.
     order: Option<(Place, Permutation)>,
 }
 

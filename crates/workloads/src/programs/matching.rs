@@ -18,7 +18,8 @@ const MATCH_BYTES: u64 = 8;
 
 pub(crate) struct Matching {
     pub(super) rmat: Rmat,
-    /// Array of the edges, in random order. Its values are computed, not stored.
+    /// Array of the edges, in random order. It has addresses only: the values are computed when they are
+    /// loaded.
     edges: Place,
     pub(super) partners: Array<u32>,
     matches: Place,

@@ -30,15 +30,19 @@ macro_rules! data_options {
 }
 
 mod breadth_first;
+mod btree;
 mod canneal;
+mod cross_sections;
 mod dictionary;
 mod fork;
 mod graph;
 mod gups;
+mod hash_join;
 mod heap;
 mod independent_set;
 mod kept;
 mod matching;
+mod page_rank;
 mod readers;
 mod rmat;
 mod set_cover;
@@ -56,13 +60,17 @@ use crate::source::{data_start, maps};
 use crate::traced::{Program, Space, Tracer};
 
 pub(super) use breadth_first::BreadthFirst;
+pub(super) use btree::Tree;
 pub(super) use canneal::Canneal;
+pub(super) use cross_sections::CrossSections;
 pub(super) use dictionary::Dictionary;
 pub(super) use fork::Fork;
 pub use fork::{ForkCase, ForkOptions};
 pub(super) use gups::Gups;
+pub(super) use hash_join::Join;
 pub(super) use independent_set::IndependentSet;
 pub(super) use matching::Matching;
+pub(super) use page_rank::PageRank;
 pub(super) use readers::Readers;
 pub use readers::ReadersOptions;
 pub(super) use set_cover::SetCover;

@@ -12,9 +12,10 @@
 
 use crate::random::Random;
 
-/// Number of binary digits of a probability.
+/// Number of binary digits of a probability from which edges are generated.
 const DIGITS: usize = 16;
-/// Probability that an edge falls into the lower half of the rows: c + d.
+/// Probability that an edge falls into the lower half of the rows: c + d, where a, b, c and d are the R-MAT
+/// probabilities of the quarters of the adjacency matrix (upper left and right, lower left and right).
 const LOWER: u32 = probability(4, 10);
 /// Probability that an edge in the upper half falls to the right: b ÷ (a + b).
 const RIGHT_OF_UPPER: u32 = probability(1, 6);

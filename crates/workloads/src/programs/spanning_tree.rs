@@ -22,13 +22,14 @@ const SORTED_BYTES: u64 = EDGE_BYTES + NUMBER_BYTES;
 
 pub(crate) struct SpanningTree {
     pub(super) rmat: Rmat,
-    /// Array of the edges in order of weight. Its values are computed, not stored.
+    /// Array of the edges in order of weight. It has addresses only: the values are computed when they are
+    /// loaded.
     sorted: Place,
     permutation: Permutation,
     pub(super) parents: Array<u32>,
-    /// Array of the numbers of the forest's edges.
+    /// Array of the numbers of the spanning forest's edges.
     tree: Place,
-    /// Sum of the ranks of the forest's edges.
+    /// Sum of the forest's edges' ranks by weight.
     pub(super) weight: u64,
 }
 
@@ -120,7 +121,7 @@ impl SpanningTree {
         }
     }
 
-    /// Number of the edge with this rank in order of weight.
+    /// Number, in the list of edges, of the edge with this rank in order of weight.
     pub(super) fn number(&self, rank: u64) -> u64 {
         self.permutation.apply(rank)
     }

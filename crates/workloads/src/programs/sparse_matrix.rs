@@ -25,9 +25,11 @@ const NUMBER_BYTES: u64 = 8;
 
 pub(crate) struct SparseMatrix {
     pub(super) graph: Graph,
-    /// Array of the matrix's nonzero values. They are computed, not stored.
+    /// Array of the matrix's nonzero values. It has addresses only: the values are computed when they are
+    /// loaded.
     values: Place,
-    /// Array of the dense factor, row by row. Its values are computed, not stored.
+    /// Array of the dense factor (the matrix or vector that the sparse matrix is multiplied by), row by row.
+    /// It has addresses only: the values are computed when they are loaded.
     factor: Place,
     pub(super) product: Array<f64>,
     columns: u64,
@@ -119,13 +121,14 @@ impl SparseMatrix {
         sums
     }
 
-    /// Value of the nonzero at index `place`: a whole number from 0 to 255.
+    /// Nonzero value of the sparse matrix at index `place`: a whole number from 0 to 255.
     #[inline]
     pub(super) fn value(&self, place: u64) -> f64 {
         number(self.seed.wrapping_add(place))
     }
 
-    /// Element of the dense factor at index `place`: a whole number from 0 to 255.
+    /// Element at index `place` of the dense matrix or vector that the sparse matrix is multiplied by: a
+    /// whole number from 0 to 255.
     #[inline]
     pub(super) fn factor(&self, place: u64) -> f64 {
         number((!self.seed).wrapping_sub(place))

@@ -5,17 +5,21 @@ use std::collections::BTreeMap;
 use perforate_types::AccessKind::{Read, Write};
 use perforate_types::Chunk;
 
-use super::Algorithm;
 use super::breadth_first::BreadthFirst;
+use super::btree::Tree;
 use super::canneal::Canneal;
+use super::cross_sections::CrossSections;
 use super::dictionary::Dictionary;
 use super::graph::Graph;
+use super::hash_join::Join;
 use super::independent_set::IndependentSet;
 use super::kept::Edges;
 use super::matching::Matching;
+use super::page_rank::PageRank;
 use super::set_cover::SetCover;
 use super::spanning_tree::SpanningTree;
 use super::sparse_matrix::SparseMatrix;
+use super::{Algorithm, btree};
 use crate::random::Random;
 use crate::traced::{Space, Tracer, Value, complete};
 
@@ -192,6 +196,76 @@ fn a_product_is_right() {
         assert_eq!(matrix.product.values(), expected);
         assert!(expected.iter().any(|&sum| sum > 1e4));
     }
+}
+
+#[test]
+fn a_tree_finds_its_keys_and_no_others() {
+    let tree: Tree = made("size=1M");
+    complete(async |t: &mut Tracer| {
+        for key in 0..2 * tree.keys {
+            let found = tree.look_up(t, Value::constant(key));
+            assert_eq!(found.is_some(), key % 2 == 0, "{key}");
+            t.pause().await;
+        }
+    });
+}
+
+#[test]
+fn records_and_nodes_of_a_tree_fill_its_heap() {
+    let tree: Tree = made("size=1M");
+    let mut blocks: Vec<u64> = (0..tree.keys).map(|time| tree.record_block(time)).collect();
+    let levels = 0..tree.below.len() - 1;
+    let nodes = levels.flat_map(|level| {
+        (0..tree.nodes_of(level)).map(move |number| btree::Node { level, number })
+    });
+    blocks.extend(nodes.map(|node| tree.node_block(node)).flat_map(|block| block..block + 3));
+    blocks.sort_unstable();
+    assert!(blocks.iter().copied().eq(0..blocks.len() as u64));
+}
+
+#[test]
+fn a_join_counts_the_rows_whose_key_is_there() {
+    let mut join: Join = made("size=1M,ratio=3");
+    let entries = join.heads.values().len() as u64;
+    complete(async |t: &mut Tracer| join.join(t).await);
+    // Every fourth key exists, and is in the first of its two chains. The second is the same by chance.
+    let (rows, there) = (3 * entries, (3 * entries - 1) / 4);
+    assert!(there < entries && join.matches >= there, "{} of {rows} rows", join.matches);
+    assert!(join.matches <= there + 5, "{} of {rows} rows", join.matches);
+}
+
+#[test]
+fn a_bisection_finds_the_energy() {
+    let sections: CrossSections = made("size=64M");
+    complete(async |t: &mut Tracer| {
+        for energy in (0..sections.points - 1).step_by(7) {
+            assert_eq!(*sections.find(t, Value::constant(energy)), energy);
+            t.pause().await;
+        }
+    });
+}
+
+#[test]
+fn scores_follow_the_edges() {
+    let mut ranks: PageRank = made("size=1M");
+    let vertices = ranks.graph.vertices() as usize;
+    let mut expected = vec![1.0 / vertices as f32; vertices];
+    for _ in 0..3 {
+        complete(async |t: &mut Tracer| ranks.iterate(t).await);
+        let degrees = ranks.degrees.values();
+        let mut next = vec![0.15 / vertices as f32; vertices];
+        for (to, from) in edges(&ranks.graph) {
+            next[to as usize] += 0.85 * expected[from as usize] / degrees[from as usize] as f32;
+        }
+        for (found, expected) in ranks.scores.values().iter().zip(&next) {
+            assert!((found / expected - 1.0).abs() < 1e-3, "{found} {expected}");
+        }
+        expected = next;
+    }
+    let (least, most) = expected
+        .iter()
+        .fold((1.0_f32, 0.0_f32), |(least, most), &score| (least.min(score), most.max(score)));
+    assert!(most > 20.0 * least, "{least} to {most}");
 }
 
 #[test]

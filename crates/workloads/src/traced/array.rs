@@ -38,7 +38,7 @@ impl Space {
         Constants { place: self.place(values.len() as u64, element_bytes), values }
     }
 
-    /// Number of bytes allocated so far.
+    /// Number of bytes of the traced program's memory that are allocated so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.end - self.start
     }
@@ -53,12 +53,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn address(&self, index: u64) -> u64 {
+    /// Address of the element at `index`.
+    pub(crate) fn address(&self, index: u64) -> u64 {
         debug_assert!(index < self.count);
         self.start + index * self.element_bytes
     }
 
-    /// Records the load of the element at `index`. The caller has computed its contents.
+    /// Records the load of the array's element at `index`. The caller has computed its contents.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load<T>(
@@ -71,7 +72,7 @@ impl Place {
         t.load(address, self.element_bytes, index, contents)
     }
 
-    /// Records the store of `value` to the element at `index`.
+    /// Records the store of `value` to the array's element at `index`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn store<T>(
@@ -84,7 +85,7 @@ impl Place {
         t.store(address, self.element_bytes, index, value);
     }
 
-    /// Records the load of a field of an element: `bytes` bytes at `offset`.
+    /// Records the load of a field of the array's element at `index`: `bytes` bytes at `offset`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load_field<T>(
@@ -98,7 +99,7 @@ impl Place {
         t.load(self.address((*index).into()) + offset, bytes, index, contents)
     }
 
-    /// Records the store of a field of an element: `bytes` bytes at `offset`.
+    /// Records the store of a field of the array's element at `index`: `bytes` bytes at `offset`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn store_field<T>(
@@ -120,7 +121,7 @@ pub(crate) struct Constants<T> {
 }
 
 impl<T: Copy> Constants<T> {
-    /// Records the load of the element at `index`, and returns its value.
+    /// Records the load of the array's element at `index`, and returns its value.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load(&self, t: &mut Tracer, index: Value<impl Into<u64> + Copy>) -> Value<T> {
@@ -140,14 +141,14 @@ pub(crate) struct Array<T> {
 }
 
 impl<T: Copy> Array<T> {
-    /// Records the load of the element at `index`, and returns its value.
+    /// Records the load of the array's element at `index`, and returns its value.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load(&self, t: &mut Tracer, index: Value<impl Into<u64> + Copy>) -> Value<T> {
         self.place.load(t, index, self.values[(*index).into() as usize])
     }
 
-    /// Records the store of `value` to the element at `index`, and stores it.
+    /// Records the store of `value` to the array's element at `index`, and changes the element.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn store(

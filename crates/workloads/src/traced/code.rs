@@ -15,7 +15,7 @@ const REGISTERS: u32 = 256 - FIRST_REGISTER;
 /// Number of entries in the direct-mapped cache of source lines.
 const RECENT: usize = 1 << 13;
 
-/// Item that a source line owns: 0 for the line's own instructions; k + 1 for copy k of the code that the
+/// Part of what a source line owns: 0 for the line's own instructions; k + 1 for copy k of the code that the
 /// line calls; [`ALIGNED`].
 type Part = usize;
 /// [`Part`] that records that the code after a source line has been aligned.
@@ -44,7 +44,8 @@ pub(super) struct Code {
     /// Number of the copy of the code that runs; the first is 0.
     copy: usize,
     copies: u64,
-    /// Assigned sites, by calling copy of the code, [`Part`], and file, line and column of the source line.
+    /// Assigned sites, by the copy of the code that contains the line, [`Part`], and file, line and column of
+    /// the source line.
     known: HashMap<(usize, Part, &'static str, u32, u32), Site>,
     /// Direct-mapped cache of `known`. The key combines the address of a line's [`Location`] with the copy
     /// and part.
@@ -69,8 +70,8 @@ impl Code {
         *self = Self { next_address: 0, instruction_bytes: 0, ..Self::new() };
     }
 
-    /// Returns the site of a source line that makes `count` instructions. Assigns addresses and a register at
-    /// the first call.
+    /// Returns the addresses and the register of a source line that makes `count` instructions. Assigns them
+    /// at the first call.
     #[inline(always)]
     pub(super) fn site(&mut self, line: &'static Location<'static>, count: u32) -> Site {
         self.find(line, 0, count)

@@ -33,7 +33,7 @@ const PLAIN: Instruction = Instruction {
     operation: Operation::Integer,
 };
 
-/// Recorder of a program's instructions, in the order in which the program calls it.
+/// Recorder of a program's instructions, in the order in which the program calls its methods.
 pub(crate) struct Tracer {
     chunk: Chunk,
     code: Code,
@@ -42,7 +42,7 @@ pub(crate) struct Tracer {
     outbox: Outbox,
 }
 
-/// Chunk by which instructions pass from the program to the reader.
+/// Chunk in which the instructions that the program recorded pass to the reader of the source.
 pub(super) type Outbox = Arc<Mutex<Chunk>>;
 
 impl Tracer {
@@ -215,7 +215,8 @@ impl Tracer {
         self.unrolled(0)
     }
 
-    /// Makes a tracer for an unrolled loop body: each `number` has its own instructions and registers.
+    /// Makes a tracer for copy `number` of the body of an unrolled loop; each copy has its own instructions
+    /// and registers.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn unrolled(&mut self, number: usize) -> Inlined<'_> {

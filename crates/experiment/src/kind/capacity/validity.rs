@@ -55,12 +55,14 @@ impl Study for Validity {
     }
 }
 
-/// Returns the probability that a slice is valid if the share `usable` of B-blocks is usable.
+/// Returns the probability that a slice has at least `threshold` usable B-blocks, of 64, if each is usable
+/// with probability `usable`.
 fn closed_form(threshold: u32, usable: f64) -> f64 {
     Binomial::new(SLICE_BLOCKS, usable).at_least(threshold)
 }
 
-/// Estimates the probability that a slice is valid from random slices.
+/// Estimates the probability that a slice has at least `threshold` usable B-blocks, of 64, from random
+/// slices.
 fn estimate(threshold: u32, usable: f64, sampling: Sampling) -> Estimate {
     let blocks = Bernoulli::new(usable);
     let is_valid = |random: &mut Random| u64::from(blocks.word(random).count_ones() >= threshold);

@@ -101,7 +101,7 @@ pub struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Returns the location of the host's segment without faulty frames; `None` if the host makes
+    /// Returns the location of the host's segment on a host without faulty frames; `None` if the host makes
     /// no segment.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 
 use crate::kind::case_study::{REGION_PAGES, places_hit};
 
-/// Returns the expected number of 2MB regions in which more than `most` pages are hit by random choices. Hits
-/// are nearly independent, so their number in a region is binomial.
+/// Returns the expected number of 2MB regions in which `throws` uniformly random choices of a page hit more
+/// than `most` different pages. Hits are nearly independent, so their number in a region is binomial.
 pub fn regions_above(regions: u64, throws: u64, most: u64) -> f64 {
     let pages = regions * REGION_PAGES;
     let hit = places_hit(pages as f64, throws as f64) / pages as f64;

@@ -5,8 +5,8 @@ use perforate_os::{ContentDistribution, KsmConfig};
 use crate::kind::case_study::places_hit;
 
 /// Returns the expected number of frames that merging frees among `pages` pages. Zero pages keep one frame
-/// for every `max_page_sharing` pages. Other duplicates are runs of r pages with r of the pool's D contents.
-/// A run has each content with probability r/D, so these pages keep D·(1 − (1 − r/D)^runs) frames.
+/// for every `max_page_sharing` pages. Duplicates form runs of r pages with r successive contents of a pool
+/// of D. Every content is in a run with probability r/D, so they keep D·(1 − (1 − r/D)^runs) frames.
 pub fn saved_pages(contents: &ContentDistribution, pages: u64) -> f64 {
     let limit = KsmConfig::default().max_page_sharing.get() as f64;
     let zero = contents.zero.value() * pages as f64;

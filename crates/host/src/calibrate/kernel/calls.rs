@@ -9,10 +9,10 @@ use super::derive::Call;
 use super::{MANY_PAGES, PAGE_BYTES};
 use crate::process_settings::thread_time;
 
-/// Number of one-page calls that are timed together, because one call is about as short as reading
+/// Number of system calls for one page that are timed together, because one call is about as short as reading
 /// the clock.
 const CALLS: u64 = 256;
-/// Number of repetitions of each call for many pages.
+/// Number of repetitions of each system call for many pages.
 const REPETITIONS: u64 = 4;
 
 /// Anonymous memory in 4KB pages. Dropping the value unmaps the memory.
@@ -89,7 +89,7 @@ fn time(work: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
     Ok((thread_time() - before).as_nanos() as f64)
 }
 
-/// Combines the durations of a call for one page and of a call for many pages, in nanoseconds.
+/// Combines the durations of a system call for one page and for many pages, in nanoseconds.
 fn call(one_ns: f64, many_ns: f64) -> Call {
     Call { few: 1, one_ns, many: MANY_PAGES, many_ns }
 }

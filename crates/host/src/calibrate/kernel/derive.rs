@@ -3,29 +3,29 @@
 /// Durations of a system call for few and for many pages, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    /// Number of pages in the call for few pages.
+    /// Number of pages in the system call for few pages.
     pub few: u64,
-    /// Duration of the call for few pages, in nanoseconds.
+    /// Duration of the system call for few pages, in nanoseconds.
     pub one_ns: f64,
-    /// Number of pages in the call for many pages.
+    /// Number of pages in the system call for many pages.
     pub many: u64,
-    /// Duration of the call for many pages, in nanoseconds.
+    /// Duration of the system call for many pages, in nanoseconds.
     pub many_ns: f64,
 }
 
 impl Call {
-    /// Additional duration of the call per page, in nanoseconds.
+    /// Additional duration of the system call per page, in nanoseconds.
     pub fn page_ns(&self) -> f64 {
         (self.many_ns - self.one_ns) / (self.many - self.few) as f64
     }
 
-    /// Duration of the call without the part for its pages, in nanoseconds.
+    /// Duration of the system call without the part for its pages, in nanoseconds.
     pub fn call_ns(&self) -> f64 {
         self.one_ns - self.few as f64 * self.page_ns()
     }
 }
 
-/// Durations of kernel operations measured in one round, in nanoseconds.
+/// Durations of kernel operations in one round of a calibration, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelRound {
     /// Duration of the first touch of a 4KB page, with its page fault.

@@ -7,10 +7,10 @@ use crate::benchmark::AnonymousMemory;
 use crate::process_settings::thread_time;
 use crate::validate::Spread;
 
-/// Share of the memory that must be in 2MB pages so that faults count as faults of 2MB pages.
+/// Share of the memory that must be in 2MB pages so that its page faults count as faults of 2MB pages.
 const MOSTLY: f64 = 0.95;
 
-/// Processor time of `work` divided by its number of units, in nanoseconds.
+/// Processor time of `work` per unit (such as a page) in nanoseconds, if `work` handles `units` of these.
 fn each(units: u64, work: impl FnOnce()) -> f64 {
     let before = thread_time();
     work();

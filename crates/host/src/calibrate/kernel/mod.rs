@@ -19,7 +19,7 @@ pub(super) use quantities::{FOLLOWING, quantities};
 /// Size of the memory that each measurement uses, in bytes.
 const BYTES: u64 = 64 << 20;
 const PAGE_BYTES: u64 = 4096;
-/// Number of 4KB pages in the calls for many pages.
+/// Number of 4KB pages in the system calls for many pages.
 const MANY_PAGES: u64 = BYTES / PAGE_BYTES;
 const LARGE_BYTES: u64 = 2 << 20;
 

@@ -190,8 +190,8 @@ impl Reader {
     }
 }
 
-/// Splits a run into the largest blocks that are aligned in both page and frame numbers. Adds the
-/// bytes of each block to the entry for its size.
+/// Splits a run into the largest blocks that are aligned in both page and frame numbers. Adds the bytes of
+/// each block to the entry of `sizes` for the block's size.
 fn add_aligned(run: &RunOfPages, sizes: &mut BTreeMap<String, u64>) {
     let mut done = 0;
     while done < run.pages {

@@ -4,8 +4,7 @@ use perforate_records::{ProcessArea, ProcessContents, ProcessTotals};
 
 use crate::snapshot::PageContents;
 
-/// Sums up the figures of all mappings of a process. Leaves out figures that could not be read for this
-/// process.
+/// Sums up the sizes of all mappings of a process. Leaves out sizes that could not be read for this process.
 pub(super) fn add_up(
     areas: &mut [ProcessArea],
     has_frames: bool,

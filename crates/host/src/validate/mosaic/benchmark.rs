@@ -11,8 +11,8 @@ use crate::validate::measure::{FIRST_OPERATIONS, operations_for};
 use crate::validate::plan::Row;
 use crate::{HostError, Reporter};
 
-/// Worker's job for a benchmark with a layout. Its memory is laid out like a pool of anonymous
-/// mappings.
+/// Worker's job for a benchmark with a layout: the benchmark's memory gets 2MB pages where the layout's pool
+/// of anonymous mappings has them.
 pub(super) fn job(row: &Row, layout: &Layout) -> Job {
     let Row { benchmark, bytes } = *row;
     let layout = Some(layout.mapped.clone());
@@ -20,7 +20,7 @@ pub(super) fn job(row: &Row, layout: &Layout) -> Job {
     Job { benchmark, bytes, paging: Paging::Large, layout, processor, recorded_operations }
 }
 
-/// Measures one benchmark with all layouts.
+/// Measures the times of one benchmark with all layouts of its memory.
 pub(super) fn measure(
     worker: &WorkerCommand,
     row: &Row,

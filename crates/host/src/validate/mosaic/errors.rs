@@ -7,25 +7,28 @@ use crate::validate::spread::Spread;
 use crate::validate::verdict::{Verdict, effect_error};
 
 /// Summary of the prediction errors for several rows (each a program with one layout), under one assumption
-/// about the host's page size. Rows that are too noisy, that have no effect, or whose layout was not obtained
-/// are counted but have no error.
+/// about the host's page size. Rows that are too noisy, have no effect, or lack the layout's 2MB pages are
+/// counted but have no error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Errors {
-    /// Number of rows that have a measured or predicted speed-up, quiet enough measurements, and the layout's
-    /// 2MB pages; only these have an error.
+    /// Number of rows (programs with a layout) that have a measured or predicted speed-up, quiet enough
+    /// measurements, and the layout's 2MB pages; only these have an error.
     pub judged: usize,
-    /// Number of rows whose predicted speed-up agrees with the measured one, within the tolerance.
+    /// Number of rows (programs with a layout) whose predicted speed-up agrees with the measured one, within
+    /// the tolerance.
     pub agrees: usize,
-    /// Number of rows whose measured run times spread too far for a verdict.
+    /// Number of rows (programs with a layout) whose measured run times spread too far for a verdict.
     pub noisy: usize,
-    /// Number of rows in which neither measurement nor prediction shows a speed-up or slow-down by the
-    /// layout.
+    /// Number of rows (programs with a layout) in which neither measurement nor prediction shows a speed-up
+    /// or slow-down by the layout.
     pub no_effect: usize,
-    /// Number of rows whose program did not obtain the layout's 2MB pages.
+    /// Number of rows (programs with a layout) whose program did not obtain the layout's 2MB pages.
     pub not_obtained: usize,
-    /// Median over the rows of the absolute difference between predicted and measured ratios.
+    /// Median over the rows of the absolute difference between predicted and measured ratio of the times with
+    /// 4KB pages only and with the layout.
     pub median_error: Option<f64>,
-    /// Largest absolute difference between predicted and measured ratios of a row.
+    /// Largest absolute difference, in any row, between predicted and measured ratio of the times with 4KB
+    /// pages only and with the layout.
     pub worst_error: Option<f64>,
     /// Sum of the absolute differences between predicted and measured effects (speed-up minus 1), divided by
     /// the sum of the absolute measured effects: 1 if no effect is predicted in any row.

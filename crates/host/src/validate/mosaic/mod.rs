@@ -37,14 +37,15 @@ const MOST_NAME: usize = 120;
 /// Smallest memory of a benchmark that is run with layouts, in 2MB pages.
 const LEAST_PAGES: u64 = 8;
 
-/// Layouts and programs of a validation by mosaics.
+/// Layouts and programs of a validation by mosaics, in which programs run with several layouts of 4KB and 2MB
+/// pages.
 #[derive(Clone, Debug)]
 pub struct Mosaics {
     /// Layouts in addition to the base layout, which has only 4KB pages.
     pub layouts: Vec<LayoutChoice>,
     /// Programs to measure and simulate.
     pub programs: Vec<ProgramSample>,
-    /// Folder for the layouts' files; `None` to write no files.
+    /// Folder to which the layouts are written as files; `None` to write no files.
     pub written_to: Option<PathBuf>,
 }
 
@@ -104,8 +105,9 @@ impl Pages {
 /// Simulated cycles of a program with one layout, one value per assumption about the host's page size.
 type Cycles = Vec<f64>;
 
-/// Measures programs with layouts, simulates them and compares the ratios. Also returns the results
-/// of the simulations. `worker` is the command that starts this program as a worker.
+/// Measures programs with layouts, simulates them, and compares the ratios of the times with 4KB pages only
+/// and with a layout. Also returns the results of the simulations. `worker` is the command that starts this
+/// program as a worker.
 ///
 /// # Errors
 /// If a measurement, a recording or a simulation fails.

@@ -18,7 +18,7 @@ pub(super) fn order(round: u32, layouts: usize) -> Vec<usize> {
 /// Durations of a program's runs, by round and layout.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rounds {
-    /// Seconds of each layout in each round, summed over its two runs.
+    /// Seconds by round and layout, summed over the layout's two runs in the round.
     seconds: Vec<Vec<f64>>,
 }
 
@@ -35,7 +35,7 @@ impl Rounds {
         }
     }
 
-    /// Ratio of the times with the first layout and with this layout, for each round.
+    /// Ratio of the time with the first layout to the time with this layout, for each round.
     pub fn ratios(&self, layout: usize) -> Vec<f64> {
         self.seconds.iter().map(|round| round[0] / round[layout]).collect()
     }

@@ -11,8 +11,8 @@ use crate::validate::limits::EFFECT_TOLERANCE;
 use crate::validate::outcome::{Outcome, Ranked, closest, under};
 use crate::validate::plan::Assumption;
 
-/// Outcome of a validation by mosaics, with one row for each program and layout, grouped by
-/// program.
+/// Outcome of a validation by mosaics (layouts of 4KB and 2MB pages), with one row for each program and
+/// layout, grouped by program.
 pub type MosaicOutcome = Outcome<MosaicRow>;
 
 /// Errors of the predictions under one assumption about the host's page tables.
@@ -20,7 +20,7 @@ pub type MosaicOutcome = Outcome<MosaicRow>;
 pub struct MosaicScore {
     /// Name of the assumption about the host's page tables, as in tables.
     pub assumption: &'static str,
-    /// Errors over the rows of all programs.
+    /// Prediction errors over the rows of all programs.
     #[serde(flatten)]
     pub errors: Errors,
     /// Name of each program, and summary of the prediction errors over its rows.

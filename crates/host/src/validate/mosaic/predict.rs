@@ -12,7 +12,8 @@ use crate::validate::plan::Row;
 use crate::validate::predict::{Predictor, record_once};
 use crate::{HostError, Reporter};
 
-/// Simulated cycles of all layouts under each assumption, and the results of the simulations.
+/// Simulated cycles of all layouts under each assumption about the host's page size, and the results of the
+/// simulations.
 type Predictions = (Vec<Cycles>, Vec<RunResult>);
 
 /// Recording of a program that is simulated with several layouts.

@@ -17,7 +17,7 @@ use crate::validate::program::{remark_on_codes, remark_on_length};
 use crate::validate::spread::Spread;
 use crate::{HostError, Reporter};
 
-/// Size of each pool in a program's first run in bytes, if the available memory is unknown.
+/// Size in bytes of each memory pool in a program's first run, if the available memory is unknown.
 const FIRST_POOL_BYTES: u64 = 1 << 30;
 /// Free space in a pool beyond what the program was seen to use, in bytes.
 const MORE_BYTES: u64 = 16 << 20;

@@ -13,7 +13,7 @@ use crate::validate::verdict::Verdict;
 pub struct MosaicRow {
     /// Name of the program or benchmark.
     pub program: String,
-    /// Name of the layout.
+    /// Name of the layout of 4KB and 2MB pages with which the program ran.
     pub layout: String,
     /// Measured time with 4KB pages only ÷ time with the layout.
     #[serde(rename = "measured_ratio")]
@@ -23,7 +23,7 @@ pub struct MosaicRow {
     /// Share of the touched memory in the layout's 2MB intervals that is in 2MB pages, 0–1. `None`
     /// if the program touched no memory in these intervals.
     pub obtained_share: Option<f64>,
-    /// Predictions of the ratio, one per assumption about the host's page tables.
+    /// Predictions of the ratio of times, one per assumption about the host's page tables.
     pub predicted: Vec<MosaicPrediction>,
 }
 
@@ -34,9 +34,10 @@ pub struct MosaicPrediction {
     pub assumption: &'static str,
     /// Predicted time with 4KB pages only ÷ time with the layout.
     pub ratio: f64,
-    /// Predicted ratio minus the median of the measured ratios.
+    /// Predicted ratio of times minus the median of the measured ratios.
     pub error: Option<f64>,
-    /// Agreement of the prediction with the measurement; `None` if the layout was not obtained.
+    /// Agreement of the prediction with the measurement; `None` if the program did not obtain the layout's
+    /// 2MB pages.
     pub verdict: Option<Verdict>,
 }
 

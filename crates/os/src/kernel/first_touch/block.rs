@@ -10,19 +10,19 @@ use crate::memory::complement;
 use crate::space::{Large, page_at};
 use crate::{BlockUse, HoleAllocation, Orders, OsError, Policy};
 
-/// Backer that maps 2MB regions to blocks claimed from memory.
+/// Backer (mechanism that maps memory on first touches) of 2MB pages, in blocks claimed from memory.
 pub(super) struct Blocks {
     reserves: bool,
 }
 
 impl Blocks {
-    /// Creates the backer. `policy` decides if blocks are only reserved at first.
+    /// Creates the backer of 2MB pages. `policy` decides if a block is at first only reserved.
     pub(super) fn new(policy: &dyn Policy) -> Self {
         Self { reserves: reserves(policy) }
     }
 }
 
-/// True if the policy only reserves a block at first, and maps its sub-pages as they are touched (P §VI).
+/// True if the policy only reserves a 2MB block at first, and maps its sub-pages as they are touched (P §VI).
 pub(super) fn reserves(policy: &dyn Policy) -> bool {
     policy.hole_rule().is_some_and(|rule| rule.reserves())
 }
@@ -52,8 +52,8 @@ impl Backer for Blocks {
     }
 }
 
-/// Maps region `number` to a block by a 2MB page with `holes`, or by an ordinary one if there are none. With
-/// `reserves`, only reserves the frames of the block, without mapping any.
+/// Maps 2MB region `number` to a block by a 2MB page with `holes`, or by an ordinary one if there are none.
+/// With `reserves`, only reserves the frames of the block, without mapping any.
 pub(super) fn map(
     core: &mut Core,
     id: SpaceId,
@@ -83,7 +83,7 @@ pub(super) fn map(
     Ok(())
 }
 
-/// Allocates and maps a frame for each hole of a region's 2MB page.
+/// Allocates and maps a frame for each hole of the 2MB page that maps a region.
 pub(super) fn fill_holes(
     core: &mut Core,
     id: SpaceId,

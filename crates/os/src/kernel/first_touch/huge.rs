@@ -5,8 +5,8 @@ use crate::kernel::{Core, FirstTouch};
 use crate::space::{self, Huge, Mechanism, gigabyte_of, pages_of_gigabyte, regions_of};
 use crate::{Orders, OsError};
 
-/// Backer that maps 1GB pages. Requires an area that spans the page, no present mapping, no generated
-/// fragmentation in its regions, and contiguous memory.
+/// Backer (mechanism that maps memory on first touches) of 1GB pages. Requires a memory area that spans the
+/// page, no present mapping, no generated fragmentation in its regions, and contiguous memory.
 pub(super) struct HugePages;
 
 impl Backer for HugePages {
@@ -19,8 +19,7 @@ impl Backer for HugePages {
     }
 }
 
-/// Maps a 1GB page. Requires an area that spans the page, no present mapping, and contiguous
-/// memory.
+/// Maps a 1GB page. Requires a memory area that spans the page, no present mapping, and contiguous memory.
 pub(super) fn map(core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
     let &Touch { space: id, page, .. } = touch;
     if !touch.orders(core)?.contains(Orders::HUGE) {

@@ -11,13 +11,13 @@ use crate::memory::{Fragment, complement};
 use crate::space::Large;
 use crate::{BlockUse, HoleAllocation, Orders, OsError, Policy};
 
-/// Backer that maps regions with generated fragmentation to blocks that have the generated holes.
+/// Backer of 2MB regions for which the option `fragmentation` generates holes: maps blocks with these holes.
 pub(super) struct InjectedFragments {
     reserves: bool,
 }
 
 impl InjectedFragments {
-    /// Creates the backer. `policy` decides if blocks are only reserved at first.
+    /// Creates the backer of fragmented regions. `policy` decides if a block is at first only reserved.
     pub(super) fn new(policy: &dyn Policy) -> Self {
         Self { reserves: reserves(policy) }
     }

@@ -7,14 +7,14 @@ use crate::kernel::Core;
 use crate::space::Large;
 use crate::{Orders, OsError, PageLayout};
 
-/// Backer that maps the large pages of the layout, even in regions with generated fragmentation, because
-/// Mosalloc's pools are reserved before the program starts.
+/// Backer of the 2MB and 1GB pages that a layout of page sizes prescribes, even in regions with injected
+/// fragmentation, because Mosalloc's pools are reserved before the program starts.
 pub(super) struct LaidOutPages {
     layout: PageLayout,
     figures: Figures,
 }
 
-/// Numbers of the layout's large pages that were mapped, and that could not be mapped.
+/// Numbers of the layout's 2MB and 1GB pages that were mapped, and that could not be mapped.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     pages: u64,
@@ -31,7 +31,7 @@ figures! {
     }
 }
 
-/// Counters of policies with a layout of page sizes.
+/// Counters of policies that map large pages by a layout of page sizes.
 pub fn layout_counters() -> Vec<Counter> {
     registered(LAID_OUT)
 }

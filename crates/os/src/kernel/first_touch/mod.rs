@@ -27,16 +27,16 @@ pub use laid_out::layout_counters;
 /// First touch of a page that is not mapped.
 #[derive(Clone, Copy)]
 pub struct Touch {
-    /// Address space of the touch.
+    /// Address space of the touched page.
     pub space: SpaceId,
     /// Number of the touched page (address ÷ 4KB).
     pub page: u64,
-    /// The area that contains the page.
+    /// The memory area (VMA) that contains the touched page.
     pub area: Area,
 }
 
 impl Touch {
-    /// Effective permissions of the area.
+    /// Page-table permissions of the touched page's memory area; none for user mode if it is PROT_NONE.
     pub fn permissions(&self) -> Permissions {
         self.area.attributes.effective()
     }
@@ -46,23 +46,23 @@ impl Touch {
         region_of(self.page)
     }
 
-    /// Page sizes (orders) that may back the page: those that its area, the mappings around it and
-    /// the policy allow.
+    /// Page sizes (orders) that the memory area, the mappings around the touched page and the policy allow
+    /// for it.
     pub(super) fn orders(&self, core: &Core) -> Result<Orders, OsError> {
         core.orders_at_touch(self.space, self.page, &self.area)
     }
 }
 
-/// Result of a backer for a touched page.
+/// Answer of one backer (mechanism that maps memory) for a touched page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backed {
     /// The page is mapped.
     Yes,
-    /// Nothing was mapped, so the next backer is tried.
+    /// The backer mapped nothing, so the next backer is tried.
     No,
 }
 
-/// A mechanism that maps memory, at first touches or in advance.
+/// Backer: a mechanism that maps memory, at first touches or in advance.
 pub trait Backer: Any + Send {
     /// Maps the touched page, and possibly more pages around it. Returns [`Backed::No`] if the backer
     /// cannot.
@@ -71,15 +71,15 @@ pub trait Backer: Any + Send {
     /// If memory is out, or the program or configuration requests something impossible.
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError>;
 
-    /// Notifies the backer that areas in `pages` were created, moved into this range, extended or protected.
+    /// Notifies the backer of memory areas in `pages` that were created, moved here, extended or protected.
     fn note_areas(&mut self, _space: SpaceId, _pages: &Range<u64>) {}
 
-    /// True if the backer has memory to map in advance of touches.
+    /// True if the backer has memory to map before the program touches that memory.
     fn has_work(&self) -> bool {
         false
     }
 
-    /// Maps a bounded amount of memory in advance of touches.
+    /// Maps a bounded amount of memory before the program touches that memory.
     fn proceed(&mut self, _core: &mut Core) -> Result<(), OsError> {
         Ok(())
     }
@@ -87,33 +87,32 @@ pub trait Backer: Any + Send {
     /// Notifies the backer that the address space was destroyed; its number may be reused.
     fn forget(&mut self, _space: SpaceId) {}
 
-    /// Writes the counters of the backer.
+    /// Writes the backer's counters to `out`.
     fn counters(&self, _core: &Core, _out: &mut Counters) {}
 }
 
 impl Core {
-    /// Generates the fragmentation of the 2MB blocks with these numbers. Each block gets its holes only
-    /// once.
+    /// Takes the frames at the holes that the option `fragmentation` generates for these physical 2MB blocks
+    /// (frame number ÷ 512). Each block gets its holes only once.
     pub fn inject_fragmentation(&mut self, blocks: Range<u64>) {
         let Some(fragmentation) = self.config.fragmentation else { return };
         let seed = self.config.seed;
         self.memory.inject_holes(blocks, |block| fragmentation.holes(seed, block));
     }
 
-    /// Counts frames that the present operation maps from now on as cleared, because they become anonymous
-    /// memory.
+    /// Makes frames that the present operation maps from now on count as cleared (anonymous memory).
     pub fn clear_new_frames(&mut self) {
         self.ledger.clears = true;
     }
 }
 
-/// All backers, in the order in which they are tried.
+/// All backers (mechanisms that map memory on first touches), in the order in which they are tried.
 pub(super) struct Backers {
     list: Vec<Box<dyn Backer>>,
 }
 
 impl Backers {
-    /// Makes the backers that policy and page tables require.
+    /// Makes the list of backers that the policy and the format of the page tables require.
     pub(super) fn new(config: &KernelConfig, policy: &dyn Policy) -> Self {
         let mut list: Vec<Box<dyn Backer>> = vec![Box::new(SharedMemory)];
         list.extend(policy.backers());
@@ -146,17 +145,17 @@ impl Backers {
         unreachable!("the last backer maps the page or memory is out")
     }
 
-    /// Notifies all backers that areas in `pages` were created, moved into this range, extended or protected.
+    /// Notifies all backers of memory areas in `pages` that were created, moved here, extended or protected.
     pub(super) fn note_areas(&mut self, space: SpaceId, pages: &Range<u64>) {
         self.list.iter_mut().for_each(|backer| backer.note_areas(space, pages));
     }
 
-    /// True if a backer has memory to map in advance of touches.
+    /// True if a backer has memory to map before the program touches that memory.
     pub(super) fn have_work(&self) -> bool {
         self.list.iter().any(|backer| backer.has_work())
     }
 
-    /// Lets the first backer with work map a bounded amount of memory in advance of touches.
+    /// Lets the first backer with such work map a bounded amount of memory before the program touches it.
     pub(super) fn proceed(&mut self, core: &mut Core) -> Result<(), OsError> {
         let working = self.list.iter_mut().find(|backer| backer.has_work());
         working.map_or(Ok(()), |backer| backer.proceed(core))
@@ -167,7 +166,7 @@ impl Backers {
         self.list.iter_mut().for_each(|backer| backer.forget(space));
     }
 
-    /// Writes the counters of all backers.
+    /// Writes the counters of all backers to `out`.
     pub(super) fn counters(&self, core: &Core, out: &mut Counters) {
         self.list.iter().for_each(|backer| backer.counters(core, out));
     }
@@ -187,7 +186,7 @@ impl Backers {
     }
 }
 
-/// Backer that maps single 4KB pages.
+/// Backer (mechanism that maps memory on first touches) of single 4KB pages, tried last.
 struct SinglePages;
 
 impl Backer for SinglePages {

@@ -69,7 +69,7 @@ impl Default for KhugepagedConfig {
 /// Result of one pass of khugepaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KhugepagedPass {
-    /// Number of pages scanned: 512 for each region.
+    /// Number of pages scanned: 512 for each 2MB region.
     pub pages_scanned: u64,
     /// Number of 2MB regions that became ordinary 2MB pages.
     pub regions_collapsed: u64,
@@ -79,43 +79,43 @@ pub struct KhugepagedPass {
     pub ended_full_scan: bool,
 }
 
-/// Totals of background promotion since boot.
+/// Totals of khugepaged's background promotion since boot.
 #[derive(Default)]
 struct Counts {
     scanned: u64,
     full_scans: u64,
-    /// Number of regions promoted in each way, indexed by [`Promotion`].
+    /// Number of 2MB regions promoted by each method, indexed by [`Promotion`].
     promoted: [u64; 3],
-    /// Number of regions that became ordinary 2MB pages.
+    /// Number of 2MB regions that became ordinary 2MB pages.
     collapsed: u64,
-    /// Number of regions that became perforated pages.
+    /// Number of 2MB regions that became perforated pages.
     perforated: u64,
     frames_copied: u64,
     frames_zeroed: u64,
     holes: u64,
-    /// Number of regions not promoted for each reason, indexed by [`Refusal`].
+    /// Number of 2MB regions not promoted for each reason, indexed by [`Refusal`].
     refused: [u64; Refusal::Memory as usize + 1],
-    /// Number of holes that were patched (moved back in place).
+    /// Number of holes patched: data moved back in place, so that the 2MB page maps the page again.
     patched: u64,
 }
 
 /// State of khugepaged, the promotion scanner.
 #[derive(Default)]
 pub(super) struct Khugepaged {
-    /// Parameters of the promotion scanner.
+    /// Parameters of khugepaged, the promotion scanner.
     pub(super) config: KhugepagedConfig,
-    /// Region at which the next pass continues.
+    /// 2MB region at which the next pass of khugepaged continues.
     cursor: SpaceRegion,
-    /// Position of the search for blocks that can be emptied.
+    /// State of the search for 2MB blocks that can be emptied for an ordinary 2MB page.
     whole: Search,
-    /// Position of the search for blocks that can become 2MB pages with holes.
+    /// State of the search for partly used 2MB blocks that can become 2MB pages with holes.
     holed: Search,
     counts: Counts,
 }
 
 impl Khugepaged {
-    /// Runs one pass of the scanner: over the next `pages_to_scan` pages, or up to the end of all
-    /// address spaces. If memory is short, a region stays as it is.
+    /// Runs one pass of the scanner: over the next `pages_to_scan` pages, or up to the end of all address
+    /// spaces. If memory is short, a 2MB region keeps its 4KB pages.
     pub(super) fn pass(&mut self, core: &mut Core) -> KhugepagedPass {
         core.note_peak();
         migration::refresh_owners(core);
@@ -146,7 +146,7 @@ impl Khugepaged {
         pass
     }
 
-    /// Patches the holes of a 2MB page if the policy accepts the cost: one copy if the in-place
+    /// Patches the holes of a 2MB page if the policy accepts the cost: in frame copies, one if the in-place
     /// frame is free, two if it must be emptied first. Returns the number of patched holes.
     fn patch_cheap_holes(&mut self, core: &mut Core, id: SpaceId, number: u64) -> u64 {
         let rule = core.policy.hole_rule();
@@ -158,7 +158,7 @@ impl Khugepaged {
         patching::patch_holes(core, id, number, moves)
     }
 
-    /// First region from the cursor on that has holes to patch, or 4KB pages that may be promoted.
+    /// First 2MB region from the cursor on that has holes to patch, or 4KB pages that may be promoted.
     fn next_candidate(&self, core: &Core) -> Option<SpaceRegion> {
         if core.policy.promotions().is_empty() {
             return None;
@@ -174,8 +174,8 @@ impl Khugepaged {
         None
     }
 
-    /// Promotes one region to a 2MB page if parameters, memory and policy allow it. An error is the reason
-    /// why the region keeps its 4KB pages.
+    /// Promotes one 2MB region to a 2MB page if parameters, memory and policy allow it. An error is the
+    /// reason why the region keeps its 4KB pages.
     fn consider(&mut self, core: &mut Core, id: SpaceId, number: u64) -> Result<(), Refusal> {
         let mut census = region::census(core, id, number).expect("the scanner found it");
         self.check_limits(core, number, &census)?;
@@ -204,7 +204,7 @@ impl Khugepaged {
         core.ledger.done.frames_zeroed_4k += price.frames_zeroed;
     }
 
-    /// Writes the scanner's counters to `out`, or none before its first pass.
+    /// Writes khugepaged's counters to `out`; writes none before its first pass.
     pub(super) fn counters(&self, out: &mut Counters) {
         let counts = &self.counts;
         if counts.scanned == 0 {
@@ -278,7 +278,7 @@ figures! {
     }
 }
 
-/// Counters of background promotion. Results contain them only if the scanner has run.
+/// Counters of khugepaged's background promotion. Results contain them only if khugepaged has run.
 pub(super) fn counters() -> Vec<Counter> {
     registered(KHUGEPAGED)
 }

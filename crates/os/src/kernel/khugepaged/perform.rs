@@ -8,7 +8,7 @@ use super::region::{Census, census as census_of};
 use crate::memory::complement;
 use crate::space::{Departure, Entries, Large, page_at, pages_of};
 
-/// Promotes a region as planned. Returns false if memory runs out. The mappings are then unchanged,
+/// Promotes a 2MB region as planned. Returns false if memory runs out. The mappings are then unchanged,
 /// except for pages that compaction has migrated already.
 pub(super) fn carry_out(core: &mut Core, place: SpaceRegion, census: &Census, plan: &Plan) -> bool {
     let Some((block, taken)) = take_block(core, plan) else { return false };
@@ -21,8 +21,8 @@ pub(super) fn carry_out(core: &mut Core, place: SpaceRegion, census: &Census, pl
     true
 }
 
-/// Takes the frames of the planned block. Returns the first frame of the block, and the indices of
-/// the frames taken. `None` if memory runs out or a migration fails.
+/// Allocates the frames of the 2MB block that `plan` selects. Returns the first frame of the block, and the
+/// indices of the frames allocated. `None` if memory runs out or a migration fails.
 fn take_block(core: &mut Core, plan: &Plan) -> Option<(Frame, HoleSet)> {
     match plan.source {
         Source::Free => Some((core.memory.allocate_block()?, HoleSet::FULL)),
@@ -40,8 +40,8 @@ fn take_block(core: &mut Core, plan: &Plan) -> Option<(Frame, HoleSet)> {
     }
 }
 
-/// Replaces the 4KB pages by a 2MB page with `holes`. Returns the old entries, or `None` if memory
-/// runs out or the region changed meanwhile.
+/// Replaces the 4KB pages of a 2MB region by a 2MB page with `holes`. Returns the old entries, or `None` if
+/// memory runs out or the region changed meanwhile.
 fn replace(
     core: &mut Core,
     (id, number): SpaceRegion,
@@ -74,7 +74,8 @@ fn replace(
     }
 }
 
-/// Maps holes to the old frames of their pages, and releases old frames whose data were copied.
+/// Maps the holes of a promoted 2MB page to the pages' old frames, and releases frames whose data were
+/// copied.
 fn settle_old_frames(
     core: &mut Core,
     (id, number): SpaceRegion,

@@ -11,7 +11,7 @@ use super::region::{Census, Refusal};
 use crate::memory::{BLOCK_ORDER, BlockContents, complement};
 use crate::{Promotion, PromotionChoices, PromotionPrice};
 
-/// A possible promotion with its block and its cost.
+/// A possible promotion of a 2MB region: method, origin of the 2MB block, and cost.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub promotion: Promotion,
@@ -19,19 +19,19 @@ pub(super) struct Plan {
     pub price: PromotionPrice,
 }
 
-/// Origin of the 2MB block of a planned promotion.
+/// Origin of the 2MB block of frames for a planned promotion.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     /// A free 2MB block.
     Free,
-    /// A partly used block with its contents; its movable frames are migrated.
+    /// A partly used block (its first frame and its contents); its movable frames are migrated.
     Used(Frame, BlockContents),
-    /// The block that already holds pages of the region in place, and the indices of its free frames that
-    /// absent pages will get.
+    /// The block that already holds pages of the region in place (its first frame), and its free frames, by
+    /// index, for absent pages.
     Own(Frame, HoleSet),
 }
 
-/// Number of the 2MB block at which the next search for a usable block begins, and the backoff of searches.
+/// State of the searches for a usable 2MB block: number of the next block to examine, and backoff.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Search {
     next_block: u64,
@@ -39,7 +39,7 @@ pub(super) struct Search {
 }
 
 impl Khugepaged {
-    /// Lists the possible promotions of a region and lets the policy choose one.
+    /// Lists the possible promotions of a 2MB region and lets the policy choose one.
     pub(super) fn plan(&mut self, core: &mut Core, census: &Census) -> Result<Plan, Refusal> {
         let promotions = core.policy.promotions();
         // If a whole block is available, a search for a block with holes is not worth its cost.
@@ -87,7 +87,7 @@ impl Khugepaged {
         Some(copying(Promotion::PunchAround, source, census))
     }
 
-    /// First block suitable for the promotion, searching from the end of the last search on.
+    /// First 2MB block of frames suitable for the promotion, searching from the end of the last search on.
     fn find_block(&mut self, core: &mut Core, promotion: Promotion) -> Option<Source> {
         if !self.search(promotion).deferral.is_due() {
             return None;
@@ -116,8 +116,8 @@ impl Khugepaged {
         }
     }
 
-    /// Contents of the block, if it suits the promotion and there is room for the frames to
-    /// migrate. `None` otherwise.
+    /// Contents of a partly used 2MB block, if the block suits the promotion and there is room for the frames
+    /// to migrate. `None` otherwise.
     fn usable(
         &mut self,
         core: &mut Core,
@@ -143,7 +143,7 @@ impl Khugepaged {
     }
 }
 
-/// Plans a promotion that keeps the region's pages in place, in the block that holds most of them.
+/// Plans a promotion that keeps a 2MB region's pages in place, in the block that holds most of these pages.
 /// Absent pages get free frames of the block. `None` if that is not possible.
 fn plan_in_place(core: &Core, census: &Census) -> Option<Plan> {
     let block = majority_block(census)?;
@@ -163,7 +163,7 @@ fn plan_in_place(core: &Core, census: &Census) -> Option<Plan> {
     core.accepts(&holes).then_some(plan)
 }
 
-/// Plan to copy the pages of the region into block `source`, whose unmovable frames become holes.
+/// Plan to copy the pages of a 2MB region into block `source`, whose unmovable frames become holes.
 fn copying(promotion: Promotion, source: Source, census: &Census) -> Plan {
     let (holes, frames_migrated) = match source {
         Source::Used(_, contents) => (contents.fixed, contents.movable.count() as u64),
@@ -179,7 +179,7 @@ fn copying(promotion: Promotion, source: Source, census: &Census) -> Plan {
     Plan { promotion, source, price }
 }
 
-/// Pages of the region whose frames are in place in the block and not shared.
+/// Pages of a 2MB region whose frames are in place in the block and not shared.
 fn in_place_pages(census: &Census, block: Frame) -> HoleSet {
     let is_in_place = |&index: &usize| {
         census.entries[index].frame() == block.add(index as u64) && !census.shared.contains(index)
@@ -187,7 +187,7 @@ fn in_place_pages(census: &Census, block: Frame) -> HoleSet {
     census.mapped.iter().filter(is_in_place).collect()
 }
 
-/// The block that holds more than half of the region's mapped pages in place; `None` if none does.
+/// The 2MB block that holds more than half of a region's mapped pages in place; `None` if none does.
 fn majority_block(census: &Census) -> Option<Frame> {
     let mut pages_by_block: BTreeMap<u64, usize> = BTreeMap::new();
     for index in census.mapped.iter().filter(|&index| !census.shared.contains(index)) {

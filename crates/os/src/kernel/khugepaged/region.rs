@@ -8,20 +8,20 @@ use crate::memory::complement;
 use crate::space::{AddressSpace, Area, Entries, Mapping, Pages, Region, pages_of};
 use crate::{OrderPurpose, Orders};
 
-/// Reason why khugepaged does not promote a region.
+/// Reason why khugepaged does not promote a 2MB region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// More pages of the region are absent than `max_ptes_none` allows.
+    /// More pages of the 2MB region are absent than `max_ptes_none` allows.
     Absent,
-    /// More pages of the region are swapped out than `max_ptes_swap` allows.
+    /// More pages of the 2MB region are swapped out than `max_ptes_swap` allows.
     Swapped,
-    /// More pages of the region are shared than `max_ptes_shared` allows.
+    /// More pages of the 2MB region have a shared frame than `max_ptes_shared` allows.
     Shared,
-    /// Permissions of a page and its area differ, not counting write permission.
+    /// Permissions of a page and of its memory area differ, not counting write permission.
     Permissions,
-    /// Generated fragmentation affects the region.
+    /// The option `fragmentation` generates holes for the region.
     Injected,
-    /// No suitable block was found for any promotion that the policy supports.
+    /// No suitable 2MB block of frames was found for any promotion that the policy supports.
     NoBlock,
     /// The policy chose none of the possible promotions.
     Policy,
@@ -29,28 +29,28 @@ pub(super) enum Refusal {
     Memory,
 }
 
-/// State of the pages of a region that khugepaged may promote: mapped, shared, swapped, and their entries.
+/// State of the 512 pages of a 2MB region: mapped, shared, swapped, and their page-table entries.
 pub(super) struct Census {
-    /// Permissions of the region's area.
+    /// Permissions of the region's memory area.
     pub permissions: Permissions,
-    /// Sub-pages that are mapped.
+    /// Indices of the region's pages that are mapped.
     pub mapped: HoleSet,
-    /// Mapped sub-pages whose frame is shared.
+    /// Indices of the mapped pages whose frame other pages also map.
     pub shared: HoleSet,
-    /// Sub-pages that are swapped out.
+    /// Indices of the region's pages that are swapped out.
     pub swapped: HoleSet,
-    /// Page-table entries of the region.
+    /// Page-table entries of the region's 4KB pages.
     pub entries: Entries,
 }
 
 impl Census {
-    /// Sub-pages that have neither a frame nor a swap slot.
+    /// Indices of the region's pages that have neither a frame nor a swap slot.
     pub(super) fn absent(&self) -> HoleSet {
         complement(&self.mapped.union(&self.swapped))
     }
 
-    /// True if the region has not changed between the two censuses: permissions and sets of mapped, shared
-    /// and swapped pages are equal. Frames may differ.
+    /// True if the 2MB region has not changed between the two censuses: permissions and sets of mapped,
+    /// shared and swapped pages are equal. Frames may differ.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         let sets = |census: &Self| (census.mapped, census.shared, census.swapped);
         sets(self) == sets(other) && self.permissions == other.permissions
@@ -58,8 +58,8 @@ impl Census {
 }
 
 impl Khugepaged {
-    /// Checks the scanner's limits (`max_ptes_*`), permissions and generated fragmentation. An error is the
-    /// reason why the region cannot become a 2MB page.
+    /// Checks khugepaged's limits (`max_ptes_*`), permissions and generated fragmentation of a 2MB region. An
+    /// error is the reason why the region cannot become a 2MB page.
     pub(super) fn check_limits(
         &self,
         core: &Core,
@@ -85,12 +85,12 @@ impl Khugepaged {
     }
 }
 
-/// True if 4KB pages map the region and it may become a 2MB page.
+/// True if 4KB pages map the 2MB region and it may become a 2MB page.
 pub(super) fn may_promote(core: &Core, space: &AddressSpace, number: u64) -> bool {
     promotable_pages(core, space, number).is_some()
 }
 
-/// 4KB pages of a region that may become a 2MB page, and the region's area. `None` if it may not.
+/// 4KB pages of a 2MB region that may become a 2MB page, and the region's memory area. `None` if it may not.
 fn promotable_pages<'a>(
     core: &Core,
     space: &'a AddressSpace,
@@ -107,7 +107,7 @@ fn promotable_pages<'a>(
     (fits && wanted().contains(Orders::LARGE)).then_some((pages, area))
 }
 
-/// Examines the pages of a region that may become a 2MB page; `None` if the region may not.
+/// Examines the pages of a 2MB region that may become a 2MB page; `None` if the region may not.
 pub(super) fn census(core: &Core, id: SpaceId, number: u64) -> Option<Census> {
     let space = core.space(id).ok()?;
     let (pages, area) = promotable_pages(core, space, number)?;

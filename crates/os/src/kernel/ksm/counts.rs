@@ -32,7 +32,7 @@ pub(super) struct Counts {
     pub punched: u64,
 }
 
-/// Totals of same-page merging since boot, with the merged frames and their pages at one moment.
+/// Totals of same-page merging since boot, and the number of merged frames and of their pages at one moment.
 struct State {
     counts: Counts,
     /// Number of merged frames in use.
@@ -70,13 +70,13 @@ figures! {
     }
 }
 
-/// Counters of same-page merging. Results contain them only if the scanner has run.
+/// Counters of same-page merging. Results contain these only if the merging scanner has run.
 pub(in crate::kernel) fn counters() -> Vec<Counter> {
     registered(KSM)
 }
 
 impl Ksm {
-    /// Writes the counters of `/sys/kernel/mm/ksm` and the effect of merging on large pages; writes
+    /// Writes the counters of `/sys/kernel/mm/ksm` and the effect of merging on large pages to `out`; writes
     /// none before the first pass.
     pub(in crate::kernel) fn counters(&self, core: &Core, out: &mut Counters) {
         let counts = &self.counts;

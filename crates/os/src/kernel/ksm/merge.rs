@@ -9,13 +9,13 @@ use crate::OsError;
 use crate::kernel::{Core, SpacePage, contents, copy_on_write};
 use crate::space::{Departure, Present, SpaceMut};
 
-/// Numbers of 2MB pages split and of sub-pages punched out as holes since boot.
+/// Number of 2MB pages split and number of sub-pages punched out as holes, by the whole kernel since boot.
 fn breakage(space: &SpaceMut<'_>) -> (u64, u64) {
     (space.ledger.done.large_pages_split, space.ledger.done.subpages_punched)
 }
 
 impl Ksm {
-    /// Maps a page to a merged frame of the stable tree.
+    /// Maps a page to a merged frame of the stable tree (KSM's frames by content).
     pub(super) fn join(
         &mut self,
         core: &mut Core,

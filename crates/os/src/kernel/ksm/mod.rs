@@ -61,10 +61,10 @@ pub struct KsmPass {
     pub ended_full_scan: bool,
 }
 
-/// A merged frame and the pages that map it.
+/// A merged frame of the stable tree, and the pages that map this frame.
 struct Node {
     frame: Frame,
-    /// Pages merged to the frame; some may have been unmapped since.
+    /// Pages that were merged to the frame; some may have been unmapped since.
     sharers: Vec<SpacePage>,
 }
 
@@ -73,15 +73,16 @@ struct Node {
 pub(super) struct Ksm {
     /// Parameters of the merging scanner.
     pub(super) config: KsmConfig,
-    /// Page at which the next pass continues.
+    /// Page at which the next pass of the merging scanner continues.
     cursor: SpacePage,
-    /// Merged frames by content. Frames with room for another sharer come last in each list.
+    /// Stable tree: merged frames by content identity. Frames with room for another sharer come last in each
+    /// list.
     stable: BTreeMap<u64, Vec<Node>>,
-    /// Content and merged frame of each merged page.
+    /// Content identity and merged frame of each merged page.
     merged: BTreeMap<SpacePage, (u64, Frame)>,
-    /// Pages of this full scan that are candidates for merging, by content.
+    /// Unstable tree: pages of this full scan that are candidates for merging, by content identity.
     unstable: HashMap<u64, SpacePage>,
-    /// Content of each page at its last scan (Linux: the checksum).
+    /// Content identity of each page at its last scan (Linux: the checksum).
     seen: HashMap<SpacePage, u64>,
     counts: Counts,
 }
@@ -112,7 +113,7 @@ impl Ksm {
         pass
     }
 
-    /// First page from the cursor on that may be merged.
+    /// First page that may be merged, from the position of the scanner on.
     fn next_place(&self, core: &Core) -> Option<SpacePage> {
         let cursor = self.cursor;
         let mut region = (cursor.0, region_of(cursor.1));

@@ -13,8 +13,8 @@ use crate::space::{
 };
 use crate::{Orders, OsError};
 
-/// Backs shared memory with the frames of other mappings. Shared memory that is not mapped yet is
-/// backed like private memory.
+/// Backer (mechanism that maps memory on first touches) of shared memory: uses the frames of other mappings.
+/// Shared memory that is not mapped yet is backed like private memory.
 pub(in crate::kernel) struct SharedMemory;
 
 impl Backer for SharedMemory {
@@ -86,8 +86,8 @@ fn join_large(core: &mut Core, id: SpaceId, page: u64, area: &Area) -> Result<bo
     Ok(false)
 }
 
-/// Copies the content identities of shared pages to address space `id`, which now maps them too: those of
-/// all `parts` that lie in the same mapping as `like`.
+/// Copies the content identities of shared pages to address space `id`, which now maps these pages too. Uses
+/// those of `parts` (parts of other mappings) that lie in the same mapping as `like`.
 fn receive_contents(core: &mut Core, id: SpaceId, parts: &[Elsewhere], like: &Elsewhere) {
     for part in parts.iter().filter(|part| part.is_same_mapping(like)) {
         let first = part.pages.start.wrapping_add_signed(-part.distance);
@@ -158,7 +158,7 @@ pub(in crate::kernel) fn join_hole(
 }
 
 impl SpaceMut<'_> {
-    /// Maps unmapped region `number` to the block `shared`, which another mapping of the shared object uses.
+    /// Maps unmapped 2MB region `number` to block `shared` of another mapping of the same shared object.
     pub(super) fn map_shared_block(
         &mut self,
         number: u64,

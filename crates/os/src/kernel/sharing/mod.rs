@@ -21,17 +21,17 @@ use crate::space::{AddressSpace, Area, SharedObject, page_at, region_of, subpage
 
 pub(super) use join::{SharedMemory, join_hole};
 
-/// Position of a shared page in the object that its mapping belongs to.
+/// Position of a page of shared memory (MAP_SHARED): shared object, and number of the page in that object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SharedPlace {
-    /// Number of the shared mapping that created the memory.
+    /// Number of the shared object, which one mmap created.
     pub object: u64,
-    /// Number of the page in that memory; modulo 2⁶⁴ if a mapping reaches below its first page.
+    /// Number of the page in the shared object; modulo 2⁶⁴ if a mapping reaches below its first page.
     pub page: u64,
 }
 
-/// Part of another mapping of a shared object, as [`elsewhere`] finds it for some pages. Page p of these
-/// pages and page p + `distance` of the other mapping are the same page of the object.
+/// Part of another mapping of a shared object, found for some pages by [`elsewhere`]. Page p of these pages
+/// and page p + `distance` of the other mapping are the same page of the object.
 struct Elsewhere {
     space: SpaceId,
     pages: Range<u64>,
@@ -39,20 +39,20 @@ struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// True if both belong to one mapping: the address spaces and distances are equal.
+    /// True if both parts belong to one mapping: the address spaces and distances are equal.
     fn is_same_mapping(&self, other: &Self) -> bool {
         (self.space, self.distance) == (other.space, other.distance)
     }
 }
 
-/// Counter of the objects that shared mappings have created.
+/// Counter of the shared objects that MAP_SHARED mappings have created.
 #[derive(Default)]
 pub(super) struct SharedObjects {
     created: u64,
 }
 
 impl SharedObjects {
-    /// Creates the object of a new shared mapping whose first page is `base`.
+    /// Creates the shared object of a new MAP_SHARED mapping whose first page is `base`.
     pub(super) fn make(&mut self, base: u64) -> SharedObject {
         self.created += 1;
         SharedObject { id: self.created, base }
@@ -60,8 +60,8 @@ impl SharedObjects {
 }
 
 impl Kernel {
-    /// Object of a shared page, and the page's position in the object. `None` for private memory
-    /// and outside all areas.
+    /// Shared object of a page, and the page's number in that object. `None` for private memory and outside
+    /// all areas.
     pub fn shared_place(&self, space: SpaceId, page: VirtualPage) -> Option<SharedPlace> {
         let object = object_at(&self.core, space, page.number())?;
         Some(SharedPlace { object: object.id, page: object.page_at(page.number()) })
@@ -72,7 +72,7 @@ fn object_at(core: &Core, space: SpaceId, page: u64) -> Option<SharedObject> {
     core.space(space).ok()?.areas.find(page)?.attributes.object
 }
 
-/// Parts of other mappings that map the same memory as `pages` in address space `id`.
+/// Parts of other mappings that map the same shared memory as `pages` in address space `id`.
 fn elsewhere(core: &Core, id: SpaceId, object: SharedObject, pages: &Range<u64>) -> Vec<Elsewhere> {
     let mut found = Vec::new();
     for (slot, space) in core.spaces.iter().enumerate() {
@@ -113,8 +113,8 @@ pub(super) fn frame_elsewhere(core: &Core, id: SpaceId, page: u64) -> Option<Fra
     frame_at(core, space, other_page)
 }
 
-/// True if other mappings have frames for any of these pages of a shared area. A newly allocated
-/// large page would then wrongly be separate memory.
+/// True if other mappings have frames for any of these pages of a shared memory area. A newly allocated large
+/// page would then wrongly be separate memory.
 pub(super) fn others_map_any(core: &Core, id: SpaceId, area: &Area, pages: &Range<u64>) -> bool {
     let Some(object) = area.attributes.object else { return false };
     elsewhere(core, id, object, pages)
@@ -123,7 +123,7 @@ pub(super) fn others_map_any(core: &Core, id: SpaceId, area: &Area, pages: &Rang
 }
 
 impl AddressSpace {
-    /// True if any of these pages is mapped.
+    /// True if the address space maps any of these pages.
     fn maps_any(&self, pages: &Range<u64>) -> bool {
         let has_frame = |page| self.frame_of(page).is_some();
         !self.wide_within(pages).is_empty()
@@ -132,7 +132,7 @@ impl AddressSpace {
             })
     }
 
-    /// True if hole `page` and the in-place part of its 2MB page are both shared or both private
+    /// True if hole `page` and the sub-pages that its 2MB page maps in place are both shared or both private
     /// memory. Otherwise fork and writes would have to treat the two differently.
     pub fn is_shared_as_in_place(&self, page: u64) -> bool {
         let is_shared =

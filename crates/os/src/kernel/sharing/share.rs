@@ -11,9 +11,9 @@ use crate::kernel::{Core, Kernel, areas, range, swap};
 use crate::space::{pages_of, region_of};
 
 impl Kernel {
-    /// Maps the 2MB page at `page` of `from` in `to` too, at the same address. From then on each
-    /// space has separate holes. Private memory in the page becomes shared memory (MAP_SHARED) of
-    /// both.
+    /// Maps the 2MB page at `page` of address space `from` in address space `to` too, at the same address.
+    /// From then on each space has separate holes. Private memory in the page becomes shared memory
+    /// (MAP_SHARED) of both.
     ///
     /// # Errors
     /// If there is no 2MB page at `page`, `to` has mappings in its range, a private page in it is

@@ -8,7 +8,7 @@ use perforate_types::HoleSet;
 
 use super::{FRAMES, KIND_BITS, Owner, PAGE, RETIRED, decode};
 
-/// Difference between the encoded owners of frames that map consecutive pages.
+/// Difference between the encoded owners of two frames that hold consecutive pages.
 const NEXT_PAGE: u64 = 1 << KIND_BITS;
 
 /// Owners of the frames of a pageblock, encoded as words (0 for a frame without a record).
@@ -17,11 +17,11 @@ pub(super) enum Records {
     /// Consecutive pages in consecutive frames, and no other records. This is the usual state of
     /// memory that a program has filled, so it needs no heap allocation.
     Run {
-        /// Index of the first frame in the pageblock.
+        /// Index in the pageblock of the first frame of the run.
         start: u16,
-        /// Index after the last frame.
+        /// Index in the pageblock after the last frame of the run.
         end: u16,
-        /// Encoded owner of the first frame.
+        /// Encoded owner of the first frame of the run.
         first: u64,
     },
     /// Any other owners, as an encoded word for each frame.
@@ -33,7 +33,7 @@ pub(super) enum Records {
 pub(super) struct Each {
     words: [u64; FRAMES],
     recorded: u16,
-    /// Number of records of retired frames.
+    /// Number of frames of the pageblock that are retired (faulty).
     retired: u16,
 }
 
@@ -49,7 +49,7 @@ impl Records {
         Self::Each(each)
     }
 
-    /// Encoded owner of a frame; 0 for a frame without a record.
+    /// Encoded owner of the frame with index `place`; 0 for a frame without a record.
     #[inline]
     pub(super) fn get(&self, place: usize) -> u64 {
         match self {
@@ -61,7 +61,7 @@ impl Records {
         }
     }
 
-    /// Sets the encoded owner of a frame.
+    /// Sets the encoded owner of the frame with index `place`.
     #[inline]
     pub(super) fn set(&mut self, place: usize, word: u64) {
         if let Self::Run { start, end, first } = self {
@@ -78,7 +78,7 @@ impl Records {
         self.each().set(place, word);
     }
 
-    /// Clears the records of these frames.
+    /// Clears the owner records of the frames with these indices.
     pub(super) fn clear(&mut self, places: Range<usize>) {
         if let Self::Run { start, end, first } = self {
             let (from, to) = (usize::from(*start), usize::from(*end));
@@ -158,7 +158,7 @@ impl Each {
 pub(crate) struct RecordsOfBlock<'a>(Source<'a>);
 
 enum Source<'a> {
-    /// Indices of the frames still to visit, and the encoded owner of the first of these.
+    /// Records of consecutive pages: indices of the frames still to visit, and encoded owner of the first.
     Run {
         places: Range<usize>,
         first: u64,
@@ -167,8 +167,8 @@ enum Source<'a> {
 }
 
 impl RecordsOfBlock<'_> {
-    /// Indices of the remaining frames if they hold consecutive pages of a program (a fast path that decodes
-    /// no record); `None` otherwise.
+    /// Indices of the frames still to visit, if they hold consecutive pages of a program (a fast path that
+    /// decodes no record); `None` otherwise.
     pub(crate) fn pages_alone(&self) -> Option<HoleSet> {
         match &self.0 {
             Source::Run { places, .. } => Some(HoleSet::of_range(places.clone())),

@@ -8,8 +8,8 @@ use perforate_types::{Frame, GapTolerance};
 
 use super::slices::{Selected, Slices};
 
-/// Slices of a memory, with their free B-blocks, for each mode that processes may have; largest
-/// B-blocks first.
+/// Slices of a memory, with their free B-blocks (64ths of a slice), for each mode that processes
+/// may have; largest B-blocks first.
 pub(in crate::gap_tolerant) struct Granularities(Vec<Slices>);
 
 impl Granularities {

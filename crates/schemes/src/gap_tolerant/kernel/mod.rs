@@ -30,8 +30,9 @@ use superpage::{Superpage, map_superpage};
 /// First-touch handler that maps gap-tolerant superpages.
 #[derive(Default)]
 pub(super) struct Superpages {
-    /// Aligned virtual ranges that the kernel has tried to map with superpages: address space and
-    /// first page. Recorded only if memory is fragmented synthetically.
+    /// Aligned ranges, each of one entry but at least 2MB, that the kernel has tried to map with
+    /// superpages: address space and first page. Recorded only if memory is fragmented synthetically,
+    /// because the extent of that fragmentation follows them.
     tried: BTreeSet<(SpaceId, u64)>,
     /// Number of pages that the kernel has tried to map with superpages. Each aligned range counts
     /// once in the lifetime of its process.
@@ -61,9 +62,9 @@ pub fn availability_vectors(kernel: &Kernel) -> &[u64] {
 }
 
 impl Superpages {
-    /// Generates synthetic fragmentation for further slices, until their size equals that of all
-    /// pages that the kernel has tried to map with superpages. Superpages thus choose among as many
-    /// slices as 2MB pages among blocks: one block per 2MB of virtual memory.
+    /// Generates synthetic fragmentation for further slices, until they have as many frames as the
+    /// kernel has tried to map pages with superpages. For each 2MB of virtual memory, superpages
+    /// thus have one 2MB block of memory to choose from, like ordinary 2MB pages.
     fn draw_slices(&mut self, core: &mut Core, id: SpaceId, pages: &Range<u64>) {
         if core.config.fragmentation.is_none() {
             return;
@@ -172,7 +173,8 @@ pub(in crate::gap_tolerant) struct State {
     made: u64,
     failed: u64,
     relocated: u64,
-    /// Number of living processes for each B-block size, in the order of [`BLOCK_ORDERS`].
+    /// Number of living processes for each size of B-blocks (64ths of a slice), in the order of
+    /// [`BLOCK_ORDERS`].
     processes: [u64; BLOCK_ORDERS.len()],
     slices_allocatable: u64,
 }

@@ -9,7 +9,7 @@ use perforate_types::{SLICE_BLOCKS, SUPERPAGE_BLOCKS};
 /// Maximum number of slices in a chunk: 64 of 2MB in 128MB.
 const MOST_SLICES: usize = 64;
 
-/// Two slices that share a paired entry.
+/// Two slices mapped by a paired entry, a page-directory entry for two superpages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlicePair {
     /// Index of the slice for the first superpage, in its chunk of 128MB.
@@ -20,7 +20,7 @@ pub struct SlicePair {
     pub selection: u64,
 }
 
-/// Result of pairing the slices of one chunk. Each slice is paired, self-paired or discarded.
+/// Result of pairing the slices of one 128MB chunk of memory. Each slice is paired, self-paired or discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkPairing {
     pairs: [SlicePair; MOST_SLICES / 2],
@@ -105,7 +105,7 @@ impl ChunkPairing {
         self.pair_count += 1;
     }
 
-    /// Pairs of slices, in the order in which the algorithm found them.
+    /// Pairs of slices, in the order in which Algorithm 1 of G found them.
     pub fn pairs(&self) -> &[SlicePair] {
         &self.pairs[..self.pair_count]
     }

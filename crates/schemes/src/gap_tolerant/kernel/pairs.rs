@@ -31,9 +31,10 @@ impl FoundPair {
 #[derive(Clone, Debug)]
 pub(super) struct Pairs {
     slices_per_chunk: u64,
-    /// Chunks with B-blocks that became usable after the chunk was last processed.
+    /// 128MB chunks of memory with B-blocks (64ths of a slice) that became usable after the chunk
+    /// was last searched for pairs.
     unsearched: BTreeSet<u64>,
-    /// Unused pairs of each chunk; the next pair to use is last.
+    /// Unused pairs of slices of each 128MB chunk; the next pair to use is last.
     found: BTreeMap<u64, Vec<FoundPair>>,
 }
 

@@ -29,8 +29,8 @@ pub(super) struct Selected {
 }
 
 impl Selected {
-    /// First frame of the B-block that holds virtual block `index` of the entry. In a paired entry,
-    /// `index` counts through both superpages.
+    /// First frame of the B-block (64th of a slice) that holds the entry's virtual block `index`.
+    /// In a paired entry, `index` counts through both superpages.
     pub(super) fn block(self, mode: GapTolerance, index: u64) -> Frame {
         let of_second = self.second != self.slice && index >= u64::from(SUPERPAGE_BLOCKS);
         let (slice, index) = match of_second {
@@ -53,14 +53,14 @@ impl Selected {
     }
 }
 
-/// Number of slices that are processed together: one, or for Algorithm 1 in a paired mode a whole
-/// chunk.
+/// Number of slices that are fragmented synthetically and searched for pairs together: one, or in a
+/// paired mode all slices of a 128MB chunk, because Algorithm 1 of G pairs the slices of a chunk.
 fn slices_at_a_time(mode: GapTolerance) -> u64 {
     if mode.is_paired() { CHUNK_FRAMES / mode.slice_frames() } else { 1 }
 }
 
-/// Number of slices whose fragmentation is generated in one step: one, or a whole chunk in a paired
-/// mode, because Algorithm 1 pairs the slices of a chunk.
+/// Slices of a memory for one mode of gap-tolerant superpages, with their usable B-blocks (64ths of
+/// a slice).
 #[derive(Clone, Debug)]
 pub(super) struct Slices {
     mode: GapTolerance,
@@ -107,7 +107,7 @@ impl Slices {
         }
     }
 
-    /// Gap-tolerant mode of the superpages in these slices.
+    /// Mode of the superpages in these slices: size of B-blocks, single or paired entries.
     pub(super) fn mode(&self) -> GapTolerance {
         self.mode
     }

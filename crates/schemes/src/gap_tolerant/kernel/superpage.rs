@@ -24,7 +24,8 @@ pub(super) struct Superpage {
     pub place: Selected,
     /// Accesses that the gap-tolerant entry allows.
     pub permissions: Permissions,
-    /// Gap-tolerant mode of the page directory that contains the entry.
+    /// Mode of the page directory that contains the entry: size of B-blocks, single or paired
+    /// entries.
     pub mode: GapTolerance,
 }
 

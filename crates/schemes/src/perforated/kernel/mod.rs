@@ -59,8 +59,8 @@ impl Mechanism for PerforatedPages {
         space.shootdown(Shootdown::Space { space: id });
     }
 
-    /// Replaces the perforated page by 4KB pages in place, without copying, and frees its reserved
-    /// frames.
+    /// Replaces the perforated page by 4KB pages in place, without copying, and frees the frames
+    /// that were reserved for its holes.
     fn break_up(&self, space: &mut SpaceMut<'_>, first: u64) -> Result<(), OsError> {
         let number = region_of(first);
         let node = space.allocate_node()?;
@@ -231,7 +231,7 @@ impl HoledPages for PerforatedPages {
         entries
     }
 
-    /// Punches the 4KB sub-page, which becomes an unallocated hole. Returns the in-place frame,
+    /// Punches the 4KB sub-page, which becomes a hole without a frame. Returns the in-place frame,
     /// which the caller now owns.
     fn detach(&self, space: &mut SpaceMut<'_>, page: u64) -> Result<Frame, OsError> {
         let number = region_of(page);
@@ -253,7 +253,7 @@ impl HoledPages for PerforatedPages {
         Ok(frame)
     }
 
-    /// Patches the hole and returns its frame if it was allocated. The last patch leaves an
+    /// Patches the hole and returns the frame of its own, if it had one. The last patch leaves an
     /// ordinary 2MB page.
     fn attach(&self, space: &mut SpaceMut<'_>, page: u64) -> Option<Frame> {
         let number = region_of(page);
@@ -283,8 +283,8 @@ impl HoledPages for PerforatedPages {
         entry.is_present().then(|| entry.frame())
     }
 
-    /// Maps the unallocated hole to `frame`. Frees the frame that was reserved for the hole, if
-    /// any. A new translation needs no shootdown.
+    /// Maps a hole that has no frame to `frame`. Frees the in-place frame that was reserved for the
+    /// hole, if any. A new translation needs no shootdown.
     fn fill(&self, space: &mut SpaceMut<'_>, page: u64, frame: Frame, permissions: Permissions) {
         let index = index_of(page);
         if perforated_mut(space, region_of(page)).reserved.contains(index) {
@@ -370,7 +370,7 @@ impl HoledPages for PerforatedPages {
 }
 
 /// Reports a new perforated page to the oracle, counts it, and writes its entry. It maps 2MB region
-/// `number` to a block; all of its holes are unallocated.
+/// `number` to a block; none of its holes has a frame yet.
 fn report_perforated(space: &mut SpaceMut<'_>, number: u64, large: Large, holes: HoleSet) {
     let Large { block, permissions } = large;
     let (id, page) = (space.id(), first_page(number));
@@ -503,8 +503,8 @@ fn two_megabytes(space: &AddressSpace, number: u64) -> (Frame, Permissions) {
     }
 }
 
-/// Records that the in-place frames of the unallocated holes in `reserved` are reserved for their
-/// page. The caller must have allocated these frames.
+/// Records that the in-place frames of the holes in `reserved`, which have no frame of their own,
+/// are reserved for their page. The caller must have allocated these frames.
 fn keep_reserved(space: &mut AddressSpace, number: u64, reserved: HoleSet) {
     perforated_mut(space, number).reserved = reserved;
     space.usage_mut().reserved += reserved.count() as u64;

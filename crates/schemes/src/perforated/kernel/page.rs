@@ -21,7 +21,7 @@ pub(super) struct PerforatedPage {
     /// Frame of the level-1 node that the shadow entry points to, which has the entries of the
     /// holes.
     pub node: Frame,
-    /// Unallocated holes whose in-place frames are reserved for this page (P §VI).
+    /// Holes without a frame of their own whose in-place frames are reserved for this page (P §VI).
     pub reserved: HoleSet,
     /// Number of holes that are mapped to a frame of their own.
     pub allocated: u32,
@@ -30,8 +30,8 @@ pub(super) struct PerforatedPage {
 }
 
 impl PerforatedPage {
-    /// Creates a perforated page that maps the block of `large`, with unallocated `holes`. `node`
-    /// is the level-1 node for the entries of the holes.
+    /// Creates a perforated page that maps the block of `large`, with `holes` that have no frame
+    /// yet. `node` is the level-1 node for the entries of the holes.
     pub(super) fn new(large: Large, holes: HoleSet, node: Frame) -> Self {
         Self {
             block: large.block,

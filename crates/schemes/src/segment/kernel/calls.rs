@@ -21,9 +21,9 @@ pub trait DirectSegments {
     fn segment_frames_wanted(&self, space: SpaceId, rule: &SegmentRule) -> Option<u64>;
 
     /// Creates a segment over the largest writable private anonymous area, in the background. Pages
-    /// already mapped in the area are copied into the run, and other contents of the run's frames
-    /// are migrated. `rule` replaces the policy's conditions. Without either,
-    /// [`SegmentRule::default`] applies.
+    /// already mapped in the area are copied into the segment's contiguous frames, and other
+    /// contents of these frames are migrated. Conditions: `rule`, else the policy's, else
+    /// [`SegmentRule::default`].
     ///
     /// # Errors
     /// If there is a segment already, no area is large enough, no contiguous memory is available or
@@ -112,7 +112,8 @@ impl DirectSegments for Kernel {
     }
 }
 
-/// Makes a handler of segments for a kernel whose policy does not create segments at first touches.
+/// Makes the first-touch handler of direct segments for a kernel whose policy has no rule for
+/// segments; this handler creates none at first touches.
 fn without_rule(policy: &dyn Policy) -> Segments {
     Segments::new(None, policy.maps_large())
 }

@@ -111,7 +111,7 @@ fn existing_segment(space: &AddressSpace) -> &Segment {
 }
 
 /// Adds a segment to an address space and sets its registers. Pages that have not escaped must have
-/// no page-table entry. The segment owns the frames of the run, except those of escaped pages.
+/// no page-table entry. The segment owns its contiguous frames, except those of escaped pages.
 pub(super) fn set(space: &mut SpaceMut<'_>, segment: Segment) {
     space.set_overlay(Box::new(Segment { is_active: false, ..segment }));
     activate(space);

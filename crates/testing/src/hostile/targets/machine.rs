@@ -11,8 +11,8 @@ use perforate_workloads::layout::LayoutFile;
 
 use super::{Target, each_line, target, told, with_file};
 
-/// Memory limit in bytes for replaying records. The list of process images is indexed by their numbers,
-/// and a damaged record may contain a large number.
+/// Memory limit in bytes for replaying the records that a recorded program writes. The list of process images
+/// is indexed by their numbers, and a damaged record may contain a large number.
 const REPLAY_BYTES: usize = 64 << 20;
 
 pub const TARGETS: &[Target] = &[
@@ -40,8 +40,8 @@ pub const TARGETS: &[Target] = &[
     }),
 ];
 
-/// Asserts that a layout file is the same after it was written and read again. The reader for
-/// transparent huge pages may refuse the layout.
+/// Asserts that a layout file (page sizes of a program's memory) is the same after it was written and read
+/// again. The other reader, which accepts only 4KB and 2MB pages, may refuse the file.
 fn layout(path: &Path) {
     told(perforate_host::layout::LayoutFile::read(path));
     let read = |path: &Path| told(LayoutFile::read(path, PageSize::Size1G));

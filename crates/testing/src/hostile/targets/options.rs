@@ -98,7 +98,7 @@ fn units(line: &str) {
     printed::<Address>(line);
 }
 
-/// Resolves memory options, and describes the resulting memory.
+/// Resolves options of the simulated memory, and describes the resulting memory.
 fn memory(options: &[(&str, &str)]) {
     let given: OptionTexts = options.iter().copied().collect();
     if let Ok(spec) = RunSpec::read(given) {

@@ -15,8 +15,9 @@ use crate::hostile::target::Seeds;
 /// Longest permitted duration of two rounds of calls to a script. The script engine's limits on
 /// operations and sizes must keep it; the engine's time limit for one call is longer.
 const MOST_TIME: Duration = Duration::from_secs(8);
-/// Largest number of statements in a generated block, and largest nesting depth of blocks.
+/// Largest number of statements in a generated block.
 const MOST_STATEMENTS: u64 = 12;
+/// Largest nesting depth of generated blocks.
 const MOST_DEPTH: usize = 4;
 
 pub const TARGETS: &[Target] = &[

@@ -15,8 +15,8 @@ use perforate_workloads::layout::{Interval, LayoutFile, PoolLayout, Pooled};
 use super::{Target, assert_one_line, target, told};
 use crate::hostile::target::Seeds;
 
-/// Number of events and accesses in a sequence. After the last byte, every choice is the first
-/// alternative.
+/// Number of events and accesses in a generated sequence. When the input's bytes are used up, every choice is
+/// the first alternative.
 const STEPS: u64 = 60;
 /// Memory limit of a target in bytes. The simulated memory is small, so simulating it takes little
 /// memory.
@@ -45,8 +45,8 @@ fn run_sequence(bytes: &[u8]) {
     simulate(composition, &memory, implicit_maps, source(&mut choices));
 }
 
-/// Runs a sequence of events and accesses in the memory pools of a layout with 2MB pages; the bytes
-/// choose the memory and the sequence.
+/// Runs a sequence of events and accesses in a program whose memory is in pools, parts of which a layout puts
+/// in 2MB pages; the bytes choose the memory and the sequence.
 fn run_pooled(bytes: &[u8]) {
     let mut choices = Bytes::new(bytes);
     let large = Interval { offsets: 0..4 << 20, size: PageSize::Size2M };

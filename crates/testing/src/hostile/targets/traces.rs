@@ -14,9 +14,9 @@ const TRACE_BYTES: usize = 160 << 20;
 /// Maximum number of chunks that a target reads of a trace, because a valid trace can be endless.
 const MOST_CHUNKS: usize = 6;
 
-/// Largest number of trace files in a folder, and the separator between their contents in the
-/// input.
+/// Largest number of trace files in a folder.
 const MOST_FILES: usize = 8;
+/// Separator between the contents of the trace files in the input.
 const BETWEEN_FILES: &[u8] = b"--next file--";
 
 const SAMPLES: Seeds = Seeds::Folder("crates/trace/tests/samples");
@@ -95,7 +95,8 @@ fn drain(mut source: Box<dyn Source>) -> u64 {
     instructions
 }
 
-/// Reads a page map, and translates addresses inside and outside of the map.
+/// Reads a page map (physical addresses of a trace's virtual pages), and translates addresses inside and
+/// outside of the map.
 fn page_map(bytes: &[u8]) {
     let Some(map) = told(PageMap::parse(Path::new("v2p"), bytes)) else { return };
     let pages: u64 = map.sizes().iter().map(|(_, count)| count).sum();

@@ -202,7 +202,7 @@ impl Machine {
 }
 
 /// Each rule alone that leaves events out, and all rules.
-pub fn rules() -> [Shortcuts; 7] {
+pub fn rules() -> [Shortcuts; 8] {
     let none = Shortcuts::NONE;
     [
         Shortcuts { walks_begin_at_dispatch: true, ..none },
@@ -210,6 +210,7 @@ pub fn rules() -> [Shortcuts; 7] {
         Shortcuts { misses_need_no_mshr_event: true, ..none },
         Shortcuts { merged_accesses_need_no_event: true, ..none },
         Shortcuts { stores_forward_early: true, ..none },
+        Shortcuts { loads_read_at_once: true, ..none },
         Shortcuts { instructions_come_early: true, ..none },
         Shortcuts::ALL,
     ]

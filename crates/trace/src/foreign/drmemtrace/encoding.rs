@@ -16,9 +16,9 @@ use perforate_types::{Branch, FLAGS, Instruction, Operation, Register};
 
 use super::record::Record;
 
-/// Longest encoding of an instruction in bytes.
+/// Longest encoding of an instruction in DynamoRIO's synthetic instruction set, in bytes.
 const MAX_BYTES: usize = 16;
-/// Maximum number of registers in an encoding.
+/// Maximum number of registers in a synthetic encoding.
 const MAX_REGISTERS: usize = 8;
 /// Maximum number of remembered encodings, over all files of a trace: more than any program executes, in a
 /// table of at most 210MB.
@@ -63,7 +63,7 @@ impl Known {
     }
 }
 
-/// Collector of a file's encoding records, which have the machine code of the next instruction. An encoding
+/// Collector of a file's encoding records, which have the synthetic code of the next instruction. An encoding
 /// precedes the first execution of its instruction, and is repeated when the code has changed.
 #[derive(Default)]
 pub(super) struct Encodings {

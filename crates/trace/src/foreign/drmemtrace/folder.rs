@@ -9,7 +9,7 @@ use crate::TraceError;
 /// Maximum number of trace files in a folder, one for each possible thread number.
 const MAX_FILES: usize = 1 << 16;
 
-/// Lists the final traces in a folder, or in its folder `trace`, sorted by name.
+/// Lists the final (not raw) traces in a folder, or in its folder `trace`, sorted by name.
 pub(in crate::foreign) fn files(folder: &Path) -> Result<Vec<PathBuf>, TraceError> {
     let inner = folder.join("trace");
     let searched = if inner.is_dir() { &inner } else { folder };

@@ -30,7 +30,7 @@ use crate::{SourceMetadata, TraceError};
 /// Kind of a drmemtrace file: readable or not.
 #[derive(Debug, PartialEq)]
 pub(super) enum Kind {
-    /// A final trace of 64-bit programs.
+    /// A final trace, as opposed to the tracer's raw output, of 64-bit programs.
     Final,
     /// A raw trace, or a trace of a 32-bit program: problem, and what was expected.
     Unreadable(&'static str, &'static str),
@@ -70,7 +70,7 @@ type Open = fn(&Path, usize) -> Result<Input, TraceError>;
 
 /// A file of a drmemtrace trace, usually with one thread.
 enum File {
-    /// A file that is not open yet, because its first time stamp has not been reached.
+    /// A file that is not open yet, because the trace has not reached the file's first time stamp.
     Ahead(PathBuf, Open),
     Begun(Box<Thread>),
     Ended,
@@ -110,7 +110,8 @@ impl Drmemtrace {
         self.files.push(file);
     }
 
-    /// Closes file `number`. Records a truncation if the file ended early, after `instructions` of the chunk.
+    /// Closes file `number`. Records a truncation of the trace if the file ended early; `instructions` of the
+    /// current chunk come before.
     fn end(&mut self, number: usize, instructions: u64) {
         let File::Begun(thread) = std::mem::replace(&mut self.files[number], File::Ended) else {
             return;

@@ -10,7 +10,7 @@ use super::shared::Shared;
 use crate::TraceError;
 use crate::foreign::foreign_source::{Input, Pending, Window};
 
-/// Action of the reader after a record.
+/// Action of a thread's reader after it has processed a record.
 enum Next {
     /// Read the next record.
     Record,

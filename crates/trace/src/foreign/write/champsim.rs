@@ -12,7 +12,7 @@ use perforate_types::{
 use super::Encoder;
 use crate::foreign::champsim::{UNKNOWN_TARGET, exchange};
 
-/// Maximum number of read addresses in a record.
+/// Maximum number of read addresses in a ChampSim record.
 const READS: usize = 4;
 const WRITES: usize = 2;
 
@@ -57,7 +57,7 @@ impl Encoder for ChampSim {
     }
 }
 
-/// Returns the registers that a record names as read and as written, in Perforate's numbering.
+/// Returns the registers that a ChampSim record names as read and as written, in Perforate's numbering.
 fn registers(instruction: &Instruction) -> ([Register; 4], [Register; 2]) {
     const NONE: &[Register] = &[];
     const POINTERS: &[Register] = &[INSTRUCTION_POINTER, STACK_POINTER];
@@ -96,8 +96,9 @@ fn registers(instruction: &Instruction) -> ([Register; 4], [Register; 2]) {
     (read, written)
 }
 
-/// Fills a record's register places: the `demanded` registers first, then `others` while there is room. If
-/// none is demanded, each of the others stays at its own place.
+/// Fills a record's register places: the `demanded` registers (by which ChampSim recognizes the kind of a
+/// branch) first, then `others` while there is room. If none is demanded, each of the others stays at its own
+/// place.
 fn places<const N: usize>(
     demanded: &[Register],
     others: impl Iterator<Item = Register>,

@@ -8,7 +8,7 @@ use perforate_types::{AccessKind, Instruction, MemoryAccess, ProcessId, ProgramE
 use super::Encoder;
 use crate::foreign::text::HEADER;
 
-/// Encoder of the list. The running process is the only state that it keeps from line to line.
+/// Encoder of a list of accesses. The running process is the only state that it keeps from line to line.
 #[derive(Default)]
 pub(super) struct Csv(ProcessId);
 

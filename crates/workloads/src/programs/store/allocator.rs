@@ -24,10 +24,10 @@ pub(super) const HEAP_END: u64 = 0x7f00_0000_0000;
 const FIRST_GROWTH_BYTES: u64 = 2 << 20;
 /// Constant that makes the allocator's random numbers independent of others with the same seed.
 const HEAP_PURPOSE: u64 = 0x6865_6170;
-/// Alignment in bytes of a large object within the first page of its extent.
+/// Alignment in bytes of a large object within the first page of its extent (its range of pages).
 const CACHE_LINE_BYTES: u64 = 64;
 
-/// Small objects of one size class that share an extent.
+/// Slab: small objects of one size class that share an extent, a range of pages.
 struct Slab {
     class_bytes: u64,
     /// Indices of the slab's free objects, lowest first.
@@ -44,7 +44,7 @@ pub(super) struct Allocator {
     space: AddressSpace,
     /// Length in bytes of the next mapping that the allocator makes.
     growth_bytes: u64,
-    /// Free extents whose pages are still resident.
+    /// Free extents (ranges of pages) whose pages are still resident.
     dirty: FreeExtents,
     /// Free extents that were never used, or were returned to the operating system.
     clean: FreeExtents,

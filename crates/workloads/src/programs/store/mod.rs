@@ -40,18 +40,18 @@ use crate::traced::{Program, ProgramSource, Tracer};
 use process::{Copying, Process};
 use table::Store;
 
-/// Maximum number of keys of the workload `store`. It bounds the host memory of a simulation, which holds the
+/// Maximum number of keys of the workload `store`. It bounds the memory of the simulator, which holds the
 /// store's records and the state of about six simulated pages per key.
 const MOST_KEYS: u64 = 16_000_000;
 const LONGEST_VALUE_BYTES: u64 = 1 << 20;
 const MOST_READS: u64 = 1_000_000_000;
-/// Host memory per key of the workload `store`, in bytes: addresses of the key's objects, chain links, and
-/// the key's share of the allocator's maps.
+/// Memory of the simulator per key of the workload `store`, in bytes: addresses of the key's objects, chain
+/// links, and the key's share of the allocator's maps.
 const HOST_BYTES_PER_KEY: u64 = 256;
 /// Divisor that gives the number of warm-up reads from the number of counted reads.
 const WARMUP_SHARE: u64 = 10;
-/// Memory in bytes that the store needs beyond its values: page tables, the allocator's metadata, the hash
-/// table.
+/// Physical memory in bytes that the store needs beyond its values: page tables, the allocator's metadata,
+/// the hash table.
 const SPARE_BYTES: u64 = 2 << 30;
 /// Constant that makes the random choice of keys to read independent of the allocator's random numbers.
 const READS_PURPOSE: u64 = 0x7265_6164;

@@ -10,8 +10,8 @@ use super::touched::Touched;
 use crate::source::PAGE_BYTES;
 use crate::traced::{Tracer, Value};
 
-/// Number of other instructions before each access: the default of the other workloads, because no source
-/// gives a number.
+/// Number of other instructions before each access of the store: the default of the other workloads, because
+/// no source gives a number.
 const OTHERS: u32 = 3;
 /// Bytes that an access of a look-up reads: a pointer.
 const POINTER_BYTES: u64 = 8;
@@ -35,7 +35,7 @@ pub(super) struct Process<'a> {
     pub(super) copying: Copying,
     /// Pointer that the last read returned. The address of the next read depends on it.
     pointer: Value<()>,
-    /// Data that the process read last, which the next write stores.
+    /// Value that the last read returned, which the next write stores.
     data: Value<()>,
 }
 
@@ -54,14 +54,14 @@ impl<'a> Process<'a> {
         self.tracer.event(event);
     }
 
-    /// Reads a pointer, at an address that depends on the pointer read last.
+    /// Records the process's read of a pointer at `address`, which depends on the pointer that it read last.
     #[inline]
     pub(super) fn read(&mut self, address: u64) {
         self.begin_access(address);
         self.pointer = self.tracer.load(address, pointer_bytes(address), self.pointer, ());
     }
 
-    /// Writes the data that were read last.
+    /// Records the process's write of the value that it read last.
     #[inline]
     pub(super) fn write(&mut self, address: u64) {
         self.begin_access(address);
@@ -74,17 +74,17 @@ impl<'a> Process<'a> {
         self.tracer.compute(OTHERS, 1);
     }
 
-    /// Writes `length` bytes from address `start` on, with one access per page.
+    /// Records the process's writes of `length` bytes from address `start` on, one per page.
     pub(super) fn write_all(&mut self, start: u64, length: u64) {
         pages(start, length).for_each(|address| self.write(address));
     }
 
-    /// Reads `length` bytes from address `start` on, with one access per page.
+    /// Records the process's reads of `length` bytes from address `start` on, one per page.
     pub(super) fn read_all(&mut self, start: u64, length: u64) {
         pages(start, length).for_each(|address| self.read(address));
     }
 
-    /// Copies `length` bytes at the granularity [`Self::copying`].
+    /// Records the process's copy of `length` bytes, at the granularity [`Self::copying`].
     pub(super) fn copy(&mut self, from: u64, to: u64, length: u64) {
         if self.copying == Copying::Pages {
             self.read_all(from, length);

@@ -11,9 +11,9 @@ use crate::source::PAGE_BYTES;
 
 /// Size of an extent's descriptor (jemalloc's `extent_t`) in bytes.
 const DESCRIPTOR_BYTES: u64 = 128;
-/// Bytes that are mapped at a time for metadata, and their alignment.
+/// Bytes that are mapped at a time for the allocator's metadata, and their alignment.
 const BLOCK_BYTES: u64 = 2 << 20;
-/// Size of an entry in the allocator's page map in bytes.
+/// Size in bytes of an entry in the allocator's page map, its table from pages to extents.
 const ENTRY_BYTES: u64 = 8;
 /// Bytes of address space that a leaf of the page map covers; a leaf has 2MB of entries.
 const LEAF_SPAN_BYTES: u64 = BLOCK_BYTES / ENTRY_BYTES * PAGE_BYTES;

@@ -3,11 +3,12 @@
 use super::allocator::HEAP_END;
 use crate::source::PAGE_BYTES;
 
-/// Set of heap pages with content, numbered downwards from the heap's end.
+/// Set of heap pages that were accessed since they were mapped or last returned to the operating system,
+/// numbered downwards from the heap's end.
 #[derive(Default)]
 pub(super) struct Touched {
     bits: Vec<u64>,
-    /// Number of heap pages with content.
+    /// Number of heap pages in the set of touched pages.
     pub(super) pages: u64,
     /// Number of first accesses to heap pages so far. After a page was returned to the operating system, the
     /// next access is a first one again.

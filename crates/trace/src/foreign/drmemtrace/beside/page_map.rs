@@ -206,7 +206,7 @@ fn group(
     Ok(stated)
 }
 
-/// Reads the virtual and the physical address of a page.
+/// Reads the message of one page, with its virtual and its physical address.
 fn mapping<'a>(message: &mut TextMessage<'a>) -> Result<(Value<'a>, Value<'a>), Problem> {
     let mut addresses = [None; 2];
     loop {
@@ -278,7 +278,8 @@ impl StatedTotals {
         }
     }
 
-    /// Compares the totals that the file states with its pages. Returns the differences as remarks.
+    /// Compares the totals that the file states with its pages. Returns the differences as remarks, which
+    /// call the group of pages `of`.
     fn check(self, of: &str, pages: &[LocatedPage]) -> Vec<String> {
         let count = pages.len() as u64;
         let bytes = pages.iter().fold(0, |sum: u64, (page, _)| sum.saturating_add(page.bytes));

@@ -42,7 +42,7 @@ impl<'a> TextMessage<'a> {
         Self { text, offset: 0, depth: 0 }
     }
 
-    /// Parses the next item; `None` at the end of the text.
+    /// Parses the next item of the protocol buffer's text; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Item<'a>>, Problem> {
         self.skip_blanks();
         let Some(first) = self.rest().chars().next() else {
