@@ -399,4 +399,43 @@ mod tests {
                 .any(|(at, event)| *at == 20 && *event == ProgramEvent::Gap { instructions: 30 })
         );
     }
+
+    /// Instructions of two processes: pages that follow each other are populated together only if they belong
+    /// to one process. The number of instructions that were left out is exact.
+    #[test]
+    fn pages_of_each_process_are_populated_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = folder.path().join("all");
+        let mut writer = TraceWriter::create(&all, &TraceMetadata::default()).unwrap();
+        let switch =
+            |process| ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(0) };
+        for number in 0..45 {
+            if number == 14 {
+                writer.event(switch(1)).unwrap();
+            }
+            writer.push(&instruction(number), &[]).unwrap();
+        }
+        writer.finish().unwrap();
+        let windows = RecordedWindows::new(10, 2);
+        let path = folder.path().join("thinned");
+        let mut writer = TraceWriter::create(&path, &TraceMetadata::default()).unwrap();
+        let mut thinned = Thinned::default();
+        thin(&all, &windows, &mut writer, &mut thinned).unwrap();
+        writer.finish().unwrap();
+        assert_eq!(windows.spans(45), [0..10, 20..30, 40..45]);
+        assert_eq!((thinned.dropped, &thinned.processes[..]), (20, &[10, 15][..]));
+        let (mut reader, mut chunk) = (TraceReader::open(&path).unwrap(), Chunk::default());
+        reader.next_chunk(&mut chunk).unwrap();
+        let touched = |pages: Range<u64>| populate_event(pages.start << 12..pages.end << 12);
+        let gap = ProgramEvent::Gap { instructions: 10 };
+        let expected = [
+            (10, gap.clone()),
+            (10, touched(10..14)),
+            (10, switch(1)),
+            (10, touched(14..20)),
+            (20, gap),
+            (20, touched(30..40)),
+        ];
+        assert_eq!(chunk.events, expected);
+    }
 }

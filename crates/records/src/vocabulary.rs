@@ -177,6 +177,28 @@ mod tests {
     }
 
     #[test]
+    fn guest_and_host_both_have_a_role() {
+        use SchemeRole::{Base, Free, Ideal, Other};
+        let (native, pair) = (Roles::Native, |role| Roles::Pair(role, role));
+        for (roles, is_bound) in [
+            (native(Base), false),
+            (native(Ideal), true),
+            (native(Free), true),
+            (pair(Base), false),
+            (Roles::Pair(Ideal, Base), true),
+            (Roles::Pair(Base, Ideal), true),
+            (Roles::Pair(Other, Free), true),
+        ] {
+            assert_eq!(roles.is_bound(), is_bound, "{roles:?}");
+        }
+        let host = Roles::Pair(Other, Base);
+        assert_eq!(Roles::reference(&[native(Ideal), host, native(Other)]), Some(1));
+        assert_eq!(Roles::reference(&[native(Other), host, pair(Base)]), Some(2));
+        assert_eq!(Roles::reference(&[host, pair(Base), native(Base)]), Some(2));
+        assert_eq!(Roles::reference(&[native(Free), Roles::Pair(Base, Ideal)]), None);
+    }
+
+    #[test]
     fn curves_are_named_after_schemes() {
         let scheme = |name: &'static str, other_names: &[&str]| SchemeFacts {
             name: name.into(),

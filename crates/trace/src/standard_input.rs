@@ -86,4 +86,21 @@ mod tests {
         assert!(other.seek(SeekFrom::Current(-2)).is_err());
         assert_eq!(one.read(&mut bytes).unwrap(), 0);
     }
+
+    /// Input that fails after a few bytes.
+    struct Failing(&'static [u8]);
+
+    impl Read for Failing {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            match self.0.read(buffer)? {
+                0 => Err(io::Error::other("the pipe broke")),
+                read => Ok(read),
+            }
+        }
+    }
+
+    #[test]
+    fn input_that_fails_is_no_short_trace() {
+        assert_eq!(copy_to_file(Failing(b"0123")).unwrap_err().to_string(), "the pipe broke");
+    }
 }

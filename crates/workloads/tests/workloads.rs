@@ -391,3 +391,81 @@ fn a_workload_converts() {
     assert_eq!(first.instructions, expected.instructions[..10_001]);
     assert_eq!(first.accesses, expected.accesses[..first.accesses.len()]);
 }
+
+/// FNV-1a over the fields of all instructions, accesses and events.
+fn digest(chunk: &Chunk) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let mut add = |value: u64| hash = (hash ^ value).wrapping_mul(0x0000_0100_0000_01b3);
+    for one in &chunk.instructions {
+        let Instruction { ip, sources, data_sources, destinations, accesses, length, .. } = *one;
+        add(ip.value());
+        add(u64::from(u32::from_le_bytes(sources)));
+        add(u64::from(u16::from_le_bytes(destinations)));
+        add(u64::from(u32::from_le_bytes([data_sources, accesses, length, u8::from(one.taken)])));
+        add(one.branch as u64);
+        add(one.operation as u64);
+    }
+    for access in &chunk.accesses {
+        add(access.address.value());
+        add(u64::from(access.size) << 8 | access.kind as u64);
+    }
+    for (before, event) in &chunk.events {
+        add(u64::from(*before));
+        format!("{event:?}").bytes().for_each(|byte| add(byte.into()));
+    }
+    hash
+}
+
+/// Results are compared between versions, so a workload stays the same, instruction by instruction. A hash
+/// that differs is printed with the line that replaces it after an intended change.
+#[test]
+fn workloads_are_as_they_were() {
+    let mut changed = String::new();
+    for (spec, expected) in KEPT {
+        let chunk = run(spec, 5, 1_000_000);
+        let found = digest(&chunk);
+        if found != *expected {
+            changed += &format!("    (\"{spec}\", {found:#018x}),\n");
+        }
+    }
+    assert!(changed.is_empty(), "these workloads changed:\n{changed}");
+}
+
+/// Specifications with every option away from its default somewhere, and hashes of their instructions.
+const KEPT: &[(&str, u64)] = &[
+    ("random:size=1M", 0x1ed8_857a_e4e9_3670),
+    ("random:size=3M,others=0,dependent,writes=30%", 0x34ad_7512_81f0_5444),
+    ("random:size=1M,others=1,dependent", 0x50af_5db2_b473_5b10),
+    ("sequential:size=1M", 0x29f9_4a9b_3fc6_6b08),
+    ("sequential:size=100K,others=0,writes=100%", 0x3c6e_7166_0808_2876),
+    ("stride:size=1M,stride=72B", 0xbd16_d290_8b4d_49c8),
+    ("stride:size=1M,stride=8K,others=5,writes=25%", 0xe6b9_9c3e_34ea_69e1),
+    ("zipf:size=1M", 0x8d4e_e56b_fda4_7ec8),
+    ("zipf:size=2M,exponent=1.3,item=1K,writes=10%", 0x69d9_9ebb_a36f_63d1),
+    ("chase:size=1M", 0x860a_f5b8_acde_c008),
+    ("chase:size=1M,node=256B,others=2", 0xc586_07b3_86c8_93f3),
+    ("churn:size=1M", 0x15f5_4cde_0d53_10e8),
+    ("churn:size=4M,piece=64K,between=1k", 0x2cbe_979e_eead_9c0a),
+    ("gups:size=1M", 0x9a9f_9a5d_1812_9dab),
+    ("gups:size=2M,instructions=30", 0xcc7a_6405_4743_42c2),
+    ("canneal:size=1M", 0x69fc_2901_b838_245c),
+    ("dict:size=1M", 0x39ee_f74e_78a1_0340),
+    ("dict:size=1M,batch=100", 0x8f5f_896b_7174_2678),
+    ("rmat-bfs:size=1M", 0x8070_809e_37a8_fbda),
+    ("set-cover:size=1M", 0x1770_f74e_3331_aff7),
+    ("mst:size=1M", 0x1356_b90f_3a96_4ecb),
+    ("spmv:size=1M", 0x1d10_03a8_6d0d_71d3),
+    ("spmv:size=1M,columns=7", 0xe602_853e_c780_90e7),
+    ("matching:size=1M", 0xe229_cbac_4748_1164),
+    ("mis:size=1M", 0xab54_6d68_59a1_8fe8),
+    ("store:keys=500", 0x75cd_6ff9_b275_f451),
+    ("store:keys=2k,value=1K,live=30%,compact,page-reads=1k,reads=2k", 0x5fc2_65bf_1651_a3ed),
+    ("fork:heap=2M,reads=2k", 0x1c68_634c_4441_9175),
+    ("fork:heap=4M,written=50%,case=b,reads=2k", 0x621e_84e8_32fe_5dd8),
+    ("fork:heap=4M,written=20%,case=c,reads=2k", 0x01f9_1a7d_778b_bfac),
+    ("readers:heap=2M", 0x0754_8f8d_c9ee_450c),
+    (
+        "readers:heap=4M,processes=3,touch,reads=20k,warmup=3k,slice=700,exponent=0.6",
+        0x2199_d1de_cd80_7963,
+    ),
+];

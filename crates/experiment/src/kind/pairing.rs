@@ -90,6 +90,10 @@ mod tests {
         assert_eq!(figures("0.01"), (128.0, 128.0));
         let (entries, comparisons) = figures("0.1");
         assert!(entries == 0.0 && comparisons <= 8.0 * 496.0, "{comparisons}");
+        // Between the two, a few slices find a partner, and the others were compared with most of their chunk.
+        let (entries, comparisons) = figures("0.03");
+        let range = 1000.0..=8.0 * 496.0;
+        assert!(entries > 0.0 && entries < 128.0 && range.contains(&comparisons), "{comparisons}");
         assert!(check::<Pairing>(&[], "gt-pde-4m").unwrap_err().contains("p-gt-pde-2m"));
     }
 }

@@ -94,6 +94,33 @@ fn runs_by_hand() {
     assert_eq!(relations, ["=", "≥", "range"]);
 }
 
+/// The same scheme in two states of memory: a value is that of the state that it names.
+#[test]
+fn values_are_of_the_state_that_they_name() {
+    let curves = r#"[[state]]
+name = "whole"
+faulty = "none"
+[[state]]
+name = "retired"
+faulty = "uniform=2%"
+[[curve]]
+name = "whole"
+value = "large_page_coverage(thp@whole)"
+[[curve]]
+name = "retired"
+value = "large_page_coverage(thp@retired)"
+[[curve]]
+name = "{scheme}""#;
+    let outcome = &run(&[experiment("[[curve]]\nname = \"{scheme}\"", curves)]).unwrap()[0];
+    let value = |curve: &str, place: usize| {
+        outcome.curve(curve).unwrap().1.places[place].summary().unwrap().median
+    };
+    for place in [0, 1] {
+        assert!(value("whole", place) > 0.9 && value("retired", place) == 0.0);
+    }
+    assert!(value("thp", 0) > 0.9 && value("thp", 1) == 0.0);
+}
+
 /// Two places, two seeds, three schemes are twelve points.
 #[test]
 fn an_interrupted_run_goes_on_and_ends_the_same() {

@@ -604,4 +604,39 @@ mod tests {
                 as u64
         });
     }
+
+    /// Entries of two address spaces and of guest-physical addresses: each flush leaves those of the others.
+    #[test]
+    fn a_flush_leaves_what_it_is_not_for() {
+        let geometry = TlbGeometry { entries: 64, ways: 4 };
+        let left_after = |flush: fn(&mut L2Tlb)| {
+            let mut tlb = MmuConfig::plain(geometry, geometry).tlb;
+            tlb.l2_1g = L2Part::Ways(Ways::Range { first: 1, last: 4 });
+            let mut l2 = L2Tlb::new(&tlb);
+            for space in [1, 2, NESTED] {
+                // Pages whose sizes go to sets 5, 7 and 0 to 2.
+                for (kind, offset) in
+                    [(EntryKind::Page4K, 5), (EntryKind::Page2M, 7 * 512), (EntryKind::Page1G, 0)]
+                {
+                    let first = u64::from(space & 3) * PageSize::Size1G.pages();
+                    let page = VirtualPage::new(first + offset);
+                    l2.fill(SpaceId(space), page, L2Entry::page(kind, Frame::new(9), 1, 1));
+                }
+            }
+            flush(&mut l2);
+            let mut entries = Vec::new();
+            l2.inspect((0, Unit::L2Tlb), &mut entries);
+            let of = |is_guest_physical, space| {
+                let is_of = |one: &&CachedEntry| {
+                    (one.is_guest_physical, one.space) == (is_guest_physical, SpaceId(space))
+                };
+                entries.iter().filter(is_of).count()
+            };
+            [of(false, 1), of(false, 2), of(true, 0)]
+        };
+        assert_eq!(left_after(|_| {}), [3, 3, 3]);
+        assert_eq!(left_after(L2Tlb::flush), [0, 0, 0]);
+        assert_eq!(left_after(L2Tlb::flush_virtual), [0, 0, 3]);
+        assert_eq!(left_after(|l2| l2.invalidate_space(SpaceId(1))), [0, 3, 3]);
+    }
 }

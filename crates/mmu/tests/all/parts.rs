@@ -292,3 +292,20 @@ fn hits_are_no_first_misses_when_counting_begins_anew() {
     touch(&mut mmu, small(1));
     assert_eq!(misses(&mmu), [2, 2, 1]);
 }
+
+/// Counting begins anew on every core, also on those that do not run then.
+#[test]
+fn counting_begins_anew_on_all_cores() {
+    let mut mmu = unit(halves);
+    mmu.set_cores(2);
+    mmu.run_on(1);
+    mmu.switch(SPACE);
+    touch(&mut mmu, small(0));
+    mmu.run_on(0);
+    mmu.reset_counters();
+    mmu.run_on(1);
+    mmu.evict_page(SPACE, small(0));
+    touch(&mut mmu, small(0));
+    let counters = mmu.counters();
+    assert_eq!([counters.l2_misses, counters.l2_first_misses], [1, 1]);
+}

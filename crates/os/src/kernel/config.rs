@@ -321,3 +321,64 @@ pub fn in_words(Size(bytes): Size) -> String {
     }
     format!("{}MB", bytes >> 20)
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_config::{Count, Table, read};
+
+    use super::*;
+
+    #[test]
+    fn each_option_that_is_set_has_its_phrase() {
+        let none = KernelConfig::new(64 << 20);
+        assert!(none.phrases().is_empty());
+        let phrase = |change: &dyn Fn(&mut KernelConfig)| {
+            let mut config = none.clone();
+            change(&mut config);
+            config.phrases().join("; ")
+        };
+        for (defrag, expected) in [
+            (Defrag::Never, ""),
+            (Defrag::Madvise, "defrag madvise"),
+            (Defrag::DeferMadvise, "defrag defer+madvise"),
+            (Defrag::Defer, "defrag defer"),
+            (Defrag::Always, "defrag always"),
+        ] {
+            assert_eq!(phrase(&|config| config.defrag = defrag), expected);
+        }
+        let x86 = phrase(&|config| config.zones = ZoneLayout::X86);
+        assert_eq!(x86, "zones of x86-64");
+        let sizes = ZoneLayout::Sizes { dma_bytes: 16 << 20, dma32_bytes: 2 << 30 };
+        assert_eq!(phrase(&|config| config.zones = sizes), "zones: DMA 16MB, DMA32 2GB");
+        let gap = |gap| phrase(&|config| config.io_gap = Some(gap));
+        assert_eq!(gap(IoGap::PC), "I/O gap");
+        assert_eq!(gap(IoGap::RECLAIMED), "I/O gap, memory below it moved above");
+        let both = phrase(&|config| {
+            (config.swap, config.hot_add) = (Size(3 << 30), Size(1536 << 20));
+        });
+        assert_eq!(both, "3GB of swap; room for 1536MB more");
+        let every = Count::new(5);
+        let knobs = SelfBalloonConfig { blocks: Count::new(16) };
+        let daemon = Some(Daemon { every, knobs });
+        let balloon = phrase(&|config| config.self_balloon = daemon);
+        assert_eq!(balloon, "self-ballooning every 5 instructions (blocks=16)");
+        let contents = "zero=5%,duplicate=20%,distinct=64";
+        let said = phrase(&|config| config.contents = Some(read(contents).expect("valid")));
+        assert!(said.starts_with("contents: zero=5%"), "{said}");
+    }
+
+    #[test]
+    fn sizes_have_the_largest_unit_that_divides_them() {
+        for (bytes, expected) in [
+            (0, "0MB"),
+            (1 << 20, "1MB"),
+            (1023 << 20, "1023MB"),
+            (1 << 30, "1GB"),
+            (1025 << 20, "1025MB"),
+            (3 << 40, "3TB"),
+            ((1 << 40) + (1 << 30), "1025GB"),
+        ] {
+            assert_eq!(in_words(Size(bytes)), expected);
+        }
+    }
+}

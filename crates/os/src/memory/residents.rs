@@ -298,3 +298,30 @@ fn migrate_type_of(count: impl Fn(fn(FrameState) -> bool) -> usize) -> MigrateTy
         MigrateType::Unmovable
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pageblock_has_the_type_of_most_of_its_frames() {
+        use FrameState::{Free, Large, Movable, PageCache, Reclaimable, Unmovable};
+        let of = |frames: &[(FrameState, usize)]| {
+            migrate_type_of(|is_wanted| {
+                frames.iter().filter(|(state, _)| is_wanted(*state)).map(|(_, count)| count).sum()
+            })
+        };
+        for (frames, expected) in [
+            (&[][..], MigrateType::Movable),
+            (&[(Free, 512)], MigrateType::Movable),
+            (&[(Movable, 2), (Reclaimable, 2), (Unmovable, 2)], MigrateType::Movable),
+            (&[(PageCache, 1), (Large, 1), (Unmovable, 2)], MigrateType::Movable),
+            (&[(Movable, 2), (Reclaimable, 3), (Unmovable, 2)], MigrateType::Reclaimable),
+            (&[(Reclaimable, 3), (Unmovable, 3)], MigrateType::Unmovable),
+            (&[(Reclaimable, 3), (Unmovable, 4)], MigrateType::Unmovable),
+            (&[(Movable, 3), (Unmovable, 4)], MigrateType::Unmovable),
+        ] {
+            assert_eq!(of(frames), expected, "{frames:?}");
+        }
+    }
+}

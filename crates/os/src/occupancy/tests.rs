@@ -1,6 +1,7 @@
 use perforate_records::SnapshotZone;
 
 use super::*;
+use crate::{FrameClass, OtherUse};
 
 /// Builds an occupancy from runs of frames.
 fn occupancy(runs: &[(FrameState, u64)]) -> Occupancy {
@@ -166,5 +167,31 @@ mod hostile {
                 prop_assert_eq!(read.occupancy, None, "the end says that there are no blocks");
             }
         }
+    }
+}
+
+/// Each state: class in a map of memory, usage by the rest of the system, and true if it can be moved, and if
+/// it can be moved or dropped.
+#[test]
+fn every_state_has_its_class_and_usage() {
+    use FrameState::{Huge, PageCache, PerCpu, Reclaimable, Unknown};
+    use OtherUse::{Anonymous, Kernel, Slab};
+    for (state, class, usage, is_movable, has_record) in [
+        (Free, FrameClass::Free, None, false, false),
+        (Movable, FrameClass::Movable, Some(Anonymous), true, true),
+        (PageCache, FrameClass::PageCache, Some(OtherUse::PageCache), true, true),
+        (PerCpu, FrameClass::PageCache, Some(OtherUse::PageCache), true, true),
+        (Reclaimable, FrameClass::Reclaimable, Some(Slab), false, true),
+        (Unmovable, FrameClass::Unmovable, Some(Kernel), false, false),
+        (Reserved, FrameClass::Unmovable, Some(Kernel), false, false),
+        (Unknown, FrameClass::Unmovable, Some(Kernel), false, false),
+        (Large, FrameClass::Large, Some(Anonymous), false, false),
+        (Huge, FrameClass::Huge, Some(Anonymous), false, false),
+        (Retired, FrameClass::Retired, None, false, false),
+        (Absent, FrameClass::Absent, None, false, false),
+    ] {
+        assert_eq!((state.class(), state.usage()), (class, usage), "{state:?}");
+        assert_eq!((state.is_movable(), state.is_free()), (is_movable, state == Free), "{state:?}");
+        assert_eq!(state.record(), usage.filter(|_| has_record), "{state:?}");
     }
 }

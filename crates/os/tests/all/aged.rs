@@ -161,3 +161,29 @@ fn a_fault_map_beyond_memory_is_refused() {
     let error = Kernel::new(config, policy("thp")).err().unwrap().to_string();
     assert!(error.contains("frame 20000 lies outside the memory of 16384 frames"), "{error}");
 }
+
+/// Ageing is a model whose results are compared between versions: equal seeds give the same memory.
+#[test]
+fn memory_ages_as_it_did() {
+    let mut found = Vec::new();
+    for preset in ["desktop-day", "kernel-build", "weeks,free=40%,pinned=10%"] {
+        let age: Ageing = read(preset).unwrap();
+        let config = KernelConfig { age: Some(age), ..config(192 * MB) };
+        let kernel = Kernel::new(config, policy("thp")).unwrap();
+        let mut counters = Counters::default();
+        kernel.counters(&mut counters);
+        let counters: Vec<_> = counters.iter().collect();
+        // FNV-1a over all counters and the map of memory.
+        let text = format!("{counters:?} {:?}", kernel.memory_map().runs());
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        found.push(format!("{preset}: {hash:016x}"));
+    }
+    let expected = [
+        "desktop-day: b3fe5766dd07e8db",
+        "kernel-build: 05e10b0dd2f9c5b2",
+        "weeks,free=40%,pinned=10%: 6359043c983e65bd",
+    ];
+    assert_eq!(found, expected, "an intended change of ageing changes these hashes");
+}

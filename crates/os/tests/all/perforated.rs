@@ -22,6 +22,22 @@ fn hole(address: u64, frame: u64, permissions: Permissions) -> Update {
 }
 
 #[test]
+fn a_hole_of_any_content_is_punched_once() {
+    for content in [HoleContent::Unallocated, HoleContent::Moved, HoleContent::Permissions(RW)] {
+        let mut machine = Machine::new("perforated", 64 * MB);
+        machine.map(BASE, 2 * MB);
+        machine.write(BASE);
+        let address = BASE + 70 * 4096;
+        machine.punch(address, content).unwrap();
+        let again = Err(OsError::AlreadyHole { space: SPACE, page: page(address) });
+        assert_eq!(machine.punch(address, HoleContent::Unallocated), again, "{content:?}");
+        let outside = BASE + 64 * MB;
+        let not_large = Err(OsError::NotLarge { space: SPACE, page: page(outside) });
+        assert_eq!(machine.punch(outside, content), not_large);
+    }
+}
+
+#[test]
 fn punch_and_patch() {
     let mut machine = Machine::new("perforated", 64 * MB);
     machine.map(BASE, 2 * MB);

@@ -42,7 +42,7 @@ pub fn spawn(
     let mut command = Command::new(emulator);
     command.args(["-cpu", PROCESSOR]);
     command.arg("-plugin").arg(reception.plugin_option());
-    mask_environment(&mut command);
+    mask_environment(&mut command, std::env::vars_os());
     for (name, value) in &options.environment {
         let mut variable = OsString::from(format!("{name}="));
         variable.push(value);
@@ -60,10 +60,13 @@ pub fn spawn(
     command.spawn().map_err(RecordError::system("starting the emulator"))
 }
 
-/// Masks environment variables of this process that the emulator would take for its own options. The
-/// plugin restores them for the program.
-fn mask_environment(command: &mut Command) {
-    for (name, value) in std::env::vars_os() {
+/// Masks those environment variables that the emulator would take for its own options. The plugin restores
+/// them for the program.
+fn mask_environment(
+    command: &mut Command,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) {
+    for (name, value) in variables {
         let masked = environment::masked(name.as_bytes());
         if masked != name.as_bytes() {
             command.env_remove(&name).env(OsStr::from_bytes(&masked), value);
@@ -183,5 +186,27 @@ impl KilledChild {
 impl Drop for KilledChild {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_for_the_emulator_reach_only_the_program() {
+        let mut command = Command::new("emulator");
+        let variables = [("QEMU_CPU", "max"), ("PATH", "QEMU_x"), ("QEMU_", "")];
+        mask_environment(&mut command, variables.map(|(name, value)| (name.into(), value.into())));
+        let mut seen: Vec<_> = command.get_envs().collect();
+        seen.sort_unstable();
+        let expected = [
+            ("\x02PFT_", Some("")),
+            ("\x02PFT_CPU", Some("max")),
+            ("QEMU_", None),
+            ("QEMU_CPU", None),
+        ];
+        let expected = expected.map(|(name, value)| (OsStr::new(name), value.map(OsStr::new)));
+        assert_eq!(seen, expected);
     }
 }

@@ -312,6 +312,36 @@ mod tests {
     }
 
     #[test]
+    fn each_kind_of_operation_has_its_instructions() {
+        use Operation::{Divide, Multiply, Serializing};
+        for (bytes, operation) in [
+            (&[0xf7, 0xe1][..], Multiply),               // mul ecx
+            (&[0xf7, 0xe9], Multiply),                   // imul ecx
+            (&[0x6b, 0xc1, 0x07], Multiply),             // imul eax, ecx, 7
+            (&[0xc4, 0xe2, 0x73, 0xf6, 0xc2], Multiply), // mulx eax, ecx, edx
+            (&[0xf7, 0xf1], Divide),                     // div ecx
+            (&[0xf7, 0xf9], Divide),                     // idiv ecx
+            (&[0x0f, 0x05], Serializing),                // syscall
+            (&[0x0f, 0xa2], Serializing),                // cpuid
+            (&[0x0f, 0xae, 0xf0], Serializing),          // mfence
+            (&[0x0f, 0xae, 0xe8], Serializing),          // lfence
+            (&[0x0f, 0x01, 0xe8], Serializing),          // serialize
+            (&[0x0f, 0x01, 0xf9], Serializing),          // rdtscp
+            (&[0xcd, 0x80], Serializing),                // int 0x80
+            (&[0xcc], Serializing),                      // int3
+            (&[0x0f, 0xae, 0xf8], Operation::Integer),   // sfence
+            (&[0x0f, 0x31], Operation::Integer),         // rdtsc
+        ] {
+            let decoded = decode(bytes).instruction;
+            assert_eq!(
+                (decoded.operation, decoded.branch),
+                (operation, Branch::None),
+                "{bytes:x?}"
+            );
+        }
+    }
+
+    #[test]
     fn vectors_and_floating_point() {
         use Operation::{Divide, Float, Integer};
         let none = Branch::None;

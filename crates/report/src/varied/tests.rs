@@ -76,6 +76,25 @@ fn the_terminal_says_the_answer_before_the_table() {
     assert!(before.starts_with("w · machine m") && table.contains("over 8"), "{text}");
 }
 
+/// Four schemes besides the first are named, and the rest is counted.
+#[test]
+fn other_schemes_are_named_up_to_four() {
+    let said = |others: usize| {
+        let run = |(value, ipc): (&str, f64), scheme: usize| {
+            json!({"scheme": format!("s{scheme}"), "workload": "w", "machine": "m", "ipc": ipc,
+                "config": {"varied": setting(("entries", value))}})
+            .to_string()
+        };
+        let runs = [("1", 0.2), ("2", 0.3)];
+        let lines = runs.into_iter().flat_map(|value| (0..=others).map(move |n| run(value, n)));
+        sentences_of(&read_results(&lines.collect::<Vec<_>>().join("\n")).unwrap()).pop().unwrap()
+    };
+    let four = "s1 +50.0 %, s2 +50.0 %, s3 +50.0 %, s4 +50.0 %";
+    assert_eq!(said(4), format!("The others from 1 to 2: {four}."));
+    assert_eq!(said(5), format!("The others from 1 to 2: {four}, and 1 more in the table."));
+    assert_eq!(said(7), format!("The others from 1 to 2: {four}, and 3 more in the table."));
+}
+
 #[test]
 fn where_a_key_stops_mattering() {
     let first = |key, values: &[&str], speeds: &[f64]| {

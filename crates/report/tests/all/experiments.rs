@@ -1,6 +1,8 @@
 //! Experiments on the page and in the terminal.
 
-use crate::document::{chart, check, element, find, legend, marks, markup, strings, table, text};
+use crate::document::{
+    chart, check, data, element, find, legend, marks, markup, strings, table, text,
+};
 use crate::records;
 use crate::vocabulary::options;
 use perforate_records::{ExperimentResults, read_experiments};
@@ -234,6 +236,23 @@ fn a_section_says_how_it_was_made_and_how_to_make_it_again() {
         assert!(own.contains("perforate experiment run 'my tlb.toml'"), "{own}");
         assert!(own.contains("1 experiment without claims."), "{own}");
     });
+}
+
+#[test]
+fn seeds_are_named_where_they_are_known() {
+    for (seeds, seed, expected) in [
+        (json!(1), json!(7), "X §1 · seed 7"),
+        (json!(null), json!(7), "X §1 · seed 7"),
+        (json!(2), json!(7), "X §1 · 2 seeds from 7"),
+        (json!(0), json!(7), "X §1"),
+        (json!(2), json!(null), "X §1"),
+    ] {
+        let text = records::Records::new("q", json!({"seeds": seeds, "seed": seed})).text();
+        check(&page(&text), |document| {
+            let about = with_class(document.root(), "about").next().unwrap();
+            assert_eq!(self::text(about), format!("experiment q · {expected}"));
+        });
+    }
 }
 
 #[test]
@@ -489,4 +508,21 @@ fn joint_readings_have_a_chart_and_tables() {
         marks(&spec).iter().map(|mark| mark["value"].as_f64().unwrap()).collect();
     assert_eq!(values.len(), 42, "40 readings, and two ends of the line of the default");
     assert!(values[..40].is_sorted_by(|one, other| one >= other), "{values:?}");
+}
+
+/// Curves with one label have one style in all charts, as if they were one curve.
+#[test]
+fn curves_with_one_label_look_alike() {
+    let looks = |other: &str| {
+        let page = page(&records::same_labels(other).text());
+        ["chart-0", "chart-1"].map(|title| {
+            let data = data(&page);
+            let figures = data["figures"].as_object().unwrap();
+            let figure = figures.iter().find(|(id, _)| id.ends_with(title));
+            figure.map(|(_, figure)| figure["chart"]["usermeta"]["legend"].clone())
+        })
+    };
+    let one = looks("size");
+    assert!(one[0].is_some());
+    assert_eq!(looks("size-quick"), one);
 }

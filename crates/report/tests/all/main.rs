@@ -5,6 +5,7 @@ mod answer_thresholds;
 mod browser;
 mod document;
 mod experiments;
+mod kept;
 mod memory;
 mod page;
 mod pairs;

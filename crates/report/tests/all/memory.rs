@@ -17,6 +17,22 @@ const MAP: &str = r#"{"instructions":[200,1000],"blocks":1004,"blocks_per_cell":
     "classes":["free","movable","large","perforated"],
     "cells":[[2,3,0,128,128],[1,2,0,0,0],[1000,0,512,0,0],[1,1,0,0,0]]}"#;
 
+/// Two runs with maps and series of their memory.
+pub fn runs() -> Vec<String> {
+    let sample = |instruction: u64, unusable: f64, touched: u64| {
+        json!({"instruction": instruction, "unusable_index_2m": unusable,
+            "fragmentation_index_2m": unusable / 3.0, "free_bytes": 5 << 20,
+            "mapped_bytes": 200 << 20, "touched_bytes": touched << 20})
+    };
+    let series = |least: f64| {
+        [sample(0, least, 10), sample(500, least + 0.2, 70), sample(1000, least + 0.1, 150)]
+            .map(|one| one.to_string())
+            .join(",")
+    };
+    let map = one_line(MAP);
+    vec![run("4k", &map, &series(0.5)), run("perforated", &map, &series(0.25))]
+}
+
 fn one_line(text: &str) -> String {
     text.replace('\n', " ")
 }

@@ -176,6 +176,33 @@ pub fn odd_labels() -> Records {
     records
 }
 
+/// Two charts, each with a curve labelled `entries`: `size` in the first, and `other` in the second.
+pub fn same_labels(other: &str) -> Records {
+    let mut curves = vec![("size", "entries"), ("reach", "reach"), ("x", "x")];
+    if other != "size" {
+        curves.push((other, "entries"));
+    }
+    let headers: Vec<Value> = curves
+        .iter()
+        .map(|(name, label)| json!({"name": name, "label": label, "show": "number"}))
+        .collect();
+    let chart = |title: &str, curves: [&str; 2]| json!({"title": title, "form": "lines", "value_label": "", "curves": curves});
+    let mut records = Records::new(
+        "gtsm/labels",
+        json!({
+            "axis_label": "x", "curves": headers,
+            "charts": [chart("First", ["size", "reach"]), chart("Second", [other, "x"])],
+        }),
+    );
+    for (number, (name, _)) in curves.into_iter().enumerate() {
+        for x in [1.0, 2.0, 3.0] {
+            let value = x * (number + 1) as f64;
+            records = records.point(json!({"curve": name, "x": x, "value": value}));
+        }
+    }
+    records
+}
+
 /// Closed forms beside draws; one of them disagrees.
 pub fn closed_forms() -> Records {
     let mut records = Records::new(

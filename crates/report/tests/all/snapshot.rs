@@ -4,7 +4,7 @@ use crate::document;
 use perforate_records::read_snapshot;
 use perforate_report::{ReportOptions, snapshot_html, snapshot_table};
 
-const HOST: &str = r#"{"snapshot":"host","kernel":"6.18<b>","sources":["kpageflags"],
+pub const HOST: &str = r#"{"snapshot":"host","kernel":"6.18<b>","sources":["kpageflags"],
 "missing":["iomem hides \u001b[31m addresses"],"zones":[{"node":0,"name":"Normal","present_frames":
 4096,"free_blocks":[0,0,0,0,0,0,0,0,0,2,1],"pageblocks":[{"migrate_type":"Movable","blocks":8}]}],
 "memory_bytes":16777216,"frames":{"free":2048,"movable":2048},"shared_frames":16,"orders":[{"order":
@@ -16,7 +16,7 @@ const HOST: &str = r#"{"snapshot":"host","kernel":"6.18<b>","sources":["kpagefla
 "memory_map":{"blocks":8,"blocks_per_cell":1,"frames":{"free":2048},"block_classes":{"free":4,
 "movable":4},"classes":["free","movable"],"cells":[[4,0,512,0,0],[4,1,0,0,0]]},"version":"1"}"#;
 
-const PROCESS: &str = r#"{"snapshot":"process","program":"a&b","missing":[],"notes":["note"],"areas":
+pub const PROCESS: &str = r#"{"snapshot":"process","program":"a&b","missing":[],"notes":["note"],"areas":
 [{"start":"0x1000","permissions":"rw-p","name":"[heap]","mapped_bytes":8192,"resident_bytes":4096}],
 "totals":{"mapped_bytes":8192,"resident_bytes":4096,"sizes":{"4K":4096,"2M":0,"64K":0}},"contents":
 {"pages_read":1,"zero_pages":1,"spec":"zero=100%"},"version":"1"}"#;

@@ -87,3 +87,34 @@ impl Default for SegmentOptions {
         Self::DEFAULT
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_pages_of_the_address_space_in_order() {
+        let bounds = |base: Option<u64>, limit: Option<u64>| {
+            let [base, limit] = [base, limit].map(|address| address.map(Address));
+            SegmentOptions { base, limit, ..SegmentOptions::DEFAULT }.bounds()
+        };
+        const END: u64 = 1 << 47;
+        assert_eq!(bounds(None, None), Ok(None));
+        for (base, limit) in [(0, END), (4096, 8192), (4096, 4096), (END, END)] {
+            assert_eq!(bounds(Some(base), Some(limit)), Ok(Some((base, limit))));
+        }
+        for (base, limit, expected) in [
+            (Some(8192), Some(4096), "is less than base"),
+            (Some(4095), Some(8192), "base"),
+            (Some(4096), Some(8191), "limit"),
+            (Some(0), Some(END + 4096), "limit"),
+            (Some(0), None, "base needs limit"),
+            (None, Some(4096), "limit needs base"),
+        ] {
+            let error = bounds(base, limit).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let none = SegmentOptions { min: Size(0), ..SegmentOptions::DEFAULT };
+        assert!(none.rule().unwrap_err().to_string().contains("is more than 0"));
+    }
+}

@@ -10,6 +10,7 @@
 //! --release -p perforate-sim --test all storm -- --ignored --nocapture`. `STORM_SEEDS` and
 //! `STORM_EVENTS` make them longer.
 
+use crate::storms::kept;
 use crate::storms::occupied::occupied;
 use crate::storms::{
     CHECKED_EVERY, Defect, PLANTED, Replay, Storm, assert_map_adds_up, number, seeds,
@@ -23,9 +24,11 @@ const SEEDS: [u64; 2] = [2, 30];
 /// Default number of storms of each scheme over occupied memory, in short and long tests.
 const OCCUPIED_SEEDS: [u64; 2] = [1, 6];
 
-fn run(scheme: &'static Scheme, seed: u64, defect: Option<Defect>) -> Result<(), SimError> {
+fn run(scheme: &'static Scheme, seed: u64, defect: Option<Defect>) -> Result<String, SimError> {
     let _replay = Replay { scheme: scheme.name.into(), seed };
-    run_events(&mut Storm::new(scheme.into(), seed, defect), seed)
+    let mut storm = Storm::new(scheme.into(), seed, defect);
+    run_events(&mut storm, seed)?;
+    Ok(kept::line(scheme.name, seed, &storm.system))
 }
 
 fn run_events(storm: &mut Storm, seed: u64) -> Result<(), SimError> {
@@ -44,7 +47,7 @@ fn run_events(storm: &mut Storm, seed: u64) -> Result<(), SimError> {
 
 #[test]
 fn every_scheme_agrees_with_the_oracle() {
-    check_every_scheme(SEEDS[0]);
+    kept::compare("schemes", &check_every_scheme(SEEDS[0]));
 }
 
 #[test]
@@ -54,12 +57,12 @@ fn every_scheme_agrees_with_the_oracle_in_a_long_storm() {
     check_occupied_memory(OCCUPIED_SEEDS[1]);
 }
 
-fn check_every_scheme(storms: u64) {
+fn check_every_scheme(storms: u64) -> String {
     let seeds = seeds(storms);
-    let mut events = 0;
+    let (mut events, mut lines) = (0, String::new());
     for scheme in scheme::all() {
         for &seed in &seeds {
-            run(scheme, seed, None)
+            lines += &run(scheme, seed, None)
                 .unwrap_or_else(|error| panic!("{} with STORM_SEED={seed}: {error}", scheme.name));
             events += number("STORM_EVENTS", EVENTS);
         }
@@ -69,15 +72,17 @@ fn check_every_scheme(storms: u64) {
         seeds.len(),
         scheme::all().count()
     );
+    lines
 }
 
 /// Storms over memory that starts in the state of a snapshot.
 #[test]
 fn every_scheme_agrees_with_the_oracle_on_occupied_memory() {
-    check_occupied_memory(OCCUPIED_SEEDS[0]);
+    kept::compare("occupied", &check_occupied_memory(OCCUPIED_SEEDS[0]));
 }
 
-fn check_occupied_memory(storms: u64) {
+fn check_occupied_memory(storms: u64) -> String {
+    let mut lines = String::new();
     for scheme in scheme::all() {
         for seed in seeds(storms) {
             let _replay = Replay { scheme: scheme.name.into(), seed };
@@ -86,15 +91,17 @@ fn check_occupied_memory(storms: u64) {
             kernel.check_invariants().unwrap_or_else(|wrong| panic!("{wrong}"));
             run_events(&mut storm, seed)
                 .unwrap_or_else(|error| panic!("{} with STORM_SEED={seed}: {error}", scheme.name));
+            lines += &kept::line(scheme.name, seed, &storm.system);
         }
     }
+    lines
 }
 
 /// True if a planted defect is caught within 60 seeds.
 fn is_caught(scheme: &str, defect: Defect) -> bool {
     let scheme = Scheme::find(scheme).unwrap();
     (0..60).any(|seed| match run(scheme, seed, Some(defect)) {
-        Ok(()) => false,
+        Ok(_) => false,
         Err(SimError::Disagreement { .. } | SimError::StuckFault { .. }) => true,
         Err(error) => panic!("seed {seed}: {error}"),
     })

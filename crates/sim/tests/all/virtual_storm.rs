@@ -10,6 +10,7 @@
 //! every_pair -- --nocapture`.
 
 use crate::storms;
+use crate::storms::kept;
 use crate::storms::{
     CHECKED_EVERY, Defect, PLANTED, Replay, SegmentAction, Storm, assert_map_adds_up, forgive,
     number, seeds,
@@ -335,7 +336,7 @@ fn run(
     seed: u64,
     events: u64,
     defect: Option<Defect>,
-) -> Result<Done, SimError> {
+) -> Result<(Done, String), SimError> {
     let _replay = Replay { scheme: pair.name(), seed };
     let mut storm = VirtualStorm::new(pair, seed, defect);
     for event in 0..number("STORM_EVENTS", events) {
@@ -348,7 +349,7 @@ fn run(
     storm.guest.check_all_tables();
     assert_map_adds_up(storm.guest.system.kernel(), seed);
     assert_map_adds_up(storm.hypervisor().kernel(), seed);
-    Ok(storm.done)
+    Ok((storm.done, kept::line(&pair.name(), seed, &storm.guest.system)))
 }
 
 /// Returns all pairs, or the pair named by `STORM_PAIR`.
@@ -361,7 +362,7 @@ fn pairs() -> Vec<Composition> {
 
 #[test]
 fn every_pair_agrees_with_the_oracles() {
-    check_every_pair(EVENTS);
+    kept::compare("pairs", &check_every_pair(EVENTS));
 }
 
 #[test]
@@ -370,8 +371,8 @@ fn every_pair_agrees_with_the_oracles_in_long_storms() {
     check_every_pair(LONG_EVENTS);
 }
 
-fn check_every_pair(of_storm: u64) {
-    let (pairs, seeds) = (pairs(), seeds(SEEDS));
+fn check_every_pair(of_storm: u64) -> String {
+    let (pairs, seeds, mut lines) = (pairs(), seeds(SEEDS), String::new());
     let (mut events, mut all) = (0, Done::default());
     // Memory and machine depend on the seed. Each pair has different seeds, unless one seed is
     // requested.
@@ -380,8 +381,9 @@ fn check_every_pair(of_storm: u64) {
         for &seed in &seeds {
             let other = seed * pairs.len() as u64 + index as u64;
             let seed = if is_asked { seed } else { other };
-            let done = run(pair, seed, of_storm, None)
+            let (done, line) = run(pair, seed, of_storm, None)
                 .unwrap_or_else(|error| panic!("{}, STORM_SEED={seed}: {error}", pair.name()));
+            lines += &line;
             all.punched += done.punched;
             all.patched += done.patched;
             events += number("STORM_EVENTS", of_storm);
@@ -391,6 +393,7 @@ fn check_every_pair(of_storm: u64) {
     let is_one = pairs.len() == 1;
     assert!(is_one || all.punched > 0 && all.patched > 0, "{all:?}");
     eprintln!("{all:?}; {events} events, {} storms of each of {} pairs", seeds.len(), pairs.len());
+    lines
 }
 
 /// True if a planted defect is caught within 120 seeds.

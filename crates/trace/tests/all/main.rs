@@ -3,7 +3,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod corruption;
+mod edges;
 mod foreign;
 mod foreign_formats;
 mod foreign_writing;
 mod round_trip;
+mod threads;

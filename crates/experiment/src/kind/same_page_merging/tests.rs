@@ -62,6 +62,8 @@ fn perforated_pages_are_punched_where_others_break() {
         }
         assert!(figures["merging_operating_system_cycles"] > 0.0);
     }
+    let reads = |figures: &Measurement| figures["uniform_bitmap_reads_after"];
+    assert_eq!((reads(&large), reads(&perforated)), (0.0, 37.0), "lines of the hole bitmap");
 }
 
 #[test]

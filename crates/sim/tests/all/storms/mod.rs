@@ -2,6 +2,7 @@
 
 mod agreement;
 mod defects;
+pub mod kept;
 mod names;
 pub mod occupied;
 mod segments;

@@ -1,0 +1,170 @@
+//! Pages and tables of a fixed set of records, compared byte by byte with `tests/data/kept.txt`: an intended
+//! change shows there which figures and tables it changes.
+//!
+//! Of figures and sections of pages, the file has a hash. `UPDATE_KEPT=1` writes it after an intended change.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use perforate_records::{Vocabulary, read_experiments, read_results, read_snapshot};
+use perforate_report::{
+    Rows, experiments_html, experiments_table, html, snapshot_html, snapshot_table, summaries,
+    summary_html, table, varied_table,
+};
+use serde_json::{Map, Value, json};
+
+use crate::document::{data, markup};
+use crate::vocabulary::{options, vocabulary};
+use crate::{memory, records, snapshot, why};
+
+const SAMPLE: &str = include_str!("../data/sample.jsonl");
+
+/// FNV-1a, whose values never change with the version of a library.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// Two seeds of four schemes, in which every registered counter has a value of its own, and different speeds.
+fn every_counter(vocabulary: &Vocabulary) -> String {
+    let schemes = ["4k", "thp", "perforated", "ideal"].into_iter().enumerate();
+    let runs =
+        schemes.flat_map(|(number, scheme)| [1, 2].map(|seed| (number as u64, scheme, seed)));
+    let runs = runs.map(|(number, scheme, seed)| {
+        let cycles = 4_000_000 - 700_000 * number + 11_000 * seed;
+        let counters = vocabulary.counters.iter().map(|counter| {
+            let value = (hash(&counter.id) % 90_000) + number * 3_729 + seed * 31;
+            let is_share = matches!(counter.unit, perforate_types::CounterUnit::Share);
+            let value = if is_share { json!(value as f64 / 100_000.0) } else { json!(value) };
+            (counter.id.to_string(), value)
+        });
+        let counters: Map<String, Value> = counters.collect();
+        json!({
+            "scheme": scheme, "workload": "every counter", "machine": "m", "seed": seed,
+            "instructions": 2_000_000, "cycles": cycles, "ipc": 2e6 / cycles as f64,
+            "counters": counters,
+        })
+        .to_string()
+    });
+    runs.collect::<Vec<_>>().join("\n")
+}
+
+/// Runs of two values of an option and, without it, of two workloads.
+fn varied() -> String {
+    let runs = [(8, 0.2), (16, 0.25), (32, 0.4)].into_iter().flat_map(|(value, ipc)| {
+        ["4k", "thp"].map(|scheme| {
+            let ipc = if scheme == "thp" { ipc * 1.5 } else { ipc };
+            let setting = json!({"key": "tlb.l2.entries", "value": value.to_string(),
+                "number": value, "unit": ""});
+            json!({"scheme": scheme, "workload": "w", "machine": "m", "ipc": ipc,
+                "instructions": 1000, "cycles": (1000.0 / ipc) as u64,
+                "config": {"varied": setting}, "counters": {"walks": value * 3}})
+            .to_string()
+        })
+    });
+    runs.collect::<Vec<_>>().join("\n")
+}
+
+/// A run of which windows were measured, beside one of another machine that was not sampled.
+fn sampled() -> String {
+    let of = |scheme: &str, cycles: u64| {
+        json!({"scheme": scheme, "workload": "w", "machine": "m", "instructions": 1000,
+            "cycles": cycles, "ipc": 1000.0 / cycles as f64, "counters": {"walks": 5},
+            "sampled": {"windows": 40, "window_warmup_instructions": 300,
+                "instructions_counted": 20_000, "instructions_represented": 1_000_000,
+                "figures": {"ipc": {"mean": 0.5, "half_width_95": 0.01},
+                    "l2_tlb_mpki": {"mean": 3.25, "half_width_95": 0.5}},
+                "extrapolated": {"cycles": {"mean": 2e6, "half_width_95": 4e4},
+                    "walks": {"mean": 5000.0, "half_width_95": 70.0}}}})
+        .to_string()
+    };
+    [of("4k", 2000), of("thp", 1600)].join("\n")
+}
+
+/// Pieces of a page: its sections as they stand in the markup, those that are made later, and its figures.
+fn add_page(kept: &mut String, name: &str, page: &str) {
+    let mut add = |piece: &str, text: &str| {
+        writeln!(kept, "{name} | {piece} | {:016x}", hash(text)).expect("a string takes all");
+    };
+    for (number, section) in markup(page).split("<h").enumerate() {
+        let heading: String = section.chars().take(48).filter(|one| !one.is_control()).collect();
+        add(&format!("markup {number} {heading}"), section);
+    }
+    if page.contains("id=\"data\"") {
+        let data = data(page);
+        for (id, figure) in data["figures"].as_object().into_iter().flatten() {
+            for (part, value) in figure.as_object().into_iter().flatten() {
+                add(&format!("figure {id} {part}"), &value.to_string());
+            }
+        }
+        for (number, part) in data["parts"].as_array().into_iter().flatten().enumerate() {
+            add(&format!("part {number}"), &part.to_string());
+        }
+        add("texts", &data["texts"].to_string());
+    }
+}
+
+fn add_text(kept: &mut String, name: &str, text: &str) {
+    for line in text.lines() {
+        writeln!(kept, "{name} | {}", line.trim_end()).expect("a string takes all");
+    }
+}
+
+#[test]
+fn pages_and_tables_are_as_they_were() {
+    let (vocabulary, mut kept) = (vocabulary(), String::new());
+    let options = options("Kept", "perforate compare");
+    for (name, lines) in [
+        ("sample", SAMPLE.to_owned()),
+        ("every counter", every_counter(&vocabulary)),
+        ("pairs", records::pairs()),
+        ("memory", memory::runs().join("\n")),
+        ("why", why::three_runs().join("\n")),
+        ("varied", varied()),
+        ("sampled", sampled()),
+    ] {
+        let results = read_results(&lines).unwrap();
+        add_page(&mut kept, name, &html(&results, &options));
+        for (columns, rows) in [(60, Rows::Main), (110, Rows::Main), (110, Rows::All)] {
+            let text = table(&results, &vocabulary, columns, rows);
+            add_text(&mut kept, &format!("{name}, {columns} columns"), &text);
+        }
+        let varied = varied_table(&results, &vocabulary, 100);
+        add_text(&mut kept, &format!("{name}, varied"), &varied.unwrap_or_default());
+        add_page(&mut kept, &format!("{name}, summary"), &summary_html(&results, &vocabulary));
+        for summary in summaries(&results, &vocabulary) {
+            let text = serde_json::to_string(&summary).unwrap();
+            writeln!(kept, "{name} | summary | {:016x}", hash(&text)).unwrap();
+        }
+    }
+    let experiments = [records::all(), records::odd_labels().text()].join("\n");
+    let experiments = read_experiments(&experiments).unwrap();
+    add_page(&mut kept, "experiments", &experiments_html(&experiments, &options));
+    for columns in [60, 110] {
+        let text = experiments_table(&experiments, columns);
+        add_text(&mut kept, &format!("experiments, {columns} columns"), &text);
+    }
+    for one in &experiments {
+        let alone = std::slice::from_ref(one);
+        add_page(&mut kept, &one.experiment, &experiments_html(alone, &options));
+    }
+    for (name, text) in [("host", snapshot::HOST), ("process", snapshot::PROCESS)] {
+        let snapshot = read_snapshot(text).unwrap();
+        add_page(&mut kept, name, &snapshot_html(&snapshot, &options));
+        add_text(&mut kept, name, &snapshot_table(&snapshot, 100));
+    }
+
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/kept.txt");
+    if std::env::var_os("UPDATE_KEPT").is_some() {
+        std::fs::write(&path, &kept).unwrap();
+    }
+    let before = std::fs::read_to_string(&path).unwrap_or_default();
+    let differs = before.lines().zip(kept.lines()).find(|(before, now)| before != now);
+    if let Some((before, now)) = differs {
+        panic!(
+            "an output differs; UPDATE_KEPT=1 keeps the new ones\nbefore: {before}\nnow:    {now}"
+        );
+    }
+    assert_eq!(before.lines().count(), kept.lines().count(), "UPDATE_KEPT=1 keeps the new outputs");
+}
