@@ -6,7 +6,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use perforate_records::{Vocabulary, read_experiments, read_results, read_snapshot};
+use perforate_records::{
+    ExperimentResults, Vocabulary, read_experiments, read_results, read_snapshot,
+};
 use perforate_report::{
     Rows, experiments_html, experiments_table, html, snapshot_html, snapshot_table, summaries,
     summary_html, table, varied_table,
@@ -145,10 +147,13 @@ fn pages_and_tables_are_as_they_were() {
         let text = experiments_table(&experiments, columns);
         add_text(&mut kept, &format!("experiments, {columns} columns"), &text);
     }
-    for one in &experiments {
-        let alone = std::slice::from_ref(one);
-        add_page(&mut kept, &one.experiment, &experiments_html(alone, &options));
+    for one in experiments.experiments {
+        let name = one.experiment.clone();
+        let alone = ExperimentResults { experiments: vec![one], joint: Vec::new() };
+        add_page(&mut kept, &name, &experiments_html(&alone, &options));
     }
+    let joint = read_experiments(&records::joint()).unwrap();
+    add_page(&mut kept, "joint readings", &experiments_html(&joint, &options));
     for (name, text) in [("host", snapshot::HOST), ("process", snapshot::PROCESS)] {
         let snapshot = read_snapshot(text).unwrap();
         add_page(&mut kept, name, &snapshot_html(&snapshot, &options));

@@ -312,7 +312,6 @@ pub fn pairs() -> String {
     lines.join("\n")
 }
 
-/// All experiments above as one results file.
 /// An experiment with joint readings of two papers. Of paper P, `P-C1` follows the walkers, `P-C2` holds without
 /// the prefetcher, `P-C3` never holds with `P-C1`, and `P-C4` holds in no reading. Of paper G nothing is open.
 pub fn joint() -> String {
@@ -327,7 +326,8 @@ pub fn joint() -> String {
             "page walkers" => values[value].to_owned(),
             _ => format!("value {value}"),
         };
-        changed.map(|(name, number)| (name.to_owned(), value(name, *number).into())).collect()
+        let changed = changed.map(|(name, number)| (name.to_owned(), json!(value(name, *number))));
+        Value::Object(changed.collect())
     };
     let claim = |id: &str, holds: &dyn Fn(&[usize; 3]) -> bool| {
         let ours =
@@ -364,6 +364,7 @@ pub fn joint() -> String {
     format!("{}\n{paper}\n{other}", lines().text())
 }
 
+/// All experiments above as one results file.
 pub fn all() -> String {
     let records = [lines(), bars(), stacks(), closed_forms(), dense(), many(), empty()];
     records.map(|records| records.text()).join("\n")
