@@ -24,6 +24,11 @@ pub(super) fn sections(results: &[ExperimentRecord]) -> Vec<(&'static str, &'sta
     let all = [
         (claims(results).next().is_some(), "claims", "Claims"),
         (results.len() > 1 && claims(results).next().is_some(), "all-claims", "All claims"),
+        (
+            !compared::over_published(results).is_empty(),
+            "over-published",
+            "Ours over the published values",
+        ),
         (has(Verdict::NotReproduced), "not-reproduced", "Not reproduced, and why"),
         (has(Verdict::SameDirection), "same-direction", "Same direction only"),
         (has_stand_ins, "stand-ins", "Stand-ins"),
@@ -43,10 +48,8 @@ pub(super) fn summary(results: &[ExperimentRecord], page: &mut Page) -> Markup {
             "all-claims" => {
                 all_claims(results).filtered("claims", "claims", "All claims", "main claims")
             }
-            "claims" => {
-                let scatters = figures(compared::over_published(results), page);
-                return html! { h2 id=(anchor) { (name) } (claims_section(results)) (scatters) };
-            }
+            "claims" => return html! { h2 id=(anchor) { (name) } (claims_section(results)) },
+            "over-published" => figures(compared::over_published(results), page),
             _ => return html! { h2 id=(anchor) { (name) } (list(results)) },
         };
         page.part(anchor, &html! { (name) }, later)
