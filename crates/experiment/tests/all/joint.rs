@@ -74,7 +74,7 @@ fn pair() -> Vec<Experiment> {
     ]
 }
 
-/// The same with these claims only.
+/// Experiments of [`pair`] with two of their claims only.
 fn pair_with(ids: [&str; 2]) -> Vec<Experiment> {
     let mut experiments = pair();
     for experiment in &mut experiments {
