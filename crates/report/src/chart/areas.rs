@@ -41,7 +41,7 @@ impl Areas<'_> {
                 ("$x axis", Axis::default().spec(60)),
                 ("$end", end.into()),
                 ("$title", self.value.title()),
-                ("$y axis", self.value.upright()),
+                ("$y axis", self.value.sparse()),
                 ("$top", self.top.1.into()),
                 ("$colour", colour(self.series)),
                 ("$from", format!("max(0, datum.x - {:e})", step / 2.0).into()),

@@ -121,7 +121,7 @@ impl Lines<'_> {
         let at = json!({"calculate": at, "as": "at"});
         let value = |field: &str| {
             json!({
-                "field": field, "type": "quantitative", "title": self.value.title(), "axis": self.value.upright(),
+                "field": field, "type": "quantitative", "title": self.value.title(), "axis": self.value.sparse(),
                 "scale": {"domain": [self.range.0, self.range.1], "zero": false},
             })
         };

@@ -173,8 +173,9 @@ impl Axis<'_> {
         })
     }
 
-    /// Returns the Vega-Lite specification of this axis for use as a vertical axis, with about four labels.
-    fn upright(&self) -> Value {
+    /// Returns the Vega-Lite specification of the axis with about four labels, for a vertical axis or a narrow
+    /// chart.
+    fn sparse(&self) -> Value {
         let mut axis = self.spec(0);
         axis["tickCount"] = 4.into();
         axis

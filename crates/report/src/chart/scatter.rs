@@ -27,7 +27,7 @@ impl Scatter<'_> {
         let kind = if self.is_logarithmic { "log" } else { "linear" };
         let axis = |field: &str, axis: &Axis<'_>| {
             json!({
-                "field": field, "type": "quantitative", "title": axis.title(), "axis": axis.spec(0),
+                "field": field, "type": "quantitative", "title": axis.title(), "axis": axis.sparse(),
                 "scale": {"type": kind, "domain": [least, most], "nice": true, "zero": false},
             })
         };
