@@ -94,7 +94,7 @@ fn runs_by_hand() {
     assert_eq!(relations, ["=", "≥", "range"]);
 }
 
-/// The same scheme in two states of memory: a value is that of the state that it names.
+/// A formula names a state of memory after `@`, and its figure comes from the run with that state.
 #[test]
 fn values_are_of_the_state_that_they_name() {
     let curves = r#"[[state]]

@@ -605,7 +605,8 @@ mod tests {
         });
     }
 
-    /// Entries of two address spaces and of guest-physical addresses: each flush leaves those of the others.
+    /// The TLB holds entries of two address spaces and of guest-physical addresses. A flush of
+    /// virtual addresses keeps the guest-physical entries, and one of an address space keeps all others.
     #[test]
     fn a_flush_leaves_what_it_is_not_for() {
         let geometry = TlbGeometry { entries: 64, ways: 4 };

@@ -98,22 +98,33 @@ fn data(claims: &[&ClaimRecord], show: Show) -> Grid {
     )
 }
 
-/// Returns a chart of ours over the published value for each notation in which at least [`FEWEST_POINTS`]
-/// claims are written, over all experiments: numbers only, since bounds have no value to be equal to.
+/// Returns a chart of ours over the published value for each notation in which enough claims are written, over
+/// all experiments.
 pub(super) fn over_published(results: &[ExperimentRecord]) -> Vec<Figure> {
-    let figures = SHOWS.iter().filter_map(|(show, name)| {
-        let claims = results.iter().flat_map(|result| &result.claims);
-        let is_shown = |claim: &&ClaimRecord| {
-            claim.kind == Some(ClaimKind::Number)
-                && claim.show == *show
-                && claim.relation == "="
-                && claim.paper.is_some()
-                && claim.ours.is_some_and(f64::is_finite)
-        };
-        let claims: Vec<&ClaimRecord> = claims.filter(is_shown).collect();
-        (claims.len() >= FEWEST_POINTS).then(|| scatter(&claims, *show, name))
-    });
-    figures.collect()
+    SHOWS
+        .iter()
+        .map(|(show, name)| (published(results, *show), *show, name))
+        .filter(|(claims, ..)| claims.len() >= FEWEST_POINTS)
+        .map(|(claims, show, name)| scatter(&claims, show, name))
+        .collect()
+}
+
+/// True if [`over_published`] has a chart.
+pub(super) fn has_over_published(results: &[ExperimentRecord]) -> bool {
+    SHOWS.iter().any(|(show, _)| published(results, *show).len() >= FEWEST_POINTS)
+}
+
+/// Claims of all experiments in this notation that are published as one number; bounds have no value to be
+/// equal to.
+fn published(results: &[ExperimentRecord], show: Show) -> Vec<&ClaimRecord> {
+    let is_shown = |claim: &&ClaimRecord| {
+        claim.kind == Some(ClaimKind::Number)
+            && claim.show == show
+            && claim.relation == "="
+            && claim.paper.is_some()
+            && claim.ours.is_some_and(f64::is_finite)
+    };
+    results.iter().flat_map(|result| &result.claims).filter(is_shown).collect()
 }
 
 /// Fewest claims for which a scatter chart is drawn.

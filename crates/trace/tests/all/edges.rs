@@ -206,7 +206,8 @@ fn each_group_of_a_page_map_is_compared_with_its_own_totals() {
     assert_eq!(remarks(shared), ["1 page has the physical address of another"]);
 }
 
-/// Levels of compression are told apart; outside of their range, the nearest one is used.
+/// Neighbouring compression levels give different files. A level outside the valid range acts as the nearest
+/// valid level.
 #[test]
 fn levels_of_compression_have_an_effect() {
     let folder = tempfile::tempdir().unwrap();

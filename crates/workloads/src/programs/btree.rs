@@ -133,20 +133,21 @@ impl Algorithm for Tree {
 impl Tree {
     /// Looks up a key. Returns the value of its element, or `None` if the tree does not have the key.
     pub(super) fn look_up(&self, t: &mut Tracer, key: Value<u64>) -> Option<Value<u64>> {
-        let mut node = Value::constant(self.root());
+        let mut node = self.root();
+        let mut header = Value::constant(self.node_block(node));
         loop {
-            let is_leaf = self.header(t, node, IS_LEAF, node.level == 0);
+            let is_leaf = self.heap.load_field(t, header, IS_LEAF, node.level == 0);
             if t.branch(*is_leaf, is_leaf) {
                 break;
             }
-            node = self.find_child(t, node, key);
+            (node, header) = self.find_child(t, node, header, key);
         }
-        let place = self.search_leaf(t, node, key)?;
-        let pointers = self.header(t, node, POINTERS, ());
+        let place = self.search_leaf(t, node, header, key)?;
+        let pointers = self.heap.load_field(t, header, POINTERS, ());
         let rank = first_rank(node.number) + *place;
         let time = self.inserted.apply(rank);
         let record = self.record_block(time);
-        let record = self.word(t, (*node, POINTER_BLOCK), (pointers, place), record);
+        let record = self.word(t, *header + POINTER_BLOCK, (pointers, place), record);
         let element = self.heap.load_field(t, record, ELEMENT, time);
         let count = self.heap.load_field(t, record, LOOK_UPS, ());
         let count = t.integer(count, ());
@@ -154,37 +155,47 @@ impl Tree {
         Some(self.elements.load_field(t, element, VALUE, 1))
     }
 
-    /// Finds the child of an inner node whose subtree has the keys around `key`.
-    fn find_child(&self, t: &mut Tracer, node: Value<Node>, key: Value<u64>) -> Value<Node> {
-        let count = self.header(t, node, KEY_COUNT, self.children(*node) - 1);
-        let keys = self.header(t, node, KEYS, ());
+    /// Finds the child of an inner node whose subtree has the keys around `key`, and its header's block.
+    /// `header` is the block of the node's own header.
+    fn find_child(
+        &self,
+        t: &mut Tracer,
+        node: Node,
+        header: Value<u64>,
+        key: Value<u64>,
+    ) -> (Node, Value<u64>) {
+        let count = self.heap.load_field(t, header, KEY_COUNT, self.children(node) - 1);
+        let keys = self.heap.load_field(t, header, KEYS, ());
         let mut place = t.integer((), 0);
         while t.branch(*place < *count, (place, count)) {
             let separator = node.child(*place + 1).smallest_key();
-            let separator = self.word(t, (*node, KEY_BLOCK), (keys, place), separator);
+            let separator = self.word(t, *header + KEY_BLOCK, (keys, place), separator);
             if t.branch(*key < *separator, (key, separator)) {
                 break;
             }
             place = t.integer(place, *place + 1);
         }
-        let pointers = self.header(t, node, POINTERS, ());
-        self.word(t, (*node, POINTER_BLOCK), (pointers, place), node.child(*place))
+        let pointers = self.heap.load_field(t, header, POINTERS, ());
+        let child = node.child(*place);
+        let block = self.node_block(child);
+        (child, self.word(t, *header + POINTER_BLOCK, (pointers, place), block))
     }
 
-    /// Finds the place of `key` among the keys of a leaf.
+    /// Finds the place of `key` among the keys of a leaf, whose header is in block `header`.
     fn search_leaf(
         &self,
         t: &mut Tracer,
-        leaf: Value<Node>,
+        leaf: Node,
+        header: Value<u64>,
         key: Value<u64>,
     ) -> Option<Value<u64>> {
         let first = first_rank(leaf.number);
-        let count = self.header(t, leaf, KEY_COUNT, first_rank(leaf.number + 1) - first);
-        let keys = self.header(t, leaf, KEYS, ());
+        let count = self.heap.load_field(t, header, KEY_COUNT, first_rank(leaf.number + 1) - first);
+        let keys = self.heap.load_field(t, header, KEYS, ());
         let mut place = t.integer((), 0);
         while t.branch(*place < *count, (place, count)) {
             let held = (first + *place) * STRIDE;
-            let held = self.word(t, (*leaf, KEY_BLOCK), (keys, place), held);
+            let held = self.word(t, *header + KEY_BLOCK, (keys, place), held);
             if t.branch(*held == *key, (held, key)) {
                 return Some(place);
             }
@@ -193,26 +204,18 @@ impl Tree {
         None
     }
 
-    /// Loads a field of a node's header.
-    #[inline(always)]
-    #[track_caller]
-    fn header<T>(&self, t: &mut Tracer, node: Value<Node>, field: Field, contents: T) -> Value<T> {
-        let block = node.map(|node| self.node_block(node));
-        self.heap.load_field(t, block, field, contents)
-    }
-
-    /// Loads the word at index `place` of the array that block number `block` of a node is; `array` is
-    /// the pointer to it.
+    /// Loads the word at index `place` of the array of keys or pointers in a block of the heap; `array` is the
+    /// pointer to it.
     #[inline(always)]
     #[track_caller]
     fn word<T>(
         &self,
         t: &mut Tracer,
-        (node, block): (Node, u64),
+        block: u64,
         (array, place): (Value<()>, Value<u64>),
         contents: T,
     ) -> Value<T> {
-        let start = self.heap.address(self.node_block(node) + block) + *place * WORD_BYTES;
+        let start = self.heap.address(block) + *place * WORD_BYTES;
         t.load(start, WORD_BYTES, (array, place), contents)
     }
 
@@ -225,6 +228,11 @@ impl Tree {
         self.below[level + 1] - self.below[level]
     }
 
+    /// Number of nodes of all levels.
+    fn nodes(&self) -> u64 {
+        self.below[self.below.len() - 1]
+    }
+
     /// Number of children of an inner node.
     fn children(&self, node: Node) -> u64 {
         (self.nodes_of(node.level - 1) - node.number * CHILDREN).min(CHILDREN)
@@ -232,15 +240,13 @@ impl Tree {
 
     /// Block of a record's insertion: each insertion allocates a record, and then a node if one is due.
     pub(super) fn record_block(&self, time: u64) -> u64 {
-        let nodes = self.below[self.below.len() - 1];
-        time + NODE_BLOCKS * (time * nodes / self.keys)
+        time + NODE_BLOCKS * (time * self.nodes() / self.keys)
     }
 
     /// First block of a node.
     pub(super) fn node_block(&self, node: Node) -> u64 {
-        let nodes = self.below[self.below.len() - 1];
         let time = self.created.apply(self.below[node.level] + node.number);
-        let records = ((time + 1) * self.keys).div_ceil(nodes);
+        let records = ((time + 1) * self.keys).div_ceil(self.nodes());
         records + NODE_BLOCKS * time
     }
 }

@@ -24,7 +24,7 @@ data_options! { CrossSectionOptions:
     size;
 }
 
-/// Number of nuclides.
+/// Number of nuclides in the reactor core of XSBench's "large" problem.
 const NUCLIDES: u64 = 355;
 /// Number of nuclides of each material, and its share of the look-ups in thousandths.
 const MATERIALS: [(u64, u64); 12] = [
