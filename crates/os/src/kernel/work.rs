@@ -268,7 +268,7 @@ impl Ledger {
     /// Counts a system call of the program.
     pub(crate) fn call(&mut self, event: &ProgramEvent) {
         use ProgramEvent::{
-            Advise, Brk, Exec, Exit, Fork, Gap, Map, Phase, Protect, Remap, Switch, Unmap,
+            Advise, Brk, Exec, Exit, Fork, Gap, Map, Name, Phase, Protect, Remap, Switch, Unmap,
         };
         match event {
             Map { .. }
@@ -280,7 +280,8 @@ impl Ledger {
                 self.done.memory_calls += 1;
             }
             Fork { .. } => self.done.forks += 1,
-            Exec | Exit { .. } | Switch { .. } | Gap { .. } | Phase { .. } => {}
+            // PR_SET_VMA_ANON_NAME is rare, and the names of files are none of the program's calls.
+            Exec | Exit { .. } | Switch { .. } | Gap { .. } | Phase { .. } | Name { .. } => {}
         }
     }
 
