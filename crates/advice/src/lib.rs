@@ -10,13 +10,21 @@
 //! size. The [`GainCurve`] puts choices in order of misses saved for each megabyte of additional memory, and
 //! simulates the first one, two, three … of them together. The time that a plan saves is never computed from
 //! misses: it is the difference between two timed simulations.
+//!
+//! Without a trace, samples of the processor or accessed bits can rank memory; [`Evidence`] says what may be
+//! concluded from which.
 
 mod area;
+mod evidence;
 mod gain;
 mod page_order;
 mod piece;
 
 pub use area::{Area, AreaId, AreaKind};
+pub use evidence::{
+    AccessedPlace, Evidence, Place, RankedAccesses, RankedSamples, SampleError, SampleOrder,
+    SampledPlace, Samples, rank_accessed, rank_samples,
+};
 pub use gain::{Choice, GainCurve, GainPoint};
 pub use page_order::PageOrder;
 pub use piece::{Piece, PieceUse};

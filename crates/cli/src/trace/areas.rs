@@ -82,50 +82,44 @@ impl Areas {
     fn add_event(&mut self, event: &ProgramEvent) {
         let process = self.running;
         let space = self.spaces.entry(process).or_default();
-        let mut name = |range: Range<u64>, name: &str| {
-            space.insert(&range, name);
-            self.new.push((process, range));
-        };
-        match event {
+        let named: Vec<(Range<u64>, String)> = match event {
             ProgramEvent::Map { start, length, backing, shared, .. } => {
-                name(range(*start, *length), unnamed(*backing, *shared));
+                vec![(range(*start, *length), unnamed(*backing, *shared).into())]
             }
-            ProgramEvent::Brk { start, end } => name(start.value()..end.value(), "[heap]"),
-            ProgramEvent::Unmap { start, length } => {
-                space.remove(&range(*start, *length));
+            ProgramEvent::Brk { start, end } => {
+                vec![(start.value()..end.value(), unnamed(Backing::Heap, false).into())]
             }
             ProgramEvent::Remap { from, from_length, to, to_length } => {
-                let moved = space.remove(&range(*from, *from_length));
-                if let Some((_, of_first)) = moved.first() {
-                    name(range(*to, *to_length), of_first);
-                }
+                let moved = space.remove(&range(*from, *from_length)).into_iter().next();
+                moved.map(|(_, name)| (range(*to, *to_length), name)).into_iter().collect()
             }
-            ProgramEvent::Name { start, length, name: given } if !given.is_empty() => {
-                // A name of memory that is not mapped changes nothing.
-                for (part, _) in space.remove(&range(*start, *length)) {
-                    space.insert(&part, given);
-                    self.new.push((process, part));
-                }
-            }
-            ProgramEvent::Name { start, length, .. } => {
-                for (part, _) in space.remove(&range(*start, *length)) {
-                    space.insert(&part, unnamed(Backing::Anonymous, false));
-                    self.new.push((process, part));
-                }
+            ProgramEvent::Name { start, length, name } => {
+                let none = unnamed(Backing::Anonymous, false);
+                let name = if name.is_empty() { none } else { name };
+                let parts = space.remove(&range(*start, *length)).into_iter();
+                parts.map(|(part, _)| (part, name.to_owned())).collect()
             }
             ProgramEvent::Fork { child } => {
                 let copy = space.clone();
-                let ranges = copy.0.iter().map(|(start, (end, _))| (*child, *start..*end));
-                self.new.extend(ranges);
+                self.new.extend(copy.0.iter().map(|(start, (end, _))| (*child, *start..*end)));
                 self.spaces.insert(*child, copy);
+                return;
             }
-            ProgramEvent::Exec => *space = Space::default(),
-            ProgramEvent::Exit { process } => drop(self.spaces.remove(process)),
-            ProgramEvent::Switch { process, .. } => self.running = *process,
+            ProgramEvent::Unmap { start, length } => {
+                space.remove(&range(*start, *length));
+                return;
+            }
+            ProgramEvent::Exec => return *space = Space::default(),
+            ProgramEvent::Exit { process } => return drop(self.spaces.remove(process)),
+            ProgramEvent::Switch { process, .. } => return self.running = *process,
             ProgramEvent::Protect { .. }
             | ProgramEvent::Advise { .. }
             | ProgramEvent::Gap { .. }
-            | ProgramEvent::Phase { .. } => {}
+            | ProgramEvent::Phase { .. } => return,
+        };
+        for (range, name) in named {
+            space.insert(&range, &name);
+            self.new.push((process, range));
         }
     }
 
