@@ -389,7 +389,9 @@ Referenced:           64 kB
 
     #[test]
     fn processes_without_memory_or_files_get_one_line() {
-        for (smaps, expected) in [(Some(""), "kernel threads have none"), (None, "CONFIG_PROC_PAGE")] {
+        for (smaps, expected) in
+            [(Some(""), "kernel threads have none"), (None, "CONFIG_PROC_PAGE")]
+        {
             let folder = copies(smaps.unwrap_or_default());
             if smaps.is_none() {
                 fs::remove_file(folder.path().join("7/smaps")).unwrap();
