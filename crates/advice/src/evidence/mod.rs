@@ -23,7 +23,7 @@ pub use samples::{SampleError, Samples};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// A recorded trace: every access of the program, or of windows of it.
+    /// A recorded trace: every access of the program, or of sampled windows.
     Trace,
     /// Addresses sampled by the processor: PEBS, IBS, SPE.
     Samples,
@@ -44,7 +44,7 @@ impl Evidence {
         }
     }
 
-    /// Name for readers.
+    /// Name of the evidence as outputs show it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Trace => "a recorded trace",

@@ -20,7 +20,7 @@ const SOURCE_DIGITS: usize = 7;
 /// A line of `perf script`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
-    /// A sample.
+    /// A sample of the processor.
     Sample(Sample<'a>),
     /// A process mapped memory.
     Map { process: u32, bytes: Range<u64>, permissions: &'a str, name: &'a str },
@@ -43,7 +43,7 @@ pub(super) enum Address {
     Data(u64),
     /// Address of the data if a call chain follows; else that of the instruction.
     DataBeforeCallChain(u64),
-    /// No address.
+    /// The sample has no address.
     None,
 }
 

@@ -16,7 +16,7 @@ pub struct Place {
     pub name: String,
     /// Kind of the memory.
     pub kind: AreaKind,
-    /// Addresses in bytes.
+    /// Addresses of the memory in bytes.
     pub bytes: Range<u64>,
 }
 

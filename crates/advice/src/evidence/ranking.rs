@@ -19,13 +19,13 @@ pub enum SampleOrder {
     Samples,
 }
 
-/// Memory with the samples in it.
+/// Memory with the number of samples there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SampledPlace {
     /// Memory that was sampled.
     #[serde(flatten)]
     pub place: Place,
-    /// Number of samples.
+    /// Number of samples of the memory.
     pub samples: u64,
     /// Number of samples that missed the TLB; `None` if no sample here says whether it did.
     pub misses: Option<u64>,

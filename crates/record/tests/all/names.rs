@@ -9,7 +9,7 @@ use perforate_types::{Chunk, ProgramEvent};
 use crate::c_program::CProgram;
 use crate::{options, read, record_quietly};
 
-/// Maps its second argument in a thread, a part of it in a child process, and names parts of its memory.
+/// Program that maps a file in a thread, a part of the file in a child process, and names parts of its memory.
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -27,7 +27,7 @@ pub(crate) const SIGNATURE: [u8; 8] = *b"\x89PTRACE\n";
 
 /// Version of the trace format, stored after the signature as a little-endian 32-bit number.
 pub(crate) const VERSION: u32 = 4;
-/// Versions of the trace format that can be read, any two of them at least two bits apart: this number has no
+/// Versions of the trace format that can be read, any two at least two bits apart: this number has no
 /// checksum. Version 2 added the registers that form addresses, version 4 the names of address ranges.
 pub(crate) const VERSIONS: [u32; 3] = [1, 2, VERSION];
 
