@@ -287,6 +287,8 @@ impl Reader {
         if self.mappings > MAX_MAPPINGS {
             return Err(format!("more than {MAX_MAPPINGS} mappings; expected fewer"));
         }
+        let end = bytes.end.min(KERNEL).next_multiple_of(1 << PAGE_SHIFT);
+        let bytes = &(bytes.start >> PAGE_SHIFT << PAGE_SHIFT..end);
         let mappings = self.processes.entry(process).or_default();
         if permissions.starts_with("---") {
             mappings.remove(bytes);
@@ -328,7 +330,7 @@ mod tests {
         let samples = read(
             "\
 7/7 1.0: PERF_RECORD_MMAP2 7/7: [0x1000(0x4000) @ 0 00:00 0 0]: rw-p //anon
-7/7 1.1: PERF_RECORD_MMAP2 7/7: [0x2000(0x1000) @ 0 fe:00 1 2]: r-xp /bin/a
+7/7 1.1: PERF_RECORD_MMAP2 7/7: [0x2010(0xf08) @ 0 fe:00 1 2]: r-xp /bin/a
 7/7 1.2: PERF_RECORD_MMAP2 7/7: [0x5000(0x1000) @ 0 00:00 0 0]: rw-p //anon
 7/7 1.3: PERF_RECORD_MMAP2 7/7: [0x6000(0x1000) @ 0 00:00 0 0]: ---p //anon
 7/7 1.4: PERF_RECORD_FORK(8:8):(7:7)
