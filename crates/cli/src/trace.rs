@@ -40,7 +40,7 @@ pub struct TraceArguments {
 
 #[derive(Subcommand)]
 enum TraceCommand {
-    /// Contents of a trace: instructions, accesses, pages, events, areas
+    /// Contents of a trace: instructions, accesses, pages, events
     #[command(after_help = "Examples:
   perforate trace info traces/redis.trace
   perforate trace info drmemtrace.app.7.0000.dir   # also says what the format lacks
