@@ -10,8 +10,8 @@ mod walk;
 use std::any::TypeId;
 
 use perforate_types::{
-    FormatOperation, Frame, Level, PageSize, PageTableEntry, Permissions, PhysicalAddress, SpaceId,
-    TableOperation, VirtualPage,
+    CONTIGUOUS_PAGES, Contiguity, FormatOperation, Frame, Level, PageSize, PageTableEntry,
+    Permissions, PhysicalAddress, SpaceId, TableOperation, VirtualPage,
 };
 
 use crate::capability::{Capability, CapabilityMut, Runs, Wanted};
@@ -230,6 +230,39 @@ impl Radix {
             TableOperation::Protect { space, page, size, permissions } => {
                 self.set_permissions(space, page, size, permissions);
             }
+            TableOperation::Join { space, page, contiguity } => {
+                self.join(space, page, contiguity);
+            }
+        }
+    }
+
+    /// An entry with the accessed and dirty bits that any of the 16 entries from `first` on has.
+    fn block_marks(&self, first: PhysicalAddress) -> PageTableEntry {
+        let all = (0..CONTIGUOUS_PAGES).map(|index| self.memory.entry(first.add(index * 8)));
+        all.fold(PageTableEntry::ABSENT, PageTableEntry::with_marks_of)
+    }
+
+    /// Rewrites the entries of 16 pages as contiguous ones, or as entries of single pages. All get
+    /// the accessed and dirty bits that any of them has, because the hardware sets these bits in any
+    /// entry of a contiguous block (as Linux does, in contpte_convert).
+    fn join(&mut self, space: SpaceId, first: VirtualPage, contiguity: Option<Contiguity>) {
+        let own = |page: VirtualPage, entry: PageTableEntry| {
+            assert!(entry.is_present(), "{page:?} is joined but not mapped");
+            entry.without_contiguity(page)
+        };
+        let address = self.existing_page_entry(space, first);
+        let head = own(first, self.memory.entry(address));
+        let in_block = |number: u64| number.is_multiple_of(CONTIGUOUS_PAGES);
+        assert!(in_block(first.number()) && in_block(head.frame().number()), "{first:?}: {head:?}");
+        let marks = self.block_marks(address);
+        for index in 0..CONTIGUOUS_PAGES {
+            let (page, address) = (first.add(index), address.add(index * 8));
+            let entry = own(page, self.memory.entry(address));
+            let is_next = entry.frame() == head.frame().add(index)
+                && entry.permissions() == head.permissions();
+            assert!(is_next, "{page:?} does not continue {head:?}: {entry:?}");
+            let joined = contiguity.map_or(entry, |contiguity| entry.with_contiguity(contiguity));
+            self.memory.set_entry(address, joined.with_marks_of(marks));
         }
     }
 
@@ -300,9 +333,22 @@ impl Dimension for Radix {
         }
     }
 
+    /// The dirty bit of a contiguous entry may be in any of the 16 entries, as a store sets it in
+    /// one of them only.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let (level, address) = self.leaf(space, page)?;
-        Some(Descent::Leaf(level, self.memory.entry(address)).reach())
+        let entry = self.memory.entry(address);
+        if level > 1 {
+            return Some(Descent::Leaf(level, entry).reach());
+        }
+        let mut reach = Descent::Leaf(level, entry.of_page(page)).reach();
+        if entry.is_contiguous() {
+            let first = page.number() / CONTIGUOUS_PAGES * CONTIGUOUS_PAGES;
+            if self.block_marks(entry_in(address.page(), 1, VirtualPage::new(first))).is_dirty() {
+                reach.allows |= allow::DIRTY;
+            }
+        }
+        Some(reach)
     }
 
     fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
@@ -337,16 +383,23 @@ impl Dimension for Radix {
     }
 }
 
-/// Searches within one level-1 node, which contains the whole window, so each page costs one read
+/// Searches for runs within one level-1 node, which contains the whole window, so each page costs one read
 /// of the simulated memory.
 impl Runs for Radix {
     fn run_around(&self, request: &RunRequest) -> Run {
         let entry = self.entry_address(request.space, request.page, 1);
         let node = entry.map(PhysicalAddress::page);
         request.longest(|page| {
-            let entry = self.memory.entry(entry_in(node?, 1, page));
+            let entry = self.memory.entry(entry_in(node?, 1, page)).of_page(page);
             let allows = allow::of_leaf(entry.permissions(), entry.is_dirty());
             entry.is_present().then(|| Reach::of_page(entry.frame(), allows))
+        })
+    }
+
+    fn is_contiguous(&self, space: SpaceId, page: VirtualPage) -> bool {
+        self.leaf(space, page).is_some_and(|(level, address)| {
+            let entry = self.memory.entry(address);
+            if level == 1 { entry.is_contiguous() } else { entry.filter() == 0 }
         })
     }
 }

@@ -202,7 +202,8 @@ impl ShadowTables {
             }
             TableOperation::SetControl { .. }
             | TableOperation::AddNode { .. }
-            | TableOperation::Map { .. } => {}
+            | TableOperation::Map { .. }
+            | TableOperation::Join { .. } => {}
         }
     }
 

@@ -386,6 +386,7 @@ impl Dimension for PerforatedRadix {
     fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
         match wanted {
             Wanted::Holes => Some(Capability::Holes(self)),
+            Wanted::Runs => self.radix.capability(wanted),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
             _ => None,
         }

@@ -259,7 +259,7 @@ pub(super) fn hypervisor(
 /// schemes.
 pub(super) fn mmu(composition: &Composition, machine: &Machine) -> MmuConfig {
     let mut config = machine.mmu();
-    config.tlb.l2_coalescing = composition.coalescing().or(config.tlb.l2_coalescing);
+    composition.configure_coalescing(&mut config.tlb);
     config
 }
 
