@@ -350,7 +350,8 @@ impl Runs for Nested {
     }
 
     fn is_contiguous(&self, space: SpaceId, page: VirtualPage) -> bool {
-        let guest = self.guest.look_at(space, page).filter(|_| self.guest.is_contiguous(space, page));
+        let guest =
+            self.guest.look_at(space, page).filter(|_| self.guest.is_contiguous(space, page));
         guest.is_some_and(|guest| self.host.is_contiguous(guest_frame(guest.frame_of(page))))
     }
 }

@@ -4,6 +4,7 @@
 //! A new policy is an `impl Policy` in a separate file, or a script.
 
 mod conventional;
+mod folios;
 mod laid_out;
 mod orders;
 mod promotion;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::mechanism::{Attributes, Backer, FreeIndex, HoledPages, PhysicalMemory};
 use crate::{OsError, TableFormat};
 pub use conventional::{BasePages, Huge1G, HugePageRule, Thp};
+pub use folios::{FolioSizes, FolioUse, Mthp};
 pub use laid_out::{LaidOut, PageLayout};
 pub use orders::{OrderPurpose, OrderRequest, Orders, Victim};
 pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
@@ -99,9 +101,11 @@ pub trait Policy: Send {
     }
 
     /// Page sizes (orders) that may back the requested page or 2MB region, a subset of `request.offered`. The
-    /// kernel takes the largest for which free memory exists.
+    /// kernel takes the largest for which free memory exists. It asks for folios of 16KB to 1MB apart from larger
+    /// pages, and offers the sizes of folios that the area may have.
     fn orders_for(&self, request: &OrderRequest<'_>) -> Orders {
-        if self.wants_large(&request.area.attributes) { request.offered } else { Orders::BASE }
+        let offered = request.offered;
+        if self.wants_large(&request.area.attributes) { offered } else { offered.below_large() }
     }
 
     /// True if reclaim may take the pages of a 2MB region now. If false, reclaim tries the following regions
@@ -116,7 +120,7 @@ pub trait Policy: Send {
     }
 
     /// Rules (decisions that concern one mechanism) of the mechanisms that the policy uses besides 4KB and
-    /// 2MB pages: [`HugePageRule`], [`PageLayout`], and types from outside this crate.
+    /// 2MB pages: [`HugePageRule`], [`PageLayout`], [`FolioSizes`], and types from outside this crate.
     fn rules(&self) -> Vec<&dyn Any> {
         Vec::new()
     }

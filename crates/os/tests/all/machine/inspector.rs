@@ -186,6 +186,11 @@ impl Inspector {
                 });
             }
             TableOperation::Protect { .. } => {}
+            TableOperation::Join { space, page, .. } => {
+                assert_eq!(page.number() % 16, 0, "{page:?} begins no 64KB");
+                let of = (space, 1, page.number())..(space, 1, page.number() + 16);
+                assert_eq!(self.entries.range(of).count(), 16, "{page:?}: not all are mapped");
+            }
         }
     }
 
