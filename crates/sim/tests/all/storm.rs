@@ -13,9 +13,9 @@
 use crate::storms::kept;
 use crate::storms::occupied::occupied;
 use crate::storms::{
-    CHECKED_EVERY, Defect, PLANTED, Replay, Storm, assert_map_adds_up, number, seeds,
+    CHECKED_EVERY, Coalesced, Defect, PLANTED, Replay, Storm, assert_map_adds_up, number, seeds,
 };
-use perforate_sim::{Scheme, SimError, scheme};
+use perforate_sim::{Composition, Scheme, SimError, scheme};
 
 /// Default number of events of a storm; `STORM_EVENTS` overrides it.
 const EVENTS: u64 = 12_000;
@@ -95,6 +95,34 @@ fn check_occupied_memory(storms: u64) -> String {
         }
     }
     lines
+}
+
+/// Storms on machines with each kind of hardware for contiguous pages: schemes of folios, and others, which have folios
+/// by the option `mthp`.
+#[test]
+fn folios_agree_with_the_oracle_on_all_hardware() {
+    let schemes =
+        "mthp-16k,mthp-64k,mthp-1m,4k,thp-madvise,perforated,segment-thp,range,layout,scripted";
+    for (index, composition) in Composition::list(schemes).unwrap().into_iter().enumerate() {
+        for (kind, coalesced) in Coalesced::ALL.into_iter().enumerate() {
+            for seed in seeds(SEEDS[0]) {
+                let seed = seed + (index + kind) as u64;
+                let _replay =
+                    Replay { scheme: format!("{} {coalesced:?}", composition.name()), seed };
+                let mut storm = Storm::coalesced(composition, seed, coalesced);
+                for event in 0..number("STORM_EVENTS", EVENTS / 4) {
+                    storm.system.at_instruction(event);
+                    storm.step().unwrap_or_else(|error| panic!("{error}"));
+                    if event % CHECKED_EVERY == 0 {
+                        let checked = storm.system.kernel().check_invariants();
+                        checked.unwrap_or_else(|wrong| panic!("{wrong}"));
+                        storm.check_all_tables();
+                    }
+                }
+                storm.check_all_tables();
+            }
+        }
+    }
 }
 
 /// True if a planted defect is caught within 60 seeds.
