@@ -123,6 +123,7 @@ fn make_kernel(
             shadow_directories: scheme.shadow_directories,
             gap_tolerance: scheme.mode(memory)?,
             flat_pages,
+            five_levels: machine.page_table_levels == 5,
             contiguity: machine.tlb.l2_coalescing.and_then(|it| it.form.contiguity()),
         },
         implicit_maps,

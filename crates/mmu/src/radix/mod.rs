@@ -1,4 +1,4 @@
-//! The x86-64 four-level page table. Table operations write it and walks read it.
+//! The x86-64 page table of four or five levels. Table operations write it and walks read it.
 //!
 //! Other formats contain a [`Radix`] and handle only their differences: nodes with another layout
 //! ([`Radix::with_directories`]), or entries that lead to other structures. Their walks consist of
@@ -20,9 +20,6 @@ pub use crate::walk::Directory;
 use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow};
 pub use walk::{Descent, Start};
 
-/// Level of the root node.
-const ROOT: Level = 4;
-
 /// Function that finds the entry in a level-2 node that points to the level-1 node of a page. The
 /// arguments are the simulated memory, the address space's control register if set, the level-2
 /// node, and the page. `None` if an entry of another kind is in this place.
@@ -42,6 +39,8 @@ pub struct Radix {
     /// Address space, 2MB region and frame of the level-1 node that was found last, because
     /// consecutive mappings use the same node. Adding or removing a node clears it.
     latest: Option<(SpaceId, u64, Frame)>,
+    /// True for tables of five levels (57-bit addresses; CR4.LA57), false for those of four.
+    has_five_levels: bool,
 }
 
 /// Size of the page that a leaf of `level` maps.
@@ -72,6 +71,19 @@ impl Radix {
     /// their pages.
     pub fn with_directories(find_entry: FindEntry) -> Self {
         Self { directories: Some(find_entry), ..Self::default() }
+    }
+
+    /// Returns the tables with five levels if `five_levels` is true, else with four. An address space
+    /// begins with the node of the highest level.
+    #[must_use]
+    pub fn with_five_levels(self, five_levels: bool) -> Self {
+        Self { has_five_levels: five_levels, ..self }
+    }
+
+    /// Level of the root node.
+    #[inline]
+    pub fn root_level(&self) -> Level {
+        4 + Level::from(self.has_five_levels)
     }
 
     /// Returns the address of the entry of `level` for `page` in `node`; `None` if an entry of
@@ -122,7 +134,7 @@ impl Radix {
         level: Level,
     ) -> Option<PhysicalAddress> {
         let mut node = self.root(space)?;
-        for above in (level + 1..=ROOT).rev() {
+        for above in (level + 1..=self.root_level()).rev() {
             let entry = self.memory.entry(self.entry_of((space, node), above, page)?);
             if !entry.is_present() || entry.is_large() {
                 return None;
@@ -174,7 +186,7 @@ impl Radix {
     fn add_table(&mut self, space: SpaceId, level: Level, page: VirtualPage, frame: Frame) {
         self.latest = None;
         self.memory.clear_frame(frame);
-        if level == ROOT {
+        if level == self.root_level() {
             let index = usize::from(space.0);
             if self.roots.len() <= index {
                 self.roots.resize(index + 1, None);
@@ -190,7 +202,7 @@ impl Radix {
 
     fn remove_table(&mut self, space: SpaceId, level: Level, page: VirtualPage) {
         self.latest = None;
-        if level == ROOT {
+        if level == self.root_level() {
             let root = self.roots[usize::from(space.0)].take().expect("the space has a root");
             self.memory.clear_frame(root);
             return;
@@ -306,7 +318,7 @@ impl Radix {
     }
 
     fn mark_accessed(&mut self, space: SpaceId, page: VirtualPage) {
-        for level in (1..=ROOT).rev() {
+        for level in (1..=self.root_level()).rev() {
             let Some(address) = self.entry_address(space, page, level) else { return };
             let entry = self.memory.entry(address);
             if entry.is_present() {

@@ -4,7 +4,7 @@ use perforate_types::{
     AccessKind, Level, PageSize, PageTableEntry, PhysicalAddress, Purpose, VirtualPage,
 };
 
-use super::{ROOT, Radix, entry_in, leaf_size};
+use super::{Radix, entry_in, leaf_size};
 use crate::walk::{Cached, Directory, WalkStart, purpose_of};
 use crate::{Node, Reach, WalkFault, WalkRequest, Walker, allow};
 
@@ -90,7 +90,7 @@ impl Radix {
         }
         walker.looked_up(None);
         let root = self.root(request.space).ok_or(WalkFault::NotMapped)?;
-        Ok((ROOT, walker.locate(root)?))
+        Ok((self.root_level(), walker.locate(root)?))
     }
 
     /// Reads the entry of `level` for `page` in `node`, and appends the step. Returns the entry and

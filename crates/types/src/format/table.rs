@@ -5,7 +5,7 @@ use crate::{
     Written,
 };
 
-/// Level of a page-table node: 4 is the root (PML4), 1 holds the 4KB entries.
+/// Level of a page-table node: 4 is the root (PML4), or 5 (PML5) in tables of five levels; 1 holds the 4KB entries.
 pub type Level = u8;
 
 /// An operation on page tables. The operating system chooses all frames, including those of
@@ -21,7 +21,7 @@ pub enum TableOperation {
         /// Value of the control register GTPTCR.
         control: u64,
     },
-    /// Adds a node at `frame` and links it from its parent (for level 4, from the root register
+    /// Adds a node at `frame` and links it from its parent (for the root, from the register
     /// CR3). Some formats have nodes that are larger than 4KB at some levels.
     AddNode {
         /// Address space of the page tables.
