@@ -10,7 +10,7 @@ use perforate_types::{CONTIGUOUS_PAGES, figures};
 use super::first_touch::{Backed, Touch};
 use super::{Core, FirstTouch, KernelConfig, single_page};
 use crate::space::{index_of, region_of};
-use crate::{FolioSizes, OrderPurpose, Orders, OsError, Policy};
+use crate::{FolioSizes, OsError, Policy};
 
 /// Sizes of folios that a kernel maps, and the numbers of those that it mapped.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,18 +70,14 @@ pub(super) fn map(core: &mut Core, touch: &Touch) -> Result<(), OsError> {
 /// Maps the largest folio around the page for which there are room and memory.
 fn map_folio(core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
     let &Touch { page, ref area, .. } = touch;
-    if !area.attributes.is_private_anonymous() {
+    let attributes = &area.attributes;
+    if !attributes.is_private_anonymous() || !attributes.eligible() {
         return Ok(Backed::No);
     }
-    let inherited = core.policy.maps_large() && core.policy.wants_large(&area.attributes);
-    let allowed = core.folios.sizes.allowed(&area.attributes, inherited);
-    let fits = |order: &u32| area.spans(&block_around(page, *order));
-    let offered = allowed.iter().filter(fits).fold(Orders::BASE, Orders::with);
-    if offered == Orders::BASE {
-        return Ok(Backed::No);
-    }
-    let orders = core.orders(area, page, OrderPurpose::Fault, offered);
-    for order in FolioSizes::ORDERS.rev().filter(|&order| orders.contains(order)) {
+    let inherited = core.policy.maps_large() && core.policy.wants_large(attributes);
+    let allowed = core.folios.sizes.allowed(attributes, inherited);
+    let fits = |&order: &u32| allowed.contains(order) && area.spans(&block_around(page, order));
+    for order in FolioSizes::ORDERS.rev().filter(fits) {
         if !is_free(core, touch, order)? {
             continue;
         }

@@ -101,11 +101,10 @@ pub trait Policy: Send {
     }
 
     /// Page sizes (orders) that may back the requested page or 2MB region, a subset of `request.offered`. The
-    /// kernel takes the largest for which free memory exists. It asks for folios of 16KB to 1MB apart from larger
-    /// pages, and offers the sizes of folios that the area may have.
+    /// kernel takes the largest for which free memory exists. Folios of 16KB to 1MB are no part of the question: which an
+    /// area may have is a matter of [`FolioSizes`].
     fn orders_for(&self, request: &OrderRequest<'_>) -> Orders {
-        let offered = request.offered;
-        if self.wants_large(&request.area.attributes) { offered } else { offered.below_large() }
+        if self.wants_large(&request.area.attributes) { request.offered } else { Orders::BASE }
     }
 
     /// True if reclaim may take the pages of a 2MB region now. If false, reclaim tries the following regions

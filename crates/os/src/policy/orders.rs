@@ -23,12 +23,6 @@ impl Orders {
         Self(self.0 | 1 << order)
     }
 
-    /// Returns the orders of the set below that of 2MB.
-    #[must_use]
-    pub const fn below_large(self) -> Self {
-        Self(self.0 & ((1 << Self::LARGE) - 1))
-    }
-
     /// True if the set contains the order.
     pub const fn contains(self, order: u32) -> bool {
         self.0 >> order & 1 == 1
@@ -96,7 +90,6 @@ mod tests {
         let both = Orders::BASE.with(Orders::HUGE).with(Orders::LARGE);
         assert_eq!(both.iter().collect::<Vec<_>>(), [0, 9, 18]);
         assert!(both.contains(9) && !both.contains(10));
-        assert_eq!(both.with(4).below_large().iter().collect::<Vec<_>>(), [0, 4]);
         assert_eq!(format!("{both:?}"), "{0, 9, 18}");
     }
 }
