@@ -1,0 +1,22 @@
+//! Advice on page sizes for one program.
+//!
+//! ```text
+//! trace ─▶ areas ─▶ pieces ─▶ use and misses of each piece ─▶ gain curve ─▶ plan ─▶ verdict
+//! ```
+//!
+//! An [`Area`] is memory that the program mapped together: the heap, a mapping, a stack. Large areas are cut
+//! into [`Piece`]s, the smallest parts that advice distinguishes. One pass over the trace counts how densely
+//! each piece is touched, and simulates the machine's TLBs once for every choice of one piece and one page
+//! size. The [`GainCurve`] puts choices in order of misses saved for each megabyte of additional memory, and
+//! simulates the first one, two, three … of them together. The time that a plan saves is never computed from
+//! misses: it is the difference between two timed simulations.
+
+mod area;
+mod gain;
+mod page_order;
+mod piece;
+
+pub use area::{Area, AreaId, AreaKind};
+pub use gain::{Choice, GainCurve, GainPoint};
+pub use page_order::PageOrder;
+pub use piece::{Piece, PieceUse};
