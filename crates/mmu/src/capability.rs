@@ -225,8 +225,8 @@ pub trait Runs {
     /// permissions.
     fn run_around(&self, request: &RunRequest) -> Run;
 
-    /// True if the entry that translates the page says that it maps the page's whole aligned block of
-    /// 64KB, by an encoding of [`Contiguity`](perforate_types::Contiguity) or as a larger page.
+    /// True if the entry that translates the page says that it maps the page's whole aligned block
+    /// of 64KB, by an encoding of [`Contiguity`](perforate_types::Contiguity) or as a larger page.
     fn is_contiguous(&self, space: SpaceId, page: VirtualPage) -> bool;
 }
 

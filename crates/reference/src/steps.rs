@@ -538,9 +538,10 @@ impl Reference {
 }
 
 impl Core {
-    /// Models the first store through a clean entry of the first-level TLB. The entry becomes dirty. The
-    /// hardware then looks up the second-level TLB, whose entry becomes dirty too, unless it is for a page
-    /// with holes, or for a coalesced run whose pages do not share their dirty bits (`shares_dirty`).
+    /// Models the first store through a clean entry of the first-level TLB. The entry becomes
+    /// dirty. The hardware then looks up the second-level TLB, whose entry becomes dirty too,
+    /// unless it is for a page with holes, or for a coalesced run whose pages do not share their
+    /// dirty bits (`shares_dirty`).
     fn first_store(&mut self, space: SpaceId, page: u64, shares_dirty: bool) {
         let covering = self.covering(Unit::L1DataTlb, space, page);
         let mut copies: Vec<_> = covering.map(|entry| (entry.pages, entry.slot)).collect();

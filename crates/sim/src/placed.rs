@@ -25,8 +25,8 @@ pub trait SchemeSetup {
     /// An error for the option `superpages`, with the expected value.
     fn check_superpages(&self, memory: &MemoryState) -> Result<(), ConfigError>;
 
-    /// Creates the kernel for this machine, with its memory. With `implicit_maps`, an access to an unmapped
-    /// page maps the page, for traces without map events.
+    /// Creates the kernel for this machine, with its memory. With `implicit_maps`, an access to an
+    /// unmapped page maps the page, for traces without map events.
     fn kernel(
         &self,
         machine: &Machine,

@@ -10,8 +10,8 @@ use crate::{Frame, PageSize, Permissions, VirtualPage};
 /// address bits 20:12 unused. Bit 12 is PAT in such an entry, so bits 20:13 have the eight-bit hole
 /// filter of a perforated page (P §IV.B). An ordinary 2MB page has filter 0.
 ///
-/// Entries of 4KB pages have two more bits, for machines of other instruction sets: C 52 (Arm's contiguous bit) and
-/// N 53 (bit 63 in RISC-V's Svnapot, where x86-64 has NX). See [`Contiguity`].
+/// Entries of 4KB pages have two more bits, for machines of other instruction sets: C 52 (Arm's
+/// contiguous bit) and N 53 (bit 63 in RISC-V's Svnapot, where x86-64 has NX). See [`Contiguity`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PageTableEntry(u64);
 
@@ -27,21 +27,22 @@ const FILTER_SHIFT: u32 = 13;
 const FILTER: u64 = 0xff << FILTER_SHIFT;
 const CONTIGUOUS: u64 = 1 << 52;
 const NAPOT: u64 = 1 << 53;
-/// Lowest bits of the address field of a NAPOT entry, which encode its size: 64KB (Svnapot, table "Page table entry
-/// encodings when pte.N=1").
+/// Lowest bits of the address field of a NAPOT entry, which encode its size: 64KB (Svnapot, table
+/// "Page table entry encodings when pte.N=1").
 const NAPOT_64K: u64 = 0b1000;
 
-/// Number of 4KB pages whose entries [`Contiguity`] joins: an aligned block of 64KB, for both encodings.
+/// Number of 4KB pages whose entries [`Contiguity`] joins: an aligned block of 64KB, for both
+/// encodings.
 pub const CONTIGUOUS_PAGES: u64 = 16;
 
-/// Encoding by which the 4KB entries of an aligned block of 64KB say that they map one aligned block of frames with
-/// equal permissions, so that one TLB entry can hold them all.
+/// Encoding by which the 4KB entries of an aligned block of 64KB say that they map one aligned
+/// block of frames with equal permissions, so that one TLB entry can hold them all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contiguity {
     /// Arm's contiguous bit: each of the 16 entries has the bit, and the address of its own frame.
     ContiguousBit,
-    /// RISC-V's Svnapot: each of the 16 entries has bit N, and the address of the block with its size in the lowest
-    /// bits. The page's own frame follows from its virtual address.
+    /// RISC-V's Svnapot: each of the 16 entries has bit N, and the address of the block with its
+    /// size in the lowest bits. The page's own frame follows from its virtual address.
     Napot,
 }
 
@@ -171,8 +172,9 @@ impl PageTableEntry {
         Self(self.of_page(page).0 & !CONTIGUOUS)
     }
 
-    /// Decodes the 4KB entry that was read for `page`: the frame of a NAPOT entry depends on the page. The result has
-    /// the frame of the page and, if the entry is one of 16 contiguous ones, the contiguous bit.
+    /// Decodes the 4KB entry that was read for `page`: the frame of a NAPOT entry depends on the
+    /// page. The result has the frame of the page and, if the entry is one of 16 contiguous ones,
+    /// the contiguous bit.
     #[inline]
     #[must_use]
     pub const fn of_page(self, page: VirtualPage) -> Self {

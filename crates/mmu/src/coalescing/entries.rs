@@ -17,8 +17,8 @@ impl L2Entry {
         Self(entry.0 | (run.pages - 1) << LENGTH_SHIFT)
     }
 
-    /// Creates an entry that stands for one page of a run, whose first page has index `first` in its
-    /// window, or, with `first` 0, for the page that was looked up.
+    /// Creates an entry that stands for one page of a run, whose first page has index `first` in
+    /// its window, or, with `first` 0, for the page that was looked up.
     pub(crate) fn run_page(frame: Frame, allows: u8, first: u8) -> Self {
         Self::page(EntryKind::Run, frame, allows, first)
     }

@@ -8,10 +8,10 @@
 //! four lines. Accessed bits are neither checked nor set: Linux creates entries with the bit set,
 //! and no code here clears it.
 //!
-//! Other instruction sets have page-table entries that say themselves that they belong to a block of
-//! 64KB (Arm's contiguous bit, RISC-V's Svnapot; [`Contiguity`]). The walker then compares nothing:
-//! it believes the one entry that it has read. A store sets the dirty bit of one entry of the block,
-//! and the TLB entry counts as dirty for all of its pages.
+//! Other instruction sets have page-table entries that say themselves that they belong to a block
+//! of 64KB (Arm's contiguous bit, RISC-V's Svnapot; [`Contiguity`]). The walker then compares
+//! nothing: it believes the one entry that it has read. A store sets the dirty bit of one entry of
+//! the block, and the TLB entry counts as dirty for all of its pages.
 //!
 //! Coalescing belongs to the pipeline, not to a mechanism: any machine's second-level TLB can
 //! coalesce under any scheme (`tlb.l2_coalescing` of a machine file). The schemes `4k-colt-*` are
@@ -54,8 +54,8 @@ pub enum CoalescingForm {
 }
 
 impl CoalescingForm {
-    /// Encoding of contiguous pages that the operating system writes into page-table entries; `None`
-    /// if the walker compares entries instead.
+    /// Encoding of contiguous pages that the operating system writes into page-table entries;
+    /// `None` if the walker compares entries instead.
     pub const fn contiguity(self) -> Option<Contiguity> {
         match self {
             Self::Groups | Self::AlignedGroups | Self::Runs => None,
@@ -97,9 +97,9 @@ impl Coalescing {
     }
 
     /// Returns the accesses that an entry of the first level allows to the whole window around a
-    /// page. `held` is what the second-level entry allows, and `page` what the page allows after the
-    /// access. `None` if the first level can hold the page only: a store through a clean entry has to
-    /// set the dirty bit of its own page, unless the pages share their dirty bits.
+    /// page. `held` is what the second-level entry allows, and `page` what the page allows after
+    /// the access. `None` if the first level can hold the page only: a store through a clean entry
+    /// has to set the dirty bit of its own page, unless the pages share their dirty bits.
     pub(crate) fn first_level(self, held: u8, page: u8) -> Option<u8> {
         match self.form.contiguity() {
             Some(_) => Some(page),

@@ -372,7 +372,8 @@ impl Mmu {
     }
 
     /// Sets the dirty bit of the second-level entry that a look-up or fill returned. The entry of a
-    /// run stays clean, since it covers more than this page, unless its pages share their dirty bits.
+    /// run stays clean, since it covers more than this page, unless its pages share their dirty
+    /// bits.
     fn mark_dirty_in_l2(&mut self, page: VirtualPage, slot: u32, entry: L2Entry) {
         if entry.kind() != EntryKind::Run {
             self.own.l2.mark_dirty(slot, entry);

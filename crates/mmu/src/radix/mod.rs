@@ -73,8 +73,8 @@ impl Radix {
         Self { directories: Some(find_entry), ..Self::default() }
     }
 
-    /// Returns the tables with five levels if `five_levels` is true, else with four. An address space
-    /// begins with the node of the highest level.
+    /// Returns the tables with five levels if `five_levels` is true, else with four. An address
+    /// space begins with the node of the highest level.
     #[must_use]
     pub fn with_five_levels(self, five_levels: bool) -> Self {
         Self { has_five_levels: five_levels, ..self }
@@ -255,8 +255,8 @@ impl Radix {
     }
 
     /// Rewrites the entries of 16 pages as contiguous ones, or as entries of single pages. All get
-    /// the accessed and dirty bits that any of them has, because the hardware sets these bits in any
-    /// entry of a contiguous block (as Linux does, in contpte_convert).
+    /// the accessed and dirty bits that any of them has, because the hardware sets these bits in
+    /// any entry of a contiguous block (as Linux does, in contpte_convert).
     fn join(&mut self, space: SpaceId, first: VirtualPage, contiguity: Option<Contiguity>) {
         let own = |page: VirtualPage, entry: PageTableEntry| {
             assert!(entry.is_present(), "{page:?} is joined but not mapped");
@@ -395,8 +395,8 @@ impl Dimension for Radix {
     }
 }
 
-/// Searches for runs within one level-1 node, which contains the whole window, so each page costs one read
-/// of the simulated memory.
+/// Searches for runs within one level-1 node, which contains the whole window, so each page costs
+/// one read of the simulated memory.
 impl Runs for Radix {
     fn run_around(&self, request: &RunRequest) -> Run {
         let entry = self.entry_address(request.space, request.page, 1);

@@ -48,8 +48,8 @@ pub(crate) struct L1Tlb {
     small: Array,
     /// The arrays of larger pages, in order of size.
     larger: Vec<Array>,
-    /// Number of 4KB pages in an aligned window that one entry of `small` can hold; 0 if the TLB does
-    /// not coalesce.
+    /// Number of 4KB pages in an aligned window that one entry of `small` can hold; 0 if the TLB
+    /// does not coalesce.
     window: u64,
     /// True if a window was filled since the last flush; otherwise look-ups skip them.
     has_runs: bool,
@@ -176,8 +176,8 @@ impl L1Tlb {
     }
 
     /// Fills the window of pages around `page`, which are mapped to consecutive frames; `frame` is
-    /// that of the page. The preceding look-up must have missed. Returns the slot; `None` if the TLB
-    /// does not hold windows.
+    /// that of the page. The preceding look-up must have missed. Returns the slot; `None` if the
+    /// TLB does not hold windows.
     pub(crate) fn fill_run(
         &mut self,
         space: SpaceId,

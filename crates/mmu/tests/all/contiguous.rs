@@ -265,9 +265,9 @@ fn the_first_level_holds_groups_that_need_no_dirty_bit() {
     assert_eq!(levels(&mut mmu, [8, 11, 5]), [3, 1, 1]);
 }
 
-/// A guest whose page 0 has guest frame 0x9000; its tables are pages 0x11 to 0x14 of its memory. The
-/// host maps the guest's memory from 0x8000 on with frames from 0x4_0000 on, by 4KB pages or by one
-/// of 2MB.
+/// A guest whose page 0 has guest frame 0x9000; its tables are pages 0x11 to 0x14 of its memory.
+/// The host maps the guest's memory from 0x8000 on with frames from 0x4_0000 on, by 4KB pages or by
+/// one of 2MB.
 fn guest(size: PageSize, host_size: PageSize) -> Mmu {
     let config = config(CoalescingForm::ContiguousBit, 16);
     let host = Host::new(&config, Box::new(Radix::new()), MACHINE);

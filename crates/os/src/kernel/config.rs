@@ -33,11 +33,11 @@ pub struct TableFormat {
     /// hypervisor uses the flat table instead of nested page tables (D §X). The address space's
     /// ordinary tables are then only the hypervisor kernel's records, and no hardware walks them.
     pub flat_pages: u64,
-    /// True for tables of five levels (57-bit addresses), false for those of four. Programs get addresses of 47 bits
-    /// either way, as in Linux without a hint.
+    /// True for tables of five levels (57-bit addresses), false for those of four. Programs get addresses of
+    /// 47 bits either way, as in Linux without a hint.
     pub five_levels: bool,
-    /// Encoding by which the entries of 16 contiguous 4KB pages say that they belong together; `None` if the machine
-    /// has none.
+    /// Encoding by which the entries of 16 contiguous 4KB pages say that they belong together; `None` if the
+    /// machine has none.
     pub contiguity: Option<Contiguity>,
 }
 

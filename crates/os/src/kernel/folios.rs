@@ -105,8 +105,8 @@ fn is_free(core: &Core, touch: &Touch, order: u32) -> Result<bool, OsError> {
         && block.all(|page| space.frame_of(page).is_none()))
 }
 
-/// Maps a folio of 2^`order` pages. As Linux allocates it without reclaim, it must leave the memory above the high
-/// watermark.
+/// Maps a folio of 2^`order` pages. As Linux allocates it without reclaim, it must leave the memory above the
+/// high watermark.
 fn map_order(core: &mut Core, touch: &Touch, order: u32) -> Result<Backed, OsError> {
     let (block, permissions) = (block_around(touch.page, order), touch.permissions());
     let pages = block.end - block.start;

@@ -412,8 +412,8 @@ impl Ledger {
         self.done
     }
 
-    /// Number of translations (pages of any size, folios) added since boot, not counting holes that were filled
-    /// in a 2MB page. Equals the number of faults that would map the same memory on demand.
+    /// Number of translations (pages of any size, folios) added since boot, not counting holes that were
+    /// filled in a 2MB page. Equals the number of faults that would map the same memory on demand.
     pub(crate) fn pages_brought_in(&self) -> u64 {
         self.done.pages_mapped - self.subpages_mapped
     }

@@ -33,8 +33,8 @@ const SMALLEST: u32 = 2;
 /// Number of sizes: 16KB to 1MB.
 const SIZES: usize = 7;
 
-/// Sizes of folios that a kernel may map at first touches, and for each the areas that may have it. `None` for a size
-/// that is not named. As text: `16K=madvise,64K`, where a size without a value is `always`.
+/// Sizes of folios that a kernel may map at first touches, and for each the areas that may have it. `None`
+/// for a size that is not named. As text: `16K=madvise,64K`, where a size without a value is `always`.
 ///
 /// A kernel has those of its policy ([`Policy::rules`]), which the option `mthp` overrides size by size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,7 +125,8 @@ impl<'de> Deserialize<'de> for FolioSizes {
     }
 }
 
-/// Policy `mthp-…`: maps folios of one size where a block is free and unmapped, otherwise 4KB pages. No 2MB pages.
+/// Policy `mthp-…`: maps folios of one size where a block is free and unmapped, otherwise 4KB pages. No 2MB
+/// pages.
 pub struct Mthp {
     /// Name of the policy in configuration and results.
     pub name: &'static str,

@@ -101,8 +101,8 @@ pub trait Policy: Send {
     }
 
     /// Page sizes (orders) that may back the requested page or 2MB region, a subset of `request.offered`. The
-    /// kernel takes the largest for which free memory exists. Folios of 16KB to 1MB are no part of the question: which an
-    /// area may have is a matter of [`FolioSizes`].
+    /// kernel takes the largest for which free memory exists. Folios of 16KB to 1MB are no part of the
+    /// question: which an area may have is a matter of [`FolioSizes`].
     fn orders_for(&self, request: &OrderRequest<'_>) -> Orders {
         if self.wants_large(&request.area.attributes) { request.offered } else { Orders::BASE }
     }

@@ -109,7 +109,8 @@ impl SpaceMut<'_> {
         self.table(TableOperation::Join { space: self.id, page, contiguity });
     }
 
-    /// Parts the entries of the block around a page that is to be changed. If `leaves`, the page leaves its folio.
+    /// Parts the entries of the block around a page that is to be changed. If `leaves`, the page leaves its
+    /// folio.
     pub(super) fn part_block(&mut self, page: u64, leaves: bool) {
         let (number, block) = (region_of(page), index_of(page) / PAGES);
         let Some((pages, _)) = self.pages_of_folios(number) else { return };
@@ -131,8 +132,8 @@ impl SpaceMut<'_> {
         }
     }
 
-    /// Prepares to unmap all pages of these blocks that `is_unmapped` names: the entries go as they are, without
-    /// being parted first.
+    /// Prepares to unmap all pages of these blocks that `is_unmapped` names: the entries go as they are,
+    /// without being parted first.
     pub(crate) fn drop_blocks(&mut self, number: u64, is_unmapped: impl Fn(usize) -> bool) {
         let Some((pages, _)) = self.pages_of_folios(number) else { return };
         for block in pages.joined.iter() {

@@ -54,7 +54,8 @@ impl Tables {
         above as u64 + self.level2.len() as u64 * pair
     }
 
-    /// The node that points to the level-3 node of `page`: of level 4, which is the root in tables of four levels.
+    /// The node that points to the level-3 node of `page`: of level 4, which is the root in tables of four
+    /// levels.
     fn above_level3(&mut self, page: u64) -> &mut Node {
         let node = if self.format.five_levels {
             self.level4.get_mut(&(page >> 36))

@@ -1,6 +1,6 @@
-//! Multi-size THP: folios of 16KB to 1MB, mapped by 4KB entries (Linux since 6.8). The kernel's half is
-//! in `os` (`kernel/folios.rs`), because folios go with 2MB pages and with any scheme (option `mthp`).
-//! What a TLB gains by them is a property of the machine (`tlb.l2_coalescing`).
+//! Multi-size THP: folios of 16KB to 1MB, mapped by 4KB entries (Linux since 6.8). The kernel's
+//! half is in `os` (`kernel/folios.rs`), because folios go with 2MB pages and with any scheme
+//! (option `mthp`). What a TLB gains by them is a property of the machine (`tlb.l2_coalescing`).
 
 use perforate_config::ConfigError;
 use perforate_os::{FolioSizes, Mthp, Policy};

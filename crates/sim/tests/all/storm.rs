@@ -97,8 +97,8 @@ fn check_occupied_memory(storms: u64) -> String {
     lines
 }
 
-/// Storms on machines with each kind of hardware for contiguous pages: schemes of folios, and others,
-/// which have folios by the option `mthp`.
+/// Storms on machines with each kind of hardware for contiguous pages: schemes of folios, and
+/// others, which have folios by the option `mthp`.
 #[test]
 fn folios_agree_with_the_oracle_on_all_hardware() {
     let schemes = "mthp-16k,mthp-64k,mthp-1m,4k,thp-madvise,perforated,segment-thp,range,scripted";

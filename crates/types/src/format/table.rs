@@ -5,7 +5,8 @@ use crate::{
     Written,
 };
 
-/// Level of a page-table node: 4 is the root (PML4), or 5 (PML5) in tables of five levels; 1 holds the 4KB entries.
+/// Level of a page-table node: 4 is the root (PML4), or 5 (PML5) in tables of five levels; 1 holds
+/// the 4KB entries.
 pub type Level = u8;
 
 /// An operation on page tables. The operating system chooses all frames, including those of
@@ -83,8 +84,9 @@ pub enum TableOperation {
         /// Accesses that the page allows from now on.
         permissions: Permissions,
     },
-    /// Rewrites the entries of the 16 pages of an aligned 64KB so that they say that they are contiguous, or no longer
-    /// say so. Translations stay. The pages must be mapped to 16 aligned frames, with equal permissions.
+    /// Rewrites the entries of the 16 pages of an aligned 64KB so that they say that they are
+    /// contiguous, or no longer say so. Translations stay. The pages must be mapped to 16 aligned
+    /// frames, with equal permissions.
     Join {
         /// Address space of the page tables.
         space: SpaceId,

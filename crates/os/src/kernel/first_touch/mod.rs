@@ -186,7 +186,8 @@ impl Backers {
     }
 }
 
-/// Backer (mechanism that maps memory on first touches) of 4KB entries, for folios and single pages; tried last.
+/// Backer (mechanism that maps memory on first touches) of 4KB entries, for folios and single pages; tried
+/// last.
 struct SmallEntries;
 
 impl Backer for SmallEntries {

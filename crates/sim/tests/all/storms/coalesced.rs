@@ -28,11 +28,13 @@ impl Coalesced {
         Self { form, pages, in_l1 }
     }
 
-    /// Gives a storm this hardware and, with every second seed, folios of several sizes. With every third seed, the host
-    /// has them.
+    /// Gives a storm this hardware and, with every second seed, folios of several sizes (with every fourth also
+    /// tables of five levels). With every
+    /// third seed, the host has them.
     pub fn configure(self, machine: &mut Machine, memory: &mut MemoryState, seed: u64) {
         machine.tlb.l2_coalescing = Some(Coalescing { pages: self.pages, form: self.form });
         machine.tlb.l1_coalescing = self.in_l1;
+        machine.page_table_levels = if seed % 4 == 1 { 5 } else { 4 };
         let sizes = || Some(read("16K,64K=inherit,128K=madvise").expect("valid"));
         if seed % 2 == 1 {
             memory.kernel.mthp = sizes();

@@ -123,8 +123,8 @@ impl Storm {
         Self::build(composition, seed, None, None, Some(change), None)
     }
 
-    /// Creates a storm on a machine whose TLBs hold contiguous pages as one entry. Some storms have folios of several
-    /// sizes under any scheme.
+    /// Creates a storm on a machine whose TLBs hold contiguous pages as one entry. Some storms have
+    /// folios of several sizes under any scheme.
     pub fn coalesced(composition: Composition, seed: u64, coalesced: Coalesced) -> Self {
         Self::build(composition, seed, None, None, None, Some(coalesced))
     }
