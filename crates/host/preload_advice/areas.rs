@@ -89,7 +89,7 @@ pub fn count(word: Word, more: u64) {
 /// Asks for large pages between two addresses, whole 4KB pages only.
 fn advise_range(start: usize, end: usize, advice: i32) {
     let (start, end) = (start.next_multiple_of(PAGE_BYTES), end.next_multiple_of(PAGE_BYTES));
-    if start >= end || AREAS.is_silent.load(Ordering::Acquire) {
+    if start >= end || !is_loud() {
         return;
     }
     // SAFETY: the advice changes no contents.
@@ -117,11 +117,6 @@ fn advise_part(number: usize, item: &Item, from: usize, to: usize) {
     for (start, end) in item.ranges() {
         let (start, end) = (area.saturating_add(start), area.saturating_add(end));
         advise_range(start.max(from), end.min(to), MADV_HUGEPAGE);
-        if matches!(item.part, Part::Shared(_)) {
-            // Shared memory gets large pages by advice only if `shmem_enabled` permits it, but always by
-            // a collapse, which makes the memory resident.
-            advise_range(start.max(from), end.min(to), MADV_COLLAPSE);
-        }
     }
 }
 
@@ -131,6 +126,26 @@ fn made(part: Part, start: usize, bytes: usize) {
         place(number, start, bytes);
         advise_part(number, item, start, start + bytes);
     }
+}
+
+/// True if parts of the heap are advised.
+pub fn advises_heap() -> bool {
+    is_loud() && items().any(|(_, item)| item.part == Part::Heap)
+}
+
+/// True if a mapping with these flags is one of those that shared areas are numbered by, and some of them are
+/// advised.
+pub fn aligns_shared(bytes: usize, flags: i32) -> bool {
+    let is_numbered = flags & MAP_SHARED_VALIDATE & 1 != 0 && flags & MAP_HUGETLB == 0;
+    is_numbered
+        && bytes >= LEAST_NUMBERED_BYTES
+        && is_loud()
+        && items().any(|(_, item)| matches!(item.part, Part::Shared(_)))
+}
+
+/// True if the library gives advice.
+fn is_loud() -> bool {
+    !AREAS.is_silent.load(Ordering::Acquire)
 }
 
 /// Hears of the heap, which grew from `end` to `new_end`, or shrank.

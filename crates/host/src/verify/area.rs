@@ -54,6 +54,15 @@ impl AdvisedArea {
         if self.ranges.is_empty() { vec![0..u64::MAX] } else { self.ranges.clone() }
     }
 
+    /// Addresses of the ranges of an area that lies at these addresses.
+    pub(super) fn within(&self, addresses: &Range<u64>) -> Vec<Range<u64>> {
+        let place = |range: Range<u64>| {
+            let start = addresses.start.saturating_add(range.start);
+            start..addresses.start.saturating_add(range.end).min(addresses.end)
+        };
+        self.byte_ranges().into_iter().map(place).filter(|range| !range.is_empty()).collect()
+    }
+
     /// Text of the area in the variable of the preload library.
     pub(super) fn parameter(&self) -> String {
         let name = self.part.to_string();

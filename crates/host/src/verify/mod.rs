@@ -12,8 +12,11 @@
 //! Linux 6.18), and runs as it is have them everywhere. Where it is `never`, there is nothing to measure.
 
 mod area;
+mod collapse;
 mod preload;
 mod sample;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -34,6 +37,7 @@ use crate::{HostError, Reporter};
 
 pub use area::{AdvisedArea, AreaPart};
 
+use collapse::collapse;
 use preload::{AdvicePreload, Parameters, Report};
 
 /// Shortest run in seconds that can be measured: the kernel counts processor time in steps of milliseconds.
@@ -42,6 +46,8 @@ const LEAST_SECONDS: f64 = 0.05;
 const FOLLOWED: f64 = 0.5;
 /// Resident memory in bytes below which an area's pages are not judged.
 const LEAST_AREA_BYTES: u64 = 4 << 20;
+/// Growth in bytes of shared memory that is not in large pages yet after which it is collapsed again.
+const LEAST_COLLAPSED_BYTES: u64 = 2 << 20;
 /// Spread of the runs' times, as a share of the median, above which a note is added.
 const WIDE_SPREAD: f64 = 0.10;
 
@@ -162,16 +168,20 @@ impl Measurement<'_> {
         };
         let (mut most, mut is_disabled) = (Vec::new(), false);
         let resident = |areas: &[AreaPages]| areas.iter().map(|area| area.resident_bytes).sum::<u64>();
+        let mut left = vec![0; self.advice.len()];
         let time = start.observe(limit, |process| {
             let Ok(report) = self.preload.report() else { return };
             let now = sample::pages(process, self.advice, &report);
+            if is_advised {
+                self.collapse_shared(process, &report, &now, &mut left);
+            }
             if resident(&now) > resident(&most) {
                 most = now;
                 is_disabled = has_disabled_large_pages(process);
             }
         })?;
         let time = time.ok_or_else(|| {
-            failed(format!("took longer than {} s and was killed", limit.as_secs()))
+            failed(format!("took longer than {} s and was killed", limit.as_secs_f64()))
         })?;
         match time.exit_code {
             Some(0) => {}
@@ -203,6 +213,22 @@ impl Measurement<'_> {
             )));
         }
         Ok((run_record(is_advised, &time, most), RunReport { is_advised, report, is_disabled }))
+    }
+
+    /// Collapses shared areas that have more memory in small pages than was left in them the last time
+    /// (`left`, in bytes by area). Errors show in the shares of large pages.
+    fn collapse_shared(&self, process: u32, report: &Report, now: &[AreaPages], left: &mut [u64]) {
+        for (index, area) in self.advice.iter().enumerate() {
+            let (AreaPart::Shared(_), Some(addresses)) = (&area.part, &report.addresses[index]) else {
+                continue;
+            };
+            let small_bytes = now[index].resident_bytes.saturating_sub(now[index].large_bytes);
+            if small_bytes >= left[index] + LEAST_COLLAPSED_BYTES {
+                let ranges = area.within(addresses);
+                let made = ranges.iter().map(|range| collapse(process, range).unwrap_or(0));
+                left[index] = if made.sum::<u64>() > 0 { 0 } else { small_bytes };
+            }
+        }
     }
 
     /// Judges the measured runs.

@@ -82,7 +82,7 @@ fn add(text: &str, advice: &[AdvisedArea], report: &Report, sums: &mut [AreaPage
         .iter()
         .enumerate()
         .map(|(number, area)| match report.addresses.get(number) {
-            Some(Some(addresses)) => within(area, addresses),
+            Some(Some(addresses)) => area.within(addresses),
             _ => Vec::new(),
         })
         .collect();
@@ -117,15 +117,6 @@ fn add(text: &str, advice: &[AdvisedArea], report: &Report, sums: &mut [AreaPage
         let place = Rest::ALL.iter().position(|(own, _)| *own == rest).unwrap_or_default();
         take(kind.unwrap_or(advice.len() + place), u64::MAX);
     }
-}
-
-/// Addresses of an area's ranges.
-fn within(area: &AdvisedArea, addresses: &Range<u64>) -> Vec<Range<u64>> {
-    let place = |range: Range<u64>| {
-        let start = addresses.start.saturating_add(range.start);
-        start..addresses.start.saturating_add(range.end).min(addresses.end)
-    };
-    area.byte_ranges().into_iter().map(place).filter(|range| !range.is_empty()).collect()
 }
 
 #[cfg(test)]
