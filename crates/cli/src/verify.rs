@@ -55,7 +55,7 @@ pub struct VerifyArguments {
     /// Print the record as a JSON line, and nothing else
     #[arg(long)]
     pub json: bool,
-    /// Program to measure
+    /// Program to measure, which must end by itself
     #[arg(last = true, required = true, value_name = "PROG ARGS…")]
     program: Vec<OsString>,
 }
@@ -83,7 +83,8 @@ fn gain_ratio(text: &str) -> Result<GainRatio, String> {
         };
         (low <= ratio && ratio <= high).then_some(GainRatio { ratio, low, high })
     };
-    parsed().ok_or_else(|| "expected a ratio in its interval, such as 1.21 or 1.21,1.13-1.29".into())
+    parsed()
+        .ok_or_else(|| "expected a ratio in its interval, such as 1.21 or 1.21,1.13-1.29".into())
 }
 
 /// Measures a program with and without advice, and judges a prediction.

@@ -66,6 +66,7 @@ unsafe extern "C" {
     pub fn close(file: c_int) -> c_int;
     pub fn read(file: c_int, to: *mut c_void, bytes: usize) -> isize;
     pub fn sched_yield() -> c_int;
+    pub fn getpid() -> c_int;
     pub fn mallopt(parameter: c_int, value: c_int) -> c_int;
     pub fn malloc(bytes: usize) -> *mut c_void;
     pub fn realloc(memory: *mut c_void, bytes: usize) -> *mut c_void;
@@ -84,7 +85,7 @@ pub fn set_error(number: c_int) {
     unsafe { __errno_location().write(number) };
 }
 
-/// Reads errno.
+/// Value of errno, after a system call of this module that failed.
 pub fn error() -> c_int {
     // SAFETY: the C library returns a valid address.
     unsafe { __errno_location().read() }

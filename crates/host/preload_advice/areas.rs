@@ -16,7 +16,7 @@ const LEAST_NUMBERED_BYTES: usize = 2 << 20;
 /// Words of the report before those of the items.
 #[derive(Clone, Copy)]
 pub enum Word {
-    /// 1 once the library has begun.
+    /// Process that the report describes; 0 before the library has begun.
     Begun,
     /// 1 once the C library's functions lead to this library.
     Patched,
@@ -54,7 +54,8 @@ static AREAS: Areas = Areas {
     items: UnsafeCell::new([Item::NONE; MAX_ITEMS]),
     count: AtomicUsize::new(0),
     is_silent: AtomicBool::new(false),
-    extents: [const { Extent { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0) } }; MAX_ITEMS],
+    extents: [const { Extent { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0) } };
+        MAX_ITEMS],
     mappings: AtomicUsize::new(0),
     shared_mappings: AtomicUsize::new(0),
 };
@@ -133,8 +134,7 @@ pub fn advises_heap() -> bool {
     is_loud() && items().any(|(_, item)| item.part == Part::Heap)
 }
 
-/// True if a mapping with these flags is one of those that shared areas are numbered by, and some of them are
-/// advised.
+/// True if shared areas are advised, and a mapping with this size and these flags has a number among them.
 pub fn aligns_shared(bytes: usize, flags: i32) -> bool {
     let is_numbered = flags & MAP_SHARED_VALIDATE & 1 != 0 && flags & MAP_HUGETLB == 0;
     is_numbered
@@ -146,6 +146,11 @@ pub fn aligns_shared(bytes: usize, flags: i32) -> bool {
 /// True if the library gives advice.
 fn is_loud() -> bool {
     !AREAS.is_silent.load(Ordering::Acquire)
+}
+
+/// Removes the areas of a program that this process executed before from the report.
+pub fn forget() {
+    items().for_each(|(number, _)| place(number, 0, 0));
 }
 
 /// Hears of the heap, which grew from `end` to `new_end`, or shrank.

@@ -5,7 +5,9 @@ use core::sync::atomic::Ordering;
 
 use super::areas::{self, Word};
 use super::environment::{hide, take};
-use super::system::{self, PR_SET_THP_DISABLE, PR_THP_DISABLE_EXCEPT_ADVISED, set_break};
+use super::system::{
+    self, PR_SET_THP_DISABLE, PR_THP_DISABLE_EXCEPT_ADVISED, getpid, pthread_atfork, set_break,
+};
 use super::{functions, own_maps, patch, report};
 
 const ADVICE: &CStr = c"PERFORATE_ADVICE";
@@ -26,12 +28,7 @@ extern "C" fn begin() {
     }
     let Some(settings) = settings.filter(|_| cfg!(target_arch = "x86_64")) else { return };
     report::begin(settings.report);
-    // The report describes the first process, not those that it starts.
-    if let Some(begun) = report::word(Word::Begun as usize)
-        && begun.swap(1, Ordering::AcqRel) != 0
-    {
-        report::end();
-    }
+    begin_report();
     if settings.only_advised {
         // SAFETY: the call changes no memory. Kernels before 6.18 refuse it, which the caller knows.
         unsafe { system::control(PR_SET_THP_DISABLE, 1, PR_THP_DISABLE_EXCEPT_ADVISED, 0, 0) };
@@ -41,6 +38,25 @@ extern "C" fn begin() {
     if unsafe { patch::patch() } {
         areas::count(Word::Patched, 1);
     }
+}
+
+/// Claims the report for this process, unless it describes another one: the first of a run, which keeps it
+/// when it executes another program.
+fn begin_report() {
+    let Some(begun) = report::word(Word::Begun as usize) else { return };
+    // SAFETY: the functions have no conditions.
+    let own = unsafe { getpid() } as u64;
+    let before = begun.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire);
+    if before.is_err_and(|other| other != own) {
+        return report::end();
+    }
+    areas::forget();
+    // SAFETY: as above.
+    unsafe { pthread_atfork(None, None, Some(end_in_child)) };
+}
+
+extern "C" fn end_in_child() {
+    report::end();
 }
 
 /// Advises memory that exists already: the loader's and libraries' anonymous memory, static data, code, and

@@ -7,8 +7,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use super::areas;
 use super::items::PAGE_BYTES;
 use super::system::{
-    self, EFAULT, ENOMEM, FAILED, MADV_DONTNEED, MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE,
-    PR_SET_VMA, PR_SET_VMA_ANON_NAME, set_break, set_error,
+    self, EFAULT, ENOMEM, FAILED, MADV_DONTNEED, MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE,
+    MAP_PRIVATE, PR_SET_VMA, PR_SET_VMA_ANON_NAME, set_break, set_error,
 };
 
 /// Size of a 2MB page in bytes.

@@ -20,7 +20,7 @@ pub enum Part {
     Mapping(usize),
     /// Shared mapping of at least 2MB, by number from 0 in the order of creation.
     Shared(usize),
-    /// Private anonymous memory outside of the heap, all of it.
+    /// All private anonymous memory outside of the heap.
     Anonymous,
     /// Anonymous mappings that the program gave this name (PR_SET_VMA_ANON_NAME).
     Named(&'static [u8]),
@@ -28,7 +28,7 @@ pub enum Part {
     Text(&'static [u8]),
 }
 
-/// One area, and the ranges of it that get large pages.
+/// Area, and the ranges in the area that get large pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Memory of the area.

@@ -10,8 +10,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use perforate_record::find_program;
-use rustix::process::{Signal, set_parent_process_death_signal, setpgid};
 use perforate_record::process_memory::read_text;
+use rustix::process::{Signal, set_parent_process_death_signal, setpgid};
 
 use crate::benchmark::Paging;
 use crate::counters::{Absence, Counting, Readings};
@@ -69,7 +69,13 @@ impl<'a> Start<'a> {
             environment.push(("GLIBC_TUNABLES".to_owned(), tunables));
         }
         let processor = Some(processor);
-        Self { program, processor, environment, disables_large_pages: paging == Paging::Small, leads_group: false }
+        Self {
+            program,
+            processor,
+            environment,
+            disables_large_pages: paging == Paging::Small,
+            leads_group: false,
+        }
     }
 
     pub fn spawn(&self) -> Result<Child, HostError> {
@@ -168,7 +174,8 @@ impl<'a> Start<'a> {
 
 impl ProgramTime {
     fn new(wall: Duration, status: ExitStatus, usage: &libc::rusage, counters: Readings) -> Self {
-        let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+        let time =
+            |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
         Self {
             user: time(usage.ru_utime),
             system: time(usage.ru_stime),

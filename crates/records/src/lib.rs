@@ -48,6 +48,7 @@ pub use snapshot::{
     SnapshotRequest, SnapshotZone, Survey, read_snapshot,
 };
 pub use verification::{
-    AreaPages, Clock, GainRatio, Judgement, LEAST_GAIN, Verification, VerifiedArea, VerifiedRun, Worth,
+    AreaPages, Clock, GainRatio, Judgement, LEAST_GAIN, Verification, VerifiedArea, VerifiedRun,
+    Worth,
 };
 pub use vocabulary::{Roles, Vocabulary};

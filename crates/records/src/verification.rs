@@ -19,18 +19,18 @@ pub enum Clock {
     Processor,
     /// Processor time in user mode.
     User,
-    /// Elapsed time.
+    /// Elapsed time, which includes waiting for other programs.
     Wall,
 }
 
 /// Ratio of the time of a program as it is to the time with advice, with an interval. Above 1, advice gains.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GainRatio {
-    /// The estimate.
+    /// Estimate of the ratio.
     pub ratio: f64,
-    /// Lower end of the interval; the estimate if there is none.
+    /// Lower end of the interval. Equal to `ratio` if the ratio is exact.
     pub low: f64,
-    /// Upper end of the interval; the estimate if there is none.
+    /// Upper end of the interval. Equal to `ratio` if the ratio is exact.
     pub high: f64,
 }
 
@@ -70,7 +70,7 @@ pub enum Worth {
     Loss,
     /// The interval excludes gains and losses of twice [`LEAST_GAIN`].
     Nothing,
-    /// The interval is too wide for any of the others.
+    /// The interval is too wide for a judgement.
     Unclear,
 }
 
@@ -229,7 +229,8 @@ impl Verification {
     /// Pages of the area with this index: medians over the runs with or without the advice.
     pub fn pages(&self, is_advised: bool, area: usize) -> AreaPages {
         let median = |bytes: fn(&AreaPages) -> u64| {
-            let of = |run: &VerifiedRun| run.areas.get(area).map_or(0.0, |pages| bytes(pages) as f64);
+            let of =
+                |run: &VerifiedRun| run.areas.get(area).map_or(0.0, |pages| bytes(pages) as f64);
             self.median(is_advised, of).unwrap_or(0.0) as u64
         };
         AreaPages {
@@ -243,9 +244,10 @@ impl Verification {
     pub fn spread(&self, is_advised: bool, clock: Clock) -> Option<f64> {
         let runs = self.runs.iter().filter(|run| run.is_advised == is_advised);
         let seconds: Vec<f64> = runs.map(|run| run.seconds(clock)).collect();
-        let (least, most) = seconds.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
-            (least.min(*value), most.max(*value))
-        });
+        let (least, most) =
+            seconds.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
+                (least.min(*value), most.max(*value))
+            });
         Some((most - least) / self.median(is_advised, |run| run.seconds(clock))?)
     }
 }
@@ -270,8 +272,7 @@ mod tests {
 
     #[test]
     fn losses_and_nothing_are_both_reasons_not_to_follow_advice() {
-        let [good, bad, none] =
-            [gain(1.2, 1.1, 1.3), gain(0.8, 0.7, 0.9), gain(1.0, 0.99, 1.01)];
+        let [good, bad, none] = [gain(1.2, 1.1, 1.3), gain(0.8, 0.7, 0.9), gain(1.0, 0.99, 1.01)];
         let unclear = gain(1.2, 0.9, 1.5);
         assert_eq!(Judgement::of(&good, &good), Judgement::Right);
         assert_eq!(Judgement::of(&bad, &none), Judgement::Right);

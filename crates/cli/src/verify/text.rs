@@ -22,9 +22,11 @@ const QUANTITIES: [Quantity; 5] = [
     ("of that, in the kernel, s", |run| run.system_seconds, |value| format!("{value:.3}")),
     ("elapsed time, s", |run| run.wall_seconds, |value| format!("{value:.3}")),
     ("page faults", |run| run.page_faults as f64, |value| format!("{value:.0}")),
-    ("largest resident memory", |run| run.max_resident_bytes as f64, |value| {
-        format!("{:.0} MB", value / f64::from(1 << 20))
-    }),
+    (
+        "largest resident memory",
+        |run| run.max_resident_bytes as f64,
+        |value| format!("{:.0} MB", value / f64::from(1 << 20)),
+    ),
 ];
 
 /// Formats a verification at 80 columns.
@@ -37,9 +39,15 @@ pub fn text(found: &Verification) -> String {
         let ratio = if after > 0.0 { format!("{:.3}", before / after) } else { "–".into() };
         text += &line(name, [&format(before), &format(after), &ratio]);
     }
-    for name in found.runs.iter().flat_map(|run| run.counters.keys()).collect::<std::collections::BTreeSet<_>>() {
+    for name in found
+        .runs
+        .iter()
+        .flat_map(|run| run.counters.keys())
+        .collect::<std::collections::BTreeSet<_>>()
+    {
         let value = |run: &VerifiedRun| run.counters.get(name).map_or(0.0, |count| *count as f64);
-        let [before, after] = [false, true].map(|advised| found.median(advised, value).unwrap_or(0.0));
+        let [before, after] =
+            [false, true].map(|advised| found.median(advised, value).unwrap_or(0.0));
         let ratio = if after > 0.0 { format!("{:.3}", before / after) } else { "–".into() };
         text += &line(name, [&format!("{before:.3e}"), &format!("{after:.3e}"), &ratio]);
     }
@@ -57,7 +65,8 @@ fn verdict(found: &Verification) -> String {
         Worth::Unclear => "Not clear, too much noise",
     };
     let time = clock_name(found.clock);
-    let mut text = format!("{measured}: {} by {time} (as it is ÷ with advice).", ratio(&found.measured));
+    let mut text =
+        format!("{measured}: {} by {time} (as it is ÷ with advice).", ratio(&found.measured));
     if let (Some(predicted), Some(judgement)) = (&found.predicted, found.judgement) {
         let judged = match judgement {
             Judgement::Right => "right",
@@ -101,7 +110,8 @@ fn ratios(found: &Verification) -> String {
 
 /// Table of the areas' resident memory and its share in large pages.
 fn areas(found: &Verification) -> String {
-    let mut text = format!("\n{}", line("MB resident (in 2MB pages)", ["as it is", "with advice", ""]));
+    let mut text =
+        format!("\n{}", line("MB resident (in 2MB pages)", ["as it is", "with advice", ""]));
     for (index, area) in found.areas.iter().enumerate() {
         let pages = [false, true].map(|advised| found.pages(advised, index));
         if area.is_advised || pages.iter().any(|pages| pages.resident_bytes >= LEAST_BYTES) {
@@ -139,7 +149,10 @@ mod tests {
             system_seconds: 0.1,
             page_faults: if is_advised { 1000 } else { 262_144 },
             max_resident_bytes: 1 << 30,
-            areas: vec![AreaPages { resident_bytes: 1 << 30, large_bytes: u64::from(is_advised) << 29 }],
+            areas: vec![AreaPages {
+                resident_bytes: 1 << 30,
+                large_bytes: u64::from(is_advised) << 29,
+            }],
             ..VerifiedRun::default()
         };
         let measured = GainRatio { ratio: 1.21, low: 1.13, high: 1.29 };
@@ -161,7 +174,8 @@ mod tests {
         let first = "Worth it: 1.210× (1.130 to 1.290) by processor time (as it is ÷ with advice).\n\
                      Predicted: 1.240× (1.100 to 1.400): right, off by 14 % of the effect.\n";
         assert!(text.starts_with(first), "{text}");
-        let row = "mapping3:0-1G                     1024 (0 %)      1024 (50 %)          advised\n";
+        let row =
+            "mapping3:0-1G                     1024 (0 %)      1024 (50 %)          advised\n";
         assert!(text.contains(row), "{text}");
     }
 }

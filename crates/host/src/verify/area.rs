@@ -121,7 +121,8 @@ impl FromStr for AdvisedArea {
 
     /// Parses an area such as `heap`, `mapping3:0-64M,1G-` or `text=libjvm.so`.
     fn from_str(text: &str) -> Result<Self, String> {
-        const EXPECTED: &str = "expected heap, static, mappingN, sharedN, anonymous, name=NAME or text=FILE";
+        const EXPECTED: &str =
+            "expected heap, static, mappingN, sharedN, anonymous, name=NAME or text=FILE";
         let named = |name: &str, part: fn(String) -> AreaPart| {
             let is_sound = !name.is_empty() && !name.contains([';', '\0']);
             is_sound.then(|| Self::whole(part(name.into()))).ok_or(format!("{text}: {EXPECTED}"))
@@ -133,12 +134,15 @@ impl FromStr for AdvisedArea {
             return named(name, AreaPart::Named);
         }
         let (name, ranges) = text.split_once(':').map_or((text, None), |(a, b)| (a, Some(b)));
-        let number = |prefix| name.strip_prefix(prefix).and_then(|digits: &str| digits.parse().ok());
+        let number =
+            |prefix| name.strip_prefix(prefix).and_then(|digits: &str| digits.parse().ok());
         let part = match name {
             "heap" => Some(AreaPart::Heap),
             "static" => Some(AreaPart::Static),
             "anonymous" => Some(AreaPart::Anonymous),
-            _ => number("mapping").map(AreaPart::Mapping).or(number("shared").map(AreaPart::Shared)),
+            _ => {
+                number("mapping").map(AreaPart::Mapping).or(number("shared").map(AreaPart::Shared))
+            }
         };
         let part = part.ok_or(format!("{text}: {EXPECTED}"))?;
         let Some(ranges) = ranges else { return Ok(Self::whole(part)) };
@@ -186,9 +190,17 @@ mod tests {
 
     #[test]
     fn wrong_areas_are_named() {
-        for wrong in
-            ["", "stack", "mapping", "mappingx", "heap:", "heap:1-2", "heap:2M-1M", "heap:x-", "text="]
-        {
+        for wrong in [
+            "",
+            "stack",
+            "mapping",
+            "mappingx",
+            "heap:",
+            "heap:1-2",
+            "heap:2M-1M",
+            "heap:x-",
+            "text=",
+        ] {
             let problem = wrong.parse::<AdvisedArea>().unwrap_err();
             assert!(problem.contains("expected"), "{wrong}: {problem}");
         }

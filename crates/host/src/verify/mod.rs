@@ -13,6 +13,7 @@
 
 mod area;
 mod collapse;
+mod numbering;
 mod preload;
 mod sample;
 #[cfg(test)]
@@ -36,6 +37,7 @@ use crate::validate::order;
 use crate::{HostError, Reporter};
 
 pub use area::{AdvisedArea, AreaPart};
+pub use numbering::AreaNumbers;
 
 use collapse::collapse;
 use preload::{AdvicePreload, Parameters, Report};
@@ -162,12 +164,17 @@ impl Measurement<'_> {
         let start = Start {
             program: self.program,
             processor,
-            environment: self.preload.environment(Parameters { inherits, only_advised, is_advised })?,
+            environment: self.preload.environment(Parameters {
+                inherits,
+                only_advised,
+                is_advised,
+            })?,
             disables_large_pages: !is_advised && base == Base::SmallPages,
             leads_group: true,
         };
         let (mut most, mut is_disabled) = (Vec::new(), false);
-        let resident = |areas: &[AreaPages]| areas.iter().map(|area| area.resident_bytes).sum::<u64>();
+        let resident =
+            |areas: &[AreaPages]| areas.iter().map(|area| area.resident_bytes).sum::<u64>();
         let mut left = vec![0; self.advice.len()];
         let time = start.observe(limit, |process| {
             let Ok(report) = self.preload.report() else { return };
@@ -186,7 +193,9 @@ impl Measurement<'_> {
         match time.exit_code {
             Some(0) => {}
             Some(code) => {
-                return Err(failed(format!("exited with code {code}; expected a program that succeeds")));
+                return Err(failed(format!(
+                    "exited with code {code}; expected a program that succeeds"
+                )));
             }
             None => return Err(failed("a signal ended it; expected a program that exits".into())),
         }
@@ -219,7 +228,8 @@ impl Measurement<'_> {
     /// (`left`, in bytes by area). Errors show in the shares of large pages.
     fn collapse_shared(&self, process: u32, report: &Report, now: &[AreaPages], left: &mut [u64]) {
         for (index, area) in self.advice.iter().enumerate() {
-            let (AreaPart::Shared(_), Some(addresses)) = (&area.part, &report.addresses[index]) else {
+            let (AreaPart::Shared(_), Some(addresses)) = (&area.part, &report.addresses[index])
+            else {
                 continue;
             };
             let small_bytes = now[index].resident_bytes.saturating_sub(now[index].large_bytes);
@@ -240,7 +250,9 @@ impl Measurement<'_> {
     ) -> Result<Verification, HostError> {
         let clock = self.options.clock;
         let measured = Verification::ratio(&runs, clock).ok_or_else(|| {
-            HostError::Verify("a run took no time by the chosen clock; expected a longer program".into())
+            HostError::Verify(
+                "a run took no time by the chosen clock; expected a longer program".into(),
+            )
         })?;
         let words: Vec<_> = self.program.iter().map(|word| word.to_string_lossy()).collect();
         let areas = sample::names(self.advice).into_iter();
@@ -277,7 +289,8 @@ impl Measurement<'_> {
                 notes.push(format!("{area}: the program made no such memory while it ran"));
                 continue;
             }
-            let [before, after] = [false, true].map(|is_advised| verification.pages(is_advised, index));
+            let [before, after] =
+                [false, true].map(|is_advised| verification.pages(is_advised, index));
             if after.resident_bytes >= LEAST_AREA_BYTES && after.large_share() < FOLLOWED {
                 notes.push(format!(
                     "{area}: the kernel did not follow the advice: {:.0} % of {} MB resident were in large \

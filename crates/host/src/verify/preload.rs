@@ -51,16 +51,21 @@ impl<'a> AdvicePreload<'a> {
     /// If the program is not found or statically linked, or if there are too many areas.
     pub fn new(program: &[OsString], areas: &'a [AdvisedArea]) -> Result<Self, HostError> {
         if areas.len() > MAX_AREAS {
-            let problem = format!("{} areas with advice; expected {MAX_AREAS} at most", areas.len());
+            let problem =
+                format!("{} areas with advice; expected {MAX_AREAS} at most", areas.len());
             return Err(HostError::Verify(problem));
         }
-        let library = PreloadLibrary::new(program, c"perforate-advice", LIBRARY, "advice is given")?;
+        let library =
+            PreloadLibrary::new(program, c"perforate-advice", LIBRARY, "advice is given")?;
         Ok(Self { library, areas })
     }
 
     /// Environment variables of a run. In a run without advice, the library is loaded all the same, so that
     /// runs differ in the advice only.
-    pub fn environment(&self, parameters: Parameters) -> Result<Vec<(String, OsString)>, HostError> {
+    pub fn environment(
+        &self,
+        parameters: Parameters,
+    ) -> Result<Vec<(String, OsString)>, HostError> {
         self.library.clear_report()?;
         let mut words = vec![format!("report={}", self.library.report_path().display())];
         let Parameters { inherits, only_advised, is_advised } = parameters;

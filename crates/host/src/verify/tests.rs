@@ -25,8 +25,8 @@ impl Reporter for Remembered {
     }
 }
 
-/// Program of the other tests: two private mappings and a shared one of 8MB each, 12MB of heap, all of it
-/// touched, and work for a tenth of a second.
+/// Program that the tests measure: two private mappings and a shared one of 8MB each, 12MB of heap, all
+/// touched, and work for 400 ms.
 #[test]
 #[ignore = "a program that other tests start"]
 fn program_of_areas() {
@@ -62,12 +62,15 @@ fn program_of_areas() {
 fn measured(areas: &[&str]) -> Option<Verification> {
     let setting = LargePageSettings::now().get("enabled").unwrap_or("never").to_owned();
     if setting != "madvise" {
-        println!("SKIPPED: transparent_hugepage/enabled is {setting}, so that advice changes nothing");
+        println!(
+            "SKIPPED: transparent_hugepage/enabled is {setting}, so that advice changes nothing"
+        );
         return None;
     }
     let own = std::env::current_exe().unwrap().into_os_string();
     let name = "verify::tests::program_of_areas";
-    let words = ["--exact", name, "--ignored", "--test-threads=1", "--nocapture"].map(OsString::from);
+    let words =
+        ["--exact", name, "--ignored", "--test-threads=1", "--nocapture"].map(OsString::from);
     let program: Vec<OsString> = [own].into_iter().chain(words).collect();
     let advice: Vec<AdvisedArea> = areas.iter().map(|area| area.parse().unwrap()).collect();
     let options = Options { rounds: 1, ..Options::default() };
@@ -77,7 +80,10 @@ fn measured(areas: &[&str]) -> Option<Verification> {
     unsafe { std::env::set_var(VARIABLE, "1") };
     let found = verify(&program, &advice, None, &options, &mut reporter).unwrap();
     assert_eq!(reporter.0.last(), Some(&Progress { done: 5, total: Some(5) }));
-    assert_eq!(found.runs.iter().map(|run| run.is_advised).collect::<Vec<_>>(), [false, true, true, false]);
+    assert_eq!(
+        found.runs.iter().map(|run| run.is_advised).collect::<Vec<_>>(),
+        [false, true, true, false]
+    );
     Some(found)
 }
 
@@ -115,8 +121,8 @@ fn a_heap_that_grows_in_small_steps_gets_large_pages() {
     assert_eq!(pages(&found, false, "heap").large_bytes, 0);
 }
 
-/// Where `shmem_enabled` is `never`, large pages are made of touched memory, which needs rights over other
-/// processes.
+/// Large pages of shared memory, which are made of touched memory where `shmem_enabled` is `never`. That
+/// needs rights over other processes.
 #[test]
 fn shared_memory_is_collapsed() {
     let Some(found) = measured(&["shared0", "mapping9"]) else { return };
@@ -141,7 +147,11 @@ fn all_anonymous_memory_at_once() {
     let Some(found) = measured(&areas) else { return };
     let anonymous = pages(&found, true, "anonymous");
     assert!(anonymous.large_bytes >= 12 << 20, "{anonymous:?}");
-    assert_ne!(found.measured.worth(), Worth::Nothing, "one round is too short to exclude an effect");
+    assert_ne!(
+        found.measured.worth(),
+        Worth::Nothing,
+        "one round is too short to exclude an effect"
+    );
 }
 
 #[test]
@@ -162,7 +172,10 @@ fn programs_that_cannot_be_measured() {
         assert!(found.starts_with(expected), "{found}");
     };
     expect(&["sh", "-c", "exit 3"], "sh, the first run (as it is): exited with code 3; expected");
-    expect(&["sh", "-c", "kill -9 $$"], "sh, the first run (as it is): a signal ended it; expected");
+    expect(
+        &["sh", "-c", "kill -9 $$"],
+        "sh, the first run (as it is): a signal ended it; expected",
+    );
     expect(&["true"], "true, the first run (as it is): ended after ");
     assert_eq!(problem(&["true"], &[], options), "no area has advice; expected one at least");
     let soon = Options { limit: Duration::from_millis(300), ..options };

@@ -174,7 +174,7 @@ fn measure_pool_use(
         processor: Some(processor),
         environment,
         disables_large_pages: false,
-            leads_group: false,
+        leads_group: false,
     };
     let mut found = PoolUse::default();
     let mut samples = 0;
