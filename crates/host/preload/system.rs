@@ -34,6 +34,7 @@ const MAP_STACK: c_int = 0x2_0000;
 pub const MADV_DONTNEED: c_int = 4;
 pub const MADV_HUGEPAGE: c_int = 14;
 pub const MADV_NOHUGEPAGE: c_int = 15;
+pub const MADV_POPULATE_READ: c_int = 22;
 pub const MADV_POPULATE_WRITE: c_int = 23;
 pub const MADV_COLLAPSE: c_int = 25;
 

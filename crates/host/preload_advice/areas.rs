@@ -144,7 +144,7 @@ pub fn aligns_shared(bytes: usize, flags: i32) -> bool {
 }
 
 /// True if the library gives advice.
-fn is_loud() -> bool {
+pub fn is_loud() -> bool {
     !AREAS.is_silent.load(Ordering::Acquire)
 }
 

@@ -7,8 +7,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use super::areas;
 use super::items::PAGE_BYTES;
 use super::system::{
-    self, EFAULT, ENOMEM, FAILED, MADV_DONTNEED, MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE,
-    MAP_PRIVATE, PR_SET_VMA, PR_SET_VMA_ANON_NAME, set_break, set_error,
+    self, EFAULT, ENOMEM, FAILED, MADV_DONTNEED, MADV_POPULATE_READ, MADV_POPULATE_WRITE,
+    MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_POPULATE, MAP_PRIVATE, PR_SET_VMA,
+    PR_SET_VMA_ANON_NAME, READ_WRITE, set_break, set_error,
 };
 
 /// Size of a 2MB page in bytes.
@@ -49,10 +50,19 @@ pub unsafe extern "C" fn mmap(
     let is_aligned = address.is_null() && areas::aligns_shared(bytes, flags);
     let place = if is_aligned { aligned_place(bytes) } else { None };
     let (start, fixed) = place.map_or((address as usize, 0), |place| (place, MAP_FIXED));
+    // Memory is made resident after the advice on it.
+    let populates = flags & MAP_POPULATE != 0 && areas::is_loud();
+    let flags = if populates { flags & !MAP_POPULATE } else { flags };
     // SAFETY: promised by the caller, or memory that was just reserved.
     let found = unsafe { system::map(start, bytes, protection, flags | fixed, file, offset) };
     if found != FAILED {
         areas::mapped(found, bytes, flags);
+    }
+    if found != FAILED && populates {
+        let can_write = protection & READ_WRITE == READ_WRITE;
+        let advice = if can_write { MADV_POPULATE_WRITE } else { MADV_POPULATE_READ };
+        // SAFETY: the advice changes no contents. As with MAP_POPULATE, errors are not told.
+        unsafe { system::advise(found, bytes.next_multiple_of(PAGE_BYTES), advice) };
     }
     found as *mut c_void
 }
