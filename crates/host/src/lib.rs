@@ -11,6 +11,9 @@
 //!
 //! Nothing here changes a setting of the system; settings of processes end with them.
 
+// Both preload libraries are compiled into the tests, and they have modules in common.
+#![cfg_attr(test, allow(clippy::duplicate_mod))]
+
 pub mod benchmark;
 pub mod calibrate;
 pub mod counters;

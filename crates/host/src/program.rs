@@ -24,7 +24,7 @@ const TUNABLE: &str = "glibc.malloc.hugetlb=1";
 const SAMPLE_PERIOD: Duration = Duration::from_millis(20);
 
 /// Durations and counts of one run of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramTime {
     /// Processor time in user mode of the program and its ended children.
     pub user: Duration,

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use perforate_config::Size;
 
 const PAGE_BYTES: u64 = 4096;
+/// Range of all offsets in an area.
+pub(super) const WHOLE: Range<u64> = 0..u64::MAX;
 
 /// Memory of a program that can be found again in another run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +53,7 @@ impl AdvisedArea {
 
     /// Ranges of byte offsets; one of all bytes for a whole area.
     pub fn byte_ranges(&self) -> Vec<Range<u64>> {
-        if self.ranges.is_empty() { vec![0..u64::MAX] } else { self.ranges.clone() }
+        if self.ranges.is_empty() { vec![WHOLE] } else { self.ranges.clone() }
     }
 
     /// Addresses of the ranges of an area that lies at these addresses.

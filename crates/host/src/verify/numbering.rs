@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use perforate_types::{Backing, ProcessId, ProgramEvent};
 
-use super::area::{AdvisedArea, AreaPart};
+use super::area::{AdvisedArea, AreaPart, WHOLE};
 
 const PAGE_BYTES: u64 = 4096;
 /// Size in bytes from which mappings have numbers, as in `preload_advice/areas.rs`.
@@ -123,7 +123,7 @@ impl AreaNumbers {
                 [range.start..range.end.min(area.start), range.start.max(area.end)..range.end]
             };
             left = left.into_iter().flat_map(outside).filter(|part| !part.is_empty()).collect();
-            if ranges == [0..u64::MAX] {
+            if ranges == [WHOLE] {
                 advice.push(AdvisedArea::whole(part.clone()));
             } else if !ranges.is_empty() {
                 advice.push(AdvisedArea { part: part.clone(), ranges });
