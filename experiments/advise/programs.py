@@ -159,6 +159,7 @@ def prepare(folder, factor):
     write("arrays.py", filled(ARRAYS, gathers=scaled(8)))
     write("product.py", filled(PRODUCT, side=round(4096 * factor ** (1 / 3))))
     write("graph.py", filled(GRAPH, vertices=scaled(1_000_000), edges=scaled(6_000_000)))
+    write("factor", str(factor))
     write("requests", str(scaled(60_000)))
     write("nginx.conf", NGINX.format(dir=os.path.abspath(folder)))
     write("Maps.java", filled(JAVA, updates=scaled(12_000_000)))
@@ -179,6 +180,8 @@ def prepare(folder, factor):
 
 
 def measure(folder, results, names):
+    with open(os.path.join(folder, "factor")) as file:
+        factor = float(file.read())
     for name, _, words in PROGRAMS:
         if names and name not in names:
             continue
@@ -188,7 +191,7 @@ def measure(folder, results, names):
             print(f"{name}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
             continue
         with open(results, "a") as file:
-            file.write(json.dumps({"name": name, **json.loads(done.stdout)}) + "\n")
+            file.write(json.dumps({"name": name, "factor": factor, **json.loads(done.stdout)}) + "\n")
         print(name, json.loads(done.stdout)["measured"], flush=True)
 
 
@@ -200,8 +203,8 @@ def median(values):
 def table(results):
     with open(results) as file:
         found = {record["name"]: record for record in map(json.loads, file)}
-    print("| program | processor time, s | ratio (95 %) | elapsed | page faults, thousands | resident, MB | in 2MB pages | spread of the runs |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| program | inputs | processor time, s | ratio (95 %) | elapsed | page faults, thousands | resident, MB | in 2MB pages | spread of the runs |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for name, kind, _ in PROGRAMS:
         if name not in found:
             continue
@@ -226,7 +229,7 @@ def table(results):
         walls = [median([run["wall_seconds"] for run in arm]) for arm in arms]
         gain = record["measured"]
         print(
-            f"| {name} | {pair(processor, '.2f')} | **{gain['ratio']:.3f}** ({gain['low']:.3f}–{gain['high']:.3f}) "
+            f"| {name} | {record.get('factor', 1):g} | {pair(processor, '.2f')} | **{gain['ratio']:.3f}** ({gain['low']:.3f}–{gain['high']:.3f}) "
             f"| {walls[0] / walls[1]:.3f} | {pair(lambda run: run['page_faults'] / 1000, '.1f')} "
             f"| {pair(lambda run: run['max_resident_bytes'] / (1 << 20), '.0f')} | {pair(large, '.0f')} % "
             f"| {spread(arms[0]):.0f} %, {spread(arms[1]):.0f} % |"

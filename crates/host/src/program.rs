@@ -22,6 +22,8 @@ use crate::{HostError, Residency};
 const TUNABLE: &str = "glibc.malloc.hugetlb=1";
 /// Duration between two samples of a running program's memory.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(20);
+/// Longest duration between two samples of a program that is timed.
+const LONGEST_SAMPLE_PERIOD: Duration = Duration::from_secs(2);
 
 /// Durations and counts of one run of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,7 +139,7 @@ impl<'a> Start<'a> {
                     }
                     let before = Instant::now();
                     sample(process);
-                    pause = SAMPLE_PERIOD.max(99 * before.elapsed());
+                    pause = (99 * before.elapsed()).clamp(SAMPLE_PERIOD, LONGEST_SAMPLE_PERIOD);
                 }
             });
             // The process id stays the program's until the sampler no longer uses it.

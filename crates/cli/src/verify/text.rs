@@ -174,8 +174,7 @@ mod tests {
         let first = "Worth it: 1.210× (1.130 to 1.290) by processor time (as it is ÷ with advice).\n\
                      Predicted: 1.240× (1.100 to 1.400): right, off by 14 % of the effect.\n";
         assert!(text.starts_with(first), "{text}");
-        let row =
-            "mapping3:0-1G                     1024 (0 %)      1024 (50 %)          advised\n";
+        let row = "mapping3:0-1G                    1024 (0 %)      1024 (50 %)          advised\n";
         assert!(text.contains(row), "{text}");
     }
 }

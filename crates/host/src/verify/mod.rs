@@ -178,11 +178,11 @@ impl Measurement<'_> {
         let mut left = vec![0; self.advice.len()];
         let time = start.observe(limit, |process| {
             let Ok(report) = self.preload.report() else { return };
-            let now = sample::pages(process, self.advice, &report);
-            if is_advised {
-                self.collapse_shared(process, &report, &now, &mut left);
+            let mut now = sample::pages(process, self.advice, &report);
+            if is_advised && self.collapse_shared(process, &report, &now, &mut left) {
+                now = sample::pages(process, self.advice, &report);
             }
-            if resident(&now) > resident(&most) {
+            if resident(&now) >= resident(&most) {
                 most = now;
                 is_disabled = has_disabled_large_pages(process);
             }
@@ -225,8 +225,15 @@ impl Measurement<'_> {
     }
 
     /// Collapses shared areas that have more memory in small pages than was left in them the last time
-    /// (`left`, in bytes by area). Errors show in the shares of large pages.
-    fn collapse_shared(&self, process: u32, report: &Report, now: &[AreaPages], left: &mut [u64]) {
+    /// (`left`, in bytes by area). Errors show in the shares of large pages. Returns true if it made any.
+    fn collapse_shared(
+        &self,
+        process: u32,
+        report: &Report,
+        now: &[AreaPages],
+        left: &mut [u64],
+    ) -> bool {
+        let mut has_made = false;
         for (index, area) in self.advice.iter().enumerate() {
             let (AreaPart::Shared(_), Some(addresses)) = (&area.part, &report.addresses[index])
             else {
@@ -236,9 +243,12 @@ impl Measurement<'_> {
             if small_bytes >= left[index] + LEAST_COLLAPSED_BYTES {
                 let ranges = area.within(addresses);
                 let made = ranges.iter().map(|range| collapse(process, range).unwrap_or(0));
-                left[index] = if made.sum::<u64>() > 0 { 0 } else { small_bytes };
+                let made = made.sum::<u64>() > 0;
+                left[index] = if made { 0 } else { small_bytes };
+                has_made |= made;
             }
         }
+        has_made
     }
 
     /// Judges the measured runs.

@@ -1,6 +1,7 @@
 //! Verification of a program whose areas are known: this test program, started again.
 
 use std::alloc::{Layout, alloc};
+use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
@@ -8,9 +9,10 @@ use perforate_records::{AreaPages, Verification, Worth};
 use perforate_sim::Progress;
 
 use super::*;
+use crate::process_settings::thread_time;
 
 /// Variable that makes [`program_of_areas`] a program.
-const VARIABLE: &str = "PERFORATE_TEST_AREAS";
+const VARIABLE: &CStr = c"PERFORATE_TEST_AREAS";
 const AREA_BYTES: usize = 8 << 20;
 
 /// Reporter that remembers the progress.
@@ -25,13 +27,17 @@ impl Reporter for Remembered {
     }
 }
 
-/// Program that the tests measure: two private mappings and a shared one of 8MB each, 12MB of heap, all
-/// touched, and work for 400 ms.
-#[test]
-#[ignore = "a program that other tests start"]
-fn program_of_areas() {
-    if std::env::var_os(VARIABLE).is_none() {
-        return println!("skipped: not started by another test");
+// SAFETY: the section holds addresses of functions that the loader calls before `main`.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static BEGIN: extern "C" fn() = program_of_areas;
+
+/// Program that the tests measure, on the main thread of this executable before its `main`: two private
+/// mappings and a shared one of 8MB each, 12MB of heap, all touched, and 200 ms of work.
+extern "C" fn program_of_areas() {
+    // SAFETY: nothing else runs yet.
+    if unsafe { libc::getenv(VARIABLE.as_ptr()) }.is_null() {
+        return;
     }
     let touch = |start: *mut u8, bytes: usize| {
         // SAFETY: the memory is new and as long.
@@ -51,11 +57,12 @@ fn program_of_areas() {
         // SAFETY: the layout is not empty.
         touch(unsafe { alloc(layout) }, layout.size());
     }
-    let started = Instant::now();
     let mut sum = 1_u64;
-    while started.elapsed() < Duration::from_millis(400) {
+    while thread_time() < Duration::from_millis(200) {
         sum = std::hint::black_box(sum.wrapping_mul(3));
     }
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(0) };
 }
 
 /// Pages in the areas with advice, and in the rest by name, of the runs with and without advice.
@@ -67,17 +74,13 @@ fn measured(areas: &[&str]) -> Option<Verification> {
         );
         return None;
     }
+    // `env` executes this program, and the advice goes with it.
     let own = std::env::current_exe().unwrap().into_os_string();
-    let name = "verify::tests::program_of_areas";
-    let words =
-        ["--exact", name, "--ignored", "--test-threads=1", "--nocapture"].map(OsString::from);
-    let program: Vec<OsString> = [own].into_iter().chain(words).collect();
+    let assignment = format!("{}=1", VARIABLE.to_str().unwrap()).into();
+    let program = ["env".into(), assignment, own];
     let advice: Vec<AdvisedArea> = areas.iter().map(|area| area.parse().unwrap()).collect();
-    let options = Options { rounds: 1, ..Options::default() };
+    let options = Options { rounds: 1, inherits: true, ..Options::default() };
     let mut reporter = Remembered::default();
-    // SAFETY: tests of this module only read the environment otherwise, and the variable means nothing to
-    // them.
-    unsafe { std::env::set_var(VARIABLE, "1") };
     let found = verify(&program, &advice, None, &options, &mut reporter).unwrap();
     let done = reporter.0.last().map(|progress| (progress.done, progress.total));
     assert_eq!(done, Some((5, Some(5))));
