@@ -15,6 +15,7 @@ import json
 import os
 import random
 import shlex
+import statistics
 import subprocess
 import sys
 
@@ -195,16 +196,11 @@ def measure(folder, results, names):
         print(name, json.loads(done.stdout)["measured"], flush=True)
 
 
-def median(values):
-    values = sorted(values)
-    return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
-
-
 def table(results):
     with open(results) as file:
         found = {record["name"]: record for record in map(json.loads, file)}
-    print("| program | inputs | processor time, s | ratio (95 %) | elapsed | page faults, thousands | resident, MB | in 2MB pages | spread of the runs |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| program | inputs | processor time, s | ratio (95 %) | in user mode | in the kernel, s | page faults, thousands | resident, MB | in 2MB pages | spread of the runs |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for name, kind, _ in PROGRAMS:
         if name not in found:
             continue
@@ -212,7 +208,7 @@ def table(results):
         arms = [[run for run in record["runs"] if run["is_advised"] == advised] for advised in (False, True)]
 
         def pair(value, form):
-            return " → ".join(format(median([value(run) for run in arm]), form) for arm in arms)
+            return " → ".join(format(statistics.median([value(run) for run in arm]), form) for arm in arms)
 
         def processor(run):
             return run["user_seconds"] + run["system_seconds"]
@@ -224,13 +220,15 @@ def table(results):
 
         def spread(arm):
             times = [processor(run) for run in arm]
-            return 100 * (max(times) - min(times)) / median(times)
+            return 100 * (max(times) - min(times)) / statistics.median(times)
 
-        walls = [median([run["wall_seconds"] for run in arm]) for arm in arms]
+        pairs = zip(record["runs"][::2], record["runs"][1::2])
+        pairs = [sorted(runs, key=lambda run: run["is_advised"]) for runs in pairs]
+        user = statistics.geometric_mean(plain["user_seconds"] / advised["user_seconds"] for plain, advised in pairs)
         gain = record["measured"]
         print(
             f"| {name} | {record.get('factor', 1):g} | {pair(processor, '.2f')} | **{gain['ratio']:.3f}** ({gain['low']:.3f}–{gain['high']:.3f}) "
-            f"| {walls[0] / walls[1]:.3f} | {pair(lambda run: run['page_faults'] / 1000, '.1f')} "
+            f"| {user:.3f} | {pair(lambda run: run['system_seconds'], '.2f')} | {pair(lambda run: run['page_faults'] / 1000, '.1f')} "
             f"| {pair(lambda run: run['max_resident_bytes'] / (1 << 20), '.0f')} | {pair(large, '.0f')} % "
             f"| {spread(arms[0]):.0f} %, {spread(arms[1]):.0f} % |"
         )
