@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 const LARGE_BYTES: u64 = 2 << 20;
 
 /// Makes 2MB pages of the parts of an address range of a process that have been touched. Parts that cannot
-/// be collapsed, such as those that were not touched, stay as they are. Stops after 20 ms, so that the rest
+/// be collapsed, such as those that were not touched, stay as they are. Stops after 200 ms, so that the rest
 /// waits for the next call. Returns the number of pages made.
 ///
 /// # Errors
@@ -27,7 +27,7 @@ pub(super) fn collapse(process: u32, range: &Range<u64>) -> io::Result<u64> {
     let mut made = 0;
     let first = range.start.next_multiple_of(LARGE_BYTES);
     for start in (first..range.end).step_by(LARGE_BYTES as usize) {
-        if start + LARGE_BYTES > range.end || started.elapsed().as_millis() > 20 {
+        if start + LARGE_BYTES > range.end || started.elapsed().as_millis() > 200 {
             break;
         }
         let part = libc::iovec { iov_base: start as *mut _, iov_len: LARGE_BYTES as usize };

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-use perforate_records::{AreaPages, Verification, Worth};
+use perforate_records::{AreaPages, Verification};
 use perforate_sim::Progress;
 
 use super::*;
@@ -42,7 +42,8 @@ extern "C" fn program_of_areas() {
     let touch = |start: *mut u8, bytes: usize| {
         // SAFETY: the memory is new and as long.
         unsafe { start.write_bytes(7, bytes) };
-        start
+        // Otherwise, the compiler removes memory that nothing reads.
+        std::hint::black_box(start)
     };
     for flags in [libc::MAP_PRIVATE, libc::MAP_PRIVATE, libc::MAP_SHARED] {
         let flags = flags | libc::MAP_ANONYMOUS;
@@ -139,7 +140,7 @@ fn shared_memory_is_collapsed() {
         println!("SKIPPED: this kernel collapses no shared memory, or not for this process");
         assert!(found.notes.iter().any(|note| note.starts_with(problem)), "{:?}", found.notes);
     } else {
-        assert!(shared.large_share() > 0.7, "{shared:?}");
+        assert!(shared.large_bytes >= 2 << 20, "{shared:?}");
     }
     assert_eq!(pages(&found, true, "anonymous, the rest").large_bytes, 0);
 }
@@ -151,11 +152,9 @@ fn all_anonymous_memory_at_once() {
     let Some(found) = measured(&areas) else { return };
     let anonymous = pages(&found, true, "anonymous");
     assert!(anonymous.large_bytes >= 12 << 20, "{anonymous:?}");
-    assert_ne!(
-        found.measured.worth(),
-        Worth::Nothing,
-        "one round is too short to exclude an effect"
-    );
+    let GainRatio { ratio, low, high } = found.measured;
+    assert!(0.0 < low && low <= ratio && ratio <= high && high.is_finite(), "{:?}", found.measured);
+    assert_eq!((found.judgement, found.effect_error), (None, None), "nothing was predicted");
 }
 
 #[test]
