@@ -40,6 +40,7 @@ OPTIONS = {
     "skip": ["20k"],
     "beside": ["chase:size=8M"],
     "threads": ["2"],
+    "madvise": ["0x7f0000000000-0x7f0001800000"],
     "cores": ["2", "--threads", "2"],
     "threads-per-core": ["2", "--threads", "2"],
     "side-by-side": ["1M", "--threads", "2", "--cores", "2"],
@@ -70,6 +71,7 @@ OPTIONS = {
 }
 # Schemes of an option that the usual ones would call idle.
 OF_OPTION = {
+    "madvise": "4k,thp-madvise",
     "segment": "4k,segment",
     "superpages": "4k,gt-pde-2m",
     "policy": "4k,scripted",

@@ -10,6 +10,7 @@
 //! A [`Vocabulary`] describes the counters and schemes that the reading program knows. Results may
 //! contain others, for example from another version.
 
+mod advice;
 mod batches;
 mod contents;
 mod experiment;
@@ -26,6 +27,10 @@ mod snapshot;
 mod student;
 mod vocabulary;
 
+pub use advice::{
+    AdviceArea, AdviceError, AdviceEvidence, AdvicePiece, AdvicePoint, AdviceRange, AdviceRecord,
+    AdviceRisk, AdviceRun, AdviceStep, AdviceVerdict, EvidenceKind, SpeedRecord,
+};
 pub use batches::Batches;
 pub use contents::{ContentsPoint, EntryCounts};
 pub use experiment::{

@@ -17,6 +17,7 @@
 //! # Ok::<(), perforate_records::RecordsError>(())
 //! ```
 
+mod advice;
 mod answer;
 mod chart;
 mod comparison;
@@ -40,6 +41,7 @@ mod threads;
 mod varied;
 mod waiting;
 
+pub use advice::{advice_html, advice_text};
 pub use error::ReportError;
 pub use experiment::{Tally, experiments_figures, experiments_html, experiments_table};
 pub use html::ReportOptions;
