@@ -12,20 +12,20 @@
 //! misses: it is the difference between two timed simulations.
 
 mod area;
-mod error;
 mod gain;
 mod model_error;
 mod page_order;
+mod pairs_error;
 mod piece;
 mod plan;
 pub mod remedy;
 mod verdict;
 
 pub use area::{Area, AreaId, AreaKind};
-pub use error::AdviceError;
 pub use gain::{Choice, GainCurve, GainPoint};
 pub use model_error::{EffectPair, EffectSource, ModelError, effect_sources};
 pub use page_order::PageOrder;
+pub use pairs_error::PairsError;
 pub use piece::{Piece, PieceUse};
 pub use plan::ENOUGH;
 pub use verdict::{Outcome, SpeedRange, Verdict, WORTH_EFFORT};

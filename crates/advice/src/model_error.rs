@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use crate::AdviceError;
+use crate::PairsError;
 
 /// Pairs of predicted and measured effects, as they come with the program.
 const PAIRS: &str = include_str!("../../../experiments/measured/effects.toml");
@@ -66,13 +66,13 @@ struct File {
 ///
 /// # Errors
 /// The file of pairs is not as expected.
-pub fn effect_sources() -> Result<Vec<EffectSource>, AdviceError> {
+pub fn effect_sources() -> Result<Vec<EffectSource>, PairsError> {
     read(PAIRS)
 }
 
-fn read(text: &str) -> Result<Vec<EffectSource>, AdviceError> {
+fn read(text: &str) -> Result<Vec<EffectSource>, PairsError> {
     let file: File =
-        toml::from_str(text).map_err(|error| AdviceError::Pairs(error.message().to_owned()))?;
+        toml::from_str(text).map_err(|error| PairsError(error.message().to_owned()))?;
     Ok(file.source)
 }
 
@@ -82,7 +82,7 @@ impl ModelError {
     ///
     /// # Errors
     /// There is no pair of large effects, or none of small ones.
-    pub fn of(sources: &[EffectSource], is_virtual: bool) -> Result<Self, AdviceError> {
+    pub fn of(sources: &[EffectSource], is_virtual: bool) -> Result<Self, PairsError> {
         let used: Vec<&EffectSource> =
             sources.iter().filter(|source| is_virtual || !source.is_virtual).collect();
         let pairs = || used.iter().flat_map(|source| &source.pairs);
@@ -90,8 +90,7 @@ impl ModelError {
         let factors = pairs().filter(is_large).map(|pair| pair.measured / pair.predicted);
         let small = pairs().filter(|pair| !is_large(pair));
         let differences = small.map(|pair| pair.measured - pair.predicted);
-        let none =
-            |what: &str| AdviceError::Pairs(format!("there is no pair with a {what} effect"));
+        let none = |what: &str| PairsError(format!("there is no pair with a {what} effect"));
         Ok(Self {
             factor: central(factors.collect()).ok_or_else(|| none("large"))?,
             difference: central(differences.collect()).ok_or_else(|| none("small"))?,
