@@ -11,12 +11,23 @@
 //! simulates the first one, two, three … of them together. The time that a plan saves is never computed from
 //! misses: it is the difference between two timed simulations.
 
+mod analysis;
 mod area;
+mod area_map;
+mod collect;
 mod gain;
+mod marginal;
+mod page_id;
 mod page_order;
 mod piece;
+mod pieces;
+mod ranges;
+mod tlbs;
 
+pub use analysis::{AdviceError, Analysis, AreaUse, MeasuredPart, Progress, analyse};
 pub use area::{Area, AreaId, AreaKind};
 pub use gain::{Choice, GainCurve, GainPoint};
+pub use marginal::ChoiceGain;
 pub use page_order::PageOrder;
 pub use piece::{Piece, PieceUse};
+pub use tlbs::{WalkCounts, orders_with_entries};
