@@ -11,21 +11,32 @@
 //! simulates the first one, two, three … of them together. The time that a plan saves is never computed from
 //! misses: it is the difference between two timed simulations.
 
+mod analysis;
 mod area;
+mod area_map;
+mod collect;
 mod gain;
+mod marginal;
 mod model_error;
+mod page_id;
 mod page_order;
 mod pairs_error;
 mod piece;
+mod pieces;
 mod plan;
+mod ranges;
 pub mod remedy;
+mod tlbs;
 mod verdict;
 
+pub use analysis::{AdviceError, Analysis, AreaUse, MeasuredPart, Progress, analyse};
 pub use area::{Area, AreaId, AreaKind};
 pub use gain::{Choice, GainCurve, GainPoint};
+pub use marginal::ChoiceGain;
 pub use model_error::{EffectPair, EffectSource, ModelError, effect_sources};
 pub use page_order::PageOrder;
 pub use pairs_error::PairsError;
 pub use piece::{Piece, PieceUse};
 pub use plan::ENOUGH;
+pub use tlbs::{WalkCounts, orders_with_entries};
 pub use verdict::{Outcome, SpeedRange, Verdict, WORTH_EFFORT};

@@ -1,0 +1,199 @@
+//! Advice on large pages for one program: analysis of its accesses, timed runs, a verdict, and what to do.
+
+mod defaults;
+mod plan;
+mod risks;
+mod runs;
+
+use std::path::Path;
+
+use perforate_advice::remedy::{Aim, Library, Surroundings, remedies};
+use perforate_advice::{
+    Analysis, MeasuredPart, ModelError, Outcome, SpeedRange, Verdict, effect_sources,
+};
+use perforate_config::Count;
+use perforate_host::machine::{LargePageSettings, kernel_version, program_files, versioned};
+use perforate_records::{
+    AdviceError, AdviceEvidence, AdviceRecord, AdviceStep, AdviceVerdict, EvidenceKind, SpeedRecord,
+};
+use perforate_sim::{Observer, Progress, ResolvedRun, open_workload};
+
+use super::{Failure, RunRequest};
+pub use defaults::{ThpSetting, with_own_machine};
+use plan::{Plan, areas, curve, pieces, ranges};
+use runs::Timed;
+
+/// Observer of the stages of the work.
+pub trait AdviceObserver: Observer {
+    /// Called when a stage begins. Its progress is counted in `unit`.
+    fn on_stage(&mut self, name: &str, unit: &'static str);
+}
+
+/// Program that advice is sought for.
+pub struct AdviceQuestion<'a> {
+    /// Trace or workload.
+    pub workload: &'a str,
+    /// File of the program, to find the libraries that it loads; `None` for a trace.
+    pub program: Option<&'a Path>,
+    /// Setting of transparent large pages that the program has as it is.
+    pub now: ThpSetting,
+    /// Notes on the recording, the machine and the memory.
+    pub notes: Vec<String>,
+}
+
+/// Smallest number of data accesses that say anything about pages.
+const LEAST_ACCESSES: u64 = 100_000;
+
+/// Analyses a trace or workload, times the program as it is, with large pages and as recommended, and writes
+/// down what follows.
+///
+/// # Errors
+/// An invalid or ineffective option, a damaged trace, or a cancelled run.
+pub fn advise(
+    request: &RunRequest,
+    question: &AdviceQuestion<'_>,
+    observer: &mut dyn AdviceObserver,
+) -> Result<AdviceRecord, Failure> {
+    let run = request.resolve(Some(question.workload), Vec::new(), &|_, _| ())?;
+    let analysis = analyse(&run, observer)?;
+    let hosts = defaults::hosts(request);
+    let plan = Plan::of(&analysis);
+    let timed = Timed::run(request, question, &hosts, plan.as_ref(), observer)?;
+    let error = ModelError::of(&effect_sources()?, !hosts.is_empty())?;
+    Ok(record(question, &run, &analysis, plan, timed, &error))
+}
+
+/// Analyses the accesses of a run.
+fn analyse(run: &ResolvedRun, observer: &mut dyn AdviceObserver) -> Result<Analysis, Failure> {
+    observer.on_stage("analysing", "instructions");
+    let mut source = open_workload(&run.workload, &run.memory, run.seed)?;
+    let metadata = source.metadata();
+    let fifth = match metadata.setup_until {
+        None => metadata.instructions.unwrap_or(0) / 5,
+        Some(_) => 0,
+    };
+    let warmup = run.measuring.warmup.as_ref().map_or(fifth, |_| fifth);
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    let mut report = |progress: perforate_advice::Progress| {
+        observer.on_progress(Progress { done: progress.done, total: progress.total });
+    };
+    let part = MeasuredPart { warmup };
+    Ok(perforate_advice::analyse(source.as_mut(), part, &run.machine.tlb, threads, &mut report)?)
+}
+
+/// Facts about this machine and the program that decide which switches there are.
+fn surroundings(question: &AdviceQuestion<'_>, analysis: &Analysis) -> Surroundings {
+    let mut files: Vec<_> = question.program.map(program_files).unwrap_or_default();
+    let mapped = analysis.areas.iter().filter(|area| area.name.starts_with('/'));
+    let mut names: Vec<&str> = mapped.map(|area| area.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    files.extend(names.into_iter().map(versioned));
+    Surroundings {
+        kernel: kernel_version(),
+        settings: LargePageSettings::now().all().clone(),
+        libraries: files.into_iter().map(|(path, version)| Library { path, version }).collect(),
+    }
+}
+
+/// Assembles the record.
+fn record(
+    question: &AdviceQuestion<'_>,
+    run: &ResolvedRun,
+    analysis: &Analysis,
+    plan: Option<Plan>,
+    timed: Timed,
+    error: &ModelError,
+) -> AdviceRecord {
+    let facts = surroundings(question, analysis);
+    let follows_plan = timed.follows_plan(plan.as_ref());
+    let plan = if follows_plan { plan } else { plan.map(|_| Plan::all(analysis)) };
+    let plan = plan.unwrap_or_else(|| Plan::all(analysis));
+    let range = |pairs: &[(f64, f64)]| SpeedRange::of(pairs, error);
+    let gain = range(&timed.recommended(follows_plan));
+    let gained = range(&timed.now_over_small());
+    let outcome = gain.zip(gained).map(|(gain, gained)| Outcome {
+        gain,
+        gained,
+        large_pages_now: timed.large_pages_now(),
+        additional_bytes_now: timed.additional_bytes_now(),
+        resident_bytes: timed.resident_bytes(),
+    });
+    let verdict = outcome.as_ref().map_or(AdviceVerdict::Ranking, |outcome| word(Verdict::of(outcome)));
+    let advised = ranges(analysis, &plan);
+    let aim = match verdict {
+        AdviceVerdict::CostsMemory => Some(Aim::Off),
+        AdviceVerdict::AlreadyOn | AdviceVerdict::NotWorth => None,
+        _ if advised.is_empty() => None,
+        _ => Some(Aim::Ranges(advised.clone())),
+    };
+    let steps = aim.map(|aim| remedies(&facts, &aim)).unwrap_or_default();
+    let gives_ranges = !matches!(verdict, AdviceVerdict::CostsMemory | AdviceVerdict::AlreadyOn);
+    let mut notes = question.notes.clone();
+    notes.extend(timed.notes());
+    notes.extend(plan::notes(analysis, &plan));
+    if analysis.accesses < LEAST_ACCESSES {
+        notes.push(format!(
+            "the trace has {} data accesses, too few to say anything about pages: a longer run, or \
+             perforate record --sample auto",
+            analysis.accesses
+        ));
+    }
+    let speed = |range: SpeedRange| SpeedRecord {
+        speed: range.mean,
+        sampling_half_width: range.sampling,
+        low: range.range.0,
+        high: range.range.1,
+    };
+    AdviceRecord {
+        verdict,
+        evidence: AdviceEvidence {
+            kind: EvidenceKind::A,
+            description: format!(
+                "{} instructions and {} data accesses of {}",
+                perforate_report::text::compact(analysis.instructions as f64),
+                perforate_report::text::compact(analysis.accesses as f64),
+                timed.workload(),
+            ),
+        },
+        workload: timed.workload().to_owned(),
+        machine: run.machine.name.clone(),
+        now: question.now.to_string(),
+        gain: gain.map(speed),
+        gained: gained.map(speed),
+        gain_share: timed.gain_share(follows_plan),
+        additional_bytes: timed.additional_bytes(follows_plan),
+        advised_bytes: plan.bytes(analysis),
+        eligible_bytes: Plan::all(analysis).bytes(analysis),
+        runs: timed.records(follows_plan, &|pairs| range(pairs).map(speed)),
+        areas: areas(analysis, &plan),
+        pieces: pieces(analysis, &plan),
+        curve: curve(analysis, &plan),
+        ranges: advised.iter().filter(|_| gives_ranges).map(plan::range_record).collect(),
+        risks: risks::risks(analysis, &plan, &facts, &timed),
+        steps: steps.into_iter().map(step).collect(),
+        error: AdviceError {
+            pairs: error.pairs,
+            least_factor: error.factor.0,
+            largest_factor: error.factor.1,
+            sources: error.sources.clone(),
+        },
+        notes,
+        version: env!("CARGO_PKG_VERSION").into(),
+    }
+}
+
+fn step(remedy: perforate_advice::remedy::Remedy) -> AdviceStep {
+    let perforate_advice::remedy::Remedy { title, lines, effect, source } = remedy;
+    AdviceStep { title, lines, effect, source: source.into() }
+}
+
+const fn word(verdict: Verdict) -> AdviceVerdict {
+    match verdict {
+        Verdict::Worth => AdviceVerdict::Worth,
+        Verdict::AlreadyOn => AdviceVerdict::AlreadyOn,
+        Verdict::CostsMemory => AdviceVerdict::CostsMemory,
+        Verdict::Unclear => AdviceVerdict::Unclear,
+        Verdict::NotWorth => AdviceVerdict::NotWorth,
+    }
+}
