@@ -40,7 +40,7 @@ OPTIONS = {
     "skip": ["20k"],
     "beside": ["chase:size=8M"],
     "threads": ["2"],
-    "madvise": ["0x7f0000000000-0x7f0001800000"],
+    "madvise": ["0x7effc0000000-0x7effc1800000"],
     "cores": ["2", "--threads", "2"],
     "threads-per-core": ["2", "--threads", "2"],
     "side-by-side": ["1M", "--threads", "2", "--cores", "2"],

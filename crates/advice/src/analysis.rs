@@ -155,7 +155,11 @@ pub fn analyse(
                 all[*piece].1.ids.iter().for_each(|ids| sizes.enlarge(ids, *order));
             }
             None => {
-                for ids in areas.iter().filter(|it| is_eligible(it.kind)).flat_map(|it| ids_of(it, &it.bytes)) {
+                for ids in areas
+                    .iter()
+                    .filter(|it| is_eligible(it.kind))
+                    .flat_map(|it| ids_of(it, &it.bytes))
+                {
                     sizes.enlarge(&ids, PageOrder::LARGE);
                 }
             }
@@ -171,7 +175,11 @@ pub fn analyse(
         .map(|(&choice, counts)| ChoiceGain {
             choice,
             walks: counts.walks,
-            additional_bytes: marginal::additional_bytes(&memory, &all[choice.piece].1, choice.order),
+            additional_bytes: marginal::additional_bytes(
+                &memory,
+                &all[choice.piece].1,
+                choice.order,
+            ),
         })
         .collect();
     let ranked = marginal::ranked(&gains, base.walks);

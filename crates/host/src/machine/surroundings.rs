@@ -36,7 +36,9 @@ pub fn kernel_version() -> Option<Version> {
 pub fn numa_nodes() -> usize {
     let is_node = |name: &str| {
         let number = name.strip_prefix("node");
-        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
+        number.is_some_and(|number| {
+            !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
+        })
     };
     let entries = fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
     entries.filter(|entry| is_node(&entry.file_name().to_string_lossy())).count()
@@ -72,7 +74,9 @@ pub fn program_files(program: &Path) -> Vec<(String, Option<Version>)> {
     for name in LIBRARIES.into_iter().filter(|name| find(&bytes, name.as_bytes()).is_some()) {
         let folders = LIBRARY_FOLDERS.iter().map(|folder| Path::new(folder).join(name));
         let there = folders.into_iter().find(|path| path.exists());
-        found.push(versioned(&there.map_or(name.into(), |path| path.to_string_lossy())));
+        let path =
+            there.map_or_else(|| name.to_owned(), |path| path.to_string_lossy().into_owned());
+        found.push(versioned(&path));
     }
     found
 }
@@ -110,7 +114,9 @@ fn read_program(program: &Path) -> Option<(PathBuf, Vec<u8>)> {
         true => program.to_owned(),
         false => {
             let folders = std::env::var_os("PATH")?;
-            std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|it| it.is_file())?
+            std::env::split_paths(&folders)
+                .map(|folder| folder.join(program))
+                .find(|it| it.is_file())?
         }
     };
     // The names of links, such as python3, say less than those of the files.
@@ -175,7 +181,11 @@ mod tests {
         assert_eq!(versioned(libc.to_str().unwrap()).1, Some((2, 36)));
         let go = write("server", b"\x7fELF\0\xff Go buildinf:\x08\x02\0\0go1.22.3\0");
         let files = program_files(&go);
-        assert!(files.iter().any(|(path, version)| path.starts_with("go:") && *version == Some((1, 22))));
+        assert!(
+            files
+                .iter()
+                .any(|(path, version)| path.starts_with("go:") && *version == Some((1, 22)))
+        );
         let linked = write("tool", b"\x7fELF libjemalloc.so.2\0 libc.so.6\0");
         let names: Vec<String> = program_files(&linked).into_iter().map(|(path, _)| path).collect();
         assert!(names.iter().any(|path| path.contains("libjemalloc")), "{names:?}");

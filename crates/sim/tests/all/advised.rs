@@ -5,8 +5,8 @@ use crate::sums::checked_run;
 use perforate_sim::{AdvisedRanges, Composition, MemoryState, ResolvedRun, RunResult, Workload};
 
 const MB: u64 = 1 << 20;
-/// Address of the only data mapping of the workload `random`.
-const START: u64 = 0x7f00_0000_0000;
+/// Address of the only data mapping of the workload `random`, if it has less than 1GB.
+const START: u64 = 0x7eff_c000_0000;
 
 fn run(workload: &str, schemes: &str, advised: &str) -> Vec<RunResult> {
     let workload = Workload {

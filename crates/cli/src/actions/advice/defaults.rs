@@ -79,7 +79,9 @@ pub fn with_own_machine(
             Ok(_) => request = own,
             Err(problem) => {
                 let name = &request.spec.placement.machine;
-                notes.push(format!("predicted for {name}, as this machine cannot be described: {problem}"));
+                notes.push(format!(
+                    "predicted for {name}, as this machine cannot be described: {problem}"
+                ));
             }
         }
     }
@@ -95,7 +97,11 @@ pub fn with_own_machine(
     Ok((request, notes))
 }
 
-fn changed(request: &RunRequest, key: &str, value: &str) -> Result<RunRequest, Failure> {
+/// Copies a request with another value of an option.
+///
+/// # Errors
+/// An invalid value.
+pub fn changed(request: &RunRequest, key: &str, value: &str) -> Result<RunRequest, Failure> {
     request.with(key, value).map_err(|error| match error {
         WithError::Key(error) => error.into(),
         WithError::Value(failure) => failure,

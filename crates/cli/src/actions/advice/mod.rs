@@ -6,21 +6,23 @@ mod risks;
 mod runs;
 
 use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 use perforate_advice::remedy::{Aim, Library, Surroundings, remedies};
 use perforate_advice::{
     Analysis, MeasuredPart, ModelError, Outcome, SpeedRange, Verdict, effect_sources,
 };
-use perforate_config::Count;
 use perforate_host::machine::{LargePageSettings, kernel_version, program_files, versioned};
 use perforate_records::{
     AdviceError, AdviceEvidence, AdviceRecord, AdviceStep, AdviceVerdict, EvidenceKind, SpeedRecord,
 };
-use perforate_sim::{Observer, Progress, ResolvedRun, open_workload};
+use perforate_sim::{Observer, Progress, ResolvedRun, WarmupLength, open_workload};
 
 use super::{Failure, RunRequest};
 pub use defaults::{ThpSetting, with_own_machine};
 use plan::{Plan, areas, curve, pieces, ranges};
+use risks::Figures;
 use runs::Timed;
 
 /// Observer of the stages of the work.
@@ -54,13 +56,19 @@ pub fn advise(
     question: &AdviceQuestion<'_>,
     observer: &mut dyn AdviceObserver,
 ) -> Result<AdviceRecord, Failure> {
-    let run = request.resolve(Some(question.workload), Vec::new(), &|_, _| ())?;
-    let analysis = analyse(&run, observer)?;
+    if request.spec.measuring.functional {
+        let problem = "--functional: advice needs times; expected no --functional";
+        return Err(Failure::Usage(problem.into()));
+    }
     let hosts = defaults::hosts(request);
-    let plan = Plan::of(&analysis);
-    let timed = Timed::run(request, question, &hosts, plan.as_ref(), observer)?;
+    let schemes = runs::pairs(&runs::schemes(question.now), &hosts)?;
+    let run = request.resolve(Some(question.workload), schemes, &|_, _| ())?;
+    let analysis = analyse(&run, observer)?;
+    let plan = Plan::of(&analysis).filter(|_| analysis.has_events);
+    let ranges = plan.as_ref().map(|plan| plan.advised(&analysis));
+    let timed = Timed::run(request, question, &hosts, ranges, analysis.instructions, observer)?;
     let error = ModelError::of(&effect_sources()?, !hosts.is_empty())?;
-    Ok(record(question, &run, &analysis, plan, timed, &error))
+    Ok(record(question, &run, &analysis, plan, &timed, &error))
 }
 
 /// Analyses the accesses of a run.
@@ -72,13 +80,28 @@ fn analyse(run: &ResolvedRun, observer: &mut dyn AdviceObserver) -> Result<Analy
         None => metadata.instructions.unwrap_or(0) / 5,
         Some(_) => 0,
     };
-    let warmup = run.measuring.warmup.as_ref().map_or(fifth, |_| fifth);
-    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
-    let mut report = |progress: perforate_advice::Progress| {
-        observer.on_progress(Progress { done: progress.done, total: progress.total });
+    let warmup = match run.measuring.warmup {
+        Some(WarmupLength::Instructions(instructions)) => instructions,
+        Some(WarmupLength::Detected) | None => fifth,
     };
+    let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
     let part = MeasuredPart { warmup };
-    Ok(perforate_advice::analyse(source.as_mut(), part, &run.machine.tlb, threads, &mut report)?)
+    // The analysis reports from several threads, the observer belongs to this one.
+    let (sender, receiver) = sync_channel(1);
+    let mut report = move |progress: perforate_advice::Progress| {
+        // Without room for it, the observer has enough to show.
+        let _ = sender.try_send(progress);
+    };
+    let tlb = &run.machine.tlb;
+    thread::scope(|scope| {
+        let work =
+            move || perforate_advice::analyse(source.as_mut(), part, tlb, threads, &mut report);
+        let analysis = scope.spawn(work);
+        for progress in receiver {
+            observer.on_progress(Progress { done: progress.done, total: progress.total });
+        }
+        Ok(analysis.join().expect("the analysis does not panic")?)
+    })
 }
 
 /// Facts about this machine and the program that decide which switches there are.
@@ -102,13 +125,12 @@ fn record(
     run: &ResolvedRun,
     analysis: &Analysis,
     plan: Option<Plan>,
-    timed: Timed,
+    timed: &Timed,
     error: &ModelError,
 ) -> AdviceRecord {
     let facts = surroundings(question, analysis);
-    let follows_plan = timed.follows_plan(plan.as_ref());
-    let plan = if follows_plan { plan } else { plan.map(|_| Plan::all(analysis)) };
-    let plan = plan.unwrap_or_else(|| Plan::all(analysis));
+    let follows_plan = timed.follows_plan();
+    let plan = plan.filter(|_| follows_plan).unwrap_or(Plan::All);
     let range = |pairs: &[(f64, f64)]| SpeedRange::of(pairs, error);
     let gain = range(&timed.recommended(follows_plan));
     let gained = range(&timed.now_over_small());
@@ -119,7 +141,8 @@ fn record(
         additional_bytes_now: timed.additional_bytes_now(),
         resident_bytes: timed.resident_bytes(),
     });
-    let verdict = outcome.as_ref().map_or(AdviceVerdict::Ranking, |outcome| word(Verdict::of(outcome)));
+    let verdict =
+        outcome.as_ref().map_or(AdviceVerdict::Ranking, |outcome| word(Verdict::of(outcome)));
     let advised = ranges(analysis, &plan);
     let aim = match verdict {
         AdviceVerdict::CostsMemory => Some(Aim::Off),
@@ -164,13 +187,22 @@ fn record(
         gain_share: timed.gain_share(follows_plan),
         additional_bytes: timed.additional_bytes(follows_plan),
         advised_bytes: plan.bytes(analysis),
-        eligible_bytes: Plan::all(analysis).bytes(analysis),
+        eligible_bytes: Plan::All.bytes(analysis),
         runs: timed.records(follows_plan, &|pairs| range(pairs).map(speed)),
         areas: areas(analysis, &plan),
         pieces: pieces(analysis, &plan),
         curve: curve(analysis, &plan),
         ranges: advised.iter().filter(|_| gives_ranges).map(plan::range_record).collect(),
-        risks: risks::risks(analysis, &plan, &facts, &timed),
+        risks: risks::risks(
+            analysis,
+            &plan,
+            &facts,
+            &Figures {
+                additional_bytes: timed.additional_bytes(follows_plan),
+                large_bytes: timed.large_bytes(follows_plan),
+                is_own_memory: run.memory.snapshot.is_some(),
+            },
+        ),
         steps: steps.into_iter().map(step).collect(),
         error: AdviceError {
             pairs: error.pairs,

@@ -1,0 +1,349 @@
+//! Plan: memory that gets large pages, and records of areas, parts and curve for it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+
+use perforate_advice::remedy::AdvisedRange;
+use perforate_advice::{Analysis, Area, AreaKind, AreaUse, Choice, ENOUGH, PageOrder};
+use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRange};
+use perforate_sim::AdvisedRanges;
+
+/// Share of the walks, beyond those that 2MB pages save, that 1GB pages have to save to be mentioned.
+const WORTH_GIGABYTES: f64 = 0.1;
+
+/// Memory that gets large pages.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// The best parts of memory: the first choices of the gain curve.
+    Parts {
+        /// Index of the point of the curve.
+        point: usize,
+        /// Page size of each part that gets larger pages, by its index.
+        orders: BTreeMap<usize, PageOrder>,
+    },
+    /// All memory that takes advice.
+    All,
+}
+
+impl Plan {
+    /// Chooses the parts that save nearly all walks that large pages can save, for the least memory; `None` if
+    /// they save none.
+    pub fn of(analysis: &Analysis) -> Option<Self> {
+        let point = analysis.curve.point_for(ENOUGH)?;
+        let choices = analysis.curve.points[point].choices;
+        let orders = orders(&analysis.curve.choices[..choices]);
+        Some(Self::Parts { point, orders })
+    }
+
+    /// Memory with large pages in bytes: its 2MB blocks that the program touches.
+    pub fn bytes(&self, analysis: &Analysis) -> u64 {
+        match self {
+            Self::Parts { orders, .. } => bytes_of(analysis, orders),
+            Self::All => {
+                let all = analysis.areas.iter().zip(&analysis.area_uses);
+                all.filter(|(area, _)| area.kind.takes_advice())
+                    .map(|(_, used)| block_bytes(used))
+                    .sum()
+            }
+        }
+    }
+
+    /// Indices of the areas that get large pages.
+    pub fn areas(&self, analysis: &Analysis) -> impl Iterator<Item = usize> {
+        let own: Vec<usize> = match self {
+            Self::Parts { orders, .. } => {
+                let areas = orders.keys().map(|&piece| analysis.pieces[piece].area.0 as usize);
+                areas.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+            }
+            Self::All => {
+                let areas = analysis.areas.iter().zip(&analysis.area_uses).enumerate();
+                let has_blocks = areas
+                    .filter(|(_, (area, used))| area.kind.takes_advice() && block_bytes(used) > 0);
+                has_blocks.map(|(index, _)| index).collect()
+            }
+        };
+        own.into_iter()
+    }
+
+    /// Page size of a part.
+    fn order(&self, piece: usize) -> PageOrder {
+        match self {
+            Self::Parts { orders, .. } => orders.get(&piece).copied().unwrap_or(PageOrder::BASE),
+            Self::All => PageOrder::LARGE,
+        }
+    }
+
+    /// Ranges of addresses for which the program requests large pages.
+    pub fn advised(&self, analysis: &Analysis) -> AdvisedRanges {
+        let range = |range: &AdvisedRange| perforate_sim::AdvisedRange {
+            process: range.process,
+            bytes: range.bytes.clone(),
+        };
+        AdvisedRanges::new(ranges(analysis, self).iter().map(range).collect())
+    }
+}
+
+/// Page size of each part after these choices: the last one of a part is its largest.
+fn orders(choices: &[Choice]) -> BTreeMap<usize, PageOrder> {
+    let mut orders = BTreeMap::new();
+    for choice in choices {
+        let order = orders.entry(choice.piece).or_insert(choice.order);
+        *order = choice.order.max(*order);
+    }
+    orders
+}
+
+/// Memory of parts with larger pages in bytes; memory inside a gigabyte with a page of that size counts once.
+fn bytes_of(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>) -> u64 {
+    let huge: Vec<usize> = of_order(orders, PageOrder::HUGE).collect();
+    let is_inside = |piece: usize| {
+        let piece = &analysis.pieces[piece];
+        huge.iter().any(|&huge| {
+            let huge = &analysis.pieces[huge];
+            huge.area == piece.area
+                && huge.bytes.start <= piece.bytes.start
+                && piece.bytes.end <= huge.bytes.end
+        })
+    };
+    let counted =
+        orders.iter().filter(|&(&piece, &order)| order == PageOrder::HUGE || !is_inside(piece));
+    counted.map(|(&piece, _)| block_bytes(&analysis.piece_uses[piece])).sum()
+}
+
+fn of_order(orders: &BTreeMap<usize, PageOrder>, wanted: PageOrder) -> impl Iterator<Item = usize> {
+    orders.iter().filter(move |(_, order)| **order == wanted).map(|(piece, _)| *piece)
+}
+
+/// Touched blocks of 2MB in bytes.
+fn block_bytes(used: &AreaUse) -> u64 {
+    touched(used, PageOrder::LARGE)
+}
+
+fn touched(used: &AreaUse, order: PageOrder) -> u64 {
+    used.pages.touched_blocks.get(usize::from(order.0)).copied().unwrap_or(0) * order.bytes()
+}
+
+/// Share of the touched 2MB blocks that is touched; `None` if nothing is.
+fn density(used: &AreaUse) -> Option<f64> {
+    let blocks = block_bytes(used);
+    (blocks > 0).then(|| touched(used, PageOrder::BASE) as f64 / blocks as f64)
+}
+
+/// Returns the ranges with large pages in order of area and address. Pages of 1GB have to be reserved, so that
+/// their memory is there with 2MB pages too.
+pub fn ranges(analysis: &Analysis, plan: &Plan) -> Vec<AdvisedRange> {
+    let mut found: Vec<(usize, Range<u64>, u64)> = match plan {
+        Plan::All => {
+            let whole =
+                |area: usize| (area, analysis.areas[area].bytes.clone(), PageOrder::LARGE.bytes());
+            plan.areas(analysis).map(whole).collect()
+        }
+        Plan::Parts { orders, .. } => orders
+            .iter()
+            .map(|(&piece, &order)| {
+                let piece = &analysis.pieces[piece];
+                let bytes = order.min(PageOrder::LARGE).bytes();
+                (piece.area.0 as usize, piece.bytes.clone(), bytes)
+            })
+            .collect(),
+    };
+    found.sort_by_key(|(area, bytes, page_bytes)| (*page_bytes, *area, bytes.start));
+    let mut merged: Vec<(usize, Range<u64>, u64)> = Vec::new();
+    for (area, bytes, page_bytes) in found {
+        match merged.last_mut() {
+            Some((last, range, size))
+                if *last == area && *size == page_bytes && bytes.start <= range.end =>
+            {
+                range.end = range.end.max(bytes.end);
+            }
+            _ => merged.push((area, bytes, page_bytes)),
+        }
+    }
+    merged.sort_by_key(|(area, bytes, _)| (*area, bytes.start));
+    merged
+        .into_iter()
+        .map(|(area, bytes, size)| range(&analysis.areas[area], bytes, size))
+        .collect()
+}
+
+fn range(area: &Area, bytes: Range<u64>, page_bytes: u64) -> AdvisedRange {
+    let name = match area.name.as_str() {
+        "" => format!("mapping@{:#x}", area.bytes.start),
+        name => name.to_owned(),
+    };
+    AdvisedRange {
+        process: area.process,
+        area: (name, bytes.start - area.bytes.start),
+        bytes,
+        page_bytes,
+    }
+}
+
+/// Converts a range to a record.
+pub fn range_record(range: &AdvisedRange) -> AdviceRange {
+    AdviceRange {
+        process: range.process.0,
+        area: range.area.0.clone(),
+        offset: range.area.1,
+        start: format!("{:#x}", range.bytes.start),
+        bytes: range.bytes.end - range.bytes.start,
+        page_bytes: range.page_bytes,
+    }
+}
+
+/// Returns the indices of areas: those with most page walks first, of equal ones the largest.
+fn by_walks(analysis: &Analysis) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..analysis.areas.len()).collect();
+    order.sort_by_key(|&area| {
+        let used = &analysis.area_uses[area];
+        std::cmp::Reverse((used.walks, touched(used, PageOrder::BASE)))
+    });
+    order
+}
+
+/// Records of the areas that the program touches, those with most page walks first.
+pub fn areas(analysis: &Analysis, plan: &Plan) -> Vec<AdviceArea> {
+    let all = by_walks(analysis).into_iter();
+    all.filter(|&area| touched(&analysis.area_uses[area], PageOrder::BASE) > 0)
+        .map(|area| area_record(analysis, plan, area))
+        .collect()
+}
+
+fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
+    let (area, used) = (&analysis.areas[index], &analysis.area_uses[index]);
+    let all_walks = analysis.base.walks.max(1) as f64;
+    let is_here = |piece: usize| analysis.pieces[piece].area.0 as usize == index;
+    let (advised_bytes, gains): (u64, Vec<_>) = match plan {
+        Plan::Parts { orders, .. } => {
+            let own = orders.iter().filter(|(piece, _)| is_here(**piece));
+            let own: BTreeMap<usize, PageOrder> =
+                own.map(|(piece, order)| (*piece, *order)).collect();
+            let is_chosen = |choice: &Choice| own.get(&choice.piece) == Some(&choice.order);
+            let gains = analysis.gains.iter().filter(|gain| is_chosen(&gain.choice));
+            (bytes_of(analysis, &own), gains.collect())
+        }
+        Plan::All if area.kind.takes_advice() => {
+            let is_large =
+                |choice: &Choice| choice.order == PageOrder::LARGE && is_here(choice.piece);
+            let gains = analysis.gains.iter().filter(|gain| is_large(&gain.choice));
+            (block_bytes(used), gains.collect())
+        }
+        Plan::All => (0, Vec::new()),
+    };
+    let saved =
+        gains.iter().map(|gain| analysis.base.walks.saturating_sub(gain.walks)).sum::<u64>();
+    let walk_share = used.walks as f64 / all_walks;
+    AdviceArea {
+        name: area.name.clone(),
+        kind: kind(area.kind).to_owned(),
+        process: area.process.0,
+        start: format!("{:#x}", area.bytes.start),
+        bytes: area.bytes.end - area.bytes.start,
+        touched_bytes: touched(used, PageOrder::BASE),
+        density: density(used),
+        walk_share,
+        saved_share: (saved as f64 / all_walks).min(walk_share),
+        additional_bytes: gains.iter().map(|gain| gain.additional_bytes).sum(),
+        advised_bytes,
+        pages_copied: used.pages.pages_copied,
+    }
+}
+
+const fn kind(kind: AreaKind) -> &'static str {
+    match kind {
+        AreaKind::Heap => "heap",
+        AreaKind::Anonymous => "anonymous",
+        AreaKind::Stack => "stack",
+        AreaKind::File => "file",
+        AreaKind::Shared => "shared",
+    }
+}
+
+/// Records of the parts of areas for the address map, in order of [`areas`] and of address.
+pub fn pieces(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePiece> {
+    let touched_areas = by_walks(analysis).into_iter();
+    let shown =
+        touched_areas.filter(|&area| touched(&analysis.area_uses[area], PageOrder::BASE) > 0);
+    let places: BTreeMap<usize, usize> =
+        shown.enumerate().map(|(place, area)| (area, place)).collect();
+    let is_huge = |order: PageOrder| order == PageOrder::HUGE;
+    let huge: HashSet<usize> = analysis
+        .gains
+        .iter()
+        .filter(|gain| is_huge(gain.choice.order))
+        .map(|gain| gain.choice.piece)
+        .collect();
+    let all_walks = analysis.base.walks.max(1) as f64;
+    let own = analysis.pieces.iter().enumerate().filter(|(index, _)| !huge.contains(index));
+    let mut records: Vec<AdvicePiece> = own
+        .filter_map(|(index, piece)| {
+            let area = piece.area.0 as usize;
+            let used = &analysis.piece_uses[index];
+            Some(AdvicePiece {
+                area: *places.get(&area)?,
+                offset: piece.bytes.start - analysis.areas[area].bytes.start,
+                bytes: piece.bytes.end - piece.bytes.start,
+                walk_share: used.walks as f64 / all_walks,
+                density: density(used),
+                page_bytes: plan.order(index).bytes(),
+            })
+        })
+        .collect();
+    records.sort_by_key(|piece| (piece.area, piece.offset));
+    records
+}
+
+/// Records of the points of the gain curve.
+pub fn curve(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePoint> {
+    let recommended = match plan {
+        Plan::Parts { point, .. } => Some(*point),
+        Plan::All => None,
+    };
+    let points = analysis.curve.points.iter().enumerate();
+    points
+        .map(|(index, point)| AdvicePoint {
+            choices: point.choices,
+            additional_bytes: point.additional_bytes,
+            advised_bytes: bytes_of(analysis, &orders(&analysis.curve.choices[..point.choices])),
+            saved_share: analysis.curve.saved_share(index),
+            is_recommended: recommended == Some(index),
+        })
+        .collect()
+}
+
+/// Notes on the analysis: no areas, a cut trace, 1GB pages.
+pub fn notes(analysis: &Analysis, plan: &Plan) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !analysis.has_events {
+        notes.push(
+            "the trace does not say what memory the program mapped: areas are touched addresses without gaps of \
+             more than 2MB, and large pages are timed for all of them. perforate record makes traces that say it"
+                .to_owned(),
+        );
+    }
+    if analysis.is_cut {
+        notes.push(
+            "the analysis counts the first part of the trace; times are those of all of it"
+                .to_owned(),
+        );
+    }
+    if let Plan::Parts { orders, .. } = plan
+        && of_order(orders, PageOrder::HUGE).next().is_some()
+    {
+        notes.push(
+            "parts of 1GB are timed with 2MB pages, as transparent pages are no larger".to_owned(),
+        );
+    }
+    let best = analysis.curve.points.iter().map(|point| point.walks).min().unwrap_or(0);
+    let base = analysis.base.walks.max(1) as f64;
+    let beyond = (analysis.all_large.walks.saturating_sub(best)) as f64 / base;
+    let has_huge = analysis.curve.choices.iter().any(|choice| choice.order == PageOrder::HUGE);
+    if has_huge && beyond >= WORTH_GIGABYTES {
+        notes.push(format!(
+            "1GB pages would save another {:.0} % of the page walks of 4KB pages. They have to be reserved (boot \
+             parameters hugepagesz=1G hugepages=N); compare --scheme thp,1g says what they gain",
+            beyond * 100.0
+        ));
+    }
+    notes
+}
