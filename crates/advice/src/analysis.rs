@@ -7,7 +7,7 @@ use perforate_mmu::TlbConfig;
 use perforate_trace::{Source, TraceError};
 use serde::Serialize;
 
-use crate::collect::{Memory, PageCounts, References, collect};
+use crate::collect::{PageCounts, References, collect};
 use crate::marginal::{self, PiecePages, Simulations};
 use crate::tlbs::{Walk, WalkCounts, orders_with_entries};
 use crate::{Area, AreaKind, Choice, ChoiceGain, GainCurve, PageOrder, Piece, PieceUse, pieces};
@@ -155,7 +155,11 @@ pub fn analyse(
                 all[*piece].1.ids.iter().for_each(|ids| sizes.enlarge(ids, *order));
             }
             None => {
-                for ids in areas.iter().filter(|it| is_eligible(it.kind)).flat_map(|it| ids_of(it, &it.bytes)) {
+                for ids in areas
+                    .iter()
+                    .filter(|it| is_eligible(it.kind))
+                    .flat_map(|it| ids_of(it, &it.bytes))
+                {
                     sizes.enlarge(&ids, PageOrder::LARGE);
                 }
             }
@@ -171,7 +175,11 @@ pub fn analyse(
         .map(|(&choice, counts)| ChoiceGain {
             choice,
             walks: counts.walks,
-            additional_bytes: marginal::additional_bytes(&memory, &all[choice.piece].1, choice.order),
+            additional_bytes: marginal::additional_bytes(
+                &memory,
+                &all[choice.piece].1,
+                choice.order,
+            ),
         })
         .collect();
     let ranked = marginal::ranked(&gains, base.walks);

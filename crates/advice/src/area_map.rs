@@ -127,7 +127,8 @@ impl AreaMap {
                 let mut heap = pages_around(start.value()..end.value().max(start.value()));
                 let process = self.processes.entry(running).or_default();
                 // The heap may begin in the last page of the program's data.
-                if process.mapped.find(heap.start).is_some_and(|(_, it)| it.kind != AreaKind::Heap) {
+                if process.mapped.find(heap.start).is_some_and(|(_, it)| it.kind != AreaKind::Heap)
+                {
                     heap.start += 4096;
                     heap.end = heap.end.max(heap.start);
                 }
@@ -234,12 +235,7 @@ impl AreaMap {
         removed
     }
 
-    fn end(
-        &mut self,
-        process: ProcessId,
-        now: u64,
-        forget: &mut dyn FnMut(ProcessId, Range<u64>),
-    ) {
+    fn end(&mut self, process: ProcessId, now: u64, forget: &mut dyn FnMut(ProcessId, Range<u64>)) {
         let all = 0..u64::MAX;
         self.unmap(process, &all, now);
         self.processes.entry(process).or_default().heap = None;

@@ -42,7 +42,8 @@ impl PageCounts {
             let first = (region as u32) << 9;
             let within = ids.start.saturating_sub(first)..(ids.end - first).min(512);
             let counts = self.0[region].as_ref();
-            counts.map_or(0, |counts| counts[within.start as usize..within.end as usize].iter().sum())
+            counts
+                .map_or(0, |counts| counts[within.start as usize..within.end as usize].iter().sum())
         };
         regions.map(of).sum()
     }

@@ -138,7 +138,8 @@ pub(crate) fn ranked(gains: &[ChoiceGain], base: u64) -> Vec<Choice> {
     }
     let mut steps: Vec<(f64, Choice)> = Vec::new();
     for mut choices in by_piece.into_values() {
-        choices.sort_by_key(|&(bytes, saved, choice)| (bytes, std::cmp::Reverse(saved), choice.order));
+        choices
+            .sort_by_key(|&(bytes, saved, choice)| (bytes, std::cmp::Reverse(saved), choice.order));
         let (mut bytes, mut saved) = (0, 0);
         loop {
             let gain = |&&(more, walks, _): &&(u64, u64, Choice)| {

@@ -86,7 +86,11 @@ impl PageIds {
     }
 
     /// Ids of a range of pages, as ranges within groups. Pages of groups without accesses have none.
-    pub(crate) fn ranges(&self, process: ProcessId, pages: &std::ops::Range<u64>) -> Vec<std::ops::Range<u32>> {
+    pub(crate) fn ranges(
+        &self,
+        process: ProcessId,
+        pages: &std::ops::Range<u64>,
+    ) -> Vec<std::ops::Range<u32>> {
         let within = |gigabyte: u64, group: u32| {
             let first = gigabyte << GROUP_SHIFT;
             let start = pages.start.saturating_sub(first) as u32;
@@ -156,14 +160,15 @@ impl BitSet {
     /// Numbers of the set within a range, in order.
     pub(crate) fn within(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = usize> + '_ {
         let words = range.start / 64..range.end.div_ceil(64).min(self.0.len());
-        words.flat_map(move |index| {
-            let mut word = self.0[index];
-            std::iter::from_fn(move || {
-                let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
-                word &= word - 1;
-                Some(index * 64 + bit)
+        words
+            .flat_map(move |index| {
+                let mut word = self.0[index];
+                std::iter::from_fn(move || {
+                    let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+                    word &= word - 1;
+                    Some(index * 64 + bit)
+                })
             })
-        })
-        .filter(move |number| range.contains(number))
+            .filter(move |number| range.contains(number))
     }
 }

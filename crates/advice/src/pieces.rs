@@ -37,9 +37,11 @@ pub(crate) fn cut(areas: &[Area], walks: impl Fn(&Area, &Range<u64>) -> u64) -> 
             break;
         }
     }
-    whole.extend(queue.into_iter().map(|(_, Reverse(number), Reverse(start), size)| {
-        (number, start..start + size)
-    }));
+    whole.extend(
+        queue
+            .into_iter()
+            .map(|(_, Reverse(number), Reverse(start), size)| (number, start..start + size)),
+    );
     let piece = |(number, block): (usize, Range<u64>)| Piece {
         area: AreaId(number as u32),
         bytes: clipped(&areas[number].bytes, &block),

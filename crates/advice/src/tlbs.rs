@@ -277,7 +277,8 @@ fn places(config: &TlbConfig, order: PageOrder) -> Places {
             whole(0, PageOrder::BASE)
         }
     };
-    let among = |ways: Ways| Some(ways.of(config.l2.ways)).filter(|some| some.len() < config.l2.ways);
+    let among =
+        |ways: Ways| Some(ways.of(config.l2.ways)).filter(|some| some.len() < config.l2.ways);
     let part = |part: perforate_mmu::L2Part, own: usize, order: PageOrder| {
         part.holds_pages().then(|| match part.own() {
             Some(_) => whole(own, order),
