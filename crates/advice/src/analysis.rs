@@ -7,7 +7,7 @@ use perforate_mmu::TlbConfig;
 use perforate_trace::{Source, TraceError};
 use serde::Serialize;
 
-use crate::collect::{Memory, PageCounts, References, collect};
+use crate::collect::{PageCounts, References, collect};
 use crate::marginal::{self, PiecePages, Simulations};
 use crate::tlbs::{Walk, WalkCounts, orders_with_entries};
 use crate::{Area, AreaKind, Choice, ChoiceGain, GainCurve, PageOrder, Piece, PieceUse, pieces};

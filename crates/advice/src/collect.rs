@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use perforate_trace::Source;
-use perforate_types::{AccessKind, Chunk, ChunkItem, ProcessId, ProgramEvent};
+use perforate_types::{AccessKind, Advice, Chunk, ChunkItem, ProcessId, ProgramEvent};
 
 use crate::area_map::AreaMap;
 use crate::page_id::{BitSet, PageId, PageIds};
@@ -16,6 +16,9 @@ const USER_PAGES: u64 = 1 << 35;
 const MAXIMUM_REFERENCES: usize = 1 << 27;
 /// Bit of a reference that marks an instruction fetch.
 const FETCH: u32 = 1 << 31;
+/// Numbers of `madvise` for populating memory (`include/uapi/asm-generic/mman-common.h`).
+const POPULATE_READ: i32 = 22;
+const POPULATE_WRITE: i32 = 23;
 
 /// Counts of 4KB pages, with memory only where there are some.
 #[derive(Default)]
@@ -108,7 +111,7 @@ impl Listener for References {
 pub(crate) struct Memory {
     pub(crate) areas: Vec<Area>,
     pub(crate) ids: PageIds,
-    /// Pages that were touched at some time.
+    /// Pages that were touched or populated at some time.
     pub(crate) touched: BitSet,
     /// Data accesses of the measured part by page.
     pub(crate) accesses: PageCounts,
@@ -341,11 +344,31 @@ impl<L: Listener> Pass<'_, L> {
             }
         }
         match event {
+            ProgramEvent::Map { start, length, populate: true, .. } => {
+                self.populate(start.value(), *length);
+            }
+            ProgramEvent::Advise { start, length, advice: Advice::Other(number) }
+                if matches!(*number, POPULATE_READ | POPULATE_WRITE) =>
+            {
+                self.populate(start.value(), *length);
+            }
             ProgramEvent::Fork { child } => self.share(before, *child),
             ProgramEvent::Switch { .. } if self.map.running() != before => {
                 self.listener.mark(Mark::Switch);
             }
             _ => {}
+        }
+    }
+
+    /// Marks pages as resident that the kernel maps before the program touches them.
+    fn populate(&mut self, start: u64, length: u64) {
+        let pages = start >> 12..start.saturating_add(length).div_ceil(4096).min(USER_PAGES);
+        for page in pages {
+            let Some(id) = self.ids.id(self.map.running(), page) else {
+                (self.is_over, self.is_out_of_ids) = (true, true);
+                return;
+            };
+            self.touched.insert(id.0 as usize);
         }
     }
 
