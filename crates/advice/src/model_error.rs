@@ -48,8 +48,8 @@ pub struct EffectSource {
 pub struct ModelError {
     /// Least and largest measured effect ÷ predicted effect, of effects of at least 5 %.
     pub factor: (f64, f64),
-    /// Least and largest measured effect − predicted effect, of smaller effects.
-    pub difference: (f64, f64),
+    /// Size of measured effect − predicted effect, of smaller effects.
+    pub difference: f64,
     /// Number of pairs.
     pub pairs: usize,
     /// Descriptions of the sources.
@@ -89,11 +89,11 @@ impl ModelError {
         let is_large = |pair: &&EffectPair| pair.predicted >= LEAST_FACTOR;
         let factors = pairs().filter(is_large).map(|pair| pair.measured / pair.predicted);
         let small = pairs().filter(|pair| !is_large(pair));
-        let differences = small.map(|pair| pair.measured - pair.predicted);
+        let differences = small.map(|pair| (pair.measured - pair.predicted).abs());
         let none = |what: &str| PairsError(format!("there is no pair with a {what} effect"));
         Ok(Self {
             factor: central(factors.collect()).ok_or_else(|| none("large"))?,
-            difference: central(differences.collect()).ok_or_else(|| none("small"))?,
+            difference: quantile(differences.collect(), CENTRAL).ok_or_else(|| none("small"))?,
             pairs: pairs().count(),
             sources: used.iter().map(|one| format!("{} ({})", one.name, one.place)).collect(),
         })
@@ -111,23 +111,26 @@ impl ModelError {
                 (effect * high, effect * low)
             }
         };
-        let low = ends(least, self.factor).0.min(least + self.difference.0);
-        let high = ends(most, self.factor).1.max(most + self.difference.1);
+        let low = ends(least, self.factor).0.min(least - self.difference);
+        let high = ends(most, self.factor).1.max(most + self.difference);
         (1.0 + low, 1.0 + high)
     }
 }
 
-/// Returns the range of the central share of the values, by linear interpolation between neighbours; `None`
-/// without values.
-fn central(mut values: Vec<f64>) -> Option<(f64, f64)> {
+/// Returns the range of the central share of the values; `None` without values.
+fn central(values: Vec<f64>) -> Option<(f64, f64)> {
+    let low = quantile(values.clone(), (1.0 - CENTRAL) / 2.0)?;
+    Some((low, quantile(values, (1.0 + CENTRAL) / 2.0)?))
+}
+
+/// Returns the value below which this share of the values lies, by linear interpolation between neighbours;
+/// `None` without values.
+fn quantile(mut values: Vec<f64>, share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
-    let at = |share: f64| {
-        let place = share * last as f64;
-        let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
-        below + (above - below) * place.fract()
-    };
-    Some((at((1.0 - CENTRAL) / 2.0), at((1.0 + CENTRAL) / 2.0)))
+    let place = share * last as f64;
+    let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
+    Some(below + (above - below) * place.fract())
 }
 
 #[cfg(test)]
@@ -146,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_range_holds_the_central_pairs() {
-        // Factors 0.5, 0.6, …, 1.5 of effects of 10 %, differences −1 and +1 % of one of 1 %.
+        // Factors 0.5, 0.6, …, 1.5 of effects of 10 %, a difference of 1 % of effects of 1 %.
         let large = (5..=15).map(|tenth| (f64::from(tenth) / 100.0, 0.1));
         let all: Vec<_> = large.chain([(0.0, 0.01), (0.02, 0.01)]).collect();
         let error = ModelError::of(&[pairs(false, &all)], false).unwrap();
@@ -154,11 +157,11 @@ mod tests {
             assert!((found.0 - low).abs() < 1e-9 && (found.1 - high).abs() < 1e-9, "{found:?}");
         };
         is_near(error.factor, 0.6, 1.4);
-        is_near(error.difference, -0.008, 0.008);
+        assert!((error.difference - 0.01).abs() < 1e-9, "{error:?}");
         is_near(error.range(1.2, 0.0), 1.12, 1.28);
         is_near(error.range(1.2, 0.05), 1.09, 1.35);
         // The error of a small effect is a difference.
-        is_near(error.range(1.004, 0.0), 0.996, 1.012);
+        is_near(error.range(1.004, 0.0), 0.994, 1.014);
         is_near(error.range(0.9, 0.0), 0.86, 0.94);
     }
 

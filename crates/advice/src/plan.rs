@@ -7,7 +7,8 @@ pub const ENOUGH: f64 = 0.85;
 
 impl GainCurve {
     /// Returns the index of the point with the least additional memory that saves at least `share` of the
-    /// walks that any point saves; `None` if no point saves any.
+    /// walks that any point saves; of several with the same memory, the one that saves most. `None` if no
+    /// point saves any.
     pub fn point_for(&self, share: f64) -> Option<usize> {
         let all = self.points.first()?.walks;
         let most = self.points.iter().map(|point| all.saturating_sub(point.walks)).max()?;
@@ -16,7 +17,8 @@ impl GainCurve {
             all.saturating_sub(point.walks) as f64 >= enough
         };
         let candidates = self.points.iter().enumerate().filter(is_enough);
-        let least = candidates.min_by_key(|(index, point)| (point.additional_bytes, *index));
+        let least =
+            candidates.min_by_key(|(index, point)| (point.additional_bytes, point.walks, *index));
         least.map(|(index, _)| index)
     }
 
@@ -54,6 +56,12 @@ mod tests {
         assert_eq!(curve.point_for(0.1), Some(1));
         assert_eq!(curve.saved_share(2), 0.85);
         assert_eq!(curve.saved_share(9), 0.0);
+    }
+
+    #[test]
+    fn what_costs_nothing_is_taken() {
+        let curve = curve(&[(1000, 0), (100, 0), (0, 0), (0, 0)]);
+        assert_eq!(curve.point_for(ENOUGH), Some(2));
     }
 
     #[test]

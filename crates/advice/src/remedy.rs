@@ -204,10 +204,10 @@ fn collapse(case: &Case<'_>) -> Option<Remedy> {
     is_there.then(|| {
         let effect = "Once the memory is in use: copies it into large pages now, whatever \
                       transparent_hugepage/enabled says. process_madvise(2) does so from another process.";
-        let first = &case.aim.ranges()[..1];
+        let largest = case.aim.ranges().iter().max_by_key(|range| range.bytes.end - range.bytes.start);
         remedy(
             "Collapse now",
-            calls(first, "MADV_COLLAPSE"),
+            calls(largest.map_or(&[], std::slice::from_ref), "MADV_COLLAPSE"),
             effect.into(),
             "madvise(2), MADV_COLLAPSE (Linux 6.1)",
         )

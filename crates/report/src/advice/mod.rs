@@ -13,21 +13,24 @@ pub use text::advice_text;
 
 use crate::format::bytes;
 
-/// Name of an area for readers: its own name, or its kind, with its process if there are several.
+/// Name of an area for readers: that of its file or its own, otherwise its kind and address; with its process
+/// if there are several.
 fn area_name(area: &AdviceArea, record: &AdviceRecord) -> String {
     let file = area.name.rsplit('/').next().unwrap_or_default();
+    let address = area.start.trim_start_matches("0x");
     let name = match (file, area.kind.as_str()) {
-        ("", kind) => format!("{kind} {}", area.start),
+        ("", "anonymous") => format!("anon {address}"),
+        ("", kind) => format!("{kind} {address}"),
         (file, _) => file.to_owned(),
     };
     let is_one = record.areas.iter().all(|other| other.process == area.process);
-    if is_one { name } else { format!("{name}, process {}", area.process) }
+    if is_one { name } else { format!("{} {name}", area.process) }
 }
 
 /// Additional memory, as in “38 MB more”.
 fn more(additional_bytes: f64) -> String {
     match additional_bytes {
-        0.0 => "no memory more".to_owned(),
+        0.0 => "no more memory".to_owned(),
         size if size < 0.0 => format!("{} less", bytes(-size)),
         size => format!("{} more", bytes(size)),
     }

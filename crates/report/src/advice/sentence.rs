@@ -81,7 +81,7 @@ fn cost(record: &AdviceRecord) -> String {
     let part = record.gain_share.filter(|_| record.advised_bytes < record.eligible_bytes);
     let part = part.map_or_else(String::new, |share| {
         let (some, all) = in_one_unit(record.advised_bytes as f64, record.eligible_bytes as f64);
-        format!("; {} of the gain comes from {some} of {all}", percent(share.min(1.0)))
+        format!("; {:.0} % of the gain comes from {some} of {all}", share.min(1.0) * 100.0)
     });
     format!(" for {more}{part}")
 }
@@ -169,7 +169,7 @@ mod tests {
         let worth = record(AdviceVerdict::Worth, (1.21, 1.13, 1.29));
         assert_eq!(
             verdict(&worth),
-            "Worth it: 1.21× (1.13 to 1.29) for 38.0 MB more; 84.0 % of the gain comes from 210 of 6,144 MB."
+            "Worth it: 1.21× (1.13 to 1.29) for 38.0 MB more; 84 % of the gain comes from 210 of 6,144 MB."
         );
         let all = AdviceRecord { advised_bytes: 6144 * MB, ..worth };
         assert_eq!(verdict(&all), "Worth it: 1.21× (1.13 to 1.29) for 38.0 MB more.");

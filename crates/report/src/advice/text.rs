@@ -50,17 +50,23 @@ fn areas(record: &AdviceRecord, width: usize) -> String {
             Column::texts("area", names),
             column("size", &|area| bytes(area.bytes as f64)),
             column("walks", &|area| percent(area.walk_share)),
-            column("in use of 2MB", &|area| area.density.map_or(MISSING.into(), percent)),
+            column("in use", &|area| area.density.map_or(MISSING.into(), percent)),
             column("advised", &|area| bytes(area.advised_bytes as f64)),
-            column("memory more", &|area| bytes(area.additional_bytes as f64)),
-            column("walks saved", &|area| percent(area.saved_share)),
+            column("more", &|area| bytes(area.additional_bytes as f64)),
+            column("saved", &|area| percent(area.saved_share)),
         ],
         width,
     );
     let rest = record.areas.len() - shown.len();
     let rest =
         if rest > 0 { format!("and {rest} more, with fewer walks\n") } else { String::new() };
-    format!("\n{table}{rest}")
+    let lead = wrapped(
+        "",
+        "Page walks with 4KB pages by area; how much of its 2MB blocks is in use; what the recommended pages cost \
+         and save:",
+        width,
+    );
+    format!("\n{lead}{table}{rest}")
 }
 
 fn curve(record: &AdviceRecord, width: usize) -> String {

@@ -97,7 +97,13 @@ fn analyse(run: &ResolvedRun, observer: &mut dyn AdviceObserver) -> Result<Analy
         let work =
             move || perforate_advice::analyse(source.as_mut(), part, tlb, threads, &mut report);
         let analysis = scope.spawn(work);
+        let mut last = 0;
         for progress in receiver {
+            // After its pass over the trace, the analysis counts simulated choices.
+            if progress.done < last {
+                observer.on_stage("comparing page sizes", "choices");
+            }
+            last = progress.done;
             observer.on_progress(Progress { done: progress.done, total: progress.total });
         }
         Ok(analysis.join().expect("the analysis does not panic")?)

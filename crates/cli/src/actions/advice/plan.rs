@@ -39,12 +39,7 @@ impl Plan {
     pub fn bytes(&self, analysis: &Analysis) -> u64 {
         match self {
             Self::Parts { orders, .. } => bytes_of(analysis, orders),
-            Self::All => {
-                let all = analysis.areas.iter().zip(&analysis.area_uses);
-                all.filter(|(area, _)| area.kind.takes_advice())
-                    .map(|(_, used)| block_bytes(used))
-                    .sum()
-            }
+            Self::All => self.areas(analysis).map(|area| area_bytes(analysis, area)).sum(),
         }
     }
 
@@ -56,10 +51,9 @@ impl Plan {
                 areas.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
             }
             Self::All => {
-                let areas = analysis.areas.iter().zip(&analysis.area_uses).enumerate();
-                let has_blocks = areas
-                    .filter(|(_, (area, used))| area.kind.takes_advice() && block_bytes(used) > 0);
-                has_blocks.map(|(index, _)| index).collect()
+                let takes_advice = |&area: &usize| analysis.areas[area].kind.takes_advice();
+                let has_blocks = |&area: &usize| area_bytes(analysis, area) > 0;
+                (0..analysis.areas.len()).filter(takes_advice).filter(has_blocks).collect()
             }
         };
         own.into_iter()
@@ -107,16 +101,25 @@ fn bytes_of(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>) -> u64 {
     };
     let counted =
         orders.iter().filter(|&(&piece, &order)| order == PageOrder::HUGE || !is_inside(piece));
-    counted.map(|(&piece, _)| block_bytes(&analysis.piece_uses[piece])).sum()
+    let bytes =
+        |piece: usize| block_bytes(&analysis.piece_uses[piece], &analysis.pieces[piece].bytes);
+    counted.map(|(&piece, _)| bytes(piece)).sum()
 }
 
 fn of_order(orders: &BTreeMap<usize, PageOrder>, wanted: PageOrder) -> impl Iterator<Item = usize> {
     orders.iter().filter(move |(_, order)| **order == wanted).map(|(piece, _)| *piece)
 }
 
-/// Touched blocks of 2MB in bytes.
-fn block_bytes(used: &AreaUse) -> u64 {
-    touched(used, PageOrder::LARGE)
+/// Memory of a range that can have 2MB pages and is touched, in bytes: whole aligned blocks only.
+fn block_bytes(used: &AreaUse, bytes: &Range<u64>) -> u64 {
+    let block = PageOrder::LARGE.bytes();
+    let whole = (bytes.end & !(block - 1)).saturating_sub(bytes.start.next_multiple_of(block));
+    touched(used, PageOrder::LARGE).min(whole)
+}
+
+/// Memory of an area that can have 2MB pages and is touched, in bytes.
+fn area_bytes(analysis: &Analysis, area: usize) -> u64 {
+    block_bytes(&analysis.area_uses[area], &analysis.areas[area].bytes)
 }
 
 fn touched(used: &AreaUse, order: PageOrder) -> u64 {
@@ -125,7 +128,7 @@ fn touched(used: &AreaUse, order: PageOrder) -> u64 {
 
 /// Share of the touched 2MB blocks that is touched; `None` if nothing is.
 fn density(used: &AreaUse) -> Option<f64> {
-    let blocks = block_bytes(used);
+    let blocks = touched(used, PageOrder::LARGE);
     (blocks > 0).then(|| touched(used, PageOrder::BASE) as f64 / blocks as f64)
 }
 
@@ -226,7 +229,7 @@ fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
             let is_large =
                 |choice: &Choice| choice.order == PageOrder::LARGE && is_here(choice.piece);
             let gains = analysis.gains.iter().filter(|gain| is_large(&gain.choice));
-            (block_bytes(used), gains.collect())
+            (area_bytes(analysis, index), gains.collect())
         }
         Plan::All => (0, Vec::new()),
     };
