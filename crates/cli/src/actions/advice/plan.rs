@@ -1,6 +1,6 @@
 //! Plan: memory that gets large pages, and records of areas, parts and curve for it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use perforate_advice::remedy::AdvisedRange;
@@ -18,12 +18,19 @@ pub enum Plan {
     Parts {
         /// Index of the point of the curve.
         point: usize,
-        /// Page size of each part that gets larger pages, by its index.
+        /// Page size of each part that gets larger pages, by its index. Parts of whole areas are not among
+        /// them.
         orders: BTreeMap<usize, PageOrder>,
+        /// Indices of areas that get 2MB pages as a whole, as their other parts cost next to nothing.
+        whole: BTreeSet<usize>,
     },
     /// All memory that takes advice.
     All,
 }
+
+/// Additional memory of a whole area beyond that of its best parts, as a share of the area's memory, up to
+/// which the whole area is advised: one request is simpler than several.
+const NEXT_TO_NOTHING: f64 = 0.01;
 
 impl Plan {
     /// Chooses the parts that save nearly all walks that large pages can save, for the least memory; `None` if
@@ -31,14 +38,21 @@ impl Plan {
     pub fn of(analysis: &Analysis) -> Option<Self> {
         let point = analysis.curve.point_for(ENOUGH)?;
         let choices = analysis.curve.points[point].choices;
-        let orders = orders(&analysis.curve.choices[..choices]);
-        Some(Self::Parts { point, orders })
+        let mut orders = orders(&analysis.curve.choices[..choices]);
+        let chosen = areas_of(analysis, &orders).into_iter();
+        let whole: BTreeSet<usize> =
+            chosen.filter(|&area| costs_no_more(analysis, &orders, area)).collect();
+        orders.retain(|&piece, _| !whole.contains(&area_of(analysis, piece)));
+        Some(Self::Parts { point, orders, whole })
     }
 
     /// Memory with large pages in bytes: its 2MB blocks that the program touches.
     pub fn bytes(&self, analysis: &Analysis) -> u64 {
         match self {
-            Self::Parts { orders, .. } => bytes_of(analysis, orders),
+            Self::Parts { orders, whole, .. } => {
+                let areas = whole.iter().map(|&area| area_bytes(analysis, area)).sum::<u64>();
+                areas + bytes_of(analysis, orders)
+            }
             Self::All => self.areas(analysis).map(|area| area_bytes(analysis, area)).sum(),
         }
     }
@@ -46,9 +60,8 @@ impl Plan {
     /// Indices of the areas that get large pages.
     pub fn areas(&self, analysis: &Analysis) -> impl Iterator<Item = usize> {
         let own: Vec<usize> = match self {
-            Self::Parts { orders, .. } => {
-                let areas = orders.keys().map(|&piece| analysis.pieces[piece].area.0 as usize);
-                areas.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+            Self::Parts { orders, whole, .. } => {
+                areas_of(analysis, orders).union(whole).copied().collect()
             }
             Self::All => {
                 let takes_advice = |&area: &usize| analysis.areas[area].kind.takes_advice();
@@ -59,11 +72,20 @@ impl Plan {
         own.into_iter()
     }
 
-    /// Page size of a part.
-    fn order(&self, piece: usize) -> PageOrder {
+    /// True if an area gets large pages as a whole.
+    fn has_whole(&self, analysis: &Analysis, area: usize) -> bool {
         match self {
+            Self::Parts { whole, .. } => whole.contains(&area),
+            Self::All => analysis.areas[area].kind.takes_advice(),
+        }
+    }
+
+    /// Page size of a part.
+    fn order(&self, analysis: &Analysis, piece: usize) -> PageOrder {
+        match self {
+            _ if self.has_whole(analysis, area_of(analysis, piece)) => PageOrder::LARGE,
             Self::Parts { orders, .. } => orders.get(&piece).copied().unwrap_or(PageOrder::BASE),
-            Self::All => PageOrder::LARGE,
+            Self::All => PageOrder::BASE,
         }
     }
 
@@ -85,6 +107,27 @@ fn orders(choices: &[Choice]) -> BTreeMap<usize, PageOrder> {
         *order = choice.order.max(*order);
     }
     orders
+}
+
+fn area_of(analysis: &Analysis, piece: usize) -> usize {
+    analysis.pieces[piece].area.0 as usize
+}
+
+fn areas_of(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>) -> BTreeSet<usize> {
+    orders.keys().map(|&piece| area_of(analysis, piece)).collect()
+}
+
+/// True if 2MB pages for a whole area cost next to nothing beyond the choices for its parts.
+fn costs_no_more(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>, area: usize) -> bool {
+    let used = &analysis.area_uses[area];
+    let touched_bytes = touched(used, PageOrder::BASE);
+    let whole = touched(used, PageOrder::LARGE).saturating_sub(touched_bytes);
+    let is_chosen = |choice: &Choice| {
+        area_of(analysis, choice.piece) == area && orders.get(&choice.piece) == Some(&choice.order)
+    };
+    let chosen = analysis.gains.iter().filter(|gain| is_chosen(&gain.choice));
+    let parts = chosen.map(|gain| gain.additional_bytes).sum::<u64>();
+    whole.saturating_sub(parts) as f64 <= NEXT_TO_NOTHING * touched_bytes as f64
 }
 
 /// Memory of parts with larger pages in bytes; memory inside a gigabyte with a page of that size counts once.
@@ -135,21 +178,16 @@ fn density(used: &AreaUse) -> Option<f64> {
 /// Returns the ranges with large pages in order of area and address. Pages of 1GB have to be reserved, so that
 /// their memory is there with 2MB pages too.
 pub fn ranges(analysis: &Analysis, plan: &Plan) -> Vec<AdvisedRange> {
-    let mut found: Vec<(usize, Range<u64>, u64)> = match plan {
-        Plan::All => {
-            let whole =
-                |area: usize| (area, analysis.areas[area].bytes.clone(), PageOrder::LARGE.bytes());
-            plan.areas(analysis).map(whole).collect()
-        }
-        Plan::Parts { orders, .. } => orders
-            .iter()
-            .map(|(&piece, &order)| {
-                let piece = &analysis.pieces[piece];
-                let bytes = order.min(PageOrder::LARGE).bytes();
-                (piece.area.0 as usize, piece.bytes.clone(), bytes)
-            })
-            .collect(),
-    };
+    let whole = plan.areas(analysis).filter(|&area| plan.has_whole(analysis, area));
+    let mut found: Vec<(usize, Range<u64>, u64)> = whole
+        .map(|area| (area, analysis.areas[area].bytes.clone(), PageOrder::LARGE.bytes()))
+        .collect();
+    if let Plan::Parts { orders, .. } = plan {
+        found.extend(orders.iter().map(|(&piece, &order)| {
+            let bytes = order.min(PageOrder::LARGE).bytes();
+            (area_of(analysis, piece), analysis.pieces[piece].bytes.clone(), bytes)
+        }));
+    }
     found.sort_by_key(|(area, bytes, page_bytes)| (*page_bytes, *area, bytes.start));
     let mut merged: Vec<(usize, Range<u64>, u64)> = Vec::new();
     for (area, bytes, page_bytes) in found {
@@ -215,24 +253,22 @@ pub fn areas(analysis: &Analysis, plan: &Plan) -> Vec<AdviceArea> {
 fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
     let (area, used) = (&analysis.areas[index], &analysis.area_uses[index]);
     let all_walks = analysis.base.walks.max(1) as f64;
-    let is_here = |piece: usize| analysis.pieces[piece].area.0 as usize == index;
-    let (advised_bytes, gains): (u64, Vec<_>) = match plan {
+    let is_here = |choice: &Choice| area_of(analysis, choice.piece) == index;
+    let own: BTreeMap<usize, PageOrder> = match plan {
         Plan::Parts { orders, .. } => {
-            let own = orders.iter().filter(|(piece, _)| is_here(**piece));
-            let own: BTreeMap<usize, PageOrder> =
-                own.map(|(piece, order)| (*piece, *order)).collect();
-            let is_chosen = |choice: &Choice| own.get(&choice.piece) == Some(&choice.order);
-            let gains = analysis.gains.iter().filter(|gain| is_chosen(&gain.choice));
-            (bytes_of(analysis, &own), gains.collect())
+            let own = orders.iter().filter(|(piece, _)| area_of(analysis, **piece) == index);
+            own.map(|(piece, order)| (*piece, *order)).collect()
         }
-        Plan::All if area.kind.takes_advice() => {
-            let is_large =
-                |choice: &Choice| choice.order == PageOrder::LARGE && is_here(choice.piece);
-            let gains = analysis.gains.iter().filter(|gain| is_large(&gain.choice));
-            (area_bytes(analysis, index), gains.collect())
-        }
-        Plan::All => (0, Vec::new()),
+        Plan::All => BTreeMap::new(),
     };
+    let is_whole = plan.has_whole(analysis, index);
+    let is_chosen = |choice: &Choice| match is_whole {
+        true => choice.order == PageOrder::LARGE && is_here(choice),
+        false => own.get(&choice.piece) == Some(&choice.order),
+    };
+    let gains: Vec<_> = analysis.gains.iter().filter(|gain| is_chosen(&gain.choice)).collect();
+    let advised_bytes =
+        if is_whole { area_bytes(analysis, index) } else { bytes_of(analysis, &own) };
     let saved =
         gains.iter().map(|gain| analysis.base.walks.saturating_sub(gain.walks)).sum::<u64>();
     let walk_share = used.walks as f64 / all_walks;
@@ -280,7 +316,7 @@ pub fn pieces(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePiece> {
     let own = analysis.pieces.iter().enumerate().filter(|(index, _)| !huge.contains(index));
     let mut records: Vec<AdvicePiece> = own
         .filter_map(|(index, piece)| {
-            let area = piece.area.0 as usize;
+            let area = area_of(analysis, index);
             let used = &analysis.piece_uses[index];
             Some(AdvicePiece {
                 area: *places.get(&area)?,
@@ -288,7 +324,7 @@ pub fn pieces(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePiece> {
                 bytes: piece.bytes.end - piece.bytes.start,
                 walk_share: used.walks as f64 / all_walks,
                 density: density(used),
-                page_bytes: plan.order(index).bytes(),
+                page_bytes: plan.order(analysis, index).bytes(),
             })
         })
         .collect();
