@@ -132,7 +132,9 @@ pub fn advise(
         };
         let page = advice_html(&record, &options);
         let written = folder.write(&vec![(RECORD.into(), json.clone()), (REPORT.into(), page)])?;
-        text += &format!("\nadvice:  {written}\nreport:  {}\n", written.file(REPORT).display());
+        for (what, name) in [("\nadvice:  ", RECORD), ("report:  ", REPORT)] {
+            text += &format!("{what}{}\n", written.file(name).display());
+        }
     }
     let judged = judge(&record, arguments.fail_if_worth);
     Ok((CommandOutput { json, text }, judged))

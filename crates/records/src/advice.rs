@@ -77,6 +77,9 @@ pub struct AdviceRun {
     pub schemes: Vec<String>,
     /// Speed over the program as it is now.
     pub speed: Option<SpeedRecord>,
+    /// Speed over the program as it is, with the kernel's work (page faults, clearing, page tables) over the
+    /// whole run; `None` if unknown.
+    pub speed_with_kernel: Option<f64>,
     /// Cycles of the measured instructions, the mean of the schemes.
     pub cycles: f64,
     /// Page walks of the measured instructions, the mean of the schemes.

@@ -250,6 +250,7 @@ fn runs(record: &AdviceRecord, page: &mut Page) -> Markup {
             ("speed over as it is".into(), &|run| {
                 Cell::value(run.speed.map(|speed| speed.speed), times)
             }),
+            ("with the kernel's work".into(), &|run| Cell::value(run.speed_with_kernel, times)),
             ("cycles".into(), &|run| Cell::value(Some(run.cycles), compact)),
             ("page walks".into(), &|run| Cell::value(Some(run.walks), compact)),
             ("large pages, peak".into(), &|run| Cell::value(Some(run.large_pages), compact)),

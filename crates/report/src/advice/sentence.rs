@@ -113,9 +113,16 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
     let all = of_run("all large")
         .map(|all| format!("Large pages for all memory would make it {:.3}× as fast.", all.speed));
     let free = of_run("free").map(|free| {
+        let bound = match of_run("all large").is_some_and(|all| all.speed > free.speed + ROUNDING) {
+            false => "no pages can gain more by translation",
+            true => "what large pages gain beyond it, they gain by data in consecutive frames",
+        };
+        format!("Translation that costs nothing would make it {:.3}×: {bound}.", free.speed)
+    });
+    let kernel = with_kernel(record).map(|speed| {
         format!(
-            "Translation that costs nothing would make it {:.3}×: no pages can gain more.",
-            free.speed
+            "With the kernel's work over the whole run (page faults, clearing, page tables), the recommended pages \
+             make it {speed:.3}×."
         )
     });
     let error = (record.error.pairs > 0 && record.gain.is_some()).then(|| {
@@ -129,7 +136,20 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
         )
     });
     let timed = record.gain.map(|_| now);
-    [timed, all, free, error].into_iter().flatten().collect()
+    [timed, all, free, kernel, error].into_iter().flatten().collect()
+}
+
+/// Least difference of two speeds that is told.
+const ROUNDING: f64 = 0.0005;
+/// Least difference that the kernel's work makes for it to be told.
+const WORTH_TELLING: f64 = 0.01;
+
+/// Speed of the recommended run with the kernel's work, if that makes a difference.
+fn with_kernel(record: &AdviceRecord) -> Option<f64> {
+    let find = |name: &str| record.runs.iter().find(|run| run.name == name);
+    let run = find("recommended").or_else(|| find("all large"))?;
+    let speed = run.speed_with_kernel?;
+    ((speed - run.speed?.speed).abs() >= WORTH_TELLING).then_some(speed)
 }
 
 /// Returns the kind of evidence in a sentence.

@@ -156,7 +156,7 @@ mod tests {
         assert!(text.starts_with("Worth it: 1.20× (1.10 to 1.30)"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         for expected in
-            ["a-library-with-a-long…", "and 2 more", "← recommended", "      echo\n", "note: one"]
+            ["a-library-with-a-…", "and 2 more", "← recommended", "      echo\n", "note: one"]
         {
             assert!(text.contains(expected), "{expected}: {text}");
         }

@@ -17,6 +17,7 @@ use perforate_host::machine::{LargePageSettings, kernel_version, program_files, 
 use perforate_records::{
     AdviceError, AdviceEvidence, AdviceRecord, AdviceStep, AdviceVerdict, EvidenceKind, SpeedRecord,
 };
+use perforate_report::text::compact;
 use perforate_sim::{Observer, Progress, ResolvedRun, WarmupLength, open_workload};
 
 use super::{Failure, RunRequest};
@@ -178,12 +179,7 @@ fn record(
         verdict,
         evidence: AdviceEvidence {
             kind: EvidenceKind::A,
-            description: format!(
-                "{} instructions and {} data accesses of {}",
-                perforate_report::text::compact(analysis.instructions as f64),
-                perforate_report::text::compact(analysis.accesses as f64),
-                timed.workload(),
-            ),
+            description: description(analysis, timed.workload()),
         },
         workload: timed.workload().to_owned(),
         machine: run.machine.name.clone(),
@@ -219,6 +215,19 @@ fn record(
         notes,
         version: env!("CARGO_PKG_VERSION").into(),
     }
+}
+
+/// Describes the extent of the evidence.
+fn description(analysis: &Analysis, workload: &str) -> String {
+    let walks = analysis.base.walks as f64;
+    let per_kilo = walks * 1000.0 / analysis.instructions.max(1) as f64;
+    format!(
+        "{} instructions and {} data accesses of {workload}, with {} page walks with 4KB pages besides first touches \
+         ({per_kilo:.2} for 1,000 instructions)",
+        compact(analysis.instructions as f64),
+        compact(analysis.accesses as f64),
+        compact(walks),
+    )
 }
 
 fn step(remedy: perforate_advice::remedy::Remedy) -> AdviceStep {

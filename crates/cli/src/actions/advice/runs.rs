@@ -16,6 +16,9 @@ const FREE: &str = "free";
 /// Scheme with large pages for memory that the program requests them for.
 const ADVISED: &str = "thp-madvise";
 
+/// Counter of the instructions per cycle of the whole run, with the kernel's work.
+const WHOLE_RUN: &str = "whole_run_ipc";
+
 /// Longest run, in instructions, that is timed as a whole unless the user says otherwise.
 const LONGEST_FULL: u64 = 15_000_000;
 /// Share of the gain of large pages for all memory, 0–1, that parts need to be recommended.
@@ -184,6 +187,9 @@ impl Timed {
             name: name.into(),
             schemes: results.iter().map(|result| result.scheme.clone()).collect(),
             speed: record(&speeds(&results, &now)),
+            speed_with_kernel: mean(results.iter().zip(&now).filter_map(|(run, now)| {
+                Some(run.counter(WHOLE_RUN)? / now.counter(WHOLE_RUN).filter(|ipc| *ipc > 0.0)?)
+            })),
             cycles: mean(results.iter().filter_map(|result| result.cycles())).unwrap_or(0.0),
             walks: counter(&results, "walks"),
             large_pages: counter(&results, "large_pages"),
