@@ -1,7 +1,7 @@
 //! Advice as an HTML page: address map, gain over memory, before and after, what to do, risks.
 
 use maud::{Markup, html};
-use perforate_records::{AdvicePiece, AdviceRecord, AdviceRun};
+use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRecord, AdviceRun};
 
 use super::{area_name, sentence};
 use crate::chart::{AddressMap, Axis, Bars, Ground, Lines, MapCell, Mark, Series, broken};
@@ -10,10 +10,13 @@ use crate::html::{
     Cell, Figure, Grid, Heading, Origin, Page, ReportOptions, figures, header, notes,
 };
 
-/// Largest number of areas on the address map.
+/// Largest number of areas on the address map and in the open table.
 const MOST_AREAS: usize = 12;
 /// Largest number of cells of one area on the address map. More would be narrower than a pixel.
 const MOST_CELLS: usize = 200;
+
+/// Largest number of points of the drawn curve. More points would have no shapes.
+const MOST_POINTS: usize = 25;
 
 /// Returns the advice as one self-contained HTML page that works offline.
 ///
@@ -55,8 +58,29 @@ fn areas(record: &AdviceRecord, page: &mut Page) -> Markup {
     if record.areas.is_empty() {
         return html! {};
     }
-    let rows = Grid::of(
-        &record.areas,
+    let (main, others) = record.areas.split_at(record.areas.len().min(MOST_AREAS));
+    let others = (!others.is_empty()).then(|| {
+        let summary = html! { (others.len()) " more areas, with fewer page walks" };
+        page.part(
+            "other-areas",
+            &summary,
+            table_of(others, record).scrolling("Other areas", "main"),
+        )
+    });
+    html! {
+        p.lead {
+            "Page walks with 4KB pages by the memory that they are for, first touches of pages left out; how much \
+             of the touched 2MB blocks is in use; what the recommended pages cost and save."
+        }
+        (figures(map(record), page))
+        (table_of(main, record).scrolling("Memory by area", "main"))
+        @if let Some(others) = others { (others) }
+    }
+}
+
+fn table_of(areas: &[AdviceArea], record: &AdviceRecord) -> Grid {
+    Grid::of(
+        areas,
         [
             ("area".into(), &|area| Cell::text(&area_name(area, record))),
             (Heading::with_unit("size", "bytes"), &|area| {
@@ -73,15 +97,7 @@ fn areas(record: &AdviceRecord, page: &mut Page) -> Markup {
             ("walks saved".into(), &|area| Cell::value(Some(area.saved_share), percent)),
             ("copies after fork".into(), &|area| Cell::count(area.pages_copied)),
         ],
-    );
-    html! {
-        p.lead {
-            "Page walks with 4KB pages by the memory that they are for, first touches of pages left out; how much \
-             of the touched 2MB blocks is in use; what the recommended pages cost and save."
-        }
-        (rows.scrolling("Memory by area", "main"))
-        (figures(map(record), page))
-    }
+    )
 }
 
 /// Returns the address map; `None` without parts of areas.
@@ -156,7 +172,7 @@ fn gain(record: &AdviceRecord, page: &mut Page) -> Markup {
         return html! {};
     }
     const MB: f64 = 1_048_576.0;
-    let mark = |point: &perforate_records::AdvicePoint, series: &str| Mark {
+    let mark = |point: &AdvicePoint, series: &str| Mark {
         x: Some(point.additional_bytes as f64 / MB),
         series: series.to_owned(),
         value: Some(point.saved_share * 100.0),
@@ -165,7 +181,11 @@ fn gain(record: &AdviceRecord, page: &mut Page) -> Markup {
     };
     const ALL: &str = "best parts first";
     const CHOSEN: &str = "recommended";
-    let marks = record.curve.iter().map(|point| mark(point, ALL));
+    let step = record.curve.len().div_ceil(MOST_POINTS).max(1);
+    let is_drawn =
+        |(place, _): &(usize, &AdvicePoint)| place % step == 0 || place + 1 == record.curve.len();
+    let drawn = record.curve.iter().enumerate().filter(is_drawn);
+    let marks = drawn.map(|(_, point)| mark(point, ALL));
     let chosen =
         record.curve.iter().filter(|point| point.is_recommended).map(|point| mark(point, CHOSEN));
     let marks: Vec<Mark> = marks.chain(chosen).collect();

@@ -52,6 +52,7 @@ pub fn record(name: &str) -> AdviceRecord {
         name: name.into(),
         schemes: vec!["4k".into()],
         speed: Some(self::speed(speed)),
+        speed_with_kernel: Some(speed + 0.05),
         cycles: 1e9 / speed,
         walks: 1e6,
         large_pages: 100.0,

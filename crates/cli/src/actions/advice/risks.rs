@@ -74,14 +74,13 @@ fn contiguity(
     if wanted <= 0.0 || had >= MOST * wanted {
         return None;
     }
-    let memory = if figures.is_own_memory {
-        "this machine's memory, as it is now"
-    } else {
-        "the simulated memory"
+    let memory = match figures.is_own_memory {
+        true => "this machine's memory, as it is now",
+        false => "the simulated memory",
     };
     let free =
         free_large_bytes().filter(|_| figures.is_own_memory).map_or_else(String::new, |free| {
-            format!(" ({:.0} MB are free in blocks of 2MB)", free as f64 / MB)
+            format!(", which has {:.0} MB free in blocks of 2MB", free as f64 / MB)
         });
     let defrag = match facts.settings.get("defrag").map(String::as_str) {
         Some(value @ ("always" | "madvise" | "defer+madvise")) => {
@@ -91,9 +90,10 @@ fn contiguity(
         None => String::new(),
     };
     risk(
-        "Fragmented memory",
+        "Not all of it can be had",
         format!(
-            "of {:.0} MB advised, {:.0} MB get large pages in {memory}{free}{defrag}",
+            "of {:.0} MB advised, {:.0} MB get large pages at first touch in {memory}{free}. The rest lies in \
+             fragmented memory, or is mapped in parts of less than 2MB{defrag}",
             wanted / MB,
             had / MB
         ),
