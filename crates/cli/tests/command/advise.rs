@@ -104,7 +104,8 @@ fn exit_code_3_is_for_what_is_worth_more_than_a_limit() {
 fn a_trace_without_mappings_gets_what_can_be_said() {
     let place = Place::new();
     let line = |number: u64| {
-        let address = 0x1000_0000 + number * 7919 * 4096 % (64 << 20);
+        // Lines of one page after the other, in all sets of the caches.
+        let address = 0x1000_0000 + number * 7919 * 4160 % (64 << 20);
         format!("I  00401000,3\n L {address:08x},8\n")
     };
     place.write("program.lackey", (0..150_000).map(line).collect::<String>());

@@ -33,6 +33,9 @@ pub(super) fn verdict(record: &AdviceRecord) -> String {
             speed(gain),
             cost(record)
         ),
+        AdviceVerdict::NotWorth if gain.speed < 1.0 - WORTH_TELLING => {
+            format!("Not worth it: large pages would make it {} as fast.", speed(gain))
+        }
         AdviceVerdict::NotWorth => {
             let reason =
                 if gain.low <= 1.0 { ", less than the error of the prediction" } else { "" };
@@ -198,6 +201,8 @@ mod tests {
             verdict(&not),
             "Not worth it: 0.4 %, less than the error of the prediction (−1.0 % to 2.0 %)."
         );
+        let slower = verdict(&record(AdviceVerdict::NotWorth, (0.85, 0.74, 0.95)));
+        assert_eq!(slower, "Not worth it: large pages would make it 0.85× (0.74 to 0.95) as fast.");
         let gained = SpeedRecord { speed: 1.12, sampling_half_width: 0.0, low: 1.05, high: 1.15 };
         let on = AdviceRecord {
             gained: Some(gained),
