@@ -439,7 +439,7 @@ fn enabled(case: &Case<'_>) -> Option<Remedy> {
         }
         (Aim::Ranges(_), "madvise") if case.wants_large() => (
             "always",
-            "Large pages for all memory of all programs: no change of this one, more memory of others.",
+            "Large pages for all memory of all programs: this one need not be changed, others take more memory.",
         ),
         _ => return None,
     };

@@ -77,7 +77,12 @@ fn curve(record: &AdviceRecord, width: usize) -> String {
     let column = |heading: &str, cell: &dyn Fn(&AdvicePoint) -> String| {
         Column::numbers(heading, points.iter().map(|point| cell(point)).collect())
     };
-    let mark = |point: &AdvicePoint| if point.is_recommended { "← recommended" } else { "" };
+    let is_part = |point: &AdvicePoint| record.advised_bytes > point.advised_bytes;
+    let mark = |point: &AdvicePoint| match point.is_recommended {
+        true if is_part(point) => "← recommended, and its areas",
+        true => "← recommended",
+        false => "",
+    };
     let marks = points.iter().map(|point| mark(point).to_owned()).collect();
     let table = columns(
         &[

@@ -11,6 +11,9 @@ use perforate_sim::AdvisedRanges;
 /// Share of the walks, beyond those that 2MB pages save, that 1GB pages have to save to be mentioned.
 const WORTH_GIGABYTES: f64 = 0.1;
 
+/// Share of the page walks in mapped files, 0–1, from which a note says so.
+const MANY_IN_FILES: f64 = 0.2;
+
 /// Memory that gets large pages.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
@@ -372,6 +375,17 @@ pub fn notes(analysis: &Analysis, plan: &Plan) -> Vec<String> {
         notes.push(
             "parts of 1GB are timed with 2MB pages, as transparent pages are no larger".to_owned(),
         );
+    }
+    let of_files = analysis.areas.iter().zip(&analysis.area_uses);
+    let of_files = of_files.filter(|(area, _)| area.kind == AreaKind::File);
+    let walks = of_files.map(|(_, used)| used.walks).sum::<u64>();
+    let share = walks as f64 / analysis.base.walks.max(1) as f64;
+    if share >= MANY_IN_FILES {
+        notes.push(format!(
+            "{:.0} % of the page walks are in mapped files, for which madvise requests no large pages. Data that are \
+             read into anonymous memory, or lie in a tmpfs mounted with huge=, can have them",
+            share * 100.0
+        ));
     }
     let best = analysis.curve.points.iter().map(|point| point.walks).min().unwrap_or(0);
     let base = analysis.base.walks.max(1) as f64;

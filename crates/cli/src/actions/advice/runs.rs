@@ -25,6 +25,8 @@ const LONGEST_FULL: u64 = 15_000_000;
 const ENOUGH_OF_ALL: f64 = 0.8;
 /// Difference of two speeds below which parts are as good as all.
 const SAME: f64 = 0.005;
+/// Share of misses that are first accesses to a page, 0–1, from which a note says so.
+const MOSTLY_COLD: f64 = 0.3;
 /// Least gain of large pages for all memory of which a share is told.
 const LEAST_GAIN: f64 = 0.005;
 
@@ -198,7 +200,20 @@ impl Timed {
         .collect()
     }
 
-    /// Notes of the runs that a reader of advice needs: the memory, this machine, and an incomplete trace.
+    /// Note that most misses with 4KB pages are first accesses to a page; `None` if they are not.
+    fn cold_note(&self) -> Option<String> {
+        let share = counter(&self.of(SMALL), "l2_tlb_compulsory_share");
+        (share >= MOSTLY_COLD).then(|| {
+            format!(
+                "{:.0} % of the misses of the second-level TLB with 4KB pages are the first access to a page in this \
+                 run. Large pages gain by these once only: a longer recording has fewer of them",
+                share * 100.0
+            )
+        })
+    }
+
+    /// Notes of the runs that a reader of advice needs: cold misses, the memory, this machine, and an incomplete
+    /// trace.
     pub fn notes(&self) -> Vec<String> {
         let Some(first) = self.own.first() else { return Vec::new() };
         let is_kept = |note: &&String| {
@@ -207,7 +222,8 @@ impl Timed {
                 .any(|start| note.starts_with(start))
         };
         let memory = first.notes.first().into_iter().map(|memory| format!("memory: {memory}"));
-        memory.chain(first.notes.iter().skip(1).filter(is_kept).cloned()).collect()
+        let cold = self.cold_note().into_iter();
+        cold.chain(memory).chain(first.notes.iter().skip(1).filter(is_kept).cloned()).collect()
     }
 }
 
