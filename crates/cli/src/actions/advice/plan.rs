@@ -370,10 +370,12 @@ pub fn notes(analysis: &Analysis, plan: &Plan) -> Vec<String> {
         );
     }
     if let Plan::Parts { orders, .. } = plan
-        && of_order(orders, PageOrder::HUGE).next().is_some()
+        && orders.values().any(|&order| order != PageOrder::LARGE)
     {
         notes.push(
-            "parts of 1GB are timed with 2MB pages, as transparent pages are no larger".to_owned(),
+            "parts for which pages of another size than 2MB are best are timed with 2MB pages, which MADV_HUGEPAGE \
+             requests"
+                .to_owned(),
         );
     }
     let of_files = analysis.areas.iter().zip(&analysis.area_uses);
@@ -399,4 +401,145 @@ pub fn notes(analysis: &Analysis, plan: &Plan) -> Vec<String> {
         ));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_advice::{AreaId, ChoiceGain, GainCurve, GainPoint, Piece, PieceUse, WalkCounts};
+    use perforate_types::ProcessId;
+
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+    const START: u64 = 0x7f00_0000_0000;
+
+    fn used(walks: u64, pages: u64, blocks: u64) -> AreaUse {
+        let mut touched_blocks = vec![0; 19];
+        touched_blocks[0] = pages;
+        touched_blocks[9] = blocks;
+        AreaUse {
+            pages: PieceUse { accesses: walks, touched_blocks, pages_copied: walks / 100 },
+            walks,
+        }
+    }
+
+    fn area(name: &str, kind: AreaKind, bytes: Range<u64>) -> Area {
+        Area { process: ProcessId(0), name: name.into(), kind, bytes, lifetime: 0..1000 }
+    }
+
+    /// A heap of four parts of 2MB, of which the first two have most walks and the last two are sparse; a dense
+    /// mapping of one part; a file.
+    fn analysis() -> Analysis {
+        let heap = area("[heap]", AreaKind::Heap, START..START + 8 * MB);
+        let map = area("", AreaKind::Anonymous, START + 16 * MB..START + 18 * MB);
+        let file = area("/lib/x.so", AreaKind::File, START + 32 * MB..START + 33 * MB);
+        let piece = |area: u32, offset: u64, start: u64| Piece {
+            area: AreaId(area),
+            bytes: start + offset..start + offset + 2 * MB,
+        };
+        let heap_pieces = (0..4).map(|part| piece(0, part * 2 * MB, START));
+        let pieces: Vec<Piece> = heap_pieces.chain([piece(1, 0, START + 16 * MB)]).collect();
+        let choice = |piece| Choice { piece, order: PageOrder::LARGE };
+        let gain = |piece, walks, additional_bytes| ChoiceGain {
+            choice: choice(piece),
+            walks,
+            additional_bytes,
+        };
+        let point =
+            |choices, walks, additional_bytes| GainPoint { choices, walks, additional_bytes };
+        Analysis {
+            area_uses: vec![used(900, 1100, 4), used(50, 512, 1), used(50, 10, 1)],
+            areas: vec![heap, map, file],
+            piece_uses: vec![
+                used(500, 512, 1),
+                used(350, 512, 1),
+                used(30, 40, 1),
+                used(20, 36, 1),
+                used(50, 512, 1),
+            ],
+            pieces,
+            base: WalkCounts { walks: 1000, ..WalkCounts::default() },
+            all_large: WalkCounts { walks: 50, ..WalkCounts::default() },
+            all_large_bytes: 4 * MB,
+            orders: vec![PageOrder::BASE, PageOrder::LARGE],
+            gains: vec![
+                gain(0, 500, 0),
+                gain(1, 650, 0),
+                gain(2, 970, 472 * 4096),
+                gain(3, 980, 476 * 4096),
+                gain(4, 950, 0),
+            ],
+            curve: GainCurve {
+                choices: [0, 1, 4, 2, 3].map(choice).to_vec(),
+                points: vec![
+                    point(0, 1000, 0),
+                    point(1, 500, 0),
+                    point(2, 150, 0),
+                    point(3, 100, 0),
+                    point(5, 50, 948 * 4096),
+                ],
+            },
+            instructions: 1000,
+            accesses: 1000,
+            has_events: true,
+            is_cut: false,
+        }
+    }
+
+    /// Three parts cost nothing. The mapping is taken as a whole, the heap is not: its last parts cost 3.7MB.
+    #[test]
+    fn the_parts_that_pay_are_chosen() {
+        let analysis = analysis();
+        let plan = Plan::of(&analysis).unwrap();
+        let orders = [(0, PageOrder::LARGE), (1, PageOrder::LARGE)].into();
+        assert_eq!(plan, Plan::Parts { point: 3, orders, whole: [1].into() });
+        assert_eq!((plan.bytes(&analysis), Plan::All.bytes(&analysis)), (6 * MB, 10 * MB));
+        let text = plan.advised(&analysis).to_string();
+        assert_eq!(text, "0x7f0000000000-0x7f0000400000,0x7f0001000000-0x7f0001200000");
+        let all = Plan::All.advised(&analysis).to_string();
+        assert_eq!(all, "0x7f0000000000-0x7f0000800000,0x7f0001000000-0x7f0001200000");
+        let ranges = ranges(&analysis, &plan);
+        let names: Vec<&str> = ranges.iter().map(|range| range.area.0.as_str()).collect();
+        assert_eq!(names, ["[heap]", "mapping@0x7f0001000000"]);
+    }
+
+    #[test]
+    fn records_are_in_order_of_walks() {
+        let analysis = analysis();
+        let plan = Plan::of(&analysis).unwrap();
+        let areas = areas(&analysis, &plan);
+        let found: Vec<_> =
+            areas.iter().map(|area| (area.kind.as_str(), area.advised_bytes)).collect();
+        assert_eq!(found, [("heap", 4 * MB), ("anonymous", 2 * MB), ("file", 0)]);
+        assert_eq!(
+            (areas[0].walk_share, areas[0].saved_share, areas[0].additional_bytes),
+            (0.9, 0.85, 0)
+        );
+        assert_eq!(areas[0].density, Some(1100.0 / 2048.0));
+        let pieces = pieces(&analysis, &plan);
+        let sizes: Vec<u64> = pieces.iter().map(|piece| piece.page_bytes).collect();
+        assert_eq!(sizes, [2 * MB, 2 * MB, 4096, 4096, 2 * MB]);
+        let curve = curve(&analysis, &plan);
+        assert_eq!(curve.iter().position(|point| point.is_recommended), Some(3));
+        assert_eq!(curve[4].advised_bytes, 10 * MB);
+        assert_eq!(curve[2].saved_share, 0.85);
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_noted() {
+        let plain = analysis();
+        assert!(notes(&plain, &Plan::All).is_empty());
+        let foreign = Analysis { has_events: false, is_cut: true, ..analysis() };
+        let text = notes(&foreign, &Plan::All).join("\n");
+        assert!(
+            text.contains("does not say what memory") && text.contains("first part of the trace"),
+            "{text}"
+        );
+        let mut files = analysis();
+        files.area_uses[2].walks = 400;
+        let text = notes(&files, &Plan::All).join("\n");
+        assert!(text.starts_with("40 % of the page walks are in mapped files"), "{text}");
+        let none = Analysis { curve: GainCurve::default(), ..analysis() };
+        assert_eq!(Plan::of(&none), None);
+    }
 }
