@@ -16,7 +16,9 @@ mod area;
 mod area_map;
 mod collect;
 mod gain;
+mod lru_stack;
 mod marginal;
+mod miss_ratio;
 mod page_id;
 mod page_order;
 mod piece;
@@ -28,6 +30,7 @@ pub use analysis::{AdviceError, Analysis, AreaUse, MeasuredPart, Progress, analy
 pub use area::{Area, AreaId, AreaKind};
 pub use gain::{Choice, GainCurve, GainPoint};
 pub use marginal::ChoiceGain;
+pub use miss_ratio::{MissRatioCurve, MissRatioCurves, Sampling, miss_ratio_curves};
 pub use page_order::PageOrder;
 pub use piece::{Piece, PieceUse};
 pub use tlbs::{WalkCounts, orders_with_entries};
