@@ -76,9 +76,8 @@ impl LruStack {
             self.times.resize((block as usize + 1).next_multiple_of(4096), 0);
         }
         let time = std::mem::take(&mut self.times[block as usize]).checked_sub(1);
-        let depth = time.map_or(Depth::Absent, |time| {
-            Depth::Below(TOP + self.timeline.later_than(time))
-        });
+        let depth =
+            time.map_or(Depth::Absent, |time| Depth::Below(TOP + self.timeline.later_than(time)));
         if let Some(hole) = place(&self.top, HOLE) {
             // Blocks of the array move down into the hole; none leaves it.
             self.top.copy_within(0..hole, 1);
@@ -226,7 +225,8 @@ impl Timeline {
         let last = self.next.saturating_sub(1) as usize;
         let above = self.occupied[word] >> (time % 64) >> 1;
         let words = self.occupied[word + 1..(leaf + 1) * (LEAF / 64)].iter();
-        let leaves = self.leaves[leaf + 1..((node + 1) * LEAVES).min(last / LEAF + 1).max(leaf + 1)].iter();
+        let leaves =
+            self.leaves[leaf + 1..((node + 1) * LEAVES).min(last / LEAF + 1).max(leaf + 1)].iter();
         let nodes = self.nodes[node + 1..(last / (LEAF * LEAVES) + 1).max(node + 1)].iter();
         let sum = above.count_ones()
             + words.map(|word| word.count_ones()).sum::<u32>()

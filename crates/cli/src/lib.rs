@@ -8,6 +8,7 @@ pub mod actions;
 mod bench;
 mod calibrate;
 mod compare;
+mod curves;
 mod experiment;
 mod explain;
 mod figures;
@@ -65,6 +66,8 @@ enum Command {
     Run(InSections<run::RunArguments>),
     /// Show one translation step by step
     Explain(InSections<explain::ExplainArguments>),
+    /// TLB misses against entries, for each page size
+    Curves(InSections<curves::CurvesArguments>),
     /// Record a real program into a trace
     Record(record::RecordArguments),
     /// Show the memory of a machine or a process: page sizes, fragmentation, a picture
@@ -116,6 +119,9 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
         Command::Compare(InSections(arguments)) => compare::compare(arguments),
         Command::Run(InSections(arguments)) => run::run(arguments),
         Command::Explain(InSections(arguments)) => explain::explain(arguments),
+        Command::Curves(InSections(arguments)) => {
+            curves::curves(arguments).and_then(|output| output.print(arguments.json))
+        }
         Command::Record(arguments) => record::record(arguments),
         Command::Snapshot(arguments) => snapshot::snapshot(arguments),
         Command::Trace(arguments) => trace::trace(arguments),

@@ -12,6 +12,7 @@
 
 mod batches;
 mod contents;
+mod curves;
 mod experiment;
 mod interval;
 mod joint;
@@ -28,6 +29,7 @@ mod vocabulary;
 
 pub use batches::Batches;
 pub use contents::{ContentsPoint, EntryCounts};
+pub use curves::{MissPoint, MissRatioRecord, PageSizeCurve};
 pub use experiment::{
     AxisForm, ChartForm, ChartRecord, ClaimKind, ClaimRecord, CurveRecord, DrawnRecord,
     ExperimentRecord, ExperimentResults, PartRange, PointRecord, Reading, Show, UnstatedRange,

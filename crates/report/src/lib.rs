@@ -20,6 +20,7 @@
 mod answer;
 mod chart;
 mod comparison;
+mod curves;
 mod degrees;
 mod error;
 mod experiment;
@@ -40,6 +41,7 @@ mod threads;
 mod varied;
 mod waiting;
 
+pub use curves::{curves_html, curves_table};
 pub use error::ReportError;
 pub use experiment::{Tally, experiments_figures, experiments_html, experiments_table};
 pub use html::ReportOptions;

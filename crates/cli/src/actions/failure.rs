@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use perforate_advice::AdviceError;
 use perforate_config::ConfigError;
 use perforate_experiment::ExperimentError;
 use perforate_experiment::linear_model::ModelError;
@@ -42,6 +43,9 @@ pub enum Failure {
     /// A trace cannot be read or written.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// A trace cannot be analysed.
+    #[error(transparent)]
+    Advice(#[from] AdviceError),
     /// Failure of the trace recorder.
     #[error(transparent)]
     Record(#[from] RecordError),
