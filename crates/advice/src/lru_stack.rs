@@ -165,29 +165,34 @@ fn place(blocks: &[u32], wanted: u32) -> Option<usize> {
     blocks.iter().position(|block| *block == wanted)
 }
 
-/// Number of times in a leaf of the timeline.
-const LEAF: usize = 512;
-/// Number of leaves whose counts are summed up in one node.
-const LEAVES: usize = 64;
+/// Number of parts in which counts are summed up: words of bits in a node, nodes in a section.
+const PARTS: usize = 64;
+/// Number of times in a word, a node and a section.
+const WORD: usize = 64;
+const NODE: usize = WORD * PARTS;
+const SECTION: usize = NODE * PARTS;
 
-/// Times, of which some are occupied by a block or hole. Two levels of counts tell how many occupied times
+/// Times, of which some are occupied by a block or hole. Counts of three levels tell how many occupied times
 /// follow one; they are updated in constant time.
 struct Timeline {
     occupied: Vec<u64>,
-    leaves: Vec<u32>,
-    nodes: Vec<u32>,
+    /// Occupied times of each word, by node.
+    words: Vec<[u8; PARTS]>,
+    /// Occupied times of each node, by section.
+    nodes: Vec<[u32; PARTS]>,
+    sections: Vec<u32>,
     blocks: Vec<u32>,
     next: u32,
 }
 
 impl Timeline {
     fn new(times: usize) -> Self {
-        let nodes = times.div_ceil(LEAF * LEAVES);
-        let times = nodes * LEAF * LEAVES;
+        let sections = times.div_ceil(SECTION);
         Self {
-            occupied: vec![0; times / 64],
-            leaves: vec![0; times / LEAF],
-            nodes: vec![0; nodes],
+            occupied: vec![0; times.div_ceil(NODE) * PARTS],
+            words: vec![[0; PARTS]; times.div_ceil(NODE)],
+            nodes: vec![[0; PARTS]; sections],
+            sections: vec![0; sections],
             blocks: vec![HOLE; times],
             next: 0,
         }
@@ -202,9 +207,10 @@ impl Timeline {
     fn append(&mut self, block: u32) -> u32 {
         let time = self.next as usize;
         self.blocks[time] = block;
-        self.occupied[time / 64] |= 1 << (time % 64);
-        self.leaves[time / LEAF] += 1;
-        self.nodes[time / (LEAF * LEAVES)] += 1;
+        self.occupied[time / WORD] |= 1 << (time % WORD);
+        self.words[time / NODE][time / WORD % PARTS] += 1;
+        self.nodes[time / SECTION][time / NODE % PARTS] += 1;
+        self.sections[time / SECTION] += 1;
         self.next += 1;
         time as u32
     }
@@ -212,33 +218,52 @@ impl Timeline {
     #[inline]
     fn remove(&mut self, time: u32) {
         let time = time as usize;
-        self.occupied[time / 64] &= !(1 << (time % 64));
-        self.leaves[time / LEAF] -= 1;
-        self.nodes[time / (LEAF * LEAVES)] -= 1;
+        self.occupied[time / WORD] &= !(1 << (time % WORD));
+        self.words[time / NODE][time / WORD % PARTS] -= 1;
+        self.nodes[time / SECTION][time / NODE % PARTS] -= 1;
+        self.sections[time / SECTION] -= 1;
     }
 
     /// Number of occupied times after `time`.
     #[inline]
     fn later_than(&self, time: u32) -> usize {
         let time = time as usize;
-        let (word, leaf, node) = (time / 64, time / LEAF, time / (LEAF * LEAVES));
-        let last = self.next.saturating_sub(1) as usize;
-        let above = self.occupied[word] >> (time % 64) >> 1;
-        let words = self.occupied[word + 1..(leaf + 1) * (LEAF / 64)].iter();
-        let leaves =
-            self.leaves[leaf + 1..((node + 1) * LEAVES).min(last / LEAF + 1).max(leaf + 1)].iter();
-        let nodes = self.nodes[node + 1..(last / (LEAF * LEAVES) + 1).max(node + 1)].iter();
+        let above = self.occupied[time / WORD] >> (time % WORD) >> 1;
+        let nodes = &self.nodes[time / SECTION];
         let sum = above.count_ones()
-            + words.map(|word| word.count_ones()).sum::<u32>()
-            + leaves.sum::<u32>()
-            + nodes.sum::<u32>();
+            + bytes_after(&self.words[time / NODE], time / WORD % PARTS)
+            + nodes[time / NODE % PARTS + 1..].iter().sum::<u32>()
+            + self.sections[time / SECTION + 1..].iter().sum::<u32>();
         sum as usize
     }
 
     /// Occupied times in order.
     fn occupied(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.next as usize).filter(|time| self.occupied[time / 64] >> (time % 64) & 1 != 0)
+        self.occupied.iter().enumerate().flat_map(|(index, word)| {
+            let mut word = *word;
+            std::iter::from_fn(move || {
+                let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+                word &= word - 1;
+                Some(index * WORD + bit)
+            })
+        })
     }
+}
+
+/// Sum of the bytes after one of them, eight at a time.
+#[inline]
+fn bytes_after(bytes: &[u8; PARTS], index: usize) -> u32 {
+    const EVEN: u64 = 0x00ff_00ff_00ff_00ff;
+    let of = |word: usize| {
+        let bytes = bytes[word * 8..][..8].try_into().expect("eight bytes");
+        u64::from_le_bytes(bytes)
+    };
+    // The bytes after `index` in its word; shifted twice, because all may go.
+    let first = of(index / 8) >> (8 * (index % 8)) >> 8;
+    let pairs = |word: u64| (word & EVEN) + (word >> 8 & EVEN);
+    let sums = (index / 8 + 1..PARTS / 8).fold(pairs(first), |sums, word| sums + pairs(of(word)));
+    // Four sums of at most 1,024 each, in 16 bits.
+    (sums.wrapping_mul(0x0001_0001_0001_0001) >> 48) as u32
 }
 
 #[cfg(test)]
