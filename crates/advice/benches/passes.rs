@@ -29,7 +29,16 @@ fn main() {
     let part = MeasuredPart { warmup: 0 };
     println!(
         "{:<14} {:>9} {:>9} {:>7} {:>7} {:>7} {:>9} {:>9} {:>8} {:>8}",
-        "", "instr", "accesses", "decode", "curves", "M/s", "M/s alone", "sampled", "analysis", "runs"
+        "",
+        "instr",
+        "accesses",
+        "decode",
+        "curves",
+        "M/s",
+        "M/s alone",
+        "sampled",
+        "analysis",
+        "runs"
     );
     for name in CASES {
         if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part.as_str())) {

@@ -49,6 +49,10 @@ impl LruStack {
         if self.top[0] == block {
             return Depth::Below(0);
         }
+        if self.top[1] == block {
+            self.top.swap(0, 1);
+            return Depth::Below(1);
+        }
         match place(&self.top, block) {
             Some(depth) => {
                 self.rise_in_top(block, depth);

@@ -217,6 +217,8 @@ fn hash(block: u32) -> u32 {
 }
 
 impl Listener for Followers {
+    const WANTS_ALL: bool = false;
+
     #[inline]
     fn hear(&mut self, reference: Reference) -> bool {
         if !reference.is_fetch() {
