@@ -13,6 +13,12 @@ use crate::marginal::{self, PiecePages, Simulations};
 use crate::tlbs::{Walk, WalkCounts, orders_with_entries};
 use crate::{Area, AreaKind, Choice, ChoiceGain, GainCurve, PageOrder, Piece, PieceUse, pieces};
 
+/// Largest number of references that simulations of choices hear together: about half a minute of processor
+/// time. Traces with many references have fewer and larger pieces.
+const WORK_OF_CHOICES: usize = 1_500_000_000;
+/// Largest number of references that simulations of the curve's points hear together.
+const WORK_OF_CURVE: usize = 500_000_000;
+
 /// Reason for which a trace cannot be analysed.
 #[derive(Debug, thiserror::Error)]
 pub enum AdviceError {
@@ -130,10 +136,22 @@ pub fn analyse(
 
     let areas = &memory.areas;
     let orders = orders_with_entries(tlb);
-    let mut all = pieces::cut(areas, walks_of);
+    let eligible = || {
+        let areas = areas.iter().filter(|area| is_eligible(area.kind));
+        areas.flat_map(|area| ids_of(area, &area.bytes))
+    };
+    let mut possible = PossibleOrders::base(memory.ids.len());
+    for order in orders.iter().filter(|order| **order < PageOrder::HUGE) {
+        eligible().for_each(|ids| possible.add(&ids, *order));
+    }
+    let mut references = filtered(&all_references, &simulations.tlbs(), &possible);
+    let runs = |work: usize| work / references.list.len().max(1);
+    let limit = (runs(WORK_OF_CHOICES) / orders.len()).clamp(16, pieces::MAXIMUM_PIECES);
+    let most_points = runs(WORK_OF_CURVE).clamp(12, marginal::MAXIMUM_POINTS);
+    let mut all = pieces::cut(areas, limit, walks_of);
     let small = all.len();
     if orders.contains(&PageOrder::HUGE) {
-        all.extend(pieces::gigabytes(areas, walks_of));
+        all.extend(pieces::gigabytes(areas, limit / 4, walks_of));
     }
     let area_of = |piece: &Piece| &areas[piece.area.0 as usize];
     let piece_uses: Vec<AreaUse> =
@@ -144,16 +162,12 @@ pub fn analyse(
     };
     let all: Vec<(Piece, PiecePages)> = all.into_iter().map(with_pages).collect();
     let choices = choices(&all, small, &orders);
-    let eligible = || {
-        let areas = areas.iter().filter(|area| is_eligible(area.kind));
-        areas.flat_map(|area| ids_of(area, &area.bytes))
-    };
-    let mut possible = PossibleOrders::base(memory.ids.len());
-    for Choice { piece, order } in &choices {
-        all[*piece].1.ids.iter().for_each(|ids| possible.add(ids, *order));
+    let huge = choices.iter().filter(|choice| choice.order == PageOrder::HUGE);
+    let huge: Vec<&Range<u32>> = huge.flat_map(|choice| &all[choice.piece].1.ids).collect();
+    if !huge.is_empty() {
+        huge.iter().for_each(|ids| possible.add(ids, PageOrder::HUGE));
+        references = filtered(&all_references, &simulations.tlbs(), &possible);
     }
-    eligible().for_each(|ids| possible.add(&ids, PageOrder::LARGE));
-    let references = filtered(&all_references, &simulations.tlbs(), &possible);
     let simulations =
         Simulations { tlb, ids, gigabytes: &gigabytes, references: &references, threads };
     drop(all_references);
@@ -194,7 +208,7 @@ pub fn analyse(
         })
         .collect();
     let ranked = marginal::ranked(&gains, base.walks);
-    let curve = marginal::curve(&simulations, &memory, &all, ranked, &report);
+    let curve = marginal::curve(&simulations, &memory, &all, ranked, most_points, &report);
     let all_eligible = PiecePages { ids: eligible().collect() };
     let all_large_bytes = marginal::additional_bytes(&memory, &all_eligible, PageOrder::LARGE);
     Ok(Analysis {

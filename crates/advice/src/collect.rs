@@ -14,8 +14,8 @@ use crate::{AdviceError, Area, MeasuredPart, Progress};
 
 /// End of user addresses, in pages.
 const USER_PAGES: u64 = 1 << 35;
-/// Largest number of references that are kept, in 512MB of memory.
-const MAXIMUM_REFERENCES: usize = 1 << 27;
+/// Largest number of references that are kept, in 256MB of memory.
+const MAXIMUM_REFERENCES: usize = 1 << 26;
 /// Bit of a reference that marks an instruction fetch.
 const FETCH: u32 = 1 << 31;
 /// Numbers of `madvise` for populating memory (`include/uapi/asm-generic/mman-common.h`).

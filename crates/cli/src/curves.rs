@@ -8,14 +8,14 @@ use perforate_advice::{
     MeasuredPart, MissRatioCurve, PageOrder, Sampling, miss_ratio_curves, tlb_entries,
 };
 use perforate_config::Section;
+use perforate_host::Reporter;
 use perforate_records::{MissPoint, MissRatioRecord, PageSizeCurve, json_line};
 use perforate_report::{ReportOptions, curves_html, curves_table};
 use perforate_sim::{Composition, Machine, Progress, ResolvedRun, SimError, open_workload};
 use perforate_trace::Source;
 
-use crate::options::{WorkloadFlags, own_memory_bar};
+use crate::options::WorkloadFlags;
 use crate::output::{CommandOutput, command};
-use crate::progress::Bar;
 
 /// Page sizes of the curves: 4KB, 16KB, 64KB, 2MB, 1GB.
 const ORDERS: [PageOrder; 5] =
@@ -84,11 +84,14 @@ fn sample(text: &str) -> Result<Sample, String> {
 }
 
 /// Makes the curves of a workload.
-pub fn curves(arguments: &CurvesArguments) -> Result<CommandOutput, Failure> {
+pub fn curves(
+    arguments: &CurvesArguments,
+    reporter: &mut dyn Reporter,
+) -> Result<CommandOutput, Failure> {
     let folder = arguments.out.as_deref().map(ResultFolder::named).transpose()?;
     let request = arguments.placement.request()?;
     let schemes = Composition::list("4k").map_err(SimError::from)?;
-    let run = request.resolve(arguments.workload.as_deref(), schemes, &own_memory_bar())?;
+    let run = request.resolve(arguments.workload.as_deref(), schemes, &|_, _| ())?;
     let mut source = open_workload(&run.workload, &run.memory, run.seed)?;
     let sampling = match arguments.sample {
         Sample::Stated(sampling) => sampling,
@@ -97,7 +100,7 @@ pub fn curves(arguments: &CurvesArguments) -> Result<CommandOutput, Failure> {
         }
         Sample::Auto => Sampling::ALL,
     };
-    let record = measure(&run, source.as_mut(), sampling)?;
+    let record = measure(&run, source.as_mut(), sampling, reporter)?;
     let json = json_line(&record);
     let mut text = curves_table(&record, COLUMNS);
     if let Some(folder) = folder {
@@ -115,6 +118,7 @@ fn measure(
     run: &ResolvedRun,
     source: &mut dyn Source,
     sampling: Sampling,
+    reporter: &mut dyn Reporter,
 ) -> Result<MissRatioRecord, Failure> {
     // Large pages are so few that all are followed.
     let sizes = ORDERS.map(|order| match order < PageOrder::LARGE {
@@ -122,12 +126,11 @@ fn measure(
         false => (order, Sampling::ALL),
     });
     let metadata = source.metadata().clone();
-    let bar = Bar::instructions("following pages");
+    reporter.stage("following pages", "instructions");
     let part = MeasuredPart { warmup: 0 };
     let found = miss_ratio_curves(source, part, &sizes, &mut |progress| {
-        bar.show(Progress { done: progress.done, total: progress.total });
+        reporter.progress(Progress { done: progress.done, total: progress.total });
     })?;
-    drop(bar);
     let [small, ..] = &found.curves[..] else { unreachable!("there are several sizes") };
     let reference = run.machine.tlb.l1_data_4k.entries;
     let reference_misses = small.misses(reference);

@@ -120,7 +120,8 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
         Command::Run(InSections(arguments)) => run::run(arguments),
         Command::Explain(InSections(arguments)) => explain::explain(arguments),
         Command::Curves(InSections(arguments)) => {
-            curves::curves(arguments).and_then(|output| output.print(arguments.json))
+            curves::curves(arguments, &mut StageBars::default())
+                .and_then(|output| output.print(arguments.json))
         }
         Command::Record(arguments) => record::record(arguments),
         Command::Snapshot(arguments) => snapshot::snapshot(arguments),

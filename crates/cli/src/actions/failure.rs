@@ -45,7 +45,7 @@ pub enum Failure {
     Trace(#[from] TraceError),
     /// A trace cannot be analysed.
     #[error(transparent)]
-    Advice(#[from] AdviceError),
+    Advice(AdviceError),
     /// Failure of the trace recorder.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -167,6 +167,15 @@ impl Failure {
                 INTERRUPTED
             }
             _ => FAILED,
+        }
+    }
+}
+
+impl From<AdviceError> for Failure {
+    fn from(error: AdviceError) -> Self {
+        match error {
+            AdviceError::Trace(error) => Self::Trace(error),
+            error => Self::Advice(error),
         }
     }
 }
