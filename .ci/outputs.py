@@ -139,6 +139,9 @@ ERRORS = [
     ["machines", "show", "nosuch"],
     ["list", "nosuch"],
     ["nosuch"],
+    ["curves", "nosuch"],
+    ["curves", "random", "--sample", "1/3"],
+    ["curves", "random", "--memory", "1G"],
 ]
 
 
@@ -192,6 +195,8 @@ def commands():
         holes = ["--fragmentation", "portion=50%,holes=25%,clustered"] if scheme == "perforated" else []
         add(f"explain-{scheme}", ["explain", "--workload", WORKLOADS[0],
                                   *with_defaults("--scheme", scheme, *holes)])
+    add("curves", ["curves", "redis", "--instructions", "1M", "--out", "out"])
+    add("curves-json", ["curves", WORKLOADS[0], *SHORT, *SEED, "--sample", "1/8", "--json"])
     add("trace-info", ["trace", "info", "redis"])
     add("trace-head", ["trace", "head", "redis"])
     add("trace-convert", ["trace", "convert", WORKLOADS[0], "--instructions", "10k", "-o", "o.trace"])
@@ -206,7 +211,7 @@ def commands():
     add("list", ["list"])
     add("machines", ["machines", "list"])
     add("machine", ["machines", "show", "perforated-table2"])
-    for command in ["", "compare", "run", "explain", "record", "snapshot", "trace", "experiment",
+    for command in ["", "compare", "run", "explain", "curves", "record", "snapshot", "trace", "experiment",
                     "sweep", "calibrate", "validate", "machines"]:
         add(f"help-{command or 'all'}", [*command.split(), "--help"])
     for index, arguments in enumerate(ERRORS):

@@ -8,9 +8,16 @@ use perforate_trace::{Source, TraceError};
 use serde::Serialize;
 
 use crate::collect::{PageCounts, References, collect};
+use crate::filter::{PossibleOrders, filtered};
 use crate::marginal::{self, PiecePages, Simulations};
 use crate::tlbs::{Walk, WalkCounts, orders_with_entries};
 use crate::{Area, AreaKind, Choice, ChoiceGain, GainCurve, PageOrder, Piece, PieceUse, pieces};
+
+/// Largest number of references that simulations of choices hear together: about half a minute of processor
+/// time. Traces with many references have fewer and larger pieces.
+const WORK_OF_CHOICES: usize = 1_500_000_000;
+/// Largest number of references that simulations of the curve's points hear together.
+const WORK_OF_CURVE: usize = 500_000_000;
 
 /// Reason for which a trace cannot be analysed.
 #[derive(Debug, thiserror::Error)]
@@ -98,24 +105,21 @@ pub fn analyse(
     on_progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<Analysis, AdviceError> {
     let has_events = source.metadata().has_events;
-    let mut references = References::default();
-    let memory = collect(source, part, &mut references, on_progress)?;
+    let mut all_references = References::default();
+    let memory = collect(source, part, &mut all_references, on_progress)?;
     let gigabytes: Vec<u64> = memory.ids.gigabytes().collect();
-    let simulations = Simulations {
-        tlb,
-        ids: &memory.ids,
-        gigabytes: &gigabytes,
-        references: &references,
-        threads: threads.max(1),
-    };
+    let ids = &memory.ids;
+    let simulations =
+        Simulations { tlb, ids, gigabytes: &gigabytes, references: &all_references, threads };
     let on_progress = Mutex::new(on_progress);
     let report = |done: usize, total: usize| {
         let mut report = on_progress.lock().expect("progress does not panic");
         (*report)(Progress { done: done as u64, total: Some(total as u64) });
     };
 
+    // All references: the choice of pieces, and so the page sizes that are possible, follow from its walks.
     let mut walks = PageCounts::default();
-    let base = simulations.tlbs().run(&references, &simulations.base(), |walk| match walk {
+    let base = simulations.tlbs().run(&all_references, &simulations.base(), |walk| match walk {
         Walk::To(id) => walks.add(id, 1),
         Walk::Start => walks = PageCounts::default(),
     });
@@ -132,10 +136,22 @@ pub fn analyse(
 
     let areas = &memory.areas;
     let orders = orders_with_entries(tlb);
-    let mut all = pieces::cut(areas, walks_of);
+    let eligible = || {
+        let areas = areas.iter().filter(|area| is_eligible(area.kind));
+        areas.flat_map(|area| ids_of(area, &area.bytes))
+    };
+    let mut possible = PossibleOrders::base(memory.ids.len());
+    for order in orders.iter().filter(|order| **order < PageOrder::HUGE) {
+        eligible().for_each(|ids| possible.add(&ids, *order));
+    }
+    let mut references = filtered(&all_references, &simulations.tlbs(), &possible);
+    let runs = |work: usize| work / references.list.len().max(1);
+    let limit = (runs(WORK_OF_CHOICES) / orders.len()).clamp(16, pieces::MAXIMUM_PIECES);
+    let most_points = runs(WORK_OF_CURVE).clamp(12, marginal::MAXIMUM_POINTS);
+    let mut all = pieces::cut(areas, limit, walks_of);
     let small = all.len();
     if orders.contains(&PageOrder::HUGE) {
-        all.extend(pieces::gigabytes(areas, walks_of));
+        all.extend(pieces::gigabytes(areas, limit / 4, walks_of));
     }
     let area_of = |piece: &Piece| &areas[piece.area.0 as usize];
     let piece_uses: Vec<AreaUse> =
@@ -146,6 +162,15 @@ pub fn analyse(
     };
     let all: Vec<(Piece, PiecePages)> = all.into_iter().map(with_pages).collect();
     let choices = choices(&all, small, &orders);
+    let huge = choices.iter().filter(|choice| choice.order == PageOrder::HUGE);
+    let huge: Vec<&Range<u32>> = huge.flat_map(|choice| &all[choice.piece].1.ids).collect();
+    if !huge.is_empty() {
+        huge.iter().for_each(|ids| possible.add(ids, PageOrder::HUGE));
+        references = filtered(&all_references, &simulations.tlbs(), &possible);
+    }
+    let simulations =
+        Simulations { tlb, ids, gigabytes: &gigabytes, references: &references, threads };
+    drop(all_references);
 
     // The configuration after the choices has 2MB pages everywhere.
     let make = |number: usize| {
@@ -183,14 +208,9 @@ pub fn analyse(
         })
         .collect();
     let ranked = marginal::ranked(&gains, base.walks);
-    let curve = marginal::curve(&simulations, &memory, &all, ranked, &report);
-    let eligible = areas.iter().filter(|area| is_eligible(area.kind));
-    let all_large_bytes = eligible
-        .map(|area| {
-            let pages = PiecePages { ids: ids_of(area, &area.bytes) };
-            marginal::additional_bytes(&memory, &pages, PageOrder::LARGE)
-        })
-        .sum();
+    let curve = marginal::curve(&simulations, &memory, &all, ranked, most_points, &report);
+    let all_eligible = PiecePages { ids: eligible().collect() };
+    let all_large_bytes = marginal::additional_bytes(&memory, &all_eligible, PageOrder::LARGE);
     Ok(Analysis {
         area_uses: areas.iter().map(|area| use_of(area, &area.bytes)).collect(),
         pieces: all.into_iter().map(|(piece, _)| piece).collect(),

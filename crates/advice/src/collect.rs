@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use perforate_trace::Source;
-use perforate_types::{AccessKind, Advice, Chunk, ChunkItem, ProcessId, ProgramEvent};
+use perforate_types::{
+    AccessKind, Advice, Chunk, Instruction, MemoryAccess, ProcessId, ProgramEvent, access_count,
+};
 
 use crate::area_map::AreaMap;
 use crate::page_id::{BitSet, PageId, PageIds};
@@ -12,8 +14,8 @@ use crate::{AdviceError, Area, MeasuredPart, Progress};
 
 /// End of user addresses, in pages.
 const USER_PAGES: u64 = 1 << 35;
-/// Largest number of references that are kept, in 512MB of memory.
-const MAXIMUM_REFERENCES: usize = 1 << 27;
+/// Largest number of references that are kept, in 256MB of memory.
+const MAXIMUM_REFERENCES: usize = 1 << 26;
 /// Bit of a reference that marks an instruction fetch.
 const FETCH: u32 = 1 << 31;
 /// Numbers of `madvise` for populating memory (`include/uapi/asm-generic/mman-common.h`).
@@ -90,12 +92,17 @@ pub(crate) struct References {
 
 /// Listener to the references of a trace.
 pub(crate) trait Listener {
+    /// True if the listener hears instruction fetches, and accesses are counted by page.
+    const WANTS_ALL: bool;
+
     /// Hears a reference. Returns false to end the pass.
     fn hear(&mut self, reference: Reference) -> bool;
     fn mark(&mut self, mark: Mark);
 }
 
 impl Listener for References {
+    const WANTS_ALL: bool = true;
+
     #[inline]
     fn hear(&mut self, reference: Reference) -> bool {
         self.list.push(reference);
@@ -195,36 +202,40 @@ pub(crate) fn collect<L: Listener>(
     };
     let mut chunk = Chunk::default();
     while !pass.is_over && source.next_chunk(&mut chunk)? {
-        for item in chunk.in_order() {
-            if measure_at == Some(pass.now) {
-                pass.start_measuring();
-                (measure_at, measured_from) = (None, pass.now);
-            }
-            match item {
-                ChunkItem::Event(ProgramEvent::Phase { name, .. })
-                    if setup_until.is_some_and(|phase| phase == name) =>
+        let (mut instruction, mut accesses) = (0, chunk.accesses.as_slice());
+        let mut events = chunk.events.iter().peekable();
+        loop {
+            while let Some((_, event)) = events.next_if(|(at, _)| *at as usize <= instruction) {
+                if let ProgramEvent::Phase { name, .. } = event
+                    && setup_until.is_some_and(|phase| phase == name)
                 {
                     setup_until = None;
                     measure_at = Some(pass.now + part.warmup);
                 }
-                ChunkItem::Event(event) => pass.event(event),
-                ChunkItem::Instruction(instruction, accesses) => {
-                    let page = instruction.ip.value() >> 12;
-                    if page != pass.fetch && instruction.ip.value() != 0 {
-                        pass.fetch_from(page);
-                    }
-                    for access in accesses {
-                        let first = access.address.value() >> 12;
-                        let end = access.address.value().wrapping_add(u64::from(access.size) - 1);
-                        let is_write = access.kind == AccessKind::Write;
-                        pass.access(first, is_write);
-                        if end >> 12 != first {
-                            pass.access(end >> 12, is_write);
-                        }
-                    }
-                    pass.now += 1;
-                }
+                pass.event(event);
             }
+            if measure_at == Some(pass.now) {
+                pass.start_measuring();
+                (measure_at, measured_from) = (None, pass.now);
+            }
+            // Up to the next event, or the start of measuring.
+            let mut end = chunk.instructions.len();
+            if let Some((at, _)) = events.peek() {
+                end = end.min(*at as usize);
+            }
+            if let Some(at) = measure_at {
+                let left = usize::try_from(at - pass.now).unwrap_or(usize::MAX);
+                end = end.min(instruction.saturating_add(left));
+            }
+            if end == instruction {
+                match events.next() {
+                    Some((_, event)) => pass.event(event),
+                    None => break,
+                }
+                continue;
+            }
+            accesses = pass.run(&chunk.instructions[instruction..end], accesses);
+            instruction = end;
         }
         on_progress(Progress { done: pass.now, total });
     }
@@ -245,8 +256,47 @@ pub(crate) fn collect<L: Listener>(
 }
 
 impl<L: Listener> Pass<'_, L> {
+    /// Follows instructions between two events. `accesses` begins with theirs; returns the others.
+    fn run<'c>(
+        &mut self,
+        instructions: &[Instruction],
+        accesses: &'c [MemoryAccess],
+    ) -> &'c [MemoryAccess] {
+        let (own, later) = accesses.split_at(access_count(instructions).min(accesses.len()));
+        if L::WANTS_ALL {
+            let mut rest = own;
+            for instruction in instructions {
+                let page = instruction.ip.value() >> 12;
+                if page != self.fetch && instruction.ip.value() != 0 {
+                    self.fetch_from(page);
+                }
+                if instruction.accesses > 0 {
+                    let (own, later) =
+                        rest.split_at(usize::from(instruction.accesses).min(rest.len()));
+                    own.iter().for_each(|access| self.access(access));
+                    rest = later;
+                }
+            }
+        } else {
+            own.iter().for_each(|access| self.access(access));
+        }
+        self.now += instructions.len() as u64;
+        later
+    }
+
     #[inline]
-    fn access(&mut self, page: u64, is_write: bool) {
+    fn access(&mut self, access: &MemoryAccess) {
+        let first = access.address.value() >> 12;
+        let end = access.address.value().wrapping_add(u64::from(access.size) - 1) >> 12;
+        let is_write = access.kind == AccessKind::Write;
+        self.access_page(first, is_write);
+        if end != first {
+            self.access_page(end, is_write);
+        }
+    }
+
+    #[inline]
+    fn access_page(&mut self, page: u64, is_write: bool) {
         if page != self.data.page {
             self.turn_to(page);
         }
@@ -267,7 +317,9 @@ impl<L: Listener> Pass<'_, L> {
     fn count_pending(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         if let Some(id) = self.data_id {
-            self.accesses.add(id, pending);
+            if L::WANTS_ALL {
+                self.accesses.add(id, pending);
+            }
             self.data_accesses += pending;
         }
     }

@@ -13,7 +13,7 @@ use crate::tlbs::{PageSizes, Tlbs, WalkCounts};
 use crate::{Choice, GainCurve, GainPoint, PageOrder, Piece, PieceUse};
 
 /// Largest number of points of a gain curve.
-const MAXIMUM_POINTS: usize = 64;
+pub(crate) const MAXIMUM_POINTS: usize = 64;
 /// Choices that save a smaller share of all walks are left out: 1/100,000.
 const SMALLEST_GAIN: u64 = 100_000;
 
@@ -159,15 +159,16 @@ pub(crate) fn ranked(gains: &[ChoiceGain], base: u64) -> Vec<Choice> {
     steps.into_iter().map(|(_, choice)| choice).collect()
 }
 
-/// Simulates prefixes of the choices.
+/// Simulates prefixes of the choices, at most `most` of them.
 pub(crate) fn curve(
     simulations: &Simulations<'_>,
     memory: &Memory,
     pieces: &[(Piece, PiecePages)],
     choices: Vec<Choice>,
+    most: usize,
     on_progress: &(dyn Fn(usize, usize) + Sync),
 ) -> GainCurve {
-    let each = choices.len().div_ceil(MAXIMUM_POINTS - 1).max(1);
+    let each = choices.len().div_ceil(most - 1).max(1);
     let mut prefixes: Vec<usize> = (0..=choices.len()).step_by(each).collect();
     if prefixes.last() != Some(&choices.len()) {
         prefixes.push(choices.len());

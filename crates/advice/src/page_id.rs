@@ -24,8 +24,9 @@ pub(crate) struct PageId(pub(crate) u32);
 
 impl PageId {
     /// Number of the aligned block of 2ⁿ pages that contains the page; unique among blocks of that order.
-    pub(crate) const fn block(self, order: PageOrder) -> usize {
-        (self.0 >> order.0) as usize
+    #[inline]
+    pub(crate) const fn block(self, order: PageOrder) -> u32 {
+        self.0 >> order.0
     }
 }
 

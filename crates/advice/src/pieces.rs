@@ -7,16 +7,20 @@ use std::ops::Range;
 use crate::{Area, AreaId, PageOrder, Piece};
 
 /// Largest number of pieces of all areas together.
-const MAXIMUM_PIECES: usize = 128;
+pub(crate) const MAXIMUM_PIECES: usize = 128;
 /// Pieces with a smaller share of all walks are not divided: 1/512.
 const SMALLEST_SHARE: u64 = 512;
 
-/// Cuts areas that take advice into pieces. A piece is the part of an area within an aligned power of two of
+/// Cuts areas that take advice into at most `limit` pieces, or one for each area. A piece is the part of an area within an aligned power of two of
 /// at least 2MB. Pieces are the smaller the more walks go to them. `walks` counts the walks to a range of
 /// addresses of an area with 4KB pages.
 ///
 /// Every aligned 1GB of an area with walks is one more piece, which overlaps the smaller ones in it.
-pub(crate) fn cut(areas: &[Area], walks: impl Fn(&Area, &Range<u64>) -> u64) -> Vec<Piece> {
+pub(crate) fn cut(
+    areas: &[Area],
+    limit: usize,
+    walks: impl Fn(&Area, &Range<u64>) -> u64,
+) -> Vec<Piece> {
     let total: u64 = areas.iter().map(|area| walks(area, &area.bytes)).sum();
     let mut queue = BinaryHeap::new();
     let advised = areas.iter().enumerate().filter(|(_, area)| area.kind.takes_advice());
@@ -25,7 +29,7 @@ pub(crate) fn cut(areas: &[Area], walks: impl Fn(&Area, &Range<u64>) -> u64) -> 
     }
     let mut whole = Vec::new();
     while let Some((count, Reverse(number), Reverse(start), size)) = queue.pop() {
-        let is_last = count * SMALLEST_SHARE <= total || queue.len() + 1 >= MAXIMUM_PIECES;
+        let is_last = count * SMALLEST_SHARE <= total || queue.len() + 1 >= limit;
         if is_last || size <= PageOrder::LARGE.bytes() {
             whole.push((number, start..start + size));
         } else {
@@ -33,7 +37,7 @@ pub(crate) fn cut(areas: &[Area], walks: impl Fn(&Area, &Range<u64>) -> u64) -> 
                 push(&mut queue, areas, number, start..start + size / 2, &walks);
             }
         }
-        if whole.len() + queue.len() >= MAXIMUM_PIECES {
+        if whole.len() + queue.len() >= limit {
             break;
         }
     }
@@ -51,8 +55,13 @@ pub(crate) fn cut(areas: &[Area], walks: impl Fn(&Area, &Range<u64>) -> u64) -> 
     pieces
 }
 
-/// Aligned gigabytes of the areas that take advice, if there are walks to them, as pieces.
-pub(crate) fn gigabytes(areas: &[Area], walks: impl Fn(&Area, &Range<u64>) -> u64) -> Vec<Piece> {
+/// Aligned gigabytes of the areas that take advice, if there are walks to them, as pieces: at most `limit`,
+/// those with the most walks.
+pub(crate) fn gigabytes(
+    areas: &[Area],
+    limit: usize,
+    walks: impl Fn(&Area, &Range<u64>) -> u64,
+) -> Vec<Piece> {
     let size = PageOrder::HUGE.bytes();
     let advised = areas.iter().enumerate().filter(|(_, area)| area.kind.takes_advice());
     let mut all: Vec<(u64, Piece)> = advised
@@ -67,7 +76,7 @@ pub(crate) fn gigabytes(areas: &[Area], walks: impl Fn(&Area, &Range<u64>) -> u6
         .filter(|(walks, _)| *walks > 0)
         .collect();
     all.sort_by_key(|(walks, piece)| (Reverse(*walks), piece.area, piece.bytes.start));
-    all.truncate(MAXIMUM_PIECES / 4);
+    all.truncate(limit);
     all.into_iter().map(|(_, piece)| piece).collect()
 }
 

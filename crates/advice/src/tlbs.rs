@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use perforate_mmu::{CoalescingForm, SetAssociative, TlbConfig, TlbGeometry, Ways};
+use perforate_types::PageSize;
 
 use crate::PageOrder;
 use crate::collect::{Mark, Reference, References};
@@ -19,6 +20,19 @@ pub fn orders_with_entries(tlb: &TlbConfig) -> Vec<PageOrder> {
     orders.extend(large.then_some(PageOrder::LARGE));
     orders.extend(huge.then_some(PageOrder::HUGE));
     orders
+}
+
+/// Entries for pages of an order in the first-level data TLB and in the second level; 0 where such pages are
+/// held as smaller ones, or not at all.
+pub fn tlb_entries(tlb: &TlbConfig, order: PageOrder) -> [usize; 2] {
+    let entries = |geometry: Option<TlbGeometry>| geometry.map_or(0, |it| it.entries);
+    match order {
+        PageOrder::BASE => [tlb.l1_data_4k.entries, tlb.l2_entries(PageSize::Size4K)],
+        PageOrder::LARGE => [entries(tlb.l1_data_2m), tlb.l2_entries(PageSize::Size2M)],
+        PageOrder::HUGE => [entries(tlb.l1_data_1g), tlb.l2_entries(PageSize::Size1G)],
+        order if group_order(tlb) == Some(order) => [0, tlb.l2_entries(PageSize::Size4K)],
+        _ => [0, 0],
+    }
 }
 
 /// Order of the aligned groups of 4KB pages that the second level holds as one entry, if it does.
@@ -115,6 +129,8 @@ pub(crate) struct Tlbs<'a> {
     /// Address ÷ 1GB of each group of ids.
     gigabytes: &'a [u64],
     places: Vec<Places>,
+    /// Number of the first set and mask of the set's index, for each first-level array, those of data first.
+    sets: Vec<(usize, u64)>,
     data: Vec<SetAssociative<()>>,
     instruction: Vec<SetAssociative<()>>,
     second: Vec<SetAssociative<()>>,
@@ -130,11 +146,18 @@ impl<'a> Tlbs<'a> {
         };
         let data = [Some(config.l1_data_4k), config.l1_data_2m, config.l1_data_1g];
         let instruction = [Some(config.l1_instruction_4k), config.l1_instruction_2m];
+        let mut sets = Vec::new();
+        let mut next = 0;
+        for geometry in data.iter().chain(&instruction).flatten() {
+            sets.push((next, geometry.sets() as u64 - 1));
+            next += geometry.sets();
+        }
         let own = [Some(config.l2), config.l2_2m.own(), config.l2_1g.own()];
         Self {
             config,
             gigabytes,
             places: (0..=PageOrder::HUGE.0).map(|order| places(config, PageOrder(order))).collect(),
+            sets,
             data: arrays(&data),
             instruction: arrays(&instruction),
             second: arrays(&own),
@@ -149,6 +172,29 @@ impl<'a> Tlbs<'a> {
         let gigabyte = self.gigabytes[(id.0 >> PageOrder::HUGE.0) as usize];
         let within = id.0 & ((1 << PageOrder::HUGE.0) - 1);
         gigabyte << (PageOrder::HUGE.0 - order) | u64::from(within >> order)
+    }
+
+    /// Number of sets of all first-level arrays.
+    pub(crate) fn first_level_sets(&self) -> usize {
+        self.sets.iter().map(|(_, mask)| *mask as usize + 1).sum()
+    }
+
+    /// Set of the first level in which a page of this order is looked up, numbered over all arrays, and the
+    /// block of its entry with the entry's order.
+    #[inline]
+    pub(crate) fn first_level_set(
+        &self,
+        reference: Reference,
+        order: PageOrder,
+    ) -> (usize, (u64, u8)) {
+        let Places { data, instruction, .. } = &self.places[usize::from(order.0)];
+        let (place, skipped) = match reference.is_fetch() {
+            true => (instruction, self.data.len()),
+            false => (data, 0),
+        };
+        let (first, mask) = self.sets[skipped + place.array];
+        let set = first + (self.index(reference.id(), place.order) & mask) as usize;
+        (set, (key(reference.id(), place.order), place.order))
     }
 
     /// Looks up and fills the TLBs for a reference to a page of this order. Returns true after a walk that

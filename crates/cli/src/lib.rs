@@ -9,6 +9,7 @@ mod advise;
 mod bench;
 mod calibrate;
 mod compare;
+mod curves;
 mod experiment;
 mod explain;
 mod figures;
@@ -68,6 +69,8 @@ enum Command {
     Advise(InSections<advise::AdviseArguments>),
     /// Show one translation step by step
     Explain(InSections<explain::ExplainArguments>),
+    /// TLB misses against entries, for each page size
+    Curves(InSections<curves::CurvesArguments>),
     /// Record a real program into a trace
     Record(record::RecordArguments),
     /// Show the memory of a machine or a process: page sizes, fragmentation, a picture
@@ -120,6 +123,10 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
         Command::Run(InSections(arguments)) => run::run(arguments),
         Command::Advise(InSections(arguments)) => print_advice(arguments),
         Command::Explain(InSections(arguments)) => explain::explain(arguments),
+        Command::Curves(InSections(arguments)) => {
+            curves::curves(arguments, &mut StageBars::default())
+                .and_then(|output| output.print(arguments.json))
+        }
         Command::Record(arguments) => record::record(arguments),
         Command::Snapshot(arguments) => snapshot::snapshot(arguments),
         Command::Trace(arguments) => trace::trace(arguments),

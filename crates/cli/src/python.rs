@@ -17,7 +17,7 @@ pub use crate::native_counters::NativeCounters;
 use crate::output::command_of;
 pub use crate::output::{CommandOutput, notes};
 pub use crate::program_recording::ProgramRecording;
-use crate::{advise, calibrate, record, snapshot, usage_error, validate};
+use crate::{advise, calibrate, curves, record, snapshot, usage_error, validate};
 
 /// Options of a command as texts by name, with `-` or `_`. A switch has the text `yes` or `no`.
 pub type Keywords = [(String, String)];
@@ -74,6 +74,18 @@ pub fn record(
     stop: &Arc<AtomicBool>,
 ) -> Result<CommandOutput, Failure> {
     record::record_quietly(&arguments(keywords, after_dashes(program))?, reporter, stop)
+}
+
+/// Makes the miss-ratio curves of a workload or trace; of the default trace if `workload` is `None`.
+///
+/// # Errors
+/// Wrong options, or a trace that cannot be read.
+pub fn curves(
+    workload: Option<OsString>,
+    keywords: &Keywords,
+    reporter: &mut dyn Reporter,
+) -> Result<CommandOutput, Failure> {
+    curves::curves(&arguments(keywords, workload.into_iter().collect())?, reporter)
 }
 
 /// Takes a snapshot of this machine's memory.

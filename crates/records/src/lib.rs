@@ -13,6 +13,7 @@
 mod advice;
 mod batches;
 mod contents;
+mod curves;
 mod experiment;
 mod interval;
 mod joint;
@@ -33,6 +34,7 @@ pub use advice::{
 };
 pub use batches::Batches;
 pub use contents::{ContentsPoint, EntryCounts};
+pub use curves::{MissPoint, MissRatioRecord, PageSizeCurve};
 pub use experiment::{
     AxisForm, ChartForm, ChartRecord, ClaimKind, ClaimRecord, CurveRecord, DrawnRecord,
     ExperimentRecord, ExperimentResults, PartRange, PointRecord, Reading, Show, UnstatedRange,

@@ -21,6 +21,7 @@ mod advice;
 mod answer;
 mod chart;
 mod comparison;
+mod curves;
 mod degrees;
 mod error;
 mod experiment;
@@ -42,6 +43,7 @@ mod varied;
 mod waiting;
 
 pub use advice::{advice_html, advice_text};
+pub use curves::{curves_html, curves_table};
 pub use error::ReportError;
 pub use experiment::{Tally, experiments_figures, experiments_html, experiments_table};
 pub use html::ReportOptions;

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use perforate_advice::AdviceError;
 use perforate_config::ConfigError;
 use perforate_experiment::ExperimentError;
 use perforate_experiment::linear_model::ModelError;
@@ -53,6 +54,9 @@ pub enum Failure {
     /// A trace cannot be read or written.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// A trace cannot be analysed.
+    #[error(transparent)]
+    Advice(AdviceError),
     /// Failure of the trace recorder.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -176,6 +180,15 @@ impl Failure {
             }
             Self::WorthMore(_) => WORTH_MORE,
             _ => FAILED,
+        }
+    }
+}
+
+impl From<AdviceError> for Failure {
+    fn from(error: AdviceError) -> Self {
+        match error {
+            AdviceError::Trace(error) => Self::Trace(error),
+            error => Self::Advice(error),
         }
     }
 }

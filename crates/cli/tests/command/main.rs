@@ -8,6 +8,7 @@ mod bench;
 mod calibrate;
 mod compare;
 mod cores;
+mod curves;
 mod documents;
 mod experiment;
 mod explain;

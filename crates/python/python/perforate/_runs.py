@@ -178,6 +178,20 @@ def record(
     return Recording(json.loads(found), text)
 
 
+def curves(
+    workload: Workload = arguments.DEFAULT_WORKLOAD,
+    *,
+    progress: Optional[Progress] = None,
+    **options: Any,
+) -> CommandOutput:
+    """TLB misses against entries for each page size, of a trace or workload, as ``perforate curves`` makes
+    them: ``curves("redis").data["page_sizes"]``."""
+    name = arguments.workload_text(workload)
+    arguments.check_progress(progress)
+    found, text = _native.curves(name, _pairs(options), progress)
+    return CommandOutput(json.loads(found), text)
+
+
 def snapshot(
     process: Optional[int] = None,
     *,
