@@ -42,9 +42,6 @@ pub enum Failure {
     /// Failure of the simulation.
     #[error("{}", describe(.0))]
     Simulation(#[from] SimError),
-    /// The accesses of a program cannot be analysed.
-    #[error(transparent)]
-    Advice(#[from] perforate_advice::AdviceError),
     /// The pairs of predicted and measured effects cannot be used.
     #[error(transparent)]
     Pairs(#[from] perforate_advice::PairsError),

@@ -38,7 +38,7 @@ pub fn record(name: &str) -> AdviceRecord {
         offset: index % 500 * 2 * MB,
         bytes: 2 * MB,
         walk_share: 1.0 / (index + 2) as f64,
-        density: (index % 7 > 0).then_some(0.1 * (index % 10) as f64),
+        density: (!index.is_multiple_of(7)).then_some(0.1 * (index % 10) as f64),
         page_bytes: if index < 40 { 2 * MB } else { 4096 },
     };
     let point = |index: u64| AdvicePoint {

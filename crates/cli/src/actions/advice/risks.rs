@@ -124,7 +124,9 @@ fn lifetime(analysis: &Analysis, plan: &Plan) -> Option<AdviceRisk> {
     };
     let advised: Vec<usize> = plan.areas(analysis).collect();
     let short = advised.iter().filter(|area| is_short(area)).count();
-    (short > 0).then(|| ())?;
+    if short == 0 {
+        return None;
+    }
     risk(
         "Short lifetime",
         format!(
@@ -136,7 +138,9 @@ fn lifetime(analysis: &Analysis, plan: &Plan) -> Option<AdviceRisk> {
 }
 
 fn nodes(nodes: usize) -> Option<AdviceRisk> {
-    (nodes > 1).then(|| ())?;
+    if nodes < 2 {
+        return None;
+    }
     risk(
         "NUMA",
         format!(

@@ -33,6 +33,9 @@ const LEAST_GAIN: f64 = 0.005;
 /// Pairs of a speed-up and half the width of its interval, one for each assumption about the host.
 pub type Speeds = Vec<(f64, f64)>;
 
+/// Function that converts speed-ups to a record; `None` without speed-ups.
+pub type ToRecord<'a> = dyn Fn(&[(f64, f64)]) -> Option<SpeedRecord> + 'a;
+
 /// Results of the timed runs.
 pub struct Timed {
     /// Runs of the program with its own requests for large pages.
@@ -169,12 +172,8 @@ impl Timed {
         counter(&self.recommendation(follows_plan), "large_pages") * (2 << 20) as f64
     }
 
-    /// Records of the runs; `record` makes one of speed-ups.
-    pub fn records(
-        &self,
-        follows_plan: bool,
-        record: &dyn Fn(&[(f64, f64)]) -> Option<SpeedRecord>,
-    ) -> Vec<AdviceRun> {
+    /// Records of the runs; `record` converts speed-ups.
+    pub fn records(&self, follows_plan: bool, record: &ToRecord<'_>) -> Vec<AdviceRun> {
         let now = self.of(self.now);
         let part = if follows_plan { "recommended" } else { "best parts" };
         let rows = [
