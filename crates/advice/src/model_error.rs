@@ -50,7 +50,7 @@ pub struct ModelError {
     pub factor: (f64, f64),
     /// Size of measured effect − predicted effect, of smaller effects.
     pub difference: f64,
-    /// Number of pairs.
+    /// Number of pairs of predicted and measured effects.
     pub pairs: usize,
     /// Descriptions of the sources.
     pub sources: Vec<String>,

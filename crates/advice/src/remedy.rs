@@ -40,7 +40,7 @@ pub struct AdvisedRange {
     pub process: ProcessId,
     /// Name of the area in which it lies, and the offset within the area in bytes.
     pub area: (String, u64),
-    /// Addresses in bytes.
+    /// Range of virtual addresses in bytes.
     pub bytes: Range<u64>,
     /// Size of the recommended pages in bytes.
     pub page_bytes: u64,
@@ -183,7 +183,7 @@ fn calls(ranges: &[AdvisedRange], advice: &str) -> Vec<String> {
     lines
 }
 
-/// madvise(2), MADV_HUGEPAGE.
+/// madvise(2), MADV_HUGEPAGE: since Linux 2.6.38.
 fn madvise(case: &Case<'_>) -> Option<Remedy> {
     let ranges = case.aim.ranges();
     let large: Vec<AdvisedRange> =

@@ -2,7 +2,7 @@
 
 use crate::ModelError;
 
-/// Least change of the speed, as a share of it, that is worth an effort.
+/// Least relative change of the speed that is worth an effort.
 pub const WORTH_EFFORT: f64 = 0.01;
 /// Least additional memory, as a share of the program's, that counts as a cost.
 const LEAST_COST: f64 = 0.02;
@@ -71,7 +71,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Judges an outcome.
+    /// Judges the outcome of timed runs.
     pub fn of(outcome: &Outcome) -> Self {
         let Outcome { gain, gained, .. } = outcome;
         if gain.is_gain() {

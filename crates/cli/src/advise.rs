@@ -45,7 +45,7 @@ pub struct AdviseArguments {
     /// Trace file, bundled trace or workload [default: hpcc, a bundled trace]
     #[arg(value_name = "TRACE|WORKLOAD", help_heading = Section::Program.title())]
     workload: Option<String>,
-    /// Program to record and to advise on: all of it, sampled
+    /// Program to record and to advise on, sampled from start to end
     ///
     /// As `compare -- PROG`. The machine is this one then, its memory as it is now
     #[arg(last = true, value_name = "PROG ARGS…", help_heading = Section::Program.title())]

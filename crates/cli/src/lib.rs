@@ -154,7 +154,7 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
     }
 }
 
-/// Advises, prints the advice, and returns the failure that the user wants to have of it.
+/// Advises, prints the advice, and returns the failure that `--fail-if-worth` demands.
 fn print_advice(arguments: &advise::AdviseArguments) -> Result<(), Failure> {
     let stop = perforate_record::stop_or_end_on_interrupt()?;
     let (output, judged) = advise::advise(arguments, &mut StageBars::default(), &stop)?;

@@ -24,7 +24,7 @@ pub enum AdviceVerdict {
 /// Kind of evidence on which advice rests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EvidenceKind {
-    /// A recorded trace: all accesses of the program, or of windows of it.
+    /// A recorded trace: all accesses of the program, or of windows of its run.
     #[default]
     A,
     /// Samples of the processor with data addresses.
@@ -102,7 +102,7 @@ pub struct AdviceArea {
     pub process: u16,
     /// Address of the first byte, hexadecimal.
     pub start: String,
-    /// Size in bytes.
+    /// Length of the address range in bytes.
     pub bytes: u64,
     /// Memory in 4KB pages that the program touched, in bytes.
     pub touched_bytes: u64,
@@ -128,7 +128,7 @@ pub struct AdvicePiece {
     pub area: usize,
     /// Offset of the first byte within the area.
     pub offset: u64,
-    /// Size in bytes.
+    /// Length of the address range in bytes.
     pub bytes: u64,
     /// Share of all page walks with 4KB pages, 0–1.
     pub walk_share: f64,
@@ -166,7 +166,7 @@ pub struct AdviceRange {
     pub offset: u64,
     /// Address of the first byte, hexadecimal.
     pub start: String,
-    /// Size in bytes.
+    /// Length of the address range in bytes.
     pub bytes: u64,
     /// Size of the recommended pages in bytes.
     pub page_bytes: u64,
@@ -200,7 +200,7 @@ pub struct AdviceRisk {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AdviceError {
-    /// Number of pairs.
+    /// Number of pairs of predicted and measured effects.
     pub pairs: usize,
     /// Least measured effect ÷ predicted effect of the central 80 % of the pairs.
     pub least_factor: f64,
@@ -240,19 +240,19 @@ pub struct AdviceRecord {
     pub advised_bytes: u64,
     /// Memory that can have large pages, in bytes.
     pub eligible_bytes: u64,
-    /// Simulated runs.
+    /// Simulated runs, the program as it is first.
     pub runs: Vec<AdviceRun>,
     /// Areas of memory, those with most page walks first.
     pub areas: Vec<AdviceArea>,
     /// Parts of areas in order of address.
     pub pieces: Vec<AdvicePiece>,
-    /// Gain over memory.
+    /// Curve of page walks saved over additional memory.
     pub curve: Vec<AdvicePoint>,
     /// Ranges of addresses for which large pages are recommended.
     pub ranges: Vec<AdviceRange>,
     /// Switches that lead there.
     pub steps: Vec<AdviceStep>,
-    /// Risks.
+    /// Risks, each with its evidence.
     pub risks: Vec<AdviceRisk>,
     /// Error of the prediction.
     pub error: AdviceError,

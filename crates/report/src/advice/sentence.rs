@@ -142,7 +142,7 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
     [timed, all, free, kernel, error].into_iter().flatten().collect()
 }
 
-/// Least difference of two speeds that is told.
+/// Least difference of two speeds that readers see.
 const ROUNDING: f64 = 0.0005;
 /// Least difference that the kernel's work makes for it to be told.
 const WORTH_TELLING: f64 = 0.01;

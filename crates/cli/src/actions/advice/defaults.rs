@@ -18,7 +18,7 @@ pub enum ThpSetting {
     Always,
     /// Large pages for memory that a program requests them for.
     Madvise,
-    /// No large pages.
+    /// No large pages for any memory.
     Never,
 }
 

@@ -34,7 +34,7 @@ pub trait AdviceObserver: Observer {
 
 /// Program that advice is sought for.
 pub struct AdviceQuestion<'a> {
-    /// Trace or workload.
+    /// Path of a trace, or name of a workload.
     pub workload: &'a str,
     /// File of the program, to find the libraries that it loads; `None` for a trace.
     pub program: Option<&'a Path>,
@@ -126,7 +126,7 @@ fn surroundings(question: &AdviceQuestion<'_>, analysis: &Analysis) -> Surroundi
     }
 }
 
-/// Assembles the record.
+/// Assembles the record of an analysis and its timed runs.
 fn record(
     question: &AdviceQuestion<'_>,
     run: &ResolvedRun,

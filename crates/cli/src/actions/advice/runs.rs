@@ -27,7 +27,7 @@ const ENOUGH_OF_ALL: f64 = 0.8;
 const SAME: f64 = 0.005;
 /// Share of misses that are first accesses to a page, 0–1, from which a note says so.
 const MOSTLY_COLD: f64 = 0.3;
-/// Least gain of large pages for all memory of which a share is told.
+/// Least gain of large pages for all memory of which the record has a share.
 const LEAST_GAIN: f64 = 0.005;
 
 /// Pairs of a speed-up and half the width of its interval, one for each assumption about the host.
