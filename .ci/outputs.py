@@ -40,6 +40,7 @@ OPTIONS = {
     "skip": ["20k"],
     "beside": ["chase:size=8M"],
     "threads": ["2"],
+    "madvise": ["0x7effc0000000-0x7effc1800000"],
     "cores": ["2", "--threads", "2"],
     "threads-per-core": ["2", "--threads", "2"],
     "side-by-side": ["1M", "--threads", "2", "--cores", "2"],
@@ -71,6 +72,7 @@ OPTIONS = {
 }
 # Schemes of an option that the usual ones would call idle.
 OF_OPTION = {
+    "madvise": "4k,thp-madvise",
     "segment": "4k,segment",
     "superpages": "4k,gt-pde-2m",
     "policy": "4k,scripted",
@@ -141,6 +143,9 @@ ERRORS = [
     ["list", "nosuch"],
     ["nosuch"],
     ["compare", "random", "--mthp", "2M"],
+    ["curves", "nosuch"],
+    ["curves", "random", "--sample", "1/3"],
+    ["curves", "random", "--memory", "1G"],
 ]
 
 
@@ -194,6 +199,8 @@ def commands():
         holes = ["--fragmentation", "portion=50%,holes=25%,clustered"] if scheme == "perforated" else []
         add(f"explain-{scheme}", ["explain", "--workload", WORKLOADS[0],
                                   *with_defaults("--scheme", scheme, *holes)])
+    add("curves", ["curves", "redis", "--instructions", "1M", "--out", "out"])
+    add("curves-json", ["curves", WORKLOADS[0], *SHORT, *SEED, "--sample", "1/8", "--json"])
     add("trace-info", ["trace", "info", "redis"])
     add("trace-head", ["trace", "head", "redis"])
     add("trace-convert", ["trace", "convert", WORKLOADS[0], "--instructions", "10k", "-o", "o.trace"])
@@ -208,7 +215,7 @@ def commands():
     add("list", ["list"])
     add("machines", ["machines", "list"])
     add("machine", ["machines", "show", "perforated-table2"])
-    for command in ["", "compare", "run", "explain", "record", "snapshot", "trace", "experiment",
+    for command in ["", "compare", "run", "explain", "curves", "record", "snapshot", "trace", "experiment",
                     "sweep", "calibrate", "validate", "machines"]:
         add(f"help-{command or 'all'}", [*command.split(), "--help"])
     for index, arguments in enumerate(ERRORS):

@@ -15,6 +15,7 @@ class Options(TypedDict, total=False):
     instructions: Text
     beside: Text
     threads: Text
+    madvise: Text
     cores: Text
     threads_per_core: Text
     side_by_side: Text
