@@ -142,6 +142,9 @@ ERRORS = [
     ["curves", "nosuch"],
     ["curves", "random", "--sample", "1/3"],
     ["curves", "random", "--memory", "1G"],
+    ["advise", "nosuch"],
+    ["advise", "random", "--now", "maybe"],
+    ["advise", "random", "--functional"],
 ]
 
 
@@ -211,7 +214,7 @@ def commands():
     add("list", ["list"])
     add("machines", ["machines", "list"])
     add("machine", ["machines", "show", "perforated-table2"])
-    for command in ["", "compare", "run", "explain", "curves", "record", "snapshot", "trace", "experiment",
+    for command in ["", "compare", "run", "advise", "explain", "curves", "record", "snapshot", "trace", "experiment",
                     "sweep", "calibrate", "validate", "machines"]:
         add(f"help-{command or 'all'}", [*command.split(), "--help"])
     for index, arguments in enumerate(ERRORS):
