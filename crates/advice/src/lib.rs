@@ -10,11 +10,15 @@
 //! size. The [`GainCurve`] puts choices in order of misses saved for each megabyte of additional memory, and
 //! simulates the first one, two, three … of them together. The time that a plan saves is never computed from
 //! misses: it is the difference between two timed simulations.
+//!
+//! Without a trace, samples of the processor or accessed bits can rank memory; [`Evidence`] says what may be
+//! concluded from which.
 
 mod analysis;
 mod area;
 mod area_map;
 mod collect;
+mod evidence;
 mod filter;
 mod gain;
 mod lru_stack;
@@ -34,6 +38,10 @@ mod verdict;
 
 pub use analysis::{AdviceError, Analysis, AreaUse, MeasuredPart, Progress, analyse};
 pub use area::{Area, AreaId, AreaKind};
+pub use evidence::{
+    AccessedPlace, Evidence, Place, RankedAccesses, RankedSamples, SampleError, SampleOrder,
+    SampledPlace, Samples, rank_accessed, rank_samples,
+};
 pub use gain::{Choice, GainCurve, GainPoint};
 pub use marginal::ChoiceGain;
 pub use miss_ratio::{MissRatioCurve, MissRatioCurves, Sampling, miss_ratio_curves};

@@ -34,6 +34,7 @@ mod sweep;
 mod trace;
 mod validate;
 mod vary;
+mod verify;
 
 #[cfg(test)]
 mod argument_tests;
@@ -89,6 +90,9 @@ enum Command {
     Validate(validate::ValidateArguments),
     /// Measure how fast this computer simulates, and how far sampled timing is from full timing
     Bench(InSections<bench::BenchArguments>),
+    /// Measure a program as it is and with large pages in parts of its memory
+    #[command(hide = true)]
+    Verify(verify::VerifyArguments),
     /// A process of a benchmark that is measured or recorded
     #[command(hide = true)]
     NativeWorker(validate::WorkerArguments),
@@ -136,6 +140,8 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
         Command::Calibrate(arguments) => calibrate::calibrate(arguments, &mut StageBars::default())
             .and_then(|output| output.print(arguments.json)),
         Command::Validate(arguments) => validate::validate(arguments, &mut StageBars::default())
+            .and_then(|output| output.print(arguments.json)),
+        Command::Verify(arguments) => verify::run(arguments, &mut StageBars::default())
             .and_then(|output| output.print(arguments.json)),
         Command::Bench(InSections(arguments)) => bench::bench(arguments),
         Command::NativeWorker(arguments) => validate::worker(arguments),

@@ -26,6 +26,7 @@ mod run;
 mod sampled;
 mod snapshot;
 mod student;
+mod verification;
 mod vocabulary;
 
 pub use advice::{
@@ -52,5 +53,9 @@ pub use snapshot::{
     BlockReach, FREE_ORDERS, FreeBlocksByType, HostRecord, PageblockCount, ProcessArea,
     ProcessContents, ProcessRecord, ProcessTotals, RequestShares, Snapshot, SnapshotOrder,
     SnapshotRequest, SnapshotZone, Survey, read_snapshot,
+};
+pub use verification::{
+    AreaPages, Clock, GainRatio, Judgement, LEAST_GAIN, Verification, VerifiedArea, VerifiedRun,
+    Worth,
 };
 pub use vocabulary::{Roles, Vocabulary};
