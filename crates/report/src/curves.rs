@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use perforate_records::{MissPoint, MissRatioRecord, PageSizeCurve};
 
 use crate::chart::{Axis, Ground, Lines, Mark, Series};
-use crate::format::{MISSING, bytes, compact, exact};
+use crate::format::{MISSING, compact, exact};
 use crate::html::{Cell, Figure, Grid, Origin, Page, ReportOptions, figures, header, notes};
 use crate::palette;
 use crate::text::{Column, columns, wrapped};
@@ -78,7 +78,7 @@ fn answer(record: &MissRatioRecord) -> String {
         size(smallest),
         entries(smallest),
         record.share * 100.0,
-        others.join(", "),
+        others.join("; "),
     )
 }
 
@@ -92,8 +92,13 @@ fn lead(record: &MissRatioRecord) -> String {
     )
 }
 
+/// Formats a page size, a power of two, as in “4KB”.
 fn size(curve: &PageSizeCurve) -> String {
-    bytes(curve.page_bytes as f64).replace(' ', "")
+    match curve.page_bytes {
+        bytes if bytes < 1 << 20 => format!("{}KB", bytes >> 10),
+        bytes if bytes < 1 << 30 => format!("{}MB", bytes >> 20),
+        bytes => format!("{}GB", bytes >> 30),
+    }
 }
 
 fn count(number: u64) -> String {

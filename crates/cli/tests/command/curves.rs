@@ -47,9 +47,8 @@ fn the_answer_comes_first_and_the_page_has_the_chart() {
 #[test]
 fn a_sample_has_its_error_beside_it() {
     let place = Place::new();
-    let text = place.succeeds(&[
-        "curves", "random:size=1G", "--instructions", "1M", "--sample", "1/16",
-    ]);
+    let text =
+        place.succeeds(&["curves", "random:size=1G", "--instructions", "1M", "--sample", "1/16"]);
     assert!(text.contains('±') && text.contains("a sample of one in 16"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
