@@ -131,6 +131,7 @@ fn cell(record: &MissRatioRecord, point: &MissPoint) -> String {
     let misses = percent(record, point.misses);
     match point.half_width_95 {
         None => misses,
+        Some(0) if point.misses == 0 => misses,
         Some(half) => {
             let decimals = decimals(100.0 * point.misses as f64 / all);
             format!("{misses} ±{:.decimals$}", 100.0 * half as f64 / all)
