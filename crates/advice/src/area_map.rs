@@ -20,7 +20,7 @@ struct Mapping {
     name: u32,
     /// False for PROT_NONE: reserved addresses, which are no part of an area.
     accessible: bool,
-    /// True for MAP_SHARED.
+    /// True for MAP_SHARED: processes that fork share writes.
     shared: bool,
 }
 
@@ -278,7 +278,7 @@ fn bytes_of(start: VirtualAddress, length: u64) -> Range<u64> {
 }
 
 fn pages_around(bytes: Range<u64>) -> Range<u64> {
-    bytes.start & !4095..bytes.end.checked_next_multiple_of(4096).unwrap_or(u64::MAX & !4095)
+    bytes.start & !4095..bytes.end.checked_next_multiple_of(4096).unwrap_or(!4095)
 }
 
 fn kind_of(backing: Backing, shared: bool) -> AreaKind {

@@ -101,7 +101,7 @@ impl PageIds {
         if pages.is_empty() {
             return Vec::new();
         }
-        let gigabytes = pages.start >> GROUP_SHIFT..(pages.end - 1 >> GROUP_SHIFT) + 1;
+        let gigabytes = pages.start >> GROUP_SHIFT..((pages.end - 1) >> GROUP_SHIFT) + 1;
         if gigabytes.end - gigabytes.start > self.groups.len() as u64 {
             // A range of many gigabytes, of which programs touch few.
             let groups = (0..).zip(&self.groups);
@@ -148,7 +148,7 @@ impl BitSet {
         let end = range.end.min(self.0.len() * 64);
         let mut at = range.start;
         while at < end {
-            if at % 64 == 0 && end - at >= 64 {
+            if at.is_multiple_of(64) && end - at >= 64 {
                 self.0[at / 64] = 0;
                 at += 64;
             } else {
