@@ -167,14 +167,14 @@ fn grid(record: &MissRatioRecord) -> (Vec<String>, Vec<Vec<String>>) {
 
 /// Names the TLBs of the machine with this many entries, such as “L2 4KB, 2MB”.
 fn of_machine(record: &MissRatioRecord, entries: u64) -> String {
-    let levels: [(&str, fn(&PageSizeCurve) -> u64); 2] =
-        [("L1", |curve| curve.machine_l1_entries), ("L2", |curve| curve.machine_l2_entries)];
-    let named = levels.iter().filter_map(|(level, own)| {
-        let sizes: Vec<String> =
-            record.page_sizes.iter().filter(|curve| own(curve) == entries).map(size).collect();
+    let at_level = |level: &str, own: fn(&PageSizeCurve) -> u64| {
+        let sizes = record.page_sizes.iter().filter(|curve| own(curve) == entries);
+        let sizes: Vec<String> = sizes.map(size).collect();
         (!sizes.is_empty()).then(|| format!("{level} {}", sizes.join(", ")))
-    });
-    named.collect::<Vec<_>>().join("; ")
+    };
+    let first = at_level("L1", |curve| curve.machine_l1_entries);
+    let second = at_level("L2", |curve| curve.machine_l2_entries);
+    first.into_iter().chain(second).collect::<Vec<_>>().join("; ")
 }
 
 /// Chart of all curves, from four entries: fewer miss so often that other differences would be small.
