@@ -39,6 +39,21 @@ pub fn validate(
     output(py, progress, move |state| python::validate(program, &options, state))
 }
 
+/// Advises on large pages for a trace or workload, or for a program unless `program` is empty.
+#[pyfunction]
+pub fn advise(
+    py: Python<'_>,
+    workload: Option<OsString>,
+    program: Vec<OsString>,
+    options: Pairs,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, String)> {
+    output(py, progress, move |state| {
+        let stop = state.stop.clone();
+        python::advise(workload, program, &options, state, &stop)
+    })
+}
+
 /// Records a program into a trace. Returns JSON and text.
 #[pyfunction]
 pub fn record(

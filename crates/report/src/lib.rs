@@ -17,6 +17,7 @@
 //! # Ok::<(), perforate_records::RecordsError>(())
 //! ```
 
+mod advice;
 mod answer;
 mod chart;
 mod comparison;
@@ -41,6 +42,7 @@ mod threads;
 mod varied;
 mod waiting;
 
+pub use advice::{advice_html, advice_text};
 pub use curves::{curves_html, curves_table};
 pub use error::ReportError;
 pub use experiment::{Tally, experiments_figures, experiments_html, experiments_table};

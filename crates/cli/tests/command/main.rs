@@ -1,5 +1,6 @@
 //! The built program as its users meet it.
 
+mod advise;
 mod bad_input;
 mod bad_machines;
 mod bad_traces;

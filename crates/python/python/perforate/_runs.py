@@ -232,6 +232,23 @@ def validate(
     return CommandOutput(objects_of(found), text)
 
 
+def advise(
+    workload: Optional[Path] = None,
+    *,
+    program: Optional[Sequence[arguments.Argument]] = None,
+    progress: Optional[Progress] = None,
+    **options: Any,
+) -> CommandOutput:
+    """Advises on large pages for a trace or workload, or for a program that is recorded first, as
+    ``perforate advise`` does. The records are one object: its verdict, gain, areas, curve, ranges and
+    steps."""
+    command = [] if program is None else arguments.command("program", program)
+    name = None if workload is None else os.fspath(workload)
+    arguments.check_progress(progress)
+    found, text = _native.advise(name, command, _pairs(options), progress)
+    return CommandOutput(json.loads(found), text)
+
+
 def _pairs(options: Mapping[str, object]) -> list[tuple[str, str]]:
     """Options of a command as texts."""
     pairs = []
