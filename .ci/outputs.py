@@ -146,6 +146,9 @@ ERRORS = [
     ["curves", "nosuch"],
     ["curves", "random", "--sample", "1/3"],
     ["curves", "random", "--memory", "1G"],
+    ["advise", "nosuch"],
+    ["advise", "random", "--now", "maybe"],
+    ["advise", "random", "--functional"],
 ]
 
 
@@ -215,7 +218,7 @@ def commands():
     add("list", ["list"])
     add("machines", ["machines", "list"])
     add("machine", ["machines", "show", "perforated-table2"])
-    for command in ["", "compare", "run", "explain", "curves", "record", "snapshot", "trace", "experiment",
+    for command in ["", "compare", "run", "advise", "explain", "curves", "record", "snapshot", "trace", "experiment",
                     "sweep", "calibrate", "validate", "machines"]:
         add(f"help-{command or 'all'}", [*command.split(), "--help"])
     for index, arguments in enumerate(ERRORS):

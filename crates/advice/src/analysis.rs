@@ -78,7 +78,7 @@ pub struct Analysis {
     pub all_large_bytes: u64,
     /// Page sizes for which the machine has TLB entries.
     pub orders: Vec<PageOrder>,
-    /// Every choice alone.
+    /// Effect of each choice alone, with 4KB pages elsewhere.
     pub gains: Vec<ChoiceGain>,
     /// The best choices together.
     pub curve: GainCurve,

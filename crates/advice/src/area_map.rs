@@ -20,7 +20,7 @@ struct Mapping {
     name: u32,
     /// False for PROT_NONE: reserved addresses, which are no part of an area.
     accessible: bool,
-    /// True for MAP_SHARED.
+    /// True for MAP_SHARED: processes that fork share writes.
     shared: bool,
 }
 

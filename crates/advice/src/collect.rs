@@ -155,9 +155,9 @@ struct Pass<'a, L> {
     /// Partner of a process in its last fork.
     partners: HashMap<ProcessId, ProcessId>,
     data: Latest,
-    /// Id of the page of `data`, and accesses to it that were not counted yet; `None` if the page is not
-    /// mapped.
+    /// Id of the page of `data`; `None` if the page is not mapped.
     data_id: Option<PageId>,
+    /// Number of accesses to the page of `data` since the latest change of page.
     pending: u64,
     fetch: u64,
     now: u64,

@@ -63,3 +63,57 @@ pub(crate) fn filtered(
     kept.marks.extend(marks.map(|(_, mark)| (kept.list.len(), mark.clone())));
     kept
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_mmu::{MmuConfig, TlbGeometry};
+    use perforate_types::ProcessId;
+
+    use super::*;
+    use crate::collect::{Mark, Reference};
+    use crate::page_id::PageIds;
+    use crate::tlbs::PageSizes;
+
+    /// Three regions, of which the first two may have 2MB pages, with marks between the references: each
+    /// configuration has the same walks with all references and with those that are kept.
+    #[test]
+    fn what_is_kept_has_the_same_walks_in_every_configuration() {
+        let geometry = |entries, ways| TlbGeometry { entries, ways };
+        let mut tlb = MmuConfig::plain(geometry(8, 2), geometry(32, 4)).tlb;
+        tlb.l1_data_2m = Some(geometry(2, 1));
+        let mut ids = PageIds::new();
+        let mut random = 7_u64;
+        let mut next = |below: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random >> 20) % below
+        };
+        let mut references = References::default();
+        for _ in 0..60_000 {
+            // Runs of a few pages, so that the most recently used entries are often used again.
+            let page = (next(3) * 512) + next(2) * next(60) + next(3);
+            let id = ids.id(ProcessId(0), page).unwrap();
+            references.list.push(Reference::new(id, next(10) == 0));
+            if next(3_000) == 0 {
+                let start = id.0 & !7;
+                references.marks.push((references.list.len(), Mark::Forget(start..start + 8)));
+            }
+        }
+        references.marks.push((references.list.len() / 2, Mark::StartMeasuring));
+        references.marks.sort_by_key(|(at, _)| *at);
+        let gigabytes: Vec<u64> = ids.gigabytes().collect();
+        let tlbs = || Tlbs::new(&tlb, &gigabytes);
+        let mut possible = PossibleOrders::base(ids.len());
+        possible.add(&(0..1024), PageOrder::LARGE);
+        let kept = filtered(&references, &tlbs(), &possible);
+        assert!(kept.list.len() < references.list.len() * 9 / 10, "{}", kept.list.len());
+        for large in [vec![], vec![0..512], vec![512..1024], vec![0..1024]] {
+            let mut sizes = PageSizes::base(&ids);
+            large.iter().for_each(|ids| sizes.enlarge(ids, PageOrder::LARGE));
+            let all = tlbs().run(&references, &sizes, |_| {});
+            assert_eq!(tlbs().run(&kept, &sizes, |_| {}), all, "{large:?}");
+            assert!(all.walks > 0 || large == [0..1024], "{all:?}");
+        }
+    }
+}

@@ -254,7 +254,7 @@ impl Timeline {
     }
 }
 
-/// Sum of the bytes after one of them, eight at a time.
+/// Sums up the bytes after `index`, eight at a time.
 #[inline]
 fn bytes_after(bytes: &[u8; PARTS], index: usize) -> u32 {
     const EVEN: u64 = 0x00ff_00ff_00ff_00ff;

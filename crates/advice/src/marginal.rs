@@ -159,7 +159,7 @@ pub(crate) fn ranked(gains: &[ChoiceGain], base: u64) -> Vec<Choice> {
     steps.into_iter().map(|(_, choice)| choice).collect()
 }
 
-/// Simulates prefixes of the choices, at most `most` of them.
+/// Simulates prefixes of the choices: `most` points at most.
 pub(crate) fn curve(
     simulations: &Simulations<'_>,
     memory: &Memory,

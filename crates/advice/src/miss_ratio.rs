@@ -25,7 +25,7 @@ const STANDARD_ERRORS: f64 = 2.04;
 pub struct Sampling(u32);
 
 impl Sampling {
-    /// All blocks.
+    /// Share of 1: all blocks are followed.
     pub const ALL: Self = Self(1);
     /// Largest denominator of the share.
     pub const MAXIMUM: u32 = 1 << 16;
@@ -44,7 +44,7 @@ impl Sampling {
 /// Misses of TLBs for one page size, by number of entries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MissRatioCurve {
-    /// Page size.
+    /// Size of the pages that the TLBs hold.
     pub order: PageOrder,
     /// Share of the blocks that were followed.
     pub sampling: Sampling,

@@ -55,8 +55,7 @@ pub(crate) fn cut(
     pieces
 }
 
-/// Aligned gigabytes of the areas that take advice, if there are walks to them, as pieces: at most `limit`,
-/// those with the most walks.
+/// Pieces for aligned gigabytes with walks, in areas that take advice: the `limit` with the most walks.
 pub(crate) fn gigabytes(
     areas: &[Area],
     limit: usize,
@@ -82,7 +81,7 @@ pub(crate) fn gigabytes(
 
 type Entry = (u64, Reverse<usize>, Reverse<u64>, u64);
 
-/// Puts the part of an area within a block into the queue, if there are walks to it.
+/// Puts the part of an area within a block into the queue; parts without walks are left out.
 fn push(
     queue: &mut BinaryHeap<Entry>,
     areas: &[Area],

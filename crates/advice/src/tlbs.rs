@@ -293,7 +293,7 @@ impl<'a> Tlbs<'a> {
     }
 }
 
-/// Message about walks.
+/// Message of a simulation about its page walks.
 pub(crate) enum Walk {
     /// A walk to a page that had been translated before.
     To(PageId),

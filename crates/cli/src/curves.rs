@@ -65,7 +65,7 @@ pub struct CurvesArguments {
     pub json: bool,
 }
 
-/// Value of `--sample`.
+/// Pages to follow, as `--sample` states it.
 #[derive(Clone, Copy)]
 enum Sample {
     Auto,

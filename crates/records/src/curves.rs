@@ -55,7 +55,7 @@ pub struct PageSizeCurve {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MissPoint {
-    /// Number of entries.
+    /// Number of entries of the TLB.
     pub entries: u64,
     /// Number of misses that are not first touches.
     pub misses: u64,

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use perforate_records::{MissPoint, MissRatioRecord, PageSizeCurve};
 
 use crate::chart::{Axis, Ground, Lines, Mark, Series};
-use crate::format::{MISSING, bytes, compact, exact};
+use crate::format::{MISSING, compact, exact};
 use crate::html::{Cell, Figure, Grid, Origin, Page, ReportOptions, figures, header, notes};
 use crate::palette;
 use crate::text::{Column, columns, wrapped};
@@ -78,7 +78,7 @@ fn answer(record: &MissRatioRecord) -> String {
         size(smallest),
         entries(smallest),
         record.share * 100.0,
-        others.join(", "),
+        others.join("; "),
     )
 }
 
@@ -92,8 +92,13 @@ fn lead(record: &MissRatioRecord) -> String {
     )
 }
 
+/// Formats a page size, a power of two, as in “4KB”.
 fn size(curve: &PageSizeCurve) -> String {
-    bytes(curve.page_bytes as f64).replace(' ', "")
+    match curve.page_bytes {
+        bytes if bytes < 1 << 20 => format!("{}KB", bytes >> 10),
+        bytes if bytes < 1 << 30 => format!("{}MB", bytes >> 20),
+        bytes => format!("{}GB", bytes >> 30),
+    }
 }
 
 fn count(number: u64) -> String {
@@ -126,6 +131,7 @@ fn cell(record: &MissRatioRecord, point: &MissPoint) -> String {
     let misses = percent(record, point.misses);
     match point.half_width_95 {
         None => misses,
+        Some(0) if point.misses == 0 => misses,
         Some(half) => {
             let decimals = decimals(100.0 * point.misses as f64 / all);
             format!("{misses} ±{:.decimals$}", 100.0 * half as f64 / all)
@@ -161,14 +167,14 @@ fn grid(record: &MissRatioRecord) -> (Vec<String>, Vec<Vec<String>>) {
 
 /// Names the TLBs of the machine with this many entries, such as “L2 4KB, 2MB”.
 fn of_machine(record: &MissRatioRecord, entries: u64) -> String {
-    let levels: [(&str, fn(&PageSizeCurve) -> u64); 2] =
-        [("L1", |curve| curve.machine_l1_entries), ("L2", |curve| curve.machine_l2_entries)];
-    let named = levels.iter().filter_map(|(level, own)| {
-        let sizes: Vec<String> =
-            record.page_sizes.iter().filter(|curve| own(curve) == entries).map(size).collect();
+    let at_level = |level: &str, own: fn(&PageSizeCurve) -> u64| {
+        let sizes = record.page_sizes.iter().filter(|curve| own(curve) == entries);
+        let sizes: Vec<String> = sizes.map(size).collect();
         (!sizes.is_empty()).then(|| format!("{level} {}", sizes.join(", ")))
-    });
-    named.collect::<Vec<_>>().join("; ")
+    };
+    let first = at_level("L1", |curve| curve.machine_l1_entries);
+    let second = at_level("L2", |curve| curve.machine_l2_entries);
+    first.into_iter().chain(second).collect::<Vec<_>>().join("; ")
 }
 
 /// Chart of all curves, from four entries: fewer miss so often that other differences would be small.
