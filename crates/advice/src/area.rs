@@ -27,6 +27,25 @@ pub enum AreaKind {
 }
 
 impl AreaKind {
+    /// Kind of a mapping with this name in `/proc/PID/maps`; `is_shared` is true for MAP_SHARED.
+    pub fn of_mapping(name: &str, is_shared: bool) -> Self {
+        const SHARED: [&str; 4] = ["/dev/zero", "/memfd:", "/SYSV", "/dev/shm/"];
+        match name {
+            "[heap]" => Self::Heap,
+            _ if name.starts_with("[stack") => Self::Stack,
+            _ if SHARED.iter().any(|prefix| name.starts_with(prefix)) && is_shared => Self::Shared,
+            _ if name.is_empty() || name.starts_with("[anon") => {
+                if is_shared {
+                    Self::Shared
+                } else {
+                    Self::Anonymous
+                }
+            }
+            _ if name.starts_with("/anon_hugepage") => Self::Anonymous,
+            _ => Self::File,
+        }
+    }
+
     /// True if transparent large pages can be asked for with `madvise`.
     pub const fn takes_advice(self) -> bool {
         matches!(self, Self::Heap | Self::Anonymous | Self::Shared)

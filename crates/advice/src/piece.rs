@@ -20,7 +20,7 @@ pub struct Piece {
 pub struct PieceUse {
     /// Number of accesses.
     pub accesses: u64,
-    /// Numbers of aligned blocks of 2ⁿ × 4KB that were touched, by order n from 0 to 18.
+    /// Numbers of aligned blocks of 2ⁿ × 4KB that were touched or populated, by order n from 0 to 18.
     pub touched_blocks: Vec<u64>,
     /// Number of 4KB pages that were written after a fork while shared with the other process: each is a copy.
     pub pages_copied: u64,

@@ -5,9 +5,11 @@
 //! [`actions`] does the work for both.
 
 pub mod actions;
+mod advise;
 mod bench;
 mod calibrate;
 mod compare;
+mod curves;
 mod experiment;
 mod explain;
 mod figures;
@@ -64,8 +66,12 @@ enum Command {
     Compare(InSections<compare::CompareArguments>),
     /// Run one scheme and print all its counters
     Run(InSections<run::RunArguments>),
+    /// Advise on large pages for a program: gain, cost, what to do
+    Advise(InSections<advise::AdviseArguments>),
     /// Show one translation step by step
     Explain(InSections<explain::ExplainArguments>),
+    /// TLB misses against entries, for each page size
+    Curves(InSections<curves::CurvesArguments>),
     /// Record a real program into a trace
     Record(record::RecordArguments),
     /// Show the memory of a machine or a process: page sizes, fragmentation, a picture
@@ -119,7 +125,12 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
     let outcome = match &arguments.command {
         Command::Compare(InSections(arguments)) => compare::compare(arguments),
         Command::Run(InSections(arguments)) => run::run(arguments),
+        Command::Advise(InSections(arguments)) => print_advice(arguments),
         Command::Explain(InSections(arguments)) => explain::explain(arguments),
+        Command::Curves(InSections(arguments)) => {
+            curves::curves(arguments, &mut StageBars::default())
+                .and_then(|output| output.print(arguments.json))
+        }
         Command::Record(arguments) => record::record(arguments),
         Command::Snapshot(arguments) => snapshot::snapshot(arguments),
         Command::Trace(arguments) => trace::trace(arguments),
@@ -147,6 +158,14 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
             failure.exit_code()
         }
     }
+}
+
+/// Advises, prints the advice, and returns the failure that `--fail-if-worth` demands.
+fn print_advice(arguments: &advise::AdviseArguments) -> Result<(), Failure> {
+    let stop = perforate_record::stop_or_end_on_interrupt()?;
+    let (output, judged) = advise::advise(arguments, &mut StageBars::default(), &stop)?;
+    output.print(arguments.json)?;
+    judged
 }
 
 /// Refuses an empty command after `--`, which an unset shell variable may cause. clap would treat it like a

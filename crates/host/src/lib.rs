@@ -1,6 +1,7 @@
 //! Measurements and predictions on the real machine that runs Perforate.
 //!
 //! - [`snapshot`] reads the memory of a machine or a process without stopping anything,
+//! - [`accesses`] watches which memory a running process uses, by the accessed bits of its pages,
 //! - [`machine`] describes the processor, the settings of large pages and the available memory,
 //! - [`benchmark`] and [`program`] measure with and without large pages,
 //! - [`counters`] counts cycles, instructions, TLB misses and walks in hardware, where it can,
@@ -14,6 +15,7 @@
 // Both preload libraries are compiled into the tests, and they have modules in common.
 #![cfg_attr(test, allow(clippy::duplicate_mod))]
 
+pub mod accesses;
 pub mod benchmark;
 pub mod calibrate;
 pub mod counters;
