@@ -46,6 +46,17 @@ impl AreaKind {
         }
     }
 
+    /// Name of the kind in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Heap => "heap",
+            Self::Anonymous => "anonymous",
+            Self::Stack => "stack",
+            Self::File => "file",
+            Self::Shared => "shared",
+        }
+    }
+
     /// True if transparent large pages can be asked for with `madvise`.
     pub const fn takes_advice(self) -> bool {
         matches!(self, Self::Heap | Self::Anonymous | Self::Shared)

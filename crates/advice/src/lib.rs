@@ -11,8 +11,7 @@
 //! simulates the first one, two, three … of them together. The time that a plan saves is never computed from
 //! misses: it is the difference between two timed simulations.
 //!
-//! Without a trace, samples of the processor or accessed bits can rank memory; [`Evidence`] says what may be
-//! concluded from which.
+//! Without a trace, samples of the processor or accessed bits can rank memory (`evidence`).
 
 mod analysis;
 mod area;
@@ -39,8 +38,8 @@ mod verdict;
 pub use analysis::{AdviceError, Analysis, AreaUse, MeasuredPart, Progress, analyse};
 pub use area::{Area, AreaId, AreaKind};
 pub use evidence::{
-    AccessedPlace, Evidence, Place, RankedAccesses, RankedSamples, SampleError, SampleOrder,
-    SampledPlace, Samples, rank_accessed, rank_samples,
+    AccessedPlace, Place, RankedAccesses, RankedSamples, SampleError, SampleOrder, SampledPlace,
+    Samples, rank_accessed, rank_samples,
 };
 pub use gain::{Choice, GainCurve, GainPoint};
 pub use marginal::ChoiceGain;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::actions::advice::{
-    AdviceObserver, AdviceQuestion, ThpSetting, advise as advise_on, with_own_machine,
+    AdviceObserver, AdviceQuestion, ThpSetting, advise as advise_on, advise_on_process,
+    advise_on_samples, with_own_machine,
 };
 use crate::actions::{Failure, ResultFolder};
 use clap::Args;
-use perforate_config::{Section, Share};
+use perforate_config::{Count, Section, Share};
 use perforate_host::Reporter;
 use perforate_records::{AdviceRecord, json_line};
 use perforate_report::{ReportOptions, advice_html, advice_text};
@@ -24,6 +25,8 @@ use crate::program_recording::ProgramRecording;
 /// File names in the folder of `--out`.
 const RECORD: &str = "advice.json";
 const REPORT: &str = "report.html";
+/// Seconds for which a process is watched.
+const SECONDS: usize = 10;
 /// Width of the text in characters at most.
 const WIDTH: usize = 80;
 
@@ -36,6 +39,8 @@ const WIDTH: usize = 80;
   perforate advise my.trace --machine zen4-genoa --out advice     advice.json and report.html
   perforate advise my.trace --json | jq .ranges
   perforate advise my.trace --fail-if-worth 5%         for CI: exit code 3 if 5 % or more can be had
+  perforate advise --pid 4711 --seconds 30     rank the memory of a running process
+  perforate advise --samples samples.txt       rank memory by processor samples
   perforate compare my.trace --scheme 4k,thp-madvise --madvise 0x7effc0000000-0x7effc4000000
 
 The first line is the verdict. Nothing is changed: what to do is printed. A speed-up is the quotient of two
@@ -50,6 +55,25 @@ pub struct AdviseArguments {
     /// As `compare -- PROG`. The machine is this one then, its memory as it is now
     #[arg(last = true, value_name = "PROG ARGS…", help_heading = Section::Program.title())]
     program: Vec<OsString>,
+    /// Rank the memory of a running process by the accessed bits of its pages: no time, no trace
+    #[arg(
+        long,
+        value_name = "PID",
+        conflicts_with_all = ["workload", "program", "samples"],
+        help_heading = Section::Program.title()
+    )]
+    pid: Option<u32>,
+    /// Seconds to watch the process of --pid, each a round [default: 10]
+    #[arg(long, value_name = "N", requires = "pid", help_heading = Section::Program.title())]
+    seconds: Option<Count<1, 10_000>>,
+    /// Rank memory by the processor samples in this text of `perf script` (docs/evidence.md)
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["workload", "program"],
+        help_heading = Section::Program.title()
+    )]
+    samples: Option<PathBuf>,
     /// Setting transparent_hugepage/enabled that the program has now: always, madvise or never
     /// [default: this machine's]
     #[arg(
@@ -83,6 +107,43 @@ pub fn advise(
     stop: &Arc<AtomicBool>,
 ) -> Result<(CommandOutput, Result<(), Failure>), Failure> {
     let folder = arguments.out.as_deref().map(ResultFolder::named).transpose()?;
+    let record = match (arguments.pid, &arguments.samples) {
+        (None, None) => simulated(arguments, reporter, stop)?,
+        _ if !arguments.simulation.are_absent() => {
+            let problem =
+                "--pid and --samples rank memory without a simulation: expected no options of runs";
+            return Err(Failure::Usage(problem.into()));
+        }
+        (None, Some(file)) => advise_on_samples(file)?,
+        (Some(pid), _) => {
+            let seconds = arguments.seconds.map_or(SECONDS, |seconds| seconds.get() as usize);
+            advise_on_process(pid, seconds, reporter, &|| stop.load(Ordering::Relaxed))?
+        }
+    };
+    let mut text = advice_text(&record, columns().min(WIDTH));
+    let json = json_line(&record);
+    if let Some(folder) = &folder {
+        let options = ReportOptions {
+            title: format!("Should {} use large pages?", record.workload),
+            command: command(),
+            ..ReportOptions::default()
+        };
+        let page = advice_html(&record, &options);
+        let written = folder.write(&vec![(RECORD.into(), json.clone()), (REPORT.into(), page)])?;
+        for (what, name) in [("\nadvice:  ", RECORD), ("report:  ", REPORT)] {
+            text += &format!("{what}{}\n", written.file(name).display());
+        }
+    }
+    let judged = judge(&record, arguments.fail_if_worth);
+    Ok((CommandOutput { json, text }, judged))
+}
+
+/// Advises on a trace, a workload, or a program that is recorded first.
+fn simulated(
+    arguments: &AdviseArguments,
+    reporter: &mut dyn Reporter,
+    stop: &Arc<AtomicBool>,
+) -> Result<AdviceRecord, Failure> {
     let has_program = !arguments.program.is_empty();
     if let (true, Some(workload)) = (has_program, &arguments.workload) {
         let problem = format!("advise takes {workload} or a program after --, not both");
@@ -118,26 +179,10 @@ pub fn advise(
     };
     let mut observer = ReporterAndStop { reporter, stop, stage: String::new() };
     let outcome = advise_on(&request, &question, &mut observer);
-    let record = outcome.map_err(|failure| match failure {
+    outcome.map_err(|failure| match failure {
         Failure::Simulation(perforate_sim::SimError::Stopped) => Failure::Stopped(observer.stage),
         other => other,
-    })?;
-    let mut text = advice_text(&record, columns().min(WIDTH));
-    let json = json_line(&record);
-    if let Some(folder) = &folder {
-        let options = ReportOptions {
-            title: format!("Should {} use large pages?", record.workload),
-            command: command(),
-            ..ReportOptions::default()
-        };
-        let page = advice_html(&record, &options);
-        let written = folder.write(&vec![(RECORD.into(), json.clone()), (REPORT.into(), page)])?;
-        for (what, name) in [("\nadvice:  ", RECORD), ("report:  ", REPORT)] {
-            text += &format!("{what}{}\n", written.file(name).display());
-        }
-    }
-    let judged = judge(&record, arguments.fail_if_worth);
-    Ok((CommandOutput { json, text }, judged))
+    })
 }
 
 /// Returns the failure of `--fail-if-worth` if the advice is worth more than the limit.

@@ -24,6 +24,11 @@ impl<const MEASURED: bool> RunFlags<MEASURED> {
         }
     }
 
+    /// True if none of these options is given.
+    pub fn are_absent(&self) -> bool {
+        self.texts.is_empty() && self.settings.all.is_empty()
+    }
+
     /// Makes a request for a run with these options.
     pub fn request(&self) -> Result<RunRequest, Failure> {
         RunRequest::new(self.texts.clone(), self.settings.settings())

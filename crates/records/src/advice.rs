@@ -22,24 +22,50 @@ pub enum AdviceVerdict {
 }
 
 /// Kind of evidence on which advice rests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum EvidenceKind {
-    /// A recorded trace: all accesses of the program, or of windows of its run.
+    /// A recorded trace: every access of the program, or of sampled windows.
     #[default]
-    A,
-    /// Samples of the processor with data addresses.
-    B,
-    /// Accessed bits of pages.
-    C,
+    Trace,
+    /// Addresses sampled by the processor: PEBS, IBS, SPE.
+    Samples,
+    /// Accessed bits of a running process's pages.
+    AccessedBits,
 }
 
 impl EvidenceKind {
-    /// Letter of the kind.
+    /// Letter that every output of advice shows.
     pub const fn letter(self) -> char {
         match self {
-            Self::A => 'A',
-            Self::B => 'B',
-            Self::C => 'C',
+            Self::Trace => 'A',
+            Self::Samples => 'B',
+            Self::AccessedBits => 'C',
+        }
+    }
+
+    /// Name of the evidence as outputs show it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Trace => "recorded accesses",
+            Self::Samples => "samples of the processor",
+            Self::AccessedBits => "accessed bits of pages",
+        }
+    }
+
+    /// Limits of the conclusions that the evidence allows, in one sentence; empty for a trace, whose error
+    /// is told beside the prediction.
+    pub const fn limits(self) -> &'static str {
+        match self {
+            Self::Trace => "",
+            Self::Samples => {
+                "Samples say where accesses missed the TLB with the pages of that run, not how much time \
+                 other pages save."
+            }
+            Self::AccessedBits => {
+                "Accessed bits say which memory is used, once or a million times alike: no TLB misses \
+                 and no time follow from them."
+            }
         }
     }
 }
@@ -210,6 +236,51 @@ pub struct AdviceError {
     pub sources: Vec<String>,
 }
 
+/// Memory that evidence without a trace ranks. Samples of the processor have `samples`, accessed bits have
+/// `resident_bytes`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RankedMemory {
+    /// Name as in `/proc/PID/maps`; empty for an anonymous mapping without a name.
+    pub name: String,
+    /// Kind: `heap`, `anonymous`, `stack`, `file`, `shared`.
+    pub kind: String,
+    /// ID of the process.
+    pub process: u32,
+    /// Address of the first byte, hexadecimal.
+    pub start: String,
+    /// Length of the address range in bytes.
+    pub bytes: u64,
+    /// False if no 2MB page fits, or the memory takes no advice on page sizes.
+    pub is_candidate: bool,
+    /// Number of samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+    /// Number of samples that missed the TLB; `None` if no sample says whether it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub misses: Option<u64>,
+    /// Mean latency of samples in cycles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_cycles: Option<f64>,
+    /// Resident memory in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident_bytes: Option<u64>,
+    /// Resident memory in pages of 2MB or more, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub large_bytes: Option<u64>,
+    /// Memory in bytes that was accessed in each round.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accessed_bytes: Vec<u64>,
+}
+
+impl RankedMemory {
+    /// Memory that was accessed in a round, the mean of all rounds in bytes; `None` without rounds.
+    pub fn mean_accessed_bytes(&self) -> Option<f64> {
+        let sum: f64 = self.accessed_bytes.iter().map(|bytes| *bytes as f64).sum();
+        (!self.accessed_bytes.is_empty()).then(|| sum / self.accessed_bytes.len() as f64)
+    }
+}
+
 /// Advice on large pages for one program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -244,6 +315,9 @@ pub struct AdviceRecord {
     pub runs: Vec<AdviceRun>,
     /// Areas of memory, those with most page walks first.
     pub areas: Vec<AdviceArea>,
+    /// Areas of memory as evidence without a trace ranks them, the most promising first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranking: Vec<RankedMemory>,
     /// Parts of areas in order of address.
     pub pieces: Vec<AdvicePiece>,
     /// Curve of page walks saved over additional memory.

@@ -31,7 +31,7 @@ mod vocabulary;
 
 pub use advice::{
     AdviceArea, AdviceError, AdviceEvidence, AdvicePiece, AdvicePoint, AdviceRange, AdviceRecord,
-    AdviceRisk, AdviceRun, AdviceStep, AdviceVerdict, EvidenceKind, SpeedRecord,
+    AdviceRisk, AdviceRun, AdviceStep, AdviceVerdict, EvidenceKind, RankedMemory, SpeedRecord,
 };
 pub use batches::Batches;
 pub use contents::{ContentsPoint, EntryCounts};

@@ -166,13 +166,15 @@ impl AccessedPlace {
     pub fn rounds_accessed(&self) -> usize {
         self.accessed_bytes.iter().filter(|bytes| **bytes > 0).count()
     }
+}
 
+impl Place {
     /// True if a 2MB page fits, and memory of this kind can have one by advice.
-    fn can_be_large(&self) -> bool {
-        let Range { start, end } = self.place.bytes;
+    pub fn can_be_large(&self) -> bool {
+        let Range { start, end } = self.bytes;
         let first = start.checked_next_multiple_of(PageOrder::LARGE.bytes());
         let fits = first.is_some_and(|first| end.saturating_sub(first) >= PageOrder::LARGE.bytes());
-        fits && self.place.kind.takes_advice()
+        fits && self.kind.takes_advice()
     }
 }
 
@@ -196,7 +198,8 @@ pub fn rank_accessed(places: Vec<AccessedPlace>) -> RankedAccesses {
         let (a, b) = (by(a), by(b));
         b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
     });
-    let (candidates, others) = places.into_iter().partition(AccessedPlace::can_be_large);
+    let (candidates, others) =
+        places.into_iter().partition(|one: &AccessedPlace| one.place.can_be_large());
     RankedAccesses { candidates, others }
 }
 

@@ -54,6 +54,9 @@ pub enum Failure {
     /// A trace cannot be analysed.
     #[error(transparent)]
     Advice(AdviceError),
+    /// A file of processor samples cannot be read, or has no addresses.
+    #[error(transparent)]
+    Samples(#[from] perforate_advice::SampleError),
     /// Failure of the trace recorder.
     #[error(transparent)]
     Record(#[from] RecordError),

@@ -3,6 +3,7 @@
 //! Terminal output and page have the same sentences.
 
 mod page;
+mod ranking;
 mod sentence;
 mod text;
 
@@ -16,15 +17,20 @@ use crate::format::bytes;
 /// Name of an area for readers: that of its file or its own, otherwise its kind and address; with its process
 /// if there are several.
 fn area_name(area: &AdviceArea, record: &AdviceRecord) -> String {
-    let file = area.name.rsplit('/').next().unwrap_or_default();
-    let address = area.start.trim_start_matches("0x");
-    let name = match (file, area.kind.as_str()) {
+    let name = name_of(&area.name, &area.kind, &area.start);
+    let is_one = record.areas.iter().all(|other| other.process == area.process);
+    if is_one { name } else { format!("{} {name}", area.process) }
+}
+
+/// Name of memory for readers: that of its file or its own, otherwise its kind and address.
+fn name_of(name: &str, kind: &str, start: &str) -> String {
+    let file = name.rsplit('/').next().unwrap_or_default();
+    let address = start.trim_start_matches("0x");
+    match (file, kind) {
         ("", "anonymous") => format!("anon {address}"),
         ("", kind) => format!("{kind} {address}"),
         (file, _) => file.to_owned(),
-    };
-    let is_one = record.areas.iter().all(|other| other.process == area.process);
-    if is_one { name } else { format!("{} {name}", area.process) }
+    }
 }
 
 /// Additional memory, as in “38 MB more”.

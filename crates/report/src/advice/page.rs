@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRecord, AdviceRun};
 
-use super::{area_name, sentence};
+use super::{area_name, ranking, sentence};
 use crate::chart::{AddressMap, Axis, Bars, Ground, Lines, MapCell, Mark, Series, broken};
 use crate::format::{bytes, compact, percent, times};
 use crate::html::{
@@ -24,12 +24,13 @@ const MOST_POINTS: usize = 25;
 pub fn advice_html(record: &AdviceRecord, options: &ReportOptions) -> String {
     let mut page = Page::default();
     let headline = html! {
-        p.about { (record.workload) " on " (record.machine) }
+        p.about { (record.workload) @if !record.machine.is_empty() { " on " (record.machine) } }
         p.headline { (sentence::verdict(record)) }
         p.answer { (sentence::reasons(record).join(" ")) }
         p.answer { (sentence::evidence(record)) }
     };
-    let sections: [(&str, &str, Markup); 5] = [
+    let sections: [(&str, &str, Markup); 6] = [
+        ("ranking", "Memory by rank", ranking::page(record)),
         ("areas", "Memory by area", areas(record, &mut page)),
         ("gain", "Gain over memory", gain(record, &mut page)),
         ("before-after", "Before and after", runs(record, &mut page)),

@@ -1,8 +1,8 @@
 //! Sentences of advice: the verdict, its reasons, its evidence.
 
-use perforate_records::{AdviceRecord, AdviceVerdict, EvidenceKind, SpeedRecord};
+use perforate_records::{AdviceRecord, AdviceVerdict, SpeedRecord};
 
-use super::more;
+use super::{more, ranking};
 use crate::format::{bytes, percent};
 
 /// Returns the verdict in a sentence.
@@ -10,7 +10,8 @@ pub(super) fn verdict(record: &AdviceRecord) -> String {
     let Some(gain) = record.gain else {
         return match record.verdict {
             AdviceVerdict::Ranking => {
-                "A ranking of memory, no speed-up: this evidence has no time.".into()
+                ranking::first(record)
+                    + "A ranking of memory, no speed-up: this evidence has no time."
             }
             _ => "No verdict: the program was not timed.".into(),
         };
@@ -158,13 +159,10 @@ fn with_kernel(record: &AdviceRecord) -> Option<f64> {
 
 /// Returns the kind of evidence in a sentence.
 pub(super) fn evidence(record: &AdviceRecord) -> String {
-    let kind = match record.evidence.kind {
-        EvidenceKind::A => "recorded accesses",
-        EvidenceKind::B => "samples of the processor",
-        EvidenceKind::C => "accessed bits of pages",
-    };
-    let letter = record.evidence.kind.letter();
-    format!("Evidence {letter}, {kind}: {}.", record.evidence.description)
+    let kind = record.evidence.kind;
+    let (letter, name) = (kind.letter(), kind.name());
+    let sentence = format!("Evidence {letter}, {name}: {}.", record.evidence.description);
+    [&sentence, kind.limits()].join(" ").trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use perforate_records::{AdviceArea, AdvicePoint, AdviceRecord};
 
-use super::{area_name, sentence};
+use super::{area_name, ranking, sentence};
 use crate::format::{MISSING, bytes, percent};
 use crate::text::{Column, columns, cut, wrapped};
 
@@ -19,6 +19,7 @@ pub fn advice_text(record: &AdviceRecord, width: usize) -> String {
     text += &wrapped("", &sentence::reasons(record).join(" "), width);
     text += &wrapped("", &sentence::evidence(record), width);
     text += &areas(record, width);
+    text += &ranking::text(record, width);
     text += &curve(record, width);
     text += &steps(record, width);
     for (number, risk) in record.risks.iter().enumerate() {

@@ -60,7 +60,10 @@ pub fn record(name: &str) -> AdviceRecord {
     };
     AdviceRecord {
         verdict: AdviceVerdict::Worth,
-        evidence: AdviceEvidence { kind: EvidenceKind::A, description: "100M instructions".into() },
+        evidence: AdviceEvidence {
+            kind: EvidenceKind::Trace,
+            description: "100M instructions".into(),
+        },
         workload: "store".into(),
         machine: "ice-lake-sp".into(),
         now: "madvise".into(),
@@ -127,7 +130,7 @@ fn a_ranking_has_no_times_and_no_empty_sections() {
     let full = record("[heap]");
     let ranking = AdviceRecord {
         verdict: AdviceVerdict::Ranking,
-        evidence: AdviceEvidence { kind: EvidenceKind::C, ..full.evidence },
+        evidence: AdviceEvidence { kind: EvidenceKind::AccessedBits, ..full.evidence },
         gain: None,
         gained: None,
         runs: Vec::new(),

@@ -2,6 +2,7 @@
 
 mod defaults;
 mod plan;
+mod ranking;
 mod risks;
 mod runs;
 
@@ -23,6 +24,7 @@ use perforate_sim::{Observer, Progress, ResolvedRun, WarmupLength, open_workload
 use super::{Failure, RunRequest};
 pub use defaults::{ThpSetting, with_own_machine};
 use plan::{Plan, areas, curve, pieces, ranges};
+pub use ranking::{advise_on_process, advise_on_samples};
 use risks::Figures;
 use runs::Timed;
 
@@ -178,7 +180,7 @@ fn record(
     AdviceRecord {
         verdict,
         evidence: AdviceEvidence {
-            kind: EvidenceKind::A,
+            kind: EvidenceKind::Trace,
             description: description(analysis, timed.workload()),
         },
         workload: timed.workload().to_owned(),
@@ -192,6 +194,7 @@ fn record(
         eligible_bytes: Plan::All.bytes(analysis),
         runs: timed.records(follows_plan, &|pairs| range(pairs).map(speed)),
         areas: areas(analysis, &plan),
+        ranking: Vec::new(),
         pieces: pieces(analysis, &plan),
         curve: curve(analysis, &plan),
         ranges: advised.iter().filter(|_| gives_ranges).map(plan::range_record).collect(),

@@ -277,7 +277,7 @@ fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
     let walk_share = used.walks as f64 / all_walks;
     AdviceArea {
         name: area.name.clone(),
-        kind: kind(area.kind).to_owned(),
+        kind: area.kind.name().to_owned(),
         process: area.process.0,
         start: format!("{:#x}", area.bytes.start),
         bytes: area.bytes.end - area.bytes.start,
@@ -288,16 +288,6 @@ fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
         additional_bytes: gains.iter().map(|gain| gain.additional_bytes).sum(),
         advised_bytes,
         pages_copied: used.pages.pages_copied,
-    }
-}
-
-const fn kind(kind: AreaKind) -> &'static str {
-    match kind {
-        AreaKind::Heap => "heap",
-        AreaKind::Anonymous => "anonymous",
-        AreaKind::Stack => "stack",
-        AreaKind::File => "file",
-        AreaKind::Shared => "shared",
     }
 }
 
