@@ -141,6 +141,9 @@ impl AreaMap {
                 let mapping = Mapping { kind, name, accessible: true, shared: false };
                 self.map(running, old.end.min(heap.end)..heap.end, mapping, now);
             }
+            ProgramEvent::Name { start, length, ref name } => {
+                self.rename(running, &bytes_of(start, length), name);
+            }
             ProgramEvent::Fork { child } => {
                 let parent = self.processes.entry(running).or_default();
                 let (mapped, heap) = (parent.mapped.clone(), parent.heap.clone());
@@ -216,6 +219,22 @@ impl AreaMap {
             let (kind, name) = if keeps { (part.kind, part.name) } else { (kind, name) };
             parts.remove(&bytes);
             parts.insert(bytes, Part { kind, name, since: part.since, until: None });
+        }
+    }
+
+    /// Names the mapped memory in a range; an empty name gives back the name of its kind.
+    fn rename(&mut self, process: ProcessId, bytes: &Range<u64>, name: &str) {
+        let own = (!name.is_empty()).then(|| self.name_of(name));
+        let removed = self.processes.entry(process).or_default().mapped.remove(bytes);
+        for (bytes, mapping) in removed {
+            let name = own.unwrap_or_else(|| self.name_of(default_name(mapping.kind)));
+            let Process { mapped, parts, .. } = self.processes.entry(process).or_default();
+            mapped.insert(bytes.clone(), Mapping { name, ..mapping });
+            for (bytes, part) in parts.remove(&bytes) {
+                // Memory that takes advice keeps its name from what was mapped there for a time.
+                let name = if part.kind == mapping.kind { name } else { part.name };
+                parts.insert(bytes, Part { name, ..part });
+            }
         }
     }
 
@@ -297,5 +316,56 @@ fn default_name(kind: AreaKind) -> &'static str {
         AreaKind::Heap => "[heap]",
         AreaKind::Stack => "[stack]",
         AreaKind::Anonymous | AreaKind::File | AreaKind::Shared => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perforate_types::Permissions;
+
+    fn map(map: &mut AreaMap, start: u64, pages: u64, backing: Backing) {
+        let event = ProgramEvent::Map {
+            start: VirtualAddress::new(start),
+            length: pages * 4096,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing,
+            shared: false,
+            populate: false,
+        };
+        map.on_event(&event, 0, &mut |_, _| {});
+    }
+
+    fn name(map: &mut AreaMap, start: u64, pages: u64, name: &str) {
+        let (start, length) = (VirtualAddress::new(start), pages * 4096);
+        let event = ProgramEvent::Name { start, length, name: name.into() };
+        map.on_event(&event, 0, &mut |_, _| panic!("a name changes no translation"));
+    }
+
+    #[test]
+    fn names_divide_areas_and_an_empty_name_joins_them_again() {
+        let mut memory = AreaMap::new(true);
+        map(&mut memory, 0x10000, 8, Backing::Anonymous);
+        map(&mut memory, 0x18000, 2, Backing::File);
+        name(&mut memory, 0x12000, 2, "[anon:arena]");
+        // What is named reaches into the file, and to addresses where nothing is mapped.
+        name(&mut memory, 0x18000, 100, "/lib/a.so");
+        let found = |memory: &AreaMap| -> Vec<(Range<u64>, String)> {
+            memory.areas(1).into_iter().map(|area| (area.bytes, area.name)).collect()
+        };
+        let named = |range: Range<u64>, name: &str| (range, name.to_owned());
+        let file = named(0x18000..0x1a000, "/lib/a.so");
+        assert_eq!(
+            found(&memory),
+            [
+                named(0x10000..0x12000, ""),
+                named(0x12000..0x14000, "[anon:arena]"),
+                named(0x14000..0x18000, ""),
+                file.clone(),
+            ]
+        );
+        name(&mut memory, 0x12000, 2, "");
+        assert_eq!(found(&memory), [named(0x10000..0x18000, ""), file]);
     }
 }

@@ -16,9 +16,9 @@
 
 mod analysis;
 mod area;
-mod evidence;
 mod area_map;
 mod collect;
+mod evidence;
 mod filter;
 mod gain;
 mod lru_stack;

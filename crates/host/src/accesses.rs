@@ -311,6 +311,7 @@ mod tests {
             }
             true
         });
+        child.wait().unwrap();
         let accesses = accesses.unwrap();
         assert_eq!((accesses.rounds, accesses.program.as_str()), (2, "sleep"));
         assert_eq!(accesses.notes, ["the process ended after 2 of 100 rounds"]);

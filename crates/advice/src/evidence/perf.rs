@@ -127,7 +127,7 @@ fn parse_sample<'a>(process: u32, time: &'a str, rest: &'a str) -> Sample<'a> {
     let (fields, meaning) = rest.split_at(meaning.unwrap_or(rest.len()));
     let mut fields: Vec<&str> = fields.split_ascii_whitespace().collect();
     let event = fields.iter().position(|word| word.len() > 1 && word.ends_with(':'));
-    let event = event.map_or("", |place| fields.drain(..=place).last().unwrap_or_default());
+    let event = event.map_or("", |place| fields.drain(..=place).next_back().unwrap_or_default());
     let event = event.trim_end_matches(':');
     let source = if meaning.starts_with("|OP ") {
         fields.len().checked_sub(1)
