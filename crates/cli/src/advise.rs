@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::actions::advice::{
     AdviceObserver, AdviceQuestion, ThpSetting, advise as advise_on, advise_on_process,
-    advise_on_samples, with_own_machine,
+    advise_on_samples, verify_advice, with_own_machine,
 };
 use crate::actions::{Failure, ResultFolder};
 use clap::Args;
@@ -21,6 +21,7 @@ use perforate_trace::bundled;
 use crate::options::RunFlags;
 use crate::output::{CommandOutput, columns, command};
 use crate::program_recording::ProgramRecording;
+use crate::verify;
 
 /// File names in the folder of `--out`.
 const RECORD: &str = "advice.json";
@@ -39,6 +40,7 @@ const WIDTH: usize = 80;
   perforate advise my.trace --machine zen4-genoa --out advice     advice.json and report.html
   perforate advise my.trace --json | jq .ranges
   perforate advise my.trace --fail-if-worth 5%         for CI: exit code 3 if 5 % or more can be had
+  perforate advise --verify -- PROG ARGS…      the same, and measure what was predicted
   perforate advise --pid 4711 --seconds 30     rank the memory of a running process
   perforate advise --samples samples.txt       rank memory by processor samples
   perforate compare my.trace --scheme 4k,thp-madvise --madvise 0x7effc0000000-0x7effc4000000
@@ -83,6 +85,21 @@ pub struct AdviseArguments {
         help_heading = Section::System.title()
     )]
     now: Option<ThpSetting>,
+    /// Measure the program as it is and with the recommended pages, in turns, and judge the prediction
+    ///
+    /// Four runs a round, and one before them, without the emulator. A library that is loaded before
+    /// the program gives the advice (docs/verify.md)
+    #[arg(long, requires = "program", help_heading = Section::Program.title())]
+    verify: bool,
+    /// Rounds of four runs of --verify
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "verify",
+        default_value_t = Count::new(3),
+        help_heading = Section::Program.title()
+    )]
+    rounds: Count<1, 1000>,
     #[command(flatten)]
     simulation: RunFlags<true>,
     /// Folder for advice.json and report.html, a page
@@ -121,6 +138,9 @@ pub fn advise(
         }
     };
     let mut text = advice_text(&record, columns().min(WIDTH));
+    if let Some(found) = &record.verification {
+        text += &format!("\nMeasured\n{}", verify::text(found));
+    }
     let json = json_line(&record);
     if let Some(folder) = &folder {
         let options = ReportOptions {
@@ -179,10 +199,16 @@ fn simulated(
     };
     let mut observer = ReporterAndStop { reporter, stop, stage: String::new() };
     let outcome = advise_on(&request, &question, &mut observer);
-    outcome.map_err(|failure| match failure {
+    let mut record = outcome.map_err(|failure| match failure {
         Failure::Simulation(perforate_sim::SimError::Stopped) => Failure::Stopped(observer.stage),
         other => other,
-    })
+    })?;
+    if let Some(recording) = recording.filter(|_| arguments.verify) {
+        let (program, rounds) = (&arguments.program, arguments.rounds.get() as u32);
+        let found = verify_advice(&record, recording.path(), program, rounds, reporter)?;
+        record.verification = Some(found);
+    }
+    Ok(record)
 }
 
 /// Returns the failure of `--fail-if-worth` if the advice is worth more than the limit.

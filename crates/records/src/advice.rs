@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Verification;
+
 /// Answer to the question whether a program should use large pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -328,6 +330,9 @@ pub struct AdviceRecord {
     pub steps: Vec<AdviceStep>,
     /// Risks, each with its evidence.
     pub risks: Vec<AdviceRisk>,
+    /// Measurement of the program as it is and with the recommended pages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Verification>,
     /// Error of the prediction.
     pub error: AdviceError,
     /// Notes that a reader needs.

@@ -2,6 +2,7 @@
 //!
 //! Terminal output and page have the same sentences.
 
+mod measured;
 mod page;
 mod ranking;
 mod sentence;

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRecord, AdviceRun};
 
-use super::{area_name, ranking, sentence};
+use super::{area_name, measured, ranking, sentence};
 use crate::chart::{AddressMap, Axis, Bars, Ground, Lines, MapCell, Mark, Series, broken};
 use crate::format::{bytes, compact, percent, times};
 use crate::html::{
@@ -29,11 +29,12 @@ pub fn advice_html(record: &AdviceRecord, options: &ReportOptions) -> String {
         p.answer { (sentence::reasons(record).join(" ")) }
         p.answer { (sentence::evidence(record)) }
     };
-    let sections: [(&str, &str, Markup); 6] = [
+    let sections: [(&str, &str, Markup); 7] = [
         ("ranking", "Memory by rank", ranking::page(record)),
         ("areas", "Memory by area", areas(record, &mut page)),
         ("gain", "Gain over memory", gain(record, &mut page)),
         ("before-after", "Before and after", runs(record, &mut page)),
+        ("measured", "Measured", measured::page(record)),
         ("what-to-do", "What to do", steps(record)),
         ("risks", "Risks", risks(record)),
     ];

@@ -5,6 +5,7 @@ mod plan;
 mod ranking;
 mod risks;
 mod runs;
+mod verification;
 
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
@@ -27,6 +28,7 @@ use plan::{Plan, areas, curve, pieces, ranges};
 pub use ranking::{advise_on_process, advise_on_samples};
 use risks::Figures;
 use runs::Timed;
+pub use verification::verify_advice;
 
 /// Observer of the stages of the work.
 pub trait AdviceObserver: Observer {
@@ -195,6 +197,7 @@ fn record(
         runs: timed.records(follows_plan, &|pairs| range(pairs).map(speed)),
         areas: areas(analysis, &plan),
         ranking: Vec::new(),
+        verification: None,
         pieces: pieces(analysis, &plan),
         curve: curve(analysis, &plan),
         ranges: advised.iter().filter(|_| gives_ranges).map(plan::range_record).collect(),
