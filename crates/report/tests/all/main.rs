@@ -3,6 +3,7 @@
 mod answer;
 mod answer_thresholds;
 mod browser;
+mod changed;
 mod document;
 mod experiments;
 mod kept;

@@ -7,6 +7,7 @@ mod inspector;
 mod policy;
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use inspector::Inspector;
 use perforate_config::read;
@@ -17,6 +18,7 @@ use perforate_os::{
 use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_schemes::perforated::PerforatedOperation;
 use perforate_schemes::segment::SegmentOperation;
+use perforate_testing::kept::TextHash;
 use perforate_types::{
     AccessKind, Advice, Backing, Counters, FormatOperation, Frame, Permissions, ProcessId,
     ProgramEvent, Shootdown, SpaceId, TableOperation, ThreadId, Truth, Update, VirtualAddress,
@@ -40,6 +42,8 @@ pub struct Machine {
     pub truths: Vec<Truth>,
     /// Work that the updates of all calls amount to, counted by the test.
     pub emitted: Work,
+    /// Hash of all updates so far.
+    pub history: TextHash,
 }
 
 impl Machine {
@@ -80,6 +84,7 @@ impl Machine {
             updates: Vec::new(),
             truths: Vec::new(),
             emitted: Work::default(),
+            history: TextHash::default(),
         }
     }
 
@@ -92,6 +97,7 @@ impl Machine {
         self.truths.clear();
         let result = act(&mut self.kernel);
         for update in self.kernel.updates().drain(..) {
+            write!(self.history, "{update:?}").expect("a hash takes all");
             match update {
                 Update::Truth(truth) => self.truths.push(truth),
                 update => self.updates.push(update),
@@ -173,6 +179,16 @@ impl Machine {
         let mut counters = Counters::default();
         self.kernel.counters_of(Span::Run, &mut counters);
         counters.get(name).unwrap_or_else(|| panic!("counter {name}")) as u64
+    }
+
+    /// Adds all counters, and the states of all frames, to the hash.
+    pub fn add_state_to_history(&mut self) {
+        let mut counters = Counters::default();
+        self.kernel.counters(&mut counters);
+        self.kernel.counters_of(Span::Run, &mut counters);
+        let counters: Vec<_> = counters.iter().collect();
+        write!(self.history, "{counters:?}{:?}", self.kernel.memory_map())
+            .expect("a hash takes all");
     }
 
     /// Memory that overlays keep although nothing translates it, in bytes.
