@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Outputs of some 250 short commands. The program is deterministic, so a change that is meant to change no
+"""Outputs of some 400 short commands. The program is deterministic, so a change that is meant to change no
 output changes not a byte of them, and an intended change shows what it changes.
 
     .ci/outputs.py check [--program PATH]            compares with .ci/outputs.txt, which is kept in git
