@@ -1,10 +1,8 @@
 //! Test support for several crates.
 //!
 //! - [`hostile`]: malformed input for every reader: seeds, and mutations of them.
-//! - [`kept`]: outputs compared with a file.
 //! - [`sequences`]: unusual but valid sequences of program events, also as traces.
 
 #[cfg(feature = "hostile")]
 pub mod hostile;
-pub mod kept;
 pub mod sequences;

@@ -10,16 +10,20 @@ use std::fmt::Write;
 use perforate_experiment::{
     Experiment, ExperimentOptions, Job, Measurement, Plan, Shard, Store, Study, Unstated,
 };
+use perforate_kept::{self as kept, TextHash};
 use perforate_records::ExperimentResults;
 use perforate_report::{ReportOptions, experiments_html, experiments_table};
-use perforate_testing::kept::{self, TextHash};
 use serde_json::Value;
 
-/// Names of the measured figures in the formulas of experiments.
+/// Words before parentheses in the texts of experiments, among them all measured figures in formulas.
 fn figures(experiments: &[Experiment]) -> BTreeSet<String> {
-    let formulas = format!("{experiments:?}");
-    let references = formulas.split("figure: \"").skip(1);
-    references.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
+    let texts = format!("{experiments:?}");
+    let is_of_word = |one: char| one.is_ascii_lowercase() || one.is_ascii_digit() || one == '_';
+    let word = |before: &str| {
+        let start = before.trim_end_matches(is_of_word).len();
+        before[start..].to_owned()
+    };
+    texts.split('(').map(word).filter(|word| !word.is_empty()).collect()
 }
 
 /// Made-up measurements of a job, each figure between 0.25 and 2.25. Some are missing.

@@ -7,12 +7,12 @@
 
 use std::fmt::Write;
 
+use perforate_kept::{self as kept, TextHash};
 use perforate_mmu::{
     Attempt, Dimension, Host, L2Part, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry,
     WalkCacheConfig, Ways,
 };
 use perforate_reference::{Reference, Setup, Side};
-use perforate_testing::kept::{self, TextHash};
 use perforate_types::{
     AccessKind, Frame, Level, PageRun, PageSize, Permissions, Shootdown, SpaceId, Steps,
     TableOperation, Truth, Update, VirtualPage,

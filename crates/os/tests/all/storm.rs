@@ -4,12 +4,12 @@
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
 use perforate_config::{Count, Size, read};
+use perforate_kept as kept;
 use perforate_os::{
     Defrag, HardFault, HoleContent, IoGap, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
     TableFormat,
 };
 use perforate_schemes::segment::{DirectSegments, SegmentError, SegmentRule};
-use perforate_testing::kept;
 use perforate_types::{
     AccessKind, Advice, Frame, GapTolerance, HoleSet, Permissions, ProcessId, ProgramEvent,
     VirtualAddress,

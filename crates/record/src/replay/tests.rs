@@ -4,7 +4,7 @@ use super::syscalls::number;
 use super::*;
 use crate::instructions::blocks::dictionary_entry;
 use crate::record::{access, access_template, control};
-use perforate_testing::kept::{self, TextHash};
+use perforate_kept::{self as kept, TextHash};
 use perforate_types::{Instruction, ProcessId};
 use std::fmt::Write;
 
@@ -320,6 +320,20 @@ fn a_program_that_is_replaced_loses_its_memory() {
     assert_eq!(kept(replay).events, [(2, switch(0, 1)), (2, ProgramEvent::Exec)]);
 }
 
+/// Linux ends the other threads of a process that executes another program.
+#[test]
+fn threads_that_end_during_an_exec_do_not_end_the_process() {
+    let exec = control(Control::Syscall, number::EXECVE);
+    let thread_end = control(Control::ThreadEnd, 0);
+    let first = [segment(0), block(3), exec, 0, 0, 0, 0, 0, 0, end(0), thread_end];
+    let second = [segment(1), block(3), end(0), thread_end];
+    let (replay, step) = replay_of(&[&first, &second], u64::MAX);
+    assert_eq!(step, Step::Starved);
+    assert!(replay.images.is_any_alive(), "the next image is on its way");
+    let exit = ProgramEvent::Exit { process: ProcessId(0) };
+    assert!(kept(replay).events.iter().all(|(_, event)| *event != exit));
+}
+
 #[test]
 fn a_killed_process_leaves_no_gap() {
     let fork = [segment(0), control(Control::Fork, 1), 0, end(0)];
@@ -415,7 +429,7 @@ fn random_records(seed: u64) -> [Vec<u64>; 3] {
     rings
 }
 
-/// What comes of random records, compared with a file: events and accesses of every kind, in their order.
+/// Compares the instructions, accesses and events made of random records with a file.
 #[test]
 fn traces_of_random_records_are_as_they_were() {
     let mut lines = String::new();

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use perforate_kept::{self as kept, TextHash};
 use perforate_records::{read_experiments, read_results};
 use perforate_report::{
     Rows, experiments_html, experiments_table, html, summaries, table, varied_table,
 };
-use perforate_testing::kept::{self, TextHash};
 use serde_json::{Value, json};
 
 use crate::document::{data, markup};
@@ -94,8 +94,8 @@ fn add(kept: &mut String, name: &str, lines: &str, shown: &dyn Fn(&str) -> Strin
 
 /// Text of a page without its scripts, and the data of its figures.
 fn page(page: &str) -> String {
-    markup(page)
-        + &if page.contains("id=\"data\"") { data(page).to_string() } else { String::new() }
+    let data = page.contains("id=\"data\"").then(|| data(page).to_string());
+    [markup(page), data.unwrap_or_default()].concat()
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn changed_records_are_shown_as_they_were() {
     let (vocabulary, options) = (vocabulary(), options("Changed", "perforate"));
     let experiments = |lines: &str| match read_experiments(lines) {
         Ok(results) => {
-            experiments_table(&results, 90) + &page(&experiments_html(&results, &options))
+            [experiments_table(&results, 90), page(&experiments_html(&results, &options))].concat()
         }
         Err(error) => error.to_string(),
     };
@@ -111,12 +111,12 @@ fn changed_records_are_shown_as_they_were() {
         Ok(results) => {
             let summaries = serde_json::to_string(&summaries(&results, &vocabulary)).unwrap();
             let varied = varied_table(&results, &vocabulary, 90).unwrap_or_default();
-            table(&results, &vocabulary, 90, Rows::All) + &varied + &summaries
+            [table(&results, &vocabulary, 90, Rows::All), varied, summaries].concat()
         }
         Err(error) => error.to_string(),
     };
     let runs = |lines: &str| match read_results(lines) {
-        Ok(results) => texts_of_runs(lines) + &page(&html(&results, &options)),
+        Ok(results) => [texts_of_runs(lines), page(&html(&results, &options))].concat(),
         Err(error) => error.to_string(),
     };
     let mut kept = String::new();

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use perforate_kept::{self as kept, TextHash};
 use perforate_records::{
     ExperimentResults, Vocabulary, read_experiments, read_results, read_snapshot,
 };
@@ -12,7 +13,6 @@ use perforate_report::{
     Rows, experiments_html, experiments_table, html, snapshot_html, snapshot_table, summaries,
     summary_html, table, varied_table,
 };
-use perforate_testing::kept::{self, TextHash};
 use serde_json::{Map, Value, json};
 
 use crate::document::{data, markup};

@@ -28,7 +28,7 @@ fn run(scheme: &'static Scheme, seed: u64, defect: Option<Defect>) -> Result<Str
     let _replay = Replay { scheme: scheme.name.into(), seed };
     let mut storm = Storm::new(scheme.into(), seed, defect);
     run_events(&mut storm, seed)?;
-    Ok(storm.kept_line(scheme.name, seed))
+    Ok(kept::line(scheme.name, seed, &storm.system))
 }
 
 fn run_events(storm: &mut Storm, seed: u64) -> Result<(), SimError> {
@@ -91,7 +91,7 @@ fn check_occupied_memory(storms: u64) -> String {
             kernel.check_invariants().unwrap_or_else(|wrong| panic!("{wrong}"));
             run_events(&mut storm, seed)
                 .unwrap_or_else(|error| panic!("{} with STORM_SEED={seed}: {error}", scheme.name));
-            lines += &storm.kept_line(scheme.name, seed);
+            lines += &kept::line(scheme.name, seed, &storm.system);
         }
     }
     lines

@@ -349,7 +349,7 @@ fn run(
     storm.guest.check_all_tables();
     assert_map_adds_up(storm.guest.system.kernel(), seed);
     assert_map_adds_up(storm.hypervisor().kernel(), seed);
-    Ok((storm.done, storm.guest.kept_line(&pair.name(), seed)))
+    Ok((storm.done, kept::line(&pair.name(), seed, &storm.guest.system)))
 }
 
 /// Returns all pairs, or the pair named by `STORM_PAIR`.

@@ -1,9 +1,9 @@
-//! What readers make of sample traces, cut and changed ones among them, and what writers write, compared with
-//! `tests/kept.txt`. Other tests check that what is written comes back; this one that it stays the same.
+//! Contents that readers find in sample traces, cut and changed ones among them, and bytes that writers make,
+//! compared with `tests/kept.txt`. Round trips do not notice a change that reader and writer share.
 
 use std::fmt::Write;
 
-use perforate_testing::kept::{self, TextHash};
+use perforate_kept::{self as kept, TextHash};
 use perforate_trace::{
     Compression, ConcurrentPrograms, ForeignWriter, InterleavedThreads, SharedOut, Source,
     TraceFormat, open_bytes,

@@ -11,6 +11,7 @@ use std::fmt::Write;
 
 use inspector::Inspector;
 use perforate_config::read;
+use perforate_kept::TextHash;
 use perforate_oracle::Oracle;
 use perforate_os::{
     FaultOutcome, FrameClass, HoleContent, Kernel, KernelConfig, OsError, Span, TableFormat, Work,
@@ -18,7 +19,6 @@ use perforate_os::{
 use perforate_schemes::gap_tolerant::SuperpageOperation;
 use perforate_schemes::perforated::PerforatedOperation;
 use perforate_schemes::segment::SegmentOperation;
-use perforate_testing::kept::TextHash;
 use perforate_types::{
     AccessKind, Advice, Backing, Counters, FormatOperation, Frame, Permissions, ProcessId,
     ProgramEvent, Shootdown, SpaceId, TableOperation, ThreadId, Truth, Update, VirtualAddress,
@@ -181,14 +181,15 @@ impl Machine {
         counters.get(name).unwrap_or_else(|| panic!("counter {name}")) as u64
     }
 
-    /// Adds all counters, and the states of all frames, to the hash.
+    /// Adds all counters and their maxima, and the states of all frames, to the hash.
     pub fn add_state_to_history(&mut self) {
-        let mut counters = Counters::default();
-        self.kernel.counters(&mut counters);
-        self.kernel.counters_of(Span::Run, &mut counters);
-        let counters: Vec<_> = counters.iter().collect();
-        write!(self.history, "{counters:?}{:?}", self.kernel.memory_map())
-            .expect("a hash takes all");
+        for span in [Span::Moment, Span::Run] {
+            let mut counters = Counters::default();
+            self.kernel.counters_of(span, &mut counters);
+            let counters: Vec<_> = counters.iter().collect();
+            write!(self.history, "{counters:?}").expect("a hash takes all");
+        }
+        write!(self.history, "{:?}", self.kernel.memory_map()).expect("a hash takes all");
     }
 
     /// Memory that overlays keep although nothing translates it, in bytes.

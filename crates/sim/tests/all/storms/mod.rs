@@ -345,12 +345,6 @@ impl Storm {
         }
     }
 
-    /// Line of the files of kept storms.
-    pub fn kept_line(&self, name: &str, seed: u64) -> String {
-        let updates = self.watcher.as_ref().map(Watcher::updates).unwrap_or_default();
-        kept::line(name, seed, &self.system, updates)
-    }
-
     /// Compares the table entries of all pages with the oracle.
     pub fn check_all_tables(&self) {
         if !self.is_damaged {

@@ -1,4 +1,5 @@
-//! Outputs of tests that are kept in a file: an intended change shows there which of them it changes.
+//! Comparison of test outputs with a file in git. An intended change renews the file, whose difference shows
+//! what the change affects.
 
 use std::fmt;
 use std::path::Path;
