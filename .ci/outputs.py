@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Outputs of some 250 short commands. The program is deterministic, so a change that is meant to change no
+"""Outputs of some 400 short commands. The program is deterministic, so a change that is meant to change no
 output changes not a byte of them, and an intended change shows what it changes.
 
     .ci/outputs.py check [--program PATH]            compares with .ci/outputs.txt, which is kept in git
@@ -102,8 +102,88 @@ SCHEMES = """4k 4k-colt-4 4k-colt-8 4k-colt-32 mthp-16k mthp-64k mthp-1m thp thp
     free scripted perforated-scripted""".split()
 GUESTS = ["4k", "thp", "perforated", "segment", "gt-pde-2m"]
 HOSTS = ["4k", "thp", "perforated", "shadow-4k", "segment", "flat-4k"]
+SMALL_WORKLOADS = """sequential:size=8M,writes=10% stride:size=8M,stride=4160B zipf:size=8M,item=1K
+    chase:size=8M,chains=3,scattered gups:size=8M canneal:size=8M dict:size=8M rmat-bfs:size=8M
+    set-cover:size=8M mst:size=8M spmv:size=8M,columns=3 matching:size=8M mis:size=8M btree:size=8M
+    hash-join:size=8M xsbench:size=8M pagerank:size=8M store:keys=1k,live=60%""".split()
+MACHINES = """sandy-bridge-table6 gtsm-table4 zen4-genoa haswell-ex skylake-sp-4114 cascade-lake-6252 tiger-lake
+    sapphire-rapids zen2-rome zen3-milan zen5-turin neoverse-n1 neoverse-v1 neoverse-v2 cortex-a76
+    xuantie-c910""".split()
 LISTS = ["schemes", "workloads", "machines", "options", "ageing", "perforation", "segment",
          "superpages", "policies", "counters", "experiments"]
+# Further values of options that are lists of keys, with schemes that they have an effect on.
+VALUES = {
+    "perforated": [
+        ["--perforation", "max-filter-bits=3"],
+        ["--perforation", "holes=lazy,max-hole-share=20%,demote-above=20%"],
+        ["--perforation", "create=reserve,max-hole-share=30%"],
+        ["--perforation", "promote=punch,hole-cost=0", "--khugepaged", "every=5k"],
+        ["--perforation", "promote=collapse", "--khugepaged", "every=5k"],
+        ["--fragmentation", "portion=100%,holes=20%,dispersed"],
+        ["--fragmentation", "portion=80%,holes=30%,clustered,align=64,unallocated"],
+        ["--fragmentation", "portion=40%,holes=10%,clustered,unusable=20%"],
+    ],
+    "thp": [
+        ["--age", "desktop-day,free=50%,slab=10%"],
+        ["--age", "weeks,pinned=5%"],
+        ["--age", "kernel-build,unusable=60%", "--compaction", "background"],
+        ["--age", "kernel-build", "--defrag", "defer"],
+        ["--age", "kernel-build", "--defrag", "madvise"],
+        ["--age", "desktop-day", "--defrag", "defer+madvise", "--khugepaged", "every=5k"],
+        ["--faulty", "clustered=1%", "--zones", "dma=16M,dma32=200M"],
+        ["--khugepaged", "every=5k,max-ptes-none=100,max-ptes-shared=0,defrag=yes"],
+        ["--ksm", "every=2k,pages-to-scan=2k,max-page-sharing=4", "--contents",
+         "zero=30%,duplicate=40%,distinct=8,regions=90%,run=16,seed=4"],
+        ["--timing", "sampled=2k/10k", "--precision", "20%", "--window-warmup", "500"],
+        ["--warmup", "0", "--skip", "5k"],
+        ["--beside", "chase:size=8M,chains=4+zipf:size=8M,writes=30%", "--cores", "2"],
+    ],
+    "segment": [
+        ["--segment", "min=16M,pages=2m"],
+        ["--segment", "min=64M"],
+        ["--segment", "min=8M,compact=yes", "--age", "kernel-build"],
+        ["--segment", "min=8M,escapes=16", "--faulty", "uniform=0.05%"],
+        ["--segment", "min=8M,escapes=0", "--faulty", "uniform=0.05%"],
+    ],
+    "gt-pde-2m": [
+        ["--superpages", "bs=5,least-blocks=40", "--faulty", "uniform=1%"],
+        ["--superpages", "paired=yes,bs=3", "--faulty", "clustered=5%"],
+        ["--superpages", "per-process=yes,enough=70%", "--faulty", "uniform=2%"],
+        ["--superpages", "from=64M,to=256M"],
+    ],
+    "thp+thp": [
+        ["--guest", "4k,thp,range", "--host", "4k,thp,ideal", "--seeds", "2"],
+        ["--host-memory", "550M", "--host-swap", "256M", "--host-khugepaged", "every=5k"],
+        ["--io-gap", "reclaimed", "--memory", "4G", "--hot-add", "256M",
+         "--self-balloon", "every=5k,blocks=20"],
+        ["--host-age", "weeks", "--host-defrag", "always", "--host-compaction", "background"],
+    ],
+    "segment+segment": [
+        ["--modes", "big-memory,every=5k"],
+        ["--modes", "compute,every=10k", "--age", "kernel-build"],
+        ["--modes", "compute,every=10k", "--host-age", "kernel-build"],
+        ["--host-faulty", "uniform=0.05%", "--host-segment", "min=8M,escapes=8"],
+    ],
+}
+# Another scheme beside those that a virtual machine or a segment need.
+PLAIN = {"thp+thp": "4k+4k", "segment+segment": "4k+4k"}
+# A program that unmaps and maps much in little memory, one that forks, and processes that take turns.
+PROCESSES = {
+    "churn": ["churn:size=16M,piece=1M,between=200,writes=30%", "--memory", "24M", "--age",
+              "kernel-build,free=70%", "--swap", "64M", "--khugepaged", "every=5k", "--defrag",
+              "always", "--compaction", "background"],
+    "fork": ["fork:heap=4M,written=40%,case=b,reads=2k", "--fragmentation",
+             "portion=60%,holes=20%,clustered", "--ksm", "every=5k,pages-to-scan=1k", "--contents",
+             "zero=20%,duplicate=40%,distinct=16"],
+    "readers": ["readers:heap=4M,processes=3,touch,reads=10k,warmup=2k,slice=500", "--cores", "2",
+                "--memory", "12M", "--swap", "32M"],
+}
+OF_PROCESSES = """thp 1g perforated perforated-lazy perforated-reserve gt-pde-2m p-gt-pde-2m gt-pde-process
+    segment-thp range thp+thp perforated+perforated perforated-lazy+perforated-reserve gt-pde-2m+thp
+    thp+gt-pde-2m 4k-colt-8+thp 4k+range thp+shadow-thp perforated+shadow-4k 1g+flat-thp""".split()
+EXPLAINED = """thp 1g 4k-colt-8 perforated-naive perforated-lazy p-gt-pde-2m gt-pde-4m-native segment-l1 range
+    ideal thp+perforated perforated+thp gt-pde-2m+gt-pde-2m segment+4k 4k+segment segment+segment range+range
+    thp+flat-thp perforated+shadow-4k""".split()
 ERRORS = [
     ["compare", "nosuch"],
     ["compare", "random", "--scheme", "nosuch"],
@@ -204,6 +284,23 @@ def commands():
                                   *with_defaults("--scheme", scheme, *holes)])
     add("curves", ["curves", "redis", "--instructions", "1M", "--out", "out"])
     add("curves-json", ["curves", WORKLOADS[0], *SHORT, *SEED, "--sample", "1/8", "--json"])
+    for scheme in EXPLAINED:
+        add(f"explain-{scheme}", ["explain", "--workload", WORKLOADS[0],
+                                  *with_defaults("--scheme", scheme)])
+    for scheme, values in VALUES.items():
+        for index, given in enumerate(values):
+            schemes = [] if "--guest" in given else ["--scheme", f"{PLAIN.get(scheme, '4k')},{scheme}"]
+            compare(f"value-{scheme}-{index}", WORKLOADS[0], *schemes, *given)
+    for program, (workload, *given) in PROCESSES.items():
+        for scheme in OF_PROCESSES:
+            # Some options need a scheme with 2MB pages.
+            schemes = scheme if scheme == "thp" else f"thp,{scheme}"
+            compare(f"{program}-{scheme}", workload, "--scheme", schemes, "--check",
+                    "--instructions", "200k", *given)
+    for workload in SMALL_WORKLOADS:
+        add(f"workload-{workload.split(':')[0]}", ["run", workload, *with_defaults("--scheme", "thp")])
+    for machine in MACHINES:
+        compare(f"machine-{machine}", WORKLOADS[0], "--scheme", "4k,thp", "--machine", machine)
     add("trace-info", ["trace", "info", "redis"])
     add("trace-head", ["trace", "head", "redis"])
     add("trace-convert", ["trace", "convert", WORKLOADS[0], "--instructions", "10k", "-o", "o.trace"])

@@ -4,3 +4,4 @@ mod bundled;
 mod common;
 mod engine;
 mod joint;
+mod kept;

@@ -5,6 +5,9 @@
 //!
 //! `STORM_SEED=n` repeats one random test.
 
+use std::fmt::Write;
+
+use perforate_kept::{self as kept, TextHash};
 use perforate_mmu::{
     Attempt, Dimension, Host, L2Part, Mmu, MmuConfig, Nested, PageFault, Radix, TlbGeometry,
     WalkCacheConfig, Ways,
@@ -85,6 +88,8 @@ struct Storm {
     allocated: [u64; 2],
     cores: usize,
     found: u64,
+    /// Hash of all attempts to translate, with their steps.
+    history: TextHash,
 }
 
 fn geometry(random: &mut Random) -> TlbGeometry {
@@ -149,7 +154,17 @@ impl Storm {
         let own = (0..SPACES).map(|_| Tables::default()).collect();
         let host = is_virtual.then(Tables::default);
         let reference = Reference::new(setup);
-        Self { random, mmu, reference, own, host, allocated: [1 << 19, 1 << 30], cores, found: 0 }
+        Self {
+            random,
+            mmu,
+            reference,
+            own,
+            host,
+            allocated: [1 << 19, 1 << 30],
+            cores,
+            found: 0,
+            history: TextHash::default(),
+        }
     }
 
     fn apply(&mut self, side: Side, update: impl Into<Update>) {
@@ -285,6 +300,7 @@ impl Storm {
             let result = self.mmu.translate(kind, address, &mut steps);
             let attempt = Attempt { kind, address, result: &result, steps: &steps };
             self.reference.translated(&attempt, &self.mmu);
+            write!(self.history, "{result:?}{steps:?}").expect("a hash takes all");
             let Err(PageFault::Host(fault)) = result else {
                 self.found += u64::from(result.is_ok());
                 return;
@@ -311,8 +327,10 @@ impl Storm {
     }
 }
 
-/// Runs all random tests and returns the number of successful translations.
+/// Runs all random tests, compares a hash of the steps and counters of each with a file, and returns the
+/// number of successful translations.
 fn run_storms(is_virtual: bool) -> u64 {
+    let mut lines = String::new();
     let asked = std::env::var("STORM_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = asked.map_or(0..STORMS, |seed: u64| seed..seed + 1);
     let of_seed = |seed| {
@@ -321,9 +339,17 @@ fn run_storms(is_virtual: bool) -> u64 {
             (0..STEPS).for_each(|_| storm.step());
         }));
         assert!(failed.is_ok(), "STORM_SEED={seed}");
+        write!(storm.history, "{:?}", storm.mmu.counters()).expect("a hash takes all");
+        writeln!(lines, "{seed} {} {}", storm.found, storm.history).expect("a string takes all");
         storm.found
     };
-    seeds.map(of_seed).sum()
+    let found = seeds.map(of_seed).sum();
+    if asked.is_none() {
+        let name = if is_virtual { "virtual" } else { "native" };
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all");
+        kept::compare(format!("{folder}/kept-{name}.txt"), &lines);
+    }
+    found
 }
 
 #[test]

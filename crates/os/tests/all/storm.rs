@@ -4,6 +4,7 @@
 use crate::machine;
 use crate::machine::{BASE, MB, Machine, fork, map, map_shared, populate, protect, switch, unmap};
 use perforate_config::{Count, Size, read};
+use perforate_kept as kept;
 use perforate_os::{
     Defrag, HardFault, HoleContent, IoGap, KernelConfig, KhugepagedConfig, KsmConfig, OsError,
     TableFormat,
@@ -15,6 +16,9 @@ use perforate_types::{
 };
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use std::fmt::Write;
 
 const PAGE: u64 = 4096;
 /// The storm uses four 2MB regions, with ranges at multiples of 64KB.
@@ -336,15 +340,15 @@ fn perform_if_possible(machine: &mut Machine, action: &Action) {
 }
 
 /// A storm with less memory than it touches, with or without swap.
-fn pressure(policy: &str, swap_bytes: u64, defrag: Defrag, actions: &[Action]) {
+fn pressure(policy: &str, swap_bytes: u64, defrag: Defrag, actions: &[Action]) -> Machine {
     pressure_on(
         policy,
         KernelConfig { swap: Size(swap_bytes), defrag, ..KernelConfig::new(4 * MB) },
         actions,
-    );
+    )
 }
 
-fn pressure_on(policy: &str, config: KernelConfig, actions: &[Action]) {
+fn pressure_on(policy: &str, config: KernelConfig, actions: &[Action]) -> Machine {
     let mut machine = Machine::configured(policy, config);
     let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
     machine.kernel.set_content_distribution(read(contents).expect("valid")).expect("valid");
@@ -357,6 +361,7 @@ fn pressure_on(policy: &str, config: KernelConfig, actions: &[Action]) {
     machine.assert_account();
     machine.assert_copies_on_write();
     machine.assert_frames_have_one_content();
+    machine.add_state_to_history();
     for process in 0..4 {
         machine.event(ProgramEvent::Exit { process: ProcessId(process) });
     }
@@ -364,13 +369,14 @@ fn pressure_on(policy: &str, config: KernelConfig, actions: &[Action]) {
         assert_eq!(machine.counter(counter), 0, "{counter}");
     }
     machine.assert_memory_adds_up();
+    machine
 }
 
-fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) {
+fn storm(policy: &str, fragmentation: Option<&str>, actions: &[Action]) -> Machine {
     // Three frames more than whole blocks: the size of the hole bitmap.
     let fragmentation = fragmentation.map(|text| read(text).expect("valid"));
     let config = KernelConfig { fragmentation, ..KernelConfig::new(256 * MB + 3 * PAGE) };
-    storm_on(policy, config, actions);
+    storm_on(policy, config, actions)
 }
 
 fn gap_tolerant(mode: GapTolerance) -> TableFormat {
@@ -382,14 +388,14 @@ fn superpages(
     fragmentation: Option<&str>,
     memory_bytes: u64,
     actions: &[Action],
-) {
+) -> Machine {
     let fragmentation = fragmentation.map(|text| read(text).expect("valid"));
     let tables = gap_tolerant(mode);
     let config = KernelConfig { tables, fragmentation, ..KernelConfig::new(memory_bytes) };
-    storm_on("gap-tolerant", config, actions);
+    storm_on("gap-tolerant", config, actions)
 }
 
-fn storm_on(policy: &str, config: KernelConfig, actions: &[Action]) {
+fn storm_on(policy: &str, config: KernelConfig, actions: &[Action]) -> Machine {
     let mut machine = Machine::configured(policy, config);
     let contents = "zero=20%,duplicate=40%,distinct=30,run=4,seed=9";
     machine.kernel.set_content_distribution(read(contents).expect("valid")).expect("valid");
@@ -402,6 +408,7 @@ fn storm_on(policy: &str, config: KernelConfig, actions: &[Action]) {
     machine.assert_copies_on_write();
     machine.assert_shared_memory_is_one();
     machine.assert_frames_have_one_content();
+    machine.add_state_to_history();
     for process in 0..4 {
         machine.event(ProgramEvent::Exit { process: ProcessId(process) });
     }
@@ -409,6 +416,11 @@ fn storm_on(policy: &str, config: KernelConfig, actions: &[Action]) {
     assert_eq!(machine.counter("page_table_bytes"), 0, "nodes go with the last mapping");
     machine.assert_memory_adds_up();
     machine.assert_account();
+    machine
+}
+
+fn actions() -> impl Strategy<Value = Vec<Action>> {
+    prop::collection::vec(action(), 1..80)
 }
 
 /// A memory with folios of several sizes, whose entries can be joined.
@@ -425,181 +437,190 @@ fn cases() -> u32 {
     given.and_then(|cases| cases.parse().ok()).unwrap_or(24)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..Default::default() })]
+/// Defines storms of random actions, each a test, and lists all for the storms that are kept.
+macro_rules! storms {
+    ($($name:ident = $run:expr;)*) => {
+        const STORMS: &[(&str, fn(&[Action]) -> Machine)] = &[$((stringify!($name), $run)),*];
 
-    #[test]
-    fn base_pages(actions in prop::collection::vec(action(), 1..80)) {
-        storm("base-pages", Some("portion=50%,holes=25%,dispersed"), &actions);
-    }
+        proptest! {
+            #![proptest_config(ProptestConfig {
+                cases: cases(), failure_persistence: None, ..Default::default()
+            })]
+            $(
+                #[test]
+                fn $name(actions in actions()) {
+                    let run: fn(&[Action]) -> Machine = $run;
+                    run(&actions);
+                }
+            )*
+        }
+    };
+}
 
-    #[test]
-    fn thp(actions in prop::collection::vec(action(), 1..80)) {
-        storm("thp", Some("portion=50%,holes=25%,clustered"), &actions);
-    }
+storms! {
+    base_pages = |actions| {
+        storm("base-pages", Some("portion=50%,holes=25%,dispersed"), actions)
+    };
 
-    #[test]
-    fn perforated_eager(actions in prop::collection::vec(action(), 1..80)) {
-        storm("perforated", Some("portion=50%,holes=25%,clustered"), &actions);
-    }
+    thp = |actions| {
+        storm("thp", Some("portion=50%,holes=25%,clustered"), actions)
+    };
 
-    #[test]
-    fn perforated_lazy(actions in prop::collection::vec(action(), 1..80)) {
-        storm("perforated:holes=lazy", Some("portion=75%,holes=10%,dispersed"), &actions);
-    }
+    perforated_eager = |actions| {
+        storm("perforated", Some("portion=50%,holes=25%,clustered"), actions)
+    };
 
-    #[test]
-    fn perforated_reserved(actions in prop::collection::vec(action(), 1..80)) {
+    perforated_lazy = |actions| {
+        storm("perforated:holes=lazy", Some("portion=75%,holes=10%,dispersed"), actions)
+    };
+
+    perforated_reserved = |actions| {
         storm(
             "perforated:create=reserve",
             Some("portion=50%,holes=25%,clustered"),
-            &actions,
-        );
-    }
+            actions,
+        )
+    };
 
-    #[test]
-    fn perforated_demoted(actions in prop::collection::vec(action(), 1..80)) {
+    perforated_demoted = |actions| {
         let policy = "perforated:create=reserve,max-hole-share=1%,demote-above=1%";
-        storm(policy, Some("portion=25%,holes=1%,dispersed"), &actions);
-    }
+        storm(policy, Some("portion=25%,holes=1%,dispersed"), actions)
+    };
 
-    #[test]
-    fn thp_on_whole_memory(actions in prop::collection::vec(action(), 1..80)) {
-        storm("thp", None, &actions);
-    }
+    thp_on_whole_memory = |actions| {
+        storm("thp", None, actions)
+    };
 
-    #[test]
-    fn perforated_promoting_in_place(actions in prop::collection::vec(action(), 1..80)) {
-        storm("perforated:promote=punch,hole-cost=0", None, &actions);
-    }
+    perforated_promoting_in_place = |actions| {
+        storm("perforated:promote=punch,hole-cost=0", None, actions)
+    };
 
-    #[test]
-    fn perforated_on_whole_memory(actions in prop::collection::vec(action(), 1..80)) {
-        storm("perforated", None, &actions);
-    }
+    perforated_on_whole_memory = |actions| {
+        storm("perforated", None, actions)
+    };
 
-    #[test]
-    fn superpages_of_1mb(actions in prop::collection::vec(action(), 1..80)) {
-        superpages(GapTolerance::SINGLE_1M, None, 256 * MB, &actions);
-    }
+    superpages_of_1mb = |actions| {
+        superpages(GapTolerance::SINGLE_1M, None, 256 * MB, actions)
+    };
 
-    #[test]
-    fn superpages_of_2mb(actions in prop::collection::vec(action(), 1..80)) {
+    superpages_of_2mb = |actions| {
         let fragmentation = Some("portion=50%,holes=25%,clustered");
-        superpages(GapTolerance::SINGLE_2M, fragmentation, 256 * MB, &actions);
-    }
+        superpages(GapTolerance::SINGLE_2M, fragmentation, 256 * MB, actions)
+    };
 
-    #[test]
-    fn superpages_of_4mb_in_short_memory(actions in prop::collection::vec(action(), 1..80)) {
-        superpages(GapTolerance::SINGLE_4M, None, 48 * MB, &actions);
-    }
+    superpages_of_4mb_in_short_memory = |actions| {
+        superpages(GapTolerance::SINGLE_4M, None, 48 * MB, actions)
+    };
 
-    #[test]
-    fn pairs_of_1mb(actions in prop::collection::vec(action(), 1..80)) {
+    pairs_of_1mb = |actions| {
         let fragmentation = Some("portion=75%,holes=10%,clustered");
-        superpages(GapTolerance::PAIRED_2M, fragmentation, 256 * MB, &actions);
-    }
+        superpages(GapTolerance::PAIRED_2M, fragmentation, 256 * MB, actions)
+    };
 
-    #[test]
-    fn pairs_of_2mb(actions in prop::collection::vec(action(), 1..80)) {
-        superpages(GapTolerance::PAIRED_4M, None, 256 * MB + 3 * PAGE, &actions);
-    }
+    pairs_of_2mb = |actions| {
+        superpages(GapTolerance::PAIRED_4M, None, 256 * MB + 3 * PAGE, actions)
+    };
 
-    #[test]
-    fn swapped_superpages(actions in prop::collection::vec(action(), 1..80)) {
+    swapped_superpages = |actions| {
         let tables = gap_tolerant(GapTolerance::SINGLE_1M);
         let config = KernelConfig { swap: Size(64 * MB), tables, ..KernelConfig::new(5 * MB) };
-        pressure_on("gap-tolerant", config, &actions);
-    }
+        pressure_on("gap-tolerant", config, actions)
+    };
 
-    #[test]
-    fn segments_over_small_pages(actions in prop::collection::vec(action(), 1..80)) {
-        storm("segment:min=1M,escapes=40", None, &actions);
-    }
+    segments_over_small_pages = |actions| {
+        storm("segment:min=1M,escapes=40", None, actions)
+    };
 
-    #[test]
-    fn segments_over_large_pages(actions in prop::collection::vec(action(), 1..80)) {
-        storm("segment:min=256K,pages=2m,compact=yes", None, &actions);
-    }
+    segments_over_large_pages = |actions| {
+        storm("segment:min=256K,pages=2m,compact=yes", None, actions)
+    };
 
-    #[test]
-    fn segments_in_a_small_guest_with_a_gap(actions in prop::collection::vec(action(), 1..80)) {
+    segments_in_a_small_guest_with_a_gap = |actions| {
         let gap = IoGap { start_bytes: 9 * MB, end_bytes: 16 * MB, kept_bytes: Some(7 * MB) };
         let (io_gap, hot_add_bytes) = (Some(gap), 24 * MB);
         let config = KernelConfig { io_gap, hot_add: Size(hot_add_bytes), ..KernelConfig::new(64 * MB) };
-        storm_on("segment:min=1M,escapes=40,compact=yes", config, &actions);
-    }
+        storm_on("segment:min=1M,escapes=40,compact=yes", config, actions)
+    };
 
-    #[test]
-    fn perforated_pages_in_a_guest_with_a_gap(actions in prop::collection::vec(action(), 1..80)) {
+    perforated_pages_in_a_guest_with_a_gap = |actions| {
         let gap = IoGap { start_bytes: 9 * MB, end_bytes: 16 * MB, kept_bytes: None };
         let (io_gap, hot_add_bytes) = (Some(gap), 24 * MB);
         let config = KernelConfig { io_gap, hot_add: Size(hot_add_bytes), ..KernelConfig::new(96 * MB + 5 * PAGE) };
-        storm_on("perforated", config, &actions);
-    }
+        storm_on("perforated", config, actions)
+    };
 
-    #[test]
-    fn swapped_segments(actions in prop::collection::vec(action(), 1..80)) {
+    swapped_segments = |actions| {
         // The first area becomes a segment, and half as much memory is left for everything else.
         let config = KernelConfig { swap: Size(16 * MB), ..KernelConfig::new(13 * MB) };
-        pressure_on("segment:min=64K,pages=2m,compact=yes,escapes=8", config, &actions);
-    }
+        pressure_on("segment:min=64K,pages=2m,compact=yes,escapes=8", config, actions)
+    };
 
-    #[test]
-    fn folios(actions in prop::collection::vec(action(), 1..80)) {
-        storm_on("mthp:16K,64K,256K", with_folios(256 * MB), &actions);
-    }
+    folios = |actions| {
+        storm_on("mthp:16K,64K,256K", with_folios(256 * MB), actions)
+    };
 
-    #[test]
-    fn folios_in_fragmented_memory(actions in prop::collection::vec(action(), 1..80)) {
+    folios_in_fragmented_memory = |actions| {
         let fragmentation = Some(read("portion=75%,holes=10%,dispersed").expect("valid"));
         let config = KernelConfig { fragmentation, ..with_folios(256 * MB) };
-        storm_on("thp", config, &actions);
-    }
+        storm_on("thp", config, actions)
+    };
 
-    #[test]
-    fn folios_around_perforated_pages(actions in prop::collection::vec(action(), 1..80)) {
+    folios_around_perforated_pages = |actions| {
         let fragmentation = Some(read("portion=50%,holes=25%,clustered").expect("valid"));
         let config = KernelConfig { fragmentation, ..with_folios(256 * MB + 3 * PAGE) };
-        storm_on("perforated:create=reserve", config, &actions);
-    }
+        storm_on("perforated:create=reserve", config, actions)
+    };
 
-    #[test]
-    fn swapped_folios(actions in prop::collection::vec(action(), 1..80)) {
+    swapped_folios = |actions| {
         let config = KernelConfig { swap: Size(64 * MB), ..with_folios(4 * MB) };
-        pressure_on("thp-madvise", config, &actions);
-    }
+        pressure_on("thp-madvise", config, actions)
+    };
 
-    #[test]
-    fn swapped_base_pages(actions in prop::collection::vec(action(), 1..80)) {
-        pressure("base-pages", 64 * MB, Defrag::Never, &actions);
-    }
+    swapped_base_pages = |actions| {
+        pressure("base-pages", 64 * MB, Defrag::Never, actions)
+    };
 
-    #[test]
-    fn swapped_large_pages(actions in prop::collection::vec(action(), 1..80)) {
-        pressure("thp", 7 * MB, Defrag::Always, &actions);
-    }
+    swapped_large_pages = |actions| {
+        pressure("thp", 7 * MB, Defrag::Always, actions)
+    };
 
-    #[test]
-    fn swapped_perforated_pages(actions in prop::collection::vec(action(), 1..80)) {
-        pressure("perforated", 64 * MB, Defrag::Defer, &actions);
-    }
+    swapped_perforated_pages = |actions| {
+        pressure("perforated", 64 * MB, Defrag::Defer, actions)
+    };
 
-    #[test]
-    fn swapped_reserved_pages(actions in prop::collection::vec(action(), 1..80)) {
-        pressure("perforated:create=reserve", 16 * MB, Defrag::Always, &actions);
-    }
+    swapped_reserved_pages = |actions| {
+        pressure("perforated:create=reserve", 16 * MB, Defrag::Always, actions)
+    };
 
-    #[test]
-    fn swapped_demoted_pages(actions in prop::collection::vec(action(), 1..80)) {
+    swapped_demoted_pages = |actions| {
         let policy = "perforated:create=reserve,max-hole-share=5%,demote-above=5%";
-        pressure(policy, 4 * MB, Defrag::Madvise, &actions);
-    }
+        pressure(policy, 4 * MB, Defrag::Madvise, actions)
+    };
 
-    #[test]
-    fn freed_without_swap(actions in prop::collection::vec(action(), 1..80)) {
-        pressure("perforated:holes=lazy", 0, Defrag::DeferMadvise, &actions);
+    freed_without_swap = |actions| {
+        pressure("perforated:holes=lazy", 0, Defrag::DeferMadvise, actions)
+    };
+}
+
+/// Number of storms of each kind that always have the same actions.
+const KEPT_STORMS: u8 = 5;
+
+/// All updates of storms with fixed actions, compared by hash with a file: the checks of random storms
+/// find wrong mappings only, and the file shows any other change of what the kernel does.
+#[test]
+fn storms_are_as_they_were() {
+    let mut lines = String::new();
+    for (name, run) in STORMS {
+        for seed in 0..KEPT_STORMS {
+            let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
+            let mut runner = TestRunner::new_with_rng(ProptestConfig::default(), rng);
+            let actions = actions().new_tree(&mut runner).expect("no action is rejected").current();
+            let machine = run(&actions);
+            let (faults, hash) = (machine.counter("page_faults"), machine.history);
+            writeln!(lines, "{name} {seed} {} {faults} {hash}", actions.len()).unwrap();
+        }
     }
+    kept::compare(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/kept-storms.txt"), &lines);
 }
 
 /// Tests 1GB pages, for which the storm's range is too small.

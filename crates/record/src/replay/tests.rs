@@ -4,7 +4,9 @@ use super::syscalls::number;
 use super::*;
 use crate::instructions::blocks::dictionary_entry;
 use crate::record::{access, access_template, control};
+use perforate_kept::{self as kept, TextHash};
 use perforate_types::{Instruction, ProcessId};
+use std::fmt::Write;
 
 /// Sink that stores all instructions and events.
 #[derive(Default)]
@@ -318,6 +320,20 @@ fn a_program_that_is_replaced_loses_its_memory() {
     assert_eq!(kept(replay).events, [(2, switch(0, 1)), (2, ProgramEvent::Exec)]);
 }
 
+/// Linux ends the other threads of a process that executes another program.
+#[test]
+fn threads_that_end_during_an_exec_do_not_end_the_process() {
+    let exec = control(Control::Syscall, number::EXECVE);
+    let thread_end = control(Control::ThreadEnd, 0);
+    let first = [segment(0), block(3), exec, 0, 0, 0, 0, 0, 0, end(0), thread_end];
+    let second = [segment(1), block(3), end(0), thread_end];
+    let (replay, step) = replay_of(&[&first, &second], u64::MAX);
+    assert_eq!(step, Step::Starved);
+    assert!(replay.images.is_any_alive(), "the next image is on its way");
+    let exit = ProgramEvent::Exit { process: ProcessId(0) };
+    assert!(kept(replay).events.iter().all(|(_, event)| *event != exit));
+}
+
 #[test]
 fn a_killed_process_leaves_no_gap() {
     let fork = [segment(0), control(Control::Fork, 1), 0, end(0)];
@@ -348,4 +364,85 @@ fn a_fork_that_fails_leaves_no_process() {
     let (replay, _) = replay_of(&[&records], u64::MAX);
     let exit = ProgramEvent::Exit { process: ProcessId(1) };
     assert_eq!(kept(replay).events.last(), Some(&(0, exit)));
+}
+
+/// Records of two threads of a program that often changes its mappings, and of a process that it forks.
+fn random_records(seed: u64) -> [Vec<u64>; 3] {
+    let mut state = seed;
+    let mut below = |limit: u64| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state >> 33) % limit
+    };
+    let mut rings = [0, 0, 1].map(|image| vec![control(Control::ThreadStart, image), 100 + image]);
+    rings[1][1] = 101;
+    rings[2][1] = 102;
+    // Each process begins with a mapping, and the first forks at its end.
+    let (mut forked, mut ticket) = (false, 0);
+    let next = |ring: &mut Vec<u64>, ticket: &mut u64| {
+        ring.push(segment(*ticket));
+        *ticket += 1;
+    };
+    for _ in 0..80 {
+        let ring = &mut rings[below(if forked { 3 } else { 2 }) as usize];
+        next(ring, &mut ticket);
+        for _ in 0..below(4) {
+            let address = 0x10_0000 + below(24) * 0x800 + below(8) * 0xff;
+            let store = access(access_template(0), true, below(4) as u32, address);
+            match below(3) {
+                0 => ring.extend([block(0), store]),
+                1 => ring.extend([
+                    block(1),
+                    byte(false, address),
+                    byte(true, address + 64),
+                    block(2),
+                ]),
+                _ => ring.extend([block(3), store]),
+            }
+        }
+        let page = |number: u64| 0x10_0000 + number * 4096;
+        let (start, length) = (page(below(12)), 1 + below(5 * 4096));
+        let (protection, to) = (below(8), page(16 + below(12)));
+        let flags = [0x22, 0x21, 0x02, 0x8022][below(4) as usize];
+        let advice = [4, 8, 14, 15, 21, 23][below(6) as usize];
+        let (call, words, result) = match below(10) {
+            0..=3 => (number::MMAP, [0, length, protection, flags, 0, 0], start),
+            4 => (number::MUNMAP, [start, length, 0, 0, 0, 0], 0),
+            5 => (number::MPROTECT, [start, length, protection, 0, 0, 0], 0),
+            6 => (number::MADVISE, [start, length, advice, 0, 0, 0], 0),
+            7 => {
+                (number::MREMAP, [start, length, length + below(9000), 1 + 4 * below(2), 0, 0], to)
+            }
+            8 => (number::BRK, [to, 0, 0, 0, 0, 0], to + below(3) * 5000),
+            _ => (number::MUNMAP, [start, length, 0, 0, 0, 0], -12_i64 as u64),
+        };
+        ring.push(control(Control::Syscall, call));
+        ring.extend(words);
+        ring.push(end(0));
+        next(ring, &mut ticket);
+        ring.extend([control(Control::Return, call), result, end(below(3))]);
+        if !forked && ticket > 60 {
+            forked = true;
+            next(&mut rings[0], &mut ticket);
+            rings[0].extend([control(Control::Fork, 1), 0, end(0)]);
+        }
+    }
+    rings
+}
+
+/// Compares the instructions, accesses and events made of random records with a file.
+#[test]
+fn traces_of_random_records_are_as_they_were() {
+    let mut lines = String::new();
+    for seed in 0..40 {
+        let mut replay = started(if seed % 5 == 4 { 60 } else { u64::MAX });
+        for (ring, records) in random_records(seed).into_iter().enumerate() {
+            replay.add(batch(ring, records));
+        }
+        let step = replay.advance(&dictionary()).map_err(|error| error.to_string());
+        let (unmapped, kept) = (replay.unmapped, kept(replay));
+        let hash = TextHash::of(&format!("{:?} {:?}", kept.instructions, kept.events));
+        let counts = (kept.instructions.len(), kept.events.len(), unmapped);
+        writeln!(lines, "{seed} {step:?} {counts:?} {hash}").unwrap();
+    }
+    kept::compare(concat!(env!("CARGO_MANIFEST_DIR"), "/src/replay/kept.txt"), &lines);
 }

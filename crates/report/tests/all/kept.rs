@@ -4,8 +4,8 @@
 //! Of figures and sections of pages, the file has a hash. `UPDATE_KEPT=1` writes it after an intended change.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
+use perforate_kept::{self as kept, TextHash};
 use perforate_records::{
     ExperimentResults, Vocabulary, read_experiments, read_results, read_snapshot,
 };
@@ -19,14 +19,7 @@ use crate::document::{data, markup};
 use crate::vocabulary::{options, vocabulary};
 use crate::{memory, records, snapshot, why};
 
-const SAMPLE: &str = include_str!("../data/sample.jsonl");
-
-/// FNV-1a, whose values never change with the version of a library.
-fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
+pub const SAMPLE: &str = include_str!("../data/sample.jsonl");
 
 /// Two seeds of four schemes, in which every registered counter has a value of its own, and different speeds.
 fn every_counter(vocabulary: &Vocabulary) -> String {
@@ -36,7 +29,7 @@ fn every_counter(vocabulary: &Vocabulary) -> String {
     let runs = runs.map(|(number, scheme, seed)| {
         let cycles = 4_000_000 - 700_000 * number + 11_000 * seed;
         let counters = vocabulary.counters.iter().map(|counter| {
-            let value = (hash(&counter.id) % 90_000) + number * 3_729 + seed * 31;
+            let value = (TextHash::of(&counter.id).0 % 90_000) + number * 3_729 + seed * 31;
             let is_share = matches!(counter.unit, perforate_types::CounterUnit::Share);
             let value = if is_share { json!(value as f64 / 100_000.0) } else { json!(value) };
             (counter.id.to_string(), value)
@@ -53,7 +46,7 @@ fn every_counter(vocabulary: &Vocabulary) -> String {
 }
 
 /// Runs of two values of an option and, without it, of two workloads.
-fn varied() -> String {
+pub fn varied() -> String {
     let runs = [(8, 0.2), (16, 0.25), (32, 0.4)].into_iter().flat_map(|(value, ipc)| {
         ["4k", "thp"].map(|scheme| {
             let ipc = if scheme == "thp" { ipc * 1.5 } else { ipc };
@@ -69,7 +62,7 @@ fn varied() -> String {
 }
 
 /// A run of which windows were measured, beside one of another machine that was not sampled.
-fn sampled() -> String {
+pub fn sampled() -> String {
     let of = |scheme: &str, cycles: u64| {
         json!({"scheme": scheme, "workload": "w", "machine": "m", "instructions": 1000,
             "cycles": cycles, "ipc": 1000.0 / cycles as f64, "counters": {"walks": 5},
@@ -87,7 +80,7 @@ fn sampled() -> String {
 /// Pieces of a page: its sections as they stand in the markup, those that are made later, and its figures.
 fn add_page(kept: &mut String, name: &str, page: &str) {
     let mut add = |piece: &str, text: &str| {
-        writeln!(kept, "{name} | {piece} | {:016x}", hash(text)).expect("a string takes all");
+        writeln!(kept, "{name} | {piece} | {}", TextHash::of(text)).expect("a string takes all");
     };
     for (number, section) in markup(page).split("<h").enumerate() {
         let heading: String = section.chars().take(48).filter(|one| !one.is_control()).collect();
@@ -137,7 +130,7 @@ fn pages_and_tables_are_as_they_were() {
         add_page(&mut kept, &format!("{name}, summary"), &summary_html(&results, &vocabulary));
         for summary in summaries(&results, &vocabulary) {
             let text = serde_json::to_string(&summary).unwrap();
-            writeln!(kept, "{name} | summary | {:016x}", hash(&text)).unwrap();
+            writeln!(kept, "{name} | summary | {}", TextHash::of(&text)).unwrap();
         }
     }
     let experiments = [records::all(), records::odd_labels().text()].join("\n");
@@ -160,16 +153,5 @@ fn pages_and_tables_are_as_they_were() {
         add_text(&mut kept, name, &snapshot_table(&snapshot, 100));
     }
 
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/kept.txt");
-    if std::env::var_os("UPDATE_KEPT").is_some() {
-        std::fs::write(&path, &kept).unwrap();
-    }
-    let before = std::fs::read_to_string(&path).unwrap_or_default();
-    let differs = before.lines().zip(kept.lines()).find(|(before, now)| before != now);
-    if let Some((before, now)) = differs {
-        panic!(
-            "an output differs; UPDATE_KEPT=1 keeps the new ones\nbefore: {before}\nnow:    {now}"
-        );
-    }
-    assert_eq!(before.lines().count(), kept.lines().count(), "UPDATE_KEPT=1 keeps the new outputs");
+    kept::compare(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/kept.txt"), &kept);
 }

@@ -344,6 +344,18 @@ fn thread(process: u64, thread: u64, ip: u64, times: &[u64]) -> Vec<u8> {
     bytes
 }
 
+/// The longest instruction of x86-64 has 15 bytes. What claims to be longer is an instruction of unknown length.
+#[test]
+fn instructions_of_drmemtrace_have_at_most_15_bytes() {
+    let lengths = [1, 15, 16, 17, 200];
+    let records = lengths.map(|length| drmemtrace(10, length, 0x1000 * u64::from(length)));
+    let bytes = [drmemtrace_start(1, 1, 1), records.concat(), drmemtrace(26, 0, 0)].concat();
+    let (chunk, error) = read_all(&mut *source(bytes));
+    assert!(error.is_none(), "{error:?}");
+    let found: Vec<u16> = chunk.instructions.iter().map(|one| one.length.into()).collect();
+    assert_eq!(found, [1, 15, 0, 0, 0]);
+}
+
 #[test]
 fn threads_are_merged_by_time() {
     let folder = tempdir().unwrap();

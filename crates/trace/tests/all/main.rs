@@ -7,5 +7,6 @@ mod edges;
 mod foreign;
 mod foreign_formats;
 mod foreign_writing;
+mod kept;
 mod round_trip;
 mod threads;

@@ -17,7 +17,7 @@ use crate::common::{instruction, map, read, read_all};
 const TURN: usize = 500;
 
 /// Source that delivers the given chunks, in pieces of any length up to its chunk.
-struct Given {
+pub struct Given {
     chunks: Vec<Chunk>,
     metadata: SourceMetadata,
 }
@@ -42,16 +42,16 @@ impl Source for Given {
 }
 
 /// Runs of instructions: the length of each, its process and thread, and whether a request follows it.
-type Runs = Vec<(usize, (u16, u16), bool)>;
+pub type Runs = Vec<(usize, (u16, u16), bool)>;
 
-fn runs() -> impl Strategy<Value = Runs> {
+pub fn runs() -> impl Strategy<Value = Runs> {
     let length = prop_oneof![0..4usize, TURN - 2..TURN + 3, 1..2 * TURN];
     vec((length, (0..2u16, 0..3u16), prop::bool::weighted(0.3)), 1..12)
 }
 
 /// Makes a source of the runs, a chunk for every second run. Every instruction has its number as its address,
 /// and up to two accesses.
-fn given(runs: &Runs) -> Given {
+pub fn given(runs: &Runs) -> Given {
     let (mut chunks, mut number) = (Vec::new(), 0);
     for pair in runs.chunks(2) {
         let mut chunk = Chunk::default();

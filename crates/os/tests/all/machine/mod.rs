@@ -7,9 +7,11 @@ mod inspector;
 mod policy;
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use inspector::Inspector;
 use perforate_config::read;
+use perforate_kept::TextHash;
 use perforate_oracle::Oracle;
 use perforate_os::{
     FaultOutcome, FrameClass, HoleContent, Kernel, KernelConfig, OsError, Span, TableFormat, Work,
@@ -40,6 +42,8 @@ pub struct Machine {
     pub truths: Vec<Truth>,
     /// Work that the updates of all calls amount to, counted by the test.
     pub emitted: Work,
+    /// Hash of all updates so far.
+    pub history: TextHash,
 }
 
 impl Machine {
@@ -80,6 +84,7 @@ impl Machine {
             updates: Vec::new(),
             truths: Vec::new(),
             emitted: Work::default(),
+            history: TextHash::default(),
         }
     }
 
@@ -92,6 +97,7 @@ impl Machine {
         self.truths.clear();
         let result = act(&mut self.kernel);
         for update in self.kernel.updates().drain(..) {
+            write!(self.history, "{update:?}").expect("a hash takes all");
             match update {
                 Update::Truth(truth) => self.truths.push(truth),
                 update => self.updates.push(update),
@@ -173,6 +179,17 @@ impl Machine {
         let mut counters = Counters::default();
         self.kernel.counters_of(Span::Run, &mut counters);
         counters.get(name).unwrap_or_else(|| panic!("counter {name}")) as u64
+    }
+
+    /// Adds all counters and their maxima, and the states of all frames, to the hash.
+    pub fn add_state_to_history(&mut self) {
+        for span in [Span::Moment, Span::Run] {
+            let mut counters = Counters::default();
+            self.kernel.counters_of(span, &mut counters);
+            let counters: Vec<_> = counters.iter().collect();
+            write!(self.history, "{counters:?}").expect("a hash takes all");
+        }
+        write!(self.history, "{:?}", self.kernel.memory_map()).expect("a hash takes all");
     }
 
     /// Memory that overlays keep although nothing translates it, in bytes.
