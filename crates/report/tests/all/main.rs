@@ -3,7 +3,6 @@
 mod answer;
 mod answer_thresholds;
 mod browser;
-mod changed;
 mod document;
 mod experiments;
 mod kept;
