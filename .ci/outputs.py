@@ -40,6 +40,7 @@ OPTIONS = {
     "skip": ["20k"],
     "beside": ["chase:size=8M"],
     "threads": ["2"],
+    "madvise": ["0x7effc0000000-0x7effc1800000"],
     "cores": ["2", "--threads", "2"],
     "threads-per-core": ["2", "--threads", "2"],
     "side-by-side": ["1M", "--threads", "2", "--cores", "2"],
@@ -59,6 +60,7 @@ OPTIONS = {
     "khugepaged": ["every=10k,pages-to-scan=512"],
     "ksm": ["every=10k", "--contents", "zero=5%,duplicate=20%,distinct=64"],
     "contents": ["zero=5%,duplicate=20%,distinct=64", "--ksm", "every=20k"],
+    "mthp": ["64K,16K=madvise", "--machine", "neoverse-n1"],
     "perforation": ["max-hole-share=25%", "--fragmentation", "portion=50%,holes=25%,clustered"],
     "segment": ["min=8M,escapes=4"],
     "superpages": ["least-blocks=32"],
@@ -70,6 +72,7 @@ OPTIONS = {
 }
 # Schemes of an option that the usual ones would call idle.
 OF_OPTION = {
+    "madvise": "4k,thp-madvise",
     "segment": "4k,segment",
     "superpages": "4k,gt-pde-2m",
     "policy": "4k,scripted",
@@ -88,10 +91,12 @@ HOST_OPTIONS = {
     "host-defrag": ["always", "--host-age", "desktop-day"],
     "host-khugepaged": ["every=10k"],
     "host-ksm": ["every=10k", "--host-contents", "zero=5%,duplicate=20%,distinct=64"],
+    "host-mthp": ["64K"],
     "host-perforation": ["max-hole-share=25%"],
     "host-io-gap": ["pc", "--host-memory", "8G"],
 }
-SCHEMES = """4k 4k-colt-4 4k-colt-8 4k-colt-32 thp thp-madvise 1g perforated-naive perforated-on-demand
+SCHEMES = """4k 4k-colt-4 4k-colt-8 4k-colt-32 mthp-16k mthp-64k mthp-1m thp thp-madvise 1g
+    perforated-naive perforated-on-demand
     perforated-selective perforated-lazy perforated-reserve perforated gt-pde-4m gt-pde-2m gt-pde-1m
     p-gt-pde-4m p-gt-pde-2m gt-pde-4m-native gt-pde-process segment segment-thp segment-l1 range ideal
     free scripted perforated-scripted""".split()
@@ -217,6 +222,13 @@ ERRORS = [
     ["machines", "show", "nosuch"],
     ["list", "nosuch"],
     ["nosuch"],
+    ["compare", "random", "--mthp", "2M"],
+    ["curves", "nosuch"],
+    ["curves", "random", "--sample", "1/3"],
+    ["curves", "random", "--memory", "1G"],
+    ["advise", "nosuch"],
+    ["advise", "random", "--now", "maybe"],
+    ["advise", "random", "--functional"],
 ]
 
 
@@ -270,6 +282,8 @@ def commands():
         holes = ["--fragmentation", "portion=50%,holes=25%,clustered"] if scheme == "perforated" else []
         add(f"explain-{scheme}", ["explain", "--workload", WORKLOADS[0],
                                   *with_defaults("--scheme", scheme, *holes)])
+    add("curves", ["curves", "redis", "--instructions", "1M", "--out", "out"])
+    add("curves-json", ["curves", WORKLOADS[0], *SHORT, *SEED, "--sample", "1/8", "--json"])
     for scheme in EXPLAINED:
         add(f"explain-{scheme}", ["explain", "--workload", WORKLOADS[0],
                                   *with_defaults("--scheme", scheme)])
@@ -301,7 +315,7 @@ def commands():
     add("list", ["list"])
     add("machines", ["machines", "list"])
     add("machine", ["machines", "show", "perforated-table2"])
-    for command in ["", "compare", "run", "explain", "record", "snapshot", "trace", "experiment",
+    for command in ["", "compare", "run", "advise", "explain", "curves", "record", "snapshot", "trace", "experiment",
                     "sweep", "calibrate", "validate", "machines"]:
         add(f"help-{command or 'all'}", [*command.split(), "--help"])
     for index, arguments in enumerate(ERRORS):

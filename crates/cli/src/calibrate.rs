@@ -29,8 +29,9 @@ each cache as they are now, neighbours included; memory idle and loaded; misses 
 entries of the TLBs; what walks take; whether a host backs this machine's 2MB pages with 4KB ones.
 Measures the kernel: page faults, clearing, copying, fork, mprotect, munmap, madvise.
 Each value in the file has its measurement beside it, and its spread becomes what is plausible, so that
-experiments can say what it does to a figure (--unstated). Values too noisy stay as they were. No
-other program is measured, and no setting of the system is changed.")]
+experiments can say what it does to a figure (--unstated). Values too noisy stay as they were. The
+known machine with the nearest values is named, with every value that differs from it. No other
+program is measured, and no setting of the system is changed.")]
 pub struct CalibrateArguments {
     /// Less memory and fewer rounds
     #[arg(long)]
@@ -56,7 +57,8 @@ pub struct CalibrateArguments {
     /// Processor to measure on [default: the last that may be used]
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
-    /// Print a JSON line for each quantity and each check, and nothing else
+    /// Print a JSON line for each quantity, each check and the nearest known machine, and nothing
+    /// else
     #[arg(long)]
     pub json: bool,
 }
@@ -80,7 +82,8 @@ pub fn calibrate(
     let kept = wrapped("", &keep_for_host(&found), COLUMNS);
     let text = text::text(&found, &arguments.out) + kept.as_str();
     let quantities = found.quantities.iter().map(json_line);
-    let json = quantities.chain(found.checks.iter().map(json_line)).collect();
+    let checks = found.checks.iter().map(json_line);
+    let json = quantities.chain(checks).chain(found.nearest.iter().map(json_line)).collect();
     Ok(CommandOutput { json, text })
 }
 

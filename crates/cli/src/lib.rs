@@ -5,9 +5,11 @@
 //! [`actions`] does the work for both.
 
 pub mod actions;
+mod advise;
 mod bench;
 mod calibrate;
 mod compare;
+mod curves;
 mod experiment;
 mod explain;
 mod figures;
@@ -32,6 +34,7 @@ mod sweep;
 mod trace;
 mod validate;
 mod vary;
+mod verify;
 
 #[cfg(test)]
 mod argument_tests;
@@ -63,8 +66,12 @@ enum Command {
     Compare(InSections<compare::CompareArguments>),
     /// Run one scheme and print all its counters
     Run(InSections<run::RunArguments>),
+    /// Advise on large pages for a program: gain, cost, what to do
+    Advise(InSections<advise::AdviseArguments>),
     /// Show one translation step by step
     Explain(InSections<explain::ExplainArguments>),
+    /// TLB misses against entries, for each page size
+    Curves(InSections<curves::CurvesArguments>),
     /// Record a real program into a trace
     Record(record::RecordArguments),
     /// Show the memory of a machine or a process: page sizes, fragmentation, a picture
@@ -83,6 +90,9 @@ enum Command {
     Validate(validate::ValidateArguments),
     /// Measure how fast this computer simulates, and how far sampled timing is from full timing
     Bench(InSections<bench::BenchArguments>),
+    /// Measure a program as it is and with large pages in parts of its memory
+    #[command(hide = true)]
+    Verify(verify::VerifyArguments),
     /// A process of a benchmark that is measured or recorded
     #[command(hide = true)]
     NativeWorker(validate::WorkerArguments),
@@ -115,7 +125,12 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
     let outcome = match &arguments.command {
         Command::Compare(InSections(arguments)) => compare::compare(arguments),
         Command::Run(InSections(arguments)) => run::run(arguments),
+        Command::Advise(InSections(arguments)) => print_advice(arguments),
         Command::Explain(InSections(arguments)) => explain::explain(arguments),
+        Command::Curves(InSections(arguments)) => {
+            curves::curves(arguments, &mut StageBars::default())
+                .and_then(|output| output.print(arguments.json))
+        }
         Command::Record(arguments) => record::record(arguments),
         Command::Snapshot(arguments) => snapshot::snapshot(arguments),
         Command::Trace(arguments) => trace::trace(arguments),
@@ -125,6 +140,8 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
         Command::Calibrate(arguments) => calibrate::calibrate(arguments, &mut StageBars::default())
             .and_then(|output| output.print(arguments.json)),
         Command::Validate(arguments) => validate::validate(arguments, &mut StageBars::default())
+            .and_then(|output| output.print(arguments.json)),
+        Command::Verify(arguments) => verify::run(arguments, &mut StageBars::default())
             .and_then(|output| output.print(arguments.json)),
         Command::Bench(InSections(arguments)) => bench::bench(arguments),
         Command::NativeWorker(arguments) => validate::worker(arguments),
@@ -141,6 +158,14 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
             failure.exit_code()
         }
     }
+}
+
+/// Advises, prints the advice, and returns the failure that `--fail-if-worth` demands.
+fn print_advice(arguments: &advise::AdviseArguments) -> Result<(), Failure> {
+    let stop = perforate_record::stop_or_end_on_interrupt()?;
+    let (output, judged) = advise::advise(arguments, &mut StageBars::default(), &stop)?;
+    output.print(arguments.json)?;
+    judged
 }
 
 /// Refuses an empty command after `--`, which an unset shell variable may cause. clap would treat it like a

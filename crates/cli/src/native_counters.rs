@@ -112,7 +112,8 @@ mod tests {
             walk_cycles: Some(180_000_000),
         };
         let second = Duration::from_secs(1);
-        let time = ProgramTime { user: second, wall: second, exit_code: Some(0), counters };
+        let times = ProgramTime { user: second, wall: second, ..ProgramTime::default() };
+        let time = ProgramTime { exit_code: Some(0), counters, ..times };
         let mut found = results();
         NativeCounters(Ok(time)).annotate(&mut found);
         let note = &found[0].notes[0];

@@ -24,6 +24,11 @@ impl<const MEASURED: bool> RunFlags<MEASURED> {
         }
     }
 
+    /// True if none of these options is given.
+    pub fn are_absent(&self) -> bool {
+        self.texts.is_empty() && self.settings.all.is_empty()
+    }
+
     /// Makes a request for a run with these options.
     pub fn request(&self) -> Result<RunRequest, Failure> {
         RunRequest::new(self.texts.clone(), self.settings.settings())
@@ -42,16 +47,7 @@ impl<const MEASURED: bool> Args for RunFlags<MEASURED> {
 
 impl<const MEASURED: bool> FromArgMatches for RunFlags<MEASURED> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let mut texts = OptionTexts::default();
-        for key in Self::keys() {
-            if is_switch(&key) {
-                if matches.get_flag(&key.name) {
-                    texts.insert(key.name, "yes");
-                }
-            } else if let Some(text) = matches.get_one::<String>(&key.name) {
-                texts.insert(key.name, text);
-            }
-        }
+        let texts = texts(Self::keys(), matches);
         Ok(Self { texts, settings: SettingFlags::from_arg_matches(matches)? })
     }
 
@@ -59,6 +55,63 @@ impl<const MEASURED: bool> FromArgMatches for RunFlags<MEASURED> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+/// Options of placement, as flags, for commands that run no scheme: workload, machine and seed.
+#[derive(Clone)]
+pub struct WorkloadFlags(RunFlags<false>);
+
+impl WorkloadFlags {
+    /// Options of placement that say how threads share the processors. They have no effect on references.
+    const OF_PROCESSORS: [&str; 3] = ["cores", "threads-per-core", "side-by-side"];
+
+    fn keys() -> Vec<Key> {
+        let mut keys = PlacementOptions::keys();
+        keys.retain(|key| !Self::OF_PROCESSORS.contains(&key.name.as_str()));
+        keys
+    }
+
+    /// Makes a request for a run with these options.
+    pub fn request(&self) -> Result<RunRequest, Failure> {
+        self.0.request()
+    }
+}
+
+impl Args for WorkloadFlags {
+    fn augment_args(command: Command) -> Command {
+        SettingFlags::augment_args(command.args(Self::keys().into_iter().map(argument)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for WorkloadFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let texts = texts(Self::keys(), matches);
+        Ok(Self(RunFlags { texts, settings: SettingFlags::from_arg_matches(matches)? }))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Texts of the options that the command line has.
+fn texts(keys: Vec<Key>, matches: &ArgMatches) -> OptionTexts {
+    let mut texts = OptionTexts::default();
+    for key in keys {
+        if is_switch(&key) {
+            if matches.get_flag(&key.name) {
+                texts.insert(key.name, "yes");
+            }
+        } else if let Some(text) = matches.get_one::<String>(&key.name) {
+            texts.insert(key.name, text);
+        }
+    }
+    texts
 }
 
 /// True if the option is a switch on the command line: a flag without a value.

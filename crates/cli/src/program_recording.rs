@@ -79,6 +79,11 @@ impl ProgramRecording {
         self.trace.path()
     }
 
+    /// Notes on the recorded part and on the end of the program.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
     /// Adds the notes on the recording to a result.
     pub fn annotate(&self, result: &mut RunResult) {
         // The note on the recording says more.

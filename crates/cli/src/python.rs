@@ -17,7 +17,7 @@ pub use crate::native_counters::NativeCounters;
 use crate::output::command_of;
 pub use crate::output::{CommandOutput, notes};
 pub use crate::program_recording::ProgramRecording;
-use crate::{calibrate, record, snapshot, usage_error, validate};
+use crate::{advise, calibrate, curves, record, snapshot, usage_error, validate};
 
 /// Options of a command as texts by name, with `-` or `_`. A switch has the text `yes` or `no`.
 pub type Keywords = [(String, String)];
@@ -45,6 +45,24 @@ pub fn validate(
     validate::validate(&arguments(keywords, after_dashes(program))?, reporter)
 }
 
+/// Advises on large pages for a trace or workload, or for a program if `program` is not empty. Setting `stop`
+/// ends the work.
+///
+/// # Errors
+/// Wrong options, a program that cannot be recorded, or large pages that are worth more than `fail_if_worth`
+/// allows.
+pub fn advise(
+    workload: Option<OsString>,
+    program: Vec<OsString>,
+    keywords: &Keywords,
+    reporter: &mut dyn Reporter,
+    stop: &Arc<AtomicBool>,
+) -> Result<CommandOutput, Failure> {
+    let positional = [workload.into_iter().collect(), after_dashes(program)].concat();
+    let (output, judged) = advise::advise(&arguments(keywords, positional)?, reporter, stop)?;
+    judged.map(|()| output)
+}
+
 /// Records a program. Setting `stop` ends the recording and deletes it.
 ///
 /// # Errors
@@ -56,6 +74,18 @@ pub fn record(
     stop: &Arc<AtomicBool>,
 ) -> Result<CommandOutput, Failure> {
     record::record_quietly(&arguments(keywords, after_dashes(program))?, reporter, stop)
+}
+
+/// Makes the miss-ratio curves of a workload or trace; of the default trace if `workload` is `None`.
+///
+/// # Errors
+/// Wrong options, or a trace that cannot be read.
+pub fn curves(
+    workload: Option<OsString>,
+    keywords: &Keywords,
+    reporter: &mut dyn Reporter,
+) -> Result<CommandOutput, Failure> {
+    curves::curves(&arguments(keywords, workload.into_iter().collect())?, reporter)
 }
 
 /// Takes a snapshot of this machine's memory.

@@ -1,7 +1,10 @@
 //! `perforate trace`: describes and converts traces.
 
+mod areas;
+
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
+use std::mem::take;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -23,6 +26,7 @@ use perforate_workloads::WorkloadSpec;
 
 use crate::output::{COLUMNS, notes, print};
 use crate::progress::Bar;
+use areas::Areas;
 
 /// Maximum number of pages that are counted, because a small trace may touch arbitrarily many.
 const MOST_PAGES: usize = 1 << 23;
@@ -115,6 +119,7 @@ struct Contents {
     gaps: u64,
     /// Number of instructions of the program that the trace leaves out, in all gaps together.
     skipped: u64,
+    areas: Areas,
 }
 
 impl Contents {
@@ -132,6 +137,7 @@ impl Contents {
             }
         }
         self.count_events(chunk);
+        self.areas.add(chunk);
         let branch =
             |instruction: &&Instruction| instruction.branch != perforate_types::Branch::None;
         self.branches += chunk.instructions.iter().filter(branch).count() as u64;
@@ -232,6 +238,7 @@ fn info(file: &str) -> Result<(), Failure> {
     if metadata.format == TraceFormat::Drmemtrace.name() {
         text += &drmemtrace_files(split_format(Path::new(&path)).1, &contents)?;
     }
+    text += &take(&mut contents.areas).text(contents.pages.iter().copied());
     text += &notes(&recording_notes(metadata), COLUMNS);
     text += &notes(&metadata.assumptions, COLUMNS);
     if let Some(truncation) = source.truncated() {
@@ -313,6 +320,9 @@ fn event_line(event: &ProgramEvent) -> String {
             format!("remap {from:#x}+{from_length} to {to:#x}+{to_length}")
         }
         Event::Brk { start, end } => format!("brk {start:#x} to {end:#x}"),
+        Event::Name { start, length, name } => {
+            format!("name {start:#x}+{length} {}", areas::escaped(name))
+        }
         Event::Fork { child } => format!("fork process {}", child.0),
         Event::Exec => "exec".into(),
         Event::Exit { process } => format!("exit process {}", process.0),

@@ -19,6 +19,11 @@ enum Value {
 }
 
 impl OptionTexts {
+    /// True if no option has a text.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Adds the text of an option, even if the option has one already.
     pub fn insert(&mut self, key: impl Into<String>, text: impl Into<String>) {
         self.0.push((key.into(), Value::Text(text.into())));

@@ -1,6 +1,8 @@
 //! Parser of the variable `PERFORATE_LAYOUT`, such as `brk=512:0-4:16-20;mmap=64:;report=/a/file`: the
 //! size of each pool and its intervals of 2MB pages, in units of 2MB, and a file for the report.
 
+use super::environment::number;
+
 /// Bytes of a 2MB page.
 pub const LARGE_BYTES: usize = 2 << 20;
 
@@ -69,15 +71,6 @@ fn pool(text: &'static [u8]) -> Option<PoolPlan> {
     }
     let wanted = pool.intervals.split(|byte| *byte == b':').filter(|part| !part.is_empty());
     (wanted.count() == pool.intervals().count()).then_some(pool)
-}
-
-fn number(digits: &[u8]) -> Option<usize> {
-    if digits.is_empty() || digits.len() > 12 {
-        return None;
-    }
-    digits.iter().try_fold(0_usize, |sum, digit| {
-        digit.is_ascii_digit().then(|| sum * 10 + usize::from(digit - b'0'))
-    })
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::begin::advise_layout;
 use super::extents::Extents;
 use super::plan::{LARGE_BYTES, PoolPlan};
-use super::report::{self, Word};
 use super::system::{
     FAILED, MADV_DONTNEED, MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, READ_WRITE,
     advise, map, protect, sched_yield, unmap,
 };
+use super::words::Word;
 
 /// Bytes of a 4KB page.
 pub const PAGE_BYTES: usize = 4096;
@@ -137,11 +137,11 @@ pub fn take(bytes: usize) -> Option<usize> {
     }
     let found = with(|pool| {
         let page = pool.extents.take(pages(bytes));
-        report::set(Word::MappedHighest, pool.extents.highest() as usize * PAGE_BYTES);
+        Word::MappedHighest.set(pool.extents.highest() as usize * PAGE_BYTES);
         page
     });
     if found.is_none() {
-        report::add(Word::MappedOutside, bytes);
+        Word::MappedOutside.add(bytes);
     }
     found.map(|page| start + page as usize * PAGE_BYTES)
 }
@@ -150,7 +150,7 @@ pub fn take(bytes: usize) -> Option<usize> {
 pub fn take_at(address: usize, bytes: usize) -> bool {
     with(|pool| {
         let is_taken = pool.extents.take_at(page_of(address), pages(bytes));
-        report::set(Word::MappedHighest, pool.extents.highest() as usize * PAGE_BYTES);
+        Word::MappedHighest.set(pool.extents.highest() as usize * PAGE_BYTES);
         is_taken
     })
 }

@@ -62,6 +62,10 @@ pub enum HostError {
     /// applied; the text says why.
     #[error("{0}")]
     Layout(String),
+    /// Advice on large pages cannot be given to a program, or the program cannot be measured with it; the
+    /// text says why.
+    #[error("{0}")]
+    Verify(String),
     /// A recorded trace cannot be read or copied.
     #[error(transparent)]
     Trace(#[from] perforate_trace::TraceError),

@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::panic::resume_unwind;
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use perforate_record::find_program;
 use perforate_record::process_memory::read_text;
+use rustix::process::{Signal, set_parent_process_death_signal, setpgid};
 
 use crate::benchmark::Paging;
 use crate::counters::{Absence, Counting, Readings};
@@ -19,14 +22,22 @@ use crate::{HostError, Residency};
 const TUNABLE: &str = "glibc.malloc.hugetlb=1";
 /// Duration between two samples of a running program's memory.
 const SAMPLE_PERIOD: Duration = Duration::from_millis(20);
+/// Longest duration between two samples of a program that is timed.
+const LONGEST_SAMPLE_PERIOD: Duration = Duration::from_secs(2);
 
 /// Durations and counts of one run of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramTime {
     /// Processor time in user mode of the program and its ended children.
     pub user: Duration,
+    /// Processor time in kernel mode of the program and its ended children.
+    pub system: Duration,
     /// Elapsed (wall-clock) time of the run.
     pub wall: Duration,
+    /// Page faults of the program and its ended children.
+    pub page_faults: u64,
+    /// Largest resident memory in bytes of the program or of one of its ended children.
+    pub max_resident_bytes: u64,
     /// Exit code of the program; absent if a signal killed it.
     pub exit_code: Option<i32>,
     /// Readings of hardware counters over the whole run, user mode only; empty if there are none.
@@ -43,6 +54,8 @@ pub(crate) struct Start<'a> {
     pub environment: Vec<(String, OsString)>,
     /// True to disable transparent huge pages for the program.
     pub disables_large_pages: bool,
+    /// True to make the program the leader of a process group, which is killed with this process.
+    pub leads_group: bool,
 }
 
 impl<'a> Start<'a> {
@@ -58,18 +71,28 @@ impl<'a> Start<'a> {
             environment.push(("GLIBC_TUNABLES".to_owned(), tunables));
         }
         let processor = Some(processor);
-        Self { program, processor, environment, disables_large_pages: paging == Paging::Small }
+        Self {
+            program,
+            processor,
+            environment,
+            disables_large_pages: paging == Paging::Small,
+            leads_group: false,
+        }
     }
 
     pub fn spawn(&self) -> Result<Child, HostError> {
         let mut command = find_program(self.program)?.command();
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        let (processor, disables_large_pages) = (self.processor, self.disables_large_pages);
+        let Self { processor, disables_large_pages, leads_group, .. } = *self;
         // SAFETY: between fork and exec, only system calls are made and nothing is allocated.
         unsafe {
             command.pre_exec(move || {
                 processor.map_or(Ok(()), pin)?;
+                if leads_group {
+                    setpgid(None, None)?;
+                    set_parent_process_death_signal(Some(Signal::KILL))?;
+                }
                 if disables_large_pages { disable_large_pages() } else { Ok(()) }
             });
         }
@@ -81,9 +104,56 @@ impl<'a> Start<'a> {
         let counting = Counting::of_next_program().ok();
         let started = Instant::now();
         let child = self.spawn()?;
-        let (status, user) = wait(&child).map_err(HostError::system("waiting for the program"))?;
+        let (status, usage) = wait(&child).map_err(HostError::system("waiting for the program"))?;
         let counters = counting.map_or_else(Readings::default, |mut counting| counting.read());
-        Ok(ProgramTime { counters, user, wall: started.elapsed(), exit_code: status.code() })
+        Ok(ProgramTime::new(started.elapsed(), status, &usage, counters))
+    }
+
+    /// Runs the program to its end, measures it, and meanwhile calls `sample` with its process id, at most
+    /// 1 % of the time. Kills the program's process group after the time `limit`, and then returns `None`;
+    /// otherwise at the end of the program, so that nothing it left behind disturbs later runs. The program
+    /// must lead a group.
+    pub fn observe(
+        &self,
+        limit: Duration,
+        mut sample: impl FnMut(u32) + Send,
+    ) -> Result<Option<ProgramTime>, HostError> {
+        const FAILED: &str = "waiting for the program";
+        let counting = Counting::of_next_program().ok();
+        let started = Instant::now();
+        let child = self.spawn()?;
+        let process = child.id();
+        let (ended, end) = mpsc::channel::<()>();
+        let (waited, is_late) = std::thread::scope(|scope| {
+            let sampler = scope.spawn(move || {
+                let mut pause = SAMPLE_PERIOD;
+                loop {
+                    let left = limit.saturating_sub(started.elapsed());
+                    match end.recv_timeout(pause.min(left)) {
+                        Err(mpsc::RecvTimeoutError::Timeout) => {}
+                        _ => return false,
+                    }
+                    if started.elapsed() >= limit {
+                        kill_group(process);
+                        return true;
+                    }
+                    let before = Instant::now();
+                    sample(process);
+                    pause = (99 * before.elapsed()).clamp(SAMPLE_PERIOD, LONGEST_SAMPLE_PERIOD);
+                }
+            });
+            // The process id stays the program's until the sampler no longer uses it.
+            let waited = wait_without_reaping(process);
+            let elapsed = started.elapsed();
+            kill_group(process);
+            drop(ended);
+            let is_late = sampler.join().unwrap_or_else(|panic| resume_unwind(panic));
+            (waited.map(|()| elapsed), is_late)
+        });
+        let elapsed = waited.map_err(HostError::system(FAILED))?;
+        let (status, usage) = wait(&child).map_err(HostError::system(FAILED))?;
+        let counters = counting.map_or_else(Readings::default, |mut counting| counting.read());
+        Ok((!is_late).then(|| ProgramTime::new(elapsed, status, &usage, counters)))
     }
 
     /// Runs the program to its end, and meanwhile calls `sample` with its process id. Returns the exit
@@ -104,22 +174,60 @@ impl<'a> Start<'a> {
     }
 }
 
-/// Waits until the program ends. Returns its exit status, and the processor time in user mode of the
-/// program and its ended children.
-fn wait(child: &Child) -> io::Result<(ExitStatus, Duration)> {
+impl ProgramTime {
+    fn new(wall: Duration, status: ExitStatus, usage: &libc::rusage, counters: Readings) -> Self {
+        let time =
+            |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+        Self {
+            user: time(usage.ru_utime),
+            system: time(usage.ru_stime),
+            wall,
+            page_faults: (usage.ru_minflt + usage.ru_majflt) as u64,
+            max_resident_bytes: usage.ru_maxrss as u64 * 1024,
+            exit_code: status.code(),
+            counters,
+        }
+    }
+
+    /// Processor time in user and kernel mode of the program and its ended children.
+    pub fn processor(&self) -> Duration {
+        self.user + self.system
+    }
+}
+
+/// Waits until the program ends. Returns its exit status, and what it and its ended children used.
+fn wait(child: &Child) -> io::Result<(ExitStatus, libc::rusage)> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: both pointers are to local variables, which the call may write.
     while unsafe { libc::wait4(child.id() as i32, &mut status, 0, usage.as_mut_ptr()) } < 0 {
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
+        retry_if_interrupted()?;
     }
     // SAFETY: `zeroed` made a valid value, because all fields are integers; the call overwrote it.
-    let user = unsafe { usage.assume_init() }.ru_utime;
-    let user = Duration::new(user.tv_sec as u64, user.tv_usec as u32 * 1000);
-    Ok((ExitStatus::from_raw(status), user))
+    Ok((ExitStatus::from_raw(status), unsafe { usage.assume_init() }))
+}
+
+/// Waits until a process ends, without freeing its process id.
+fn wait_without_reaping(process: u32) -> io::Result<()> {
+    let mut found = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let options = libc::WEXITED | libc::WNOWAIT;
+    // SAFETY: the pointer is to a local variable, which the call may write.
+    while unsafe { libc::waitid(libc::P_PID, process, found.as_mut_ptr(), options) } < 0 {
+        retry_if_interrupted()?;
+    }
+    Ok(())
+}
+
+/// The error of the last system call, unless a signal interrupted it.
+fn retry_if_interrupted() -> io::Result<()> {
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
+}
+
+/// Kills the processes of a process group.
+fn kill_group(group: u32) {
+    // SAFETY: the call has no conditions.
+    unsafe { libc::kill(-(group as i32), libc::SIGKILL) };
 }
 
 /// Runs the program to its end on one processor and measures it. With [`Paging::Large`], malloc of
@@ -145,7 +253,13 @@ pub fn count_program(program: &[OsString]) -> Result<Result<ProgramTime, Absence
         return Ok(Err(absence));
     }
     let environment = Vec::new();
-    let start = Start { program, processor: None, environment, disables_large_pages: false };
+    let start = Start {
+        program,
+        processor: None,
+        environment,
+        disables_large_pages: false,
+        leads_group: false,
+    };
     start.time().map(Ok)
 }
 

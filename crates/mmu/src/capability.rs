@@ -25,7 +25,7 @@ pub enum Wanted {
     Holes,
     /// Unit that is looked up in parallel with a TLB, such as a range TLB ([`BesideL2`]).
     BesideL2,
-    /// Fast search for runs of consecutive pages ([`Runs`]).
+    /// Runs of consecutive pages: a fast search, and entries that name them ([`Runs`]).
     Runs,
     /// Level-2 leaf entries in the page-walk cache (G §3.7).
     CachedLeaves,
@@ -217,12 +217,17 @@ impl dyn BesideL2 + '_ {
     }
 }
 
-/// Page tables that find a run of consecutive 4KB pages faster than by a look-up of each page.
+/// Page tables that find a run of consecutive 4KB pages faster than by a look-up of each page, or
+/// whose entries say that pages are contiguous.
 pub trait Runs {
     /// Returns the longest run around a page that a walk has just found, for TLB coalescing. The
     /// run is inside one aligned window. Its frames are consecutive, and its pages agree in
     /// permissions.
     fn run_around(&self, request: &RunRequest) -> Run;
+
+    /// True if the entry that translates the page says that it maps the page's whole aligned block
+    /// of 64KB, by an encoding of [`Contiguity`](perforate_types::Contiguity) or as a larger page.
+    fn is_contiguous(&self, space: SpaceId, page: VirtualPage) -> bool;
 }
 
 /// Hardware of a dimension that exists once per core, such as a range TLB. All other methods of the
@@ -314,6 +319,14 @@ impl dyn Dimension + '_ {
         match self.capability(Wanted::Runs) {
             Some(Capability::Runs(runs)) => runs.run_around(request),
             _ => request.longest(|page| self.look_at(request.space, page)),
+        }
+    }
+
+    /// True if the entry that translates a page says that it maps the page's whole block of 64KB.
+    pub fn is_contiguous(&self, space: SpaceId, page: VirtualPage) -> bool {
+        match self.capability(Wanted::Runs) {
+            Some(Capability::Runs(runs)) => runs.is_contiguous(space, page),
+            _ => false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Geometry of TLBs and walk caches, as configured in a machine file.
 
-use perforate_types::PageSize;
+use perforate_types::{CONTIGUOUS_PAGES, PageSize};
 use serde::{Deserialize, Serialize};
 
 use crate::Coalescing;
@@ -64,6 +64,10 @@ pub struct TlbConfig {
     /// Coalescing of 4KB pages in the second-level TLB; off without this key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l2_coalescing: Option<Coalescing>,
+    /// True if the first-level TLBs hold a coalesced window of pages as one entry, like the second
+    /// level. Otherwise they hold its pages one by one. Needs whole windows: any form but `runs`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub l1_coalescing: bool,
     /// Point in a page walk at which the shadow entry of a perforated page is read.
     #[serde(default, skip_serializing_if = "is_when_needed")]
     pub shadow_reads: ShadowReads,
@@ -195,13 +199,21 @@ pub struct MmuConfig {
 pub enum ConfigError {
     /// The coalescing window has a size that no entry can hold.
     #[error(
-        "tlb.l2_coalescing: windows of {pages} pages; a power of two from 2 to {} is possible",
+        "tlb.l2_coalescing: windows of {pages} pages; a power of two from 2 to {} is possible, and \
+         {CONTIGUOUS_PAGES} with a contiguous bit or NAPOT entries",
         Coalescing::MAXIMUM_PAGES
     )]
     Coalescing {
         /// Configured number of pages in a coalescing window.
         pages: u64,
     },
+    /// The first level cannot hold entries of pages that the second level does not coalesce, or
+    /// coalesces in runs of any length.
+    #[error(
+        "tlb.l1_coalescing: the first level holds whole windows only; tlb.l2_coalescing must be \
+         there, with another form than \"runs\""
+    )]
+    FirstLevelCoalescing,
     /// The number of sets of a TLB is not a power of two, or the TLB has no entries.
     #[error(
         "{key}: {entries} entries in {ways} ways is no TLB; entries must be ways × a power of two"
@@ -287,6 +299,12 @@ impl TlbConfig {
             PageSize::Size2M => self.l2_2m.entries(self.l2),
             PageSize::Size1G => self.l2_1g.entries(self.l2),
         }
+    }
+
+    /// Number of pages of a window that the first level holds as one entry; 0 if it holds 4KB pages
+    /// one by one.
+    pub(crate) fn l1_window(&self) -> u64 {
+        self.l2_coalescing.filter(|_| self.l1_coalescing).map_or(0, |coalescing| coalescing.pages)
     }
 
     /// Checks that the second-level TLB has the ways configured for each page size.
@@ -380,6 +398,7 @@ impl MmuConfig {
             beside_entries: range_tlb_entries(),
             gap_tolerant: None,
             l2_coalescing: None,
+            l1_coalescing: false,
             shadow_reads: ShadowReads::WhenNeeded,
             bitmap_updates: BitmapUpdates::Invalidate,
         };
@@ -409,6 +428,9 @@ impl MmuConfig {
         tlb.validate_ways()?;
         if let Some(coalescing) = tlb.l2_coalescing.filter(|coalescing| !coalescing.is_possible()) {
             return Err(ConfigError::Coalescing { pages: coalescing.pages });
+        }
+        if tlb.l1_coalescing && !tlb.l2_coalescing.is_some_and(Coalescing::is_whole) {
+            return Err(ConfigError::FirstLevelCoalescing);
         }
         self.walk_cache.validate("walk_cache")?;
         self.virtualization.validate()

@@ -100,13 +100,15 @@ pub fn counters() -> Vec<Counter> {
 
 /// Purposes whose reads have separate counters. [`Purpose::Page`] has no reads, and reads of
 /// mechanisms' tables ([`Purpose::OwnTable`]) are off the critical path, so both are missing.
-const REFERENCES: [Purpose; 14] = [
+const REFERENCES: [Purpose; 16] = [
+    Purpose::Level5,
     Purpose::Level4,
     Purpose::Level3,
     Purpose::Level2,
     Purpose::Level1,
     Purpose::Shadow,
     Purpose::Hole,
+    Purpose::HostLevel5,
     Purpose::HostLevel4,
     Purpose::HostLevel3,
     Purpose::HostLevel2,

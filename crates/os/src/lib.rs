@@ -45,9 +45,9 @@ pub use occupancy::{
     FrameState, HostSnapshot, Occupancy, OccupancyBuilder, SnapshotAbout, ZoneRange,
 };
 pub use policy::{
-    BasePages, BlockUse, HoleAllocation, HoleRule, Huge1G, HugePageRule, LaidOut, OrderPurpose,
-    OrderRequest, Orders, PageLayout, Policy, Promotion, PromotionChoices, PromotionPrice,
-    PromotionRule, SmallPages, Thp, Victim, described,
+    BasePages, BlockUse, FolioSizes, FolioUse, HoleAllocation, HoleRule, Huge1G, HugePageRule,
+    LaidOut, Mthp, OrderPurpose, OrderRequest, Orders, PageLayout, Policy, Promotion,
+    PromotionChoices, PromotionPrice, PromotionRule, SmallPages, Thp, Victim, described,
 };
 pub use random::Random;
 pub use shadow::{ShadowLeaf, ShadowTables};

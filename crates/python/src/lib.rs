@@ -36,7 +36,7 @@ mod _native {
     #[pymodule_export]
     use crate::lists::{counters, keywords, machines, schemes, unknown, workloads};
     #[pymodule_export]
-    use crate::measurements::{calibrate, record, snapshot, validate};
+    use crate::measurements::{advise, calibrate, curves, record, snapshot, validate};
     #[pymodule_export]
     use crate::points::{PointStore, point};
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! Commands that measure this machine or record a program. Each returns JSON and text.
+//! Commands that measure this machine, or record or analyse a program. Each returns JSON and text.
 
 use std::ffi::OsString;
 
@@ -39,6 +39,21 @@ pub fn validate(
     output(py, progress, move |state| python::validate(program, &options, state))
 }
 
+/// Advises on large pages for a trace or workload, or for a program unless `program` is empty.
+#[pyfunction]
+pub fn advise(
+    py: Python<'_>,
+    workload: Option<OsString>,
+    program: Vec<OsString>,
+    options: Pairs,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, String)> {
+    output(py, progress, move |state| {
+        let stop = state.stop.clone();
+        python::advise(workload, program, &options, state, &stop)
+    })
+}
+
 /// Records a program into a trace. Returns JSON and text.
 #[pyfunction]
 pub fn record(
@@ -51,6 +66,17 @@ pub fn record(
         let stop = state.stop.clone();
         python::record(program, &options, state, &stop)
     })
+}
+
+/// Makes the miss-ratio curves of a workload or trace. Returns JSON and text.
+#[pyfunction]
+pub fn curves(
+    py: Python<'_>,
+    workload: Option<OsString>,
+    options: Pairs,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, String)> {
+    output(py, progress, move |state| python::curves(workload, &options, state))
 }
 
 /// Describes the memory of this machine, of a process, or of a stored snapshot.

@@ -59,6 +59,18 @@ def test_wrong_use_of_measurements() -> None:
         perforate.validate(program_only=True)
 
 
+def test_advice_is_an_object_and_a_text() -> None:
+    advice = perforate.advise("random:size=32M", instructions="300k", memory="1G", fragmentation="none", now="never")
+    assert advice["verdict"] in ("worth", "unclear", "not-worth")
+    assert advice["evidence"]["kind"] == "A"
+    assert advice["runs"][0]["name"] == "as it is"
+    assert "Evidence A" in str(advice)
+    with pytest.raises(perforate.UsageError, match="expected always, madvise or never"):
+        perforate.advise("random", now="perhaps")
+    with pytest.raises(perforate.UsageError, match="not both"):
+        perforate.advise("random", program=["/bin/true"])
+
+
 def test_workers_of_benchmarks_are_this_package() -> None:
     """A validation starts `python -m perforate native-worker`, as the command starts itself."""
     job = {"benchmark": "chase", "bytes": 1 << 21, "paging": "small", "processor": None, "recorded_operations": None}

@@ -272,7 +272,7 @@ fn texts(mut list: u64) -> Option<Vec<CString>> {
 
 /// Reads a string from the program's memory, without its terminator. `None` if the memory is not
 /// mapped.
-fn text(address: u64) -> Option<Vec<u8>> {
+pub fn text(address: u64) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     let mut piece = [0; 256];
     loop {

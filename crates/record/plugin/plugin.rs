@@ -15,6 +15,7 @@ mod follow;
 mod kinds;
 #[cfg(not(test))]
 mod layout;
+mod names;
 pub mod phases;
 mod qemu;
 #[cfg(not(test))]
@@ -44,6 +45,7 @@ pub static qemu_plugin_version: c_int = 1;
 /// mmap, mprotect, munmap, brk, mremap, madvise, shmat, shmdt, clone, fork, vfork, execve, execveat.
 const TRACKED_SYSCALLS: [i64; 13] =
     [9, 10, MUNMAP, 12, 25, 28, SHMAT, SHMDT, CLONE, FORK, VFORK, follow::EXECVE, follow::EXECVEAT];
+const MMAP: i64 = 9;
 const SHMAT: i64 = 30;
 const SHMDT: i64 = 67;
 const MUNMAP: i64 = 11;
@@ -250,7 +252,9 @@ extern "C" fn syscall_begins(
     _a8: u64,
 ) {
     let Some(cpu) = ring::cpu(index) else { return };
-    if TRACKED_SYSCALLS.contains(&number) {
+    let name = names::given_by(number, [a1, a2, a3, a4, a5]);
+    if TRACKED_SYSCALLS.contains(&number) || name.is_some() {
+        names::push(cpu, &name.unwrap_or_default());
         let last = if number == SHMAT { segment_bytes(a1) } else { a6 };
         cpu.push_control(Control::Syscall, number as u64, &[a1, a2, a3, a4, a5, last]);
     } else if number == EXIT_GROUP {
@@ -288,10 +292,15 @@ extern "C" fn syscall_ends(_id: PluginId, index: c_uint, number: i64, result: i6
 /// Size in bytes of a System V shared memory segment; 0 if it does not exist. It is recorded in place of the
 /// last of the six arguments, as shmat has only three.
 fn segment_bytes(segment: u64) -> u64 {
+    segment_status(segment).map_or(0, |status| status.bytes)
+}
+
+/// Status of a System V shared memory segment; `None` if it does not exist.
+fn segment_status(segment: u64) -> Option<qemu::SegmentStatus> {
     let mut status = qemu::SegmentStatus { permissions: [0; 6], bytes: 0, rest: [0; 16] };
     // SAFETY: `status` has room for the result.
     let result = unsafe { qemu::shmctl(segment as c_int, qemu::STATUS_OF_SEGMENT, &mut status) };
-    if result == 0 { status.bytes } else { 0 }
+    (result == 0).then_some(status)
 }
 
 /// Ends the running segments of all threads because an address space changes, so that their next instructions

@@ -51,13 +51,19 @@ pub enum Control {
     ThreadEnd = 9,
     /// A process is about to end; payload: number of its process image.
     Exit = 10,
+    /// Bytes of the name that the thread's next system call gives to memory; payload: their number. Words
+    /// with the bytes follow, [`SYSCALL_WORDS`] of them. Longer names have several such records.
+    Name = 11,
 }
+
+/// Maximum length of a mapping's name in bytes: the longest path, and ` (deleted)`.
+pub const MAX_NAME_BYTES: usize = 4096 + 10;
 
 /// Number of arguments after [`Control::Syscall`].
 pub const SYSCALL_WORDS: usize = 6;
 
 impl Control {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Segment,
         Self::End,
         Self::Syscall,
@@ -68,12 +74,13 @@ impl Control {
         Self::Fork,
         Self::ThreadEnd,
         Self::Exit,
+        Self::Name,
     ];
 
     /// Number of data words (such as a system call's arguments) that follow the record.
     pub const fn words(self) -> usize {
         match self {
-            Self::Syscall => SYSCALL_WORDS,
+            Self::Syscall | Self::Name => SYSCALL_WORDS,
             Self::Return | Self::ThreadStart | Self::Start | Self::Fork => 1,
             _ => 0,
         }

@@ -10,8 +10,10 @@
 //! A [`Vocabulary`] describes the counters and schemes that the reading program knows. Results may
 //! contain others, for example from another version.
 
+mod advice;
 mod batches;
 mod contents;
+mod curves;
 mod experiment;
 mod interval;
 mod joint;
@@ -24,10 +26,16 @@ mod run;
 mod sampled;
 mod snapshot;
 mod student;
+mod verification;
 mod vocabulary;
 
+pub use advice::{
+    AdviceArea, AdviceError, AdviceEvidence, AdvicePiece, AdvicePoint, AdviceRange, AdviceRecord,
+    AdviceRisk, AdviceRun, AdviceStep, AdviceVerdict, EvidenceKind, RankedMemory, SpeedRecord,
+};
 pub use batches::Batches;
 pub use contents::{ContentsPoint, EntryCounts};
+pub use curves::{MissPoint, MissRatioRecord, PageSizeCurve};
 pub use experiment::{
     AxisForm, ChartForm, ChartRecord, ClaimKind, ClaimRecord, CurveRecord, DrawnRecord,
     ExperimentRecord, ExperimentResults, PartRange, PointRecord, Reading, Show, UnstatedRange,
@@ -45,5 +53,9 @@ pub use snapshot::{
     BlockReach, FREE_ORDERS, FreeBlocksByType, HostRecord, PageblockCount, ProcessArea,
     ProcessContents, ProcessRecord, ProcessTotals, RequestShares, Snapshot, SnapshotOrder,
     SnapshotRequest, SnapshotZone, Survey, read_snapshot,
+};
+pub use verification::{
+    AreaPages, Clock, GainRatio, Judgement, LEAST_GAIN, Verification, VerifiedArea, VerifiedRun,
+    Worth,
 };
 pub use vocabulary::{Roles, Vocabulary};

@@ -104,8 +104,13 @@ impl Reference {
         last: u8,
         memory: &TableMemory,
     ) {
-        for level in (last..=4).rev() {
-            let Some(node) = self.nodes.find(side, space, level, page) else { return };
+        for level in (last..=5).rev() {
+            let Some(node) = self.nodes.find(side, space, level, page) else {
+                if level == 5 {
+                    continue;
+                }
+                return;
+            };
             let index = page.number() >> (9 * (level - 1)) & 511;
             let entry = memory.entry(node.address().add(index * 8));
             if level == 4 && side == Side::Host && !entry.is_present() {

@@ -189,6 +189,7 @@ impl Reference {
             panic!("{entry:?} is in the first level")
         };
         assert!(steps.is_empty(), "{entry:x?} is there, and more was looked up");
+        let shares_dirty = self.shares_dirty();
         let core = &mut self.cores[core];
         core.units[entry.unit as usize].touch(entry.slot);
         match result {
@@ -199,7 +200,7 @@ impl Reference {
                 let expected = frame.add(page - entry.first.number());
                 assert_eq!(found.physical.page(), expected, "{entry:x?}");
                 if kind == AccessKind::Write && !is_dirty(&entry) {
-                    core.first_store(space, page);
+                    core.first_store(space, page, shares_dirty);
                 }
             }
         }
@@ -390,6 +391,7 @@ impl Reference {
         let unit = first_level(attempt.kind);
         let is_filled = walk.filled.contains(&(unit, found.slot));
         assert!(is_filled, "slot {} of {unit:?} was not filled", found.slot);
+        let (shares_dirty, in_l1) = (self.shares_dirty(), self.setup.config.tlb.l1_coalescing);
         let core = &mut self.cores[walk.core];
         let entry = *core.units[unit as usize].find(found.slot).expect("it was filled");
         let CachedContent::Page { frame, .. } = entry.content else {
@@ -405,13 +407,21 @@ impl Reference {
             let is_in_place =
                 matches!(found.case, Case::Filtered | Case::BitmapInPlace | Case::ReadInPlace);
             let is_dirtied = |entry: &CachedEntry| match kind_of(entry) {
-                Some(EntryKind::Run) => false,
+                Some(EntryKind::Run) => shares_dirty,
                 Some(EntryKind::Perforated) => is_in_place,
                 _ => !has_holes(entry),
             };
             if let Some(used) = used.filter(is_dirtied) {
                 second.set_dirty(used.slot);
             }
+        }
+        if let Some(used) = used.filter(|used| kind_of(used) == Some(EntryKind::Run)) {
+            // A page of a clean run is held alone, unless a store to it is one to the run.
+            let CachedContent::Page { allows, .. } = used.content else { unreachable!() };
+            let is_whole = shares_dirty || allows & allow::WRITE == 0 || is_dirty(&used);
+            let expected = if in_l1 && is_whole { used.pages } else { 1 };
+            assert_eq!(entry.pages, expected, "{entry:x?} comes of {used:x?}");
+            return;
         }
         let pages = match used.and_then(|used| kind_of(&used)) {
             Some(EntryKind::Page2M) => PAGES_2M,
@@ -421,6 +431,13 @@ impl Reference {
         };
         let largest = self.first_level_pages(attempt.kind).filter(|&held| held <= pages).max();
         assert_eq!(Some(entry.pages), largest, "{entry:x?} comes of {used:x?}");
+    }
+
+    /// True if the pages of a coalesced run share their dirty bits: the page-table entries say that
+    /// they are one run.
+    fn shares_dirty(&self) -> bool {
+        let coalescing = self.setup.config.tlb.l2_coalescing;
+        coalescing.is_some_and(|coalescing| coalescing.form.contiguity().is_some())
     }
 
     fn window(&self) -> u64 {
@@ -458,7 +475,9 @@ impl Reference {
                 let kind = if is_fetch { AccessKind::Fetch } else { AccessKind::Read };
                 let present = self.first_level_arrays(kind).into_iter();
                 let mut present = present.filter_map(|(pages, geometry)| Some((pages, geometry?)));
-                let array = present.position(|(pages, _)| pages == entry.pages);
+                let is_run = kind_of(entry) == Some(EntryKind::Run);
+                let size = if is_run { 1 } else { entry.pages };
+                let array = present.position(|(pages, _)| pages == size);
                 let array = array.unwrap_or_else(|| panic!("{entry:x?} has no array"));
                 let all = self.first_level_arrays(kind);
                 let geometry = all.iter().filter_map(|(_, geometry)| *geometry).nth(array);
@@ -519,20 +538,22 @@ impl Reference {
 }
 
 impl Core {
-    /// Models the first store through a clean entry of the first-level TLB. The entry becomes dirty. The
-    /// hardware then looks up the second-level TLB, whose entry becomes dirty too, unless it is for a page
-    /// with holes or for a coalesced run of pages.
-    fn first_store(&mut self, space: SpaceId, page: u64) {
-        let copies: Vec<_> =
-            self.covering(Unit::L1DataTlb, space, page).map(|entry| entry.slot).collect();
-        for slot in copies {
+    /// Models the first store through a clean entry of the first-level TLB. The entry becomes
+    /// dirty. The hardware then looks up the second-level TLB, whose entry becomes dirty too,
+    /// unless it is for a page with holes, or for a coalesced run whose pages do not share their
+    /// dirty bits (`shares_dirty`).
+    fn first_store(&mut self, space: SpaceId, page: u64, shares_dirty: bool) {
+        let covering = self.covering(Unit::L1DataTlb, space, page);
+        let mut copies: Vec<_> = covering.map(|entry| (entry.pages, entry.slot)).collect();
+        copies.sort_unstable();
+        for (_, slot) in copies {
             self.units[Unit::L1DataTlb as usize].touch(slot);
             self.units[Unit::L1DataTlb as usize].set_dirty(slot);
         }
         let Some(entry) = self.in_second_level(space, page) else { return };
         let second = &mut self.units[Unit::L2Tlb as usize];
         second.touch(entry.slot);
-        if !has_holes(&entry) && kind_of(&entry) != Some(EntryKind::Run) {
+        if !has_holes(&entry) && (shares_dirty || kind_of(&entry) != Some(EntryKind::Run)) {
             second.set_dirty(entry.slot);
         }
     }
@@ -569,6 +590,7 @@ fn next_after(entry: &CachedEntry) -> Next {
 /// hit, or in the root after a miss.
 fn check_read(walk: &mut Walk, purpose: Purpose, address: PhysicalAddress, mmu: &Mmu) {
     let level = match purpose {
+        Purpose::Level5 | Purpose::HostLevel5 => 5,
         Purpose::Level4 | Purpose::HostLevel4 => 4,
         Purpose::Level3 | Purpose::HostLevel3 => 3,
         Purpose::Level2 | Purpose::HostLevel2 | Purpose::Shadow | Purpose::HostShadow => 2,
@@ -581,7 +603,9 @@ fn check_read(walk: &mut Walk, purpose: Purpose, address: PhysicalAddress, mmu: 
     if have_leaves(mmu)[side] && expected == 2 {
         return;
     }
-    assert_eq!(level, expected, "{purpose:?} is read after the walk cache");
+    // A walk from the root begins at level 5 in tables of five levels.
+    let is_root = node.is_none() && expected == 4 && level == 5;
+    assert!(is_root || level == expected, "{purpose:?} is read after the walk cache");
     // Shadow entries are in the page after the page directory.
     let is_shadow = matches!(purpose, Purpose::Shadow | Purpose::HostShadow);
     if let Some(node) = node.filter(|_| !is_shadow) {

@@ -17,9 +17,11 @@
 //! # Ok::<(), perforate_records::RecordsError>(())
 //! ```
 
+mod advice;
 mod answer;
 mod chart;
 mod comparison;
+mod curves;
 mod degrees;
 mod error;
 mod experiment;
@@ -40,6 +42,8 @@ mod threads;
 mod varied;
 mod waiting;
 
+pub use advice::{advice_html, advice_text};
+pub use curves::{curves_html, curves_table};
 pub use error::ReportError;
 pub use experiment::{Tally, experiments_figures, experiments_html, experiments_table};
 pub use html::ReportOptions;

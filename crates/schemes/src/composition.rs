@@ -1,6 +1,6 @@
 //! Schemes of one run: a single scheme, or a guest's scheme over a host's (nested translation).
 
-use perforate_mmu::Coalescing;
+use perforate_mmu::{Coalescing, TlbConfig};
 
 use crate::{Scheme, SchemeError, all, hosts_only};
 
@@ -140,8 +140,16 @@ impl Composition {
     }
 
     /// Coalescing setting of the second-level TLB; `None` if neither scheme configures coalescing.
-    pub fn coalescing(&self) -> Option<Coalescing> {
+    fn coalescing(&self) -> Option<Coalescing> {
         self.own.coalescing.or_else(|| self.host?.coalescing)
+    }
+
+    /// Replaces the machine's TLB coalescing by that of the schemes, if one of them configures it.
+    /// The first level then holds pages one by one (CoLT-SA).
+    pub fn configure_coalescing(&self, tlb: &mut TlbConfig) {
+        if let Some(coalescing) = self.coalescing() {
+            (tlb.l2_coalescing, tlb.l1_coalescing) = (Some(coalescing), false);
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod composition;
 mod error;
 pub mod flat;
 pub mod gap_tolerant;
+mod mthp;
 pub mod pages;
 pub mod perforated;
 mod range;
@@ -38,6 +39,7 @@ use segment::{EscapeFilterConfig, SegmentOptions, SegmentPolicy, SegmentRule};
 const GROUPS: &[&[&Scheme]] = &[
     pages::BASE,
     coalescing::SCHEMES,
+    mthp::SCHEMES,
     pages::LARGE,
     perforated::SCHEMES,
     scripted::SCHEMES,
@@ -313,7 +315,9 @@ impl Scheme {
             other_names: self.other_names.iter().map(|&name| name.into()).collect(),
             colour: self.colour.into(),
             role,
-            setting: pages::setting(self.name).map(Into::into),
+            setting: pages::setting(self.name)
+                .map(Into::into)
+                .or_else(|| mthp::setting(self.name).map(Into::into)),
         }
     }
 

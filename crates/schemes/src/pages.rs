@@ -121,7 +121,7 @@ pub(crate) fn setting(name: &str) -> Option<&'static str> {
     SETTINGS.iter().find(|(scheme, _)| scheme.name == name).map(|&(_, setting)| setting)
 }
 
-/// Builds ordinary page tables of x86-64.
-pub fn radix(_: &Hardware<'_>) -> Box<dyn Dimension> {
-    Box::new(Radix::new())
+/// Builds ordinary page tables of x86-64, with as many levels as the kernel's.
+pub fn radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
+    Box::new(Radix::new().with_five_levels(hardware.kernel.tables().five_levels))
 }

@@ -12,8 +12,9 @@ use perforate_schemes::perforated::PerforatedRadix;
 use perforate_schemes::shadow::Shadow;
 use perforate_timing::Core;
 use perforate_types::{
-    AccessKind, Action, Chunk, Counters, Frame, GuestFrame, Instruction, Operation, PageSize,
-    PageTableEntry, PhysicalAddress, Purpose, Step, Steps, Unit, VirtualAddress,
+    AccessKind, Action, CONTIGUOUS_PAGES, Chunk, Counters, Frame, GuestFrame, Instruction,
+    Operation, PageSize, PageTableEntry, PhysicalAddress, Purpose, Step, Steps, Unit,
+    VirtualAddress,
 };
 
 use crate::simulation::{RunOptions, Simulation};
@@ -398,6 +399,10 @@ fn content(entry: PageTableEntry, purpose: Purpose) -> String {
         }
         Purpose::Level3 | Purpose::HostLevel3 if entry.is_large() => {
             format!("1GB page at {frame:#x}")
+        }
+        Purpose::Level1 | Purpose::HostLevel1 if entry.is_contiguous() => {
+            let first = entry.frame().number() / CONTIGUOUS_PAGES * CONTIGUOUS_PAGES;
+            format!("4KB page of the contiguous 64KB at {:#x}", Frame::new(first).address())
         }
         Purpose::Level1 | Purpose::Hole | Purpose::HostLevel1 | Purpose::HostHole => {
             format!("4KB page at {frame:#x}")

@@ -6,6 +6,7 @@
 //! simulation per scheme. Data flow in one direction, with one exception in [`System`]: a page
 //! fault goes to the operating system, whose updates come back to the page tables.
 
+mod advised;
 mod background;
 mod compare;
 mod effort;
@@ -46,6 +47,7 @@ mod warmup;
 mod wiring;
 mod workload;
 
+pub use advised::{AdvisedRange, AdvisedRanges};
 pub use compare::run;
 pub use energy::EnergyCosts;
 pub use error::SimError;

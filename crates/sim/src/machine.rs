@@ -58,6 +58,9 @@ pub struct Machine {
     /// hypothetical machines.
     #[serde(default, skip_serializing)]
     pub processors: Vec<ProcessorModels>,
+    /// Number of levels of page tables: 4, or 5 for addresses of 57 bits (LA57), in guest and host.
+    #[serde(default = "four_levels", skip_serializing_if = "are_four_levels")]
+    pub page_table_levels: u8,
     /// Sizes and associativities of the TLBs.
     pub tlb: TlbConfig,
     /// Sizes of the page-walk caches.
@@ -93,6 +96,14 @@ pub struct Machine {
     /// Notes on the machine, which each result contains.
     #[serde(skip)]
     pub remarks: Vec<String>,
+}
+
+fn four_levels() -> u8 {
+    4
+}
+
+fn are_four_levels(levels: &u8) -> bool {
+    *levels == 4
 }
 
 /// Hardware support for virtualization: the `[virtualization]` section of a machine file.
@@ -260,6 +271,12 @@ impl Machine {
 
     /// Checks each value, and their combinations. The error describes the first problem.
     fn check(&self) -> Result<(), String> {
+        if !matches!(self.page_table_levels, 4 | 5) {
+            return Err(format!(
+                "page_table_levels: {} levels; 4 or 5 are possible",
+                self.page_table_levels
+            ));
+        }
         if self.name.chars().chain(self.summary.chars()).any(char::is_control) {
             return Err("name and summary must be plain text in one line".into());
         }
@@ -604,6 +621,7 @@ mod tests {
             ("tlb.l2", "{ entries = 17, ways = 4 }", "17"),
             ("walk_cache.level2_ways", "5", "32 entries in 5 ways"),
             ("walker.walkers", "many", "expected a whole number"),
+            ("page_table_levels", "3", "3 levels; 4 or 5 are possible"),
         ] {
             let error = Machine::load_with("gtsm-table4", [(key, value)].into_iter()).unwrap_err();
             assert!(error.to_string().contains(problem), "{error}");

@@ -259,6 +259,7 @@ impl OperatingSystemCosts {
             (ns * frequency_ghz).round() as u64
         };
         let small_faults = work.faults_4k
+            + work.faults_folio
             + work.faults_hole
             + work.faults_copy_on_write
             + work.faults_swap
@@ -278,7 +279,7 @@ impl OperatingSystemCosts {
             mapping: cycles(&[
                 (work.pages_mapped, self.map_ns),
                 (work.pages_unmapped, self.unmap_ns),
-                (work.pages_protected, self.protect_ns),
+                (work.pages_protected + work.entries_joined, self.protect_ns),
                 (work.large_pages_split + work.huge_pages_split, self.split_ns),
                 (work.subpages_punched + work.pages_escaped, self.punch_ns),
                 (work.subpages_patched, self.patch_ns),

@@ -89,7 +89,7 @@ impl GuestTables {
                 .range(branches)
                 .any(|(_, node)| (node.number()..node.number() + frames).contains(&table.number()))
         };
-        is_bitmap || (1..=4).any(is_node)
+        is_bitmap || (1..=5).any(is_node)
     }
 }
 

@@ -25,10 +25,11 @@ pub trait SchemeSetup {
     /// An error for the option `superpages`, with the expected value.
     fn check_superpages(&self, memory: &MemoryState) -> Result<(), ConfigError>;
 
-    /// Creates the kernel, with its memory. With `implicit_maps`, an access to an unmapped page
-    /// maps the page, for traces without map events.
+    /// Creates the kernel for this machine, with its memory. With `implicit_maps`, an access to an
+    /// unmapped page maps the page, for traces without map events.
     fn kernel(
         &self,
+        machine: &Machine,
         memory: &MemoryState,
         seed: u64,
         implicit_maps: bool,
@@ -37,6 +38,7 @@ pub trait SchemeSetup {
     /// Creates the kernel of a hypervisor whose guest has `guest_pages` pages of 4KB.
     fn host_kernel(
         &self,
+        machine: &Machine,
         memory: &MemoryState,
         seed: u64,
         guest_pages: u64,
@@ -71,21 +73,23 @@ impl SchemeSetup for Scheme {
 
     fn kernel(
         &self,
+        machine: &Machine,
         memory: &MemoryState,
         seed: u64,
         implicit_maps: bool,
     ) -> Result<Kernel, OsError> {
-        make_kernel(self, memory, seed, (implicit_maps, 0))
+        make_kernel(self, (machine, memory), seed, (implicit_maps, 0))
     }
 
     fn host_kernel(
         &self,
+        machine: &Machine,
         memory: &MemoryState,
         seed: u64,
         guest_pages: u64,
     ) -> Result<Kernel, OsError> {
         let flat_pages = if self.flat_table { guest_pages } else { 0 };
-        make_kernel(self, memory, seed, (false, flat_pages))
+        make_kernel(self, (machine, memory), seed, (false, flat_pages))
     }
 
     fn mode(&self, memory: &MemoryState) -> Result<Option<GapTolerance>, ConfigError> {
@@ -109,7 +113,7 @@ impl SchemeSetup for Scheme {
 
 fn make_kernel(
     scheme: &Scheme,
-    memory: &MemoryState,
+    (machine, memory): (&Machine, &MemoryState),
     seed: u64,
     (implicit_maps, flat_pages): (bool, u64),
 ) -> Result<Kernel, OsError> {
@@ -119,6 +123,8 @@ fn make_kernel(
             shadow_directories: scheme.shadow_directories,
             gap_tolerance: scheme.mode(memory)?,
             flat_pages,
+            five_levels: machine.page_table_levels == 5,
+            contiguity: machine.tlb.l2_coalescing.and_then(|it| it.form.contiguity()),
         },
         implicit_maps,
         ..scheme.kernel_options(memory)

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Machine, ProcessorOptions, TimedWindows, Timing};
+use crate::{AdvisedRanges, Machine, ProcessorOptions, TimedWindows, Timing};
 
 options! {
     /// Machine, seed, part of the workload, and processors that it runs on.
@@ -45,6 +45,15 @@ options! {
         threads: Count<1> = Count::new(1), Program {
             is_rare: true,
             brief: "Threads that share the work of a synthetic workload",
+        };
+        /// Ranges of addresses for which the program requests large pages (MADV_HUGEPAGE) as soon as it maps
+        /// memory there, besides its own requests: START-END,…, or a file with one range a line;
+        /// PROCESS:START-END for another process than the first. The scheme thp-madvise has large pages there.
+        #[schemars(with = "Option<String>")]
+        madvise: Option<AdvisedRanges>, Program {
+            is_rare: true,
+            form: "START-END,…|FILE",
+            brief: "Ranges of addresses for which the program requests large pages",
         };
         /// Cores, each with its own TLBs, page walkers and caches; they share the last-level cache.
         /// Each thread of the programs stays on one hardware thread: the one with the fewest

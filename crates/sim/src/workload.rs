@@ -12,8 +12,9 @@ use perforate_workloads::{WORKLOADS, WorkloadSpec};
 
 use serde::Serialize;
 
+use crate::advised::Advised;
 use crate::sparse::Sparse;
-use crate::{MemoryState, PlacementOptions, SimError, host_memory};
+use crate::{AdvisedRanges, MemoryState, PlacementOptions, SimError, host_memory};
 
 /// Programs to run, and the number of instructions to skip and to run.
 #[derive(Clone, Debug, Serialize)]
@@ -28,6 +29,9 @@ pub struct Workload {
     /// Length of a section of the recording, in instructions. Turns of threads that were recorded
     /// within a section run in parallel. `None` keeps the recorded order.
     pub side_by_side: Option<u64>,
+    /// Ranges of addresses for which the program requests large pages, besides its own requests.
+    #[serde(skip_serializing_if = "AdvisedRanges::is_empty")]
+    pub advised: AdvisedRanges,
     /// Number of instructions to skip at the beginning. The mappings that they make remain.
     pub skip: u64,
     /// Largest number of instructions to run, including the warm-up; `None` for no limit.
@@ -46,6 +50,7 @@ impl Workload {
             threads: u16::try_from(placement.threads.get()).unwrap_or(u16::MAX),
             beside: placement.beside.as_deref().map(Self::list).unwrap_or_default(),
             side_by_side: processors.are_several().then_some(processors.side_by_side),
+            advised: placement.madvise.clone().unwrap_or_default(),
             skip: placement.skip.get(),
             instructions: placement.instructions.map(Count::get),
         }
@@ -53,8 +58,15 @@ impl Workload {
 
     /// Creates a workload that runs alone and to its end.
     pub fn named(name: impl Into<String>) -> Self {
-        let (name, beside) = (name.into(), Vec::new());
-        Self { name, threads: 1, beside, side_by_side: None, skip: 0, instructions: None }
+        Self {
+            name: name.into(),
+            threads: 1,
+            beside: Vec::new(),
+            side_by_side: None,
+            advised: AdvisedRanges::default(),
+            skip: 0,
+            instructions: None,
+        }
     }
 
     /// Returns the names of all programs, beginning with this workload's.
@@ -126,7 +138,7 @@ fn open_together(
 ) -> Result<Box<dyn Source>, SimError> {
     let mut sources = workload.names().map(|name| open(name, seed));
     let first = sources.next().expect("there is a workload")?;
-    let mut first = in_pools(first, memory)?;
+    let mut first = as_advised(first, &workload.advised, memory)?;
     if workload.threads > 1 {
         if !WorkloadSpec::is_workload(&workload.name) {
             let problem = format!("{} has the threads that were recorded", workload.name);
@@ -139,6 +151,23 @@ fn open_together(
     }
     let others = sources.collect::<Result<Vec<_>, _>>()?;
     Ok(Box::new(ConcurrentPrograms::new(std::iter::once(first).chain(others).collect())))
+}
+
+/// Wraps a source so that the program follows the advice of a run and its memory lies in the pools of the
+/// memory's layout; without both, returns the source unchanged.
+fn as_advised(
+    source: Box<dyn Source>,
+    advised: &AdvisedRanges,
+    memory: &MemoryState,
+) -> Result<Box<dyn Source>, SimError> {
+    match (advised.is_empty(), &memory.layout) {
+        (true, _) => in_pools(source, memory),
+        (false, None) => Ok(Box::new(Advised::new(source, advised.clone())?)),
+        (false, Some(_)) => {
+            let problem = "has no effect with a layout, which says the page size of all memory";
+            Err(ConfigError::new(problem).under("madvise").into())
+        }
+    }
 }
 
 /// Wraps a source so that the program's memory is in the pools (address ranges) of the memory's

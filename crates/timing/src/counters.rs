@@ -72,9 +72,10 @@ const fn reads(purpose: Purpose, name: &'static str, label: &'static str) -> Tim
 
 /// All parts of the translation cycles, in the order in which charts stack them. Reads of a mechanism's own
 /// tables are missing, as no access waits for them.
-const TIMES: [Time; 22] = [
+const TIMES: [Time; 24] = [
     of(Share::L2Tlb, "l2_tlb", "L2 TLB", "tlb"),
     of(Share::WalkCache, "walk_cache", "walk cache", "walk-cache"),
+    reads(Purpose::Level5, "walk_level5", "level 5"),
     reads(Purpose::Level4, "walk_level4", "level 4"),
     reads(Purpose::Level3, "walk_level3", "level 3"),
     reads(Purpose::Level2, "walk_level2", "level 2"),
@@ -86,6 +87,7 @@ const TIMES: [Time; 22] = [
     of(Share::SegmentCheck, "segment_check", "segment check", "segment"),
     of(Share::Selection, "selection", "B-block selection", "selection"),
     of(Share::NestedTlb, "nested_tlb", "nested TLB", "nested-tlb"),
+    reads(Purpose::HostLevel5, "host_walk_level5", "host level 5"),
     reads(Purpose::HostLevel4, "host_walk_level4", "host level 4"),
     reads(Purpose::HostLevel3, "host_walk_level3", "host level 3"),
     reads(Purpose::HostLevel2, "host_walk_level2", "host level 2"),

@@ -54,8 +54,15 @@ impl<T: Copy + Default> Ring<T> {
     /// Adds a record; returns its number.
     #[inline]
     pub(crate) fn push(&mut self, record: T) -> u32 {
-        let number = self.next;
+        let number = self.reserve();
         self[number] = record;
+        number
+    }
+
+    /// Takes the next number, to whose place the caller then assigns a record.
+    #[inline]
+    pub(crate) fn reserve(&mut self) -> u32 {
+        let number = self.next;
         self.next = Self::after(number);
         number
     }

@@ -5,7 +5,7 @@ mod common;
 
 use common::peak;
 use perforate_trace::{Source, TraceMetadata, TraceWriter, open_bytes};
-use perforate_types::{Chunk, ProgramEvent};
+use perforate_types::{Chunk, ProgramEvent, VirtualAddress};
 
 /// Number of events in a full chunk of the writer.
 const EVENTS: usize = 1 << 16;
@@ -64,14 +64,28 @@ fn events_are_delivered_as_they_are_read() {
 }
 
 #[test]
-fn gaps_and_figures_are_bounded() {
+fn gaps_figures_and_names_are_bounded() {
     let gap = ProgramEvent::Gap { instructions: 1 };
     let (.., error) = read_events(trace_of_events(&gap, 20), 0);
     assert!(error.expect("a million are enough").contains("gaps; expected at most 1048576"));
+    let named = |length| ProgramEvent::Name {
+        start: VirtualAddress::new(0),
+        length: 4096,
+        name: "n".repeat(length),
+    };
+    let before = peak();
+    let (.., error) = read_events(trace_of_events(&named(10_000), 40), 1);
+    assert!(error.expect("too long").contains("figures and names that wait"));
+    if let (Some(before), Some(after)) = (before, peak()) {
+        assert!(after - before < 512 << 20, "{} more bytes", after - before);
+    }
     let figures = vec![(String::new(), 1); 5000];
     let phase = ProgramEvent::Phase { name: "part".into(), figures };
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut writer = TraceWriter::create(file.path(), &TraceMetadata::default()).unwrap();
     let error = writer.event(phase).unwrap_err().to_string();
-    assert!(error.contains("more than 4096 figures"), "{error}");
+    assert!(error.contains("5000 figures; expected at most 4096"), "{error}");
+    writer.event(named(1 << 14)).unwrap();
+    let error = writer.event(named((1 << 14) + 1)).unwrap_err().to_string();
+    assert!(error.contains("a name of 16385 bytes; expected at most 16384"), "{error}");
 }

@@ -2,13 +2,16 @@
 
 use std::fmt;
 
-use crate::{Frame, PageSize, Permissions};
+use crate::{Frame, PageSize, Permissions, VirtualPage};
 
 /// One 64-bit entry of an x86-64 page table, at any level.
 ///
 /// Bits: P 0, R/W 1, U/S 2, A 5, D 6, PS 7, address 51:12, NX 63. A 2MB page-directory entry leaves
 /// address bits 20:12 unused. Bit 12 is PAT in such an entry, so bits 20:13 have the eight-bit hole
 /// filter of a perforated page (P §IV.B). An ordinary 2MB page has filter 0.
+///
+/// Entries of 4KB pages have two more bits, for machines of other instruction sets: C 52 (Arm's
+/// contiguous bit) and N 53 (bit 63 in RISC-V's Svnapot, where x86-64 has NX). See [`Contiguity`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PageTableEntry(u64);
 
@@ -22,6 +25,26 @@ const NO_EXECUTE: u64 = 1 << 63;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 const FILTER_SHIFT: u32 = 13;
 const FILTER: u64 = 0xff << FILTER_SHIFT;
+const CONTIGUOUS: u64 = 1 << 52;
+const NAPOT: u64 = 1 << 53;
+/// Lowest bits of the address field of a NAPOT entry, which encode its size: 64KB (Svnapot, table
+/// "Page table entry encodings when pte.N=1").
+const NAPOT_64K: u64 = 0b1000;
+
+/// Number of 4KB pages whose entries [`Contiguity`] joins: an aligned block of 64KB, for both
+/// encodings.
+pub const CONTIGUOUS_PAGES: u64 = 16;
+
+/// Encoding by which the 4KB entries of an aligned block of 64KB say that they map one aligned
+/// block of frames with equal permissions, so that one TLB entry can hold them all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contiguity {
+    /// Arm's contiguous bit: each of the 16 entries has the bit, and the address of its own frame.
+    ContiguousBit,
+    /// RISC-V's Svnapot: each of the 16 entries has bit N, and the address of the block with its
+    /// size in the lowest bits. The page's own frame follows from its virtual address.
+    Napot,
+}
 
 impl PageTableEntry {
     /// A page-table entry that is not present.
@@ -85,6 +108,12 @@ impl PageTableEntry {
         Self(self.0 | ACCESSED | if write { DIRTY } else { 0 })
     }
 
+    /// Copy of this entry with the accessed and dirty bits of another one added.
+    #[must_use]
+    pub const fn with_marks_of(self, other: Self) -> Self {
+        Self(self.0 | other.0 & (ACCESSED | DIRTY))
+    }
+
     /// True if the entry maps a page or points to a node (bit P).
     pub const fn is_present(self) -> bool {
         self.0 & PRESENT != 0
@@ -123,6 +152,43 @@ impl PageTableEntry {
     /// First frame of the page that a leaf of `size` maps, with the filter bits masked off.
     pub const fn leaf_frame(self, size: PageSize) -> Frame {
         self.frame().align_down(size)
+    }
+
+    /// Copy of this 4KB entry that says that it is one of 16 contiguous ones.
+    #[must_use]
+    pub const fn with_contiguity(self, contiguity: Contiguity) -> Self {
+        match contiguity {
+            Contiguity::ContiguousBit => Self(self.0 | CONTIGUOUS),
+            Contiguity::Napot => {
+                let frame = self.frame().number() & !(CONTIGUOUS_PAGES - 1) | NAPOT_64K;
+                Self(self.0 & !ADDRESS | frame << 12 | NAPOT)
+            }
+        }
+    }
+
+    /// Copy of this 4KB entry of `page` in the form in which it maps this page alone.
+    #[must_use]
+    pub const fn without_contiguity(self, page: VirtualPage) -> Self {
+        Self(self.of_page(page).0 & !CONTIGUOUS)
+    }
+
+    /// Decodes the 4KB entry that was read for `page`: the frame of a NAPOT entry depends on the
+    /// page. The result has the frame of the page and, if the entry is one of 16 contiguous ones,
+    /// the contiguous bit.
+    #[inline]
+    #[must_use]
+    pub const fn of_page(self, page: VirtualPage) -> Self {
+        if self.0 & NAPOT == 0 {
+            return self;
+        }
+        let index = page.number() % CONTIGUOUS_PAGES;
+        let frame = self.frame().number() & !(CONTIGUOUS_PAGES - 1) | index;
+        Self(self.0 & !(ADDRESS | NAPOT) | frame << 12 | CONTIGUOUS)
+    }
+
+    /// True if the 4KB entry says, in either encoding, that it is one of 16 contiguous ones.
+    pub const fn is_contiguous(self) -> bool {
+        self.0 & (CONTIGUOUS | NAPOT) != 0
     }
 
     /// Hole filter of a 2MB leaf; 0 for an ordinary large page.
@@ -166,6 +232,26 @@ mod tests {
                 PageTableEntry::leaf(Frame::new(0x40_0200), PageSize::Size2M, Permissions::READ);
             assert_eq!(plain, large, "no holes: an ordinary large page");
         }
+    }
+
+    /// Frame 0x12345 lies in the block from 0x12340 on, whose NAPOT encoding is 0x12348.
+    #[test]
+    fn both_encodings_of_contiguous_pages() {
+        let page = VirtualPage::new(0x7_7775);
+        let leaf =
+            PageTableEntry::leaf(Frame::new(0x12345), PageSize::Size4K, Permissions::READ_WRITE);
+        let bit = leaf.with_contiguity(Contiguity::ContiguousBit);
+        assert_eq!(bit.bits(), 0x8010_0000_1234_5007);
+        let napot = leaf.with_contiguity(Contiguity::Napot);
+        assert_eq!(napot.bits(), 0x8020_0000_1234_8007);
+        assert_eq!(napot.of_page(page), bit, "the frame follows from the page");
+        for entry in [bit, napot] {
+            assert!(entry.is_contiguous() && entry.with_accessed(true).is_contiguous());
+            assert_eq!(entry.without_contiguity(page), leaf);
+        }
+        let first = page.align_down(PageSize::Size2M);
+        assert_eq!(napot.of_page(first).frame(), Frame::new(0x12340));
+        assert_eq!(leaf.of_page(first), leaf, "an ordinary entry has its frame");
     }
 
     #[test]

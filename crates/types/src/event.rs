@@ -115,6 +115,17 @@ pub enum ProgramEvent {
         /// Address after the last byte of the heap.
         end: VirtualAddress,
     },
+    /// Addresses have this name from now on, as `/proc/PID/maps` shows names: the path of a mapped file,
+    /// `/memfd:NAME (deleted)`, `[anon:NAME]`. Changes nothing but the name. A new mapping has no name until
+    /// this event; mremap moves names with the memory.
+    Name {
+        /// Address of the range's first byte; a multiple of 4096.
+        start: VirtualAddress,
+        /// Length in bytes, rounded up to whole pages.
+        length: u64,
+        /// Name of the range; empty to take the name away.
+        name: String,
+    },
     /// fork: `child` starts with a copy of the running process's memory.
     Fork {
         /// Process that the fork creates.

@@ -27,7 +27,7 @@ pub use address::{
     PhysicalAddress, Space, Virtual, VirtualAddress, VirtualPage,
 };
 pub use counters::{CounterValue, Counters};
-pub use entry::PageTableEntry;
+pub use entry::{CONTIGUOUS_PAGES, Contiguity, PageTableEntry};
 pub use event::{Advice, Backing, ProcessId, ProgramEvent, ThreadId};
 pub use figure::{Counter, CounterUnit, Figure, Part, Prominence, registered, spaced};
 pub use format::{FormatOperation, Level, PlainData, TableOperation, Written};

@@ -122,6 +122,8 @@ purposes! {
     Page, HostPage, "page", "page", "entry";
     /// The hole bitmap of a perforated page (P §IV.D, cases 3–6).
     Bitmap, HostBitmap, "bitmap", "bitmap", "bitmap line";
+    /// A level-5 entry (PML5E), of tables with five levels.
+    Level5, HostLevel5, "level5", "level 5", "level-5 entry";
     /// A level-4 entry (PML4E).
     Level4, HostLevel4, "level4", "level 4", "level-4 entry";
     /// A level-3 entry (PDPTE).

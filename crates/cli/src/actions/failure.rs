@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use perforate_advice::AdviceError;
 use perforate_config::ConfigError;
 use perforate_experiment::ExperimentError;
 use perforate_experiment::linear_model::ModelError;
@@ -19,6 +20,8 @@ use super::with_keywords;
 const WRONG_USE: u8 = 2;
 /// Exit code for any other failure.
 const FAILED: u8 = 1;
+/// Exit code of `advise --fail-if-worth` if large pages are worth more.
+const WORTH_MORE: u8 = 3;
 /// Exit code after Ctrl-C: 128 + SIGINT, the shell convention.
 const INTERRUPTED: u8 = 130;
 
@@ -39,9 +42,21 @@ pub enum Failure {
     /// Failure of the simulation.
     #[error("{}", describe(.0))]
     Simulation(#[from] SimError),
+    /// The pairs of predicted and measured effects cannot be used.
+    #[error(transparent)]
+    Pairs(#[from] perforate_advice::PairsError),
+    /// The recommended pages gain more than the user allows (`--fail-if-worth`).
+    #[error("{0}")]
+    WorthMore(String),
     /// A trace cannot be read or written.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// A trace cannot be analysed.
+    #[error(transparent)]
+    Advice(AdviceError),
+    /// A file of processor samples cannot be read, or has no addresses.
+    #[error(transparent)]
+    Samples(#[from] perforate_advice::SampleError),
     /// Failure of the trace recorder.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -132,7 +147,8 @@ impl Failure {
         }
     }
 
-    /// Exit code: 2 for wrong use, 130 after Ctrl-C, 1 for other failures.
+    /// Exit code: 2 for wrong use, 3 for large pages that are worth more than allowed, 130 after Ctrl-C,
+    /// 1 for other failures.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_)
@@ -162,7 +178,17 @@ impl Failure {
             Self::Interrupted | Self::Stopped(_) | Self::Record(RecordError::Interrupted) => {
                 INTERRUPTED
             }
+            Self::WorthMore(_) => WORTH_MORE,
             _ => FAILED,
+        }
+    }
+}
+
+impl From<AdviceError> for Failure {
+    fn from(error: AdviceError) -> Self {
+        match error {
+            AdviceError::Trace(error) => Self::Trace(error),
+            error => Self::Advice(error),
         }
     }
 }

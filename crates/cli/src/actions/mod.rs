@@ -6,6 +6,7 @@
 //! - [`write_text`] and [`ResultFolder`] write files completely or not at all;
 //! - [`Failure`] describes an error, and gives its exit code.
 
+pub mod advice;
 mod explain;
 mod failure;
 mod files;

@@ -84,7 +84,7 @@ impl RunRequest {
     }
 
     /// True if the simulated machine is the one that the program runs on.
-    fn is_of_host(&self) -> bool {
+    pub fn is_of_host(&self) -> bool {
         self.spec.placement.machine == HOST
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use perforate_host::calibrate::{Calibration, Quantity};
+use perforate_host::calibrate::{Calibration, NearestMachine, Quantity};
 use perforate_host::validate::Spread;
 use perforate_report::text::wrapped;
 
@@ -29,6 +29,7 @@ pub fn text(found: &Calibration, file: &Path) -> String {
         let simulated = format!("{:.1}", check.simulated_ns);
         text += &TABLE.line(&check.name, &measured, [simulated, ratio]);
     }
+    text += &found.nearest.as_ref().map_or(String::new(), nearest);
     let verdict = if found.is_too_noisy() {
         "This machine is too noisy now: more than a third of the quantities spread over half of \
          their median. Do not rely on the file; measure again."
@@ -48,6 +49,25 @@ pub fn text(found: &Calibration, file: &Path) -> String {
     });
     let all: Vec<String> = found.notes.iter().cloned().chain(remarks).collect();
     text + notes(&all, COLUMNS).as_str()
+}
+
+/// Formats the nearest known machine and the values that differ from it.
+fn nearest(found: &NearestMachine) -> String {
+    let NearestMachine { nearest, values, mean_ratio, differences } = found;
+    let sentence = format!(
+        "Of the known machines, {nearest} is nearest: {} of {values} values differ by more than their \
+         spread and a tenth, on average by a factor of {mean_ratio:.2}.",
+        differences.len()
+    );
+    let mut text = format!("\n{}\n", wrapped("", &sentence, COLUMNS));
+    if !differences.is_empty() {
+        text += &TABLE.line("", "in the file", ["known", "ratio"]);
+    }
+    for one in differences {
+        let values = [digits(one.known), format!("{:.2}", one.measured / one.known)];
+        text += &TABLE.line(one.name, &digits(one.measured), values);
+    }
+    text
 }
 
 fn line(quantity: &Quantity) -> String {

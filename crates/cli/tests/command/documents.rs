@@ -199,3 +199,26 @@ fn links_in_code_are_none_and_those_of_definitions_count() {
     let page = Page::of("`[a](b.md)` [c][d]\n\n[d]: e.md\n\n| f |\n|---|\n| [g](h.md) |\n");
     assert_eq!(page.links, ["e.md", "h.md"]);
 }
+
+/// The commands of the tutorial on huge pages, which need bundled traces only, and the verdicts there.
+#[test]
+fn the_tutorial_on_huge_pages_can_be_followed() {
+    let path = root().join("docs/tutorials/should-i-use-huge-pages.md");
+    let text = fs::read_to_string(path).unwrap();
+    let blocks: Vec<&str> = text.split("```").skip(1).step_by(2).collect();
+    let mut commands = 0;
+    for pair in blocks.windows(2) {
+        let [command, output] = [pair[0], pair[1]];
+        let (Some(command), Some(output)) =
+            (command.strip_prefix("sh\nperforate "), output.strip_prefix("text\n"))
+        else {
+            continue;
+        };
+        commands += 1;
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let found = crate::place::Place::new().succeeds(&words);
+        let verdict = |text: &str| text.split([':', '.']).next().unwrap().to_owned();
+        assert_eq!(verdict(&found), verdict(output), "{command}");
+    }
+    assert_eq!(commands, 2);
+}

@@ -1,5 +1,6 @@
 //! The built program as its users meet it.
 
+mod advise;
 mod bad_input;
 mod bad_machines;
 mod bad_traces;
@@ -7,6 +8,7 @@ mod bench;
 mod calibrate;
 mod compare;
 mod cores;
+mod curves;
 mod documents;
 mod experiment;
 mod explain;

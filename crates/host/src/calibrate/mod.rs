@@ -15,6 +15,7 @@ mod derive;
 mod kernel;
 mod machine_file;
 mod measure;
+mod nearest;
 mod points;
 mod quantity;
 mod region;
@@ -32,6 +33,7 @@ use crate::validate::{Assumption, assumption_of};
 use crate::{HostError, Reporter};
 
 pub use check::Check;
+pub use nearest::{Difference, NearestMachine};
 pub use quantity::Quantity;
 
 use check::{Instrument, checks};
@@ -92,6 +94,8 @@ pub struct Calibration {
     pub quantities: Vec<Quantity>,
     /// Pointer chases, each measured and simulated with the written machine file.
     pub checks: Vec<Check>,
+    /// Known machine whose values are closest to the measured ones; absent if nothing was measured.
+    pub nearest: Option<NearestMachine>,
     /// Name of the assumption for simulating the chases: no virtual machine, or a host with 4KB or 2MB pages.
     pub assumption: &'static str,
     /// Notes for the user.
@@ -164,7 +168,17 @@ pub fn calibrate(options: &Options, reporter: &mut dyn Reporter) -> Result<Calib
     add_notes(&mut notes, &processor, &found, &expected, assumption);
     let base = file.base().to_owned();
     let assumption = assumption.name;
-    Ok(Calibration { processor, base, quantities: found, checks, assumption, notes, file: text })
+    let nearest = nearest::nearest(&found)?;
+    Ok(Calibration {
+        processor,
+        base,
+        quantities: found,
+        checks,
+        nearest,
+        assumption,
+        notes,
+        file: text,
+    })
 }
 
 /// Sets the machine file's unmeasured keys that are equal to a measured key in the base machine
@@ -342,6 +356,8 @@ mod tests {
         assert!((machine.core.frequency_ghz - clock.value.unwrap()).abs() < 1e-3);
         assert!(found.file.matches("# measured: ").count() > 10, "{}", found.file);
         assert!(!found.checks.is_empty());
+        let nearest = found.nearest.as_ref().unwrap();
+        assert!(nearest.values > 5 && nearest.mean_ratio >= 1.0, "{nearest:?}");
         let costs = &machine.operating_system;
         assert!(costs.measured_on.is_some(), "{}", found.file);
         let fault = found.quantities.iter().find(|one| one.name == "page fault, 4KB").unwrap();

@@ -1,21 +1,14 @@
 //! The preload library that gives a program's memory a layout (`preload/`).
 
 use std::ffi::OsString;
-use std::fs;
-use std::io::Write;
 use std::ops::Range;
-
-use perforate_record::{MemoryFile, find_program, is_dynamically_linked};
 
 use super::{Intervals, LARGE_BYTES, Layout};
 use crate::HostError;
+use crate::preloading::{MAX_PARAMETERS, PreloadLibrary};
 
 /// The preload library's object file, compiled by the build script.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libperforate_layout.so"));
-/// Size of the library's report file in bytes.
-const REPORT_BYTES: usize = 4096;
-/// Longest layout in bytes, as the text of an environment variable; the kernel accepts 128KB.
-const MAX_TEXT: usize = 120_000;
 
 /// Sizes in bytes of the two pools that the preload library makes for a program's memory, multiples of 2MB. A
 /// pool of 0 bytes is not made.
@@ -42,11 +35,8 @@ pub(crate) struct Report {
     pub refused: u64,
 }
 
-/// The preload library and its report, as files in memory (memfd).
-pub struct Preload {
-    library: MemoryFile,
-    report: MemoryFile,
-}
+/// The preload library that gives layouts.
+pub struct Preload(PreloadLibrary);
 
 impl Preload {
     /// Prepares the preload library for a program, which must be dynamically linked.
@@ -54,22 +44,8 @@ impl Preload {
     /// # Errors
     /// If the program is not found, or is statically linked.
     pub fn new(program: &[OsString]) -> Result<Self, HostError> {
-        let line = find_program(program)?;
-        let path = line.program.display();
-        match is_dynamically_linked(&line.program) {
-            Ok(true) => {}
-            Ok(false) => {
-                return Err(HostError::Layout(format!(
-                    "{path}: statically linked, and layouts are given by a library that is loaded \
-                     before the program's own; expected a program that the dynamic linker starts"
-                )));
-            }
-            Err(error) => return Err(HostError::file(&line.program, error.to_string())),
-        }
-        Ok(Self {
-            library: MemoryFile::with_content(c"perforate-layout", LIBRARY)?,
-            report: MemoryFile::with_content(c"perforate-report", &[0; REPORT_BYTES])?,
-        })
+        let name = c"perforate-layout";
+        PreloadLibrary::new(program, name, LIBRARY, "layouts are given").map(Self)
     }
 
     /// Environment variables that make the library give the program's memory a layout. With
@@ -96,7 +72,7 @@ impl Preload {
             pool("brk", pools.heap_bytes, &layout.heap),
             pool("mmap", pools.mapped_bytes, &layout.mapped)
         );
-        if text.len() > MAX_TEXT {
+        if text.len() > MAX_PARAMETERS {
             return Err(HostError::Layout(format!(
                 "{}: more intervals than can be handed to a program; expected some ten thousand at \
                  most",
@@ -104,38 +80,26 @@ impl Preload {
             )));
         }
         if reports {
-            text += &format!(";report={}", self.report.path().display());
+            text += &format!(";report={}", self.0.report_path().display());
         }
-        let mut libraries = self.library.path().into_os_string();
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-            libraries.push(":");
-            libraries.push(others);
-        }
-        Ok(vec![("LD_PRELOAD".into(), libraries), ("PERFORATE_LAYOUT".into(), text.into())])
+        Ok(vec![self.0.variable(), ("PERFORATE_LAYOUT".into(), text.into())])
     }
 
     /// Clears the library's report of the previous run.
     pub(crate) fn clear_report(&self) -> Result<(), HostError> {
-        // The size of the file is sealed, so the bytes are overwritten.
-        let file = fs::OpenOptions::new().write(true).open(self.report.path());
-        let cleared = file.and_then(|mut file| file.write_all(&[0; REPORT_BYTES]));
-        cleared.map_err(HostError::system("clearing the report of a layout"))
+        self.0.clear_report()
     }
 
     /// Reads the library's current report.
     pub(crate) fn report(&self) -> Result<Report, HostError> {
-        let bytes = fs::read(self.report.path());
-        Ok(Report::of(&bytes.map_err(HostError::system("reading the report of a layout"))?))
+        Ok(Report::of(&self.0.report()?))
     }
 }
 
 impl Report {
-    /// Decodes the words of a report, in the order of `Word` in `preload/report.rs`.
-    fn of(bytes: &[u8]) -> Self {
-        let word = |number: usize| {
-            let bytes = bytes.as_chunks::<8>().0.get(number);
-            bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
-        };
+    /// Decodes the words of a report, in the order of `Word` in `preload/words.rs`.
+    fn of(words: &[u64]) -> Self {
+        let word = |number: usize| words.get(number).copied().unwrap_or(0);
         let address = |number| Some(word(number)).filter(|start| *start != 0);
         Self {
             has_begun: word(0) != 0,
@@ -182,9 +146,7 @@ mod tests {
     #[test]
     fn reports_are_words() {
         assert_eq!(Report::of(&[]), Report::default());
-        let bytes: Vec<u8> =
-            [1_u64, 0, 0x20_0000, 4096, 0, 3].iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let report = Report::of(&bytes);
+        let report = Report::of(&[1, 0, 0x20_0000, 4096, 0, 3]);
         assert!(report.has_begun && report.heap_start.is_none());
         assert_eq!((report.mapped_highest, report.refused), (4096, 3));
         let pools = Pools { heap_bytes: 2 << 20, mapped_bytes: 4 << 20 };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
 
@@ -17,28 +17,46 @@ impl LargePageSettings {
         Self::read(Path::new(FOLDER))
     }
 
-    /// Reads the settings from the files in `folder`, and from the files in its folder
-    /// `khugepaged`.
+    /// Reads the settings from the files in `folder`, and from those in its folders `khugepaged` and
+    /// `hugepages-…kB`.
     pub fn read(folder: &Path) -> Self {
         let mut values = BTreeMap::new();
-        for (prefix, folder) in
-            [("", folder.to_owned()), ("khugepaged/", folder.join("khugepaged"))]
-        {
-            let Ok(entries) = fs::read_dir(folder) else { continue };
-            for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()) {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                if let Ok(text) = fs::read(&path) {
-                    values.insert(format!("{prefix}{name}"), value(&text));
-                }
+        read_files(folder, "", &mut values);
+        for path in entries(folder).filter(|path| path.is_dir()) {
+            let name = name(&path);
+            if name == "khugepaged" || name.starts_with("hugepages-") {
+                read_files(&path, &format!("{name}/"), &mut values);
             }
         }
         Self(values)
+    }
+
+    /// Names and values of all settings, in order of name.
+    pub fn all(&self) -> &BTreeMap<String, String> {
+        &self.0
     }
 
     /// Value of the setting called `name`; `None` if the kernel lacks it.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
+}
+
+/// Reads the files in `folder`, and stores their values under their names after `prefix`.
+fn read_files(folder: &Path, prefix: &str, values: &mut BTreeMap<String, String>) {
+    for path in entries(folder).filter(|path| path.is_file()) {
+        if let Ok(text) = fs::read(&path) {
+            values.insert(format!("{prefix}{}", name(&path)), value(&text));
+        }
+    }
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn value(text: &[u8]) -> String {
@@ -79,11 +97,13 @@ mod tests {
         write("enabled", b"always [madvise] never\n");
         write("hpage_pmd_size", b"2097152\n");
         write("khugepaged/pages_to_scan", b"4096\n");
+        write("hugepages-64kB/enabled", b"always [inherit] madvise never\n");
         let settings = LargePageSettings::read(folder.path());
         assert_eq!(settings.get("enabled"), Some("madvise"));
         assert_eq!(settings.get("hpage_pmd_size"), Some("2097152"));
         assert_eq!(settings.get("khugepaged/pages_to_scan"), Some("4096"));
-        assert_eq!(settings.0.len(), 3);
+        assert_eq!(settings.get("hugepages-64kB/enabled"), Some("inherit"));
+        assert_eq!(settings.all().len(), 4);
         assert_eq!(settings.get("defrag"), None);
         assert_eq!(LargePageSettings::read(Path::new("/nowhere")), LargePageSettings::default());
     }

@@ -7,6 +7,7 @@ mod memory_limit;
 mod own;
 mod processor;
 mod stated;
+mod surroundings;
 
 pub use clock::{clock_ghz, clock_ghz_of};
 pub use hypervisor::Hypervisor;
@@ -16,3 +17,6 @@ pub(crate) use own::nearest_machine;
 pub use own::{kept_file, own_machine};
 pub use processor::Processor;
 pub use stated::{Stated, StatedPart};
+pub use surroundings::{
+    Version, free_large_bytes, kernel_version, numa_nodes, program_files, versioned,
+};

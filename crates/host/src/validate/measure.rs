@@ -42,7 +42,7 @@ impl Effort {
 }
 
 /// Page sizes of the four runs of a block: true for 2MB pages.
-pub(super) fn order(block: u32) -> [bool; 4] {
+pub(crate) fn order(block: u32) -> [bool; 4] {
     if block.is_multiple_of(2) { [false, true, true, false] } else { [true, false, false, true] }
 }
 

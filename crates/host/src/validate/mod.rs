@@ -33,6 +33,7 @@ use crate::{HostError, Reporter};
 
 pub use limits::{EFFECT_TOLERANCE, TIME_TOLERANCE};
 pub use measure::Effort;
+pub(crate) use measure::order;
 pub use mosaic::{
     Errors, MosaicOutcome, MosaicPrediction, MosaicRow, MosaicScore, Mosaics, validate_mosaics,
 };

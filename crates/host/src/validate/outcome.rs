@@ -374,7 +374,8 @@ impl Outcome {
                 ));
             }
         }
-        let coalesces = self.machine.tlb.l2_coalescing.is_some();
+        let coalescing = self.machine.tlb.l2_coalescing;
+        let coalesces = coalescing.is_some_and(|it| it.form.contiguity().is_none());
         let grouped = self.rows.iter().filter_map(|row| row.grouped_share);
         let lowest = grouped.reduce(f64::min);
         if let Some(lowest) = lowest.filter(|lowest| coalesces && *lowest < MOSTLY) {

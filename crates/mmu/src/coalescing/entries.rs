@@ -1,7 +1,7 @@
 //! Entries of runs of 4KB pages in the second-level TLB. Each aligned window of pages has at most
 //! one run at a time.
 
-use perforate_types::{SpaceId, VirtualPage};
+use perforate_types::{Frame, SpaceId, VirtualPage};
 
 use super::Run;
 use crate::tlb::{EntryKind, L2Entry, L2Tlb, Tag};
@@ -13,8 +13,14 @@ const LENGTH_SHIFT: u32 = 56;
 impl L2Entry {
     /// Encodes a run of pages as an entry. `allows` has the bits of the allowed accesses.
     fn run(run: &Run, allows: u8) -> Self {
-        let entry = Self::page(EntryKind::Run, run.frame, allows, run.first as u8);
+        let entry = Self::run_page(run.frame, allows, run.first as u8);
         Self(entry.0 | (run.pages - 1) << LENGTH_SHIFT)
+    }
+
+    /// Creates an entry that stands for one page of a run, whose first page has index `first` in
+    /// its window, or, with `first` 0, for the page that was looked up.
+    pub(crate) fn run_page(frame: Frame, allows: u8, first: u8) -> Self {
+        Self::page(EntryKind::Run, frame, allows, first)
     }
 
     /// Decodes the run of pages that the entry maps.
@@ -36,9 +42,8 @@ impl L2Tlb {
         Some((slot, self.shared.value(slot), page.number() % self.window))
     }
 
-    /// Looks up a run that contains `page`. Returns the slot, and an entry made for this single
-    /// page. A store sets no dirty bit in the run's TLB entry: the made entry differs from the
-    /// stored one, so [`Self::mark_dirty`] leaves that unchanged.
+    /// Looks up a run that contains `page`. Returns the slot, and an entry of kind
+    /// [`EntryKind::Run`] made for this single page.
     #[cold]
     #[inline(never)]
     pub(crate) fn look_up_run(
@@ -53,7 +58,7 @@ impl L2Tlb {
         }
         self.shared.touch(page.number() / self.window, slot);
         let frame = run.frame.add(index - run.first);
-        Some((slot as u32, L2Entry::page(EntryKind::Run, frame, entry.allows(), 0)))
+        Some((slot as u32, L2Entry::run_page(frame, entry.allows(), 0)))
     }
 
     /// Fills a run around `page` after a look-up that missed, and returns its slot. Returns `None`
@@ -72,6 +77,13 @@ impl L2Tlb {
         let number = page.number() / self.window;
         let entry = L2Entry::run(run, allows);
         self.insert_small(number, Tag::Run.key_of(space, number), entry)
+    }
+
+    /// Sets the dirty bit of the run that contains `page`, if any.
+    pub(crate) fn mark_run_dirty(&mut self, space: SpaceId, page: VirtualPage) {
+        if let Some((slot, entry, _)) = self.find_run(space, page) {
+            *self.shared.value_mut(slot) = entry.with_dirty();
+        }
     }
 
     /// Invalidates the run that contains `page`, if any.

@@ -21,7 +21,12 @@ impl Coalescing {
         dimension: &dyn Dimension,
         l2: &mut L2Tlb,
     ) -> Option<(u32, Range<u64>)> {
-        let run = dimension.run_around(&RunRequest::new(space, page, reach, self.pages));
+        let request = RunRequest::new(space, page, reach, self.pages);
+        let run = match self.form.contiguity() {
+            None => dimension.run_around(&request),
+            Some(_) if dimension.is_contiguous(space, page) => request.whole_window(),
+            Some(_) => return None,
+        };
         if !self.holds(&run) {
             return None;
         }

@@ -8,6 +8,11 @@
 //! four lines. Accessed bits are neither checked nor set: Linux creates entries with the bit set,
 //! and no code here clears it.
 //!
+//! Other instruction sets have page-table entries that say themselves that they belong to a block
+//! of 64KB (Arm's contiguous bit, RISC-V's Svnapot; [`Contiguity`]). The walker then compares
+//! nothing: it believes the one entry that it has read. A store sets the dirty bit of one entry of
+//! the block, and the TLB entry counts as dirty for all of its pages.
+//!
 //! Coalescing belongs to the pipeline, not to a mechanism: any machine's second-level TLB can
 //! coalesce under any scheme (`tlb.l2_coalescing` of a machine file). The schemes `4k-colt-*` are
 //! 4KB pages with coalescing on every machine.
@@ -15,10 +20,10 @@
 mod entries;
 mod fill;
 
-use perforate_types::{Frame, SpaceId, VirtualPage};
+use perforate_types::{CONTIGUOUS_PAGES, Contiguity, Frame, SpaceId, VirtualPage};
 use serde::{Deserialize, Serialize};
 
-use crate::Reach;
+use crate::{Reach, allow};
 
 /// Coalescing of 4KB pages in the second-level TLB: `tlb.l2_coalescing` of a machine file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +41,28 @@ pub struct Coalescing {
 pub enum CoalescingForm {
     /// All pages of the window share an entry, or none does.
     Groups,
+    /// As `groups`, if the first frame of the window is aligned to the window's length, too.
+    AlignedGroups,
     /// The pages of the longest run around the accessed page share an entry (CoLT-SA).
     Runs,
+    /// All pages of a block of 64KB share an entry if the entry read by the walk has Arm's
+    /// contiguous bit.
+    ContiguousBit,
+    /// All pages of a block of 64KB share an entry if the entry read by the walk is a NAPOT entry
+    /// (RISC-V, Svnapot).
+    Napot,
+}
+
+impl CoalescingForm {
+    /// Encoding of contiguous pages that the operating system writes into page-table entries;
+    /// `None` if the walker compares entries instead.
+    pub const fn contiguity(self) -> Option<Contiguity> {
+        match self {
+            Self::Groups | Self::AlignedGroups | Self::Runs => None,
+            Self::ContiguousBit => Some(Contiguity::ContiguousBit),
+            Self::Napot => Some(Contiguity::Napot),
+        }
+    }
 }
 
 impl Coalescing {
@@ -45,15 +70,40 @@ impl Coalescing {
     pub const MAXIMUM_PAGES: u64 = 32;
 
     pub(crate) const fn is_possible(self) -> bool {
-        self.pages >= 2 && self.pages <= Self::MAXIMUM_PAGES && self.pages.is_power_of_two()
+        match self.form.contiguity() {
+            Some(_) => self.pages == CONTIGUOUS_PAGES,
+            None => {
+                self.pages >= 2 && self.pages <= Self::MAXIMUM_PAGES && self.pages.is_power_of_two()
+            }
+        }
     }
 
-    /// True if this run gets one TLB entry: a whole window (`Groups`), or at least two pages
-    /// (`Runs`).
+    /// True if every entry covers its whole window, so that the first level can hold it.
+    pub(crate) fn is_whole(self) -> bool {
+        self.form != CoalescingForm::Runs
+    }
+
+    /// True if this run gets one TLB entry: a whole window, or at least two pages (`Runs`).
     pub(crate) const fn holds(self, run: &Run) -> bool {
         match self.form {
-            CoalescingForm::Groups => run.pages == self.pages,
             CoalescingForm::Runs => run.pages > 1,
+            CoalescingForm::AlignedGroups => {
+                run.pages == self.pages && run.frame.number().is_multiple_of(self.pages)
+            }
+            CoalescingForm::Groups | CoalescingForm::ContiguousBit | CoalescingForm::Napot => {
+                run.pages == self.pages
+            }
+        }
+    }
+
+    /// Returns the accesses that an entry of the first level allows to the whole window around a
+    /// page. `held` is what the second-level entry allows, and `page` what the page allows after
+    /// the access. `None` if the first level can hold the page only: a store through a clean entry
+    /// has to set the dirty bit of its own page, unless the pages share their dirty bits.
+    pub(crate) fn first_level(self, held: u8, page: u8) -> Option<u8> {
+        match self.form.contiguity() {
+            Some(_) => Some(page),
+            None => (held & (allow::WRITE | allow::DIRTY) != allow::WRITE).then_some(held),
         }
     }
 }
@@ -99,6 +149,12 @@ impl RunRequest {
     pub(crate) fn new(space: SpaceId, page: VirtualPage, reach: &Reach, window: u64) -> Self {
         let Reach { frame, allows, .. } = *reach;
         Self { space, page, frame, allows, compared: u8::MAX, window }
+    }
+
+    /// Returns the run of all pages in the window, which the page belongs to.
+    pub(crate) const fn whole_window(&self) -> Run {
+        let before = self.page.number() % self.window;
+        Run { first: 0, pages: self.window, frame: Frame::new(self.frame.number() - before) }
     }
 
     /// Returns the longest run around the page. `look_at` must translate any page of the window.

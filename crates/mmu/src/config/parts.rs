@@ -151,7 +151,7 @@ impl L2Part {
     }
 
     /// Geometry of the separate array for this page size; `None` if the shared array is used.
-    pub(crate) fn own(&self) -> Option<TlbGeometry> {
+    pub fn own(&self) -> Option<TlbGeometry> {
         match self {
             Self::Ways(_) => None,
             Self::Own(geometry) => Some(*geometry),
@@ -159,7 +159,7 @@ impl L2Part {
     }
 
     /// Ways of the shared array for this page size; none if the size has a separate array.
-    pub(crate) fn ways(&self) -> Ways {
+    pub fn ways(&self) -> Ways {
         match self {
             Self::Ways(ways) => *ways,
             Self::Own(_) => Ways::None,

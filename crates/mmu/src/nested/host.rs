@@ -543,6 +543,12 @@ impl Host {
         self.dimension.look_at(self.space, host_page(page))
     }
 
+    /// True if the host's entry that translates a guest-physical page says that it maps the page's
+    /// whole block of 64KB.
+    pub(crate) fn is_contiguous(&self, page: GuestFrame) -> bool {
+        self.dimension.is_contiguous(self.space, host_page(page))
+    }
+
     /// Sets status bits of the host's entries that translate a guest-physical page. Setting the
     /// dirty bit counts as a use of a leaf in the host's walk caches.
     pub fn mark(&mut self, page: GuestFrame, mark: Mark) {

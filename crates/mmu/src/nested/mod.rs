@@ -19,8 +19,9 @@ use perforate_types::{
 
 use crate::capability::{
     BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Holes, OverHost,
-    PerCoreHardware, Wanted,
+    PerCoreHardware, Runs, Wanted,
 };
+use crate::coalescing::{Run, RunRequest};
 use crate::{
     BitmapLoading, Dimension, HostFault, Mark, PageFault, Reach, TableMemory, WalkFault,
     WalkRequest, Walker, allow,
@@ -315,9 +316,7 @@ impl Dimension for Nested {
         self.guest.memory()
     }
 
-    /// Returns a capability of guest and host together, or of the guest. `None` for
-    /// [`Wanted::Runs`], because pages with consecutive guest frames need not be consecutive in the
-    /// machine.
+    /// Returns a capability of guest and host together, or of the guest.
     fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
         match wanted {
             Wanted::Holes => self.has_holes().then_some(Capability::Holes(self)),
@@ -326,7 +325,7 @@ impl Dimension for Nested {
             Wanted::PerCoreHardware => Some(Capability::PerCoreHardware(self)),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
             Wanted::CachedLeaves | Wanted::Part(_) => self.guest.capability(wanted),
-            Wanted::Runs => None,
+            Wanted::Runs => Some(Capability::Runs(self)),
         }
     }
 
@@ -340,6 +339,20 @@ impl Dimension for Nested {
             Wanted::CachedLeaves | Wanted::Part(_) => self.guest.capability_mut(wanted),
             Wanted::Runs => None,
         }
+    }
+}
+
+/// Pages with consecutive guest frames need not be consecutive in the machine, so each page is
+/// translated by both. A block is contiguous if it is in the entries of both.
+impl Runs for Nested {
+    fn run_around(&self, request: &RunRequest) -> Run {
+        request.longest(|page| self.look_at(request.space, page))
+    }
+
+    fn is_contiguous(&self, space: SpaceId, page: VirtualPage) -> bool {
+        let guest =
+            self.guest.look_at(space, page).filter(|_| self.guest.is_contiguous(space, page));
+        guest.is_some_and(|guest| self.host.is_contiguous(guest_frame(guest.frame_of(page))))
     }
 }
 

@@ -109,6 +109,15 @@ struct CoreUnits {
 }
 
 impl CoreUnits {
+    /// Returns the first-level TLB for accesses of this kind, and its unit in steps.
+    #[inline]
+    fn first_level(&mut self, kind: AccessKind) -> (&mut L1Tlb, Unit) {
+        match kind {
+            AccessKind::Fetch => (&mut self.instruction, Unit::L1InstructionTlb),
+            _ => (&mut self.data, Unit::L1DataTlb),
+        }
+    }
+
     fn inspect(&self, core: usize, out: &mut Vec<CachedEntry>) {
         self.data.inspect((core, Unit::L1DataTlb), out);
         self.instruction.inspect((core, Unit::L1InstructionTlb), out);
@@ -175,8 +184,8 @@ impl Mmu {
         let coalescing = config.tlb.l2_coalescing;
         Ok(Self {
             own: CoreUnits {
-                data: L1Tlb::new(config.l1(false)),
-                instruction: L1Tlb::new(config.l1(true)),
+                data: L1Tlb::new(config.l1(false), config.tlb.l1_window()),
+                instruction: L1Tlb::new(config.l1(true), config.tlb.l1_window()),
                 l2: L2Tlb::new(&config.tlb),
                 caches: WalkCaches::new(&config.walk_cache, dimension.cached_leaf_pages()),
                 walked: WalkedPages::default(),
@@ -353,13 +362,24 @@ impl Mmu {
         self.mark_dirty(request.page);
         self.own.data.mark_dirty(self.own.space, request.page);
         // An entry with holes is not marked dirty in the second level, since the store may have
-        // gone to a hole. The entry of a run also stays clean, since it covers more than this page.
+        // gone to a hole.
         if let Some((slot, entry)) = self.own.l2.look_up(self.own.space, request.page)
             && !entry.has_holes()
         {
-            self.own.l2.mark_dirty(slot, entry);
+            self.mark_dirty_in_l2(request.page, slot, entry);
         }
         Ok(Found::first_level(hit))
+    }
+
+    /// Sets the dirty bit of the second-level entry that a look-up or fill returned. The entry of a
+    /// run stays clean, since it covers more than this page, unless its pages share their dirty
+    /// bits.
+    fn mark_dirty_in_l2(&mut self, page: VirtualPage, slot: u32, entry: L2Entry) {
+        if entry.kind() != EntryKind::Run {
+            self.own.l2.mark_dirty(slot, entry);
+        } else if self.coalescing.is_some_and(|it| it.form.contiguity().is_some()) {
+            self.own.l2.mark_run_dirty(self.own.space, page);
+        }
     }
 
     /// Sets the dirty bit of the leaf that translates the page, in memory and in the walk caches.
@@ -469,8 +489,8 @@ impl Mmu {
             return self.fill(request, reach, steps);
         };
         self.check_permissions(request, reach.allows)?;
-        let slot = self.fill_coalesced(coalescing, request, reach, steps);
-        Ok(self.complete_regular(request, entry_of(reach), slot, steps))
+        let (slot, entry) = self.fill_coalesced(coalescing, request, reach, steps);
+        Ok(self.complete_regular(request, entry, slot, steps))
     }
 
     /// Fills the second-level TLB with a walk's result and completes the access.
@@ -505,23 +525,25 @@ impl Mmu {
     }
 
     /// Fills the second-level TLB with the run of contiguous pages around a page, or with the page
-    /// alone if there is no run. Returns the slot; `None` if the TLB holds no such entries.
+    /// alone if there is no run. Returns the slot, `None` if the TLB holds no such entries, and an
+    /// entry for the page.
     fn fill_coalesced(
         &mut self,
         coalescing: Coalescing,
         request: Request,
         reach: &Reach,
         steps: &mut Steps,
-    ) -> Option<u32> {
+    ) -> (Option<u32>, L2Entry) {
         let (place, dimension) = ((self.own.space, request.page), self.dimension.as_ref());
         let Some((slot, run)) = coalescing.fill(place, reach, dimension, &mut self.own.l2) else {
-            return self.fill_l2(request, Purpose::Page, entry_of(reach), steps);
+            let entry = entry_of(reach);
+            return (self.fill_l2(request, Purpose::Page, entry, steps), entry);
         };
         self.counters.coalesced_fills += 1;
         self.counters.coalesced_pages += run.end - run.start;
         self.translated = WalkedRange::Run(run);
         steps.beside(Purpose::Page, Action::Fill { unit: Unit::L2Tlb, slot });
-        Some(slot)
+        (Some(slot), L2Entry::run_page(reach.frame, reach.allows, 0))
     }
 
     fn walk_request(&self, request: Request, walked: bool) -> WalkRequest {
@@ -557,13 +579,34 @@ impl Mmu {
         case: Case,
         steps: &mut Steps,
     ) -> Found {
-        let (tlb, unit) = match request.kind {
-            AccessKind::Fetch => (&mut self.own.instruction, Unit::L1InstructionTlb),
-            _ => (&mut self.own.data, Unit::L1DataTlb),
-        };
-        let (frame, slot) = tlb.fill(self.own.space, request.page, size, frame, allows);
+        let space = self.own.space;
+        let (tlb, unit) = self.own.first_level(request.kind);
+        let (frame, slot) = tlb.fill(space, request.page, size, frame, allows);
         steps.beside(Purpose::Page, Action::Fill { unit, slot });
         Found { frame, slot, case }
+    }
+
+    /// Fills the first-level TLB with the window of pages around a page of a run, or with the page
+    /// alone if the first level cannot hold the window. `allows` is what the page allows after the
+    /// access.
+    #[inline(never)]
+    fn fill_l1_run(
+        &mut self,
+        request: Request,
+        entry: L2Entry,
+        allows: u8,
+        steps: &mut Steps,
+    ) -> Found {
+        let (space, frame) = (self.own.space, entry.frame());
+        let of_window = self.coalescing.and_then(|it| it.first_level(entry.allows(), allows));
+        let (tlb, unit) = self.own.first_level(request.kind);
+        let filled = of_window.and_then(|held| tlb.fill_run(space, request.page, frame, held));
+        let Some(slot) = filled else {
+            let place = (PageSize::Size4K, frame);
+            return self.fill_l1(request, place, allows, Case::Regular, steps);
+        };
+        steps.beside(Purpose::Page, Action::Fill { unit, slot });
+        Found { frame, slot, case: Case::Regular }
     }
 
     /// Sets the dirty bit if the access is a store and the entry is not marked dirty. Returns the
@@ -583,7 +626,7 @@ impl Mmu {
     fn mark_stored(&mut self, request: Request, entry: L2Entry, slot: Option<u32>) {
         self.mark_dirty(request.page);
         if let Some(slot) = slot {
-            self.own.l2.mark_dirty(slot, entry);
+            self.mark_dirty_in_l2(request.page, slot, entry);
         }
     }
 
@@ -610,6 +653,9 @@ impl Mmu {
         steps: &mut Steps,
     ) -> Found {
         let allows = self.mark_dirty_if_store(request, entry, slot);
+        if entry.kind() == EntryKind::Run {
+            return self.fill_l1_run(request, entry, allows, steps);
+        }
         let place = (entry.kind().size(), entry.frame());
         self.fill_l1(request, place, allows, Case::Regular, steps)
     }

@@ -1,4 +1,4 @@
-//! The x86-64 four-level page table. Table operations write it and walks read it.
+//! The x86-64 page table of four or five levels. Table operations write it and walks read it.
 //!
 //! Other formats contain a [`Radix`] and handle only their differences: nodes with another layout
 //! ([`Radix::with_directories`]), or entries that lead to other structures. Their walks consist of
@@ -10,8 +10,8 @@ mod walk;
 use std::any::TypeId;
 
 use perforate_types::{
-    FormatOperation, Frame, Level, PageSize, PageTableEntry, Permissions, PhysicalAddress, SpaceId,
-    TableOperation, VirtualPage,
+    CONTIGUOUS_PAGES, Contiguity, FormatOperation, Frame, Level, PageSize, PageTableEntry,
+    Permissions, PhysicalAddress, SpaceId, TableOperation, VirtualPage,
 };
 
 use crate::capability::{Capability, CapabilityMut, Runs, Wanted};
@@ -19,9 +19,6 @@ use crate::coalescing::{Run, RunRequest};
 pub use crate::walk::Directory;
 use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow};
 pub use walk::{Descent, Start};
-
-/// Level of the root node.
-const ROOT: Level = 4;
 
 /// Function that finds the entry in a level-2 node that points to the level-1 node of a page. The
 /// arguments are the simulated memory, the address space's control register if set, the level-2
@@ -42,6 +39,8 @@ pub struct Radix {
     /// Address space, 2MB region and frame of the level-1 node that was found last, because
     /// consecutive mappings use the same node. Adding or removing a node clears it.
     latest: Option<(SpaceId, u64, Frame)>,
+    /// True for tables of five levels (57-bit addresses; CR4.LA57), false for those of four.
+    has_five_levels: bool,
 }
 
 /// Size of the page that a leaf of `level` maps.
@@ -72,6 +71,19 @@ impl Radix {
     /// their pages.
     pub fn with_directories(find_entry: FindEntry) -> Self {
         Self { directories: Some(find_entry), ..Self::default() }
+    }
+
+    /// Returns the tables with five levels if `five_levels` is true, else with four. An address
+    /// space begins with the node of the highest level.
+    #[must_use]
+    pub fn with_five_levels(self, five_levels: bool) -> Self {
+        Self { has_five_levels: five_levels, ..self }
+    }
+
+    /// Level of the root node.
+    #[inline]
+    pub fn root_level(&self) -> Level {
+        4 + Level::from(self.has_five_levels)
     }
 
     /// Returns the address of the entry of `level` for `page` in `node`; `None` if an entry of
@@ -122,7 +134,7 @@ impl Radix {
         level: Level,
     ) -> Option<PhysicalAddress> {
         let mut node = self.root(space)?;
-        for above in (level + 1..=ROOT).rev() {
+        for above in (level + 1..=self.root_level()).rev() {
             let entry = self.memory.entry(self.entry_of((space, node), above, page)?);
             if !entry.is_present() || entry.is_large() {
                 return None;
@@ -174,7 +186,7 @@ impl Radix {
     fn add_table(&mut self, space: SpaceId, level: Level, page: VirtualPage, frame: Frame) {
         self.latest = None;
         self.memory.clear_frame(frame);
-        if level == ROOT {
+        if level == self.root_level() {
             let index = usize::from(space.0);
             if self.roots.len() <= index {
                 self.roots.resize(index + 1, None);
@@ -190,7 +202,7 @@ impl Radix {
 
     fn remove_table(&mut self, space: SpaceId, level: Level, page: VirtualPage) {
         self.latest = None;
-        if level == ROOT {
+        if level == self.root_level() {
             let root = self.roots[usize::from(space.0)].take().expect("the space has a root");
             self.memory.clear_frame(root);
             return;
@@ -230,6 +242,39 @@ impl Radix {
             TableOperation::Protect { space, page, size, permissions } => {
                 self.set_permissions(space, page, size, permissions);
             }
+            TableOperation::Join { space, page, contiguity } => {
+                self.join(space, page, contiguity);
+            }
+        }
+    }
+
+    /// An entry with the accessed and dirty bits that any of the 16 entries from `first` on has.
+    fn block_marks(&self, first: PhysicalAddress) -> PageTableEntry {
+        let all = (0..CONTIGUOUS_PAGES).map(|index| self.memory.entry(first.add(index * 8)));
+        all.fold(PageTableEntry::ABSENT, PageTableEntry::with_marks_of)
+    }
+
+    /// Rewrites the entries of 16 pages as contiguous ones, or as entries of single pages. All get
+    /// the accessed and dirty bits that any of them has, because the hardware sets these bits in
+    /// any entry of a contiguous block (as Linux does, in contpte_convert).
+    fn join(&mut self, space: SpaceId, first: VirtualPage, contiguity: Option<Contiguity>) {
+        let own = |page: VirtualPage, entry: PageTableEntry| {
+            assert!(entry.is_present(), "{page:?} is joined but not mapped");
+            entry.without_contiguity(page)
+        };
+        let address = self.existing_page_entry(space, first);
+        let head = own(first, self.memory.entry(address));
+        let in_block = |number: u64| number.is_multiple_of(CONTIGUOUS_PAGES);
+        assert!(in_block(first.number()) && in_block(head.frame().number()), "{first:?}: {head:?}");
+        let marks = self.block_marks(address);
+        for index in 0..CONTIGUOUS_PAGES {
+            let (page, address) = (first.add(index), address.add(index * 8));
+            let entry = own(page, self.memory.entry(address));
+            let is_next = entry.frame() == head.frame().add(index)
+                && entry.permissions() == head.permissions();
+            assert!(is_next, "{page:?} does not continue {head:?}: {entry:?}");
+            let joined = contiguity.map_or(entry, |contiguity| entry.with_contiguity(contiguity));
+            self.memory.set_entry(address, joined.with_marks_of(marks));
         }
     }
 
@@ -273,7 +318,7 @@ impl Radix {
     }
 
     fn mark_accessed(&mut self, space: SpaceId, page: VirtualPage) {
-        for level in (1..=ROOT).rev() {
+        for level in (1..=self.root_level()).rev() {
             let Some(address) = self.entry_address(space, page, level) else { return };
             let entry = self.memory.entry(address);
             if entry.is_present() {
@@ -300,9 +345,22 @@ impl Dimension for Radix {
         }
     }
 
+    /// The dirty bit of a contiguous entry may be in any of the 16 entries, as a store sets it in
+    /// one of them only.
     fn look_at(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
         let (level, address) = self.leaf(space, page)?;
-        Some(Descent::Leaf(level, self.memory.entry(address)).reach())
+        let entry = self.memory.entry(address);
+        if level > 1 {
+            return Some(Descent::Leaf(level, entry).reach());
+        }
+        let mut reach = Descent::Leaf(level, entry.of_page(page)).reach();
+        if entry.is_contiguous() {
+            let first = page.number() / CONTIGUOUS_PAGES * CONTIGUOUS_PAGES;
+            if self.block_marks(entry_in(address.page(), 1, VirtualPage::new(first))).is_dirty() {
+                reach.allows |= allow::DIRTY;
+            }
+        }
+        Some(reach)
     }
 
     fn mark(&mut self, space: SpaceId, page: VirtualPage, mark: Mark) {
@@ -337,16 +395,23 @@ impl Dimension for Radix {
     }
 }
 
-/// Searches within one level-1 node, which contains the whole window, so each page costs one read
-/// of the simulated memory.
+/// Searches for runs within one level-1 node, which contains the whole window, so each page costs
+/// one read of the simulated memory.
 impl Runs for Radix {
     fn run_around(&self, request: &RunRequest) -> Run {
         let entry = self.entry_address(request.space, request.page, 1);
         let node = entry.map(PhysicalAddress::page);
         request.longest(|page| {
-            let entry = self.memory.entry(entry_in(node?, 1, page));
+            let entry = self.memory.entry(entry_in(node?, 1, page)).of_page(page);
             let allows = allow::of_leaf(entry.permissions(), entry.is_dirty());
             entry.is_present().then(|| Reach::of_page(entry.frame(), allows))
+        })
+    }
+
+    fn is_contiguous(&self, space: SpaceId, page: VirtualPage) -> bool {
+        self.leaf(space, page).is_some_and(|(level, address)| {
+            let entry = self.memory.entry(address);
+            if level == 1 { entry.is_contiguous() } else { entry.filter() == 0 }
         })
     }
 }

@@ -4,7 +4,7 @@ use perforate_types::{
     AccessKind, Level, PageSize, PageTableEntry, PhysicalAddress, Purpose, VirtualPage,
 };
 
-use super::{ROOT, Radix, entry_in, leaf_size};
+use super::{Radix, entry_in, leaf_size};
 use crate::walk::{Cached, Directory, WalkStart, purpose_of};
 use crate::{Node, Reach, WalkFault, WalkRequest, Walker, allow};
 
@@ -90,7 +90,7 @@ impl Radix {
         }
         walker.looked_up(None);
         let root = self.root(request.space).ok_or(WalkFault::NotMapped)?;
-        Ok((ROOT, walker.locate(root)?))
+        Ok((self.root_level(), walker.locate(root)?))
     }
 
     /// Reads the entry of `level` for `page` in `node`, and appends the step. Returns the entry and
@@ -155,7 +155,9 @@ impl Radix {
             let has_holes = level == 2 && entry.filter() != 0;
             let dirtied =
                 request.write && entry.permissions().allow(AccessKind::Write) && !has_holes;
-            return Ok(Descent::Leaf(level, self.mark_entry(address, entry, dirtied)));
+            let marked = self.mark_entry(address, entry, dirtied);
+            let leaf = if level == 1 { marked.of_page(request.page) } else { marked };
+            return Ok(Descent::Leaf(level, leaf));
         }
         self.mark_entry(address, entry, false);
         let node = walker.locate(entry.frame())?;
@@ -167,7 +169,8 @@ impl Radix {
 /// Result of a descent through the tables.
 #[derive(Clone, Copy, Debug)]
 pub enum Descent {
-    /// The leaf at which the descent ended, with its level.
+    /// The leaf at which the descent ended, with its level. A 4KB leaf has the frame of the
+    /// requested page.
     Leaf(Level, PageTableEntry),
     /// The node at which the descent ended; its entries have not been read.
     Node(Node),

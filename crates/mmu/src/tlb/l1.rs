@@ -48,11 +48,19 @@ pub(crate) struct L1Tlb {
     small: Array,
     /// The arrays of larger pages, in order of size.
     larger: Vec<Array>,
+    /// Number of 4KB pages in an aligned window that one entry of `small` can hold; 0 if the TLB
+    /// does not coalesce.
+    window: u64,
+    /// True if a window was filled since the last flush; otherwise look-ups skip them.
+    has_runs: bool,
     /// Result of the previous hit or fill, with the key of the 4KB page that was accessed. Most
     /// accesses are to the page of the previous one, whose entry is most recently used already. Any
     /// other change of the TLB clears this copy.
     latest: (u64, L1Hit),
 }
+
+/// Bit of the keys of windows of 4KB pages. Page numbers have at most 45 bits.
+const RUN: u64 = 1 << 63;
 
 /// Key that no page has. It marks the copy in `latest` as cleared.
 const NONE: u64 = u64::MAX;
@@ -100,8 +108,12 @@ impl Array {
 }
 
 impl L1Tlb {
-    /// Creates an empty TLB from the geometry for pages of 4KB, and those for 2MB and 1GB.
-    pub(crate) fn new((small, larger): (TlbGeometry, [Option<TlbGeometry>; 2])) -> Self {
+    /// Creates an empty TLB from the geometry for pages of 4KB, and those for 2MB and 1GB. An entry
+    /// for 4KB pages can hold an aligned window of `window` pages, unless that is 0.
+    pub(crate) fn new(
+        (small, larger): (TlbGeometry, [Option<TlbGeometry>; 2]),
+        window: u64,
+    ) -> Self {
         let entries = SetAssociative::new(small);
         let mut first_slot = entries.slots();
         let small = Array { size: PageSize::Size4K, first_slot: 0, entries };
@@ -111,7 +123,8 @@ impl L1Tlb {
             first_slot += array.entries.slots();
             Some(array)
         });
-        Self { small, larger: larger.collect(), latest: (NONE, L1Hit::default()) }
+        let (larger, latest) = (larger.collect(), (NONE, L1Hit::default()));
+        Self { small, larger, window, has_runs: false, latest }
     }
 
     /// All arrays, in order of size.
@@ -134,6 +147,9 @@ impl L1Tlb {
             return Some(self.latest.1);
         }
         let mut hit = self.small.look_up(space, page, PageSize::Size4K);
+        if hit.is_none() && self.has_runs {
+            hit = self.look_up_run(space, page);
+        }
         if hit.is_none() {
             let larger = self.larger.iter_mut().filter(|array| !array.entries.is_unused());
             hit = larger.into_iter().find_map(|array| array.look_up(space, page, array.size));
@@ -142,6 +158,43 @@ impl L1Tlb {
             self.latest = (wanted, hit);
         }
         hit
+    }
+
+    /// Set index and key of the window around `page`.
+    fn place_of_run(&self, space: SpaceId, page: VirtualPage) -> (u64, u64) {
+        let number = page.number() / self.window;
+        (number, key(space, number) | RUN)
+    }
+
+    #[inline(never)]
+    fn look_up_run(&mut self, space: SpaceId, page: VirtualPage) -> Option<L1Hit> {
+        let (number, key) = self.place_of_run(space, page);
+        let slot = self.small.entries.look_up(number, key)?;
+        let entry = self.small.entries.value(slot);
+        let frame = entry.frame().add(page.number() % self.window);
+        Some(L1Hit { frame, slot: slot as u32, allows: entry.allows() })
+    }
+
+    /// Fills the window of pages around `page`, which are mapped to consecutive frames; `frame` is
+    /// that of the page. The preceding look-up must have missed. Returns the slot; `None` if the
+    /// TLB does not hold windows.
+    pub(crate) fn fill_run(
+        &mut self,
+        space: SpaceId,
+        page: VirtualPage,
+        frame: Frame,
+        allows: u8,
+    ) -> Option<u32> {
+        if self.window == 0 {
+            return None;
+        }
+        let (number, key_of_run) = self.place_of_run(space, page);
+        let first = Frame::new(frame.number() - page.number() % self.window);
+        let entry = L1Entry::new(first, allows);
+        let slot = self.small.entries.insert_absent(number, key_of_run, entry) as u32;
+        self.has_runs = true;
+        self.latest = (key(space, page.number()), L1Hit { frame, slot, allows });
+        Some(slot)
     }
 
     /// Fills the translation of `page` into the array for `size`, or for the largest smaller size
@@ -189,22 +242,35 @@ impl L1Tlb {
                 array.entries.value_mut(slot).0 |= u64::from(allow::DIRTY);
             }
         }
+        if self.has_runs {
+            let (number, key) = self.place_of_run(space, page);
+            if let Some(slot) = self.small.entries.look_up(number, key) {
+                self.small.entries.value_mut(slot).0 |= u64::from(allow::DIRTY);
+            }
+        }
     }
 
-    /// Invalidates the 4KB entry of `page`; larger entries stay.
+    /// Invalidates the 4KB entry of `page`, and that of its window; larger entries stay.
     pub(crate) fn invalidate_page(&mut self, space: SpaceId, page: VirtualPage) {
         self.latest.0 = NONE;
         self.small.entries.invalidate(page.number(), key(space, page.number()));
+        if self.has_runs {
+            let (number, key) = self.place_of_run(space, page);
+            self.small.entries.invalidate(number, key);
+        }
     }
 
     /// Invalidates every translation that overlaps a range of 4KB pages.
     pub(crate) fn invalidate_range(&mut self, space: SpaceId, pages: &Range<u64>) {
         self.latest.0 = NONE;
+        let window = self.window;
         for array in self.arrays_mut() {
-            let first = pages.start / array.size.pages();
-            let last = (pages.end - 1) / array.size.pages();
+            let own = array.size.pages();
             array.entries.invalidate_if(|place| {
-                place as u16 == space.0 && (first..=last).contains(&(place >> 16))
+                let length = if place & RUN == 0 { own } else { window };
+                let (first, last) = (pages.start / length, (pages.end - 1) / length);
+                let number = (place & !RUN) >> 16;
+                place as u16 == space.0 && (first..=last).contains(&number)
             });
         }
     }
@@ -221,11 +287,11 @@ impl L1Tlb {
         for (index, array) in self.arrays().enumerate() {
             for (slot, key, entry) in array.entries.iter_slots() {
                 let (set, way) = array.entries.place(slot);
-                let pages = array.size.pages();
-                let kind = match array.size {
-                    PageSize::Size4K => EntryKind::Page4K,
-                    PageSize::Size2M => EntryKind::Page2M,
-                    PageSize::Size1G => EntryKind::Page1G,
+                let (kind, pages) = match array.size {
+                    PageSize::Size4K if key & RUN != 0 => (EntryKind::Run, self.window),
+                    PageSize::Size4K => (EntryKind::Page4K, 1),
+                    PageSize::Size2M => (EntryKind::Page2M, array.size.pages()),
+                    PageSize::Size1G => (EntryKind::Page1G, array.size.pages()),
                 };
                 let (frame, allows) = (entry.frame(), entry.allows());
                 out.push(CachedEntry {
@@ -235,7 +301,7 @@ impl L1Tlb {
                     place: (index, set, way),
                     space: SpaceId(key as u16),
                     is_guest_physical: false,
-                    first: VirtualPage::new((key >> 16) * pages),
+                    first: VirtualPage::new(((key & !RUN) >> 16) * pages),
                     pages,
                     content: CachedContent::Page { kind, frame, allows, filter: 0 },
                 });
@@ -245,6 +311,7 @@ impl L1Tlb {
 
     pub(crate) fn flush(&mut self) {
         self.latest.0 = NONE;
+        self.has_runs = false;
         self.arrays_mut().for_each(|array| array.entries.invalidate_if(|_| true));
     }
 }

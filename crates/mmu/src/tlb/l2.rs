@@ -120,6 +120,12 @@ impl L2Entry {
         (self.0 >> BITS_SHIFT) as u8
     }
 
+    /// Returns the entry of a page or run with the dirty bit set.
+    #[inline]
+    pub(crate) fn with_dirty(self) -> Self {
+        Self(self.0 | u64::from(allow::DIRTY) << ALLOWS_SHIFT)
+    }
+
     /// True if the page that this entry maps has holes.
     #[inline]
     pub(crate) fn has_holes(self) -> bool {
@@ -424,7 +430,7 @@ impl L2Tlb {
             if slot < slots {
                 let held = array.value_mut(slot);
                 if *held == entry {
-                    held.0 |= u64::from(allow::DIRTY) << ALLOWS_SHIFT;
+                    *held = held.with_dirty();
                 }
                 return;
             }

@@ -137,7 +137,7 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     /// Like [`Self::insert`], for a key that must be absent.
     #[inline(always)]
-    pub(crate) fn insert_absent(&mut self, index: u64, key: u64, value: V) -> usize {
+    pub fn insert_absent(&mut self, index: u64, key: u64, value: V) -> usize {
         debug_assert!(self.find_key(index, key).is_none());
         let set = self.set(index);
         let way = self.sets.replace_oldest(set, tag_of(key));
@@ -146,7 +146,7 @@ impl<V: Copy + Default> SetAssociative<V> {
 
     /// Like [`Self::insert_absent`], restricted to these ways, counted from 0.
     #[inline(never)]
-    pub(crate) fn insert_absent_among(
+    pub fn insert_absent_among(
         &mut self,
         ways: &Range<usize>,
         index: u64,

@@ -210,7 +210,8 @@ impl WalkCaches {
         directory: Directory,
     ) -> Option<(&mut SetAssociative<Node>, usize, u64, u64)> {
         let set = self.index(space, page, level);
-        let index = usize::from(level) - 2;
+        // Entries of level 5 are not cached.
+        let index = Some(usize::from(level) - 2).filter(|&index| index < self.caches.len())?;
         let key = key(space, number(page, level), directory as u64);
         Some((self.caches[index].as_mut()?, self.first_slots[index], set, key))
     }

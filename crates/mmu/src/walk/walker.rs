@@ -23,9 +23,15 @@ pub struct Node {
 /// [`Purpose::Level1`].
 #[inline(always)]
 pub(crate) const fn purpose_of(level: Level) -> Purpose {
-    const PURPOSES: [Purpose; 4] =
-        [Purpose::Level4, Purpose::Level1, Purpose::Level2, Purpose::Level3];
-    PURPOSES[(level & 3) as usize]
+    const PURPOSES: [Purpose; 8] = {
+        let mut purposes = [Purpose::Level4; 8];
+        purposes[1] = Purpose::Level1;
+        purposes[2] = Purpose::Level2;
+        purposes[3] = Purpose::Level3;
+        purposes[5] = Purpose::Level5;
+        purposes
+    };
+    PURPOSES[(level & 7) as usize]
 }
 
 /// The hardware page walker during a walk of native, guest or host tables.

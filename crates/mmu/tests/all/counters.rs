@@ -12,5 +12,5 @@ fn a_purpose_has_one_name_in_charts_and_tables() {
             parts += 1;
         }
     }
-    assert_eq!(parts, 14);
+    assert_eq!(parts, 16);
 }

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use perforate_config::{ConfigError, Size, Work, options};
-use perforate_types::GapTolerance;
+use perforate_types::{Contiguity, GapTolerance};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Daemon, Defrag, KhugepagedConfig, KsmConfig, SelfBalloonConfig, Setting};
 use crate::memory::{FrameLayout, IoGap, TopTable};
-use crate::{Ageing, ContentDistribution, FaultMap, Fragmentation, HostSnapshot, ZoneLayout};
+use crate::{
+    Ageing, ContentDistribution, FaultMap, FolioSizes, Fragmentation, HostSnapshot, ZoneLayout,
+};
 
 /// Largest swap space, equal to the largest memory.
 const MOST_SWAP_BYTES: u64 = 1 << 46;
@@ -31,6 +33,12 @@ pub struct TableFormat {
     /// hypervisor uses the flat table instead of nested page tables (D §X). The address space's
     /// ordinary tables are then only the hypervisor kernel's records, and no hardware walks them.
     pub flat_pages: u64,
+    /// True for tables of five levels (57-bit addresses), false for those of four. Programs get addresses of
+    /// 47 bits either way, as in Linux without a hint.
+    pub five_levels: bool,
+    /// Encoding by which the entries of 16 contiguous 4KB pages say that they belong together; `None` if the
+    /// machine has none.
+    pub contiguity: Option<Contiguity>,
 }
 
 impl TableFormat {
@@ -135,6 +143,29 @@ options! {
             work: Some(Work {
                 counters: &["compaction_blocks_scanned"],
                 missing: "no page fault lacked a 2MB block for which to compact memory",
+            }),
+        };
+        /// Sizes of folios that a first touch maps beside 4KB and 2MB pages, as Linux's
+        /// hugepages-SIZEkB/enabled: 16K to 1M, each with =always, inherit, madvise or never, for
+        /// example 64K,16K=madvise [default: those of the scheme].
+        #[schemars(with = "Option<String>")]
+        mthp: Option<FolioSizes>, System {
+            is_rare: true,
+            ideal_ignores: true,
+            form: "SIZE[=ENABLED],…",
+            brief: "Sizes of folios of 16KB to 1MB (multi-size THP)",
+            phrase: |it| it.mthp.map(|sizes| format!("mTHP {sizes}")),
+            work: Some(Work {
+                counters: &[
+                    "folios_16k",
+                    "folios_32k",
+                    "folios_64k",
+                    "folios_128k",
+                    "folios_256k",
+                    "folios_512k",
+                    "folios_1m",
+                ],
+                missing: "no first touch found an aligned block unmapped in its area, and free memory for it",
             }),
         };
         /// Background promotion while the program runs: default, or

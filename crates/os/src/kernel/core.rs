@@ -13,6 +13,7 @@ use perforate_types::{Frame, HoleSet, SpaceId, Update};
 use super::compaction::Compaction;
 use super::contents::PageContents;
 use super::counters::{FaultCounts, Peak};
+use super::folios::Folios;
 use super::levels::Levels;
 use super::reclaim::Reclaim;
 use super::{KernelConfig, Ledger, SpacePage, SpaceRegion, sharing};
@@ -46,6 +47,8 @@ pub struct Core {
     pub(super) contents: PageContents,
     /// Counts of the work that the kernel has done, and shootdowns not sent yet.
     pub(super) ledger: Ledger,
+    /// Sizes of folios (16KB to 1MB) that first touches map, and counts of them.
+    pub(super) folios: Folios,
     /// Number of page faults of each kind.
     pub(super) faults: FaultCounts,
     /// Number of mapped 4KB pages, in all and by large pages, at the moment when most memory was mapped.
@@ -67,6 +70,7 @@ impl Core {
         memory: PhysicalMemory,
     ) -> Self {
         let ledger = Ledger::default();
+        let folios = Folios::new(&config, policy.as_ref());
         Self {
             config,
             policy,
@@ -76,6 +80,7 @@ impl Core {
             compaction: Compaction::default(),
             reclaim: Reclaim::default(),
             contents: PageContents::default(),
+            folios,
             ledger,
             faults: FaultCounts::default(),
             peak: Peak::default(),

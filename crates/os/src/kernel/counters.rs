@@ -3,7 +3,7 @@
 use perforate_types::{Counter, CounterValue, Counters, figures, registered};
 
 use super::levels::{self, Levels, Span};
-use super::{Core, Kernel, Work, khugepaged, ksm};
+use super::{Core, Kernel, Work, folios, khugepaged, ksm};
 use crate::OtherUse;
 use crate::memory::{FRAME_BYTES, PhysicalMemory, TopTable};
 use crate::space::Usage;
@@ -142,6 +142,7 @@ pub fn counters() -> Vec<Counter> {
         registered(BITMAP),
         registered(OTHERS),
         registered(FAULTS),
+        registered(folios::FOLIOS),
         registered(levels::PAGES),
         khugepaged::counters(),
         registered(Work::FIGURES),
@@ -169,6 +170,7 @@ impl Kernel {
         for table in [levels::MEMORY, levels::TABLES, levels::PAGES] {
             out.record(table, &levels);
         }
+        out.record(folios::FOLIOS, &self.core.folios);
         out.record(OTHERS, &self.core.memory);
         self.khugepaged.counters(out);
         self.core.policy.counters(out);

@@ -41,9 +41,10 @@ impl Kernel {
             // The child's process number may be in use; that process then ends.
             ProgramEvent::Fork { child } => 2 * space_cost(core, id) + of_process(child),
             ProgramEvent::Exit { process } => of_process(process),
-            ProgramEvent::Switch { .. } | ProgramEvent::Gap { .. } | ProgramEvent::Phase { .. } => {
-                0
-            }
+            ProgramEvent::Switch { .. }
+            | ProgramEvent::Gap { .. }
+            | ProgramEvent::Phase { .. }
+            | ProgramEvent::Name { .. } => 0,
         };
         1 + cost + core.spaces.len() as u64 * PAGES_PER_RECORD
     }

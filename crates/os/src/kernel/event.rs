@@ -83,7 +83,9 @@ impl Kernel {
             ProgramEvent::Exec => processes::clear_space(core, id),
             ProgramEvent::Exit { process } => self.exit(process),
             ProgramEvent::Switch { process, .. } => self.switch(process),
-            ProgramEvent::Gap { .. } | ProgramEvent::Phase { .. } => Ok(()),
+            ProgramEvent::Gap { .. } | ProgramEvent::Phase { .. } | ProgramEvent::Name { .. } => {
+                Ok(())
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use perforate_types::{AccessKind, Backing, SpaceId};
 
 use super::first_touch::{Backers, Touch};
 use super::ksm::Ksm;
-use super::{Core, FaultOutcome, areas, copy_on_write, single_page, swap};
+use super::{Core, FaultOutcome, areas, copy_on_write, folios, single_page, swap};
 use crate::OsError;
 use crate::space::Present;
 
@@ -45,7 +45,7 @@ pub(super) fn serve(
         }
         None => {
             if is_open && !area.attributes.is_shared() {
-                single_page::map(core, id, page, permissions)?;
+                folios::map(core, &Touch { space: id, page, area })?;
             } else {
                 backers.back(core, &Touch { space: id, page, area })?;
             }

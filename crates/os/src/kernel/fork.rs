@@ -35,6 +35,9 @@ impl SpaceMut<'_> {
             self.memory.share(frame);
             self.protect_page(page, permissions);
         }
+        for block in self.folio_blocks(number).iter() {
+            self.other(child).note_folio(number, block);
+        }
         Ok(())
     }
 }

@@ -16,6 +16,7 @@
 //! Page faults:
 //! - `fault`: classifies a fault and checks permissions.
 //! - `first_touch`: the ordered list of backers that map a page for the first time.
+//! - `folios`: maps a block of 16KB to 1MB by 4KB entries.
 //! - `single_page`: allocates the frame of a 4KB page or of a hole.
 //! - `copy_on_write`: writes to read-only pages of writable areas.
 //! - `sharing`: MAP_SHARED; a touch joins the frames that other spaces map.
@@ -65,6 +66,7 @@ mod effort;
 mod event;
 mod fault;
 mod first_touch;
+mod folios;
 mod fork;
 mod hard_fault;
 mod invariants;

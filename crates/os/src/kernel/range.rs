@@ -97,6 +97,7 @@ impl SpaceMut<'_> {
 
     fn drop_pages(&mut self, number: u64, subpages: &HoleSet) {
         let mapped = self.mapped_pages(number);
+        self.drop_blocks(number, |index| subpages.contains(index));
         for index in subpages.iter().filter(|&index| mapped.contains(index)) {
             let frame = self.unmap_page(page_at(number, index));
             self.memory.release(frame);

@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
-use perforate_types::{Frame, HoleSet, Permissions, SpaceId};
+use perforate_types::{CONTIGUOUS_PAGES, Frame, HoleSet, Permissions, SpaceId};
 
 use super::{Core, areas, contents, range};
 use crate::OsError;
-use crate::space::{Departure, Present, SpaceMut, covers, first_of, page_at, subpages_of};
+use crate::space::{
+    Departure, Present, SpaceMut, covers, first_of, index_of, page_at, region_of, subpages_of,
+};
 
 /// Moves, grows or shrinks a mapping. As in Linux, an empty `from` maps shared memory a second time
 /// and does nothing for private memory. An empty `to` does nothing. `from` may span several areas and the
@@ -80,6 +82,7 @@ impl SpaceMut<'_> {
                     mechanism.break_up(self, first)?;
                 }
             }
+            let folios = self.folio_blocks(number);
             for index in subpages.iter() {
                 let page = page_at(number, index);
                 if let Some((frame, permissions)) = self.take_page(page)? {
@@ -90,6 +93,15 @@ impl SpaceMut<'_> {
                         self.close_if_empty(number);
                     }
                     result?;
+                }
+            }
+            for block in folios.iter() {
+                let index = block * CONTIGUOUS_PAGES as usize;
+                let to = target.wrapping_add(index as u64);
+                let is_moved = (index..index + CONTIGUOUS_PAGES as usize)
+                    .all(|index| subpages.contains(index));
+                if is_moved && to.is_multiple_of(CONTIGUOUS_PAGES) {
+                    self.note_folio(region_of(to), index_of(to) / CONTIGUOUS_PAGES as usize);
                 }
             }
             self.close_if_empty(number);

@@ -6,8 +6,8 @@
 //! its writes itself.
 
 use perforate_types::{
-    CounterUnit, CounterValue, Counters, Figure, ProgramEvent, Prominence, Shootdown, SpaceId,
-    TableOperation, VirtualPage,
+    CONTIGUOUS_PAGES, CounterUnit, CounterValue, Counters, Figure, ProgramEvent, Prominence,
+    Shootdown, SpaceId, TableOperation, VirtualPage,
 };
 
 /// Number of 4KB pages in a 2MB block.
@@ -93,6 +93,8 @@ macro_rules! account {
 account! {
     /// Faults that mapped a 4KB page.
     faults_4k of "work_faults";
+    /// Faults that mapped a folio of 16KB to 1MB by 4KB entries.
+    faults_folio of "work_faults";
     /// Faults that mapped an ordinary 2MB page.
     faults_2m of "work_faults";
     /// Faults that mapped a 1GB page.
@@ -127,6 +129,9 @@ account! {
     pages_unmapped;
     /// Translations whose permissions changed.
     pages_protected;
+    /// Entries of 4KB pages that were rewritten to say that 16 pages are contiguous, or no longer to say
+    /// so.
+    entries_joined;
     /// 2MB pages split into 4KB pages.
     large_pages_split, "2MB pages split";
     /// 1GB pages split into 2MB pages.
@@ -209,6 +214,11 @@ pub enum FirstTouch {
     Page,
     /// A frame for an unallocated hole.
     Hole,
+    /// A folio mapped by 4KB entries.
+    Folio {
+        /// Number of 4KB pages in the folio.
+        pages: u64,
+    },
     /// An ordinary 2MB page.
     Large,
     /// One page of 1GB.
@@ -236,7 +246,8 @@ pub enum FirstTouch {
 pub(crate) struct Ledger {
     /// Counts of the work done since boot.
     pub done: Work,
-    /// Number of added translations that only filled a hole of a 2MB page.
+    /// Number of added translations that only filled a hole of a 2MB page, or came with another page of their
+    /// folio.
     pub subpages_mapped: u64,
     /// True if frames that are mapped next count as cleared, as those of anonymous memory; false for memory
     /// that is read from a file or from swap.
@@ -262,13 +273,14 @@ impl Ledger {
             TableOperation::Map { .. } => done.pages_mapped += 1,
             TableOperation::Unmap { .. } => done.pages_unmapped += 1,
             TableOperation::Protect { .. } => done.pages_protected += 1,
+            TableOperation::Join { .. } => done.entries_joined += CONTIGUOUS_PAGES,
         }
     }
 
     /// Counts a system call of the program.
     pub(crate) fn call(&mut self, event: &ProgramEvent) {
         use ProgramEvent::{
-            Advise, Brk, Exec, Exit, Fork, Gap, Map, Phase, Protect, Remap, Switch, Unmap,
+            Advise, Brk, Exec, Exit, Fork, Gap, Map, Name, Phase, Protect, Remap, Switch, Unmap,
         };
         match event {
             Map { .. }
@@ -280,7 +292,8 @@ impl Ledger {
                 self.done.memory_calls += 1;
             }
             Fork { .. } => self.done.forks += 1,
-            Exec | Exit { .. } | Switch { .. } | Gap { .. } | Phase { .. } => {}
+            // PR_SET_VMA_ANON_NAME is rare, and the names of files are none of the program's calls.
+            Exec | Exit { .. } | Switch { .. } | Gap { .. } | Phase { .. } | Name { .. } => {}
         }
     }
 
@@ -349,6 +362,11 @@ impl Ledger {
         let cleared = u64::from(self.clears);
         match what {
             FirstTouch::Page | FirstTouch::Hole => self.done.frames_zeroed_4k += cleared,
+            // A folio counts as one mapping, as it takes one fault.
+            FirstTouch::Folio { pages } => {
+                self.done.frames_zeroed_4k += cleared * pages;
+                self.subpages_mapped += pages - 1;
+            }
             FirstTouch::Large => self.done.blocks_zeroed_2m += cleared,
             FirstTouch::Huge => self.done.blocks_zeroed_1g += cleared,
             FirstTouch::Superpage { pages } => {
@@ -380,6 +398,7 @@ impl Ledger {
     pub(crate) fn first_touch(&mut self) {
         match self.last_mapped {
             FirstTouch::Page | FirstTouch::Hole => self.done.faults_4k += 1,
+            FirstTouch::Folio { .. } => self.done.faults_folio += 1,
             FirstTouch::Large => self.done.faults_2m += 1,
             FirstTouch::Huge => self.done.faults_1g += 1,
             FirstTouch::Superpage { .. } => self.done.faults_superpage += 1,
@@ -394,8 +413,8 @@ impl Ledger {
         self.done
     }
 
-    /// Number of translations (pages of any size) added since boot, not counting holes that were filled
-    /// in a 2MB page. Equals the number of faults that would map the same memory on demand.
+    /// Number of translations (pages of any size, folios) added since boot, not counting holes that were
+    /// filled in a 2MB page. Equals the number of faults that would map the same memory on demand.
     pub(crate) fn pages_brought_in(&self) -> u64 {
         self.done.pages_mapped - self.subpages_mapped
     }

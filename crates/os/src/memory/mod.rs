@@ -324,7 +324,12 @@ impl PhysicalMemory {
 
     /// Allocates a whole 2MB block for pages of a program.
     pub(crate) fn allocate_block(&mut self) -> Option<Frame> {
-        self.zones.allocate(BLOCK_ORDER, MigrateType::Movable)
+        self.allocate_folio(BLOCK_ORDER)
+    }
+
+    /// Allocates an aligned block of 2^order frames for pages of a program; `None` if none is free.
+    pub(crate) fn allocate_folio(&mut self, order: u32) -> Option<Frame> {
+        self.zones.allocate(order, MigrateType::Movable)
     }
 
     /// Retires a faulty frame permanently. Returns false if the frame is not free.

@@ -4,6 +4,7 @@
 //! A new policy is an `impl Policy` in a separate file, or a script.
 
 mod conventional;
+mod folios;
 mod laid_out;
 mod orders;
 mod promotion;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::mechanism::{Attributes, Backer, FreeIndex, HoledPages, PhysicalMemory};
 use crate::{OsError, TableFormat};
 pub use conventional::{BasePages, Huge1G, HugePageRule, Thp};
+pub use folios::{FolioSizes, FolioUse, Mthp};
 pub use laid_out::{LaidOut, PageLayout};
 pub use orders::{OrderPurpose, OrderRequest, Orders, Victim};
 pub use promotion::{Promotion, PromotionChoices, PromotionPrice, PromotionRule};
@@ -99,7 +101,8 @@ pub trait Policy: Send {
     }
 
     /// Page sizes (orders) that may back the requested page or 2MB region, a subset of `request.offered`. The
-    /// kernel takes the largest for which free memory exists.
+    /// kernel takes the largest for which free memory exists. Folios of 16KB to 1MB are no part of the
+    /// question: which an area may have is a matter of [`FolioSizes`].
     fn orders_for(&self, request: &OrderRequest<'_>) -> Orders {
         if self.wants_large(&request.area.attributes) { request.offered } else { Orders::BASE }
     }
@@ -116,7 +119,7 @@ pub trait Policy: Send {
     }
 
     /// Rules (decisions that concern one mechanism) of the mechanisms that the policy uses besides 4KB and
-    /// 2MB pages: [`HugePageRule`], [`PageLayout`], and types from outside this crate.
+    /// 2MB pages: [`HugePageRule`], [`PageLayout`], [`FolioSizes`], and types from outside this crate.
     fn rules(&self) -> Vec<&dyn Any> {
         Vec::new()
     }

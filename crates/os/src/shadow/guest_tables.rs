@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use perforate_types::{GapTolerance, GuestFrame, SpaceId, TableOperation, VirtualPage};
 
-use super::{ROOT, Table};
+use super::{GUEST_ROOT, Table};
 use crate::TableFormat;
 
 /// A page table of the guest.
@@ -61,7 +61,7 @@ impl GuestTables {
 
     /// Frames of the guest's tables that a walk to a page reads and that are not write-protected, root first.
     pub(super) fn untraced(&self, space: SpaceId, page: VirtualPage) -> Vec<GuestFrame> {
-        let levels = (1..=ROOT).rev().map(|level| Table::covering(space, level, page));
+        let levels = (1..=GUEST_ROOT).rev().map(|level| Table::covering(space, level, page));
         let tables = levels.flat_map(|table| self.tables.range(branches(table)));
         let untraced = tables.filter(|(_, table)| !table.is_traced);
         untraced.flat_map(|(_, table)| (0..table.frames).map(|n| table.frame.add(n))).collect()
@@ -69,7 +69,7 @@ impl GuestTables {
 
     /// Marks the tables that a walk to a page reads as traced (write-protected).
     pub(super) fn trace(&mut self, space: SpaceId, page: VirtualPage) {
-        for level in 1..=ROOT {
+        for level in 1..=GUEST_ROOT {
             self.set_traced(Table::covering(space, level, page), true);
         }
     }

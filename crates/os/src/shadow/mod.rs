@@ -29,8 +29,10 @@ use perforate_types::{
 use crate::{Kernel, OsError, TableFormat};
 use guest_tables::GuestTables;
 
-/// Level of the root table.
+/// Level of the root of shadow tables, which translate addresses of 48 bits.
 const ROOT: Level = 4;
+/// Highest level of a guest's root table.
+const GUEST_ROOT: Level = 5;
 
 /// A page table (one node), identified by the guest-virtual pages that it covers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -178,7 +180,7 @@ impl ShadowTables {
         let is_trapped = match written {
             Written::Entry(level) => {
                 let table = Table::covering(run.space, level, run.page);
-                level <= ROOT && self.guest_tables.is_traced(table)
+                level <= GUEST_ROOT && self.guest_tables.is_traced(table)
             }
             Written::Registers(_) => true,
             Written::Copy => false,
@@ -202,7 +204,8 @@ impl ShadowTables {
             }
             TableOperation::SetControl { .. }
             | TableOperation::AddNode { .. }
-            | TableOperation::Map { .. } => {}
+            | TableOperation::Map { .. }
+            | TableOperation::Join { .. } => {}
         }
     }
 

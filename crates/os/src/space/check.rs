@@ -47,6 +47,7 @@ impl AddressSpace {
             Mapping::Pages(pages) => {
                 recount.hold(pages.node)?;
                 expect("pages", pages.used, entries)?;
+                pages.check_folios()?;
                 usage.pages += u64::from(entries);
                 usage.leaf_nodes += 1;
             }

@@ -238,7 +238,8 @@ impl SpaceMut<'_> {
         let used = keep.count() as u32;
         self.usage.pages += u64::from(used);
         let region = self.regions.get_mut(&number).expect("mapped region");
-        region.mapping = Mapping::Pages(Pages { node, used, entries });
+        region.mapping = Mapping::Pages(Pages::new(node, used, entries));
+        self.note_folios_of(number, keep);
         self.close_pages_if_empty(number);
         Ok(large)
     }

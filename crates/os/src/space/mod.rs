@@ -8,6 +8,7 @@ mod check;
 mod entries;
 mod extent;
 mod extents;
+mod folios;
 mod frames;
 mod holes;
 mod huge;

@@ -53,7 +53,7 @@ impl SpaceMut<'_> {
             return self.open_pages(page);
         }
         let node = self.open_node(number, PAGES)?;
-        let mapping = Mapping::Pages(Pages { node, used: 0, entries: Entries::default() });
+        let mapping = Mapping::Pages(Pages::new(node, 0, Entries::default()));
         self.regions.insert(number, Region { mapping, fragment: None });
         Ok(())
     }
@@ -81,7 +81,7 @@ impl SpaceMut<'_> {
     ) {
         self.add_node(number, node, PAGES);
         let region = self.regions.get_mut(&number).expect("its record was left");
-        region.mapping = Mapping::Pages(Pages { node, used: 0, entries: Entries::default() });
+        region.mapping = Mapping::Pages(Pages::new(node, 0, Entries::default()));
         for (page, frame, permissions) in pages {
             self.write_page(page, frame, permissions).expect("the node is there");
         }
@@ -142,6 +142,7 @@ impl SpaceMut<'_> {
     /// Unmaps a 4KB page. Returns its frame, which the caller must release. The level-1 node stays until
     /// [`Self::close_pages_if_empty`].
     pub(crate) fn unmap_page(&mut self, page: u64) -> Frame {
+        self.part_block(page, true);
         let pages = self.pages_mut(page);
         let entry = pages.entries.take(index_of(page));
         assert!(entry.is_present(), "not mapped");
@@ -154,13 +155,15 @@ impl SpaceMut<'_> {
 
     /// Changes the permissions of a 4KB page.
     pub(crate) fn protect_page(&mut self, page: u64, permissions: Permissions) {
-        let entries = &mut self.pages_mut(page).entries;
-        let entry = entries[index_of(page)];
+        let entry = self.pages_mut(page).entries[index_of(page)];
         if entry.permissions() == permissions {
             return;
         }
-        entries.replace(index_of(page), leaf(entry.frame(), permissions));
+        self.part_block(page, false);
+        let changed = leaf(entry.frame(), permissions);
+        self.pages_mut(page).entries.replace(index_of(page), changed);
         self.protect_entry(page, PageSize::Size4K, permissions);
+        self.rejoin_block(page);
     }
 
     /// Unmaps the 4KB pages of a 2MB region, removes their node, and sets `extent`, such as a 2MB page, as

@@ -5,6 +5,7 @@ use perforate_types::{Frame, PageTableEntry, VirtualPage};
 use super::entries::Entries;
 use super::extent::Extent;
 use super::first_page;
+use super::folios::Blocks;
 use crate::memory::Fragment;
 
 /// One mapped 2MB region.
@@ -57,4 +58,17 @@ pub(crate) struct Pages {
     pub used: u32,
     /// Page-table entries of the node.
     pub entries: Entries,
+    /// Blocks of 16 pages that each lie in one folio. Not kept for tables whose entries cannot be
+    /// joined.
+    pub folios: Blocks,
+    /// Blocks whose entries say that they are contiguous.
+    pub joined: Blocks,
+}
+
+impl Pages {
+    /// Creates the record of a node.
+    pub(crate) fn new(node: Frame, used: u32, entries: Entries) -> Self {
+        let (folios, joined) = Default::default();
+        Self { node, used, entries, folios, joined }
+    }
 }

@@ -1,4 +1,4 @@
-//! Page-table nodes of levels 4 to 2 of an address space, and their frames. Level-1 nodes are
+//! Page-table nodes of levels 5 to 2 of an address space, and their frames. Level-1 nodes are
 //! stored with their region.
 //!
 //! A node exists exactly while it has an entry.
@@ -16,11 +16,13 @@ struct Node {
     entries: u32,
 }
 
-/// Page-table nodes of levels 4 to 2 of one address space.
+/// Page-table nodes above level 1 of one address space.
 pub(crate) struct Tables {
     format: TableFormat,
     directory_order: u32,
     root: Option<Node>,
+    /// Level-4 page-table nodes by address ÷ 256TB, below a root of level 5; empty if the root has level 4.
+    level4: BTreeMap<u64, Node>,
     /// Level-3 page-table nodes by address ÷ 512GB.
     level3: BTreeMap<u64, Node>,
     /// Level-2 page-table nodes by address ÷ 1GB.
@@ -34,6 +36,7 @@ impl Tables {
             format,
             directory_order: format.directory_order(),
             root: None,
+            level4: BTreeMap::new(),
             level3: BTreeMap::new(),
             level2: BTreeMap::new(),
         }
@@ -44,18 +47,31 @@ impl Tables {
         self.format
     }
 
-    /// Number of frames of the nodes of levels 4 to 2, including shadow nodes for holes.
+    /// Number of frames of the nodes above level 1, including shadow nodes for holes.
     pub(crate) fn frames(&self) -> u64 {
         let pair = 1 << self.directory_order;
-        u64::from(self.root.is_some()) + self.level3.len() as u64 + self.level2.len() as u64 * pair
+        let above = usize::from(self.root.is_some()) + self.level4.len() + self.level3.len();
+        above as u64 + self.level2.len() as u64 * pair
     }
 
-    /// Every frame of every node of levels 4 to 2.
+    /// The node that points to the level-3 node of `page`: of level 4, which is the root in tables of four
+    /// levels.
+    fn above_level3(&mut self, page: u64) -> &mut Node {
+        let node = if self.format.five_levels {
+            self.level4.get_mut(&(page >> 36))
+        } else {
+            self.root.as_mut()
+        };
+        node.expect("there is a level-4 node")
+    }
+
+    /// Every frame of every node above level 1.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = Frame> + '_ {
         let pair = 1 << self.directory_order;
         let directories =
             self.level2.values().flat_map(move |node| (0..pair).map(|index| node.frame.add(index)));
-        let above = self.root.iter().chain(self.level3.values()).map(|node| node.frame);
+        let above = self.root.iter().chain(self.level4.values()).chain(self.level3.values());
+        let above = above.map(|node| node.frame);
         above.chain(directories)
     }
 
@@ -93,7 +109,7 @@ impl Tables {
 }
 
 impl SpaceMut<'_> {
-    /// Ensures that the page-table nodes for `page` exist from level 4 down to `level` (3 or 2).
+    /// Ensures that the page-table nodes for `page` exist from the root down to `level` (3 or 2).
     pub(super) fn extend_tables(&mut self, page: u64, level: u8) -> Result<(), OsError> {
         let result = self.extend_nodes(page, level);
         if result.is_err() {
@@ -111,12 +127,20 @@ impl SpaceMut<'_> {
                 let (space, control) = (self.id, mode.control());
                 self.table(TableOperation::SetControl { space, control });
             }
-            self.report_node(4, 0, frame);
+            self.report_node(4 + u8::from(self.tables.format.five_levels), 0, frame);
+        }
+        if self.tables.format.five_levels
+            && let Entry::Vacant(place) = self.space.tables.level4.entry(page >> 36)
+        {
+            let frame = self.memory.allocate_nodes(0)?;
+            place.insert(Node { frame, entries: 0 });
+            self.tables.root.as_mut().expect("just made").entries += 1;
+            self.report_node(4, page >> 36 << 36, frame);
         }
         if let Entry::Vacant(place) = self.space.tables.level3.entry(page >> 27) {
             let frame = self.memory.allocate_nodes(0)?;
             place.insert(Node { frame, entries: 0 });
-            self.tables.root.as_mut().expect("just made").entries += 1;
+            self.tables.above_level3(page).entries += 1;
             self.report_node(3, page >> 27 << 27, frame);
         }
         if level <= 2 && !self.tables.has_directory(page) {
@@ -163,11 +187,17 @@ impl SpaceMut<'_> {
             let node = self.tables.level3.remove(&top).expect("found");
             self.report_node_removed(3, top << 27);
             self.memory.free(node.frame, 0);
+            self.tables.above_level3(page).entries -= 1;
+        }
+        if self.tables.level4.get(&(page >> 36)).is_some_and(|node| node.entries == 0) {
+            let node = self.tables.level4.remove(&(page >> 36)).expect("found");
+            self.report_node_removed(4, page >> 36 << 36);
+            self.memory.free(node.frame, 0);
             self.tables.root.as_mut().expect("parent").entries -= 1;
         }
         if self.tables.root.as_ref().is_some_and(|node| node.entries == 0) {
             let node = self.tables.root.take().expect("found");
-            self.report_node_removed(4, 0);
+            self.report_node_removed(4 + u8::from(self.tables.format.five_levels), 0);
             self.memory.free(node.frame, 0);
         }
     }

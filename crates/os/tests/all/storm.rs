@@ -11,8 +11,8 @@ use perforate_os::{
 };
 use perforate_schemes::segment::{DirectSegments, SegmentError, SegmentRule};
 use perforate_types::{
-    AccessKind, Advice, Frame, GapTolerance, HoleSet, Permissions, ProcessId, ProgramEvent,
-    VirtualAddress,
+    AccessKind, Advice, Contiguity, Frame, GapTolerance, HoleSet, Permissions, ProcessId,
+    ProgramEvent, VirtualAddress,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -423,6 +423,14 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
     prop::collection::vec(action(), 1..80)
 }
 
+/// A memory with folios of several sizes, whose entries can be joined.
+fn with_folios(memory_bytes: u64) -> KernelConfig {
+    let contiguity = Some(Contiguity::ContiguousBit);
+    let tables = TableFormat { contiguity, ..TableFormat::default() };
+    let mthp = Some(read("16K,64K=inherit,128K").expect("valid"));
+    KernelConfig { tables, mthp, ..KernelConfig::new(memory_bytes) }
+}
+
 /// Number of storms of each kind; `PROPTEST_CASES=200` makes a long run.
 fn cases() -> u32 {
     let given = std::env::var("PROPTEST_CASES").ok();
@@ -545,6 +553,27 @@ storms! {
         // The first area becomes a segment, and half as much memory is left for everything else.
         let config = KernelConfig { swap: Size(16 * MB), ..KernelConfig::new(13 * MB) };
         pressure_on("segment:min=64K,pages=2m,compact=yes,escapes=8", config, actions)
+    };
+
+    folios = |actions| {
+        storm_on("mthp:16K,64K,256K", with_folios(256 * MB), actions)
+    };
+
+    folios_in_fragmented_memory = |actions| {
+        let fragmentation = Some(read("portion=75%,holes=10%,dispersed").expect("valid"));
+        let config = KernelConfig { fragmentation, ..with_folios(256 * MB) };
+        storm_on("thp", config, actions)
+    };
+
+    folios_around_perforated_pages = |actions| {
+        let fragmentation = Some(read("portion=50%,holes=25%,clustered").expect("valid"));
+        let config = KernelConfig { fragmentation, ..with_folios(256 * MB + 3 * PAGE) };
+        storm_on("perforated:create=reserve", config, actions)
+    };
+
+    swapped_folios = |actions| {
+        let config = KernelConfig { swap: Size(64 * MB), ..with_folios(4 * MB) };
+        pressure_on("thp-madvise", config, actions)
     };
 
     swapped_base_pages = |actions| {

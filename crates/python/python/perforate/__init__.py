@@ -26,7 +26,19 @@ from ._errors import (
 from ._estimate import Estimate
 from ._lists import Counter, Option, counters, machines, options, schemes, workloads
 from ._results import Comparison, Results, Run, Scheme, read_results
-from ._runs import CommandOutput, Recording, calibrate, compare, explain, record, run, snapshot, validate
+from ._runs import (
+    CommandOutput,
+    Recording,
+    advise,
+    calibrate,
+    compare,
+    curves,
+    explain,
+    record,
+    run,
+    snapshot,
+    validate,
+)
 from ._traces import Batch, Kind, Trace, open_trace, write_trace
 
 if _TYPE_CHECKING:
@@ -89,8 +101,10 @@ __all__ = [
     "TraceError",
     "UsageError",
     "WorkerDied",
+    "advise",
     "calibrate",
     "compare",
+    "curves",
     "counters",
     "explain",
     "machines",

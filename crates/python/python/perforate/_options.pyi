@@ -15,6 +15,7 @@ class Options(TypedDict, total=False):
     instructions: Text
     beside: Text
     threads: Text
+    madvise: Text
     cores: Text
     threads_per_core: Text
     side_by_side: Text
@@ -27,6 +28,7 @@ class Options(TypedDict, total=False):
     zones: Text
     compaction: Text
     defrag: Text
+    mthp: Text
     khugepaged: Text
     ksm: Text
     contents: Text
@@ -48,6 +50,7 @@ class Options(TypedDict, total=False):
     host_zones: Text
     host_compaction: Text
     host_defrag: Text
+    host_mthp: Text
     host_khugepaged: Text
     host_ksm: Text
     host_contents: Text

@@ -178,6 +178,20 @@ def record(
     return Recording(json.loads(found), text)
 
 
+def curves(
+    workload: Workload = arguments.DEFAULT_WORKLOAD,
+    *,
+    progress: Optional[Progress] = None,
+    **options: Any,
+) -> CommandOutput:
+    """TLB misses against entries for each page size, of a trace or workload, as ``perforate curves`` makes
+    them: ``curves("redis").data["page_sizes"]``."""
+    name = arguments.workload_text(workload)
+    arguments.check_progress(progress)
+    found, text = _native.curves(name, _pairs(options), progress)
+    return CommandOutput(json.loads(found), text)
+
+
 def snapshot(
     process: Optional[int] = None,
     *,
@@ -216,6 +230,23 @@ def validate(
     arguments.check_progress(progress)
     found, text = _native.validate(command, _pairs(options), progress)
     return CommandOutput(objects_of(found), text)
+
+
+def advise(
+    workload: Optional[Path] = None,
+    *,
+    program: Optional[Sequence[arguments.Argument]] = None,
+    progress: Optional[Progress] = None,
+    **options: Any,
+) -> CommandOutput:
+    """Advises on large pages for a trace or workload, or for a program that is recorded first, as
+    ``perforate advise`` does. The records are one object: its verdict, gain, areas, curve, ranges and
+    steps."""
+    command = [] if program is None else arguments.command("program", program)
+    name = None if workload is None else os.fspath(workload)
+    arguments.check_progress(progress)
+    found, text = _native.advise(name, command, _pairs(options), progress)
+    return CommandOutput(json.loads(found), text)
 
 
 def _pairs(options: Mapping[str, object]) -> list[tuple[str, str]]:

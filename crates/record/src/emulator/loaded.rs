@@ -92,6 +92,7 @@ impl LoadedProgram {
         for mapping in &guest {
             let in_stack = stack.is_some_and(|pair| pair[1].range == mapping.range);
             events.push(map_event(mapping, in_stack));
+            events.extend(name_event(mapping));
             events.extend(code_events(mapping));
         }
         Self { events, layout, program_start: image }
@@ -124,6 +125,15 @@ fn map_event(mapping: &Mapping, in_stack: bool) -> ProgramEvent {
         shared: mapping.is_shared(),
         populate: false,
     }
+}
+
+/// Makes the event that names a mapping; `None` if the mapping has no name.
+fn name_event(mapping: &Mapping) -> Option<ProgramEvent> {
+    (!mapping.name.is_empty()).then(|| ProgramEvent::Name {
+        start: VirtualAddress::new(mapping.range.start),
+        length: mapping.range.end - mapping.range.start,
+        name: mapping.name.clone(),
+    })
 }
 
 /// Makes events that map the executable parts of a mapping as executable. The emulator never maps the

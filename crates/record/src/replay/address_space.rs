@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use perforate_types::{Backing, Permissions, ProgramEvent, VirtualAddress};
 
@@ -13,27 +14,34 @@ use super::advised::AdvisedRanges;
 const ADVICE_POPULATE_WRITE: i32 = 23;
 
 /// A mapping of a process. Its start address is its key in [`AddressSpace::areas`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Area {
     end: u64,
     permissions: Permissions,
     accessible: bool,
     backing: Backing,
     shared: bool,
+    /// Name as in `/proc/PID/maps`; `None` if the mapping has none.
+    name: Option<Arc<str>>,
 }
 
 impl Area {
-    /// Makes the event that maps the part of the area from `start` to `end`.
-    fn map_event(&self, start: u64, end: u64) -> ProgramEvent {
-        ProgramEvent::Map {
-            start: VirtualAddress::new(start),
-            length: end - start,
+    /// Makes the events that map the part of the area from `start` to `end`, with all pages if `populate`, and
+    /// name it.
+    fn events(&self, start: u64, end: u64, populate: bool) -> impl Iterator<Item = ProgramEvent> {
+        let (start, length) = (VirtualAddress::new(start), end - start);
+        let map = ProgramEvent::Map {
+            start,
+            length,
             permissions: self.permissions,
             accessible: self.accessible,
             backing: self.backing,
             shared: self.shared,
-            populate: false,
-        }
+            populate,
+        };
+        let name = self.name.as_deref().map(String::from);
+        let name = name.map(|name| ProgramEvent::Name { start, length, name });
+        [map].into_iter().chain(name)
     }
 }
 
@@ -55,8 +63,8 @@ impl AddressSpace {
                 let end = start.value().saturating_add(*length);
                 self.unmap(start.value(), end);
                 let (permissions, accessible) = (*permissions, *accessible);
-                let area =
-                    Area { end, permissions, accessible, backing: *backing, shared: *shared };
+                let (backing, shared) = (*backing, *shared);
+                let area = Area { end, permissions, accessible, backing, shared, name: None };
                 self.areas.insert(start.value(), area);
             }
             ProgramEvent::Unmap { start, length } => {
@@ -68,12 +76,15 @@ impl AddressSpace {
             }
             ProgramEvent::Protect { start, length, permissions, accessible } => {
                 let range = start.value()..start.value().saturating_add(*length);
-                self.cut(range.start);
-                self.cut(range.end);
-                for (_, area) in self.areas.range_mut(range) {
+                for area in self.areas_in(range) {
                     area.permissions = *permissions;
                     area.accessible = *accessible;
                 }
+            }
+            ProgramEvent::Name { start, length, name } => {
+                let range = start.value()..start.value().saturating_add(*length);
+                let name = (!name.is_empty()).then(|| Arc::from(name.as_str()));
+                self.areas_in(range).for_each(|area| area.name = name.clone());
             }
             ProgramEvent::Remap { from, from_length, to, to_length } => {
                 self.remap(from.value(), *from_length, to.value(), *to_length);
@@ -94,12 +105,19 @@ impl AddressSpace {
         }
     }
 
+    /// Areas in an address range, after areas that extend beyond it were split at its ends.
+    fn areas_in(&mut self, range: Range<u64>) -> impl Iterator<Item = &mut Area> {
+        self.cut(range.start);
+        self.cut(range.end);
+        self.areas.range_mut(range).map(|(_, area)| area)
+    }
+
     /// Splits the area that contains `address` at this address.
     fn cut(&mut self, address: u64) {
         if let Some((_, area)) = self.areas.range_mut(..address).next_back()
             && area.end > address
         {
-            let upper = *area;
+            let upper = area.clone();
             area.end = address;
             self.areas.insert(address, upper);
         }
@@ -125,22 +143,44 @@ impl AddressSpace {
         let (end, to_end) = (from.saturating_add(from_length), to.saturating_add(to_length));
         self.cut(from);
         self.cut(end.max(from.saturating_add(1)));
-        let Some(area) = self.areas.get(&from).copied() else { return };
+        let Some(area) = self.areas.get(&from).cloned() else { return };
         self.remove(from, end);
         self.remove(to, to_end);
         self.areas.insert(to, Area { end: to_end, ..area });
         self.advised.remap(from..end, to..to_end);
     }
 
-    /// Makes map events for the mapped parts of an address range, as if they were mapped anew.
-    pub fn mappings(&self, range: Range<u64>) -> Vec<ProgramEvent> {
+    /// Mapped parts of an address range, with the areas that they are in.
+    fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, &Area)> {
         let before = self.areas.range(..range.start).next_back().into_iter();
         let areas = before.chain(self.areas.range(range.start..range.end.max(range.start)));
-        let parts = areas.filter_map(|(start, area)| {
-            let (start, end) = ((*start).max(range.start), area.end.min(range.end));
-            (start < end).then(|| area.map_event(start, end))
+        areas.filter_map(move |(start, area)| {
+            let part = (*start).max(range.start)..area.end.min(range.end);
+            (!part.is_empty()).then_some((part, area))
+        })
+    }
+
+    /// Makes map events for the mapped parts of an address range, as if they were mapped anew.
+    pub fn mappings(&self, range: Range<u64>) -> Vec<ProgramEvent> {
+        self.parts(range)
+            .flat_map(|(part, area)| area.events(part.start, part.end, false))
+            .collect()
+    }
+
+    /// Makes the events of PR_SET_VMA_ANON_NAME, which gives the anonymous memory in an address range a name.
+    /// Mapped files and attached segments keep theirs.
+    pub fn naming_events(&self, range: Range<u64>, name: &str) -> Vec<ProgramEvent> {
+        let anonymous = self.parts(range).filter(|(_, area)| {
+            let is_file = area.name.as_deref().is_some_and(|name| name.starts_with('/'));
+            area.backing == Backing::Anonymous && !is_file
         });
-        parts.collect()
+        let events = anonymous.map(|(part, area)| {
+            let kind = if area.shared { "anon_shmem" } else { "anon" };
+            let name = if name.is_empty() { String::new() } else { format!("[{kind}:{name}]") };
+            let start = VirtualAddress::new(part.start);
+            ProgramEvent::Name { start, length: part.end - part.start, name }
+        });
+        events.collect()
     }
 
     /// Address range of the mapping that begins at `start`; `None` if no mapping begins there.
@@ -187,11 +227,7 @@ impl AddressSpace {
             let runs = if area.accessible { present(range.clone()) } else { Vec::new() };
             let is_advised = self.advised.overlaps(&range);
             let populate = !is_advised && runs.first() == Some(&range);
-            let mut map = area.map_event(range.start, range.end);
-            if let ProgramEvent::Map { populate: is_populated, .. } = &mut map {
-                *is_populated = populate;
-            }
-            events.push(map);
+            events.extend(area.events(range.start, range.end, populate));
             if !populate {
                 let events = if is_advised { &mut later } else { &mut events };
                 events.extend(runs.into_iter().map(populate_event));
@@ -403,6 +439,38 @@ mod tests {
             advise(0x80000, 0x3000),
         ];
         assert_eq!(grown, expected);
+    }
+
+    #[test]
+    fn names_follow_their_memory() {
+        let name = |start, length, name: &str| ProgramEvent::Name {
+            start: VirtualAddress::new(start),
+            length,
+            name: name.into(),
+        };
+        let remap = ProgramEvent::Remap {
+            from: VirtualAddress::new(0x11000),
+            from_length: 0x2000,
+            to: VirtualAddress::new(0x80000),
+            to_length: 0x4000,
+        };
+        let events = [
+            map(0x10000, 0x4000, RW),
+            name(0x11000, 0x2000, "[anon:a]"),
+            remap,
+            name(0x80000, 0x1000, ""),
+            name(0x90000, 0x1000, "/nothing"),
+        ];
+        let expected = [
+            map(0x10000, 0x1000, RW),
+            map(0x13000, 0x1000, RW),
+            map(0x80000, 0x1000, RW),
+            map(0x81000, 0x3000, RW),
+            name(0x81000, 0x3000, "[anon:a]"),
+        ];
+        assert_eq!(after(&events), expected);
+        let again = [&events[..], &[map(0x81000, 0x3000, RW)]].concat();
+        assert_eq!(after(&again), expected[..4], "a new mapping has no name");
     }
 
     #[test]

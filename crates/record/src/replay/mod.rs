@@ -19,7 +19,7 @@ use crate::emulator::spool::Batch;
 use crate::instructions::accesses::{self, Piece};
 use crate::instructions::blocks::{Blocks, Dictionary};
 use crate::instructions::execution::{RunningRepetition, executed, repeat};
-use crate::record::{self, Control, Record, SYSCALL_WORDS};
+use crate::record::{self, Control, MAX_NAME_BYTES, Record, SYSCALL_WORDS};
 
 use allowed::AllowedPages;
 use images::{Image, Images};
@@ -66,6 +66,8 @@ struct Thread {
     block: Option<u32>,
     pieces: Vec<Piece>,
     syscall: Option<Syscall>,
+    /// Bytes that have arrived of the name that the thread's next system call gives to memory.
+    name: Vec<u8>,
     /// Number of the child's process image, while the thread is in a call of fork.
     forks: Option<u64>,
     repetition: Option<RunningRepetition>,
@@ -363,11 +365,17 @@ impl<S: Sink> Replay<S> {
             }
             Control::Syscall => {
                 self.finish_block(ring, None)?;
-                let call = Syscall { number: payload, arguments: words };
+                let name = std::mem::take(&mut self.threads[ring].name);
+                let call = Syscall { number: payload, arguments: words, name };
+                let events = call.begin(&self.images.get(image)?.space);
                 self.threads[ring].syscall = Some(call);
-                if let Some(event) = call.begin() {
-                    self.event(ring, event)?;
-                }
+                events.into_iter().try_for_each(|event| self.event(ring, event))?;
+            }
+            Control::Name => {
+                let name = &mut self.threads[ring].name;
+                let bytes = words.map(u64::to_le_bytes);
+                let room = (MAX_NAME_BYTES - name.len()).min(payload as usize);
+                name.extend(bytes.as_flattened().iter().take(room));
             }
             Control::Return => self.end_call(ring, payload, words[0] as i64)?,
             Control::Fork => {

@@ -105,7 +105,8 @@ impl Relocation {
             ProgramEvent::Map { start, length, .. }
             | ProgramEvent::Unmap { start, length }
             | ProgramEvent::Protect { start, length, .. }
-            | ProgramEvent::Advise { start, length, .. } => {
+            | ProgramEvent::Advise { start, length, .. }
+            | ProgramEvent::Name { start, length, .. } => {
                 for (new_start, new_length) in self.split(start.value(), *length) {
                     copies.push(with_range(event.clone(), new_start, new_length));
                 }
@@ -139,7 +140,8 @@ fn with_range(mut event: ProgramEvent, new_start: VirtualAddress, new_length: u6
         ProgramEvent::Map { start, length, .. }
         | ProgramEvent::Unmap { start, length }
         | ProgramEvent::Protect { start, length, .. }
-        | ProgramEvent::Advise { start, length, .. } => {
+        | ProgramEvent::Advise { start, length, .. }
+        | ProgramEvent::Name { start, length, .. } => {
             *start = new_start;
             *length = new_length;
         }

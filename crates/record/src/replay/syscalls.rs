@@ -17,6 +17,7 @@ pub mod number {
     pub const SHMAT: u64 = 30;
     pub const SHMDT: u64 = 67;
     pub const EXECVE: u64 = 59;
+    pub const PRCTL: u64 = 157;
     pub const EXECVEAT: u64 = 322;
 }
 
@@ -28,25 +29,39 @@ const MAP_PRIVATE: u64 = 2;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_POPULATE: u64 = 0x8000;
 const MREMAP_DONTUNMAP: u64 = 4;
+/// Length of the longest name of anonymous memory, with its terminator (ANON_VMA_NAME_MAX_LEN).
+const ANONYMOUS_NAME_BYTES: usize = 80;
 const SHM_RDONLY: u64 = 0o10000;
 
 /// A system call of the recorded program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Syscall {
     /// Number of the system call, one of [`number`].
     pub number: u64,
     /// Arguments of the system call.
     pub arguments: [u64; 6],
+    /// Name that the system call gives to memory; empty if it gives none.
+    pub name: Vec<u8>,
 }
 
 impl Syscall {
-    /// Returns the event that takes effect when the system call begins, if any. Only munmap has one: once the
-    /// memory is free, another thread may map the same range before munmap returns, and must come later in
-    /// the trace.
-    pub fn begin(&self) -> Option<ProgramEvent> {
-        let [start, length, ..] = self.arguments;
-        let is_valid = self.number == number::MUNMAP && start % PAGE_BYTES == 0 && length != 0;
-        is_valid.then(|| ProgramEvent::Unmap { start: address(start), length: round_up(length) })
+    /// Returns the events that take effect when the system call begins: those of munmap, because another
+    /// thread may map the free range before munmap returns, and must come later in the trace; and those of
+    /// prctl, because QEMU 7.2 rejects names of memory, which Linux accepts. `space` has the mappings before.
+    pub fn begin(&self, space: &AddressSpace) -> Vec<ProgramEvent> {
+        match (self.number, self.arguments) {
+            (number::MUNMAP, [start, length, ..]) if start % PAGE_BYTES == 0 && length != 0 => {
+                vec![ProgramEvent::Unmap { start: address(start), length: round_up(length) }]
+            }
+            // prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, start, length, name), the only one that is recorded.
+            (number::PRCTL, [_, _, start, length, ..])
+                if start % PAGE_BYTES == 0 && is_name_of_anonymous_memory(&self.name) =>
+            {
+                let range = start..start.saturating_add(round_up(length));
+                space.naming_events(range, &String::from_utf8_lossy(&self.name))
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the events that have taken effect when the system call returns `result`. `space` has the
@@ -60,6 +75,11 @@ impl Syscall {
         if self.number == number::MREMAP && flags & MREMAP_DONTUNMAP != 0 {
             // The pages move, and their mapping stays behind without pages.
             events.extend(space.mappings(from..from.saturating_add(round_up(length))));
+        }
+        let mapped = events.first().filter(|_| !self.name.is_empty());
+        if let Some(&ProgramEvent::Map { start, length, .. }) = mapped {
+            let name = String::from_utf8_lossy(&self.name).replace('\n', "\\012");
+            events.push(ProgramEvent::Name { start, length, name });
         }
         events
     }
@@ -130,6 +150,12 @@ pub fn is_failure(result: i64) -> bool {
     (-4095..0).contains(&result)
 }
 
+/// True if Linux accepts the name for anonymous memory (is_valid_name_char in kernel/sys.c).
+fn is_name_of_anonymous_memory(name: &[u8]) -> bool {
+    let is_valid = |byte: &u8| matches!(byte, b' '..=b'~') && !b"\\`$[]".contains(byte);
+    name.len() < ANONYMOUS_NAME_BYTES && name.iter().all(is_valid)
+}
+
 /// Returns the event of a call of brk with the new end of the heap. The heap spans whole pages; the first
 /// call only queries its start.
 fn brk(end: u64, space: &AddressSpace) -> Option<ProgramEvent> {
@@ -173,8 +199,12 @@ fn advice(number: i32) -> Advice {
 mod tests {
     use super::*;
 
+    fn call(number: u64, arguments: [u64; 6]) -> Syscall {
+        Syscall { number, arguments, name: Vec::new() }
+    }
+
     fn end(number: u64, arguments: [u64; 6], result: i64) -> Option<ProgramEvent> {
-        Syscall { number, arguments }.end(result, &AddressSpace::default()).pop()
+        call(number, arguments).end(result, &AddressSpace::default()).pop()
     }
 
     #[test]
@@ -217,7 +247,7 @@ mod tests {
             (0x40_0000_c123, 0x40_0000_d000, 0x40_0000_d000),
             (0x40_0002_e123, 0x40_0000_d000, 0x40_0002_f000),
         ] {
-            let call = Syscall { number: number::BRK, arguments: [0; 6] };
+            let call = call(number::BRK, [0; 6]);
             let event = call.end(result, &space).pop().unwrap();
             let (start, end) = (VirtualAddress::new(start), VirtualAddress::new(heap_end));
             assert_eq!(event, ProgramEvent::Brk { start, end });
@@ -239,10 +269,7 @@ mod tests {
             populate: false,
         };
         space.apply(&map(0xf000, 0x4000));
-        let call = |flags| Syscall {
-            number: number::MREMAP,
-            arguments: [0x10000, 0x2000, 0x2000, flags, 0, 0],
-        };
+        let call = |flags| call(number::MREMAP, [0x10000, 0x2000, 0x2000, flags, 0, 0]);
         let moved = call(5).end(0x80000, &space);
         assert!(matches!(moved[0], ProgramEvent::Remap { .. }), "{moved:?}");
         assert_eq!(moved[1..], [map(0x10000, 0x2000)]);
@@ -255,14 +282,14 @@ mod tests {
     #[test]
     fn attached_segments_are_mapped_until_they_are_detached() {
         let mut space = AddressSpace::default();
-        let attach = Syscall { number: number::SHMAT, arguments: [1, 0, SHM_RDONLY, 0, 0, 5000] };
+        let attach = call(number::SHMAT, [1, 0, SHM_RDONLY, 0, 0, 5000]);
         let events = attach.end(0x40_0300_0000, &space);
         let start = VirtualAddress::new(0x40_0300_0000);
         let is_mapped = matches!(events[..], [ProgramEvent::Map { start: at, length: 8192,
             permissions: Permissions::READ, shared: true, .. }] if at == start);
         assert!(is_mapped, "{events:?}");
         space.apply(&events[0]);
-        let detach = |start| Syscall { number: number::SHMDT, arguments: [start, 0, 0, 0, 0, 0] };
+        let detach = |start| call(number::SHMDT, [start, 0, 0, 0, 0, 0]);
         assert_eq!(
             detach(0x40_0300_0000).end(0, &space),
             [ProgramEvent::Unmap { start, length: 8192 }]
@@ -271,11 +298,55 @@ mod tests {
     }
 
     #[test]
+    fn mapped_files_and_anonymous_memory_get_names() {
+        let start = VirtualAddress::new(0x40_0300_0000);
+        let named = |start, length, name: &str| ProgramEvent::Name {
+            start: VirtualAddress::new(start),
+            length,
+            name: name.into(),
+        };
+        let of_file =
+            Syscall { name: b"/a\nfile \xff".into(), ..call(number::MMAP, [0, 5000, 1, 2, 3, 0]) };
+        let events = of_file.end(start.value() as i64, &AddressSpace::default());
+        assert_eq!(events[1..], [named(0x40_0300_0000, 8192, "/a\\012file \u{fffd}")]);
+        assert_eq!(of_file.end(-13, &AddressSpace::default()), [], "EACCES");
+
+        let mut space = AddressSpace::default();
+        events.iter().for_each(|event| space.apply(event));
+        for (arguments, result) in
+            [([0, 8192, 3, 0x22, 0, 0], 0x40_0300_2000), ([0, 8192, 3, 0x21, 0, 0], 0x40_0300_4000)]
+        {
+            let events = call(number::MMAP, arguments).end(result, &space);
+            events.iter().for_each(|event| space.apply(event));
+        }
+        let name = |start, length, name: &[u8]| {
+            let arguments = [0x5356_4d41, 0, start, length, 1, 0];
+            let naming = Syscall { name: name.into(), ..call(number::PRCTL, arguments) };
+            naming.begin(&space)
+        };
+        // Parts of a file, of private and of shared memory.
+        let expected = [
+            named(0x40_0300_2000, 0x2000, "[anon:a b]"),
+            named(0x40_0300_4000, 0x1000, "[anon_shmem:a b]"),
+        ];
+        assert_eq!(name(0x40_0300_1000, 0x3fff, b"a b"), expected);
+        assert_eq!(name(0x40_0300_3000, 1, b""), [named(0x40_0300_3000, 0x1000, "")]);
+        for (start, wrong) in [
+            (0x40_0300_2001, &b"a"[..]),
+            (0x40_0300_2000, b"a]"),
+            (0x40_0300_2000, b"\t"),
+            (0x40_0300_2000, &[b'a'; 80]),
+        ] {
+            assert_eq!(name(start, 4096, wrong), [], "{start:x} {wrong:?}");
+        }
+    }
+
+    #[test]
     fn unmap_takes_effect_at_once() {
-        let call = |arguments| Syscall { number: number::MUNMAP, arguments };
+        let begin = |arguments| call(number::MUNMAP, arguments).begin(&AddressSpace::default());
         let expected =
             ProgramEvent::Unmap { start: VirtualAddress::new(0x40_0000_1000), length: 4096 };
-        assert_eq!(call([0x40_0000_1000, 1, 0, 0, 0, 0]).begin(), Some(expected));
-        assert_eq!(call([1, 4096, 0, 0, 0, 0]).begin(), None, "EINVAL");
+        assert_eq!(begin([0x40_0000_1000, 1, 0, 0, 0, 0]), [expected]);
+        assert_eq!(begin([1, 4096, 0, 0, 0, 0]), [], "EINVAL");
     }
 }

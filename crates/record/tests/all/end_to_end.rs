@@ -164,6 +164,7 @@ pub fn assert_accesses_are_mapped(trace: &Chunk) {
                 }
                 ProgramEvent::Switch { process, .. } => current = process.0,
                 ProgramEvent::Advise { .. }
+                | ProgramEvent::Name { .. }
                 | ProgramEvent::Gap { .. }
                 | ProgramEvent::Phase { .. } => {}
             }

@@ -4,6 +4,7 @@
 mod c_program;
 mod end_to_end;
 mod lackey;
+mod names;
 mod ordinary_programs;
 mod parts_of_programs;
 

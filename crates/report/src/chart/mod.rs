@@ -5,6 +5,7 @@
 //! switches from `usermeta.legend`. It adds two parameters: `room`, the available width in pixels,
 //! and `hidden`, the series that are switched off.
 
+mod address_map;
 mod areas;
 mod bars;
 mod dots;
@@ -20,6 +21,7 @@ mod waterfall;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub(crate) use address_map::{AddressMap, MapCell};
 pub(crate) use areas::{Areas, Sample, changes, furthest};
 pub(crate) use bars::{Band, Bars};
 pub(crate) use dots::Dots;

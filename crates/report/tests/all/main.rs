@@ -1,5 +1,6 @@
 //! Pages and tables, as markup, as text, and in a browser.
 
+mod advice;
 mod answer;
 mod answer_thresholds;
 mod browser;

@@ -77,12 +77,14 @@ impl Flat {
     }
 
     /// Applies an operation to the flat table. Adding or removing nodes of ordinary tables changes
-    /// nothing, because no hardware walks those nodes.
+    /// nothing, because no hardware walks those nodes. Entries of the flat table do not say that
+    /// pages are contiguous.
     fn write(&mut self, operation: &TableOperation) {
         match *operation {
             TableOperation::SetControl { .. }
             | TableOperation::AddNode { .. }
-            | TableOperation::RemoveNode { .. } => {}
+            | TableOperation::RemoveNode { .. }
+            | TableOperation::Join { .. } => {}
             TableOperation::Map { space, page, size, frame, permissions } => {
                 self.change((space, page, size), |before| {
                     assert!(!before.is_present(), "{page:?} is mapped already");

@@ -95,6 +95,12 @@ impl GapTolerantRadix {
         }
     }
 
+    /// Returns the tables with five levels if `five_levels` is true, else with four.
+    #[must_use]
+    pub fn with_five_levels(self, five_levels: bool) -> Self {
+        Self { radix: self.radix.with_five_levels(five_levels), ..self }
+    }
+
     /// Like [`Self::new`], with a TLB of gap-tolerant entries, of this geometry, that is looked up
     /// in parallel with the second-level TLB.
     pub fn with_native_tlb(mode: GapTolerance, geometry: TlbGeometry) -> Self {

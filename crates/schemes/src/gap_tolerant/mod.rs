@@ -46,7 +46,7 @@ pub(crate) const SCHEMES: &[&Scheme] =
 /// Builds page tables with gap-tolerant entries and 4KB pages.
 fn gap_tolerant_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let mode = hardware.kernel.tables().gap_tolerance.expect("the scheme has gap-tolerant entries");
-    Box::new(GapTolerantRadix::new(mode))
+    Box::new(GapTolerantRadix::new(mode).with_five_levels(hardware.kernel.tables().five_levels))
 }
 
 /// Builds page tables with gap-tolerant entries, and a TLB of such entries that is looked up in
@@ -54,7 +54,8 @@ fn gap_tolerant_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
 fn with_native_tlb(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let mode = hardware.kernel.tables().gap_tolerance.expect("the scheme has gap-tolerant entries");
     let geometry = hardware.tlb.gap_tolerant.unwrap_or(hardware.tlb.l2);
-    Box::new(GapTolerantRadix::with_native_tlb(mode, geometry))
+    let tables = GapTolerantRadix::with_native_tlb(mode, geometry);
+    Box::new(tables.with_five_levels(hardware.kernel.tables().five_levels))
 }
 
 fn gap_tolerant(

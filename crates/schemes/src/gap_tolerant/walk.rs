@@ -146,8 +146,8 @@ impl GapTolerantRadix {
             let located = if wanted == node.frame { node } else { walker.locate(wanted)? };
             return Ok(Above::Directory(located));
         }
-        if level == 4 {
-            node = match self.radix.descend(request, (4, node), 4, walker)? {
+        if level >= 4 {
+            node = match self.radix.descend(request, (level, node), 4, walker)? {
                 Descent::Node(node) => node,
                 Descent::Leaf(..) => unreachable!("there are no leaves in level 4"),
             };

@@ -68,6 +68,12 @@ impl PerforatedRadix {
         Self { radix: Radix::new(), bitmaps, loading, shadow_reads, pages, sharers }
     }
 
+    /// Returns the tables with five levels if `five_levels` is true, else with four.
+    #[must_use]
+    pub fn with_five_levels(self, five_levels: bool) -> Self {
+        Self { radix: self.radix.with_five_levels(five_levels), ..self }
+    }
+
     /// Selects the point of a walk at which the hardware reads a perforated page's shadow entry,
     /// which points to the entries of its holes.
     pub fn with_shadow_reads(self, shadow_reads: ShadowReads) -> Self {
@@ -386,6 +392,7 @@ impl Dimension for PerforatedRadix {
     fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
         match wanted {
             Wanted::Holes => Some(Capability::Holes(self)),
+            Wanted::Runs => self.radix.capability(wanted),
             Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
             _ => None,
         }

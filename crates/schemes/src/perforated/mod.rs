@@ -34,7 +34,9 @@ pub(crate) const SCHEMES: &[&Scheme] =
 fn perforated_radix(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let bitmaps = hardware.kernel.hole_bitmap().expect("the kernel reserved hole bitmaps");
     let loading = hardware.scheme.bitmap_loading.expect("the scheme says how bitmaps are loaded");
-    Box::new(PerforatedRadix::new(bitmaps, loading).with_shadow_reads(hardware.tlb.shadow_reads))
+    let tables =
+        PerforatedRadix::new(bitmaps, loading).with_shadow_reads(hardware.tlb.shadow_reads);
+    Box::new(tables.with_five_levels(hardware.kernel.tables().five_levels))
 }
 
 /// Builds the policy from the scheme's options `own`, overridden by `options`. If memory is

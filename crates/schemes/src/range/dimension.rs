@@ -3,8 +3,7 @@
 
 use perforate_mmu::{
     Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Mark,
-    Parked, PerCoreHardware, Radix, Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted,
-    allow,
+    Parked, PerCoreHardware, Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
 };
 use perforate_types::{
     Action, Counters, FormatOperation, Frame, Purpose, Shootdown, SpaceId, Steps, Unit,
@@ -13,11 +12,11 @@ use perforate_types::{
 
 use super::table::{RangeEntry, RangeOperation, search};
 use super::tlb::RangeTlb;
-use crate::Hardware;
+use crate::{Hardware, pages};
 
 /// Builds ordinary page tables with a range table for each address space, and a range TLB.
 pub(super) fn ranged(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
-    Box::new(Ranged::new(Box::new(Radix::new()), hardware.tlb.beside_entries))
+    Box::new(Ranged::new(pages::radix(hardware), hardware.tlb.beside_entries))
 }
 
 /// Numbers of hits in and fills of the range TLB, and of searches of range tables.

@@ -18,12 +18,12 @@ mod options;
 mod policy;
 
 use perforate_config::ConfigError;
-use perforate_mmu::{Dimension, Radix};
+use perforate_mmu::Dimension;
 use perforate_os::{Policy, SmallPages};
 use perforate_types::registered;
 
 use crate::pages::TRANSPARENT_LARGE_PAGES;
-use crate::{Hardware, PolicyOptions, Scheme, with_changes};
+use crate::{Hardware, PolicyOptions, Scheme, pages, with_changes};
 pub use dimension::Segmented;
 pub use error::SegmentError;
 pub use escape_filter::{EscapeFilter, EscapeFilterConfig};
@@ -40,13 +40,13 @@ pub(crate) const SCHEMES: &[&Scheme] = &[&SEGMENT, &SEGMENT_LARGE, &SEGMENT_ORIG
 
 /// Builds ordinary page tables with a direct segment per address space.
 fn segmented(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
-    Box::new(Segmented::new(Box::new(Radix::new()), hardware.escape_filter))
+    Box::new(Segmented::new(pages::radix(hardware), hardware.escape_filter))
 }
 
 /// Builds ordinary page tables with segment registers looked up in parallel with the first-level
 /// TLB.
 fn segmented_beside_l1(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
-    let segmented = Segmented::new(Box::new(Radix::new()), hardware.escape_filter);
+    let segmented = Segmented::new(pages::radix(hardware), hardware.escape_filter);
     Box::new(segmented.beside_l1())
 }
 

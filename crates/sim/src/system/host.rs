@@ -240,14 +240,14 @@ impl System {
 pub(super) fn hypervisor(
     composition: &Composition,
     guest: &Kernel,
-    memory: &MemoryState,
+    (machine, memory): (&Machine, &MemoryState),
     seed: u64,
 ) -> Result<Option<Hypervisor>, OsError> {
     let Some(host) = composition.host else { return Ok(None) };
     // The host's memory has another seed, so its fragmentation differs from the guest's.
     let slots = guest.memory_slots();
     let guest_pages = slots.last().map_or(0, |slot| slot.end.number());
-    let kernel = host.host_kernel(&memory.host(), !seed, guest_pages)?;
+    let kernel = host.host_kernel(machine, &memory.host(), !seed, guest_pages)?;
     let hypervisor = Hypervisor::new(kernel, &slots)?;
     Ok(Some(match host.shadow_paging {
         true => hypervisor.with_shadow_paging(guest.tables()),
@@ -259,7 +259,7 @@ pub(super) fn hypervisor(
 /// schemes.
 pub(super) fn mmu(composition: &Composition, machine: &Machine) -> MmuConfig {
     let mut config = machine.mmu();
-    config.tlb.l2_coalescing = composition.coalescing().or(config.tlb.l2_coalescing);
+    composition.configure_coalescing(&mut config.tlb);
     config
 }
 

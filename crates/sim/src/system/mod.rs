@@ -128,8 +128,9 @@ impl System {
         }
         let Composition { own, .. } = composition;
         let failed = |source| SimError::Os { scheme: scheme.clone(), instruction: 0, source };
-        let kernel = own.kernel(memory, seed, options.implicit_maps).map_err(failed)?;
-        let hypervisor = host::hypervisor(&composition, &kernel, memory, seed).map_err(failed)?;
+        let kernel = own.kernel(machine, memory, seed, options.implicit_maps).map_err(failed)?;
+        let hypervisor =
+            host::hypervisor(&composition, &kernel, (machine, memory), seed).map_err(failed)?;
         let host_memory = HostMemory::new(own, memory, kernel.config());
         let sides = (&kernel, hypervisor.as_ref());
         let dimension =

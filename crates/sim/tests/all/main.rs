@@ -1,5 +1,6 @@
 //! Tests of whole systems: storms of events, closed forms, recorded traces.
 
+mod advised;
 mod bundled_traces;
 mod clock_thread;
 mod closed_forms;

@@ -13,9 +13,9 @@
 use crate::storms::kept;
 use crate::storms::occupied::occupied;
 use crate::storms::{
-    CHECKED_EVERY, Defect, PLANTED, Replay, Storm, assert_map_adds_up, number, seeds,
+    CHECKED_EVERY, Coalesced, Defect, PLANTED, Replay, Storm, assert_map_adds_up, number, seeds,
 };
-use perforate_sim::{Scheme, SimError, scheme};
+use perforate_sim::{Composition, Scheme, SimError, scheme};
 
 /// Default number of events of a storm; `STORM_EVENTS` overrides it.
 const EVENTS: u64 = 12_000;
@@ -27,12 +27,12 @@ const OCCUPIED_SEEDS: [u64; 2] = [1, 6];
 fn run(scheme: &'static Scheme, seed: u64, defect: Option<Defect>) -> Result<String, SimError> {
     let _replay = Replay { scheme: scheme.name.into(), seed };
     let mut storm = Storm::new(scheme.into(), seed, defect);
-    run_events(&mut storm, seed)?;
+    run_events(&mut storm, seed, EVENTS)?;
     Ok(kept::line(scheme.name, seed, &storm.system))
 }
 
-fn run_events(storm: &mut Storm, seed: u64) -> Result<(), SimError> {
-    for event in 0..number("STORM_EVENTS", EVENTS) {
+fn run_events(storm: &mut Storm, seed: u64, events: u64) -> Result<(), SimError> {
+    for event in 0..number("STORM_EVENTS", events) {
         storm.system.at_instruction(event);
         storm.step()?;
         if event % CHECKED_EVERY == 0 {
@@ -89,12 +89,34 @@ fn check_occupied_memory(storms: u64) -> String {
             let mut storm = Storm::over(scheme.into(), seed, Some(occupied(seed)), None);
             let kernel = storm.system.kernel();
             kernel.check_invariants().unwrap_or_else(|wrong| panic!("{wrong}"));
-            run_events(&mut storm, seed)
+            run_events(&mut storm, seed, EVENTS)
                 .unwrap_or_else(|error| panic!("{} with STORM_SEED={seed}: {error}", scheme.name));
             lines += &kept::line(scheme.name, seed, &storm.system);
         }
     }
     lines
+}
+
+/// Storms on machines with each kind of hardware for contiguous pages: schemes of folios, and
+/// others, which have folios by the option `mthp`.
+#[test]
+fn folios_agree_with_the_oracle_on_all_hardware() {
+    let schemes = "mthp-16k,mthp-64k,mthp-1m,4k,thp-madvise,perforated,segment-thp,range,scripted";
+    let schemes = Composition::list(schemes).unwrap();
+    for (kind, coalesced) in Coalesced::ALL.into_iter().enumerate() {
+        let mut fills = 0;
+        for (index, &composition) in schemes.iter().enumerate() {
+            for seed in seeds(1) {
+                let seed = seed + (index + kind) as u64;
+                let scheme = format!("{} with {coalesced:?}", composition.name());
+                let _replay = Replay { scheme, seed };
+                let mut storm = Storm::coalesced(composition, seed, coalesced);
+                run_events(&mut storm, seed, EVENTS / 6).unwrap_or_else(|error| panic!("{error}"));
+                fills += storm.system.mmu().counters().coalesced_fills;
+            }
+        }
+        assert!(fills > 50, "{coalesced:?}: {fills} fills of contiguous pages");
+    }
 }
 
 /// True if a planted defect is caught within 60 seeds.

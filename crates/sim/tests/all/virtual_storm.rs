@@ -12,8 +12,8 @@
 use crate::storms;
 use crate::storms::kept;
 use crate::storms::{
-    CHECKED_EVERY, Defect, PLANTED, Replay, SegmentAction, Storm, assert_map_adds_up, forgive,
-    number, seeds,
+    CHECKED_EVERY, Coalesced, Defect, PLANTED, Replay, SegmentAction, Storm, assert_map_adds_up,
+    forgive, number, seeds,
 };
 use perforate_config::{Count, read};
 use perforate_mmu::Host;
@@ -55,8 +55,7 @@ struct VirtualStorm {
 }
 
 impl VirtualStorm {
-    fn new(pair: Composition, seed: u64, defect: Option<Defect>) -> Self {
-        let mut guest = Storm::new(pair, seed, defect);
+    fn new(pair: Composition, mut guest: Storm) -> Self {
         let weights = std::array::from_fn(|_| guest.random.below(4));
         let contents = format!("zero=2%,duplicate={}%,distinct=40", guest.random.below(60).max(1));
         let contents = read(&contents).expect("valid");
@@ -337,8 +336,17 @@ fn run(
     events: u64,
     defect: Option<Defect>,
 ) -> Result<(Done, String), SimError> {
+    run_storm(pair, Storm::new(pair, seed, defect), seed, events)
+}
+
+fn run_storm(
+    pair: Composition,
+    guest: Storm,
+    seed: u64,
+    events: u64,
+) -> Result<(Done, String), SimError> {
     let _replay = Replay { scheme: pair.name(), seed };
-    let mut storm = VirtualStorm::new(pair, seed, defect);
+    let mut storm = VirtualStorm::new(pair, guest);
     for event in 0..number("STORM_EVENTS", events) {
         storm.guest.system.at_instruction(event);
         storm.step()?;
@@ -394,6 +402,24 @@ fn check_every_pair(of_storm: u64) -> String {
     assert!(is_one || all.punched > 0 && all.patched > 0, "{all:?}");
     eprintln!("{all:?}; {events} events, {} storms of each of {} pairs", seeds.len(), pairs.len());
     lines
+}
+
+/// Storms on machines with each kind of hardware for contiguous pages.
+#[test]
+fn folios_agree_with_the_oracles_on_all_hardware() {
+    let pairs = "mthp-64k+4k,thp+mthp-64k,mthp-16k+mthp-64k,mthp-1m+thp,mthp-64k+mthp-64k,\
+                 4k+1g,mthp-64k+perforated,mthp-64k+shadow-thp,segment+mthp-64k,mthp-64k+flat-thp";
+    for (index, pair) in Composition::list(pairs).unwrap().into_iter().enumerate() {
+        for (kind, coalesced) in Coalesced::ALL.into_iter().enumerate() {
+            for seed in seeds(1) {
+                let seed = seed + 5 * index as u64 + kind as u64;
+                let storm = Storm::coalesced(pair, seed, coalesced);
+                run_storm(pair, storm, seed, LONG_EVENTS / 4).unwrap_or_else(|error| {
+                    panic!("{} with {coalesced:?}, STORM_SEED={seed}: {error}", pair.name())
+                });
+            }
+        }
+    }
 }
 
 /// True if a planted defect is caught within 120 seeds.

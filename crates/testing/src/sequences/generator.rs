@@ -59,6 +59,10 @@ fn event(places: &mut Places, choices: &mut impl Choices) -> ProgramEvent {
         29 => ProgramEvent::Exit { process: process(choices) },
         30 => ProgramEvent::Exec,
         _ if choices.one_in(2) => ProgramEvent::Gap { instructions: choices.below(u64::MAX) },
+        _ if choices.one_in(2) => {
+            let (start, length) = places.range(choices);
+            ProgramEvent::Name { start, length, name: "/a/file".into() }
+        }
         _ => ProgramEvent::Phase { name: "part".into(), figures: vec![("n".into(), u64::MAX)] },
     }
 }

@@ -73,10 +73,12 @@ impl Fill {
         agenda.wait_for_task(&mut self.waiters, waiter, from, LATER);
     }
 
-    pub(super) fn new(level: usize, line: u64, origin: Origin) -> Self {
+    /// Makes the fill of a line into cache `level`; `below` is the line's state in the next level.
+    #[inline]
+    pub(super) fn new(level: usize, (line, below): (u64, Data), origin: Origin) -> Self {
         let level = level as u16;
         let (ready, since, writes) = (UNKNOWN, UNKNOWN, NO_LINE);
-        Self { origin, level, ready, since, line, writes, ..Self::default() }
+        Self { origin, level, ready, since, line, below, writes, ..Self::default() }
     }
 
     /// True if the line is in the cache at cycle `now`.
@@ -108,12 +110,13 @@ impl Hierarchy {
         self.floor = floor;
     }
 
+    /// Returns the number of the next fill, which the caller adds.
     #[inline]
-    pub(super) fn add_fill(&mut self, fill: Fill) -> u32 {
+    pub(super) fn reserve_fill(&mut self) -> u32 {
         if self.fills.next() == self.room_until {
             self.make_room();
         }
-        self.fills.push(fill)
+        self.fills.reserve()
     }
 
     /// Grows the ring buffer if it lacks room for the next [`AT_ONCE`] fills.
@@ -178,6 +181,9 @@ impl Hierarchy {
                 }
             }
             State::Wanted if at.asks_at_once => {
+                if fill.below.is_here() && at.below != MEMORY {
+                    return Some(self.complete_at_once(agenda, id, found));
+                }
                 fill.state = State::OnItsWay;
                 if let Some(ready) = self.read_below(agenda, id, found) {
                     return Some(found.max(ready));
@@ -194,6 +200,23 @@ impl Hierarchy {
             }
         }
         None
+    }
+
+    /// Completes a fill that no party waits for, whose cache sends its misses below at once, here at cycle
+    /// `asked`, and whose next level has the line. Returns the arrival.
+    #[inline(always)]
+    fn complete_at_once(&mut self, agenda: &Agenda, id: u32, asked: u64) -> u64 {
+        let fill = &mut self.fills[id];
+        let at = &self.levels[usize::from(fill.level)];
+        let (below, response) = (at.below, at.response);
+        let ready = asked + self.levels[below].latency + response;
+        (fill.state, fill.from) = (State::Timed, below as u8);
+        (fill.since, fill.ready) = (asked, ready);
+        self.levels[usize::from(fill.level)].statistics.mshr_cycles += ready - asked;
+        if fill.writes != NO_LINE {
+            self.dram.write(fill.writes, ready, agenda.now);
+        }
+        ready
     }
 
     /// Moves the request of a line in flight forward to cycle `asked` if that is earlier, in all levels

@@ -20,6 +20,7 @@ use crate::pool::Pool;
 use crate::prefetch::Watcher;
 use crate::ring::{NONE, Ring};
 use crate::shortcuts::Shortcuts;
+pub(crate) use fills::Served;
 use fills::{Fill, NO_LINE, State};
 pub(crate) use statistics::{CacheStatistics, MemoryCounts};
 
@@ -323,26 +324,28 @@ impl Hierarchy {
         now: u64,
     ) -> usize {
         loop {
-            let id = self.add_fill(Fill::new(level, line, origin));
+            let id = self.reserve_fill();
             if self.cores > 1 {
                 self.fetch_from_others(level, line, now);
             }
             let below = self.levels[level].below;
-            let mut from = below;
+            let (mut data, mut missed) = (Data::HERE, None);
             if below != MEMORY {
                 let next = self.fills.next();
                 match self.look_up(below, line, false, origin, now) {
-                    Ok(data) => self.fills[id].below = data,
-                    Err(dirty) => {
-                        self.fills[id].below = Data::of(next);
-                        if victim.is_none() {
-                            (level, victim) = (below, dirty);
-                            continue;
-                        }
-                        // The victim is written when the line has been looked up in all levels.
-                        from = self.bring(below, line, origin, dirty, now);
-                    }
+                    Ok(found) => data = found,
+                    Err(dirty) => (data, missed) = (Data::of(next), Some(dirty)),
                 }
+            }
+            self.fills[id] = Fill::new(level, (line, data), origin);
+            let mut from = below;
+            if let Some(dirty) = missed {
+                if victim.is_none() {
+                    (level, victim) = (below, dirty);
+                    continue;
+                }
+                // The victim is written when the line has been looked up in all levels.
+                from = self.bring(below, line, origin, dirty, now);
             }
             if let Some(dirty) = victim {
                 self.fills[id].writes = self.write_victim(level, dirty).unwrap_or(NO_LINE);

@@ -239,6 +239,7 @@ impl Core {
     /// Requests the translations of an instruction's accesses at cycle `time`, when their addresses are
     /// known; `at_dispatch` if that is the cycle of its dispatch. `first` is the head of the list of
     /// accesses.
+    #[inline(always)]
     pub(super) fn start_accesses(&mut self, first: u32, time: u64, at_dispatch: bool) {
         let mut id = first;
         while id != NONE {

@@ -6,6 +6,7 @@ use super::*;
 impl Core {
     /// Starts the accesses of an instruction whose address operands are all known; `at_dispatch` if they were
     /// ready when it was dispatched.
+    #[inline(always)]
     pub(super) fn addresses_known(&mut self, number: u64, at_dispatch: bool) {
         let waiting = &mut self.instructions.waiting[number];
         let (time, first_access) = (waiting.addresses, waiting.first_access);

@@ -200,16 +200,16 @@ impl Core {
         };
         if unknown == 0 {
             self.scheduler.pass(addresses.max(known_operands), dispatch);
-            // At dispatch unless a register comes later.
-            return self.addresses_known(number, addresses == dispatch);
+        } else {
+            self.scheduler.take();
         }
-        self.scheduler.take();
         while unknown != 0 {
             let place = unknown.trailing_zeros() as usize;
             unknown &= unknown - 1;
             self.instructions.add_reader(sources[place & 3].writer, Reader::new(number, place));
         }
         if missing_addresses == 0 {
+            // At dispatch unless a register comes later.
             self.addresses_known(number, addresses == dispatch);
         }
     }

@@ -262,23 +262,22 @@ impl Translation {
         let id = self.walks.next();
         let first = self.tasks.next();
         let mut walk = Walk::new(first);
-        // No step has this stage.
-        let (mut stage, mut reads) = (u16::MAX, 0);
+        // Numbers of the next task, and of the first task of the last stage. No step has this stage.
+        let (mut next, mut begin, mut stage, mut reads) = (first, first, u16::MAX, 0);
         for &Step { stage: of_step, purpose, action } in steps {
             if let Action::Fill { unit, slot } = action {
                 self.statistics.unit_accesses[unit as usize] += 1;
                 // The entry is usable when the tasks so far are done: a fill takes no time.
-                let task = first.wrapping_add(walk.last_stage.into());
-                self.slots[unit as usize][slot as usize] = Slot { walk: id, task };
-                if walk.tasks > 0 {
+                self.slots[unit as usize][slot as usize] = Slot { walk: id, task: begin };
+                if next != first {
                     continue;
                 }
             }
             let begins_stage = stage != u16::from(of_step);
             if begins_stage {
-                (stage, reads, walk.last_stage) = (of_step.into(), 0, walk.tasks);
+                (stage, reads, begin) = (of_step.into(), 0, next);
             } else {
-                self.tasks[first.wrapping_add(walk.last_stage.into())].stage += 1;
+                self.tasks[begin].stage += 1;
             }
             let mut needs = Needs::Nothing;
             let (latency, share, is_walkers) = match action {
@@ -319,19 +318,20 @@ impl Translation {
                 Action::Fill { .. } => (0, 0, false),
             };
             if is_walkers {
-                walk.first_walkers = walk.first_walkers.min(walk.tasks);
-                walk.last_walkers = walk.tasks;
+                let task = (next - first) as u16;
+                walk.first_walkers = walk.first_walkers.min(task);
+                walk.last_walkers = task;
             }
-            self.tasks[first.wrapping_add(walk.tasks.into())] =
-                Task::new(needs, (latency, share), begins_stage);
-            walk.tasks += 1;
+            self.tasks[next] = Task::new(needs, (latency, share), begins_stage);
+            next += 1;
         }
+        walk.tasks = (next - first) as u16;
         self.tasks.take(walk.tasks.into());
         self.walks.push(walk)
     }
 
     /// Looks up, in program order, the line that a walk reads.
-    #[inline(never)]
+    #[inline(always)]
     fn look_up_line(&mut self, memory: &mut Hierarchy, read: PhysicalAddress, now: u64) -> Data {
         let (level, line) = (self.walker_level, read.value() >> LINE_SHIFT);
         let (data, from) = memory.locate(level, line, false, Origin::Walker, now);

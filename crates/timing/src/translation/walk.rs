@@ -3,7 +3,7 @@
 use super::*;
 use crate::agenda::{Agenda, Event, List, Thread};
 use crate::critical_path::Cause;
-use crate::hierarchy::Data;
+use crate::hierarchy::{Data, Served};
 use crate::shared::Shared;
 
 /// Result of another unit that a task has to wait for.
@@ -83,9 +83,6 @@ pub(super) struct Walk {
     /// Number of the first task, in the ring buffer of tasks.
     pub(super) first: u32,
     pub(super) tasks: u16,
-    /// First task of the last stage (group of parallel tasks), as an index among the tasks of the
-    /// translation.
-    pub(super) last_stage: u16,
     /// First task of the current or next stage (group of parallel tasks), as an index among the tasks of the
     /// translation.
     next: u16,
@@ -125,21 +122,34 @@ impl Task {
     /// at cycle `time`.
     #[inline(always)]
     fn ended(&self, memory: &Hierarchy, walker_level: usize, start: u64, time: u64) -> Ended {
-        let found = start + u64::from(self.latency);
-        let mut ended = Ended { at: found, share: self.share, ..Ended::default() };
         match self.needs {
-            Needs::Nothing => {}
-            Needs::Entry(_) => {
-                ended.at = found.max(time);
-                ended.fill_wait = (ended.at - found) as u32;
-            }
+            Needs::Nothing => self.looked_up(start),
+            Needs::Entry(_) => self.with_entry(start, time),
             Needs::Line(data) => {
-                let served = memory.served_how(walker_level, data, start, time);
-                ended.at = time;
-                ended.mshr_wait = served.waited_until.saturating_sub(start) as u32;
+                self.with_line(memory.served_how(walker_level, data, start, time), (start, time))
             }
         }
-        ended
+    }
+
+    /// Completion of a look-up or check that began at cycle `start` and waited for nothing.
+    #[inline(always)]
+    fn looked_up(&self, start: u64) -> Ended {
+        Ended { at: start + u64::from(self.latency), share: self.share, ..Ended::default() }
+    }
+
+    /// Completion of a look-up that began at cycle `start`, whose entry came at cycle `time`.
+    #[inline(always)]
+    fn with_entry(&self, start: u64, time: u64) -> Ended {
+        let found = self.looked_up(start);
+        let at = found.at.max(time);
+        Ended { at, fill_wait: (at - found.at) as u32, ..found }
+    }
+
+    /// Completion of a read that began at cycle `start`, whose line came at cycle `time`, as `served` says.
+    #[inline(always)]
+    fn with_line(&self, served: Served, (start, time): (u64, u64)) -> Ended {
+        let mshr_wait = served.waited_until.saturating_sub(start) as u32;
+        Ended { at: time, fill_wait: 0, mshr_wait, share: self.share }
     }
 }
 
@@ -330,23 +340,27 @@ impl Translation {
                 let stage = task.stage;
                 return self.proceed_in_parallel(shared, id, stage);
             }
-            let time = match (task.needs, done.take()) {
-                (Needs::Nothing, _) => walk.now,
-                (_, Some(done)) => done,
-                (Needs::Line(data), None) => {
-                    let time = walk.now + self.read_overhead;
-                    let waiter = Waiter::Step { walk: id, task: walk.next };
-                    match memory.access(agenda, self.walker_level, (data, 0), time, waiter) {
-                        Some(done) => done,
-                        None => return,
+            let ended = match task.needs {
+                Needs::Nothing => task.looked_up(walk.now),
+                Needs::Line(data) => {
+                    let start = walk.now;
+                    let known = done.take().or_else(|| {
+                        let waiter = Waiter::Step { walk: id, task: walk.next };
+                        let time = start + self.read_overhead;
+                        memory.access(agenda, self.walker_level, (data, 0), time, waiter)
+                    });
+                    let Some(time) = known else { return };
+                    let served = memory.served_how(self.walker_level, data, start, time);
+                    task.with_line(served, (start, time))
+                }
+                needs @ Needs::Entry(_) => match done.take() {
+                    Some(time) => task.with_entry(walk.now, time),
+                    None => {
+                        let next = walk.next;
+                        return self.proceed_with_entry(shared, id, next, needs);
                     }
-                }
-                (needs @ Needs::Entry(_), None) => {
-                    let next = walk.next;
-                    return self.proceed_with_entry(shared, id, next, needs);
-                }
+                },
             };
-            let ended = task.ended(memory, self.walker_level, walk.now, time);
             if walk.end_stage(task, ended, &mut self.statistics) {
                 self.walkers.release(agenda, ended.at);
             }

@@ -1,7 +1,7 @@
 //! Closed forms of caches, MSHRs and DRAM as the core sees them.
 
-use crate::machine::{DRAM, L1, L2, L2_TLB, Machine, config, integer, l2_tlb_hit};
-use perforate_timing::{CacheConfig, Prefetcher};
+use crate::machine::{DRAM, L1, L2, L2_TLB, Machine, config, integer, l2_tlb_hit, rules, walk};
+use perforate_timing::{CacheConfig, Prefetcher, Shortcuts, WalkerAttachment};
 use perforate_types::Steps;
 
 const MISS: u64 = L1 + L2 + DRAM;
@@ -50,6 +50,40 @@ fn an_access_to_a_line_in_flight_waits_for_it_and_takes_no_second_mshr() {
     (0..4).for_each(|_| machine.plain_load(3, 0, 1));
     assert_eq!(machine.cycles(), MISS);
     assert_eq!((machine.counter("dram_reads"), machine.counter("l1d_merged_accesses")), (1, 3));
+}
+
+/// Loads of lines on their way, and reads of walks that complete when they are asked for: the same cycles with
+/// the same causes as by events.
+#[test]
+fn lines_whose_arrival_is_known_take_no_other_time_than_by_events() {
+    let mut config = config();
+    config.cache.l2.mshrs = 200;
+    config.cache.walker =
+        Some(CacheConfig { size_bytes: 512, ways: 2, ..config.cache.l1d.clone() });
+    config.walker.attach = WalkerAttachment::L2;
+    let run = |shortcuts| {
+        let mut machine = Machine::with_shortcuts(&config, shortcuts);
+        machine.warm(1000..1100);
+        for word in 0..800 {
+            // The next word of a line on its way, at a distance that changes.
+            machine.plain_load(word / 8, 0, 1);
+            machine.chain(2, word % 5);
+            if word % 16 == 0 {
+                // Lines that the L2 has, and the walker's cache has not.
+                let line = 1000 + word / 16;
+                machine.load(line, 0, 1, 0, &walk(&[line, line + 50], 0));
+            }
+        }
+        machine
+    };
+    let expected = run(Shortcuts::NONE);
+    assert!(expected.counter("l1d_merged_accesses") > 300);
+    for shortcuts in rules() {
+        let found = run(shortcuts);
+        assert_eq!(found.cycles(), expected.cycles(), "{shortcuts:?}");
+        assert_eq!(found.stack(), expected.stack(), "{shortcuts:?}");
+        assert_eq!(found.load_cycles(), expected.load_cycles(), "{shortcuts:?}");
+    }
 }
 
 #[test]

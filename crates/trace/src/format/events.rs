@@ -5,7 +5,7 @@ use perforate_types::ProgramEvent;
 
 use super::columns::{Column, Packer, Unpacker};
 use super::header::{Problem, problem};
-use super::{MAX_EVENTS_BYTES, MAX_PHASE_FIGURES};
+use super::{MAX_EVENTS_BYTES, MAX_NAME_BYTES, MAX_PHASE_FIGURES};
 
 /// An event, with the number of instructions before it.
 pub(crate) type PositionedEvent = (u64, ProgramEvent);
@@ -22,12 +22,32 @@ pub(crate) fn encode(
     packer.pack(&[list]).map(Some)
 }
 
-/// Memory that a phase event takes, in units of about one of its figures (named numbers that the program
-/// reports with the phase); 0 for other events.
-pub(crate) fn figures(event: &ProgramEvent) -> usize {
-    let ProgramEvent::Phase { name, figures } = event else { return 0 };
-    let letters: usize = figures.iter().map(|(name, _)| name.len()).sum();
-    figures.len() + (name.len() + letters) / 64
+/// Memory that the texts of an event take beyond its own size, in units of about 64 bytes. Each figure of a
+/// phase (number that the program reports with it) is one unit.
+pub(crate) fn text_units(event: &ProgramEvent) -> usize {
+    match event {
+        ProgramEvent::Phase { name, figures } => {
+            let letters: usize = figures.iter().map(|(name, _)| name.len()).sum();
+            figures.len() + (name.len() + letters) / 64
+        }
+        ProgramEvent::Name { name, .. } => name.len() / 64,
+        _ => 0,
+    }
+}
+
+/// Checks that the texts of an event are within the limits of the format.
+pub(crate) fn check(event: &ProgramEvent) -> Result<(), Problem> {
+    match event {
+        ProgramEvent::Phase { .. } if text_units(event) > MAX_PHASE_FIGURES => {
+            let found = format!("a phase with {} figures", text_units(event));
+            Err(problem(found, format!("at most {MAX_PHASE_FIGURES}, and short names")))
+        }
+        ProgramEvent::Name { name, .. } if name.len() > MAX_NAME_BYTES => {
+            let found = format!("a name of {} bytes", name.len());
+            Err(problem(found, format!("at most {MAX_NAME_BYTES}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Decodes the events in `payload`. An event at an instruction number below `earliest` is an error.
@@ -52,10 +72,7 @@ pub(crate) fn decode(
     }
     let mut previous = earliest;
     for (position, event) in &events {
-        if figures(event) > MAX_PHASE_FIGURES {
-            let found = format!("a phase with {} figures", figures(event));
-            return Err(problem(found, format!("at most {MAX_PHASE_FIGURES}, and short names")));
-        }
+        check(event)?;
         if *position < previous {
             let found = format!("an event at instruction {position}");
             return Err(problem(found, format!("none before instruction {previous}")));

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use super::columns::{Column, Unpacker};
 use super::header::{HEADER_BYTES, Header, Kind, Problem, field, problem};
 use super::index::{self, Place};
-use super::{
-    MAX_METADATA_BYTES, OLDEST_VERSION, PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION,
-};
+use super::{MAX_METADATA_BYTES, PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION, VERSIONS};
 use crate::TraceError;
 use crate::content::{Content, ReadSeek};
 use crate::source::Truncation;
@@ -89,8 +87,9 @@ impl TraceFile {
             return wrong(0, "not a Perforate trace".into(), "a trace's signature".into());
         }
         let version = u32::from_le_bytes(field(&bytes, 8));
-        if !(OLDEST_VERSION..=VERSION).contains(&version) {
-            let expected = format!("version {OLDEST_VERSION} to {VERSION}");
+        if !VERSIONS.contains(&version) {
+            let [first, second, third] = VERSIONS;
+            let expected = format!("version {first}, {second} or {third}");
             return wrong(8, format!("format version {version}"), expected);
         }
         self.version = version;

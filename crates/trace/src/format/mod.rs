@@ -26,9 +26,10 @@ pub use writer::{TraceSummary, TraceWriter, WriterOptions};
 pub(crate) const SIGNATURE: [u8; 8] = *b"\x89PTRACE\n";
 
 /// Version of the trace format, stored after the signature as a little-endian 32-bit number.
-pub(crate) const VERSION: u32 = 2;
-/// Oldest version of the trace format that can be read.
-pub(crate) const OLDEST_VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 4;
+/// Versions of the trace format that can be read, any two at least two bits apart: this number has no
+/// checksum. Version 2 added the registers that form addresses, version 4 the names of address ranges.
+pub(crate) const VERSIONS: [u32; 3] = [1, 2, VERSION];
 
 /// Length in bytes of signature and version at the beginning of a trace file.
 pub(crate) const PREAMBLE_BYTES: u64 = 12;
@@ -53,7 +54,8 @@ pub(crate) const MAX_CHUNK_EVENTS: usize = 1 << 16;
 pub(crate) const MAX_EVENTS_BYTES: usize = 16 << 20;
 
 /// Maximum number of events that the reader holds until their instruction is delivered: the events of a
-/// chunk, or of all skipped chunks. Each figure (named number) of a phase event counts as one event.
+/// chunk, or of all skipped chunks. Each figure (named number) of a phase event counts as one event, and so do
+/// 64 bytes of the name of an address range.
 pub(crate) const MAX_WAITING_EVENTS: usize = 1 << 22;
 
 /// Maximum number of events between two instructions. Programs map memory and the like before their first
@@ -68,6 +70,10 @@ pub(crate) const MAX_GAPS: u64 = 1 << 20;
 /// Maximum number of figures (named numbers that a program reports) in a phase event; each 64 bytes of names
 /// count as a figure.
 pub(crate) const MAX_PHASE_FIGURES: usize = 1 << 12;
+
+/// Maximum length in bytes of the name of an address range: 4 bytes for each of the 4,096 characters of the
+/// longest path.
+pub(crate) const MAX_NAME_BYTES: usize = 1 << 14;
 
 /// Maximum number of records in a dictionary. A full dictionary is replaced by a new one.
 pub(crate) const MAX_DICTIONARY_RECORDS: usize = 1 << 20;

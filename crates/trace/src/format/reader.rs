@@ -35,8 +35,8 @@ pub struct TraceReader {
     /// Events that were read and not delivered yet, with their positions.
     events: VecDeque<PositionedEvent>,
     newest_event: u64,
-    /// Total memory of the phase events in `events`, in units of about one figure (named number) of a phase.
-    figures: usize,
+    /// Total memory of the texts in `events`, in units of [`events::text_units`].
+    text_units: usize,
     /// Number of events read since the last chunk of instructions.
     in_a_row: u64,
     gaps: u64,
@@ -103,7 +103,7 @@ impl TraceReader {
             position: 0,
             events: VecDeque::new(),
             newest_event: 0,
-            figures: 0,
+            text_units: 0,
             in_a_row: 0,
             gaps: 0,
         })
@@ -152,7 +152,7 @@ impl TraceReader {
         self.decoder.abandon();
         self.events.clear();
         (self.position, self.newest_event) = (0, 0);
-        (self.figures, self.in_a_row, self.gaps) = (0, 0, 0);
+        (self.text_units, self.in_a_row, self.gaps) = (0, 0, 0);
         self.skip(number)?;
         Ok(self.position)
     }
@@ -220,14 +220,15 @@ impl TraceReader {
 
     /// Stores events until they are delivered. Fails if they exceed the limits of the format.
     fn keep(&mut self, list: Vec<PositionedEvent>) -> Result<(), Problem> {
-        self.figures += list.iter().map(|(_, event)| events::figures(event)).sum::<usize>();
+        self.text_units += list.iter().map(|(_, event)| events::text_units(event)).sum::<usize>();
         self.in_a_row += list.len() as u64;
         let is_gap = |event: &&PositionedEvent| matches!(event.1, ProgramEvent::Gap { .. });
         self.gaps += list.iter().filter(is_gap).count() as u64;
         self.events.extend(list);
-        let waiting = self.events.len() + self.figures;
+        let waiting = self.events.len() + self.text_units;
         if waiting > MAX_WAITING_EVENTS {
-            let found = format!("{waiting} events and figures that wait for their instruction");
+            let found =
+                format!("{waiting} events, figures and names that wait for their instruction");
             return Err(problem(found, format!("at most {MAX_WAITING_EVENTS}")));
         }
         if self.in_a_row > MAX_EVENTS_IN_A_ROW {
@@ -269,7 +270,7 @@ impl TraceReader {
             if taken >= MAX_CHUNK_EVENTS {
                 return (before as usize, events);
             }
-            taken += 1 + events::figures(event);
+            taken += 1 + events::text_units(event);
         }
         (CHUNK_INSTRUCTIONS, usize::MAX)
     }
@@ -279,7 +280,7 @@ impl TraceReader {
     fn deliver_events(&mut self, chunk: &mut Chunk, start: u64, end: u64, at_most: usize) {
         while self.is_due(end) && chunk.events.len() < at_most {
             let Some((position, event)) = self.events.pop_front() else { break };
-            self.figures -= events::figures(&event);
+            self.text_units -= events::text_units(&event);
             chunk.events.push((position.saturating_sub(start) as u32, event));
         }
     }

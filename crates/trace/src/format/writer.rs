@@ -9,13 +9,12 @@ use perforate_types::{AccessKind, Instruction, MemoryAccess, ProgramEvent};
 use super::columns::Packer;
 use super::dictionary::Numbering;
 use super::events::PositionedEvent;
-use super::header::{Header, Kind};
+use super::header::{Header, Kind, Problem};
 use super::index::Place;
 use super::instructions::Encoder;
 use super::{
     MAX_CHUNK_ACCESSES, MAX_CHUNK_EVENTS, MAX_CHUNK_INSTRUCTIONS, MAX_METADATA_BYTES,
-    MAX_PAYLOAD_BYTES, MAX_PHASE_FIGURES, PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION,
-    events, index,
+    MAX_PAYLOAD_BYTES, PREAMBLE_BYTES, SIGNATURE, TraceMetadata, VERSION, events, index,
 };
 use crate::TraceError;
 
@@ -185,8 +184,8 @@ impl TraceWriter {
     /// # Errors
     /// If the file cannot be written, or the event exceeds the limits of the format.
     pub fn event(&mut self, event: ProgramEvent) -> Result<(), TraceError> {
-        if events::figures(&event) > MAX_PHASE_FIGURES {
-            let problem = format!("a phase with more than {MAX_PHASE_FIGURES} figures");
+        if let Err(Problem { found, expected }) = events::check(&event) {
+            let problem = format!("{found}; expected {expected}");
             return Err(self.refuse(&Instruction::default(), problem));
         }
         self.events.push((self.summary.instructions, event));

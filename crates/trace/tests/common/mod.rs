@@ -53,6 +53,11 @@ pub fn map(start: u64) -> ProgramEvent {
     }
 }
 
+/// Event that names the 8KB at `start`.
+pub fn name(start: u64, name: &str) -> ProgramEvent {
+    ProgramEvent::Name { start: VirtualAddress::new(start), length: 8192, name: name.into() }
+}
+
 /// A read of eight bytes.
 pub fn read(address: u64) -> MemoryAccess {
     MemoryAccess { address: VirtualAddress::new(address), size: 8, kind: AccessKind::Read }
@@ -119,6 +124,7 @@ pub fn any_chunk() -> impl Strategy<Value = Chunk> {
             for (number, (index, accesses, event)) in executed.into_iter().enumerate() {
                 if event == 0 {
                     chunk.push_event(map(number as u64 * 4096));
+                    chunk.push_event(name(number as u64 * 4096, &"/é".repeat(number)));
                 }
                 chunk.push(*index.get(&dictionary), &accesses);
             }

@@ -3,6 +3,8 @@
 
 use std::io::Write;
 
+use perforate_types::Chunk;
+
 /// Encodes a ChampSim record.
 pub fn champsim(
     ip: u64,
@@ -321,11 +323,24 @@ R 0x4000 8 6 0x402000
 ";
 
 /// A short trace in Perforate's format.
-fn ours() -> Vec<u8> {
+fn ours(chunk: &Chunk) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sample.trace");
-    super::write_all(&path, &super::array_loop(60), 100);
+    super::write_all(&path, chunk, 100);
     std::fs::read(path).unwrap()
+}
+
+/// Memory with names: a file, anonymous memory, a name that is taken away.
+pub fn named() -> Chunk {
+    let mut chunk = Chunk::default();
+    for (start, name) in
+        [(0x10_0000, "/usr/lib/libc.so.6"), (0x20_0000, "[anon:arena]"), (0x10_0000, "")]
+    {
+        chunk.push_event(super::map(start));
+        chunk.push_event(super::name(start, name));
+    }
+    chunk.append(&super::array_loop(20));
+    chunk
 }
 
 /// All samples, with their file names.
@@ -347,7 +362,8 @@ pub fn all() -> Vec<(&'static str, Vec<u8>)> {
         ("gem5", gem5_packets()),
         ("lackey", LACKEY.into()),
         ("list.csv", LIST.into()),
-        ("perforate", ours()),
+        ("perforate", ours(&super::array_loop(60))),
+        ("perforate.named", ours(&named())),
     ]
 }
 

@@ -1,10 +1,12 @@
 //! Operations on page tables that are radix trees of 4KB nodes, such as those of x86-64.
 
 use crate::{
-    FormatOperation, Frame, PageRun, PageSize, Permissions, SpaceId, VirtualPage, Written,
+    Contiguity, FormatOperation, Frame, PageRun, PageSize, Permissions, SpaceId, VirtualPage,
+    Written,
 };
 
-/// Level of a page-table node: 4 is the root (PML4), 1 holds the 4KB entries.
+/// Level of a page-table node: 4 is the root (PML4), or 5 (PML5) in tables of five levels; 1 holds
+/// the 4KB entries.
 pub type Level = u8;
 
 /// An operation on page tables. The operating system chooses all frames, including those of
@@ -20,7 +22,7 @@ pub enum TableOperation {
         /// Value of the control register GTPTCR.
         control: u64,
     },
-    /// Adds a node at `frame` and links it from its parent (for level 4, from the root register
+    /// Adds a node at `frame` and links it from its parent (for the root, from the register
     /// CR3). Some formats have nodes that are larger than 4KB at some levels.
     AddNode {
         /// Address space of the page tables.
@@ -82,6 +84,17 @@ pub enum TableOperation {
         /// Accesses that the page allows from now on.
         permissions: Permissions,
     },
+    /// Rewrites the entries of the 16 pages of an aligned 64KB so that they say that they are
+    /// contiguous, or no longer say so. Translations stay. The pages must be mapped to 16 aligned
+    /// frames, with equal permissions.
+    Join {
+        /// Address space of the page tables.
+        space: SpaceId,
+        /// First of the 16 pages; aligned to 64KB.
+        page: VirtualPage,
+        /// Encoding of the entries from now on; `None` for entries that each map a page alone.
+        contiguity: Option<Contiguity>,
+    },
 }
 
 impl TableOperation {
@@ -93,7 +106,8 @@ impl TableOperation {
             | Self::RemoveNode { space, .. }
             | Self::Map { space, .. }
             | Self::Unmap { space, .. }
-            | Self::Protect { space, .. } => space,
+            | Self::Protect { space, .. }
+            | Self::Join { space, .. } => space,
         }
     }
 }
@@ -105,6 +119,7 @@ impl FormatOperation for TableOperation {
             Self::AddNode { space, page, .. } | Self::RemoveNode { space, page, .. } => {
                 PageRun::new(space, page, 0)
             }
+            Self::Join { space, page, .. } => PageRun::new(space, page, 0),
             Self::Map { space, page, size, .. }
             | Self::Unmap { space, page, size }
             | Self::Protect { space, page, size, .. } => PageRun::new(space, page, size.pages()),
@@ -122,6 +137,7 @@ impl FormatOperation for TableOperation {
             Self::Map { size, .. } | Self::Unmap { size, .. } | Self::Protect { size, .. } => {
                 Written::Entry(size.leaf_level())
             }
+            Self::Join { .. } => Written::Entry(1),
         }
     }
 }

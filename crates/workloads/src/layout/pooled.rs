@@ -258,6 +258,13 @@ impl Memory {
                     }
                 }
             }
+            ProgramEvent::Name { start, length, name } => {
+                for Move { range, by } in self.moves.parts(pages(start, length)) {
+                    let start = VirtualAddress::new(range.start.wrapping_add(by.unwrap_or(0)));
+                    let length = range.end - range.start;
+                    push(ProgramEvent::Name { start, length, name: name.clone() });
+                }
+            }
             ProgramEvent::Remap { from, from_length, to, to_length } => {
                 let (old, new) = (pages(from, from_length), pages(to, to_length));
                 return self.remap(old, new, layout, push, event);

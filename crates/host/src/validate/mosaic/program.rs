@@ -78,6 +78,7 @@ impl<'a> Program<'a> {
             processor: Some(options.processor),
             environment: self.preload.environment(self.pools, layout, reports)?,
             disables_large_pages: false,
+            leads_group: false,
         })
     }
 
@@ -173,6 +174,7 @@ fn measure_pool_use(
         processor: Some(processor),
         environment,
         disables_large_pages: false,
+        leads_group: false,
     };
     let mut found = PoolUse::default();
     let mut samples = 0;

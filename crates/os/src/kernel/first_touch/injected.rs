@@ -6,7 +6,7 @@ use perforate_types::{Permissions, SpaceId};
 
 use super::block::{self, reserves};
 use super::{Backed, Backer, Touch};
-use crate::kernel::{Core, single_page};
+use crate::kernel::{Core, folios, single_page};
 use crate::memory::{Fragment, complement};
 use crate::space::Large;
 use crate::{BlockUse, HoleAllocation, Orders, OsError, Policy};
@@ -69,7 +69,7 @@ impl Backer for InjectedFragments {
             }
             _ => {
                 let fragment = core.memory.occupy_fragment(number, &holes);
-                let result = single_page::map(core, id, page, permissions);
+                let result = folios::map(core, touch);
                 match (fragment, &result) {
                     (Some(fragment), Ok(())) => {
                         core.space_mut(id)?.set_fragment(number, fragment);

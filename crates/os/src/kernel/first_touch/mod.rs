@@ -15,7 +15,7 @@ use std::ops::Range;
 use perforate_types::{Counters, Permissions, SpaceId};
 
 use super::sharing::SharedMemory;
-use super::{Core, KernelConfig, single_page};
+use super::{Core, KernelConfig, folios};
 use crate::space::{Area, region_of};
 use crate::{HugePageRule, Orders, OsError, PageLayout, Policy};
 use block::Blocks;
@@ -131,7 +131,7 @@ impl Backers {
                 list.push(Box::new(Blocks::new(policy)));
             }
         }
-        list.push(Box::new(SinglePages));
+        list.push(Box::new(SmallEntries));
         Self { list }
     }
 
@@ -186,12 +186,13 @@ impl Backers {
     }
 }
 
-/// Backer (mechanism that maps memory on first touches) of single 4KB pages, tried last.
-struct SinglePages;
+/// Backer (mechanism that maps memory on first touches) of 4KB entries, for folios and single pages; tried
+/// last.
+struct SmallEntries;
 
-impl Backer for SinglePages {
+impl Backer for SmallEntries {
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
-        single_page::map(core, touch.space, touch.page, touch.permissions())?;
+        folios::map(core, touch)?;
         Ok(Backed::Yes)
     }
 }

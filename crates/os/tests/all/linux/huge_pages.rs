@@ -41,8 +41,7 @@ fn pages_are_split_as_linux_tests_it() {
             differs(
                 "a split may leave folios of 16KB to 1MB",
                 "split_huge_page_test.c, split_pmd_thp_to_order (2 to 8)",
-                "pages have 4KB, 2MB or 1GB; runs between are a matter of the hardware \
-                 (coalescing) or of other mechanisms",
+                "a split leaves 4KB pages; folios of 16KB to 1MB are made at first touches only",
                 || {
                     assert_eq!(sizes(&split()), (0, 512));
                 },

@@ -118,10 +118,11 @@ impl Inspector {
     }
 
     fn parent(&self, space: SpaceId, level: Level, page: VirtualPage, branch: u8) {
-        if level == 4 {
+        let root = if self.nodes.contains_key(&(space, 5, 0, 0)) { 5 } else { 4 };
+        if level >= root {
             return;
         }
-        let first = if level == 3 { 0 } else { page.number() & !(covered(level + 1) - 1) };
+        let first = if level == root - 1 { 0 } else { page.number() & !(covered(level + 1) - 1) };
         assert!(
             self.nodes.contains_key(&(space, level + 1, first, 0)),
             "no level-{} node above {page:?} (branch {branch})",
@@ -186,6 +187,11 @@ impl Inspector {
                 });
             }
             TableOperation::Protect { .. } => {}
+            TableOperation::Join { space, page, .. } => {
+                assert_eq!(page.number() % 16, 0, "{page:?} begins no 64KB");
+                let of = (space, 1, page.number())..(space, 1, page.number() + 16);
+                assert_eq!(self.entries.range(of).count(), 16, "{page:?}: not all are mapped");
+            }
         }
     }
 

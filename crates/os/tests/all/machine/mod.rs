@@ -325,6 +325,7 @@ fn count(update: &Update, emitted: &mut Work) {
         Some(TableOperation::Map { .. }) => emitted.pages_mapped += 1,
         Some(TableOperation::Unmap { .. }) => emitted.pages_unmapped += 1,
         Some(TableOperation::Protect { .. }) => emitted.pages_protected += 1,
+        Some(TableOperation::Join { .. }) => emitted.entries_joined += 16,
         Some(
             TableOperation::SetControl { .. }
             | TableOperation::AddNode { .. }

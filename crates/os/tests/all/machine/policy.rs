@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use perforate_config::{ConfigError, read};
-use perforate_os::{BasePages, BlockUse, Huge1G, HugePageRule, PageLayout, Policy, Thp};
+use perforate_os::{BasePages, BlockUse, Huge1G, HugePageRule, Mthp, PageLayout, Policy, Thp};
 use perforate_schemes::gap_tolerant::GapTolerant;
 use perforate_schemes::perforated::Perforated;
 use perforate_schemes::segment::SegmentPolicy;
@@ -20,6 +20,7 @@ pub fn policy(text: &str) -> Box<dyn Policy> {
         "thp-madvise" => Box::new(Thp { needs_advice: true, ..Thp::new("thp-madvise") }),
         "huge-1g" => Box::new(Huge1G),
         "laid-out-over-1g" => Box::new(LaidOutOver1G::new()),
+        "mthp" => Box::new(Mthp { name: "mthp", sizes: read(options).expect(options) }),
         "perforated" => read_policy(options, Perforated::new),
         "gap-tolerant" => read_policy(options, GapTolerant::new),
         "segment" => read_policy(options, SegmentPolicy::new),

@@ -11,9 +11,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::{document, records, why};
+use crate::{advice, document, records, why};
 use perforate_records::{read_experiments, read_results};
-use perforate_report::{ReportOptions, experiments_html, html};
+use perforate_report::{ReportOptions, advice_html, experiments_html, html};
 
 const WIDTHS: [u32; 2] = [1280, 400];
 /// A browser that says nothing for so long has stopped; a page takes seconds.
@@ -68,6 +68,7 @@ fn own_pages() -> Vec<(String, String)> {
         ("experiments.html".into(), experiments_html(&experiments, &options("Experiments"))),
         ("labels.html".into(), experiments_html(&labels, &options("Odd labels"))),
         ("joint.html".into(), experiments_html(&joint, &options("Joint readings"))),
+        ("advice.html".into(), advice_html(&advice::record("[heap]"), &options("Advice"))),
         ("single.html".into(), experiments_html(&single, &options("One experiment"))),
     ]
 }

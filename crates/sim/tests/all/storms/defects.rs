@@ -14,6 +14,7 @@ use perforate_types::{
     FormatOperation, Frame, Shootdown, SpaceId, TableOperation, Update, VirtualPage,
 };
 
+use super::coalesced::Coalesced;
 use super::tampered::Tampered;
 
 /// A planted defect.
@@ -43,6 +44,8 @@ pub enum Defect {
     LengthenRuns,
     /// A coalesced entry is filled with an earlier run of its window.
     KeepStaleRun,
+    /// Entries of 16 pages go on saying that they are contiguous after one of them was changed.
+    KeepJoined,
     /// Mappings removed by guest or host stay in the shadow tables.
     KeepShadowEntries,
     /// The hypervisor with shadow tables does not see sub-pages that its guest turns into holes.
@@ -61,6 +64,13 @@ pub enum Defect {
     KeepStaleOwnTable,
     /// Shootdowns reach other cores with a delay of three shootdowns.
     LateShootdown,
+}
+
+impl Defect {
+    /// Hardware for contiguous pages that the defect needs; `None` if it needs none.
+    pub fn coalesced(self) -> Option<Coalesced> {
+        (self == Self::KeepJoined).then_some(Coalesced::ALL[0])
+    }
 }
 
 /// All defects, and the schemes and pairs in which each must be caught.
@@ -96,6 +106,7 @@ pub const PLANTED: &[(Defect, &[&str])] = &[
         Defect::KeepStaleRun,
         &["4k-colt-4", "4k-colt-8", "4k-colt-32", "4k-colt-8+4k-colt-8", "4k-colt-32+thp"],
     ),
+    (Defect::KeepJoined, &["mthp-64k", "mthp-256k", "mthp-64k+thp", "thp+mthp-64k"]),
     (Defect::KeepShadowEntries, &["4k+shadow-4k", "range+shadow-4k"]),
     (Defect::UnfollowedPunch, &["perforated+shadow-4k", "perforated+shadow-thp"]),
     (Defect::UnfollowedEscape, &["segment+shadow-4k", "segment-thp+shadow-thp"]),
@@ -191,6 +202,12 @@ impl Defective {
             Defect::DropPagingInSegment => self.loses(side, operation),
             Defect::KeepStaleOwnTable => {
                 operation.table().is_some_and(|frame| !self.written.insert((side, frame)))
+            }
+            Defect::KeepJoined => {
+                matches!(
+                    operation.downcast_ref(),
+                    Some(TableOperation::Join { contiguity: None, .. })
+                )
             }
             Defect::KeepShadowEntries if side == Side::Shadow => keeps_shadow_entry(operation, mmu),
             _ => false,

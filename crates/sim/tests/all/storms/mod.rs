@@ -1,6 +1,7 @@
 //! Set-up and random events of storms, which are long runs of random events with checks after each.
 
 mod agreement;
+mod coalesced;
 mod defects;
 pub mod kept;
 mod names;
@@ -26,6 +27,7 @@ use perforate_types::{
 };
 
 pub use agreement::{check_all_tables, check_some_tables};
+pub use coalesced::Coalesced;
 pub use defects::{Defect, Defective, PLANTED};
 pub use names::{Replay, assert_map_adds_up, number, seeds};
 pub use segments::{SegmentAction, has_segments};
@@ -118,7 +120,13 @@ impl Storm {
 
     /// Creates a storm with a changed memory. Its events are the same under all schemes.
     pub fn changed(composition: Composition, seed: u64, change: &dyn Fn(&mut MemoryState)) -> Self {
-        Self::build(composition, seed, None, None, Some(change))
+        Self::build(composition, seed, None, None, Some(change), None)
+    }
+
+    /// Creates a storm on a machine whose TLBs hold contiguous pages as one entry. Some storms have
+    /// folios of several sizes under any scheme.
+    pub fn coalesced(composition: Composition, seed: u64, coalesced: Coalesced) -> Self {
+        Self::build(composition, seed, None, None, None, Some(coalesced))
     }
 
     /// Creates a storm over the memory of a snapshot, if one is given.
@@ -128,7 +136,8 @@ impl Storm {
         snapshot: Option<MemorySnapshot>,
         defect: Option<Defect>,
     ) -> Self {
-        Self::build(composition, seed, snapshot, defect, None)
+        let coalesced = defect.and_then(Defect::coalesced);
+        Self::build(composition, seed, snapshot, defect, None, coalesced)
     }
 
     fn build(
@@ -137,6 +146,7 @@ impl Storm {
         snapshot: Option<MemorySnapshot>,
         defect: Option<Defect>,
         change: Option<&dyn Fn(&mut MemoryState)>,
+        coalesced: Option<Coalesced>,
     ) -> Self {
         let mut random = Random(seed);
         let mut machine = Machine::load(Machine::DEFAULT).unwrap();
@@ -217,6 +227,9 @@ impl Storm {
                 machine.tlb.l2_2m = L2Part::NONE;
             }
         }
+        if let Some(coalesced) = coalesced {
+            coalesced.configure(&mut machine, &mut memory, seed);
+        }
         let options = SystemOptions { check: true, implicit_maps: false, counts_only: false };
         let name = if change.is_some() { 0 } else { composition.name().len() as u64 };
         let processors = processors(seed + name, defect);
@@ -234,7 +247,11 @@ impl Storm {
         let contents = read(&contents).expect("valid");
         let set_contents = |kernel: &mut Kernel| kernel.set_content_distribution(contents);
         system.change(set_contents).unwrap();
-        let subpages = (0..4 + random.below(28)).map(|_| random.below(512)).collect();
+        let mut subpages: Vec<_> = (0..4 + random.below(28)).map(|_| random.below(512)).collect();
+        if coalesced.is_some() {
+            // Neighbours of 64KB are used together: three such blocks of each region.
+            subpages.iter_mut().for_each(|subpage| *subpage = 64 + *subpage % 48);
+        }
         let weights = std::array::from_fn(|_| random.below(4));
         let mut storm = Self {
             random,

@@ -167,4 +167,8 @@ impl Runs for Tampered {
             _ => self.inner.run_around(request),
         }
     }
+
+    fn is_contiguous(&self, space: SpaceId, page: VirtualPage) -> bool {
+        self.inner.is_contiguous(space, page)
+    }
 }

@@ -15,7 +15,7 @@ impl Watcher {
     /// Creates the model for a system of this machine and composition.
     pub fn new(machine: &Machine, composition: &Composition, shares_cores: bool) -> Self {
         let mut config = machine.mmu();
-        config.tlb.l2_coalescing = composition.coalescing().or(config.tlb.l2_coalescing);
+        composition.configure_coalescing(&mut config.tlb);
         let is_shadowed = composition.is_shadowed();
         let reference = Reference::new(Setup { config, shares_cores, is_shadowed });
         Self(Arc::new(Mutex::new(reference)))

@@ -2,9 +2,10 @@
 
 use perforate_schemes::perforated::{Perforated, PerforationOptions};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use perforate_advice::{Samples, rank_samples};
 use perforate_host::snapshot::{HostFiles, ProcessOptions, read_host, read_process};
 use perforate_os::HostSnapshot;
 use perforate_records::read_snapshot;
@@ -13,6 +14,7 @@ use perforate_sim::{MemoryOptions, MemorySnapshot, host_record};
 
 use super::reports::options;
 use super::{Target, target, told, with_file};
+use crate::hostile::target::Seeds;
 
 /// Memory limit of a target in bytes. Readers process the frames one section of memory at a time.
 const SNAPSHOT_BYTES: usize = 64 << 20;
@@ -54,6 +56,15 @@ pub const TARGETS: &[Target] = &[
     }),
     target("snapshot-smaps", |bytes| process("smaps", bytes)).with_memory(SNAPSHOT_BYTES),
     target("snapshot-pagemap", |bytes| process("pagemap", bytes)).with_memory(SNAPSHOT_BYTES),
+    target("perf-samples", |bytes| {
+        if let Some(samples) = told(Samples::parse(Path::new("samples.txt"), bytes)) {
+            let ranked = rank_samples(&samples);
+            let sum: u64 = ranked.pieces.iter().map(|piece| piece.samples).sum();
+            assert_eq!(sum, samples.count, "each sample is in one piece");
+        }
+    })
+    .with_seeds(Seeds::Folder("crates/advice/tests/samples"))
+    .with_memory(SNAPSHOT_BYTES),
     target("snapshot-file", |bytes| {
         let sealed = sealed(bytes);
         if let Some(snapshot) = told(HostSnapshot::read_from(&mut &*sealed)) {

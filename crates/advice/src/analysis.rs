@@ -1,0 +1,251 @@
+//! The analysis of a trace: areas, pieces, gains and the curve.
+
+use std::ops::Range;
+use std::sync::Mutex;
+
+use perforate_mmu::TlbConfig;
+use perforate_trace::{Source, TraceError};
+use serde::Serialize;
+
+use crate::collect::{PageCounts, References, collect};
+use crate::filter::{PossibleOrders, filtered};
+use crate::marginal::{self, PiecePages, Simulations};
+use crate::tlbs::{Walk, WalkCounts, orders_with_entries};
+use crate::{Area, AreaKind, Choice, ChoiceGain, GainCurve, PageOrder, Piece, PieceUse, pieces};
+
+/// Largest number of references that simulations of choices hear together: about half a minute of processor
+/// time. Traces with many references have fewer and larger pieces.
+const WORK_OF_CHOICES: usize = 1_500_000_000;
+/// Largest number of references that simulations of the curve's points hear together.
+const WORK_OF_CURVE: usize = 500_000_000;
+
+/// Reason for which a trace cannot be analysed.
+#[derive(Debug, thiserror::Error)]
+pub enum AdviceError {
+    /// The trace is damaged.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The programs' accesses are spread over more aligned gigabytes than ids distinguish.
+    #[error(
+        "the accesses are spread over more than 8,192 aligned gigabytes; expected a smaller part of \
+         the trace, such as --instructions 10M"
+    )]
+    TooManyAddresses,
+}
+
+/// Progress of an analysis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Amount done of the present stage: instructions, or configurations.
+    pub done: u64,
+    /// Total amount of the stage; `None` if unknown.
+    pub total: Option<u64>,
+}
+
+/// Part of a run that counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeasuredPart {
+    /// Number of instructions after the program's set-up before walks and accesses count.
+    pub warmup: u64,
+}
+
+/// Use of one area, and page walks with 4KB pages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AreaUse {
+    /// Accesses, touched blocks, copies after a fork.
+    #[serde(flatten)]
+    pub pages: PieceUse,
+    /// Page walks with 4KB pages everywhere, first walks to pages not counted.
+    pub walks: u64,
+}
+
+/// Result of an analysis.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Analysis {
+    /// Areas in order of process and address.
+    pub areas: Vec<Area>,
+    /// Use of each area.
+    pub area_uses: Vec<AreaUse>,
+    /// Pieces with page walks, of areas that take advice. Pieces of 1GB come last and overlap the others.
+    pub pieces: Vec<Piece>,
+    /// Use of each piece, and page walks with 4KB pages.
+    pub piece_uses: Vec<AreaUse>,
+    /// Walks with 4KB pages everywhere.
+    pub base: WalkCounts,
+    /// Walks with 2MB pages wherever an area can have one, as `thp` maps them in unfragmented memory.
+    pub all_large: WalkCounts,
+    /// Resident memory beyond that with 4KB pages if all areas have 2MB pages, in bytes.
+    pub all_large_bytes: u64,
+    /// Page sizes for which the machine has TLB entries.
+    pub orders: Vec<PageOrder>,
+    /// Effect of each choice alone, with 4KB pages elsewhere.
+    pub gains: Vec<ChoiceGain>,
+    /// The best choices together.
+    pub curve: GainCurve,
+    /// Number of instructions that count.
+    pub instructions: u64,
+    /// Number of data accesses that count.
+    pub accesses: u64,
+    /// True if the trace says what was mapped. Otherwise areas are touched addresses without gaps of more
+    /// than 2MB.
+    pub has_events: bool,
+    /// True if the trace is longer than the analysed part.
+    pub is_cut: bool,
+}
+
+/// Analyses a trace for a machine with these TLBs. `threads` configurations are simulated at a time.
+///
+/// # Errors
+/// [`AdviceError`] for a damaged trace, or one with accesses everywhere.
+pub fn analyse(
+    source: &mut dyn Source,
+    part: MeasuredPart,
+    tlb: &TlbConfig,
+    threads: usize,
+    on_progress: &mut (dyn FnMut(Progress) + Send),
+) -> Result<Analysis, AdviceError> {
+    let has_events = source.metadata().has_events;
+    let mut all_references = References::default();
+    let memory = collect(source, part, &mut all_references, on_progress)?;
+    let gigabytes: Vec<u64> = memory.ids.gigabytes().collect();
+    let ids = &memory.ids;
+    let simulations =
+        Simulations { tlb, ids, gigabytes: &gigabytes, references: &all_references, threads };
+    let on_progress = Mutex::new(on_progress);
+    let report = |done: usize, total: usize| {
+        let mut report = on_progress.lock().expect("progress does not panic");
+        (*report)(Progress { done: done as u64, total: Some(total as u64) });
+    };
+
+    // All references: the choice of pieces, and so the page sizes that are possible, follow from its walks.
+    let mut walks = PageCounts::default();
+    let base = simulations.tlbs().run(&all_references, &simulations.base(), |walk| match walk {
+        Walk::To(id) => walks.add(id, 1),
+        Walk::Start => walks = PageCounts::default(),
+    });
+    let ids_of = |area: &Area, bytes: &Range<u64>| {
+        memory.ids.ranges(area.process, &(bytes.start >> 12..bytes.end >> 12))
+    };
+    let walks_of = |area: &Area, bytes: &Range<u64>| {
+        ids_of(area, bytes).iter().map(|ids| walks.sum(ids)).sum::<u64>()
+    };
+    let use_of = |area: &Area, bytes: &Range<u64>| AreaUse {
+        pages: marginal::use_of(&memory, &ids_of(area, bytes)),
+        walks: walks_of(area, bytes),
+    };
+
+    let areas = &memory.areas;
+    let orders = orders_with_entries(tlb);
+    let eligible = || {
+        let areas = areas.iter().filter(|area| is_eligible(area.kind));
+        areas.flat_map(|area| ids_of(area, &area.bytes))
+    };
+    let mut possible = PossibleOrders::base(memory.ids.len());
+    for order in orders.iter().filter(|order| **order < PageOrder::HUGE) {
+        eligible().for_each(|ids| possible.add(&ids, *order));
+    }
+    let mut references = filtered(&all_references, &simulations.tlbs(), &possible);
+    let runs = |work: usize| work / references.list.len().max(1);
+    let limit = (runs(WORK_OF_CHOICES) / orders.len()).clamp(16, pieces::MAXIMUM_PIECES);
+    let most_points = runs(WORK_OF_CURVE).clamp(12, marginal::MAXIMUM_POINTS);
+    let mut all = pieces::cut(areas, limit, walks_of);
+    let small = all.len();
+    if orders.contains(&PageOrder::HUGE) {
+        all.extend(pieces::gigabytes(areas, limit / 4, walks_of));
+    }
+    let area_of = |piece: &Piece| &areas[piece.area.0 as usize];
+    let piece_uses: Vec<AreaUse> =
+        all.iter().map(|piece| use_of(area_of(piece), &piece.bytes)).collect();
+    let with_pages = |piece: Piece| {
+        let ids = ids_of(area_of(&piece), &piece.bytes);
+        (piece, PiecePages { ids })
+    };
+    let all: Vec<(Piece, PiecePages)> = all.into_iter().map(with_pages).collect();
+    let choices = choices(&all, small, &orders);
+    let huge = choices.iter().filter(|choice| choice.order == PageOrder::HUGE);
+    let huge: Vec<&Range<u32>> = huge.flat_map(|choice| &all[choice.piece].1.ids).collect();
+    if !huge.is_empty() {
+        huge.iter().for_each(|ids| possible.add(ids, PageOrder::HUGE));
+        references = filtered(&all_references, &simulations.tlbs(), &possible);
+    }
+    let simulations =
+        Simulations { tlb, ids, gigabytes: &gigabytes, references: &references, threads };
+    drop(all_references);
+
+    // The configuration after the choices has 2MB pages everywhere.
+    let make = |number: usize| {
+        let mut sizes = simulations.base();
+        match choices.get(number) {
+            Some(Choice { piece, order }) => {
+                all[*piece].1.ids.iter().for_each(|ids| sizes.enlarge(ids, *order));
+            }
+            None => {
+                for ids in areas
+                    .iter()
+                    .filter(|it| is_eligible(it.kind))
+                    .flat_map(|it| ids_of(it, &it.bytes))
+                {
+                    sizes.enlarge(&ids, PageOrder::LARGE);
+                }
+            }
+        }
+        sizes
+    };
+    let total = choices.len() + 1;
+    let mut counts = simulations.run_all(total, &make, &|done| report(done, total));
+    let all_large = counts.pop().expect("the last configuration");
+    let gains: Vec<ChoiceGain> = choices
+        .iter()
+        .zip(&counts)
+        .map(|(&choice, counts)| ChoiceGain {
+            choice,
+            walks: counts.walks,
+            additional_bytes: marginal::additional_bytes(
+                &memory,
+                &all[choice.piece].1,
+                choice.order,
+            ),
+        })
+        .collect();
+    let ranked = marginal::ranked(&gains, base.walks);
+    let curve = marginal::curve(&simulations, &memory, &all, ranked, most_points, &report);
+    let all_eligible = PiecePages { ids: eligible().collect() };
+    let all_large_bytes = marginal::additional_bytes(&memory, &all_eligible, PageOrder::LARGE);
+    Ok(Analysis {
+        area_uses: areas.iter().map(|area| use_of(area, &area.bytes)).collect(),
+        pieces: all.into_iter().map(|(piece, _)| piece).collect(),
+        piece_uses,
+        base,
+        all_large,
+        all_large_bytes,
+        orders,
+        gains,
+        curve,
+        instructions: memory.instructions,
+        accesses: memory.data_accesses,
+        has_events,
+        is_cut: memory.is_cut,
+        areas: memory.areas,
+    })
+}
+
+/// True if `thp` maps 2MB pages in areas of this kind.
+const fn is_eligible(kind: AreaKind) -> bool {
+    kind.takes_advice() || matches!(kind, AreaKind::Stack)
+}
+
+/// Choices that have an effect: the piece contains a whole block of the order. The first `small` pieces have
+/// all orders but 1GB, the others only that.
+fn choices(pieces: &[(Piece, PiecePages)], small: usize, orders: &[PageOrder]) -> Vec<Choice> {
+    let has_block = |piece: usize, order: PageOrder| {
+        let size = 1_u32 << order.0;
+        let ids = &pieces[piece].1.ids;
+        ids.iter().any(|ids| ids.start.next_multiple_of(size) < ids.end & !(size - 1))
+    };
+    let larger = orders.iter().filter(|order| **order != PageOrder::BASE);
+    let all = larger.flat_map(|&order| {
+        let pieces = if order == PageOrder::HUGE { small..pieces.len() } else { 0..small };
+        pieces.map(move |piece| Choice { piece, order })
+    });
+    all.filter(|choice| has_block(choice.piece, choice.order)).collect()
+}

@@ -1,0 +1,18 @@
+//! Evidence that is no trace, and rankings of memory from it.
+//!
+//! A trace can be simulated; other evidence only ranks memory. [`Samples`] reads the
+//! addresses that a processor sampled, from the text of `perf script`. [`AccessedPlace`] is memory whose accessed
+//! bits were read several times. [`rank_samples`] and [`rank_accessed`] order both, the most promising memory
+//! first.
+
+mod perf;
+mod places;
+mod ranking;
+mod samples;
+
+pub use places::Place;
+pub use ranking::{
+    AccessedPlace, RankedAccesses, RankedSamples, SampleOrder, SampledPlace, rank_accessed,
+    rank_samples,
+};
+pub use samples::{SampleError, Samples};

@@ -1,0 +1,53 @@
+//! Advice on page sizes for one program.
+//!
+//! ```text
+//! trace ─▶ areas ─▶ pieces ─▶ use and misses of each piece ─▶ gain curve ─▶ plan ─▶ verdict
+//! ```
+//!
+//! An [`Area`] is memory that the program mapped together: the heap, a mapping, a stack. Large areas are cut
+//! into [`Piece`]s, the smallest parts that advice distinguishes. One pass over the trace counts how densely
+//! each piece is touched, and simulates the machine's TLBs once for every choice of one piece and one page
+//! size. The [`GainCurve`] puts choices in order of misses saved for each megabyte of additional memory, and
+//! simulates the first one, two, three … of them together. The time that a plan saves is never computed from
+//! misses: it is the difference between two timed simulations.
+//!
+//! Without a trace, samples of the processor or accessed bits can rank memory (`evidence`).
+
+mod analysis;
+mod area;
+mod area_map;
+mod collect;
+mod evidence;
+mod filter;
+mod gain;
+mod lru_stack;
+mod marginal;
+mod miss_ratio;
+mod model_error;
+mod page_id;
+mod page_order;
+mod pairs_error;
+mod piece;
+mod pieces;
+mod plan;
+mod ranges;
+pub mod remedy;
+mod tlbs;
+mod verdict;
+
+pub use analysis::{AdviceError, Analysis, AreaUse, MeasuredPart, Progress, analyse};
+pub use area::{Area, AreaId, AreaKind};
+pub use evidence::{
+    AccessedPlace, Place, RankedAccesses, RankedSamples, SampleError, SampleOrder, SampledPlace,
+    Samples, rank_accessed, rank_samples,
+};
+pub use gain::{Choice, GainCurve, GainPoint};
+pub use marginal::ChoiceGain;
+pub use miss_ratio::{MissRatioCurve, MissRatioCurves, Sampling, miss_ratio_curves};
+pub use model_error::{EffectPair, EffectSource, ModelError, effect_sources};
+pub use page_order::PageOrder;
+pub use pairs_error::PairsError;
+pub use piece::{Piece, PieceUse};
+pub use plan::ENOUGH;
+pub use tlbs::{WalkCounts, orders_with_entries, tlb_entries};
+pub use verdict::{Outcome, SpeedRange, Verdict, WORTH_EFFORT};

@@ -1,0 +1,217 @@
+//! Simulations of many configurations: the gain of each choice alone, and of the best choices together.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use perforate_mmu::TlbConfig;
+use serde::Serialize;
+
+use crate::collect::{Memory, References};
+use crate::page_id::PageIds;
+use crate::tlbs::{PageSizes, Tlbs, WalkCounts};
+use crate::{Choice, GainCurve, GainPoint, PageOrder, Piece, PieceUse};
+
+/// Largest number of points of a gain curve.
+pub(crate) const MAXIMUM_POINTS: usize = 64;
+/// Choices that save a smaller share of all walks are left out: 1/100,000.
+const SMALLEST_GAIN: u64 = 100_000;
+
+/// Effect of one choice alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ChoiceGain {
+    /// Piece, and page size of its memory.
+    #[serde(flatten)]
+    pub choice: Choice,
+    /// Page walks of the whole program with this choice and 4KB pages elsewhere.
+    pub walks: u64,
+    /// Resident memory beyond that with 4KB pages, in bytes.
+    pub additional_bytes: u64,
+}
+
+/// A piece, with the ids of its pages.
+pub(crate) struct PiecePages {
+    /// Ids within each group that the piece lies in.
+    pub(crate) ids: Vec<Range<u32>>,
+}
+
+/// Simulations of one trace on one machine.
+pub(crate) struct Simulations<'a> {
+    pub(crate) tlb: &'a TlbConfig,
+    pub(crate) ids: &'a PageIds,
+    pub(crate) gigabytes: &'a [u64],
+    pub(crate) references: &'a References,
+    pub(crate) threads: usize,
+}
+
+impl Simulations<'_> {
+    pub(crate) fn base(&self) -> PageSizes {
+        PageSizes::base(self.ids)
+    }
+
+    pub(crate) fn tlbs(&self) -> Tlbs<'_> {
+        Tlbs::new(self.tlb, self.gigabytes)
+    }
+
+    /// Simulates all configurations, which `make` makes from their numbers, several at a time.
+    pub(crate) fn run_all(
+        &self,
+        count: usize,
+        make: &(dyn Fn(usize) -> PageSizes + Sync),
+        on_progress: &(dyn Fn(usize) + Sync),
+    ) -> Vec<WalkCounts> {
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = || {
+            let mut results = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return results;
+                }
+                let counts = self.tlbs().run(self.references, &make(number), |_| {});
+                results.push((number, counts));
+                on_progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+            }
+        };
+        let mut results = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..self.threads).map(|_| scope.spawn(work)).collect();
+            let mut all = work();
+            for other in others {
+                all.extend(other.join().expect("a simulation does not panic"));
+            }
+            all
+        });
+        results.sort_by_key(|(number, _)| *number);
+        results.into_iter().map(|(_, counts)| counts).collect()
+    }
+}
+
+/// Additional resident memory of a piece with pages of an order: whole blocks of that order are resident as
+/// soon as one page of them is touched.
+pub(crate) fn additional_bytes(memory: &Memory, pages: &PiecePages, order: PageOrder) -> u64 {
+    let size = 1_u32 << order.0;
+    let of = |ids: &Range<u32>| {
+        let whole = ids.start.next_multiple_of(size)..ids.end & !(size - 1);
+        if whole.is_empty() {
+            return 0;
+        }
+        let (mut pages, mut blocks, mut last) = (0_u64, 0_u64, usize::MAX);
+        for id in memory.touched.within(whole.start as usize..whole.end as usize) {
+            pages += 1;
+            blocks += u64::from(id >> order.0 != last);
+            last = id >> order.0;
+        }
+        (blocks << order.0) - pages
+    };
+    pages.ids.iter().map(of).sum::<u64>() * PageOrder::BASE.bytes()
+}
+
+/// Use of a range of pages.
+pub(crate) fn use_of(memory: &Memory, ids: &[Range<u32>]) -> PieceUse {
+    let mut touched_blocks = vec![0_u64; usize::from(PageOrder::HUGE.0) + 1];
+    for ids in ids {
+        let mut last: Option<usize> = None;
+        for id in memory.touched.within(ids.start as usize..ids.end as usize) {
+            // A block is new if the page and the one before differ in a bit of the block's number.
+            let new = last.map_or(usize::BITS, |last| usize::BITS - (last ^ id).leading_zeros());
+            touched_blocks.iter_mut().take(new as usize).for_each(|blocks| *blocks += 1);
+            last = Some(id);
+        }
+    }
+    PieceUse {
+        accesses: ids.iter().map(|ids| memory.accesses.sum(ids)).sum(),
+        touched_blocks,
+        pages_copied: ids.iter().map(|ids| memory.copied.sum(ids)).sum(),
+    }
+}
+
+/// Choices of the curve, the best first. For each piece, only choices on the convex hull of walks saved over
+/// memory remain, so that each saves less for a byte than the one before; it replaces that one.
+pub(crate) fn ranked(gains: &[ChoiceGain], base: u64) -> Vec<Choice> {
+    let mut by_piece: HashMap<usize, Vec<(u64, u64, Choice)>> = HashMap::new();
+    for gain in gains {
+        let saved = base.saturating_sub(gain.walks);
+        if saved * SMALLEST_GAIN > base {
+            let choices = by_piece.entry(gain.choice.piece).or_default();
+            choices.push((gain.additional_bytes, saved, gain.choice));
+        }
+    }
+    let mut steps: Vec<(f64, Choice)> = Vec::new();
+    for mut choices in by_piece.into_values() {
+        choices
+            .sort_by_key(|&(bytes, saved, choice)| (bytes, std::cmp::Reverse(saved), choice.order));
+        let (mut bytes, mut saved) = (0, 0);
+        loop {
+            let gain = |&&(more, walks, _): &&(u64, u64, Choice)| {
+                (walks - saved) as f64 / (more.saturating_sub(bytes).max(4096)) as f64
+            };
+            let left = choices.iter().filter(|(_, walks, _)| *walks > saved);
+            let Some(&next) = left.max_by(|one, other| gain(one).total_cmp(&gain(other))) else {
+                break;
+            };
+            steps.push((gain(&&next), next.2));
+            (bytes, saved) = (next.0, next.1);
+        }
+    }
+    steps.sort_by(|(one, first), (other, second)| {
+        other.total_cmp(one).then((first.piece, first.order).cmp(&(second.piece, second.order)))
+    });
+    steps.into_iter().map(|(_, choice)| choice).collect()
+}
+
+/// Simulates prefixes of the choices: `most` points at most.
+pub(crate) fn curve(
+    simulations: &Simulations<'_>,
+    memory: &Memory,
+    pieces: &[(Piece, PiecePages)],
+    choices: Vec<Choice>,
+    most: usize,
+    on_progress: &(dyn Fn(usize, usize) + Sync),
+) -> GainCurve {
+    let each = choices.len().div_ceil(most - 1).max(1);
+    let mut prefixes: Vec<usize> = (0..=choices.len()).step_by(each).collect();
+    if prefixes.last() != Some(&choices.len()) {
+        prefixes.push(choices.len());
+    }
+    let make = |number: usize| {
+        let mut sizes = simulations.base();
+        for choice in &choices[..prefixes[number]] {
+            pieces[choice.piece].1.ids.iter().for_each(|ids| sizes.enlarge(ids, choice.order));
+        }
+        sizes
+    };
+    let total = prefixes.len();
+    let counts = simulations.run_all(total, &make, &|done| on_progress(done, total));
+    let points = prefixes.iter().zip(&counts).map(|(&count, counts)| GainPoint {
+        choices: count,
+        walks: counts.walks,
+        additional_bytes: bytes_of_all(memory, pieces, &choices[..count]),
+    });
+    GainCurve { points: points.collect(), choices }
+}
+
+/// Additional memory of several choices. The last one of a piece holds; memory of a gigabyte counts once.
+fn bytes_of_all(memory: &Memory, pieces: &[(Piece, PiecePages)], choices: &[Choice]) -> u64 {
+    let mut last: HashMap<usize, PageOrder> = HashMap::new();
+    for choice in choices {
+        let order = last.entry(choice.piece).or_insert(choice.order);
+        *order = choice.order.max(*order);
+    }
+    let huge: Vec<&Piece> = last
+        .iter()
+        .filter(|(_, order)| **order == PageOrder::HUGE)
+        .map(|(piece, _)| &pieces[*piece].0)
+        .collect();
+    let is_within = |piece: &Piece| {
+        let holds = |huge: &&&Piece| {
+            huge.area == piece.area
+                && huge.bytes.start <= piece.bytes.start
+                && piece.bytes.end <= huge.bytes.end
+        };
+        huge.iter().any(|it| holds(&it))
+    };
+    last.iter()
+        .filter(|&(&piece, &order)| order == PageOrder::HUGE || !is_within(&pieces[piece].0))
+        .map(|(&piece, &order)| additional_bytes(memory, &pieces[piece].1, order))
+        .sum()
+}

@@ -1,0 +1,131 @@
+//! Defaults of advice: this machine, its memory as it is now, and its setting of large pages.
+
+use std::fmt;
+use std::str::FromStr;
+
+use perforate_host::machine::{LargePageSettings, Processor};
+
+use crate::actions::machines::HOST;
+use crate::actions::{Failure, RunRequest, WithError, own_memory};
+
+/// Options that say what state memory is in.
+const MEMORY: [&str; 5] = ["memory", "memory-from", "fragmentation", "age", "zones"];
+
+/// Setting `transparent_hugepage/enabled` of Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThpSetting {
+    /// Large pages for all memory.
+    Always,
+    /// Large pages for memory that a program requests them for.
+    Madvise,
+    /// No large pages for any memory.
+    Never,
+}
+
+impl ThpSetting {
+    /// Setting of this machine; `None` if its kernel has no transparent large pages.
+    pub fn of_this_machine() -> Option<Self> {
+        LargePageSettings::now().get("enabled")?.parse().ok()
+    }
+
+    /// Scheme that has the pages of a program under this setting.
+    pub const fn scheme(self) -> &'static str {
+        match self {
+            Self::Always => "thp",
+            Self::Madvise => "thp-madvise",
+            Self::Never => "4k",
+        }
+    }
+}
+
+impl FromStr for ThpSetting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "always" => Ok(Self::Always),
+            "madvise" => Ok(Self::Madvise),
+            "never" => Ok(Self::Never),
+            other => Err(format!("expected always, madvise or never, not {other:?}")),
+        }
+    }
+}
+
+impl fmt::Display for ThpSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Always => "always",
+            Self::Madvise => "madvise",
+            Self::Never => "never",
+        })
+    }
+}
+
+/// Completes a request with this machine (if `is_for_own` and the user names none) and, for this machine, with
+/// its memory as it is now. Returns notes on what could not be had.
+///
+/// # Errors
+/// Errors of the options that the user gave.
+pub fn with_own_machine(
+    request: RunRequest,
+    is_for_own: bool,
+    progress: &mut dyn FnMut(u64, Option<u64>),
+) -> Result<(RunRequest, Vec<String>), Failure> {
+    let mut notes = Vec::new();
+    let mut request = request;
+    if is_for_own && !request.spec.given().contains("machine") {
+        let own = changed(&request, "machine", HOST)?;
+        match own.machine() {
+            Ok(_) => request = own,
+            Err(problem) => {
+                let name = &request.spec.placement.machine;
+                notes.push(format!(
+                    "predicted for {name}, as this machine cannot be described: {problem}"
+                ));
+            }
+        }
+    }
+    let says_memory = MEMORY.iter().any(|option| request.spec.given().contains(option));
+    if request.is_of_host() && !says_memory {
+        match own_memory(HOST, progress) {
+            Ok(_) => request = changed(&request, "memory-from", HOST)?,
+            Err(problem) => notes.push(format!(
+                "memory is assumed to be half fragmented, as this machine's cannot be read: {problem}"
+            )),
+        }
+    }
+    Ok((request, notes))
+}
+
+/// Copies a request with another value of an option.
+///
+/// # Errors
+/// An invalid value.
+pub fn changed(request: &RunRequest, key: &str, value: &str) -> Result<RunRequest, Failure> {
+    request.with(key, value).map_err(|error| match error {
+        WithError::Key(error) => error.into(),
+        WithError::Value(failure) => failure,
+    })
+}
+
+/// Schemes of the host that are assumed: none for a machine that is not virtual; 4KB and 2MB pages for this
+/// machine if it is virtual, as nobody inside sees the pages of its host.
+pub fn hosts(request: &RunRequest) -> Vec<&'static str> {
+    let is_virtual = request.is_of_host() && Processor::own().is_virtual();
+    if is_virtual { vec!["4k", "thp"] } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_words_with_schemes() {
+        for (word, scheme) in [("always", "thp"), ("madvise", "thp-madvise"), ("never", "4k")] {
+            let setting: ThpSetting = word.parse().unwrap();
+            assert_eq!((setting.to_string().as_str(), setting.scheme()), (word, scheme));
+            assert!(perforate_sim::Composition::find(scheme).is_ok());
+        }
+        assert!("maybe".parse::<ThpSetting>().unwrap_err().contains("expected always, madvise"));
+    }
+}

@@ -1,0 +1,252 @@
+//! Advice on large pages for one program: analysis of its accesses, timed runs, a verdict, and what to do.
+
+mod defaults;
+mod plan;
+mod ranking;
+mod risks;
+mod runs;
+mod verification;
+
+use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use perforate_advice::remedy::{Aim, Library, Surroundings, remedies};
+use perforate_advice::{
+    Analysis, MeasuredPart, ModelError, Outcome, SpeedRange, Verdict, effect_sources,
+};
+use perforate_host::machine::{LargePageSettings, kernel_version, program_files, versioned};
+use perforate_records::{
+    AdviceError, AdviceEvidence, AdviceRecord, AdviceStep, AdviceVerdict, EvidenceKind, SpeedRecord,
+};
+use perforate_report::text::compact;
+use perforate_sim::{Observer, Progress, ResolvedRun, WarmupLength, open_workload};
+
+use super::{Failure, RunRequest};
+pub use defaults::{ThpSetting, with_own_machine};
+use plan::{Plan, areas, curve, pieces, ranges};
+pub use ranking::{advise_on_process, advise_on_samples};
+use risks::Figures;
+use runs::Timed;
+pub use verification::verify_advice;
+
+/// Observer of the stages of the work.
+pub trait AdviceObserver: Observer {
+    /// Called when a stage begins. Its progress is counted in `unit`.
+    fn on_stage(&mut self, name: &str, unit: &'static str);
+}
+
+/// Program that advice is sought for.
+pub struct AdviceQuestion<'a> {
+    /// Path of a trace, or name of a workload.
+    pub workload: &'a str,
+    /// File of the program, to find the libraries that it loads; `None` for a trace.
+    pub program: Option<&'a Path>,
+    /// Setting of transparent large pages that the program has as it is.
+    pub now: ThpSetting,
+    /// Notes on the recording, the machine and the memory.
+    pub notes: Vec<String>,
+}
+
+/// Smallest number of data accesses that say anything about pages.
+const LEAST_ACCESSES: u64 = 100_000;
+
+/// Analyses a trace or workload, times the program as it is, with large pages and as recommended, and writes
+/// down what follows.
+///
+/// # Errors
+/// An invalid or ineffective option, a damaged trace, or a cancelled run.
+pub fn advise(
+    request: &RunRequest,
+    question: &AdviceQuestion<'_>,
+    observer: &mut dyn AdviceObserver,
+) -> Result<AdviceRecord, Failure> {
+    if request.spec.measuring.functional {
+        let problem = "--functional: advice needs times; expected no --functional";
+        return Err(Failure::Usage(problem.into()));
+    }
+    let hosts = defaults::hosts(request);
+    let schemes = runs::pairs(&runs::schemes(question.now), &hosts)?;
+    let run = request.resolve(Some(question.workload), schemes, &|_, _| ())?;
+    let analysis = analyse(&run, observer)?;
+    let plan = Plan::of(&analysis).filter(|_| analysis.has_events);
+    let ranges = plan.as_ref().map(|plan| plan.advised(&analysis));
+    let timed = Timed::run(request, question, &hosts, ranges, analysis.instructions, observer)?;
+    let error = ModelError::of(&effect_sources()?, !hosts.is_empty())?;
+    Ok(record(question, &run, &analysis, plan, &timed, &error))
+}
+
+/// Analyses the accesses of a run.
+fn analyse(run: &ResolvedRun, observer: &mut dyn AdviceObserver) -> Result<Analysis, Failure> {
+    observer.on_stage("analysing", "instructions");
+    let mut source = open_workload(&run.workload, &run.memory, run.seed)?;
+    let metadata = source.metadata();
+    let fifth = match metadata.setup_until {
+        None => metadata.instructions.unwrap_or(0) / 5,
+        Some(_) => 0,
+    };
+    let warmup = match run.measuring.warmup {
+        Some(WarmupLength::Instructions(instructions)) => instructions,
+        Some(WarmupLength::Detected) | None => fifth,
+    };
+    let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
+    let part = MeasuredPart { warmup };
+    // The analysis reports from several threads, the observer belongs to this one.
+    let (sender, receiver) = sync_channel(1);
+    let mut report = move |progress: perforate_advice::Progress| {
+        // Without room for it, the observer has enough to show.
+        let _ = sender.try_send(progress);
+    };
+    let tlb = &run.machine.tlb;
+    thread::scope(|scope| {
+        let work =
+            move || perforate_advice::analyse(source.as_mut(), part, tlb, threads, &mut report);
+        let analysis = scope.spawn(work);
+        let mut last = 0;
+        for progress in receiver {
+            // After its pass over the trace, the analysis counts simulated choices.
+            if progress.done < last {
+                observer.on_stage("comparing page sizes", "choices");
+            }
+            last = progress.done;
+            observer.on_progress(Progress { done: progress.done, total: progress.total });
+        }
+        Ok(analysis.join().expect("the analysis does not panic")?)
+    })
+}
+
+/// Facts about this machine and the program that decide which switches there are.
+fn surroundings(question: &AdviceQuestion<'_>, analysis: &Analysis) -> Surroundings {
+    let mut files: Vec<_> = question.program.map(program_files).unwrap_or_default();
+    let mapped = analysis.areas.iter().filter(|area| area.name.starts_with('/'));
+    let mut names: Vec<&str> = mapped.map(|area| area.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    files.extend(names.into_iter().map(versioned));
+    Surroundings {
+        kernel: kernel_version(),
+        settings: LargePageSettings::now().all().clone(),
+        libraries: files.into_iter().map(|(path, version)| Library { path, version }).collect(),
+    }
+}
+
+/// Assembles the record of an analysis and its timed runs.
+fn record(
+    question: &AdviceQuestion<'_>,
+    run: &ResolvedRun,
+    analysis: &Analysis,
+    plan: Option<Plan>,
+    timed: &Timed,
+    error: &ModelError,
+) -> AdviceRecord {
+    let facts = surroundings(question, analysis);
+    let follows_plan = timed.follows_plan();
+    let plan = plan.filter(|_| follows_plan).unwrap_or(Plan::All);
+    let range = |pairs: &[(f64, f64)]| SpeedRange::of(pairs, error);
+    let gain = range(&timed.recommended(follows_plan));
+    let gained = range(&timed.now_over_small());
+    let outcome = gain.zip(gained).map(|(gain, gained)| Outcome {
+        gain,
+        gained,
+        large_pages_now: timed.large_pages_now(),
+        additional_bytes_now: timed.additional_bytes_now(),
+        resident_bytes: timed.resident_bytes(),
+    });
+    let verdict =
+        outcome.as_ref().map_or(AdviceVerdict::Ranking, |outcome| word(Verdict::of(outcome)));
+    let advised = ranges(analysis, &plan);
+    let aim = match verdict {
+        AdviceVerdict::CostsMemory => Some(Aim::Off),
+        AdviceVerdict::AlreadyOn | AdviceVerdict::NotWorth => None,
+        _ if advised.is_empty() => None,
+        _ => Some(Aim::Ranges(advised.clone())),
+    };
+    let steps = aim.map(|aim| remedies(&facts, &aim)).unwrap_or_default();
+    let gives_ranges = !matches!(verdict, AdviceVerdict::CostsMemory | AdviceVerdict::AlreadyOn);
+    let mut notes = question.notes.clone();
+    notes.extend(timed.notes());
+    notes.extend(plan::notes(analysis, &plan));
+    if analysis.accesses < LEAST_ACCESSES {
+        notes.push(format!(
+            "the trace has {} data accesses, too few to say anything about pages: a longer run, or \
+             perforate record --sample auto",
+            analysis.accesses
+        ));
+    }
+    let speed = |range: SpeedRange| SpeedRecord {
+        speed: range.mean,
+        sampling_half_width: range.sampling,
+        low: range.range.0,
+        high: range.range.1,
+    };
+    AdviceRecord {
+        verdict,
+        evidence: AdviceEvidence {
+            kind: EvidenceKind::Trace,
+            description: description(analysis, timed.workload()),
+        },
+        workload: timed.workload().to_owned(),
+        machine: run.machine.name.clone(),
+        now: question.now.to_string(),
+        gain: gain.map(speed),
+        gained: gained.map(speed),
+        gain_share: timed.gain_share(follows_plan),
+        additional_bytes: timed.additional_bytes(follows_plan),
+        advised_bytes: plan.bytes(analysis),
+        eligible_bytes: Plan::All.bytes(analysis),
+        runs: timed.records(follows_plan, &|pairs| range(pairs).map(speed)),
+        areas: areas(analysis, &plan),
+        ranking: Vec::new(),
+        verification: None,
+        pieces: pieces(analysis, &plan),
+        curve: curve(analysis, &plan),
+        ranges: advised.iter().filter(|_| gives_ranges).map(plan::range_record).collect(),
+        risks: risks::risks(
+            analysis,
+            &plan,
+            &facts,
+            &Figures {
+                additional_bytes: timed.additional_bytes(follows_plan),
+                large_bytes: timed.large_bytes(follows_plan),
+                is_own_memory: run.memory.snapshot.is_some(),
+            },
+        ),
+        steps: steps.into_iter().map(step).collect(),
+        error: AdviceError {
+            pairs: error.pairs,
+            least_factor: error.factor.0,
+            largest_factor: error.factor.1,
+            sources: error.sources.clone(),
+        },
+        notes,
+        version: env!("CARGO_PKG_VERSION").into(),
+    }
+}
+
+/// Describes the extent of the evidence.
+fn description(analysis: &Analysis, workload: &str) -> String {
+    let walks = analysis.base.walks as f64;
+    let per_kilo = walks * 1000.0 / analysis.instructions.max(1) as f64;
+    format!(
+        "{} instructions and {} data accesses of {workload}, with {} page walks with 4KB pages besides first touches \
+         ({per_kilo:.2} for 1,000 instructions)",
+        compact(analysis.instructions as f64),
+        compact(analysis.accesses as f64),
+        compact(walks),
+    )
+}
+
+fn step(remedy: perforate_advice::remedy::Remedy) -> AdviceStep {
+    let perforate_advice::remedy::Remedy { title, lines, effect, source } = remedy;
+    AdviceStep { title, lines, effect, source: source.into() }
+}
+
+const fn word(verdict: Verdict) -> AdviceVerdict {
+    match verdict {
+        Verdict::Worth => AdviceVerdict::Worth,
+        Verdict::AlreadyOn => AdviceVerdict::AlreadyOn,
+        Verdict::CostsMemory => AdviceVerdict::CostsMemory,
+        Verdict::Unclear => AdviceVerdict::Unclear,
+        Verdict::NotWorth => AdviceVerdict::NotWorth,
+    }
+}

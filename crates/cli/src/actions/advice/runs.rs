@@ -1,0 +1,339 @@
+//! Timed runs: the program as it is, with 4KB pages, with large pages, with free translation, as recommended.
+
+use perforate_records::{AdviceRun, SpeedRecord};
+use perforate_sim::{AdvisedRanges, Composition, ResolvedRun, RunResult, SimError, run};
+
+use super::defaults::changed;
+use super::{AdviceObserver, AdviceQuestion, ThpSetting};
+use crate::actions::{Failure, RunRequest};
+
+/// Scheme with 4KB pages only.
+const SMALL: &str = "4k";
+/// Scheme with large pages for all memory.
+const ALL: &str = "thp";
+/// Scheme whose translation takes no time.
+const FREE: &str = "free";
+/// Scheme with large pages for memory that the program requests them for.
+const ADVISED: &str = "thp-madvise";
+
+/// Counter of the instructions per cycle of the whole run, with the kernel's work.
+const WHOLE_RUN: &str = "whole_run_ipc";
+
+/// Longest run, in instructions, that is timed as a whole unless the user says otherwise.
+const LONGEST_FULL: u64 = 15_000_000;
+/// Share of the gain of large pages for all memory, 0–1, that parts need to be recommended.
+const ENOUGH_OF_ALL: f64 = 0.8;
+/// Difference of two speeds below which parts are as good as all.
+const SAME: f64 = 0.005;
+/// Share of misses that are first accesses to a page, 0–1, from which a note says so.
+const MOSTLY_COLD: f64 = 0.3;
+/// Least gain of large pages for all memory of which the record has a share.
+const LEAST_GAIN: f64 = 0.005;
+
+/// Pairs of a speed-up and half the width of its interval, one for each assumption about the host.
+pub type Speeds = Vec<(f64, f64)>;
+
+/// Function that converts speed-ups to a record; `None` without speed-ups.
+pub type ToRecord<'a> = dyn Fn(&[(f64, f64)]) -> Option<SpeedRecord> + 'a;
+
+/// Results of the timed runs.
+pub struct Timed {
+    /// Runs of the program with its own requests for large pages.
+    own: Vec<RunResult>,
+    /// Runs of the program with the plan's requests besides; empty without a plan.
+    advised: Vec<RunResult>,
+    /// Scheme of the program as it is.
+    now: &'static str,
+    /// Schemes of the host that are assumed; empty for a machine that is not virtual.
+    hosts: Vec<&'static str>,
+}
+
+impl Timed {
+    /// Times the program, and the program with requests for large pages in `ranges` if there are any.
+    ///
+    /// # Errors
+    /// An invalid or ineffective option, or a run that fails or is cancelled.
+    pub fn run(
+        request: &RunRequest,
+        question: &AdviceQuestion<'_>,
+        hosts: &[&'static str],
+        ranges: Option<AdvisedRanges>,
+        instructions: u64,
+        observer: &mut dyn AdviceObserver,
+    ) -> Result<Self, Failure> {
+        let is_one_thread = !request.spec.placement.processors().are_several();
+        let is_long = instructions > LONGEST_FULL;
+        let mut request = request.clone();
+        if !request.spec.given().contains("timing") && is_one_thread && is_long {
+            request = changed(&request, "timing", "sampled")?;
+        }
+        let schemes = schemes(question.now);
+        let mut timed = |schemes: &[&str], more: Option<AdvisedRanges>, stage: &str| {
+            observer.on_stage(stage, "instructions");
+            let all = pairs(schemes, hosts)?;
+            let mut resolved = request.resolve(Some(question.workload), all, &|_, _| ())?;
+            if let Some(more) = more {
+                let ranges = resolved.workload.advised.ranges().iter().chain(more.ranges());
+                resolved.workload.advised = AdvisedRanges::new(ranges.cloned().collect());
+            }
+            match run(&resolved, observer) {
+                Err(SimError::SampledTwice) => {
+                    request = changed(&request, "timing", "full")?;
+                    let measuring = request.spec.measuring.clone();
+                    Ok(run(&ResolvedRun { measuring, ..resolved }, observer)?)
+                }
+                results => Ok::<_, Failure>(results?),
+            }
+        };
+        let own = timed(&schemes, None, "timing the program as it is and with large pages")?;
+        let advised = match ranges {
+            Some(ranges) => timed(&[ADVISED], Some(ranges), "timing the program as recommended")?,
+            None => Vec::new(),
+        };
+        Ok(Self { own, advised, now: question.now.scheme(), hosts: hosts.to_vec() })
+    }
+
+    /// Name of the workload in the results.
+    pub fn workload(&self) -> &str {
+        self.own.first().map_or("", |result| &result.workload)
+    }
+
+    /// Runs under a scheme, one for each assumption about the host.
+    fn of(&self, scheme: &str) -> Vec<&RunResult> {
+        let is_one = |name: &str| match self.hosts.is_empty() {
+            true => name == scheme,
+            false => name.split_once('+').is_some_and(|(guest, _)| guest == scheme),
+        };
+        self.own.iter().filter(|result| is_one(&result.scheme)).collect()
+    }
+
+    /// Runs of the program as recommended.
+    fn recommendation(&self, follows_plan: bool) -> Vec<&RunResult> {
+        if follows_plan { self.advised.iter().collect() } else { self.of(ALL) }
+    }
+
+    /// Speed as recommended over the speed as it is.
+    pub fn recommended(&self, follows_plan: bool) -> Speeds {
+        speeds(&self.recommendation(follows_plan), &self.of(self.now))
+    }
+
+    /// Speed as it is over the speed with 4KB pages.
+    pub fn now_over_small(&self) -> Speeds {
+        speeds(&self.of(self.now), &self.of(SMALL))
+    }
+
+    /// True if large pages for the plan's parts are recommended, and not for all memory: they gain nearly as
+    /// much.
+    pub fn follows_plan(&self) -> bool {
+        let (parts, all) = (self.mean_gain(true), self.mean_gain(false));
+        let is_enough =
+            |(parts, all): (f64, f64)| parts >= ENOUGH_OF_ALL * all || all - parts < SAME;
+        !self.advised.is_empty() && parts.zip(all).is_some_and(is_enough)
+    }
+
+    fn mean_gain(&self, follows_plan: bool) -> Option<f64> {
+        mean(self.recommended(follows_plan).iter().map(|(speed, _)| speed - 1.0))
+    }
+
+    /// Share of the gain of large pages for all memory that the recommended ones have; `None` if that is no
+    /// gain.
+    pub fn gain_share(&self, follows_plan: bool) -> Option<f64> {
+        let all = self.mean_gain(false).filter(|all| *all >= LEAST_GAIN)?;
+        Some(self.mean_gain(follows_plan)?.max(0.0) / all)
+    }
+
+    /// Memory as recommended less the memory as it is, in bytes.
+    pub fn additional_bytes(&self, follows_plan: bool) -> i64 {
+        let own = memory(&self.of(self.now));
+        (memory(&self.recommendation(follows_plan)) - own).round() as i64
+    }
+
+    /// Memory of the program as it is less that with 4KB pages, in bytes.
+    pub fn additional_bytes_now(&self) -> u64 {
+        (memory(&self.of(self.now)) - self.resident()).max(0.0) as u64
+    }
+
+    /// Memory with 4KB pages in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        self.resident() as u64
+    }
+
+    fn resident(&self) -> f64 {
+        memory(&self.of(SMALL))
+    }
+
+    /// Large pages of the program as it is, at their peak.
+    pub fn large_pages_now(&self) -> u64 {
+        counter(&self.of(self.now), "large_pages") as u64
+    }
+
+    /// Large pages of the program as recommended, at their peak, in bytes.
+    pub fn large_bytes(&self, follows_plan: bool) -> f64 {
+        counter(&self.recommendation(follows_plan), "large_pages") * (2 << 20) as f64
+    }
+
+    /// Records of the runs; `record` converts speed-ups.
+    pub fn records(&self, follows_plan: bool, record: &ToRecord<'_>) -> Vec<AdviceRun> {
+        let now = self.of(self.now);
+        let part = if follows_plan { "recommended" } else { "best parts" };
+        let rows = [
+            ("as it is", now.clone()),
+            ("4KB pages", self.of(SMALL)),
+            (part, self.advised.iter().collect()),
+            ("all large", self.of(ALL)),
+            ("free", self.of(FREE)),
+        ];
+        let rows = rows.into_iter().filter(|(_, results)| !results.is_empty());
+        rows.map(|(name, results)| AdviceRun {
+            name: name.into(),
+            schemes: results.iter().map(|result| result.scheme.clone()).collect(),
+            speed: record(&speeds(&results, &now)),
+            speed_with_kernel: mean(results.iter().zip(&now).filter_map(|(run, now)| {
+                Some(run.counter(WHOLE_RUN)? / now.counter(WHOLE_RUN).filter(|ipc| *ipc > 0.0)?)
+            })),
+            cycles: mean(results.iter().filter_map(|result| result.cycles())).unwrap_or(0.0),
+            walks: counter(&results, "walks"),
+            large_pages: counter(&results, "large_pages"),
+            mapped_bytes: memory(&results),
+        })
+        .collect()
+    }
+
+    /// Note that most misses with 4KB pages are first accesses to a page; `None` if they are not.
+    fn cold_note(&self) -> Option<String> {
+        let share = counter(&self.of(SMALL), "l2_tlb_compulsory_share");
+        (share >= MOSTLY_COLD).then(|| {
+            format!(
+                "{:.0} % of the misses of the second-level TLB with 4KB pages are the first access to a page in this \
+                 run. Large pages gain by these once only: a longer recording has fewer of them",
+                share * 100.0
+            )
+        })
+    }
+
+    /// Notes of the runs that a reader of advice needs: cold misses, the memory, this machine, and an incomplete
+    /// trace.
+    pub fn notes(&self) -> Vec<String> {
+        let Some(first) = self.own.first() else { return Vec::new() };
+        let is_kept = |note: &&String| {
+            ["machine:", "the trace is incomplete", "timed", "the recording", "host:", "sampled"]
+                .iter()
+                .any(|start| note.starts_with(start))
+        };
+        let memory = first.notes.first().into_iter().map(|memory| format!("memory: {memory}"));
+        let cold = self.cold_note().into_iter();
+        cold.chain(memory).chain(first.notes.iter().skip(1).filter(is_kept).cloned()).collect()
+    }
+}
+
+/// Schemes of a program with its own requests: as it is first, and each once.
+pub fn schemes(now: ThpSetting) -> Vec<&'static str> {
+    let now = now.scheme();
+    let others = [SMALL, ALL, FREE].into_iter().filter(|scheme| *scheme != now);
+    std::iter::once(now).chain(others).collect()
+}
+
+/// Schemes, each over each host, if there are hosts.
+///
+/// # Errors
+/// A scheme that is unknown or does not run over a host.
+pub fn pairs(schemes: &[&str], hosts: &[&str]) -> Result<Vec<Composition>, SimError> {
+    let names: Vec<String> = match hosts {
+        [] => schemes.iter().map(|scheme| (*scheme).to_owned()).collect(),
+        hosts => {
+            let all =
+                schemes.iter().flat_map(|scheme| hosts.iter().map(move |host| (scheme, host)));
+            all.map(|(scheme, host)| format!("{scheme}+{host}")).collect()
+        }
+    };
+    Ok(Composition::list(&names.join(","))?)
+}
+
+/// Speed of runs over others, pair by pair, each with half the width of its interval from paired batches.
+fn speeds(runs: &[&RunResult], others: &[&RunResult]) -> Speeds {
+    let speed = |(run, other): (&&RunResult, &&RunResult)| {
+        let ratio = other.cycles()? / run.cycles()?.max(1.0);
+        let paired = run.batches.speed_over(&other.batches);
+        let (mean, half) = paired.map_or((ratio, None), |speed| (speed.mean, speed.half_width_95));
+        Some((mean, half.unwrap_or(0.0)))
+    };
+    runs.iter().zip(others).filter_map(speed).collect()
+}
+
+fn memory(runs: &[&RunResult]) -> f64 {
+    counter(runs, "mapped_bytes")
+}
+
+/// Mean of a counter over runs.
+fn counter(runs: &[&RunResult], name: &str) -> f64 {
+    mean(runs.iter().filter_map(|run| run.counter(name))).unwrap_or(0.0)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_records::read_results;
+
+    use super::*;
+
+    fn results(rows: &[(&str, u64, u64)]) -> Vec<RunResult> {
+        let row = |&(scheme, cycles, bytes): &(&str, u64, u64)| {
+            format!(
+                r#"{{"scheme":"{scheme}","workload":"w","cycles":{cycles},"instructions":100,"counters":{{"mapped_bytes":{bytes},"large_pages":2}}}}"#
+            )
+        };
+        read_results(&rows.iter().map(row).collect::<Vec<_>>().join("\n")).unwrap()
+    }
+
+    fn timed(advised: u64, hosts: Vec<&'static str>) -> Timed {
+        let own = match hosts.is_empty() {
+            true => results(&[("4k", 1200, 100), ("thp", 1000, 400), ("free", 900, 100)]),
+            false => results(&[
+                ("4k+4k", 1200, 100),
+                ("4k+thp", 1100, 100),
+                ("thp+4k", 1000, 300),
+                ("thp+thp", 1000, 500),
+            ]),
+        };
+        let advised = match hosts.is_empty() {
+            true => results(&[("thp-madvise", advised, 150)]),
+            false => {
+                results(&[("thp-madvise+4k", advised, 150), ("thp-madvise+thp", advised, 150)])
+            }
+        };
+        Timed { own, advised, now: "4k", hosts }
+    }
+
+    #[test]
+    fn parts_are_recommended_if_they_gain_nearly_as_much() {
+        let timed_parts = timed(1020, vec![]);
+        assert!(timed_parts.follows_plan());
+        assert_eq!(timed_parts.additional_bytes(true), 50);
+        assert_eq!(timed_parts.additional_bytes(false), 300);
+        let share = timed_parts.gain_share(true).unwrap();
+        assert!((share - (1200.0 / 1020.0 - 1.0) / 0.2).abs() < 1e-9, "{share}");
+        // 1.09 of 1.2.
+        assert!(!timed(1100, vec![]).follows_plan());
+        let none = Timed { advised: Vec::new(), ..timed(1020, vec![]) };
+        assert!(!none.follows_plan());
+        assert_eq!(none.recommended(false), [(1.2, 0.0)]);
+    }
+
+    #[test]
+    fn hosts_that_cannot_be_seen_are_pairs() {
+        let timed = timed(1000, vec!["4k", "thp"]);
+        assert_eq!(timed.recommended(true), [(1.2, 0.0), (1.1, 0.0)]);
+        assert_eq!(timed.additional_bytes(false), 300);
+        let names: Vec<String> =
+            pairs(&["4k", "free"], &["4k", "thp"]).unwrap().iter().map(Composition::name).collect();
+        assert_eq!(names, ["4k+4k", "4k+thp", "free+4k", "free+thp"]);
+        let records = timed.records(true, &|_| None);
+        let names: Vec<&str> = records.iter().map(|run| run.name.as_str()).collect();
+        assert_eq!(names, ["as it is", "4KB pages", "recommended", "all large"]);
+        assert_eq!(records[3].mapped_bytes, 400.0);
+    }
+}

@@ -1,0 +1,102 @@
+//! Verification of advice: the program is measured as it is and with the recommended pages.
+
+use std::ffi::OsString;
+use std::ops::Range;
+use std::path::Path;
+
+use perforate_host::Reporter;
+use perforate_host::verify::{AdvisedArea, AreaNumbers, Options, verify};
+use perforate_records::{AdviceRecord, AdviceRun, GainRatio, Verification};
+use perforate_sim::open_trace;
+use perforate_types::Chunk;
+
+use crate::actions::Failure;
+
+/// Name of the run whose pages are measured if nothing is recommended.
+const ALL_LARGE: &str = "all large";
+const RECOMMENDED: &str = "recommended";
+
+/// Measures a program as it is and with the recommended pages, or with large pages for all memory if none are
+/// recommended, and judges the predicted speed by the measured one. `trace` is the recording that the
+/// advice is from: it tells which area of another run an address belongs to.
+///
+/// # Errors
+/// The trace cannot be read, the kernel follows no advice, or the program fails.
+pub fn verify_advice(
+    record: &AdviceRecord,
+    trace: &Path,
+    program: &[OsString],
+    rounds: u32,
+    reporter: &mut dyn Reporter,
+) -> Result<Verification, Failure> {
+    let addresses: Vec<Range<u64>> = record.ranges.iter().filter_map(address_range).collect();
+    let (advice, unnamed) = match addresses.is_empty() {
+        true => (AdvisedArea::everything(), 0),
+        false => numbers(trace)?.advice(&addresses),
+    };
+    let run = if addresses.is_empty() { ALL_LARGE } else { RECOMMENDED };
+    let options = Options { rounds, ..Options::default() };
+    let mut found = verify(program, &advice, predicted(record, run), &options, reporter)?;
+    if unnamed > 0 {
+        found.notes.push(format!(
+            "{} KB of the recommended ranges lie in mappings of less than 2MB, which are not advised",
+            unnamed >> 10
+        ));
+    }
+    if addresses.is_empty() {
+        found.notes.push("nothing is recommended: measured with large pages for all memory".into());
+    }
+    Ok(found)
+}
+
+fn address_range(range: &perforate_records::AdviceRange) -> Option<Range<u64>> {
+    let start = u64::from_str_radix(range.start.trim_start_matches("0x"), 16).ok()?;
+    Some(start..start + range.bytes)
+}
+
+/// Numbers the areas of a trace.
+fn numbers(trace: &Path) -> Result<AreaNumbers, Failure> {
+    let (_, mut source) = open_trace(&trace.to_string_lossy())?;
+    let (mut numbers, mut chunk) = (AreaNumbers::default(), Chunk::default());
+    while source.next_chunk(&mut chunk)? {
+        chunk.events.iter().for_each(|(_, event)| numbers.on_event(event));
+    }
+    Ok(numbers)
+}
+
+/// Predicted ratio of processor times: the speed of a simulated run with the kernel's work. The range of the
+/// prediction, which is that of the program's own time, is moved with it.
+fn predicted(record: &AdviceRecord, run: &str) -> Option<GainRatio> {
+    let AdviceRun { speed, speed_with_kernel, .. } =
+        record.runs.iter().find(|found| found.name == run)?;
+    let speed = (*speed)?;
+    let kernel = speed_with_kernel.map_or(0.0, |with_kernel| with_kernel - speed.speed);
+    Some(GainRatio {
+        ratio: speed.speed + kernel,
+        low: speed.low + kernel,
+        high: speed.high + kernel,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_records::SpeedRecord;
+
+    use super::*;
+
+    #[test]
+    fn the_range_moves_with_the_kernels_work() {
+        let run = AdviceRun {
+            name: RECOMMENDED.into(),
+            speed: Some(SpeedRecord { speed: 1.25, sampling_half_width: 0.0, low: 1.0, high: 1.5 }),
+            speed_with_kernel: Some(1.125),
+            ..AdviceRun::default()
+        };
+        let mut record = AdviceRecord { runs: vec![run], ..AdviceRecord::default() };
+        let expected = GainRatio { ratio: 1.125, low: 0.875, high: 1.375 };
+        assert_eq!(predicted(&record, RECOMMENDED), Some(expected));
+        assert_eq!(predicted(&record, ALL_LARGE), None);
+        record.runs[0].speed_with_kernel = None;
+        assert_eq!(predicted(&record, RECOMMENDED).unwrap().ratio, 1.25);
+    }
+}

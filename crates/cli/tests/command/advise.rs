@@ -1,0 +1,156 @@
+//! `perforate advise` on workloads whose answer is known.
+
+use crate::place::{Place, json};
+use serde_json::Value;
+
+/// Pointers through 64MB in whole memory: far beyond the reach of 4KB pages.
+const GAINS: [&str; 10] = [
+    "advise",
+    "chase:size=64M",
+    "--machine",
+    "ice-lake-sp",
+    "--instructions",
+    "400k",
+    "--memory",
+    "1G",
+    "--fragmentation",
+    "none",
+];
+
+fn advice(place: &Place, more: &[&str]) -> Value {
+    let arguments = [&GAINS[..], more, &["--json"]].concat();
+    json(&place.succeeds(&arguments)).remove(0)
+}
+
+fn run<'a>(advice: &'a Value, name: &str) -> &'a Value {
+    let runs = advice["runs"].as_array().unwrap();
+    runs.iter().find(|run| run["name"] == name).unwrap_or_else(|| panic!("{name}: {runs:?}"))
+}
+
+/// The only area is advised as a whole: 32 pages of 2MB, as with `thp`, and no memory more. The headline is the
+/// quotient of the cycles of two runs.
+#[test]
+fn what_gains_is_worth_it() {
+    let place = Place::new();
+    let advice = advice(&place, &["--now", "never", "--out", "out"]);
+    assert_eq!(
+        (&advice["verdict"], &advice["evidence"]["kind"]),
+        (&"worth".into(), &"A".into()),
+        "{advice}"
+    );
+    let cycles = |name: &str| run(&advice, name)["cycles"].as_f64().unwrap();
+    let speed = cycles("as it is") / cycles("recommended");
+    assert!((advice["gain"]["speed"].as_f64().unwrap() - speed).abs() < 1e-9, "{advice}");
+    assert!(advice["gain"]["low"].as_f64().unwrap() > 1.0 && speed > 1.02, "{advice}");
+    assert_eq!(run(&advice, "as it is")["large_pages"], 0.0);
+    assert_eq!(
+        run(&advice, "recommended")["large_pages"],
+        run(&advice, "all large")["large_pages"]
+    );
+    assert_eq!(advice["advised_bytes"], 64 << 20);
+    assert_eq!(advice["ranges"][0]["start"], "0x7effc0000000");
+    assert_eq!(json(&place.read("out/advice.json")), [advice]);
+    assert!(place.read("out/report.html").contains("Worth it"));
+}
+
+#[test]
+fn the_text_fits_80_columns_and_begins_with_the_verdict() {
+    let text = Place::new().succeeds(&[&GAINS[..], &["--now", "never"]].concat());
+    assert!(text.starts_with("Worth it: "), "{text}");
+    assert!(text.contains("Evidence A, recorded accesses"), "{text}");
+    assert!(text.contains("What to do (nothing has been done)"), "{text}");
+    // Lines to be copied are not broken.
+    let prose = text.lines().filter(|line| !line.starts_with("      "));
+    assert!(prose.clone().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn what_is_on_needs_nothing() {
+    let advice = advice(&Place::new(), &["--now", "always"]);
+    assert_eq!(advice["verdict"], "already-on", "{advice}");
+    assert_eq!(
+        (&advice["steps"], &advice["ranges"]),
+        (&Value::Array(vec![]), &Value::Array(vec![]))
+    );
+    assert!(advice["gained"]["low"].as_f64().unwrap() > 1.0);
+}
+
+#[test]
+fn what_fits_the_tlbs_is_not_worth_it() {
+    let place = Place::new();
+    let arguments =
+        ["advise", "random:size=64K", "--instructions", "600k", "--memory", "1G", "--now", "never"];
+    let advice = json(&place.succeeds(&[&arguments[..], &["--json"]].concat())).remove(0);
+    assert_eq!(advice["verdict"], "not-worth", "{advice}");
+    let text = place.succeeds(&arguments);
+    assert!(text.starts_with("Not worth it: "), "{text}");
+    assert!(!text.contains("What to do"), "{text}");
+}
+
+#[test]
+fn exit_code_3_is_for_what_is_worth_more_than_a_limit() {
+    let place = Place::new();
+    let with = |limit: &str| {
+        place.run(&[&GAINS[..], &["--now", "never", "--fail-if-worth", limit]].concat())
+    };
+    let outcome = with("1%");
+    assert_eq!(outcome.code, Some(3), "{}", outcome.err);
+    assert!(outcome.err.contains("--fail-if-worth 1%") && outcome.out.starts_with("Worth it"));
+    assert_eq!(with("90%").code, Some(0));
+}
+
+/// A foreign trace has no mappings: areas are touched addresses, and large pages are timed for all memory.
+#[test]
+fn a_trace_without_mappings_gets_what_can_be_said() {
+    let place = Place::new();
+    let line = |number: u64| {
+        let address = 0x1000_0000 + number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (64 << 20);
+        format!("I  00401000,3\n L {address:08x},8\n")
+    };
+    place.write("program.lackey", (0..150_000).map(line).collect::<String>());
+    let arguments = ["advise", "program.lackey", "--memory", "1G", "--fragmentation", "none"];
+    let arguments = [&arguments[..], &["--now", "never", "--json"]].concat();
+    let advice = json(&place.succeeds(&arguments)).remove(0);
+    let cycles = |name: &str| run(&advice, name)["cycles"].as_f64().unwrap();
+    let ratio = cycles("as it is") / cycles("all large");
+    // The speed is that of batches, which leave out the last instructions of a short run.
+    let speed = advice["gain"]["speed"].as_f64().unwrap();
+    assert!((speed - ratio).abs() < 0.01, "{speed} {ratio}");
+    let notes = advice["notes"].to_string();
+    assert!(notes.contains("does not say what memory the program mapped"), "{notes}");
+    let names: Vec<&Value> =
+        advice["runs"].as_array().unwrap().iter().map(|run| &run["name"]).collect();
+    assert_eq!(
+        names,
+        ["as it is", "4KB pages", "all large", "free"],
+        "nothing can be advised part by part"
+    );
+}
+
+#[test]
+fn few_accesses_are_noted() {
+    let arguments =
+        ["advise", "random:size=1M", "--instructions", "50k", "--now", "never", "--json"];
+    let advice = json(&Place::new().succeeds(&arguments)).remove(0);
+    assert!(
+        advice["notes"].to_string().contains("too few to say anything about pages"),
+        "{advice}"
+    );
+}
+
+#[test]
+fn wrong_use_is_one_line() {
+    let place = Place::new();
+    for (arguments, expected) in [
+        (&["advise", "random", "--now", "maybe"][..], "--now: expected always, madvise or never"),
+        (&["advise", "random", "--", "ls"], "advise takes random or a program after --, not both"),
+        (&["advise", "random", "--functional"], "--functional: advice needs times"),
+        (
+            &["advise", "random", "--madvise", "1-2"],
+            "--madvise: \"1-2\": expected multiples of 4096",
+        ),
+        (&["advise", "nosuch"], "nosuch"),
+    ] {
+        place.fails(arguments, 2, expected);
+    }
+}

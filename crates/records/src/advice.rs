@@ -1,0 +1,361 @@
+//! Advice on large pages for one program: the JSON object that `perforate advise --json` prints.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Verification;
+
+/// Answer to the question whether a program should use large pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AdviceVerdict {
+    /// Large pages make the program faster by more than the error of the prediction.
+    Worth,
+    /// The program has large pages where they gain anything.
+    AlreadyOn,
+    /// Large pages that the program has now gain nothing and cost memory.
+    CostsMemory,
+    /// The predicted gain is worth an effort, but the error of the prediction is larger.
+    Unclear,
+    /// The gain is too small.
+    NotWorth,
+    /// The evidence ranks areas of memory, and says nothing about time.
+    #[default]
+    Ranking,
+}
+
+/// Kind of evidence on which advice rests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvidenceKind {
+    /// A recorded trace: every access of the program, or of sampled windows.
+    #[default]
+    Trace,
+    /// Addresses sampled by the processor: PEBS, IBS, SPE.
+    Samples,
+    /// Accessed bits of a running process's pages.
+    AccessedBits,
+}
+
+impl EvidenceKind {
+    /// Letter that every output of advice shows.
+    pub const fn letter(self) -> char {
+        match self {
+            Self::Trace => 'A',
+            Self::Samples => 'B',
+            Self::AccessedBits => 'C',
+        }
+    }
+
+    /// Name of the evidence as outputs show it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Trace => "recorded accesses",
+            Self::Samples => "samples of the processor",
+            Self::AccessedBits => "accessed bits of pages",
+        }
+    }
+
+    /// Limits of the conclusions that the evidence allows, in one sentence; empty for a trace, whose error
+    /// is told beside the prediction.
+    pub const fn limits(self) -> &'static str {
+        match self {
+            Self::Trace => "",
+            Self::Samples => {
+                "Samples say where accesses missed the TLB with the pages of that run, not how much time \
+                 other pages save."
+            }
+            Self::AccessedBits => {
+                "Accessed bits say which memory is used, once or a million times alike: no TLB misses \
+                 and no time follow from them."
+            }
+        }
+    }
+}
+
+/// Evidence on which advice rests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdviceEvidence {
+    /// Kind of the evidence.
+    pub kind: EvidenceKind,
+    /// Extent of the evidence, such as the number of instructions.
+    pub description: String,
+}
+
+/// A predicted speed-up with the range of the real one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpeedRecord {
+    /// Predicted speed-up: cycles before ÷ cycles after.
+    pub speed: f64,
+    /// Half the width of its 95 % interval from sampling.
+    pub sampling_half_width: f64,
+    /// Least speed-up within the error of the prediction.
+    pub low: f64,
+    /// Largest speed-up within the error of the prediction.
+    pub high: f64,
+}
+
+/// A simulated run of the program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdviceRun {
+    /// Name for readers: `as it is`, `4KB pages`, `recommended`, `all large`, `free`.
+    pub name: String,
+    /// Schemes that were simulated: one, or one for each assumption about the host's pages.
+    pub schemes: Vec<String>,
+    /// Speed over the program as it is now.
+    pub speed: Option<SpeedRecord>,
+    /// Speed over the program as it is, with the kernel's work (page faults, clearing, page tables) over the
+    /// whole run; `None` if unknown.
+    pub speed_with_kernel: Option<f64>,
+    /// Cycles of the measured instructions, the mean of the schemes.
+    pub cycles: f64,
+    /// Page walks of the measured instructions, the mean of the schemes.
+    pub walks: f64,
+    /// Large pages at their peak, the mean of the schemes.
+    pub large_pages: f64,
+    /// Memory of the program at the end of the run in bytes, the mean of the schemes.
+    pub mapped_bytes: f64,
+}
+
+/// Memory that the program mapped together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdviceArea {
+    /// Name as in `/proc/PID/maps`; empty for an anonymous mapping without a name.
+    pub name: String,
+    /// Kind: `heap`, `anonymous`, `stack`, `file`, `shared`.
+    pub kind: String,
+    /// Number of the process.
+    pub process: u16,
+    /// Address of the first byte, hexadecimal.
+    pub start: String,
+    /// Length of the address range in bytes.
+    pub bytes: u64,
+    /// Memory in 4KB pages that the program touched, in bytes.
+    pub touched_bytes: u64,
+    /// Share of the touched 2MB blocks that is touched in 4KB pages, 0–1; `None` if nothing is touched.
+    pub density: Option<f64>,
+    /// Share of all page walks with 4KB pages, 0–1, not counting first touches of pages.
+    pub walk_share: f64,
+    /// Share of all page walks that the recommended pages save here, 0–1.
+    pub saved_share: f64,
+    /// Memory that the recommended pages cost here, in bytes.
+    pub additional_bytes: u64,
+    /// Memory of the area for which large pages are recommended, in bytes.
+    pub advised_bytes: u64,
+    /// Pages that were written after a fork while shared, each a copy.
+    pub pages_copied: u64,
+}
+
+/// Part of an area, on the address map.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdvicePiece {
+    /// Index of the area.
+    pub area: usize,
+    /// Offset of the first byte within the area.
+    pub offset: u64,
+    /// Length of the address range in bytes.
+    pub bytes: u64,
+    /// Share of all page walks with 4KB pages, 0–1.
+    pub walk_share: f64,
+    /// Share of the touched 2MB blocks that is touched in 4KB pages, 0–1; `None` if nothing is touched.
+    pub density: Option<f64>,
+    /// Size of the recommended pages in bytes.
+    pub page_bytes: u64,
+}
+
+/// Point of the curve of gain over memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdvicePoint {
+    /// Number of parts of memory with larger pages, the best first.
+    pub choices: usize,
+    /// Memory beyond that with 4KB pages, in bytes.
+    pub additional_bytes: u64,
+    /// Memory with larger pages, in bytes.
+    pub advised_bytes: u64,
+    /// Share of the page walks with 4KB pages that are saved, 0–1.
+    pub saved_share: f64,
+    /// True for the recommended point.
+    pub is_recommended: bool,
+}
+
+/// Range of addresses for which large pages are recommended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdviceRange {
+    /// Number of the process.
+    pub process: u16,
+    /// Name of the area.
+    pub area: String,
+    /// Offset within the area in bytes.
+    pub offset: u64,
+    /// Address of the first byte, hexadecimal.
+    pub start: String,
+    /// Length of the address range in bytes.
+    pub bytes: u64,
+    /// Size of the recommended pages in bytes.
+    pub page_bytes: u64,
+}
+
+/// A switch that leads to the recommended pages.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdviceStep {
+    /// Name of the switch.
+    pub title: String,
+    /// Lines of a shell, of C or of a boot configuration.
+    pub lines: Vec<String>,
+    /// Effect, reach and conditions.
+    pub effect: String,
+    /// Documentation that says so.
+    pub source: String,
+}
+
+/// A risk of the recommended pages, with its evidence.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdviceRisk {
+    /// Name of the risk.
+    pub title: String,
+    /// Figures of this program and this machine that speak for it or against it.
+    pub evidence: String,
+}
+
+/// Error of the prediction, from pairs of predicted and measured effects.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdviceError {
+    /// Number of pairs of predicted and measured effects.
+    pub pairs: usize,
+    /// Least measured effect ÷ predicted effect of the central 80 % of the pairs.
+    pub least_factor: f64,
+    /// Largest measured effect ÷ predicted effect of the central 80 % of the pairs.
+    pub largest_factor: f64,
+    /// Descriptions of the sources.
+    pub sources: Vec<String>,
+}
+
+/// Memory that evidence without a trace ranks. Samples of the processor have `samples`, accessed bits have
+/// `resident_bytes`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RankedMemory {
+    /// Name as in `/proc/PID/maps`; empty for an anonymous mapping without a name.
+    pub name: String,
+    /// Kind: `heap`, `anonymous`, `stack`, `file`, `shared`.
+    pub kind: String,
+    /// ID of the process.
+    pub process: u32,
+    /// Address of the first byte, hexadecimal.
+    pub start: String,
+    /// Length of the address range in bytes.
+    pub bytes: u64,
+    /// False if no 2MB page fits, or the memory takes no advice on page sizes.
+    pub is_candidate: bool,
+    /// Number of samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+    /// Number of samples that missed the TLB; `None` if no sample says whether it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub misses: Option<u64>,
+    /// Mean latency of samples in cycles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_cycles: Option<f64>,
+    /// Resident memory in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident_bytes: Option<u64>,
+    /// Resident memory in pages of 2MB or more, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub large_bytes: Option<u64>,
+    /// Memory in bytes that was accessed in each round.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accessed_bytes: Vec<u64>,
+}
+
+impl RankedMemory {
+    /// Memory that was accessed in a round, the mean of all rounds in bytes; `None` without rounds.
+    pub fn mean_accessed_bytes(&self) -> Option<f64> {
+        let sum: f64 = self.accessed_bytes.iter().map(|bytes| *bytes as f64).sum();
+        (!self.accessed_bytes.is_empty()).then(|| sum / self.accessed_bytes.len() as f64)
+    }
+}
+
+/// Advice on large pages for one program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdviceRecord {
+    /// Answer in a word.
+    pub verdict: AdviceVerdict,
+    /// Evidence on which the advice rests.
+    pub evidence: AdviceEvidence,
+    /// Name of the program, trace or workload.
+    pub workload: String,
+    /// Name of the simulated machine.
+    pub machine: String,
+    /// Setting of transparent large pages that the program has as it is: `always`, `madvise`, `never`.
+    pub now: String,
+    /// Speed as recommended over the speed as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gain: Option<SpeedRecord>,
+    /// Speed as it is over the speed with 4KB pages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gained: Option<SpeedRecord>,
+    /// Share of the gain of large pages for all memory that the recommended ones have; `None` if that is no
+    /// gain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gain_share: Option<f64>,
+    /// Memory that the recommended pages cost, in bytes, beyond the memory as it is; negative if they save some.
+    pub additional_bytes: i64,
+    /// Memory for which large pages are recommended, in bytes.
+    pub advised_bytes: u64,
+    /// Memory that can have large pages, in bytes.
+    pub eligible_bytes: u64,
+    /// Simulated runs, the program as it is first.
+    pub runs: Vec<AdviceRun>,
+    /// Areas of memory, those with most page walks first.
+    pub areas: Vec<AdviceArea>,
+    /// Areas of memory as evidence without a trace ranks them, the most promising first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranking: Vec<RankedMemory>,
+    /// Parts of areas in order of address.
+    pub pieces: Vec<AdvicePiece>,
+    /// Curve of page walks saved over additional memory.
+    pub curve: Vec<AdvicePoint>,
+    /// Ranges of addresses for which large pages are recommended.
+    pub ranges: Vec<AdviceRange>,
+    /// Switches that lead there.
+    pub steps: Vec<AdviceStep>,
+    /// Risks, each with its evidence.
+    pub risks: Vec<AdviceRisk>,
+    /// Measurement of the program as it is and with the recommended pages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Verification>,
+    /// Error of the prediction.
+    pub error: AdviceError,
+    /// Notes that a reader needs.
+    pub notes: Vec<String>,
+    /// Version of the program that wrote the record.
+    pub version: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_they_are_written_and_may_lack_fields() {
+        let record = AdviceRecord {
+            verdict: AdviceVerdict::Worth,
+            gain: Some(SpeedRecord { speed: 1.25, sampling_half_width: 0.5, low: 1.0, high: 1.5 }),
+            areas: vec![AdviceArea { name: "[heap]".into(), ..AdviceArea::default() }],
+            ..AdviceRecord::default()
+        };
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<AdviceRecord>(&text).unwrap(), record);
+        let older: AdviceRecord = serde_json::from_str(r#"{"verdict":"already-on"}"#).unwrap();
+        assert_eq!((older.verdict, older.evidence.kind.letter()), (AdviceVerdict::AlreadyOn, 'A'));
+    }
+}

@@ -1,0 +1,317 @@
+//! Advice as an HTML page: address map, gain over memory, before and after, what to do, risks.
+
+use maud::{Markup, html};
+use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRecord, AdviceRun};
+
+use super::{area_name, measured, ranking, sentence};
+use crate::chart::{AddressMap, Axis, Bars, Ground, Lines, MapCell, Mark, Series, broken};
+use crate::format::{bytes, compact, percent, times};
+use crate::html::{
+    Cell, Figure, Grid, Heading, Origin, Page, ReportOptions, figures, header, notes,
+};
+
+/// Largest number of areas on the address map and in the open table.
+const MOST_AREAS: usize = 12;
+/// Largest number of cells of one area on the address map. More would be narrower than a pixel.
+const MOST_CELLS: usize = 200;
+
+/// Largest number of points of the drawn curve. More points would have no shapes.
+const MOST_POINTS: usize = 25;
+
+/// Returns the advice as one self-contained HTML page that works offline.
+///
+/// Equal records and options give equal bytes. All text is escaped.
+pub fn advice_html(record: &AdviceRecord, options: &ReportOptions) -> String {
+    let mut page = Page::default();
+    let headline = html! {
+        p.about { (record.workload) @if !record.machine.is_empty() { " on " (record.machine) } }
+        p.headline { (sentence::verdict(record)) }
+        p.answer { (sentence::reasons(record).join(" ")) }
+        p.answer { (sentence::evidence(record)) }
+    };
+    let sections: [(&str, &str, Markup); 7] = [
+        ("ranking", "Memory by rank", ranking::page(record)),
+        ("areas", "Memory by area", areas(record, &mut page)),
+        ("gain", "Gain over memory", gain(record, &mut page)),
+        ("before-after", "Before and after", runs(record, &mut page)),
+        ("measured", "Measured", measured::page(record)),
+        ("what-to-do", "What to do", steps(record)),
+        ("risks", "Risks", risks(record)),
+    ];
+    let shown = sections.iter().filter(|(_, _, content)| !content.0.is_empty());
+    let links: Vec<(String, String)> =
+        shown.clone().map(|(id, title, _)| ((*id).to_owned(), (*title).to_owned())).collect();
+    let remarks: Vec<Markup> = record.notes.iter().map(|note| html! { (note) }).collect();
+    let again = Origin::of_versions([record.version.as_str()]).section(options, &mut page);
+    let body = html! {
+        (header("Advice on large pages", options, &headline, &again, &links))
+        section.comparison {
+            @for (id, title, content) in shown {
+                h2 id=(id) { (title) }
+                (content)
+            }
+            (notes(&remarks))
+        }
+    };
+    page.write(options, &body)
+}
+
+fn areas(record: &AdviceRecord, page: &mut Page) -> Markup {
+    if record.areas.is_empty() {
+        return html! {};
+    }
+    let (main, others) = record.areas.split_at(record.areas.len().min(MOST_AREAS));
+    let others = (!others.is_empty()).then(|| {
+        let summary = html! { (others.len()) " more areas, with fewer page walks" };
+        page.part(
+            "other-areas",
+            &summary,
+            table_of(others, record).scrolling("Other areas", "main"),
+        )
+    });
+    html! {
+        p.lead {
+            "Page walks with 4KB pages by the memory that they are for, first touches of pages left out; how much \
+             of the touched 2MB blocks is in use; what the recommended pages cost and save."
+        }
+        (figures(map(record), page))
+        (table_of(main, record).scrolling("Memory by area", "main"))
+        @if let Some(others) = others { (others) }
+    }
+}
+
+fn table_of(areas: &[AdviceArea], record: &AdviceRecord) -> Grid {
+    Grid::of(
+        areas,
+        [
+            ("area".into(), &|area| Cell::text(&area_name(area, record))),
+            (Heading::with_unit("size", "bytes"), &|area| {
+                Cell::value(Some(area.bytes as f64), bytes)
+            }),
+            ("page walks".into(), &|area| Cell::value(Some(area.walk_share), percent)),
+            ("in use of 2MB".into(), &|area| Cell::value(area.density, percent)),
+            (Heading::with_unit("advised", "bytes"), &|area| {
+                Cell::value(Some(area.advised_bytes as f64), bytes)
+            }),
+            (Heading::with_unit("memory more", "bytes"), &|area| {
+                Cell::value(Some(area.additional_bytes as f64), bytes)
+            }),
+            ("walks saved".into(), &|area| Cell::value(Some(area.saved_share), percent)),
+            ("copies after fork".into(), &|area| Cell::count(area.pages_copied)),
+        ],
+    )
+}
+
+/// Returns the address map; `None` without parts of areas.
+fn map(record: &AdviceRecord) -> Option<Figure> {
+    let areas = record.areas.iter().enumerate().take(MOST_AREAS);
+    let mut names = Vec::new();
+    let mut cells = Vec::new();
+    for (index, area) in areas {
+        let pieces: Vec<&AdvicePiece> =
+            record.pieces.iter().filter(|piece| piece.area == index).collect();
+        if pieces.is_empty() {
+            continue;
+        }
+        let name = broken(&area_name(area, record));
+        let merged = pieces.chunks(pieces.len().div_ceil(MOST_CELLS));
+        cells.extend(merged.map(|pieces| cell(&name, pieces, area.bytes)));
+        names.push(name);
+    }
+    let data = Grid::of(
+        &record.pieces,
+        [
+            ("area".into(), &|piece: &&AdvicePiece| {
+                Cell::text(
+                    &record.areas.get(piece.area).map_or("".into(), |area| area_name(area, record)),
+                )
+            }),
+            (Heading::with_unit("offset", "bytes"), &|piece| {
+                Cell::value(Some(piece.offset as f64), bytes)
+            }),
+            (Heading::with_unit("size", "bytes"), &|piece| {
+                Cell::value(Some(piece.bytes as f64), bytes)
+            }),
+            ("page walks".into(), &|piece| Cell::value(Some(piece.walk_share), percent)),
+            ("in use of 2MB".into(), &|piece| Cell::value(piece.density, percent)),
+            (Heading::with_unit("pages", "bytes"), &|piece| {
+                Cell::value(Some(piece.page_bytes as f64), bytes)
+            }),
+        ],
+    );
+    (!cells.is_empty()).then(|| Figure {
+        id: "address-map".into(),
+        name: format!("{} address map", record.workload),
+        title: "Address map".into(),
+        caption: "Each row is an area, from its first byte to its last. Above: page walks, the darker the more. \
+                  Below: how much of the touched 2MB blocks is in use, the darker the less. A line marks \
+                  memory for which large pages are recommended."
+            .into(),
+        chart: AddressMap { areas: &names, cells }.spec(),
+        data,
+    })
+}
+
+/// Makes one cell of the address map from neighbouring pieces of an area of this size.
+fn cell(area: &str, pieces: &[&AdvicePiece], area_bytes: u64) -> MapCell {
+    let (first, last) = (pieces[0], pieces[pieces.len() - 1]);
+    let end = last.offset + last.bytes;
+    let known: Vec<f64> = pieces.iter().filter_map(|piece| piece.density).collect();
+    let place = |offset: u64| offset as f64 / area_bytes.max(1) as f64;
+    MapCell {
+        area: area.to_owned(),
+        start: place(first.offset),
+        end: place(end),
+        walk_share: pieces.iter().map(|piece| piece.walk_share).sum(),
+        density: (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64),
+        is_advised: pieces.iter().any(|piece| piece.page_bytes > 4096),
+        text: format!("{} at {}", bytes((end - first.offset) as f64), bytes(first.offset as f64)),
+    }
+}
+
+fn gain(record: &AdviceRecord, page: &mut Page) -> Markup {
+    if record.curve.len() < 2 {
+        return html! {};
+    }
+    const MB: f64 = 1_048_576.0;
+    let mark = |point: &AdvicePoint, series: &str| Mark {
+        x: Some(point.additional_bytes as f64 / MB),
+        series: series.to_owned(),
+        value: Some(point.saved_share * 100.0),
+        text: percent(point.saved_share),
+        ..Mark::default()
+    };
+    const ALL: &str = "best parts first";
+    const CHOSEN: &str = "recommended";
+    let step = record.curve.len().div_ceil(MOST_POINTS).max(1);
+    let is_drawn =
+        |(place, _): &(usize, &AdvicePoint)| place % step == 0 || place + 1 == record.curve.len();
+    let drawn = record.curve.iter().enumerate().filter(is_drawn);
+    let marks = drawn.map(|(_, point)| mark(point, ALL));
+    let chosen =
+        record.curve.iter().filter(|point| point.is_recommended).map(|point| mark(point, CHOSEN));
+    let marks: Vec<Mark> = marks.chain(chosen).collect();
+    let places: Vec<f64> = marks.iter().filter_map(|mark| mark.x).collect();
+    let most = places.iter().copied().fold(0.0, f64::max);
+    let series = |label: &str, colour, number| Series {
+        key: label.into(),
+        label: label.into(),
+        colour,
+        number,
+        round: 0,
+    };
+    let chart = Lines {
+        series: vec![series(ALL, "series0", 0), series(CHOSEN, "series1", 1)],
+        ground: Ground::Numbers { least: 0.0, most },
+        axis: Axis { label: "additional memory", suffix: "MB" },
+        value: Axis { label: "page walks saved", suffix: "%" },
+        range: (0.0, 100.0),
+        marks,
+    };
+    let data = Grid::of(
+        &record.curve,
+        [
+            (Heading::with_unit("additional memory", "bytes"), &|point| {
+                Cell::value(Some(point.additional_bytes as f64), bytes)
+            }),
+            (Heading::with_unit("large pages for", "bytes"), &|point| {
+                Cell::value(Some(point.advised_bytes as f64), bytes)
+            }),
+            ("page walks saved".into(), &|point| Cell::value(Some(point.saved_share), percent)),
+        ],
+    );
+    let figure = Figure {
+        id: "gain-curve".into(),
+        name: format!("{} gain over memory", record.workload),
+        title: "Page walks saved over additional memory".into(),
+        caption: "Parts of memory get large pages one after the other, the most walks saved for each megabyte \
+                  first."
+            .into(),
+        chart: chart.spec(),
+        data,
+    };
+    figures([figure], page)
+}
+
+fn runs(record: &AdviceRecord, page: &mut Page) -> Markup {
+    let timed: Vec<&AdviceRun> = record.runs.iter().filter(|run| run.speed.is_some()).collect();
+    if timed.is_empty() {
+        return html! {};
+    }
+    let mark = |run: &&AdviceRun| {
+        let speed = run.speed.expect("it is timed");
+        Mark {
+            place: run.name.clone(),
+            series: "speed".into(),
+            value: Some(speed.speed),
+            low: Some(speed.low),
+            high: Some(speed.high),
+            text: format!("{:.3}×", speed.speed),
+            interval: format!("{:.3} to {:.3}", speed.low, speed.high),
+            ..Mark::default()
+        }
+    };
+    let chart = Bars {
+        series: vec![Series {
+            key: "speed".into(),
+            label: "speed".into(),
+            colour: "series0",
+            ..Series::default()
+        }],
+        places: timed.iter().map(|run| run.name.clone()).collect(),
+        marks: timed.iter().map(mark).collect(),
+        value: Axis { label: "speed over as it is", suffix: "×" },
+        place: "pages",
+        reference: Some(1.0),
+        ..Bars::default()
+    };
+    let data = Grid::of(
+        &record.runs,
+        [
+            ("pages".into(), &|run: &&AdviceRun| Cell::text(&run.name)),
+            ("speed over as it is".into(), &|run| {
+                Cell::value(run.speed.map(|speed| speed.speed), times)
+            }),
+            ("with the kernel's work".into(), &|run| Cell::value(run.speed_with_kernel, times)),
+            ("cycles".into(), &|run| Cell::value(Some(run.cycles), compact)),
+            ("page walks".into(), &|run| Cell::value(Some(run.walks), compact)),
+            ("large pages, peak".into(), &|run| Cell::value(Some(run.large_pages), compact)),
+            (Heading::with_unit("memory", "bytes"), &|run| {
+                Cell::value(Some(run.mapped_bytes), bytes)
+            }),
+            ("simulated as".into(), &|run| Cell::text(&run.schemes.join(", "))),
+        ],
+    );
+    let table = data.scrolling("Simulated runs", "main");
+    let figure = Figure {
+        id: "speeds".into(),
+        name: format!("{} before and after", record.workload),
+        title: "Speed, relative to the program as it is".into(),
+        caption: "Whiskers: the error of the prediction and of sampling.".into(),
+        chart: chart.spec(),
+        data,
+    };
+    html! { (figures([figure], page)) (table) }
+}
+
+fn steps(record: &AdviceRecord) -> Markup {
+    html! {
+        @if !record.steps.is_empty() {
+            p.lead { "Nothing has been done. Each line is for you to write, where you want it." }
+            @for step in &record.steps {
+                h3 { (step.title) }
+                p { (step.effect) }
+                div.command { pre tabindex="0" { (step.lines.join("\n")) } }
+                p.remark { "Source: " (step.source) "." }
+            }
+        }
+    }
+}
+
+fn risks(record: &AdviceRecord) -> Markup {
+    html! {
+        @if !record.risks.is_empty() {
+            ul { @for risk in &record.risks { li { strong { (risk.title) } ": " (risk.evidence) } } }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Sentences of advice: the verdict, its reasons, its evidence.
+
+use perforate_records::{AdviceRecord, AdviceVerdict, SpeedRecord};
+
+use super::{more, ranking};
+use crate::format::{bytes, percent};
+
+/// Returns the verdict in a sentence.
+pub(super) fn verdict(record: &AdviceRecord) -> String {
+    let Some(gain) = record.gain else {
+        return match record.verdict {
+            AdviceVerdict::Ranking => {
+                ranking::first(record)
+                    + "A ranking of memory, no speed-up: this evidence has no time."
+            }
+            _ => "No verdict: the program was not timed.".into(),
+        };
+    };
+    match record.verdict {
+        AdviceVerdict::Worth => format!("Worth it: {}{}.", speed(gain), cost(record)),
+        AdviceVerdict::AlreadyOn => {
+            let now = record.gained.map_or_else(String::new, |gained| {
+                format!(": large pages make it {} as fast as 4KB pages now", speed(gained))
+            });
+            format!("Already on{now}. More of them would gain {}.", effect(gain))
+        }
+        AdviceVerdict::CostsMemory => format!(
+            "Huge pages cost memory here and gain nothing: {}, {} as fast as 4KB pages.",
+            more(cost_now(record)),
+            record.gained.map_or_else(|| "1×".to_owned(), speed)
+        ),
+        AdviceVerdict::Unclear => format!(
+            "Not clear: {}{}. The error of the prediction is larger than the gain; perforate verify \
+             measures it.",
+            speed(gain),
+            cost(record)
+        ),
+        AdviceVerdict::NotWorth if gain.speed < 1.0 - WORTH_TELLING => {
+            format!("Not worth it: large pages would make it {} as fast.", speed(gain))
+        }
+        AdviceVerdict::NotWorth => {
+            let reason =
+                if gain.low <= 1.0 { ", less than the error of the prediction" } else { "" };
+            format!(
+                "Not worth it: {}{reason} ({} to {}).",
+                effect(gain),
+                signed(gain.low),
+                signed(gain.high)
+            )
+        }
+        AdviceVerdict::Ranking => "A ranking of memory.".into(),
+    }
+}
+
+/// Memory that the large pages of now cost: mapped memory as it is less that with 4KB pages.
+fn cost_now(record: &AdviceRecord) -> f64 {
+    let run =
+        |name: &str| record.runs.iter().find(|run| run.name == name).map(|run| run.mapped_bytes);
+    run(AS_IT_IS).zip(run(SMALL)).map_or(0.0, |(now, small)| now - small)
+}
+
+/// Name of the run of the program as it is.
+const AS_IT_IS: &str = "as it is";
+/// Name of the run with 4KB pages.
+const SMALL: &str = "4KB pages";
+
+/// A speed-up with its range, as in “1.21× (1.13 to 1.29)”.
+pub(super) fn speed(speed: SpeedRecord) -> String {
+    let decimals = if (speed.speed - 1.0).abs() < 0.0995 { 3 } else { 2 };
+    let text = |value: f64| format!("{value:.decimals$}");
+    format!("{}× ({} to {})", text(speed.speed), text(speed.low), text(speed.high))
+}
+
+/// A speed-up in percent, as in “0.4 %”.
+fn effect(speed: SpeedRecord) -> String {
+    percent(speed.speed - 1.0)
+}
+
+fn signed(speed: f64) -> String {
+    let text = percent(speed - 1.0);
+    text.replacen('-', "−", 1)
+}
+
+fn cost(record: &AdviceRecord) -> String {
+    let more = more(record.additional_bytes as f64);
+    let part = record.gain_share.filter(|_| record.advised_bytes < record.eligible_bytes);
+    let part = part.map_or_else(String::new, |share| {
+        let (some, all) = in_one_unit(record.advised_bytes as f64, record.eligible_bytes as f64);
+        format!("; {:.0} % of the gain comes from {some} of {all}", share.min(1.0) * 100.0)
+    });
+    format!(" for {more}{part}")
+}
+
+/// Writes a part and a whole in megabytes, as in “210 of 6,144 MB”, unless the whole is small.
+fn in_one_unit(part: f64, whole: f64) -> (String, String) {
+    const MB: f64 = 1_048_576.0;
+    if whole < 10.0 * MB {
+        return (bytes(part), bytes(whole));
+    }
+    let grouped = |value: f64| {
+        let digits = format!("{:.0}", value / MB);
+        let mut text = String::new();
+        for (place, digit) in digits.chars().enumerate() {
+            if place > 0 && (digits.len() - place).is_multiple_of(3) {
+                text.push(',');
+            }
+            text.push(digit);
+        }
+        text
+    };
+    (grouped(part), grouped(whole) + " MB")
+}
+
+/// Returns the sentences after the verdict: all large pages, the bound, and the error.
+pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
+    let of_run = |name: &str| record.runs.iter().find(|run| run.name == name)?.speed;
+    let now = format!("As it is: transparent_hugepage/enabled={}.", record.now);
+    let all = of_run("all large")
+        .map(|all| format!("Large pages for all memory would make it {:.3}× as fast.", all.speed));
+    let free = of_run("free").map(|free| {
+        let bound = match of_run("all large").is_some_and(|all| all.speed > free.speed + ROUNDING) {
+            false => "no pages can gain more by translation",
+            true => "what large pages gain beyond it, they gain by data in consecutive frames",
+        };
+        format!("Translation that costs nothing would make it {:.3}×: {bound}.", free.speed)
+    });
+    let kernel = with_kernel(record).map(|speed| {
+        format!(
+            "With the kernel's work over the whole run (page faults, clearing, page tables), the recommended pages \
+             make it {speed:.3}×."
+        )
+    });
+    let error = (record.error.pairs > 0 && record.gain.is_some()).then(|| {
+        format!(
+            "The range in brackets has the error of {} predictions for which a measurement is known: \
+             measured effects are {:.2} to {:.2} times the predicted ones in the central 80 % of them: {}.",
+            record.error.pairs,
+            record.error.least_factor,
+            record.error.largest_factor,
+            record.error.sources.join(", "),
+        )
+    });
+    let timed = record.gain.map(|_| now);
+    [timed, all, free, kernel, error].into_iter().flatten().collect()
+}
+
+/// Least difference of two speeds that readers see.
+const ROUNDING: f64 = 0.0005;
+/// Least difference that the kernel's work makes for it to be told.
+const WORTH_TELLING: f64 = 0.01;
+
+/// Speed of the recommended run with the kernel's work, if that makes a difference.
+fn with_kernel(record: &AdviceRecord) -> Option<f64> {
+    let find = |name: &str| record.runs.iter().find(|run| run.name == name);
+    let run = find("recommended").or_else(|| find("all large"))?;
+    let speed = run.speed_with_kernel?;
+    ((speed - run.speed?.speed).abs() >= WORTH_TELLING).then_some(speed)
+}
+
+/// Returns the kind of evidence in a sentence.
+pub(super) fn evidence(record: &AdviceRecord) -> String {
+    let kind = record.evidence.kind;
+    let (letter, name) = (kind.letter(), kind.name());
+    let sentence = format!("Evidence {letter}, {name}: {}.", record.evidence.description);
+    [&sentence, kind.limits()].join(" ").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_records::AdviceRun;
+
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    fn record(kind: AdviceVerdict, gain: (f64, f64, f64)) -> AdviceRecord {
+        let (speed, low, high) = gain;
+        AdviceRecord {
+            verdict: kind,
+            gain: Some(SpeedRecord { speed, sampling_half_width: 0.0, low, high }),
+            additional_bytes: 38 << 20,
+            advised_bytes: 210 * MB,
+            eligible_bytes: 6144 * MB,
+            gain_share: Some(0.84),
+            ..AdviceRecord::default()
+        }
+    }
+
+    #[test]
+    fn each_verdict_has_its_sentence() {
+        let worth = record(AdviceVerdict::Worth, (1.21, 1.13, 1.29));
+        assert_eq!(
+            verdict(&worth),
+            "Worth it: 1.21× (1.13 to 1.29) for 38.0 MB more; 84 % of the gain comes from 210 of 6,144 MB."
+        );
+        let all = AdviceRecord { advised_bytes: 6144 * MB, ..worth };
+        assert_eq!(verdict(&all), "Worth it: 1.21× (1.13 to 1.29) for 38.0 MB more.");
+        let not = record(AdviceVerdict::NotWorth, (1.004, 0.99, 1.02));
+        assert_eq!(
+            verdict(&not),
+            "Not worth it: 0.4 %, less than the error of the prediction (−1.0 % to 2.0 %)."
+        );
+        let slower = verdict(&record(AdviceVerdict::NotWorth, (0.85, 0.74, 0.95)));
+        assert_eq!(slower, "Not worth it: large pages would make it 0.85× (0.74 to 0.95) as fast.");
+        let gained = SpeedRecord { speed: 1.12, sampling_half_width: 0.0, low: 1.05, high: 1.15 };
+        let on = AdviceRecord {
+            gained: Some(gained),
+            ..record(AdviceVerdict::AlreadyOn, (1.002, 1.0, 1.0))
+        };
+        assert_eq!(
+            verdict(&on),
+            "Already on: large pages make it 1.12× (1.05 to 1.15) as fast as 4KB pages now. More of them would \
+             gain 0.2 %."
+        );
+        let run = |name: &str, bytes: u64| AdviceRun {
+            name: name.into(),
+            mapped_bytes: bytes as f64,
+            ..AdviceRun::default()
+        };
+        let costs = AdviceRecord {
+            runs: vec![run(AS_IT_IS, 220 * MB), run(SMALL, 100 * MB)],
+            ..record(AdviceVerdict::CostsMemory, (1.0, 0.99, 1.0))
+        };
+        assert_eq!(
+            verdict(&costs),
+            "Huge pages cost memory here and gain nothing: 120 MB more, 1× as fast as 4KB pages."
+        );
+        let unclear = verdict(&record(AdviceVerdict::Unclear, (1.03, 0.99, 1.06)));
+        assert!(
+            unclear.starts_with("Not clear: 1.030× (0.990 to 1.060) for 38.0 MB more"),
+            "{unclear}"
+        );
+        let none = AdviceRecord { gain: None, ..record(AdviceVerdict::Ranking, (1.0, 1.0, 1.0)) };
+        assert!(verdict(&none).starts_with("A ranking"));
+    }
+
+    #[test]
+    fn sizes_have_one_unit() {
+        assert_eq!(in_one_unit(210.4e6, 6.5e9), ("201".into(), "6,199 MB".into()));
+        assert_eq!(in_one_unit(4096.0, 8192.0), ("4.00 KB".into(), "8.00 KB".into()));
+    }
+}

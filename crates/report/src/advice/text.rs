@@ -1,0 +1,174 @@
+//! Advice for the terminal.
+
+use perforate_records::{AdviceArea, AdvicePoint, AdviceRecord};
+
+use super::{area_name, ranking, sentence};
+use crate::format::{MISSING, bytes, percent};
+use crate::text::{Column, columns, cut, wrapped};
+
+/// Largest number of areas in the table.
+const MOST_AREAS: usize = 8;
+/// Largest number of points of the curve.
+const MOST_POINTS: usize = 8;
+/// Width in characters of an area's name.
+const NAME: usize = 22;
+
+/// Returns the advice as text, at most `width` characters wide: verdict first.
+pub fn advice_text(record: &AdviceRecord, width: usize) -> String {
+    let mut text = wrapped("", &sentence::verdict(record), width);
+    text += &wrapped("", &sentence::reasons(record).join(" "), width);
+    text += &wrapped("", &sentence::evidence(record), width);
+    text += &areas(record, width);
+    text += &ranking::text(record, width);
+    text += &curve(record, width);
+    text += &steps(record, width);
+    for (number, risk) in record.risks.iter().enumerate() {
+        if number == 0 {
+            text += "\nRisks\n";
+        }
+        text += &wrapped("  ", &format!("{}: {}", risk.title, risk.evidence), width);
+    }
+    if !record.notes.is_empty() {
+        text.push('\n');
+    }
+    for note in &record.notes {
+        text += &wrapped("note: ", note, width);
+    }
+    text
+}
+
+fn areas(record: &AdviceRecord, width: usize) -> String {
+    let shown: Vec<&AdviceArea> = record.areas.iter().take(MOST_AREAS).collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    let column = |heading: &str, cell: &dyn Fn(&AdviceArea) -> String| {
+        Column::numbers(heading, shown.iter().map(|area| cell(area)).collect())
+    };
+    let names = shown.iter().map(|area| cut(&area_name(area, record), NAME)).collect();
+    let table = columns(
+        &[
+            Column::texts("area", names),
+            column("size", &|area| bytes(area.bytes as f64)),
+            column("walks", &|area| percent(area.walk_share)),
+            column("in use", &|area| area.density.map_or(MISSING.into(), percent)),
+            column("advised", &|area| bytes(area.advised_bytes as f64)),
+            column("more", &|area| bytes(area.additional_bytes as f64)),
+            column("saved", &|area| percent(area.saved_share)),
+        ],
+        width,
+    );
+    let rest = record.areas.len() - shown.len();
+    let rest =
+        if rest > 0 { format!("and {rest} more, with fewer walks\n") } else { String::new() };
+    let lead = wrapped(
+        "",
+        "Page walks with 4KB pages by area; how much of its 2MB blocks is in use; what the recommended pages cost \
+         and save:",
+        width,
+    );
+    format!("\n{lead}{table}{rest}")
+}
+
+fn curve(record: &AdviceRecord, width: usize) -> String {
+    let points = chosen(&record.curve);
+    if points.len() < 2 {
+        return String::new();
+    }
+    let column = |heading: &str, cell: &dyn Fn(&AdvicePoint) -> String| {
+        Column::numbers(heading, points.iter().map(|point| cell(point)).collect())
+    };
+    let is_part = |point: &AdvicePoint| record.advised_bytes > point.advised_bytes;
+    let mark = |point: &AdvicePoint| match point.is_recommended {
+        true if is_part(point) => "← recommended, and its areas",
+        true => "← recommended",
+        false => "",
+    };
+    let marks = points.iter().map(|point| mark(point).to_owned()).collect();
+    let table = columns(
+        &[
+            column("large pages for", &|point| bytes(point.advised_bytes as f64)),
+            column("memory more", &|point| bytes(point.additional_bytes as f64)),
+            column("walks saved", &|point| percent(point.saved_share)),
+            Column::texts("", marks),
+        ],
+        width,
+    );
+    format!("\n{table}")
+}
+
+/// Returns a few points of the curve: the first, the last, the recommended, and others between them.
+fn chosen(curve: &[AdvicePoint]) -> Vec<&AdvicePoint> {
+    let step = curve.len().div_ceil(MOST_POINTS - 2).max(1);
+    let is_one = |(place, point): &(usize, &AdvicePoint)| {
+        point.is_recommended || place % step == 0 || place + 1 == curve.len()
+    };
+    curve.iter().enumerate().filter(is_one).map(|(_, point)| point).collect()
+}
+
+fn steps(record: &AdviceRecord, width: usize) -> String {
+    let mut text = String::new();
+    for (number, step) in record.steps.iter().enumerate() {
+        if number == 0 {
+            text += "\nWhat to do (nothing has been done)\n";
+        }
+        text += &wrapped("  ", &format!("{}: {}", step.title, step.effect), width);
+        for line in &step.lines {
+            text += &format!("      {line}\n");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_records::{AdviceStep, AdviceVerdict, SpeedRecord};
+
+    use super::*;
+
+    #[test]
+    fn advice_fits_a_terminal_and_begins_with_the_verdict() {
+        let area = AdviceArea {
+            name: "/usr/lib/x86_64-linux-gnu/a-library-with-a-long-name.so.2".into(),
+            kind: "file".into(),
+            bytes: 6 << 30,
+            density: Some(0.971),
+            walk_share: 0.991,
+            advised_bytes: 210 << 20,
+            additional_bytes: 38 << 20,
+            saved_share: 0.84,
+            ..AdviceArea::default()
+        };
+        let point = |choices, is_recommended| AdvicePoint {
+            choices,
+            is_recommended,
+            ..AdvicePoint::default()
+        };
+        let record = AdviceRecord {
+            verdict: AdviceVerdict::Worth,
+            gain: Some(SpeedRecord { speed: 1.2, sampling_half_width: 0.0, low: 1.1, high: 1.3 }),
+            areas: vec![area; 10],
+            curve: (0..100).map(|choice| point(choice, choice == 37)).collect(),
+            steps: vec![AdviceStep {
+                title: "A switch".into(),
+                lines: vec!["echo".into()],
+                effect: "It works. ".repeat(20),
+                source: String::new(),
+            }],
+            notes: vec!["one".into()],
+            ..AdviceRecord::default()
+        };
+        let text = advice_text(&record, 80);
+        assert!(text.starts_with("Worth it: 1.20× (1.10 to 1.30)"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        for expected in
+            ["a-library-with-a-…", "and 2 more", "← recommended", "      echo\n", "note: one"]
+        {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        assert!(chosen(&record.curve).len() <= MOST_POINTS + 1);
+        assert_eq!(chosen(&record.curve).iter().filter(|point| point.is_recommended).count(), 1);
+        let empty = advice_text(&AdviceRecord::default(), 80);
+        assert!(!empty.contains("What to do") && !empty.contains("Risks"), "{empty}");
+    }
+}

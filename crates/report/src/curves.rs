@@ -1,0 +1,246 @@
+//! Miss-ratio curves: a table for the terminal, and a page with a chart.
+
+use maud::{Markup, html};
+use perforate_records::{MissPoint, MissRatioRecord, PageSizeCurve};
+
+use crate::chart::{Axis, Ground, Lines, Mark, Series};
+use crate::format::{MISSING, compact, exact};
+use crate::html::{Cell, Figure, Grid, Origin, Page, ReportOptions, figures, header, notes};
+use crate::palette;
+use crate::text::{Column, columns, wrapped};
+
+/// Returns the curves as text, at most `width` characters wide: the answer, a table, notes.
+pub fn curves_table(record: &MissRatioRecord, width: usize) -> String {
+    let mut text = format!("{} · TLBs of {}\n\n", record.workload, record.machine);
+    text += &wrapped("", &answer(record), width);
+    text.push('\n');
+    text += &wrapped("", &lead(record), width);
+    text.push('\n');
+    let (head, rows) = grid(record);
+    let column = |(index, heading): (usize, &String)| {
+        let cells = rows.iter().map(|row| row[index].clone()).collect();
+        let is_last = index + 1 == head.len();
+        if is_last { Column::texts(heading, cells) } else { Column::numbers(heading, cells) }
+    };
+    let all: Vec<Column> = head.iter().enumerate().map(column).collect();
+    text += &columns(&all, width);
+    text.push('\n');
+    record.notes.iter().for_each(|note| text += &wrapped("note: ", note, width));
+    text
+}
+
+/// Returns the curves as one self-contained HTML page that works offline.
+///
+/// Equal records and options give equal bytes. All text is escaped.
+pub fn curves_html(record: &MissRatioRecord, options: &ReportOptions) -> String {
+    let mut page = Page::default();
+    let headline = html! {
+        p.about { (record.workload) " · TLBs of " (record.machine) }
+        p.headline { (answer(record)) }
+    };
+    let remarks: Vec<Markup> = record.notes.iter().map(|note| html! { (note) }).collect();
+    let again = Origin::of_versions([record.version.as_str()]).section(options, &mut page);
+    let chart = figures([figure(record)], &mut page);
+    let (head, rows) = grid(record);
+    let table = Grid {
+        head: head.iter().map(|name| name.as_str().into()).collect(),
+        rows: rows.iter().map(|row| row.iter().map(|cell| Cell::text(cell)).collect()).collect(),
+    };
+    let body = html! {
+        (header("Miss-ratio curves", options, &headline, &again, &[]))
+        section.comparison {
+            (chart)
+            h2 { "Misses by entries" }
+            p.lead { (lead(record)) }
+            (table.scrolling("Misses by entries", "main"))
+            (notes(&remarks))
+        }
+    };
+    page.write(options, &body)
+}
+
+/// Sentences that say how many entries each page size needs.
+fn answer(record: &MissRatioRecord) -> String {
+    let reference = count(record.reference_entries);
+    let misses = percent(record, record.reference_misses);
+    if record.reference_misses == 0 {
+        return format!(
+            "More entries save nothing: {reference} entries hold all 4KB pages until they are used again."
+        );
+    }
+    let entries = |curve: &PageSizeCurve| count(curve.entries_for_share.max(1));
+    let Some((smallest, larger)) = record.page_sizes.split_first() else { return String::new() };
+    let others: Vec<String> =
+        larger.iter().map(|curve| format!("{} pages {}", size(curve), entries(curve))).collect();
+    format!(
+        "{} pages need {} entries to avoid {:.0} % of the misses that {reference} leave; {}. Those misses \
+         are {misses} % of the data accesses.",
+        size(smallest),
+        entries(smallest),
+        record.share * 100.0,
+        others.join("; "),
+    )
+}
+
+fn lead(record: &MissRatioRecord) -> String {
+    format!(
+        "Misses in percent of {} data accesses, in {} instructions. The TLB is fully associative, replaces \
+         the least recently used entry, and holds pages of one size. First touches miss in any TLB, and are \
+         apart.",
+        compact(record.accesses as f64),
+        compact(record.instructions as f64),
+    )
+}
+
+/// Formats a page size, a power of two, as in “4KB”.
+fn size(curve: &PageSizeCurve) -> String {
+    match curve.page_bytes {
+        bytes if bytes < 1 << 20 => format!("{}KB", bytes >> 10),
+        bytes if bytes < 1 << 30 => format!("{}MB", bytes >> 20),
+        bytes => format!("{}GB", bytes >> 30),
+    }
+}
+
+fn count(number: u64) -> String {
+    exact(&number.into())
+}
+
+/// Formats a number of accesses as a percentage of all, with about three digits.
+fn percent(record: &MissRatioRecord, accesses: u64) -> String {
+    let value = 100.0 * accesses as f64 / record.accesses.max(1) as f64;
+    let decimals = decimals(value);
+    let least = 0.1_f64.powi(decimals as i32) / 2.0;
+    match accesses {
+        0 => "0".into(),
+        _ if value < least => format!("<{:.decimals$}", 2.0 * least),
+        _ => format!("{value:.decimals$}"),
+    }
+}
+
+fn decimals(percent: f64) -> usize {
+    match percent {
+        value if value < 0.9995 => 3,
+        value if value < 9.995 => 2,
+        _ => 1,
+    }
+}
+
+/// Formats a point's misses, with half of their interval.
+fn cell(record: &MissRatioRecord, point: &MissPoint) -> String {
+    let all = record.accesses.max(1) as f64;
+    let misses = percent(record, point.misses);
+    match point.half_width_95 {
+        None => misses,
+        Some(0) if point.misses == 0 => misses,
+        Some(half) => {
+            let decimals = decimals(100.0 * point.misses as f64 / all);
+            format!("{misses} ±{:.decimals$}", 100.0 * half as f64 / all)
+        }
+    }
+}
+
+/// Headings and rows of the table: a row for each number of entries, then first touches.
+fn grid(record: &MissRatioRecord) -> (Vec<String>, Vec<Vec<String>>) {
+    let sizes = record.page_sizes.iter();
+    let mut head = vec!["entries".to_owned()];
+    head.extend(sizes.clone().map(size));
+    head.push("machine".into());
+    let points = record.page_sizes.first().map_or(0, |curve| curve.points.len());
+    let mut rows: Vec<Vec<String>> = (0..points)
+        .map(|index| {
+            let entries = record.page_sizes[0].points[index].entries;
+            let misses = sizes.clone().map(|curve| {
+                curve.points.get(index).map_or(MISSING.into(), |point| cell(record, point))
+            });
+            let mut row = vec![count(entries)];
+            row.extend(misses);
+            row.push(of_machine(record, entries));
+            row
+        })
+        .collect();
+    let mut first = vec!["first touches".to_owned()];
+    first.extend(sizes.map(|curve| percent(record, curve.first_touches)));
+    first.push(String::new());
+    rows.push(first);
+    (head, rows)
+}
+
+/// Names the TLBs of the machine with this many entries, such as “L2 4KB, 2MB”.
+fn of_machine(record: &MissRatioRecord, entries: u64) -> String {
+    let at_level = |level: &str, own: fn(&PageSizeCurve) -> u64| {
+        let sizes = record.page_sizes.iter().filter(|curve| own(curve) == entries);
+        let sizes: Vec<String> = sizes.map(size).collect();
+        (!sizes.is_empty()).then(|| format!("{level} {}", sizes.join(", ")))
+    };
+    let first = at_level("L1", |curve| curve.machine_l1_entries);
+    let second = at_level("L2", |curve| curve.machine_l2_entries);
+    first.into_iter().chain(second).collect::<Vec<_>>().join("; ")
+}
+
+/// Chart of all curves, from four entries: fewer miss so often that other differences would be small.
+fn figure(record: &MissRatioRecord) -> Figure {
+    let all = record.accesses.max(1) as f64;
+    let share = |accesses: u64| 100.0 * accesses as f64 / all;
+    let mut points: Vec<(&PageSizeCurve, &MissPoint)> = Vec::new();
+    for curve in &record.page_sizes {
+        points.extend(curve.points.iter().filter(|it| it.entries >= 4).map(|point| (curve, point)));
+    }
+    let mark = |(curve, point): &(&PageSizeCurve, &MissPoint)| {
+        let half = point.half_width_95;
+        let machine = of_machine(record, point.entries);
+        let machine = if machine.is_empty() { machine } else { format!(" ({machine})") };
+        Mark {
+            x: Some(point.entries as f64),
+            series: size(curve),
+            value: Some(share(point.misses)),
+            low: half.map(|half| share(point.misses.saturating_sub(half))),
+            high: half.map(|half| share(point.misses + half)),
+            text: format!("{} %{machine}", percent(record, point.misses)),
+            interval: half.map_or(String::new(), |half| format!("± {}", percent(record, half))),
+            ..Mark::default()
+        }
+    };
+    let series = |(number, curve): (usize, &PageSizeCurve)| Series {
+        label: size(curve),
+        colour: palette::extra(number),
+        number,
+        ..Series::default()
+    };
+    let most = points.iter().map(|(_, point)| share(point.misses)).fold(0.0, f64::max);
+    let machine = record.page_sizes.iter().map(|curve| {
+        let entries = |own: u64| if own == 0 { "none".into() } else { count(own) };
+        let (first, second) =
+            (entries(curve.machine_l1_entries), entries(curve.machine_l2_entries));
+        format!("{} {first} and {second}", size(curve))
+    });
+    let chart = Lines {
+        series: record.page_sizes.iter().enumerate().map(series).collect(),
+        marks: points.iter().map(mark).collect(),
+        ground: Ground::of_numbers(points.iter().map(|(_, point)| point.entries as f64).collect()),
+        axis: Axis { label: "entries", suffix: "" },
+        value: Axis { label: "misses", suffix: " %" },
+        range: (0.0, if most > 0.0 { most } else { 1.0 }),
+    };
+    Figure {
+        id: "curves".into(),
+        name: format!("{} miss-ratio curves", record.workload),
+        title: "Misses against entries".into(),
+        caption: format!(
+            "Percent of data accesses, first touches apart. Entries of {} in the first and second level: {}.",
+            record.machine,
+            machine.collect::<Vec<_>>().join("; ")
+        ),
+        chart: chart.spec(),
+        data: Grid::of(
+            &points,
+            [
+                ("page size".into(), &|(curve, _)| Cell::text(&size(curve))),
+                ("entries".into(), &|(_, point)| Cell::count(point.entries)),
+                ("misses".into(), &|(_, point)| Cell::count(point.misses)),
+                ("± of 95 %".into(), &|(_, point)| {
+                    point.half_width_95.map_or_else(Cell::missing, Cell::count)
+                }),
+            ],
+        ),
+    }
+}

@@ -1,0 +1,156 @@
+//! Advice as a page and as text.
+
+use perforate_records::{
+    AdviceArea, AdviceError, AdviceEvidence, AdvicePiece, AdvicePoint, AdviceRecord, AdviceRisk,
+    AdviceRun, AdviceStep, AdviceVerdict, EvidenceKind, SpeedRecord,
+};
+use perforate_report::{advice_html, advice_text};
+
+use crate::document::markup;
+use crate::vocabulary::options;
+
+const MB: u64 = 1 << 20;
+
+fn speed(speed: f64) -> SpeedRecord {
+    SpeedRecord { speed, sampling_half_width: 0.01, low: speed - 0.08, high: speed + 0.09 }
+}
+
+fn area(name: &str, kind: &str, size: u64, walk_share: f64) -> AdviceArea {
+    AdviceArea {
+        name: name.into(),
+        kind: kind.into(),
+        start: "0x7f0000000000".into(),
+        bytes: size,
+        touched_bytes: size / 2,
+        density: Some(0.5),
+        walk_share,
+        saved_share: walk_share * 0.9,
+        additional_bytes: size / 10,
+        advised_bytes: size / 3,
+        ..AdviceArea::default()
+    }
+}
+
+/// Advice with all its parts; `name` is the name of an area, and of the switch.
+pub fn record(name: &str) -> AdviceRecord {
+    let piece = |index: u64| AdvicePiece {
+        area: usize::from(index >= 500),
+        offset: index % 500 * 2 * MB,
+        bytes: 2 * MB,
+        walk_share: 1.0 / (index + 2) as f64,
+        density: (!index.is_multiple_of(7)).then_some(0.1 * (index % 10) as f64),
+        page_bytes: if index < 40 { 2 * MB } else { 4096 },
+    };
+    let point = |index: u64| AdvicePoint {
+        choices: index as usize,
+        additional_bytes: index * index * MB,
+        advised_bytes: index * 10 * MB,
+        saved_share: 1.0 - 1.0 / (index + 1) as f64,
+        is_recommended: index == 6,
+    };
+    let run = |name: &str, speed: f64| AdviceRun {
+        name: name.into(),
+        schemes: vec!["4k".into()],
+        speed: Some(self::speed(speed)),
+        speed_with_kernel: Some(speed + 0.05),
+        cycles: 1e9 / speed,
+        walks: 1e6,
+        large_pages: 100.0,
+        mapped_bytes: 6e9,
+    };
+    AdviceRecord {
+        verdict: AdviceVerdict::Worth,
+        evidence: AdviceEvidence {
+            kind: EvidenceKind::Trace,
+            description: "100M instructions".into(),
+        },
+        workload: "store".into(),
+        machine: "ice-lake-sp".into(),
+        now: "madvise".into(),
+        gain: Some(speed(1.21)),
+        gained: Some(speed(1.0)),
+        gain_share: Some(0.84),
+        additional_bytes: 38 << 20,
+        advised_bytes: 210 * MB,
+        eligible_bytes: 6144 * MB,
+        runs: vec![
+            run("as it is", 1.0),
+            run("recommended", 1.21),
+            run("all large", 1.25),
+            run("free", 1.4),
+        ],
+        areas: vec![area(name, "heap", 1000 * MB, 0.7), area("", "anonymous", 500 * MB, 0.2)],
+        pieces: (0..700).map(piece).collect(),
+        curve: (0..20).map(point).collect(),
+        steps: vec![AdviceStep {
+            title: name.into(),
+            lines: vec!["echo always > /sys/kernel/mm/transparent_hugepage/enabled".into()],
+            effect: "For all programs.".into(),
+            source: "Linux, Transparent Hugepage Support".into(),
+        }],
+        risks: vec![AdviceRisk { title: "More memory".into(), evidence: "38 MB".into() }],
+        error: AdviceError {
+            pairs: 13,
+            least_factor: 0.4,
+            largest_factor: 1.3,
+            sources: vec!["published".into()],
+        },
+        notes: vec!["a note".into()],
+        version: "1".into(),
+        ..AdviceRecord::default()
+    }
+}
+
+#[test]
+fn a_page_has_all_parts_and_the_verdict_first() {
+    let page = advice_html(&record("[heap]"), &options("Advice", "perforate advise store"));
+    let text = markup(&page);
+    let places: Vec<usize> = [
+        "Worth it: 1.21×",
+        "Evidence A",
+        "Memory by area",
+        "Gain over memory",
+        "Before and after",
+        "What to do",
+        "Nothing has been done",
+        "Risks",
+        "a note",
+    ]
+    .iter()
+    .map(|part| text.rfind(part).unwrap_or_else(|| panic!("{part} is missing")))
+    .collect();
+    assert!(places.is_sorted(), "{places:?}");
+    for id in ["address-map", "gain-curve", "speeds"] {
+        assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
+    }
+}
+
+#[test]
+fn a_ranking_has_no_times_and_no_empty_sections() {
+    let full = record("[heap]");
+    let ranking = AdviceRecord {
+        verdict: AdviceVerdict::Ranking,
+        evidence: AdviceEvidence { kind: EvidenceKind::AccessedBits, ..full.evidence },
+        gain: None,
+        gained: None,
+        runs: Vec::new(),
+        curve: Vec::new(),
+        steps: Vec::new(),
+        risks: Vec::new(),
+        ..full
+    };
+    let text = markup(&advice_html(&ranking, &options("Advice", "")));
+    assert!(text.contains("A ranking of memory, no speed-up") && text.contains("Evidence C"));
+    for missing in ["Before and after", "What to do", "Risks", "×"] {
+        assert!(!text.contains(missing), "{missing}");
+    }
+    assert!(advice_text(&ranking, 80).starts_with("A ranking of memory"));
+    let empty = markup(&advice_html(&AdviceRecord::default(), &options("Advice", "")));
+    assert!(!empty.contains("Memory by area"));
+}
+
+#[test]
+fn foreign_names_are_escaped() {
+    let page = advice_html(&record("</script><b>"), &options("Advice", ""));
+    assert!(!page.contains("</script><b>"));
+}

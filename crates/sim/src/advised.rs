@@ -1,0 +1,416 @@
+//! Programs that request large pages for ranges of their addresses, as a user advises.
+//!
+//! Following such advice means to call `madvise(MADV_HUGEPAGE)` as soon as memory is mapped, before its
+//! first touch. So the request follows each event that maps memory in one of the ranges. Which pages it
+//! leads to is up to the scheme, for example `thp-madvise`.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use perforate_config::{Address, ConfigError};
+use perforate_trace::{Source, SourceMetadata, TraceError, Truncation};
+use perforate_types::{Advice, Chunk, ProcessId, ProgramEvent, VirtualAddress};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Linux's numbers of MADV_POPULATE_READ and MADV_POPULATE_WRITE.
+const POPULATE: [i32; 2] = [22, 23];
+/// Form of a range, for messages.
+const EXPECTED: &str = "expected START-END, such as 0x7f0000000000-0x7f0000200000";
+
+/// Ranges of addresses for which a program requests large pages (MADV_HUGEPAGE), in order of process and
+/// address and without overlaps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdvisedRanges(Vec<AdvisedRange>);
+
+/// Range of addresses of one process for which large pages are requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdvisedRange {
+    /// Process that requests large pages.
+    pub process: ProcessId,
+    /// Addresses in bytes, multiples of 4096.
+    pub bytes: Range<u64>,
+}
+
+impl AdvisedRanges {
+    /// Makes a list from ranges in any order. Ranges that overlap or touch become one.
+    pub fn new(mut ranges: Vec<AdvisedRange>) -> Self {
+        ranges.retain(|range| !range.bytes.is_empty());
+        ranges.sort_by_key(|range| (range.process, range.bytes.start));
+        let mut merged: Vec<AdvisedRange> = Vec::new();
+        for range in ranges {
+            match merged.last_mut() {
+                Some(last)
+                    if last.process == range.process && range.bytes.start <= last.bytes.end =>
+                {
+                    last.bytes.end = last.bytes.end.max(range.bytes.end);
+                }
+                _ => merged.push(range),
+            }
+        }
+        Self(merged)
+    }
+
+    /// Returns the ranges in order of process and address.
+    pub fn ranges(&self) -> &[AdvisedRange] {
+        &self.0
+    }
+
+    /// True if there are no ranges.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sum of the lengths of all ranges in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.0.iter().map(|range| range.bytes.end - range.bytes.start).sum()
+    }
+
+    /// Returns the parts of `bytes` of one process that lie in the ranges.
+    fn parts(&self, process: ProcessId, bytes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let first = self
+            .0
+            .partition_point(|range| (range.process, range.bytes.end) <= (process, bytes.start));
+        let is_within =
+            move |range: &&AdvisedRange| range.process == process && range.bytes.start < bytes.end;
+        let Range { start, end } = bytes;
+        self.0[first..]
+            .iter()
+            .take_while(is_within)
+            .map(move |range| range.bytes.start.max(start)..range.bytes.end.min(end))
+    }
+
+    /// Reads ranges from lines of a file, one `START-END` a line; `#` starts a comment.
+    fn from_lines(text: &str) -> Result<Self, ConfigError> {
+        let mut ranges = Vec::new();
+        for (line, content) in (1..).zip(text.lines()) {
+            let content = content.split('#').next().unwrap_or_default().trim();
+            if !content.is_empty() {
+                let range = content.parse();
+                let problem = |error| ConfigError::new(format!("line {line}: {error}"));
+                ranges.push(range.map_err(problem)?);
+            }
+        }
+        Ok(Self::new(ranges))
+    }
+}
+
+impl FromStr for AdvisedRange {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let wrong = |problem: &str| ConfigError::new(format!("{text:?}: {problem}"));
+        let (process, addresses) = match text.split_once(':') {
+            None => (ProcessId(0), text),
+            Some((process, addresses)) => {
+                let number = process.trim().parse();
+                let problem = "expected PROCESS:START-END with the number of a process";
+                (ProcessId(number.map_err(|_| wrong(problem))?), addresses)
+            }
+        };
+        let (start, end) = addresses.split_once('-').ok_or_else(|| wrong(EXPECTED))?;
+        let address = |text: &str| match text.parse() {
+            Ok(Address(address)) if address % 4096 == 0 => Ok(address),
+            Ok(_) => Err(wrong("expected multiples of 4096, as madvise does")),
+            Err(_) => Err(wrong(EXPECTED)),
+        };
+        let bytes = address(start)?..address(end)?;
+        if bytes.is_empty() {
+            return Err(wrong("the end is not after the start"));
+        }
+        Ok(Self { process, bytes })
+    }
+}
+
+impl FromStr for AdvisedRanges {
+    type Err = ConfigError;
+
+    /// Reads ranges with commas between them, or the path of a file with one range a line.
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        if std::path::Path::new(text).exists() {
+            let lines = perforate_config::read_text(text);
+            let lines = lines.map_err(|error| ConfigError::new(format!("{text}: {error}")))?;
+            let ranges = Self::from_lines(&lines);
+            return ranges.map_err(|error| ConfigError::new(format!("{text}: {error}")));
+        }
+        let ranges: Result<Vec<AdvisedRange>, _> =
+            text.split(',').map(|range| range.trim().parse()).collect();
+        let or_file = |error| ConfigError::new(format!("{error}; or a file with one range a line"));
+        ranges.map(Self::new).map_err(or_file)
+    }
+}
+
+impl fmt::Display for AdvisedRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { process, bytes } = self;
+        if process.0 > 0 {
+            write!(f, "{}:", process.0)?;
+        }
+        write!(f, "{:#x}-{:#x}", bytes.start, bytes.end)
+    }
+}
+
+impl fmt::Display for AdvisedRanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, range) in self.0.iter().enumerate() {
+            let comma = if number > 0 { "," } else { "" };
+            write!(f, "{comma}{range}")?;
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for AdvisedRanges {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for AdvisedRanges {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Source whose program requests large pages for ranges of its memory as soon as it is mapped.
+pub(crate) struct Advised<S> {
+    source: S,
+    metadata: SourceMetadata,
+    ranges: AdvisedRanges,
+    /// Process to which the next events belong.
+    running: ProcessId,
+    /// Events of the chunk that is being filled, each with its position in the chunk.
+    events: Vec<(u32, ProgramEvent)>,
+}
+
+impl<S: Source> Advised<S> {
+    /// Adds requests for large pages in `ranges` to the requests of `source`.
+    ///
+    /// # Errors
+    /// If the source has no mapping events, after which they would come.
+    pub(crate) fn new(source: S, ranges: AdvisedRanges) -> Result<Self, ConfigError> {
+        let mut metadata = source.metadata().clone();
+        if !metadata.has_events {
+            let problem = format!(
+                "{} does not say what memory the program maps; expected a trace by perforate record",
+                metadata.name
+            );
+            return Err(ConfigError::new(problem).under("madvise"));
+        }
+        let number = match ranges.ranges() {
+            [range] => range.to_string(),
+            all => format!("{} ranges", all.len()),
+        };
+        metadata.assumptions.push(format!(
+            "the program is changed: it requests large pages (MADV_HUGEPAGE) for {number} of addresses \
+             as soon as memory is mapped there (--madvise)"
+        ));
+        Ok(Self { source, metadata, ranges, running: ProcessId::default(), events: Vec::new() })
+    }
+
+    /// Passes an event on, and the requests that follow it.
+    fn push(&mut self, at: u32, mut event: ProgramEvent) {
+        let mapped = match &event {
+            ProgramEvent::Map { start, length, .. } => pages(start.value(), *length),
+            ProgramEvent::Brk { start, end } => start.value()..end.value(),
+            ProgramEvent::Remap { to, to_length, .. } => pages(to.value(), *to_length),
+            ProgramEvent::Switch { process, .. } => {
+                self.running = *process;
+                0..0
+            }
+            _ => 0..0,
+        };
+        let advised: Vec<_> = self.ranges.parts(self.running, mapped.clone()).collect();
+        // Memory that mmap populates has its pages before a request can come.
+        let populated = if advised.is_empty() { None } else { without_populating(&mut event) };
+        self.events.push((at, event));
+        let advise = |Range { start, end }, advice| ProgramEvent::Advise {
+            start: VirtualAddress::new(start),
+            length: end - start,
+            advice,
+        };
+        let requests = advised.into_iter().map(|part| advise(part, Advice::HugePage));
+        let requests = requests.chain(populated.map(|advice| advise(mapped, advice)));
+        self.events.extend(requests.map(|request| (at, request)));
+    }
+}
+
+/// Changes a mapping that the kernel populates to one that it does not populate. Returns the advice that
+/// populates it later; `None` for other events, and for memory that cannot be accessed.
+fn without_populating(event: &mut ProgramEvent) -> Option<Advice> {
+    let ProgramEvent::Map { populate: populate @ true, permissions, accessible: true, .. } = event
+    else {
+        return None;
+    };
+    *populate = false;
+    Some(Advice::Other(POPULATE[usize::from(permissions.write)]))
+}
+
+/// Returns the addresses of the whole pages from `start`.
+fn pages(start: u64, length: u64) -> Range<u64> {
+    start..start.saturating_add(length.saturating_add(4095) & !4095)
+}
+
+impl<S: Source> Source for Advised<S> {
+    fn metadata(&self) -> &SourceMetadata {
+        &self.metadata
+    }
+
+    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+        let more = self.source.next_chunk(chunk)?;
+        for (at, event) in std::mem::take(&mut chunk.events) {
+            self.push(at, event);
+        }
+        chunk.events.append(&mut self.events);
+        Ok(more)
+    }
+
+    fn skip(&mut self, instructions: u64) -> Result<u64, TraceError> {
+        self.source.skip(instructions)
+    }
+
+    fn truncated(&self) -> Option<&Truncation> {
+        self.source.truncated()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::{Backing, Permissions, ThreadId};
+
+    use super::*;
+
+    /// Source of events only.
+    struct Events(SourceMetadata, Vec<ProgramEvent>);
+
+    impl Source for Events {
+        fn metadata(&self) -> &SourceMetadata {
+            &self.0
+        }
+
+        fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+            chunk.clear();
+            chunk.events.extend(self.1.drain(..).map(|event| (0, event)));
+            Ok(!chunk.events.is_empty())
+        }
+
+        fn skip(&mut self, _: u64) -> Result<u64, TraceError> {
+            Ok(0)
+        }
+    }
+
+    /// Returns the events of a program that follows this advice.
+    fn advised(ranges: &str, events: &[ProgramEvent]) -> Vec<ProgramEvent> {
+        let metadata = SourceMetadata { has_events: true, ..SourceMetadata::default() };
+        let source = Events(metadata, events.to_vec());
+        let mut source = Advised::new(source, ranges.parse().unwrap()).unwrap();
+        let mut chunk = Chunk::default();
+        assert!(source.next_chunk(&mut chunk).unwrap());
+        chunk.events.into_iter().map(|(_, event)| event).collect()
+    }
+
+    fn map(start: u64, length: u64, populate: bool) -> ProgramEvent {
+        ProgramEvent::Map {
+            start: VirtualAddress::new(start),
+            length,
+            permissions: Permissions::READ_WRITE,
+            accessible: true,
+            backing: Backing::Anonymous,
+            shared: false,
+            populate,
+        }
+    }
+
+    fn advise(start: u64, length: u64, advice: Advice) -> ProgramEvent {
+        ProgramEvent::Advise { start: VirtualAddress::new(start), length, advice }
+    }
+
+    #[test]
+    fn a_request_follows_what_maps_memory_in_a_range() {
+        let unmap = ProgramEvent::Unmap { start: VirtualAddress::new(0x10000), length: 0x10000 };
+        let remap = ProgramEvent::Remap {
+            from: VirtualAddress::new(0x40000),
+            from_length: 0x4000,
+            to: VirtualAddress::new(0x1e000),
+            to_length: 0x8000,
+        };
+        let brk = ProgramEvent::Brk {
+            start: VirtualAddress::new(0x8000),
+            end: VirtualAddress::new(0x13000),
+        };
+        let (before, across) = (map(0x1000, 0xf000, false), map(0x1c000, 0x2001, false));
+        let events = [before.clone(), across.clone(), unmap.clone(), remap.clone(), brk.clone()];
+        let found = advised("0x10000-0x1d000,0x20000-0x30000", &events);
+        let huge = |start, length| advise(start, length, Advice::HugePage);
+        let expected = [
+            before,
+            across,
+            huge(0x1c000, 0x1000),
+            unmap,
+            remap,
+            huge(0x20000, 0x6000),
+            brk,
+            huge(0x10000, 0x3000),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn each_process_has_ranges_of_its_own() {
+        let switch =
+            |process| ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(0) };
+        let (one, other) = (map(0x10000, 0x1000, false), map(0x20000, 0x1000, false));
+        let events = [one.clone(), switch(1), one.clone(), other.clone()];
+        let found = advised("0x10000-0x11000,1:0x20000-0x21000", &events);
+        let huge = |start| advise(start, 0x1000, Advice::HugePage);
+        assert_eq!(found, [one.clone(), huge(0x10000), switch(1), one, other, huge(0x20000)]);
+    }
+
+    #[test]
+    fn memory_is_populated_after_the_request() {
+        let populated = |start| map(start, 0x3000, true);
+        let found = advised("0x10000-0x12000", &[populated(0x10000), populated(0x20000)]);
+        let expected = [
+            map(0x10000, 0x3000, false),
+            advise(0x10000, 0x2000, Advice::HugePage),
+            advise(0x10000, 0x3000, Advice::Other(23)),
+            populated(0x20000),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn ranges_are_written_as_they_are_read() {
+        let text = "0x1000-0x3000,1:0x1000-0x2000";
+        let ranges: AdvisedRanges = text.parse().unwrap();
+        assert_eq!((ranges.to_string().as_str(), ranges.bytes()), (text, 0x3000));
+        let mixed: AdvisedRanges = "1:0x1000-0x2000,0x2000-0x3000, 4096-8192".parse().unwrap();
+        assert_eq!(mixed, ranges);
+        let lines = "# heap\n0x1000-0x3000 # all of it\n\n1:0x1000-0x2000\n";
+        assert_eq!(AdvisedRanges::from_lines(lines).unwrap(), ranges);
+    }
+
+    #[test]
+    fn wrong_ranges_say_what_would_be_right() {
+        for (text, expected) in [
+            ("0x1000", EXPECTED),
+            ("heap-0x2000", EXPECTED),
+            ("0x1000-0x1001", "expected multiples of 4096, as madvise does"),
+            ("0x2000-0x2000", "the end is not after the start"),
+            ("a:0x1000-0x2000", "expected PROCESS:START-END with the number of a process"),
+        ] {
+            let error = text.parse::<AdvisedRanges>().unwrap_err().to_string();
+            let expected = format!("{text:?}: {expected}; or a file with one range a line");
+            assert_eq!(error, expected);
+        }
+        let error = AdvisedRanges::from_lines("0x1000-0x2000\nall").unwrap_err().to_string();
+        assert_eq!(error, format!("line 2: \"all\": {EXPECTED}"));
+    }
+
+    #[test]
+    fn a_trace_without_mappings_cannot_be_advised() {
+        let source = Events(SourceMetadata { name: "x".into(), ..Default::default() }, Vec::new());
+        let error = Advised::new(source, AdvisedRanges::default()).err().unwrap();
+        assert!(error.to_string().contains("x does not say what memory"), "{error}");
+    }
+}
