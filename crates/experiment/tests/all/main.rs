@@ -4,4 +4,3 @@ mod bundled;
 mod common;
 mod engine;
 mod joint;
-mod kept;

@@ -19,7 +19,7 @@ use crate::document::{data, markup};
 use crate::vocabulary::{options, vocabulary};
 use crate::{memory, records, snapshot, why};
 
-pub const SAMPLE: &str = include_str!("../data/sample.jsonl");
+const SAMPLE: &str = include_str!("../data/sample.jsonl");
 
 /// Two seeds of four schemes, in which every registered counter has a value of its own, and different speeds.
 fn every_counter(vocabulary: &Vocabulary) -> String {
@@ -46,7 +46,7 @@ fn every_counter(vocabulary: &Vocabulary) -> String {
 }
 
 /// Runs of two values of an option and, without it, of two workloads.
-pub fn varied() -> String {
+fn varied() -> String {
     let runs = [(8, 0.2), (16, 0.25), (32, 0.4)].into_iter().flat_map(|(value, ipc)| {
         ["4k", "thp"].map(|scheme| {
             let ipc = if scheme == "thp" { ipc * 1.5 } else { ipc };
@@ -62,7 +62,7 @@ pub fn varied() -> String {
 }
 
 /// A run of which windows were measured, beside one of another machine that was not sampled.
-pub fn sampled() -> String {
+fn sampled() -> String {
     let of = |scheme: &str, cycles: u64| {
         json!({"scheme": scheme, "workload": "w", "machine": "m", "instructions": 1000,
             "cycles": cycles, "ipc": 1000.0 / cycles as f64, "counters": {"walks": 5},

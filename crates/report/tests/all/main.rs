@@ -4,7 +4,6 @@ mod advice;
 mod answer;
 mod answer_thresholds;
 mod browser;
-mod changed;
 mod document;
 mod experiments;
 mod kept;
