@@ -7,6 +7,8 @@
   programs.py command DIR NAME             print the command, for `perforate advise -- …`
   programs.py measure DIR RESULTS [NAME…]  `perforate verify` of each, a JSON line for each in RESULTS
   programs.py table RESULTS                the results as a table in Markdown
+  programs.py predict DIR ADVICE [NAME…]   `perforate advise` of each, a JSON line for each in ADVICE
+  programs.py judge RESULTS ADVICE         what was predicted for large pages for all memory, beside what was measured
 
 Packages: redis-server, sqlite3, g++, xz-utils, a JDK, nginx-light, apache2-utils (Debian's names); numpy and
 igraph for python3. Servers listen on the loopback address only, and end by themselves.
@@ -196,9 +198,62 @@ def measure(folder, results, names):
         print(name, json.loads(done.stdout)["measured"], flush=True)
 
 
-def table(results):
+def predict(folder, results, names):
+    for name, _, words in PROGRAMS:
+        if names and name not in names:
+            continue
+        line = [PERFORATE, "advise", "--json", "--", *command(words, folder)]
+        done = subprocess.run(line, capture_output=True, text=True)
+        if done.returncode != 0:
+            print(f"{name}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+            continue
+        record = json.loads(done.stdout)
+        kept = {key: record[key] for key in ("verdict", "gain", "advised_bytes", "additional_bytes", "runs") if key in record}
+        with open(results, "a") as file:
+            file.write(json.dumps({"name": name, **kept}) + "\n")
+        print(name, record["verdict"], record.get("gain"), flush=True)
+
+
+def by_name(results):
     with open(results) as file:
-        found = {record["name"]: record for record in map(json.loads, file)}
+        return {record["name"]: record for record in map(json.loads, file)}
+
+
+def judge(results, advice):
+    measured, predicted = by_name(results), by_name(advice)
+    print("| program | verdict | recommended | all large, predicted | with the kernel's work | measured | user mode | error of the effect |")
+    print("|---|---|---|---|---|---|---|---|")
+    errors = []
+    for name, _, _ in PROGRAMS:
+        if name not in measured or name not in predicted:
+            continue
+        record = predicted[name]
+        run = next((run for run in record["runs"] if run["name"] == "all large"), None)
+        if run is None or run["speed"] is None:
+            print(f"| {name} | {record['verdict']} | – | not timed | | | | |")
+            continue
+        speed, gain, found = run["speed"], record.get("gain"), measured[name]["measured"]
+        user = user_ratio(measured[name]["runs"])
+        error = abs(user - speed["speed"]) / abs(user - 1) if abs(user - 1) >= 0.02 else None
+        errors += [error] if error is not None else []
+        kernel = run["speed_with_kernel"]
+        print(
+            f"| {name} | {record['verdict']} | {gain['speed']:.3f} | {speed['speed']:.3f} ({speed['low']:.3f}–{speed['high']:.3f}) "
+            f"| {'–' if kernel is None else format(kernel, '.3f')} | {found['ratio']:.3f} ({found['low']:.3f}–{found['high']:.3f}) "
+            f"| {user:.3f} | {'–' if error is None else format(error, '.0%')} |"
+        )
+    if errors:
+        print(f"\nMedian error of effects of 2 % or more: {statistics.median(errors):.0%} of {len(errors)}.")
+
+
+def user_ratio(runs):
+    pairs = zip(runs[::2], runs[1::2])
+    pairs = [sorted(pair, key=lambda run: run["is_advised"]) for pair in pairs]
+    return statistics.geometric_mean(plain["user_seconds"] / advised["user_seconds"] for plain, advised in pairs)
+
+
+def table(results):
+    found = by_name(results)
     print("| program | inputs | processor time, s | ratio (95 %) | in user mode | in the kernel, s | page faults, thousands | resident, MB | in 2MB pages | spread of the runs |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name, kind, _ in PROGRAMS:
@@ -222,9 +277,7 @@ def table(results):
             times = [processor(run) for run in arm]
             return 100 * (max(times) - min(times)) / statistics.median(times)
 
-        pairs = zip(record["runs"][::2], record["runs"][1::2])
-        pairs = [sorted(runs, key=lambda run: run["is_advised"]) for runs in pairs]
-        user = statistics.geometric_mean(plain["user_seconds"] / advised["user_seconds"] for plain, advised in pairs)
+        user = user_ratio(record["runs"])
         gain = record["measured"]
         print(
             f"| {name} | {record.get('factor', 1):g} | {pair(processor, '.2f')} | **{gain['ratio']:.3f}** ({gain['low']:.3f}–{gain['high']:.3f}) "
@@ -245,6 +298,10 @@ def main(arguments):
             print(shlex.join(next(command(words, folder) for own, _, words in PROGRAMS if own == name)))
         case ["measure", folder, results, *names]:
             measure(folder, results, names)
+        case ["predict", folder, advice, *names]:
+            predict(folder, advice, names)
+        case ["judge", results, advice]:
+            judge(results, advice)
         case ["table", results]:
             table(results)
         case _:

@@ -245,6 +245,35 @@ mod tests {
         assert_eq!((run.seed, run.machine.name), (options.seed.get(), options.machine));
     }
 
+    /// Pairs of options that contradict each other, with the option that the error names.
+    #[test]
+    fn sampled_timing_has_conditions() {
+        let wrong = |options: &[(&str, &str)]| {
+            let options = MeasuringOptions::read(options.iter().copied().collect()).unwrap();
+            options.check().err().map(|error| error.to_string())
+        };
+        for (options, expected) in [
+            (vec![], None),
+            (vec![("functional", "yes")], None),
+            (vec![("precision", "5%")], Some("precision")),
+            (vec![("precision", "5%"), ("functional", "yes")], Some("precision")),
+            (vec![("timing", "sampled=2k/10k"), ("precision", "5%")], None),
+            (vec![("timing", "sampled=2k/10k"), ("precision", "0%")], Some("precision")),
+            (vec![("timing", "sampled=2k/10k"), ("functional", "yes")], Some("timing")),
+            // 2k timed and 8k before them fill the period.
+            (vec![("timing", "sampled=2k/10k"), ("window-warmup", "8k")], None),
+            (vec![("timing", "sampled=2k/10k"), ("window-warmup", "8001")], Some("timing")),
+        ] {
+            match (wrong(&options), expected) {
+                (None, None) => {}
+                (Some(error), Some(name)) => {
+                    assert!(error.starts_with(name), "{options:?}: {error}")
+                }
+                (found, _) => panic!("{options:?}: {found:?}"),
+            }
+        }
+    }
+
     #[test]
     fn a_warmup_is_given_or_detected() {
         assert_eq!(read("auto"), Ok(WarmupLength::Detected));

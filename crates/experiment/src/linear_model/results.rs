@@ -246,6 +246,14 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_be_read_is_named_with_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("none.jsonl");
+        let error = read_results(&path, &ResultSchemes::default()).err().expect("no file");
+        assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+    }
+
+    #[test]
     fn errors_name_the_line_or_the_scheme() {
         let native = line("4k", "300", 7, 70, "");
         let told = message(&native);

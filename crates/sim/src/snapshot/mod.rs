@@ -131,3 +131,27 @@ impl<R: Read> Read for Hashed<R> {
         Ok(read)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_os::{FrameState, OccupancyBuilder};
+
+    use super::*;
+
+    /// A snapshot is recognised by its content, of whatever lengths the reads of its file are.
+    #[test]
+    fn a_snapshot_has_the_same_hash_in_memory_and_in_a_file() {
+        let mut made = OccupancyBuilder::default();
+        for frame in 0..20_000 {
+            let state = if frame % 3 == 0 { FrameState::Free } else { FrameState::Movable };
+            made.push_run(state, 1 + frame % 7).unwrap();
+        }
+        let taken =
+            MemorySnapshot::taken("host", HostSnapshot::of(made.finish().unwrap())).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        taken.snapshot.write_to(file.as_file()).unwrap();
+        let loaded = MemorySnapshot::load(file.path().to_str().unwrap()).unwrap();
+        assert_eq!(loaded.content_hash, taken.content_hash);
+        assert_eq!(loaded.memory_bytes(), taken.memory_bytes());
+    }
+}
