@@ -20,11 +20,11 @@ use crate::{Dimension, PageFault, Reach, WalkFault, WalkRequest, Walker};
 /// A kind of capability (optional feature of a translation), for requests by
 /// [`Dimension::capability`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum CapabilityKind {
     /// Pages with holes ([`Holes`]).
     Holes,
-    /// Unit that is looked up in parallel with a TLB, such as a range TLB ([`BesideL2`]).
-    BesideL2,
+    /// Unit that is looked up in parallel with a TLB, such as a range TLB ([`SidebandTlb`]).
+    SidebandTlb,
     /// Runs of consecutive pages: a fast search, and entries that name them ([`Runs`]).
     Runs,
     /// Level-2 leaf entries in the page-walk cache (G §3.7).
@@ -44,7 +44,7 @@ pub enum Capability<'a> {
     /// Pages with holes (P §IV).
     Holes(&'a dyn Holes),
     /// Unit that is looked up in parallel with a TLB, such as a range TLB.
-    BesideL2(&'a dyn BesideL2),
+    SidebandTlb(&'a dyn SidebandTlb),
     /// Fast search for runs of consecutive pages in the tables.
     Runs(&'a dyn Runs),
     /// Level-2 leaf entries in the page-walk cache. The value is the number of 4KB pages per leaf.
@@ -63,7 +63,7 @@ pub enum CapabilityMut<'a> {
     /// Pages with holes (P §IV).
     Holes(&'a mut dyn Holes),
     /// Unit that is looked up in parallel with a TLB, such as a range TLB.
-    BesideL2(&'a mut dyn BesideL2),
+    SidebandTlb(&'a mut dyn SidebandTlb),
     /// Nested translation: guest tables over a host.
     OverHost(&'a mut dyn OverHost),
     /// Hardware that exists once per core.
@@ -118,9 +118,9 @@ pub trait Holes {
     fn written_bitmap(&self, space: SpaceId, page: VirtualPage) -> Option<[u64; 8]>;
 }
 
-/// Counts of translations by a [`BesideL2`] unit, such as a range TLB.
+/// Counts of translations by a [`SidebandTlb`] unit, such as a range TLB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BesideCounters {
+pub struct SidebandCounters {
     /// Number of first-level TLB misses that the unit translated. With nested translation, number
     /// of misses that the units of guest and host translated together.
     pub translations: u64,
@@ -130,10 +130,10 @@ pub struct BesideCounters {
     pub in_host_only: u64,
 }
 
-/// Uses that the pipeline makes of a [`BesideL2`] unit, such as a range TLB. The values never
+/// Uses that the pipeline makes of a [`SidebandTlb`] unit, such as a range TLB. The values never
 /// change during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BesideUse {
+pub struct SidebandUse {
     /// True if the pipeline looks the unit up after first-level misses (for a host's unit: the
     /// nested walker does).
     pub looked_up: bool,
@@ -149,19 +149,19 @@ pub struct BesideUse {
 
 /// A unit that translates addresses in parallel with a TLB, such as a range TLB or the registers of
 /// a direct segment. The pipeline looks it up with the second-level TLB after a first-level miss,
-/// or with the first-level TLB ([`BesideUse::beside_l1`]).
+/// or with the first-level TLB ([`SidebandUse::beside_l1`]).
 ///
 /// After a hit of a unit in parallel with the second level, the page is filled into the first level
 /// as a 4KB entry, and not into the second level. A unit may have entries, which are filled after
 /// page walks.
 ///
 /// The nested walker looks up a host's unit before the cached gPA→hPA entries.
-pub trait BesideL2 {
+pub trait SidebandTlb {
     /// Name of this unit in reports, such as "range TLB".
     fn name(&self) -> &'static str;
 
     /// Returns the uses that the pipeline makes of this unit: look-ups, fills, and their place.
-    fn used(&self) -> BesideUse;
+    fn used(&self) -> SidebandUse;
 
     /// Translates a page by this unit (a range TLB or segment registers) without side effects.
     /// Returns the mapping around the page, or `None` if the unit does not translate the page now.
@@ -196,13 +196,13 @@ pub trait BesideL2 {
 
     /// Writes the counters of this unit, such as hits of a range TLB, to `out`. `counted` has the
     /// translations by the unit, which the pipeline and the nested walker count.
-    fn record(&self, counted: &BesideCounters, out: &mut Counters);
+    fn record(&self, counted: &SidebandCounters, out: &mut Counters);
 
     /// Resets to 0 the counts that this unit keeps itself.
     fn reset_counters(&mut self);
 }
 
-impl dyn BesideL2 + '_ {
+impl dyn SidebandTlb + '_ {
     /// Calls [`Self::fill`], and records all steps of the fill as background work, for which no
     /// access waits.
     pub(crate) fn fill_in_background(
@@ -276,7 +276,7 @@ pub trait OverHost {
 impl dyn Dimension + '_ {
     /// Returns the interface to pages with holes; `None` if the tables do not support holes.
     pub fn holes(&self) -> Option<&dyn Holes> {
-        match self.capability(Wanted::Holes)? {
+        match self.capability(CapabilityKind::Holes)? {
             Capability::Holes(holes) => Some(holes),
             _ => None,
         }
@@ -284,7 +284,7 @@ impl dyn Dimension + '_ {
 
     /// Returns the interface to pages with holes, mutable, for walks.
     pub fn holes_mut(&mut self) -> Option<&mut dyn Holes> {
-        match self.capability_mut(Wanted::Holes)? {
+        match self.capability_mut(CapabilityKind::Holes)? {
             CapabilityMut::Holes(holes) => Some(holes),
             _ => None,
         }
@@ -292,23 +292,23 @@ impl dyn Dimension + '_ {
 
     /// Returns the unit that is looked up in parallel with a TLB; `None` if the dimension has no
     /// such unit.
-    pub fn beside_l2(&self) -> Option<&dyn BesideL2> {
-        match self.capability(Wanted::BesideL2)? {
-            Capability::BesideL2(unit) => Some(unit),
+    pub fn sideband_tlb(&self) -> Option<&dyn SidebandTlb> {
+        match self.capability(CapabilityKind::SidebandTlb)? {
+            Capability::SidebandTlb(unit) => Some(unit),
             _ => None,
         }
     }
 
-    /// Returns the uses that the pipeline makes of the dimension's [`BesideL2`] unit; all false
+    /// Returns the uses that the pipeline makes of the dimension's [`SidebandTlb`] unit; all false
     /// without such a unit.
-    pub(crate) fn beside_use(&self) -> BesideUse {
-        self.beside_l2().map(BesideL2::used).unwrap_or_default()
+    pub(crate) fn beside_use(&self) -> SidebandUse {
+        self.sideband_tlb().map(SidebandTlb::used).unwrap_or_default()
     }
 
     /// Returns the unit that is looked up in parallel with a TLB, mutable, for look-ups and fills.
-    pub fn beside_l2_mut(&mut self) -> Option<&mut dyn BesideL2> {
-        match self.capability_mut(Wanted::BesideL2)? {
-            CapabilityMut::BesideL2(unit) => Some(unit),
+    pub fn sideband_tlb_mut(&mut self) -> Option<&mut dyn SidebandTlb> {
+        match self.capability_mut(CapabilityKind::SidebandTlb)? {
+            CapabilityMut::SidebandTlb(unit) => Some(unit),
             _ => None,
         }
     }
@@ -316,7 +316,7 @@ impl dyn Dimension + '_ {
     /// Returns the longest run of contiguous pages around a page. Searches page by page if the
     /// tables have no [`Runs`].
     pub fn run_around(&self, request: &RunRequest) -> Run {
-        match self.capability(Wanted::Runs) {
+        match self.capability(CapabilityKind::Runs) {
             Some(Capability::Runs(runs)) => runs.run_around(request),
             _ => request.longest(|page| self.look_at(request.space, page)),
         }
@@ -324,7 +324,7 @@ impl dyn Dimension + '_ {
 
     /// True if the entry that translates a page says that it maps the page's whole block of 64KB.
     pub fn is_contiguous(&self, space: SpaceId, page: VirtualPage) -> bool {
-        match self.capability(Wanted::Runs) {
+        match self.capability(CapabilityKind::Runs) {
             Some(Capability::Runs(runs)) => runs.is_contiguous(space, page),
             _ => false,
         }
@@ -333,7 +333,7 @@ impl dyn Dimension + '_ {
     /// Returns the number of 4KB pages per level-2 leaf in the page-walk cache; `None` if the cache
     /// holds no leaves.
     pub fn cached_leaf_pages(&self) -> Option<u64> {
-        match self.capability(Wanted::CachedLeaves)? {
+        match self.capability(CapabilityKind::CachedLeaves)? {
             Capability::CachedLeaves(pages) => Some(pages),
             _ => None,
         }
@@ -342,7 +342,7 @@ impl dyn Dimension + '_ {
     /// Sets the number of cores. No effect on dimensions without hardware per core.
     pub fn set_cores(&mut self, cores: usize) {
         if let Some(CapabilityMut::PerCoreHardware(own)) =
-            self.capability_mut(Wanted::PerCoreHardware)
+            self.capability_mut(CapabilityKind::PerCoreHardware)
         {
             own.set_cores(cores);
         }
@@ -351,7 +351,7 @@ impl dyn Dimension + '_ {
     /// Makes `core` the running core. No effect on dimensions without hardware per core.
     pub fn run_on(&mut self, core: usize) {
         if let Some(CapabilityMut::PerCoreHardware(own)) =
-            self.capability_mut(Wanted::PerCoreHardware)
+            self.capability_mut(CapabilityKind::PerCoreHardware)
         {
             own.run_on(core);
         }
@@ -359,7 +359,7 @@ impl dyn Dimension + '_ {
 
     /// Returns the nested translation of a virtual machine; `None` natively.
     pub fn over_host(&self) -> Option<&dyn OverHost> {
-        match self.capability(Wanted::OverHost)? {
+        match self.capability(CapabilityKind::OverHost)? {
             Capability::OverHost(over) => Some(over),
             _ => None,
         }
@@ -367,7 +367,7 @@ impl dyn Dimension + '_ {
 
     /// Returns the nested translation of a virtual machine, mutable; `None` natively.
     pub fn over_host_mut(&mut self) -> Option<&mut dyn OverHost> {
-        match self.capability_mut(Wanted::OverHost)? {
+        match self.capability_mut(CapabilityKind::OverHost)? {
             CapabilityMut::OverHost(over) => Some(over),
             _ => None,
         }
@@ -380,7 +380,7 @@ impl dyn Dimension + '_ {
 
     /// Returns the host's half of the nested translation, mutable; `None` natively.
     pub fn host_mut(&mut self) -> Option<&mut Host> {
-        match self.capability_mut(Wanted::OverHost)? {
+        match self.capability_mut(CapabilityKind::OverHost)? {
             CapabilityMut::OverHost(over) => Some(over.host_mut()),
             _ => None,
         }
@@ -389,7 +389,7 @@ impl dyn Dimension + '_ {
     /// Returns the component of Rust type `T`, which may be the whole dimension. `None` if there is
     /// no such component.
     pub fn part<T: 'static>(&self) -> Option<&T> {
-        match self.capability(Wanted::Part(TypeId::of::<T>()))? {
+        match self.capability(CapabilityKind::Part(TypeId::of::<T>()))? {
             Capability::Part(part) => part.downcast_ref(),
             _ => None,
         }
@@ -397,7 +397,7 @@ impl dyn Dimension + '_ {
 
     /// Returns the component of Rust type `T`, mutable; `None` if there is no such component.
     pub fn part_mut<T: 'static>(&mut self) -> Option<&mut T> {
-        match self.capability_mut(Wanted::Part(TypeId::of::<T>()))? {
+        match self.capability_mut(CapabilityKind::Part(TypeId::of::<T>()))? {
             CapabilityMut::Part(part) => part.downcast_mut(),
             _ => None,
         }

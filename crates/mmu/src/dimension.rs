@@ -3,7 +3,7 @@
 
 use perforate_types::{FormatOperation, SpaceId, VirtualPage};
 
-use crate::capability::{Capability, CapabilityMut, Wanted};
+use crate::capability::{Capability, CapabilityKind, CapabilityMut};
 use crate::{Reach, TableMemory, WalkFault, Walker};
 
 /// A request for a page-table walk.
@@ -34,7 +34,7 @@ pub enum Mark {
 /// tables. All schemes have the same TLB pipeline; a scheme is a dimension that the pipeline uses.
 ///
 /// Optional features are [`Capability`] values. A dimension that wraps another one
-/// ([`Around`](crate::Around)) answers requests for the features that it changes. It forwards all
+/// ([`DimensionLayer`](crate::DimensionLayer)) answers requests for the features that it changes. It forwards all
 /// other requests, so a capability that is added later passes through. [`Nested`](crate::Nested),
 /// which composes two dimensions, matches on all kinds of capability, so the compiler reports a
 /// kind that is added later.
@@ -72,9 +72,9 @@ pub trait Dimension: Send {
 
     /// Returns the capability (optional feature) of the wanted kind, read-only; `None` if the
     /// dimension lacks it.
-    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>>;
+    fn capability(&self, wanted: CapabilityKind) -> Option<Capability<'_>>;
 
     /// Returns the capability (optional feature) of the wanted kind, mutable; `None` if the
     /// dimension lacks it.
-    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>>;
+    fn capability_mut(&mut self, wanted: CapabilityKind) -> Option<CapabilityMut<'_>>;
 }

@@ -79,14 +79,14 @@ impl Reference {
         }
         let side = if self.setup.is_shadowed { Side::Shadow } else { Side::Own };
         let last = if dimension.cached_leaf_pages().is_some() { 3 } else { 1 };
-        let has_unit = dimension.beside_l2().is_some();
+        let has_unit = dimension.sideband_tlb().is_some();
         if !has_unit {
             self.check_way(side, (space, page), last, dimension.memory());
         }
         let Some(host) = dimension.host().filter(|_| !self.setup.is_shadowed && !has_unit) else {
             return;
         };
-        if host.dimension().beside_l2().is_some() {
+        if host.dimension().sideband_tlb().is_some() {
             return;
         }
         let Some(frame) = self.truths.own_frame(space, page) else { return };

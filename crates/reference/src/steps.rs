@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use perforate_mmu::radix::Directory;
 use perforate_mmu::{
-    BesideL2, CachedContent, CachedEntry, Case, EntryKind, L2Part, Mmu, TlbGeometry,
+    CachedContent, CachedEntry, Case, EntryKind, L2Part, Mmu, SidebandTlb, TlbGeometry,
     WalkCacheConfig, allow,
 };
 use perforate_types::{AccessKind, Action, Level, PhysicalAddress, Purpose, SpaceId, Step, Unit};
@@ -68,8 +68,8 @@ fn has_holes(entry: &CachedEntry) -> bool {
 /// The model does not know the order of look-ups in that unit.
 fn has_unit(mmu: &Mmu) -> bool {
     let dimension = mmu.dimension();
-    let of_host = dimension.host().and_then(|host| host.dimension().beside_l2());
-    dimension.beside_l2().or(of_host).map(BesideL2::used).is_some()
+    let of_host = dimension.host().and_then(|host| host.dimension().sideband_tlb());
+    dimension.sideband_tlb().or(of_host).map(SidebandTlb::used).is_some()
 }
 
 /// Returns, for the walk cache of the program and that of the host, true if the cache holds leaf entries
@@ -566,7 +566,7 @@ fn first_level(kind: AccessKind) -> Unit {
 /// True if the model has a list of entries for the unit (TLB or walk cache). It has none for caches of
 /// mechanisms, such as a range TLB.
 fn is_followed(unit: Unit) -> bool {
-    !matches!(unit, Unit::BesideL2 | Unit::HostBesideL2)
+    !matches!(unit, Unit::SidebandTlb | Unit::HostSidebandTlb)
 }
 
 fn geometry_of(caches: &WalkCacheConfig, level: Level) -> TlbGeometry {

@@ -238,7 +238,7 @@ impl EnergyUse {
         };
         let own = reads + accesses.reads_from_walker_cache;
         let walk_cache = walk_cache + if machine.cache.walker.is_some() { own } else { 0 };
-        let beside = unit(Unit::BesideL2) + unit(Unit::HostBesideL2);
+        let beside = unit(Unit::SidebandTlb) + unit(Unit::HostSidebandTlb);
         // mW × ns = pJ
         let time_ns = activity.cycles as f64 / machine.core.frequency_ghz;
         Self {

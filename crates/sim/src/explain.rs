@@ -6,7 +6,7 @@ mod shadowed;
 
 use std::collections::BTreeMap;
 
-use perforate_mmu::{BesideL2, Case, Dimension, Host};
+use perforate_mmu::{Case, Dimension, Host, SidebandTlb};
 use perforate_schemes::gap_tolerant::{GapTolerantEntry, GapTolerantRadix, Superpage};
 use perforate_schemes::perforated::PerforatedRadix;
 use perforate_schemes::shadow::Shadow;
@@ -338,11 +338,12 @@ impl Subject {
             }
             (Unit::L2Tlb | Unit::NestedTlb, Purpose::HostPage) => format!("nested TLB: {found}"),
             (Unit::L2Tlb, _) => format!("L2 TLB: {found}"),
-            (Unit::BesideL2 | Unit::HostBesideL2, _) => {
+            (Unit::SidebandTlb | Unit::HostSidebandTlb, _) => {
                 let dimension = self.system.mmu().dimension();
                 let host = dimension.host().map(|host| host.dimension());
-                let owner = if unit == Unit::HostBesideL2 { host } else { Some(dimension) };
-                let name = owner.and_then(|owner| owner.beside_l2()).map_or("unit", BesideL2::name);
+                let owner = if unit == Unit::HostSidebandTlb { host } else { Some(dimension) };
+                let name =
+                    owner.and_then(|owner| owner.sideband_tlb()).map_or("unit", SidebandTlb::name);
                 format!("{whose}{name}: {found}")
             }
             _ => format!("{whose}walk cache: {found}"),

@@ -232,7 +232,7 @@ impl JsonSchema for WarmupLength {
 
 #[cfg(test)]
 mod tests {
-    use perforate_config::read;
+    use perforate_config::{OptionTexts, read};
 
     use super::*;
     use crate::{ResolvedRun, Workload};
@@ -249,7 +249,8 @@ mod tests {
     #[test]
     fn sampled_timing_has_conditions() {
         let wrong = |options: &[(&str, &str)]| {
-            let options = MeasuringOptions::read(options.iter().copied().collect()).unwrap();
+            let texts: OptionTexts = options.iter().copied().collect();
+            let options: MeasuringOptions = texts.read().unwrap();
             options.check().err().map(|error| error.to_string())
         };
         for (options, expected) in [

@@ -93,7 +93,7 @@ pub(crate) enum Waiter {
 
 /// A waiter, and the cycle that it waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct News {
+pub(crate) struct Wakeup {
     pub(crate) thread: Thread,
     pub(crate) waiter: Waiter,
     pub(crate) time: u64,
@@ -108,7 +108,7 @@ pub(crate) struct Agenda {
     /// Thread being simulated; it owns the events and waiters added now.
     pub(crate) thread: Thread,
     /// Messages to waiters whose cycle is known. The order of delivery changes no result.
-    news: Vec<News>,
+    wakeups: Vec<Wakeup>,
     entries: Vec<Entry>,
     /// Index in `entries` of the first unused entry; unused entries form a linked list.
     free: u32,
@@ -189,19 +189,19 @@ impl Agenda {
     /// Like [`Self::tell`], for a waiter of any thread.
     #[inline]
     pub(crate) fn tell_thread(&mut self, thread: Thread, waiter: Waiter, time: u64) {
-        self.news.push(News { thread, waiter, time });
+        self.wakeups.push(Wakeup { thread, waiter, time });
     }
 
     /// Removes one message to a waiter from the queue, to be delivered.
     #[inline]
-    pub(crate) fn next_news(&mut self) -> Option<News> {
-        self.news.pop()
+    pub(crate) fn next_wakeup(&mut self) -> Option<Wakeup> {
+        self.wakeups.pop()
     }
 
     /// True if messages to waiters are still to be delivered.
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
-        !self.news.is_empty()
+    pub(crate) fn has_wakeup(&self) -> bool {
+        !self.wakeups.is_empty()
     }
 
     /// Appends a waiter to a list; it will be told no cycle before `from`.
@@ -273,7 +273,7 @@ impl Agenda {
         let Entry { waiter, thread, next, from, .. } = self.entries[place as usize];
         self.entries[place as usize].next = self.free;
         self.free = place;
-        self.news.push(News { thread, waiter, time: from.max(time) });
+        self.wakeups.push(Wakeup { thread, waiter, time: from.max(time) });
         next
     }
 }
@@ -311,15 +311,15 @@ mod tests {
         agenda.wait_for_task(&mut other, Waiter::Line(2), 0, 5);
         agenda.wait_for_task(&mut other, Waiter::Line(4), 0, 6);
         agenda.wait(&mut one, Waiter::Line(3), 70);
-        let news = |access, time| Some(News { thread: 0, waiter: Waiter::Line(access), time });
+        let wakeup = |access, time| Some(Wakeup { thread: 0, waiter: Waiter::Line(access), time });
         agenda.tell_all(&mut one, 50);
         assert!(one.is_empty() && !other.is_empty());
-        assert_eq!([agenda.next_news(), agenda.next_news()], [news(3, 70), news(1, 50)]);
+        assert_eq!([agenda.next_wakeup(), agenda.next_wakeup()], [wakeup(3, 70), wakeup(1, 50)]);
         agenda.tell_task(&mut other, 6, 80);
-        assert_eq!((agenda.next_news(), agenda.has_news()), (news(4, 80), false));
+        assert_eq!((agenda.next_wakeup(), agenda.has_wakeup()), (wakeup(4, 80), false));
         agenda.wait(&mut other, Waiter::Line(5), 0);
         agenda.tell_task(&mut other, 5, 90);
-        assert_eq!(agenda.next_news(), news(2, 90));
+        assert_eq!(agenda.next_wakeup(), wakeup(2, 90));
         agenda.wait(&mut one, Waiter::Line(6), 0);
         agenda.wait(&mut one, Waiter::Line(7), 0);
         assert_eq!(agenda.entries.len(), 4, "entries are used again");

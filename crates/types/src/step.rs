@@ -22,9 +22,9 @@ pub enum Unit {
     NestedTlb,
     /// Cache of a scheme's own mechanism, such as a range TLB, that is looked up in parallel with the
     /// second-level TLB. In a virtual machine, the cache of the guest's mechanism.
-    BesideL2,
+    SidebandTlb,
     /// Cache of a host's mechanism, such as a range TLB, that translates guest-physical addresses.
-    HostBesideL2,
+    HostSidebandTlb,
 }
 
 impl Unit {
@@ -36,21 +36,21 @@ impl Unit {
         Self::WalkCache,
         Self::HostWalkCache,
         Self::NestedTlb,
-        Self::BesideL2,
-        Self::HostBesideL2,
+        Self::SidebandTlb,
+        Self::HostSidebandTlb,
     ];
     /// Number of these structures, for arrays indexed by `unit as usize`.
     pub const COUNT: usize = 8;
 
-    /// Returns the cache of a mechanism, such as a range TLB: [`Self::HostBesideL2`] if `purpose`
-    /// belongs to nested translation, otherwise [`Self::BesideL2`].
-    pub const fn beside_l2(purpose: Purpose) -> Self {
-        if purpose.is_host() { Self::HostBesideL2 } else { Self::BesideL2 }
+    /// Returns the cache of a mechanism, such as a range TLB: [`Self::HostSidebandTlb`] if `purpose`
+    /// belongs to nested translation, otherwise [`Self::SidebandTlb`].
+    pub const fn sideband_tlb(purpose: Purpose) -> Self {
+        if purpose.is_host() { Self::HostSidebandTlb } else { Self::SidebandTlb }
     }
 
     /// True if look-ups in this structure occupy the page walker.
     pub const fn is_walkers(self) -> bool {
-        !matches!(self, Self::L1DataTlb | Self::L1InstructionTlb | Self::L2Tlb | Self::BesideL2)
+        !matches!(self, Self::L1DataTlb | Self::L1InstructionTlb | Self::L2Tlb | Self::SidebandTlb)
     }
 }
 
@@ -138,7 +138,7 @@ purposes! {
     /// The level-1 entry of a hole.
     Hole, HostHole, "hole", "hole", "hole's level-1 entry";
     /// A table of a mechanism, such as a range table. Its entries are filled into the mechanism's
-    /// cache ([`Unit::BesideL2`]).
+    /// cache ([`Unit::SidebandTlb`]).
     OwnTable, HostOwnTable, "own_table", "own table", "table";
 }
 

@@ -7,7 +7,7 @@ use perforate_types::{
 
 use super::nested_tlb::NestedTlb;
 use super::register::RegisteredRun;
-use crate::capability::{BesideUse, Holes, PerCoreHardware};
+use crate::capability::{Holes, PerCoreHardware, SidebandUse};
 use crate::tlb::{EntryKind, L2Entry, L2Tlb, NESTED, SUBPAGES_PER_BITMAP_ENTRY};
 use crate::{
     BitmapLoading, CachedEntry, Dimension, HostFault, Mark, MmuConfig, NestedEntries, Parked,
@@ -49,9 +49,9 @@ pub(crate) enum LocatedFor {
 pub struct Host {
     dimension: Box<dyn Dimension>,
     loading: BitmapLoading,
-    /// Uses that the walker makes of the host's [`BesideL2`](crate::BesideL2) unit, such as a range
+    /// Uses that the walker makes of the host's [`SidebandTlb`](crate::SidebandTlb) unit, such as a range
     /// TLB. The walker looks it up before cached gPA→hPA entries.
-    unit: BesideUse,
+    unit: SidebandUse,
     /// Walk caches and nested TLB of the running core.
     own: CoreCaches,
     parked: Parked<CoreCaches>,
@@ -216,7 +216,7 @@ impl Host {
     /// host's unit lose only the entries that the shootdown covers.
     pub fn invalidate(&mut self, shootdown: Shootdown) {
         self.own.tlb.flush();
-        if let Some(unit) = self.dimension.beside_l2_mut() {
+        if let Some(unit) = self.dimension.sideband_tlb_mut() {
             unit.invalidate(shootdown);
         }
         match shootdown {
@@ -234,7 +234,7 @@ impl Host {
     pub(crate) fn flush(&mut self) {
         self.own.caches.flush();
         self.own.tlb.flush();
-        if let Some(unit) = self.dimension.beside_l2_mut() {
+        if let Some(unit) = self.dimension.sideband_tlb_mut() {
             unit.flush();
         }
     }
@@ -251,11 +251,11 @@ impl Host {
         if !self.unit.looked_up {
             return None;
         }
-        self.dimension.beside_l2()?.find(self.space, host_page(page))
+        self.dimension.sideband_tlb()?.find(self.space, host_page(page))
     }
 
     /// Ways in which the nested walker uses the host's unit, such as a range TLB.
-    pub(super) fn unit(&self) -> BesideUse {
+    pub(super) fn unit(&self) -> SidebandUse {
         self.unit
     }
 
@@ -263,7 +263,7 @@ impl Host {
         if !self.unit.looked_up {
             return None;
         }
-        let unit = self.dimension.beside_l2_mut()?;
+        let unit = self.dimension.sideband_tlb_mut()?;
         unit.look_up(self.space, host_page(page), Purpose::HostPage, steps)
     }
 
@@ -318,7 +318,7 @@ impl Host {
     ) {
         let mut walker =
             Walker { caches: &mut self.own.caches, l2, steps, host: None, is_host: true };
-        if let Some(unit) = self.dimension.beside_l2_mut() {
+        if let Some(unit) = self.dimension.sideband_tlb_mut() {
             unit.fill_in_background(request, reach, &mut walker);
         }
     }

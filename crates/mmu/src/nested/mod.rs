@@ -18,8 +18,8 @@ use perforate_types::{
 };
 
 use crate::capability::{
-    BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Holes, OverHost,
-    PerCoreHardware, Runs, Wanted,
+    Capability, CapabilityKind, CapabilityMut, Holes, OverHost, PerCoreHardware, Runs,
+    SidebandCounters, SidebandTlb, SidebandUse,
 };
 use crate::coalescing::{Run, RunRequest};
 use crate::{
@@ -49,7 +49,7 @@ pub struct Nested {
     loading: BitmapLoading,
     guest_has_holes: bool,
     host_has_holes: bool,
-    guest_unit: BesideUse,
+    guest_unit: SidebandUse,
     found: Found,
     /// Leaf entries of the guest that TLB entries with holes also hold, by space and first page
     /// of the 2MB region. Intermediate entries always hold the guest's leaf; other entries do only
@@ -58,7 +58,7 @@ pub struct Nested {
     entry_regions: HashMap<(SpaceId, VirtualPage), Found>,
     /// True if the last walk found a large guest page over 4KB host pages (P §V).
     is_intermediate: bool,
-    counters: BesideCounters,
+    counters: SidebandCounters,
 }
 
 impl Nested {
@@ -75,7 +75,7 @@ impl Nested {
             found: Found { block: Frame::new(0), allows: 0, filter: 0 },
             entry_regions: HashMap::new(),
             is_intermediate: false,
-            counters: BesideCounters::default(),
+            counters: SidebandCounters::default(),
             guest,
             host,
         }
@@ -173,7 +173,7 @@ impl Nested {
         if !self.guest_unit.looked_up {
             return None;
         }
-        self.guest.beside_l2()?.find(space, page)
+        self.guest.sideband_tlb()?.find(space, page)
     }
 
     fn has_holes(&self) -> bool {
@@ -185,7 +185,7 @@ impl Nested {
     }
 
     fn fill_guest_unit(&mut self, request: WalkRequest, leaf: &Reach, walker: &mut Walker<'_>) {
-        if let Some(unit) = self.guest.beside_l2_mut() {
+        if let Some(unit) = self.guest.sideband_tlb_mut() {
             unit.fill_in_background(request, leaf, &mut walker.above(&mut self.host));
         }
     }
@@ -317,27 +317,35 @@ impl Dimension for Nested {
     }
 
     /// Returns a capability of guest and host together, or of the guest.
-    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+    fn capability(&self, wanted: CapabilityKind) -> Option<Capability<'_>> {
         match wanted {
-            Wanted::Holes => self.has_holes().then_some(Capability::Holes(self)),
-            Wanted::BesideL2 => self.has_unit().then_some(Capability::BesideL2(self)),
-            Wanted::OverHost => Some(Capability::OverHost(self)),
-            Wanted::PerCoreHardware => Some(Capability::PerCoreHardware(self)),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
-            Wanted::CachedLeaves | Wanted::Part(_) => self.guest.capability(wanted),
-            Wanted::Runs => Some(Capability::Runs(self)),
+            CapabilityKind::Holes => self.has_holes().then_some(Capability::Holes(self)),
+            CapabilityKind::SidebandTlb => self.has_unit().then_some(Capability::SidebandTlb(self)),
+            CapabilityKind::OverHost => Some(Capability::OverHost(self)),
+            CapabilityKind::PerCoreHardware => Some(Capability::PerCoreHardware(self)),
+            CapabilityKind::Part(part) if part == TypeId::of::<Self>() => {
+                Some(Capability::Part(self))
+            }
+            CapabilityKind::CachedLeaves | CapabilityKind::Part(_) => self.guest.capability(wanted),
+            CapabilityKind::Runs => Some(Capability::Runs(self)),
         }
     }
 
-    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+    fn capability_mut(&mut self, wanted: CapabilityKind) -> Option<CapabilityMut<'_>> {
         match wanted {
-            Wanted::Holes => self.has_holes().then_some(CapabilityMut::Holes(self)),
-            Wanted::BesideL2 => self.has_unit().then_some(CapabilityMut::BesideL2(self)),
-            Wanted::OverHost => Some(CapabilityMut::OverHost(self)),
-            Wanted::PerCoreHardware => Some(CapabilityMut::PerCoreHardware(self)),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
-            Wanted::CachedLeaves | Wanted::Part(_) => self.guest.capability_mut(wanted),
-            Wanted::Runs => None,
+            CapabilityKind::Holes => self.has_holes().then_some(CapabilityMut::Holes(self)),
+            CapabilityKind::SidebandTlb => {
+                self.has_unit().then_some(CapabilityMut::SidebandTlb(self))
+            }
+            CapabilityKind::OverHost => Some(CapabilityMut::OverHost(self)),
+            CapabilityKind::PerCoreHardware => Some(CapabilityMut::PerCoreHardware(self)),
+            CapabilityKind::Part(part) if part == TypeId::of::<Self>() => {
+                Some(CapabilityMut::Part(self))
+            }
+            CapabilityKind::CachedLeaves | CapabilityKind::Part(_) => {
+                self.guest.capability_mut(wanted)
+            }
+            CapabilityKind::Runs => None,
         }
     }
 }
@@ -428,18 +436,18 @@ impl Holes for Nested {
 
 /// Units of guest and host together, such as direct segments in both (D Table I, "both"): hPA = gVA
 /// + OFFSET_G + OFFSET_V.
-impl BesideL2 for Nested {
+impl SidebandTlb for Nested {
     fn name(&self) -> &'static str {
-        let unit = self.guest.beside_l2().or_else(|| self.host.dimension().beside_l2());
-        unit.map_or("unit", BesideL2::name)
+        let unit = self.guest.sideband_tlb().or_else(|| self.host.dimension().sideband_tlb());
+        unit.map_or("unit", SidebandTlb::name)
     }
 
     /// Returns the uses that the pipeline makes of the two units: it looks them up only if guest
     /// and host both have one. If only one side has a unit, walks of that side's tables use it.
     /// Walks fill both units, so the pipeline does not.
-    fn used(&self) -> BesideUse {
+    fn used(&self) -> SidebandUse {
         let looked_up = self.guest_unit.looked_up && self.host.unit().looked_up;
-        BesideUse { looked_up, ..BesideUse::default() }
+        SidebandUse { looked_up, ..SidebandUse::default() }
     }
 
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
@@ -458,7 +466,7 @@ impl BesideL2 for Nested {
         purpose: Purpose,
         steps: &mut Steps,
     ) -> Option<Reach> {
-        let unit = self.guest.beside_l2_mut()?;
+        let unit = self.guest.sideband_tlb_mut()?;
         let guest = unit.find(space, page)?;
         let in_place = guest.frame_of(page);
         let host = self.host.find_in_unit(guest_frame(in_place))?;
@@ -467,33 +475,33 @@ impl BesideL2 for Nested {
     }
 
     fn slots(&self) -> usize {
-        self.guest.beside_l2().map_or(0, BesideL2::slots)
+        self.guest.sideband_tlb().map_or(0, SidebandTlb::slots)
     }
 
     fn fill(&mut self, _: WalkRequest, _: &Reach, _: &mut Walker<'_>) {}
 
     fn invalidate(&mut self, shootdown: Shootdown) {
-        if let Some(unit) = self.guest.beside_l2_mut() {
+        if let Some(unit) = self.guest.sideband_tlb_mut() {
             unit.invalidate(shootdown);
         }
     }
 
     fn flush(&mut self) {
-        if let Some(unit) = self.guest.beside_l2_mut() {
+        if let Some(unit) = self.guest.sideband_tlb_mut() {
             unit.flush();
         }
     }
 
-    fn record(&self, counted: &BesideCounters, out: &mut Counters) {
-        let counted = BesideCounters { translations: counted.translations, ..self.counters };
-        let unit = self.guest.beside_l2().or_else(|| self.host.dimension().beside_l2());
+    fn record(&self, counted: &SidebandCounters, out: &mut Counters) {
+        let counted = SidebandCounters { translations: counted.translations, ..self.counters };
+        let unit = self.guest.sideband_tlb().or_else(|| self.host.dimension().sideband_tlb());
         if let Some(unit) = unit {
             unit.record(&counted, out);
         }
     }
 
     fn reset_counters(&mut self) {
-        self.counters = BesideCounters::default();
+        self.counters = SidebandCounters::default();
     }
 }
 

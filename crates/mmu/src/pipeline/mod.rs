@@ -1,10 +1,10 @@
 //! The translation loop: first-level TLB, second-level TLB, bitmap, walk.
 
-mod beside;
 mod cores;
 mod holes;
 mod intermediate;
 mod shootdown;
+mod sideband;
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use perforate_types::{
     Steps, Unit, VirtualAddress, VirtualPage,
 };
 
-use crate::capability::{BesideCounters, BesideL2, BesideUse};
+use crate::capability::{SidebandCounters, SidebandTlb, SidebandUse};
 use crate::coalescing::Coalescing;
 use crate::counters::MmuCounters;
 use crate::nested::{Host, entry_of, loading_of};
@@ -84,7 +84,7 @@ pub struct Mmu {
     has_intermediate: bool,
     coalescing: Option<Coalescing>,
     /// Ways in which a unit in parallel with a TLB is used, such as a range TLB.
-    unit: BesideUse,
+    unit: SidebandUse,
     /// True if a walk may fill more than an entry for the leaf's page: a unit, an intermediate
     /// entry, or a run.
     fills_specially: bool,
@@ -219,9 +219,9 @@ impl Mmu {
         let host = self.dimension.host();
         let host_caches = host.map_or(0, Host::cache_slots);
         let nested_tlb = host.map_or(0, Host::tlb_slots);
-        let host_unit = host.and_then(|host| host.dimension().beside_l2());
-        let [unit, host_unit] =
-            [self.dimension.beside_l2(), host_unit].map(|unit| unit.map_or(0, BesideL2::slots));
+        let host_unit = host.and_then(|host| host.dimension().sideband_tlb());
+        let [unit, host_unit] = [self.dimension.sideband_tlb(), host_unit]
+            .map(|unit| unit.map_or(0, SidebandTlb::slots));
         let (l2, caches) = (self.own.l2.slots(), self.own.caches.slots());
         [data, instruction, l2, caches, host_caches, nested_tlb, unit, host_unit]
     }
@@ -679,7 +679,7 @@ impl Mmu {
     pub fn reset_counters(&mut self) {
         self.counters = MmuCounters::default();
         self.on_all_cores(|mmu| mmu.own.walked.start_measuring());
-        if let Some(unit) = self.dimension.beside_l2_mut() {
+        if let Some(unit) = self.dimension.sideband_tlb_mut() {
             unit.reset_counters();
         }
     }
@@ -738,9 +738,9 @@ impl Mmu {
     /// Writes the counters of the unit looked up in parallel with the second-level TLB, if there is one.
     /// [`MmuCounters::record`] writes those of the MMU.
     pub fn record_sideband(&self, out: &mut Counters) {
-        if let Some(unit) = self.dimension.beside_l2() {
+        if let Some(unit) = self.dimension.sideband_tlb() {
             let translations = self.counters.beside_translations;
-            unit.record(&BesideCounters { translations, ..BesideCounters::default() }, out);
+            unit.record(&SidebandCounters { translations, ..SidebandCounters::default() }, out);
         }
     }
 }

@@ -95,7 +95,7 @@ impl Mmu {
     }
 
     fn invalidate(&mut self, shootdown: Shootdown) {
-        if let Some(unit) = self.dimension.beside_l2_mut() {
+        if let Some(unit) = self.dimension.sideband_tlb_mut() {
             unit.invalidate(shootdown);
         }
         match shootdown {
@@ -150,7 +150,7 @@ impl Mmu {
     }
 
     fn flush_unit(&mut self) {
-        if let Some(unit) = self.dimension.beside_l2_mut() {
+        if let Some(unit) = self.dimension.sideband_tlb_mut() {
             unit.flush();
         }
     }

@@ -14,7 +14,7 @@ use perforate_types::{
     Permissions, PhysicalAddress, SpaceId, TableOperation, VirtualPage,
 };
 
-use crate::capability::{Capability, CapabilityMut, Runs, Wanted};
+use crate::capability::{Capability, CapabilityKind, CapabilityMut, Runs};
 use crate::coalescing::{Run, RunRequest};
 pub use crate::walk::Directory;
 use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker, allow};
@@ -379,17 +379,21 @@ impl Dimension for Radix {
         &self.memory
     }
 
-    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+    fn capability(&self, wanted: CapabilityKind) -> Option<Capability<'_>> {
         match wanted {
-            Wanted::Runs => Some(Capability::Runs(self)),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            CapabilityKind::Runs => Some(Capability::Runs(self)),
+            CapabilityKind::Part(part) if part == TypeId::of::<Self>() => {
+                Some(Capability::Part(self))
+            }
             _ => None,
         }
     }
 
-    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+    fn capability_mut(&mut self, wanted: CapabilityKind) -> Option<CapabilityMut<'_>> {
         match wanted {
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            CapabilityKind::Part(part) if part == TypeId::of::<Self>() => {
+                Some(CapabilityMut::Part(self))
+            }
             _ => None,
         }
     }

@@ -52,7 +52,7 @@ impl Radix {
     }
 
     /// Like [`Self::start_walk`], for walk caches that also hold leaves
-    /// ([`Wanted::CachedLeaves`](crate::Wanted::CachedLeaves)).
+    /// ([`CapabilityKind::CachedLeaves`](crate::CapabilityKind::CachedLeaves)).
     ///
     /// # Errors
     /// See [`Self::start_walk`].

@@ -160,7 +160,7 @@ impl<'a> Walker<'a> {
     /// the walked tables: the host's during a walk of the host's tables, otherwise the native or
     /// guest's one.
     pub fn unit_beside(&self) -> Unit {
-        Unit::beside_l2(self.purpose(Purpose::Page))
+        Unit::sideband_tlb(self.purpose(Purpose::Page))
     }
 
     /// Appends a step with the given action, such as a check of segment registers, after all

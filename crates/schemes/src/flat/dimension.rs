@@ -3,8 +3,8 @@
 use std::any::TypeId;
 
 use perforate_mmu::{
-    Capability, CapabilityMut, Dimension, Mark, Radix, Reach, TableMemory, WalkFault, WalkRequest,
-    Walker, Wanted, allow,
+    Capability, CapabilityKind, CapabilityMut, Dimension, Mark, Radix, Reach, TableMemory,
+    WalkFault, WalkRequest, Walker, allow,
 };
 use perforate_types::{
     AccessKind, FormatOperation, PageSize, PageTableEntry, PhysicalAddress, Purpose, SpaceId,
@@ -168,12 +168,12 @@ impl Dimension for Flat {
         &self.memory
     }
 
-    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
-        (wanted == Wanted::Part(TypeId::of::<Self>())).then_some(Capability::Part(self))
+    fn capability(&self, wanted: CapabilityKind) -> Option<Capability<'_>> {
+        (wanted == CapabilityKind::Part(TypeId::of::<Self>())).then_some(Capability::Part(self))
     }
 
-    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
-        (wanted == Wanted::Part(TypeId::of::<Self>())).then_some(CapabilityMut::Part(self))
+    fn capability_mut(&mut self, wanted: CapabilityKind) -> Option<CapabilityMut<'_>> {
+        (wanted == CapabilityKind::Part(TypeId::of::<Self>())).then_some(CapabilityMut::Part(self))
     }
 }
 

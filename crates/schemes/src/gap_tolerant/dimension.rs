@@ -5,8 +5,8 @@ use std::any::TypeId;
 
 use perforate_mmu::radix::Radix;
 use perforate_mmu::{
-    Capability, CapabilityMut, Dimension, Mark, Parked, PerCoreHardware, Reach, TableMemory,
-    TlbGeometry, WalkFault, WalkRequest, Walker, Wanted, allow,
+    Capability, CapabilityKind, CapabilityMut, Dimension, Mark, Parked, PerCoreHardware, Reach,
+    TableMemory, TlbGeometry, WalkFault, WalkRequest, Walker, allow,
 };
 use perforate_types::{
     FormatOperation, Frame, GapTolerance, PageSize, Permissions, PhysicalAddress, SLICE_BLOCKS,
@@ -357,21 +357,29 @@ impl Dimension for GapTolerantRadix {
         self.radix.memory()
     }
 
-    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+    fn capability(&self, wanted: CapabilityKind) -> Option<Capability<'_>> {
         match wanted {
-            Wanted::BesideL2 if self.own.native.is_some() => Some(Capability::BesideL2(self)),
-            Wanted::CachedLeaves => Some(Capability::CachedLeaves(self.mode.entry_pages())),
-            Wanted::PerCoreHardware => Some(Capability::PerCoreHardware(self)),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            CapabilityKind::SidebandTlb if self.own.native.is_some() => {
+                Some(Capability::SidebandTlb(self))
+            }
+            CapabilityKind::CachedLeaves => Some(Capability::CachedLeaves(self.mode.entry_pages())),
+            CapabilityKind::PerCoreHardware => Some(Capability::PerCoreHardware(self)),
+            CapabilityKind::Part(part) if part == TypeId::of::<Self>() => {
+                Some(Capability::Part(self))
+            }
             _ => None,
         }
     }
 
-    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+    fn capability_mut(&mut self, wanted: CapabilityKind) -> Option<CapabilityMut<'_>> {
         match wanted {
-            Wanted::BesideL2 if self.own.native.is_some() => Some(CapabilityMut::BesideL2(self)),
-            Wanted::PerCoreHardware => Some(CapabilityMut::PerCoreHardware(self)),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            CapabilityKind::SidebandTlb if self.own.native.is_some() => {
+                Some(CapabilityMut::SidebandTlb(self))
+            }
+            CapabilityKind::PerCoreHardware => Some(CapabilityMut::PerCoreHardware(self)),
+            CapabilityKind::Part(part) if part == TypeId::of::<Self>() => {
+                Some(CapabilityMut::Part(self))
+            }
             _ => None,
         }
     }

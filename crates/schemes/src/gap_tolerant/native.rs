@@ -6,7 +6,8 @@
 //! first-level look-up. Pages of superpages have no entries in the second-level TLB.
 
 use perforate_mmu::{
-    BesideCounters, BesideL2, BesideUse, Reach, SetAssociative, TlbGeometry, WalkRequest, Walker,
+    Reach, SetAssociative, SidebandCounters, SidebandTlb, SidebandUse, TlbGeometry, WalkRequest,
+    Walker,
 };
 use perforate_types::{
     Action, Counters, Purpose, Shootdown, SpaceId, Steps, Unit, VirtualPage, figures,
@@ -124,13 +125,13 @@ impl GapTolerantRadix {
     }
 }
 
-impl BesideL2 for GapTolerantRadix {
+impl SidebandTlb for GapTolerantRadix {
     fn name(&self) -> &'static str {
         "TLB of gap-tolerant entries"
     }
 
-    fn used(&self) -> BesideUse {
-        BesideUse { looked_up: true, filled: true, replaces_l2: true, ..BesideUse::default() }
+    fn used(&self) -> SidebandUse {
+        SidebandUse { looked_up: true, filled: true, replaces_l2: true, ..SidebandUse::default() }
     }
 
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
@@ -145,7 +146,7 @@ impl BesideL2 for GapTolerantRadix {
         purpose: Purpose,
         steps: &mut Steps,
     ) -> Option<Reach> {
-        let unit = Unit::beside_l2(purpose);
+        let unit = Unit::sideband_tlb(purpose);
         let place = self.entry_place(space, page);
         let Some((slot, loaded)) = self.native_mut().look_up(place) else {
             steps.then(purpose, Action::Miss { unit });
@@ -180,7 +181,7 @@ impl BesideL2 for GapTolerantRadix {
         self.native_mut().flush();
     }
 
-    fn record(&self, counted: &BesideCounters, out: &mut Counters) {
+    fn record(&self, counted: &SidebandCounters, out: &mut Counters) {
         let (translations, fills) = (counted.translations, self.native_fills);
         out.record(NATIVE_TLB, &Uses { translations, fills });
     }

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use perforate_mmu::radix::{Radix, entry_in};
 use perforate_mmu::{
-    BitmapLoading, Capability, CapabilityMut, Dimension, Mark, Reach, ShadowReads, TableMemory,
-    WalkFault, WalkRequest, Walker, Wanted, allow,
+    BitmapLoading, Capability, CapabilityKind, CapabilityMut, Dimension, Mark, Reach, ShadowReads,
+    TableMemory, WalkFault, WalkRequest, Walker, allow,
 };
 use perforate_types::{
     FormatOperation, Frame, HoleSet, PageSize, PageTableEntry, Permissions, PhysicalAddress,
@@ -389,19 +389,23 @@ impl Dimension for PerforatedRadix {
         self.radix.memory()
     }
 
-    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+    fn capability(&self, wanted: CapabilityKind) -> Option<Capability<'_>> {
         match wanted {
-            Wanted::Holes => Some(Capability::Holes(self)),
-            Wanted::Runs => self.radix.capability(wanted),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(Capability::Part(self)),
+            CapabilityKind::Holes => Some(Capability::Holes(self)),
+            CapabilityKind::Runs => self.radix.capability(wanted),
+            CapabilityKind::Part(part) if part == TypeId::of::<Self>() => {
+                Some(Capability::Part(self))
+            }
             _ => None,
         }
     }
 
-    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+    fn capability_mut(&mut self, wanted: CapabilityKind) -> Option<CapabilityMut<'_>> {
         match wanted {
-            Wanted::Holes => Some(CapabilityMut::Holes(self)),
-            Wanted::Part(part) if part == TypeId::of::<Self>() => Some(CapabilityMut::Part(self)),
+            CapabilityKind::Holes => Some(CapabilityMut::Holes(self)),
+            CapabilityKind::Part(part) if part == TypeId::of::<Self>() => {
+                Some(CapabilityMut::Part(self))
+            }
             _ => None,
         }
     }

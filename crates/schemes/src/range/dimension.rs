@@ -2,8 +2,9 @@
 //! second-level TLB.
 
 use perforate_mmu::{
-    Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Mark,
-    Parked, PerCoreHardware, Reach, TableMemory, WalkFault, WalkRequest, Walker, Wanted, allow,
+    Capability, CapabilityKind, CapabilityMut, Dimension, DimensionLayer, Mark, Parked,
+    PerCoreHardware, Reach, SidebandCounters, SidebandTlb, SidebandUse, TableMemory, WalkFault,
+    WalkRequest, Walker, allow,
 };
 use perforate_types::{
     Action, Counters, FormatOperation, Frame, Purpose, Shootdown, SpaceId, Steps, Unit,
@@ -87,7 +88,7 @@ fn reach(range: &RangeEntry, page: VirtualPage) -> Reach {
     Reach::of_page(frame, allow::of_leaf(range.permissions, false))
 }
 
-impl Around for Ranged {
+impl DimensionLayer for Ranged {
     fn inside(&self) -> &dyn Dimension {
         self.paging.as_ref()
     }
@@ -124,18 +125,18 @@ impl Around for Ranged {
         Ok(reach)
     }
 
-    fn own_capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+    fn own_capability(&self, wanted: CapabilityKind) -> Option<Capability<'_>> {
         match wanted {
-            Wanted::BesideL2 => Some(Capability::BesideL2(self)),
-            Wanted::PerCoreHardware => Some(Capability::PerCoreHardware(self)),
+            CapabilityKind::SidebandTlb => Some(Capability::SidebandTlb(self)),
+            CapabilityKind::PerCoreHardware => Some(Capability::PerCoreHardware(self)),
             _ => None,
         }
     }
 
-    fn own_capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+    fn own_capability_mut(&mut self, wanted: CapabilityKind) -> Option<CapabilityMut<'_>> {
         match wanted {
-            Wanted::BesideL2 => Some(CapabilityMut::BesideL2(self)),
-            Wanted::PerCoreHardware => Some(CapabilityMut::PerCoreHardware(self)),
+            CapabilityKind::SidebandTlb => Some(CapabilityMut::SidebandTlb(self)),
+            CapabilityKind::PerCoreHardware => Some(CapabilityMut::PerCoreHardware(self)),
             _ => None,
         }
     }
@@ -153,13 +154,13 @@ impl PerCoreHardware for Ranged {
     }
 }
 
-impl BesideL2 for Ranged {
+impl SidebandTlb for Ranged {
     fn name(&self) -> &'static str {
         "range TLB"
     }
 
-    fn used(&self) -> BesideUse {
-        BesideUse { looked_up: true, filled: true, ..BesideUse::default() }
+    fn used(&self) -> SidebandUse {
+        SidebandUse { looked_up: true, filled: true, ..SidebandUse::default() }
     }
 
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
@@ -174,7 +175,7 @@ impl BesideL2 for Ranged {
         purpose: Purpose,
         steps: &mut Steps,
     ) -> Option<Reach> {
-        let unit = Unit::beside_l2(purpose);
+        let unit = Unit::sideband_tlb(purpose);
         let Some((slot, range)) = self.tlb.find(space, page) else {
             steps.then(purpose, Action::Miss { unit });
             return None;
@@ -210,7 +211,7 @@ impl BesideL2 for Ranged {
         self.tlb.flush();
     }
 
-    fn record(&self, counted: &BesideCounters, out: &mut Counters) {
+    fn record(&self, counted: &SidebandCounters, out: &mut Counters) {
         let translations = counted.translations;
         let uses = Uses { translations, fills: self.fills, searches: self.searches };
         out.record(RANGE_TLB, &uses);

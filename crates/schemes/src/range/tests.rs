@@ -115,16 +115,16 @@ fn a_mapping_is_backed_at_once_and_is_one_range() {
     assert_eq!(system.load(FIRST + 5), WALK);
     let misses = |unit| Action::Miss { unit };
     let steps = system.steps.as_slice();
-    assert_eq!(steps[0].action, misses(Unit::BesideL2));
+    assert_eq!(steps[0].action, misses(Unit::SidebandTlb));
     assert_eq!((steps[1].action, steps[1].stage), (misses(Unit::L2Tlb), steps[0].stage));
     assert_eq!(system.steps.reads()[Purpose::Level4 as usize..=Purpose::Level1 as usize], [1; 4]);
     let background: Vec<_> = system.steps.background().iter().map(|step| step.action).collect();
     assert!(matches!(background[0], Action::Read { .. }), "{background:?}");
-    assert_eq!(background[1..], [Action::Fill { unit: Unit::BesideL2, slot: 0 }]);
+    assert_eq!(background[1..], [Action::Fill { unit: Unit::SidebandTlb, slot: 0 }]);
     // No other page needs a walk.
     for page in [6, 700, 2047] {
         assert_eq!(system.load(FIRST + page), RANGE_TLB);
-        let hit = Action::Hit { unit: Unit::BesideL2, slot: 0 };
+        let hit = Action::Hit { unit: Unit::SidebandTlb, slot: 0 };
         assert_eq!(system.steps.as_slice()[0].action, hit);
         assert!(system.steps.reads().iter().all(|&reads| reads == 0));
     }

@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 
 use perforate_mmu::{
-    Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Dimension, Reach,
-    WalkFault, WalkRequest, Walker, Wanted, allow,
+    Capability, CapabilityKind, CapabilityMut, Dimension, DimensionLayer, Reach, SidebandCounters,
+    SidebandTlb, SidebandUse, WalkFault, WalkRequest, Walker, allow,
 };
 use perforate_types::{
     Action, Counters, FormatOperation, Frame, PageSize, Purpose, Shootdown, SpaceId, Steps,
@@ -18,7 +18,7 @@ figures! {
     /// Figures of direct segments: first-level misses that they translated (under virtualization,
     /// of guest and host both; the same number has two names), and walks to pages in only one of
     /// both (D §VII: F_DD, F_GD, F_VD).
-    pub(crate) static COUNTERS: BesideCounters, "Direct segments" {
+    pub(crate) static COUNTERS: SidebandCounters, "Direct segments" {
         /// First-level misses that direct segments translated without page tables. Accesses, if the
         /// segments are looked up in parallel with the first-level TLB.
         segment_translations, Count, Listed: |it| it.translations;
@@ -171,7 +171,7 @@ impl Segmented {
 
 /// Translates pages of the segment by the registers and all other pages by the page tables inside.
 /// Accessed and dirty bits exist only in the page tables, because a segment has none.
-impl Around for Segmented {
+impl DimensionLayer for Segmented {
     fn inside(&self) -> &dyn Dimension {
         self.paging.as_ref()
     }
@@ -203,26 +203,26 @@ impl Around for Segmented {
         self.translate(space, page)
     }
 
-    fn own_capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
-        (wanted == Wanted::BesideL2).then_some(Capability::BesideL2(self))
+    fn own_capability(&self, wanted: CapabilityKind) -> Option<Capability<'_>> {
+        (wanted == CapabilityKind::SidebandTlb).then_some(Capability::SidebandTlb(self))
     }
 
-    fn own_capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
-        (wanted == Wanted::BesideL2).then_some(CapabilityMut::BesideL2(self))
+    fn own_capability_mut(&mut self, wanted: CapabilityKind) -> Option<CapabilityMut<'_>> {
+        (wanted == CapabilityKind::SidebandTlb).then_some(CapabilityMut::SidebandTlb(self))
     }
 }
 
 /// Look-up of segment registers in parallel with a TLB. The kernel writes the registers with every
 /// change of the mapping. Unlike TLB entries they are not copies of table entries, so no walk fills
 /// them and no shootdown invalidates them.
-impl BesideL2 for Segmented {
+impl SidebandTlb for Segmented {
     fn name(&self) -> &'static str {
         "direct segment"
     }
 
-    fn used(&self) -> BesideUse {
+    fn used(&self) -> SidebandUse {
         let beside_l1 = self.beside_l1;
-        BesideUse { looked_up: !beside_l1, beside_l1, ..BesideUse::default() }
+        SidebandUse { looked_up: !beside_l1, beside_l1, ..SidebandUse::default() }
     }
 
     /// Returns the mapping around a page of the segment: 2MB or 1GB if no page of that range is in
@@ -254,7 +254,7 @@ impl BesideL2 for Segmented {
 
     fn flush(&mut self) {}
 
-    fn record(&self, counted: &BesideCounters, out: &mut Counters) {
+    fn record(&self, counted: &SidebandCounters, out: &mut Counters) {
         out.record(COUNTERS, counted);
     }
 

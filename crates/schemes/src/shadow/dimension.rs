@@ -6,8 +6,8 @@
 //! belong to any mechanism. The hypervisor reads it without hardware effects.
 
 use perforate_mmu::{
-    Around, Capability, CapabilityMut, Dimension, Host, Mark, OverHost, PageFault, Radix, Reach,
-    WalkFault, WalkRequest, Walker, Wanted,
+    Capability, CapabilityKind, CapabilityMut, Dimension, DimensionLayer, Host, Mark, OverHost,
+    PageFault, Radix, Reach, WalkFault, WalkRequest, Walker,
 };
 use perforate_types::{
     AccessKind, FormatOperation, GuestFrame, SpaceId, TableOperation, VirtualPage,
@@ -43,7 +43,7 @@ impl Shadow {
     /// precedence. A guest's unit that caches entries, such as a range TLB, is empty here, because
     /// only hardware walks fill it.
     pub fn is_in_guest_tables(&self, space: SpaceId, page: VirtualPage) -> bool {
-        self.guest.beside_l2().is_none_or(|unit| unit.find(space, page).is_none())
+        self.guest.sideband_tlb().is_none_or(|unit| unit.find(space, page).is_none())
     }
 
     /// The host's leaf entry for a page of the guest's memory (gPA→hPA); `None` if the host has not
@@ -82,7 +82,7 @@ impl Shadow {
 
 /// The hardware walks the shadow tables only. It uses no unit of the guest or the host, such as a
 /// range TLB, so this impl does not offer the look-ups and fills of such units.
-impl Around for Shadow {
+impl DimensionLayer for Shadow {
     fn inside(&self) -> &dyn Dimension {
         &self.tables
     }
@@ -108,12 +108,12 @@ impl Around for Shadow {
         self.tables.walk(request, walker).map_err(|_| WalkFault::Incomplete)
     }
 
-    fn own_capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
-        (wanted == Wanted::OverHost).then_some(Capability::OverHost(self))
+    fn own_capability(&self, wanted: CapabilityKind) -> Option<Capability<'_>> {
+        (wanted == CapabilityKind::OverHost).then_some(Capability::OverHost(self))
     }
 
-    fn own_capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
-        (wanted == Wanted::OverHost).then_some(CapabilityMut::OverHost(self))
+    fn own_capability_mut(&mut self, wanted: CapabilityKind) -> Option<CapabilityMut<'_>> {
+        (wanted == CapabilityKind::OverHost).then_some(CapabilityMut::OverHost(self))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Descriptions of shadow page-table entries: the mappings of guest and host that an entry
 //! combines.
 
-use perforate_mmu::{BesideL2, Dimension};
+use perforate_mmu::{Dimension, SidebandTlb};
 use perforate_schemes::gap_tolerant::GapTolerantRadix;
 use perforate_schemes::perforated::{PerforatedPage, PerforatedRadix};
 use perforate_schemes::shadow::Shadow;
@@ -19,7 +19,7 @@ pub(super) fn origin(system: &System, address: VirtualAddress) -> Option<String>
     let mapping = if shadow.is_in_guest_tables(space, page) {
         in_tables(shadow.guest(), space, page).unwrap_or(size_name(guest.size))
     } else {
-        shadow.guest().beside_l2().map_or("unit", BesideL2::name)
+        shadow.guest().sideband_tlb().map_or("unit", SidebandTlb::name)
     };
     let hole = if is_hole(shadow.guest(), space, page) { "a hole in " } else { "" };
     let host = size_name(host.size);

@@ -149,7 +149,7 @@ mod tests {
         let taken =
             MemorySnapshot::taken("host", HostSnapshot::of(made.finish().unwrap())).unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
-        taken.snapshot.write_to(file.as_file()).unwrap();
+        taken.snapshot.write_to(&mut file.as_file()).unwrap();
         let loaded = MemorySnapshot::load(file.path().to_str().unwrap()).unwrap();
         assert_eq!(loaded.content_hash, taken.content_hash);
         assert_eq!(loaded.memory_bytes(), taken.memory_bytes());

@@ -74,7 +74,7 @@ impl Timeline {
 
 /// Reason for which the front end delivered no instruction before a certain cycle.
 #[derive(Clone, Copy, Debug)]
-enum Held {
+enum HoldReason {
     /// Branch of this number was mispredicted, and the pipeline refilled.
     Branch(u64),
     /// The code line of instruction `number` was fetched: it was translated at cycle `translated`, and came
@@ -92,7 +92,7 @@ struct Front {
     available: u64,
     /// Cycle at which the stall began.
     start: u64,
-    held: Held,
+    held: HoldReason,
 }
 
 /// Cycles of the latest instructions, their accesses and translations, which the critical path is read from.
@@ -122,7 +122,7 @@ impl CriticalPath {
     /// Records the stall after a mispredicted branch: resolved at cycle `start`, next instruction available
     /// at `available`.
     pub(crate) fn mispredicted(&mut self, branch: u64, start: u64, available: u64) {
-        self.hold(available, start, Held::Branch(branch));
+        self.hold(available, start, HoldReason::Branch(branch));
     }
 
     /// Records a stall for the code line of instruction `number`: from its request at `start`, over the end
@@ -135,22 +135,22 @@ impl CriticalPath {
         (translated_by, translated): (Translated, u64),
         from: usize,
     ) {
-        let held = Held::Code { number, translated_by, translated, from: from as u8 };
+        let held = HoldReason::Code { number, translated_by, translated, from: from as u8 };
         self.hold(available, start, held);
     }
 
     /// Records a drain of the pipeline before instruction `number`: the last one before it retired at cycle
     /// `start`, and all their stores were in the cache at `available`.
     pub(crate) fn drained(&mut self, number: u64, start: u64, available: u64) {
-        self.hold(available, start, Held::Drained(number));
+        self.hold(available, start, HoldReason::Drained(number));
     }
 
     /// Records that the thread ran nothing from cycle `start` until `available`, before instruction `number`.
     pub(crate) fn stopped(&mut self, number: u64, (start, available): (u64, u64), cause: Cause) {
-        self.hold(available, start, Held::Stopped { number, cause });
+        self.hold(available, start, HoldReason::Stopped { number, cause });
     }
 
-    fn hold(&mut self, available: u64, start: u64, held: Held) {
+    fn hold(&mut self, available: u64, start: u64, held: HoldReason) {
         if self.fronts.last().is_none_or(|last| last.available < available) {
             self.fronts.push(Front { available, start, held });
         }

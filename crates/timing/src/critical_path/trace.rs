@@ -328,16 +328,16 @@ impl Tracer<'_> {
         let path = self.path;
         let Front { available, start, held } = path.fronts[place];
         match held {
-            Held::Branch(branch) => {
+            HoldReason::Branch(branch) => {
                 self.charge(start, Cause::BRANCH);
                 Some(Node::Result(branch))
             }
-            Held::Drained(number) => {
+            HoldReason::Drained(number) => {
                 // Stores were written.
                 self.charge(start, Cause::STORE_QUEUE);
                 number.checked_sub(1).map(Node::Retirement)
             }
-            Held::Stopped { number, cause } => {
+            HoldReason::Stopped { number, cause } => {
                 self.charge(start, cause);
                 if let Some(earlier) = path.front_at(start).filter(|&earlier| earlier < place) {
                     return Some(Node::Front(earlier));
@@ -353,7 +353,7 @@ impl Tracer<'_> {
                 self.charge(self.retired(Some(before)), cause);
                 Some(Node::Retirement(before))
             }
-            Held::Code { number, translated_by, translated, from } => {
+            HoldReason::Code { number, translated_by, translated, from } => {
                 self.timeline.clear();
                 let translation = self.times.translation;
                 self.timeline.add_translation(translation, translated_by, (start, translated));

@@ -1,7 +1,7 @@
 //! Front end: fetch of code lines, refill after mispredicted branches, fetch queue.
 //!
 //! Most instructions lie in the same code line as the one before and take no time here. For the others there
-//! is a [`Stop`]: a point in the program at which the front end stalls for a code line or a branch.
+//! is a [`StallPoint`]: a point in the program at which the front end stalls for a code line or a branch.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ pub(super) struct Code {
 /// Point at which the front end may stall: before instruction `number`, for a mispredicted branch or a code
 /// line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stop {
+pub(super) struct StallPoint {
     pub(super) number: u64,
     /// The instruction before is a mispredicted branch, whose resolution the front end has not accounted for
     /// yet.
@@ -28,7 +28,7 @@ pub(super) struct Stop {
     pub(super) code: Option<Code>,
 }
 
-/// Progress of the front end at the first [`Stop`] (possible stall) of its list.
+/// Progress of the front end at the first [`StallPoint`] (possible stall) of its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Waiting for a mispredicted branch to resolve, or for room in the fetch queue.
@@ -41,7 +41,7 @@ enum Stage {
 
 #[derive(Clone, Debug)]
 pub(super) struct FrontEnd {
-    pub(super) stops: VecDeque<Stop>,
+    pub(super) stops: VecDeque<StallPoint>,
     stage: Stage,
     /// Cycle at which the translation or code line requested last is available, or [`UNKNOWN`].
     pub(super) fetched: u64,
@@ -128,7 +128,7 @@ impl Core {
 
     /// Advances the first stop (possible stall) through branch resolution, translation and L1I read, as far
     /// as cycles are known; returns true if it is resolved.
-    fn go_on_with(&mut self, stop: Stop) -> bool {
+    fn go_on_with(&mut self, stop: StallPoint) -> bool {
         let number = stop.number;
         if self.front_end.stage == Stage::Waiting {
             if stop.is_mispredicted {

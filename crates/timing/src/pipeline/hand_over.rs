@@ -1,7 +1,7 @@
 //! Entry of instructions into the core model, in program order: the caller hands over one after the other.
 
 use super::demands::{Demand, First, SERIALIZES, STOPS};
-use super::front_end::{Code, Stop};
+use super::front_end::{Code, StallPoint};
 use super::instructions::{BATCH, Operands};
 use super::*;
 use crate::hierarchy::Origin;
@@ -51,7 +51,7 @@ impl Core {
         }
     }
 
-    /// Marks the next instruction as serializing if it or the one before is, and adds a [`Stop`] (possible
+    /// Marks the next instruction as serializing if it or the one before is, and adds a [`StallPoint`] (possible
     /// stall) if its code line, a mispredicted branch or an interruption may delay it.
     #[inline(never)]
     fn announce_after_stop(&mut self, is_serializing: bool, ip: u64) {
@@ -67,7 +67,7 @@ impl Core {
         }
         self.in_hand.flags |= STOPS;
         let (number, code) = (self.instructions.handed, self.wanted.take());
-        self.front_end.stops.push_back(Stop { number, is_mispredicted, code });
+        self.front_end.stops.push_back(StallPoint { number, is_mispredicted, code });
     }
 
     /// True if the front end has no pending stall and the fetch queue has room, so that the next instruction

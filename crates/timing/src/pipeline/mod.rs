@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 use perforate_types::{Branch, Counters, Instruction, Operation, PhysicalAddress, StepLists, Unit};
 
 use crate::LINE_SHIFT;
-use crate::agenda::{Event, News, Thread, UNKNOWN, Waiter};
+use crate::agenda::{Event, Thread, UNKNOWN, Waiter, Wakeup};
 use crate::branch::{BranchCounts, BranchPredictor};
 use crate::config::TimingConfig;
 use crate::counters::TranslationAccesses;
@@ -349,8 +349,8 @@ impl Core {
     #[inline(always)]
     fn settle_now(&mut self) {
         loop {
-            while let Some(News { waiter, time, .. }) = self.shared.agenda.next_news() {
-                self.hear(waiter, time);
+            while let Some(Wakeup { waiter, time, .. }) = self.shared.agenda.next_wakeup() {
+                self.wake(waiter, time);
             }
             if !self.has_more() {
                 return;
@@ -390,7 +390,7 @@ impl Core {
 
     /// Tells a waiter of this thread that what it waited for comes at cycle `time`.
     #[inline(always)]
-    fn hear(&mut self, waiter: Waiter, time: u64) {
+    fn wake(&mut self, waiter: Waiter, time: u64) {
         let shared = &mut *self.shared;
         match waiter {
             Waiter::Nobody => {}

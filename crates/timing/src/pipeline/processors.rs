@@ -345,10 +345,10 @@ impl Processors {
     fn settle(&mut self, thread: usize) {
         let mut concerned = 1_u64 << thread;
         while concerned != 0 {
-            while let Some(news) = self.threads[self.holder].shared.agenda.next_news() {
-                let thread = usize::from(news.thread);
+            while let Some(wakeup) = self.threads[self.holder].shared.agenda.next_wakeup() {
+                let thread = usize::from(wakeup.thread);
                 concerned |= 1 << thread;
-                self.at(thread).hear(news.waiter, news.time);
+                self.at(thread).wake(wakeup.waiter, wakeup.time);
             }
             for thread in bits(concerned) {
                 let core = self.at(thread);
@@ -357,7 +357,7 @@ impl Processors {
                     concerned &= !(1 << thread);
                 }
             }
-            if self.shared().agenda.has_news() {
+            if self.shared().agenda.has_wakeup() {
                 concerned |= 1 << thread;
             }
         }

@@ -149,7 +149,7 @@ impl Translation {
             let hit = cycles(match unit {
                 Unit::L1DataTlb | Unit::L1InstructionTlb => 0,
                 // The units beside the second-level TLB are looked up together with it.
-                Unit::L2Tlb | Unit::BesideL2 | Unit::HostBesideL2 => config.l2_tlb_cycles,
+                Unit::L2Tlb | Unit::SidebandTlb | Unit::HostSidebandTlb => config.l2_tlb_cycles,
                 Unit::WalkCache | Unit::HostWalkCache => config.walk_cache_cycles,
                 Unit::NestedTlb => config.nested_tlb_cycles,
             });

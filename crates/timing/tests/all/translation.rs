@@ -383,7 +383,7 @@ fn nothing_waits_for_steps_in_the_background() {
     for line in TABLES + 1..TABLES + 4 {
         steps.then(Purpose::OwnTable, Action::Read { address: PhysicalAddress::new(line * 64) });
     }
-    steps.beside(Purpose::Page, Action::Fill { unit: Unit::BesideL2, slot: 0 });
+    steps.beside(Purpose::Page, Action::Fill { unit: Unit::SidebandTlb, slot: 0 });
     steps.end_background();
     machine.load(DATA, 0, 1, 0, &steps);
     assert_eq!(machine.cycles(), L1 + L1, "the walk and the load");
@@ -393,7 +393,7 @@ fn nothing_waits_for_steps_in_the_background() {
     // The fill takes three reads. The next load looks the entry up before the walk has ended, so
     // that the fill counts from then on.
     let mut hit = Steps::new();
-    hit.then(Purpose::Page, Action::Hit { unit: Unit::BesideL2, slot: 0 });
+    hit.then(Purpose::Page, Action::Hit { unit: Unit::SidebandTlb, slot: 0 });
     machine.load(DATA, 0, 2, 1, &hit);
     assert_eq!(machine.cycles(), 3 * L1 + L1);
 }

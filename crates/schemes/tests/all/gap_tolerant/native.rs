@@ -41,7 +41,7 @@ fn one_walk_serves_the_whole_superpage() {
     let mut steps = Steps::new();
     mmu.translate(AccessKind::Read, page(37).address(), &mut steps).unwrap();
     let done: Vec<_> = steps.as_slice().iter().map(|step| (step.purpose, step.action)).collect();
-    let (unit, page) = (Unit::BesideL2, Purpose::Page);
+    let (unit, page) = (Unit::SidebandTlb, Purpose::Page);
     assert_eq!(done[..2], [(page, Action::Hit { unit, slot: 0 }), (page, Action::Select)]);
     assert!(matches!(done[2], (_, Action::Fill { unit: Unit::L1DataTlb, .. })));
     assert_eq!(done.len(), 3, "the second level is not filled");

@@ -3,8 +3,8 @@
 //! both levels.
 
 use perforate_mmu::{
-    Around, BesideCounters, BesideL2, BesideUse, Capability, CapabilityMut, Case, Dimension, Host,
-    Mmu, Nested, Radix, Reach, WalkRequest, Walker, Wanted, allow,
+    Capability, CapabilityKind, CapabilityMut, Case, Dimension, DimensionLayer, Host, Mmu, Nested,
+    Radix, Reach, SidebandCounters, SidebandTlb, SidebandUse, WalkRequest, Walker, allow,
 };
 use perforate_schemes::segment::{EscapeFilterConfig, SegmentOperation, Segmented};
 use perforate_types::{
@@ -50,7 +50,7 @@ impl Ranged {
     }
 }
 
-impl Around for Ranged {
+impl DimensionLayer for Ranged {
     fn inside(&self) -> &dyn Dimension {
         &self.tables
     }
@@ -59,22 +59,22 @@ impl Around for Ranged {
         &mut self.tables
     }
 
-    fn own_capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
-        (wanted == Wanted::BesideL2).then_some(Capability::BesideL2(self))
+    fn own_capability(&self, wanted: CapabilityKind) -> Option<Capability<'_>> {
+        (wanted == CapabilityKind::SidebandTlb).then_some(Capability::SidebandTlb(self))
     }
 
-    fn own_capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
-        (wanted == Wanted::BesideL2).then_some(CapabilityMut::BesideL2(self))
+    fn own_capability_mut(&mut self, wanted: CapabilityKind) -> Option<CapabilityMut<'_>> {
+        (wanted == CapabilityKind::SidebandTlb).then_some(CapabilityMut::SidebandTlb(self))
     }
 }
 
-impl BesideL2 for Ranged {
+impl SidebandTlb for Ranged {
     fn name(&self) -> &'static str {
         "range TLB"
     }
 
-    fn used(&self) -> BesideUse {
-        BesideUse { looked_up: true, filled: true, ..BesideUse::default() }
+    fn used(&self) -> SidebandUse {
+        SidebandUse { looked_up: true, filled: true, ..SidebandUse::default() }
     }
 
     fn find(&self, space: SpaceId, page: VirtualPage) -> Option<Reach> {
@@ -113,7 +113,7 @@ impl BesideL2 for Ranged {
         self.held = None;
     }
 
-    fn record(&self, counted: &BesideCounters, out: &mut Counters) {
+    fn record(&self, counted: &SidebandCounters, out: &mut Counters) {
         out.set("range_translations", counted.translations);
         out.set("range_fills", self.fills);
     }

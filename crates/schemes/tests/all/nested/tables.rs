@@ -235,7 +235,7 @@ pub fn story(steps: &Steps) -> Vec<String> {
         Unit::WalkCache => "walk cache",
         Unit::HostWalkCache => "host walk cache",
         Unit::L1DataTlb | Unit::L1InstructionTlb => "l1",
-        Unit::BesideL2 | Unit::HostBesideL2 => "unit",
+        Unit::SidebandTlb | Unit::HostSidebandTlb => "unit",
     };
     let what = |purpose: Purpose| match purpose {
         Purpose::Page | Purpose::Hole => "",

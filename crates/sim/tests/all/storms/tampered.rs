@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use perforate_mmu::{
-    Around, BitmapLoading, Capability, CapabilityMut, Dimension, Holes, Reach, Run, RunRequest,
-    Runs, WalkFault, WalkRequest, Walker, Wanted,
+    BitmapLoading, Capability, CapabilityKind, CapabilityMut, Dimension, DimensionLayer, Holes,
+    Reach, Run, RunRequest, Runs, WalkFault, WalkRequest, Walker,
 };
 use perforate_sim::scheme::gap_tolerant::{GapTolerantEntry, GapTolerantRadix, Superpage};
 use perforate_types::{Frame, GapTolerance, SpaceId, VirtualPage};
@@ -74,7 +74,7 @@ fn with_wrong_sum(superpage: &Superpage, mode: GapTolerance) -> Frame {
     slice.add((wrong << mode.block_order()) + offset)
 }
 
-impl Around for Tampered {
+impl DimensionLayer for Tampered {
     fn inside(&self) -> &dyn Dimension {
         self.inner.as_ref()
     }
@@ -92,16 +92,16 @@ impl Around for Tampered {
         Ok(self.tamper(request.space, request.page, reach))
     }
 
-    fn own_capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+    fn own_capability(&self, wanted: CapabilityKind) -> Option<Capability<'_>> {
         match wanted {
-            Wanted::Runs => Some(Capability::Runs(self)),
-            Wanted::Holes if self.inner.holes().is_some() => Some(Capability::Holes(self)),
+            CapabilityKind::Runs => Some(Capability::Runs(self)),
+            CapabilityKind::Holes if self.inner.holes().is_some() => Some(Capability::Holes(self)),
             _ => None,
         }
     }
 
-    fn own_capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
-        (wanted == Wanted::Holes).then_some(CapabilityMut::Holes(self))
+    fn own_capability_mut(&mut self, wanted: CapabilityKind) -> Option<CapabilityMut<'_>> {
+        (wanted == CapabilityKind::Holes).then_some(CapabilityMut::Holes(self))
     }
 }
 

@@ -5,7 +5,7 @@ use std::any::TypeId;
 
 use perforate_types::{FormatOperation, SpaceId, VirtualPage};
 
-use crate::capability::{Capability, CapabilityMut, Wanted};
+use crate::capability::{Capability, CapabilityKind, CapabilityMut};
 use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker};
 
 /// A dimension (address translation) that wraps another one, such as a range TLB over ordinary page
@@ -15,7 +15,7 @@ use crate::{Dimension, Mark, Reach, TableMemory, WalkFault, WalkRequest, Walker}
 /// of this trait is overridden. Requests for capabilities (optional features) that the wrapper
 /// lacks go to the inner dimension, so capabilities that are added later pass through every
 /// wrapper.
-pub trait Around: Send + 'static {
+pub trait DimensionLayer: Send + 'static {
     /// Returns the dimension that this one wraps.
     fn inside(&self) -> &dyn Dimension;
 
@@ -50,18 +50,18 @@ pub trait Around: Send + 'static {
     /// Returns a capability (optional feature) of the wrapper itself, read-only. `None` passes the
     /// request to the inner dimension. The blanket implementation handles [`Capability::Part`] for
     /// the wrapper's own type.
-    fn own_capability(&self, _wanted: Wanted) -> Option<Capability<'_>> {
+    fn own_capability(&self, _wanted: CapabilityKind) -> Option<Capability<'_>> {
         None
     }
 
     /// Returns a capability (optional feature) of the wrapper itself, mutable. Called only for
     /// capabilities that [`Self::own_capability`] returns.
-    fn own_capability_mut(&mut self, _wanted: Wanted) -> Option<CapabilityMut<'_>> {
+    fn own_capability_mut(&mut self, _wanted: CapabilityKind) -> Option<CapabilityMut<'_>> {
         None
     }
 }
 
-impl<T: Around> Dimension for T {
+impl<T: DimensionLayer> Dimension for T {
     fn apply(&mut self, operation: &dyn FormatOperation) {
         if !self.apply_own(operation) {
             self.inside_mut().apply(operation);
@@ -86,19 +86,21 @@ impl<T: Around> Dimension for T {
         self.inside().memory()
     }
 
-    fn capability(&self, wanted: Wanted) -> Option<Capability<'_>> {
+    fn capability(&self, wanted: CapabilityKind) -> Option<Capability<'_>> {
         match self.own_capability(wanted) {
-            None if wanted == Wanted::Part(TypeId::of::<T>()) => Some(Capability::Part(self)),
+            None if wanted == CapabilityKind::Part(TypeId::of::<T>()) => {
+                Some(Capability::Part(self))
+            }
             None => self.inside().capability(wanted),
             own => own,
         }
     }
 
-    fn capability_mut(&mut self, wanted: Wanted) -> Option<CapabilityMut<'_>> {
+    fn capability_mut(&mut self, wanted: CapabilityKind) -> Option<CapabilityMut<'_>> {
         if self.own_capability(wanted).is_some() {
             return self.own_capability_mut(wanted);
         }
-        if wanted == Wanted::Part(TypeId::of::<T>()) {
+        if wanted == CapabilityKind::Part(TypeId::of::<T>()) {
             return Some(CapabilityMut::Part(self));
         }
         self.inside_mut().capability_mut(wanted)

@@ -1,5 +1,5 @@
 //! Translation by units that are looked up in parallel with a TLB, such as range TLBs and direct
-//! segments ([`crate::BesideL2`]).
+//! segments ([`crate::SidebandTlb`]).
 
 use perforate_types::{AccessKind, PageSize, Purpose, Steps};
 
@@ -10,14 +10,14 @@ use crate::{Reach, WalkRequest, Walker};
 impl Mmu {
     #[inline(always)]
     pub(super) fn look_up_unit(&mut self, request: Request, steps: &mut Steps) -> Option<Reach> {
-        let unit = self.dimension.beside_l2_mut()?;
+        let unit = self.dimension.sideband_tlb_mut()?;
         unit.look_up(self.own.space, request.page, Purpose::Page, steps)
     }
 
     /// Translates a page by the unit in parallel with a TLB, such as a range TLB, without side
     /// effects. Returns the mapping around the page; `None` for a miss.
     pub(super) fn find_in_unit(&self, request: Request) -> Option<Reach> {
-        self.dimension.beside_l2()?.find(self.own.space, request.page)
+        self.dimension.sideband_tlb()?.find(self.own.space, request.page)
     }
 
     /// Completes an access that a unit in parallel with the first-level TLB translates. No TLB is
@@ -61,7 +61,7 @@ impl Mmu {
     #[inline(never)]
     pub(super) fn fill_unit(&mut self, request: WalkRequest, reach: &Reach, steps: &mut Steps) {
         let mut walker = Walker::native(&mut self.own.caches, &mut self.own.l2, steps);
-        if let Some(unit) = self.dimension.beside_l2_mut() {
+        if let Some(unit) = self.dimension.sideband_tlb_mut() {
             unit.fill_in_background(request, reach, &mut walker);
         }
     }
