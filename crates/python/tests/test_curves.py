@@ -14,7 +14,9 @@ def test_curves_of_all_page_sizes() -> None:
     for size in sizes:
         misses = [point["misses"] for point in size["points"]]
         assert misses == sorted(misses, reverse=True)
-    assert sizes[0]["points"][0]["misses"] > sizes[3]["points"][0]["misses"]
+    # 32 entries of 2MB hold 64MB; first touches are no misses.
+    of_32_entries = [point["misses"] for size in sizes for point in size["points"] if point["entries"] == 32]
+    assert of_32_entries[0] > 30_000 and of_32_entries[3] == 0
     assert "4KB pages need" in str(found)
 
 

@@ -35,7 +35,7 @@ fn what_gains_is_worth_it() {
     let advice = advice(&place, &["--now", "never", "--out", "out"]);
     assert_eq!(
         (&advice["verdict"], &advice["evidence"]["kind"]),
-        (&"worth".into(), &"A".into()),
+        (&"worth".into(), &"trace".into()),
         "{advice}"
     );
     let cycles = |name: &str| run(&advice, name)["cycles"].as_f64().unwrap();
