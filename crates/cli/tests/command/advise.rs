@@ -154,3 +154,52 @@ fn wrong_use_is_one_line() {
         place.fails(arguments, 2, expected);
     }
 }
+
+/// A file of six samples, one of which missed the TLB.
+const SAMPLES: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../advice/tests/samples/perf-script.txt");
+
+#[test]
+fn samples_rank_memory_and_predict_no_time() {
+    let place = Place::new();
+    let text = place.succeeds(&["advise", "--samples", SAMPLES, "--out", "out"]);
+    assert!(text.starts_with("Look at 46572 anon 7f5bda000000 first: 100.0 % of the sampled TLB"));
+    assert!(text.contains("Evidence B, samples of the processor: 6 samples of"), "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80 || line.contains(SAMPLES)),
+        "{text}"
+    );
+    let record = &json(&place.read("out/advice.json"))[0];
+    assert_eq!(record["verdict"], "ranking");
+    assert_eq!(record["gain"], Value::Null);
+    assert_eq!(record["ranking"][0]["misses"], 1);
+    assert!(place.read("out/report.html").contains("Memory by rank"));
+}
+
+#[test]
+fn a_running_process_has_its_memory_ranked() {
+    let mut child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+    let pid = child.id().to_string();
+    let text = Place::new().succeeds(&["advise", "--pid", &pid, "--seconds", "1", "--json"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let record = &json(&text)[0];
+    assert_eq!(
+        (&record["workload"], &record["evidence"]["kind"]),
+        (&"sleep".into(), &"accessed-bits".into())
+    );
+    assert_eq!(record["gain"], Value::Null);
+}
+
+#[test]
+fn rankings_take_no_options_of_runs() {
+    let place = Place::new();
+    for (given, expected) in [
+        (&["--samples", SAMPLES, "--machine", "host"][..], "expected no options of runs"),
+        (&["--samples", SAMPLES, "redis"][..], "cannot be used with"),
+        (&["--pid", "1", "--samples", SAMPLES][..], "cannot be used with"),
+        (&["--verify", "redis"][..], "PROG ARGS"),
+    ] {
+        place.fails(&[&["advise"], given].concat(), 2, expected);
+    }
+}
