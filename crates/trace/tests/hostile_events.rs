@@ -74,7 +74,7 @@ fn gaps_figures_and_names_are_bounded() {
         name: "n".repeat(length),
     };
     let before = peak();
-    let (.., error) = read_events(trace_of_events(&named(10_000), 40), 1);
+    let (.., error) = read_events(trace_of_events(&named(500), 40), 1);
     assert!(error.expect("too long").contains("figures and names that wait"));
     if let (Some(before), Some(after)) = (before, peak()) {
         assert!(after - before < 512 << 20, "{} more bytes", after - before);

@@ -370,17 +370,26 @@ fn pairs() -> Vec<Composition> {
 
 #[test]
 fn every_pair_agrees_with_the_oracles() {
-    kept::compare("pairs", &check_every_pair(EVENTS));
+    let mut pairs = pairs();
+    if pairs.len() > 1 {
+        pairs.retain(|pair| !pair.name().split('+').any(is_like_another));
+    }
+    kept::compare("pairs", &check_every_pair(&pairs, EVENTS));
+}
+
+/// True for folio schemes but `mthp-64k`: their sizes differ in one number, and long storms have them all.
+fn is_like_another(scheme: &str) -> bool {
+    scheme.starts_with("mthp-") && scheme != "mthp-64k"
 }
 
 #[test]
 #[ignore = "long storms, minutes even with --release"]
 fn every_pair_agrees_with_the_oracles_in_long_storms() {
-    check_every_pair(LONG_EVENTS);
+    check_every_pair(&pairs(), LONG_EVENTS);
 }
 
-fn check_every_pair(of_storm: u64) -> String {
-    let (pairs, seeds, mut lines) = (pairs(), seeds(SEEDS), String::new());
+fn check_every_pair(pairs: &[Composition], of_storm: u64) -> String {
+    let (seeds, mut lines) = (seeds(SEEDS), String::new());
     let (mut events, mut all) = (0, Done::default());
     // Memory and machine depend on the seed. Each pair has different seeds, unless one seed is
     // requested.

@@ -155,6 +155,6 @@ mod tests {
                 kinds.insert(text.split([' ', '{']).next().unwrap().to_owned());
             }
         }
-        assert_eq!(kinds.len(), 12, "{kinds:?}");
+        assert_eq!(kinds.len(), 13, "{kinds:?}");
     }
 }
