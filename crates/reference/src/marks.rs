@@ -113,7 +113,7 @@ impl Reference {
             };
             let index = page.number() >> (9 * (level - 1)) & 511;
             let entry = memory.entry(node.address().add(index * 8));
-            if level == 4 && side == Side::Host && !entry.is_present() {
+            if level >= 4 && side == Side::Host && !entry.is_present() {
                 return;
             }
             assert!(

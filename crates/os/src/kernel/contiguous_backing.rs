@@ -26,11 +26,22 @@ impl Kernel {
         pages: Range<u64>,
         permissions: Permissions,
     ) -> Result<Frame, OsError> {
-        let core = &mut self.core;
+        self.operation(|kernel| kernel.core.back_contiguously(id, pages, permissions))
+    }
+}
+
+impl Core {
+    /// Work of [`Kernel::back_contiguously`].
+    fn back_contiguously(
+        &mut self,
+        id: SpaceId,
+        pages: Range<u64>,
+        permissions: Permissions,
+    ) -> Result<Frame, OsError> {
         let blocks = regions_of(&pages);
-        let run = core.take_run(&RunRequest::free(blocks.end - blocks.start))?;
-        let frames = keep_for(core, &run, &pages);
-        let space = &mut core.space_mut(id)?;
+        let run = self.take_run(&RunRequest::free(blocks.end - blocks.start))?;
+        let frames = keep_for(self, &run, &pages);
+        let space = &mut self.space_mut(id)?;
         let none = BTreeSet::new();
         if let Err(error) = space.prepare_run(&pages, &none) {
             space.memory.free_range(frames);
@@ -48,9 +59,7 @@ impl Kernel {
         }
         Ok(Frame::new(frames.start))
     }
-}
 
-impl Core {
     /// Maps unmapped pages from the start of `pages` on, as many as contiguous frames are available, and
     /// returns their number. With `large`, uses 2MB pages if possible. Maps none if memory is short or
     /// generated fragmentation affects the first page.

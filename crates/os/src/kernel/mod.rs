@@ -260,7 +260,7 @@ impl Kernel {
 
     /// Runs `act` as one operation of the kernel. At its end, demotes 2MB pages with too many holes and sends
     /// all shootdowns in one batch. Returns the policy's error if the policy failed.
-    fn operation<T>(
+    pub(super) fn operation<T>(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, OsError>,
     ) -> Result<T, OsError> {

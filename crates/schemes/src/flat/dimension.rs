@@ -18,7 +18,10 @@ use crate::Hardware;
 pub(super) fn flat(hardware: &Hardware<'_>) -> Box<dyn Dimension> {
     let kernel = hardware.kernel;
     let first = kernel.flat_table().expect("the host's kernel reserved memory for the table");
-    Box::new(Flat::new(first, kernel.tables().flat_pages, kernel.current()))
+    let tables = kernel.tables();
+    let flat = Flat::new(first, tables.flat_pages, kernel.current());
+    let others = Radix::new().with_five_levels(tables.five_levels);
+    Box::new(Flat { others, ..flat })
 }
 
 /// Flat page table of one address space of the host, namely that of the virtual machine's memory.
