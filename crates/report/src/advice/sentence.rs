@@ -30,8 +30,7 @@ pub(super) fn verdict(record: &AdviceRecord) -> String {
             record.gained.map_or_else(|| "1×".to_owned(), speed)
         ),
         AdviceVerdict::Unclear => format!(
-            "Not clear: {}{}. The error of the prediction is larger than the gain; perforate verify \
-             measures it.",
+            "Not clear: {}{}. The error of the prediction is larger than the gain; --verify measures it.",
             speed(gain),
             cost(record)
         ),
