@@ -89,7 +89,12 @@ pub struct AdviseArguments {
     ///
     /// Four runs a round, and one before them, without the emulator. A library that is loaded before
     /// the program gives the advice (docs/verify.md)
-    #[arg(long, requires = "program", help_heading = Section::Program.title())]
+    #[arg(
+        long,
+        requires = "program",
+        conflicts_with_all = ["pid", "samples"],
+        help_heading = Section::Program.title()
+    )]
     verify: bool,
     /// Rounds of four runs of --verify
     #[arg(
