@@ -55,8 +55,8 @@ impl EvidenceKind {
         }
     }
 
-    /// Limits of the conclusions that the evidence allows, in one sentence; empty for a trace, whose error
-    /// is told beside the prediction.
+    /// Limits of the conclusions that the evidence allows, in one sentence. Empty for a trace: a prediction
+    /// from a trace has an interval instead.
     pub const fn limits(self) -> &'static str {
         match self {
             Self::Trace => "",

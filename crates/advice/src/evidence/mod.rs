@@ -1,4 +1,4 @@
-//! Evidence that is no trace, and rankings of memory from it.
+//! Processor samples and accessed bits as evidence, and rankings of memory by them.
 //!
 //! A trace can be simulated; other evidence only ranks memory. [`Samples`] reads the
 //! addresses that a processor sampled, from the text of `perf script`. [`AccessedPlace`] is memory whose accessed
