@@ -15,7 +15,7 @@ use rustix::process::{Signal, set_parent_process_death_signal, setpgid};
 
 use crate::benchmark::Paging;
 use crate::counters::{Absence, Counting, Readings};
-use crate::process_settings::{disable_large_pages, pin};
+use crate::process_settings::{disable_large_pages, pin, thread_time};
 use crate::{HostError, Residency};
 
 /// Tunable of glibc (2.35 or later) that makes malloc advise MADV_HUGEPAGE.
@@ -109,8 +109,8 @@ impl<'a> Start<'a> {
         Ok(ProgramTime::new(started.elapsed(), status, &usage, counters))
     }
 
-    /// Runs the program to its end, measures it, and meanwhile calls `sample` with its process id, at most
-    /// 1 % of the time. Kills the program's process group after the time `limit`, and then returns `None`;
+    /// Runs the program to its end, measures it, and meanwhile calls `sample` with its process id, with at most
+    /// 1 % of a processor's time. Kills the program's process group after the time `limit`, and then returns `None`;
     /// otherwise at the end of the program, so that nothing it left behind disturbs later runs. The program
     /// must lead a group.
     pub fn observe(
@@ -137,9 +137,10 @@ impl<'a> Start<'a> {
                         kill_group(process);
                         return true;
                     }
-                    let before = Instant::now();
+                    let before = thread_time();
                     sample(process);
-                    pause = (99 * before.elapsed()).clamp(SAMPLE_PERIOD, LONGEST_SAMPLE_PERIOD);
+                    let taken = thread_time().saturating_sub(before);
+                    pause = (99 * taken).clamp(SAMPLE_PERIOD, LONGEST_SAMPLE_PERIOD);
                 }
             });
             // The process id stays the program's until the sampler no longer uses it.

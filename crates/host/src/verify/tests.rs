@@ -33,7 +33,8 @@ impl Reporter for Remembered {
 static BEGIN: extern "C" fn() = program_of_areas;
 
 /// Program that the tests measure, on the main thread of this executable before its `main`: two private
-/// mappings and a shared one of 8MB each, 12MB of heap, all touched, and 200 ms of work.
+/// mappings and a shared one of 8MB each, 12MB of heap, all touched, and 600 ms of work while all of it is
+/// there: a sample takes up to 4 ms, and is followed by a pause that is 99 times as long.
 extern "C" fn program_of_areas() {
     // SAFETY: nothing else runs yet.
     if unsafe { libc::getenv(VARIABLE.as_ptr()) }.is_null() {
@@ -59,7 +60,8 @@ extern "C" fn program_of_areas() {
         touch(unsafe { alloc(layout) }, layout.size());
     }
     let mut sum = 1_u64;
-    while thread_time() < Duration::from_millis(200) {
+    let touched = thread_time();
+    while thread_time() < touched + Duration::from_millis(600) {
         sum = std::hint::black_box(sum.wrapping_mul(3));
     }
     // SAFETY: ends the process.
