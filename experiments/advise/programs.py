@@ -7,21 +7,35 @@
   programs.py command DIR NAME             print the command, for `perforate advise -- …`
   programs.py measure DIR RESULTS [NAME…]  `perforate verify` of each, a JSON line for each in RESULTS
   programs.py table RESULTS                the results as a table in Markdown
-  programs.py predict DIR ADVICE [NAME…]   `perforate advise` of each, a JSON line for each in ADVICE
+  programs.py record DIR TRACES [NAME…]    record windows of each, as `perforate advise -- PROG` does, in the folder TRACES
+  programs.py predict TRACES ADVICE [NAME…] `perforate advise` of each for this machine, a JSON line for each in ADVICE
   programs.py judge RESULTS ADVICE         what was predicted for large pages for all memory, beside what was measured
 
 Packages: redis-server, sqlite3, g++, xz-utils, a JDK, nginx-light, apache2-utils (Debian's names); numpy and
 igraph for python3. Servers listen on the loopback address only, and end by themselves.
 """
 import json
+import math
 import os
 import random
 import shlex
+import shutil
 import statistics
 import subprocess
 import sys
+import time
 
 PERFORATE = os.environ.get("PERFORATE", "perforate")
+# Rounds of four runs that are measured.
+ROUNDS = os.environ.get("ROUNDS", "3")
+
+# Parts of the advice that are kept.
+KEPT = ["verdict", "machine", "now", "evidence", "gain", "advised_bytes", "eligible_bytes", "additional_bytes", "runs", "notes"]
+# Verdicts of advice as what they say of more large pages.
+ADVICE = {"worth": "worth it", "unclear": "not clear", "not-worth": "not worth it", "already-on": "not worth it",
+          "costs-memory": "not worth it"}
+# Least measured effect that counts as one.
+LEAST_EFFECT = 0.02
 
 JAVA = """
 import java.util.HashMap;
@@ -185,10 +199,8 @@ def prepare(folder, factor):
 def measure(folder, results, names):
     with open(os.path.join(folder, "factor")) as file:
         factor = float(file.read())
-    for name, _, words in PROGRAMS:
-        if names and name not in names:
-            continue
-        line = [PERFORATE, "verify", "--inherit", "--json", "--", *command(words, folder)]
+    for name, _, words in chosen(names):
+        line = [PERFORATE, "verify", "--inherit", "--json", "--rounds", ROUNDS, "--", *command(words, folder)]
         done = subprocess.run(line, capture_output=True, text=True)
         if done.returncode != 0:
             print(f"{name}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
@@ -198,20 +210,38 @@ def measure(folder, results, names):
         print(name, json.loads(done.stdout)["measured"], flush=True)
 
 
-def predict(folder, results, names):
-    for name, _, words in PROGRAMS:
-        if names and name not in names:
+def chosen(names):
+    return [program for program in PROGRAMS if not names or program[0] in names]
+
+
+def run(name, line, started):
+    """Runs a command, and returns its result with the time that it took; None with its last line if it failed."""
+    done = subprocess.run(line, capture_output=True)
+    if done.returncode != 0:
+        print(f"{name}: {done.stderr.decode(errors='replace').strip().splitlines()[-1]}", file=sys.stderr)
+        return None
+    print(f"{name}: {time.time() - started:.0f} s", flush=True)
+    return done.stdout
+
+
+def record(folder, traces, names):
+    os.makedirs(traces, exist_ok=True)
+    shutil.copy(os.path.join(folder, "factor"), traces)
+    for name, _, words in chosen(names):
+        trace = os.path.join(traces, f"{name}.trace")
+        run(name, [PERFORATE, "record", "--sample", "auto", "--for", "10m", "-o", trace, "--", *command(words, folder)], time.time())
+
+
+def predict(traces, results, names):
+    for name, _, _ in chosen(names):
+        started = time.time()
+        found = run(name, [PERFORATE, "advise", "--json", "--machine", "host", os.path.join(traces, f"{name}.trace")], started)
+        if found is None:
             continue
-        line = [PERFORATE, "advise", "--json", "--", *command(words, folder)]
-        done = subprocess.run(line, capture_output=True, text=True)
-        if done.returncode != 0:
-            print(f"{name}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
-            continue
-        record = json.loads(done.stdout)
-        kept = {key: record[key] for key in ("verdict", "gain", "advised_bytes", "additional_bytes", "runs") if key in record}
+        advice = json.loads(found)
+        kept = {key: advice.get(key) for key in KEPT}
         with open(results, "a") as file:
-            file.write(json.dumps({"name": name, **kept}) + "\n")
-        print(name, record["verdict"], record.get("gain"), flush=True)
+            file.write(json.dumps({"name": name, "seconds": round(time.time() - started), **kept}) + "\n")
 
 
 def by_name(results):
@@ -221,35 +251,59 @@ def by_name(results):
 
 def judge(results, advice):
     measured, predicted = by_name(results), by_name(advice)
-    print("| program | verdict | recommended | all large, predicted | with the kernel's work | measured | user mode | error of the effect |")
-    print("|---|---|---|---|---|---|---|---|")
-    errors = []
+    print("| program | predicted | its range | measured in user mode | 95 % | error of the effect | advice | measured | judged | with the kernel's work: predicted | measured |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    errors, judgements = [], []
     for name, _, _ in PROGRAMS:
         if name not in measured or name not in predicted:
             continue
-        record = predicted[name]
-        run = next((run for run in record["runs"] if run["name"] == "all large"), None)
-        if run is None or run["speed"] is None:
-            print(f"| {name} | {record['verdict']} | – | not timed | | | | |")
-            continue
-        speed, gain, found = run["speed"], record.get("gain"), measured[name]["measured"]
-        user = user_ratio(measured[name]["runs"])
-        error = abs(user - speed["speed"]) / abs(user - 1) if abs(user - 1) >= 0.02 else None
+        found = predicted[name]
+        large = next(run for run in found["runs"] if run["name"] == "all large")
+        speed, kernel, whole = large["speed"], large["speed_with_kernel"], measured[name]["measured"]
+        user, low, high = interval(user_ratios(measured[name]["runs"]))
+        effect = abs(user - 1)
+        error = abs(user - speed["speed"]) / effect if effect >= LEAST_EFFECT else None
         errors += [error] if error is not None else []
-        kernel = run["speed_with_kernel"]
+        said, was = ADVICE[found["verdict"]], worth(user, low, high)
+        judged = "right" if said == was else "within the error" if "not clear" in (said, was) else "wrong"
+        judgements.append(judged)
         print(
-            f"| {name} | {record['verdict']} | {gain['speed']:.3f} | {speed['speed']:.3f} ({speed['low']:.3f}–{speed['high']:.3f}) "
-            f"| {'–' if kernel is None else format(kernel, '.3f')} | {found['ratio']:.3f} ({found['low']:.3f}–{found['high']:.3f}) "
-            f"| {user:.3f} | {'–' if error is None else format(error, '.0%')} |"
+            f"| {name} | {speed['speed']:.3f} | {speed['low']:.2f}–{speed['high']:.2f} | {user:.3f} | {low:.3f}–{high:.3f} "
+            f"| {'–' if error is None else format(100 * error, '.0f') + ' %'} | {said} | {was} | {judged} "
+            f"| {'–' if kernel is None else format(kernel, '.3f')} | {whole['ratio']:.3f} ({whole['low']:.3f}–{whole['high']:.3f}) |"
         )
+    print()
+    for judged in ("right", "within the error", "wrong"):
+        print(f"{judged}: {judgements.count(judged)}")
     if errors:
-        print(f"\nMedian error of effects of 2 % or more: {statistics.median(errors):.0%} of {len(errors)}.")
+        print(f"median error of effects of {100 * LEAST_EFFECT:.0f} % or more: {100 * statistics.median(errors):.0f} % of {len(errors)}")
 
 
-def user_ratio(runs):
+def worth(ratio, low, high):
+    """Says of a measured ratio what `perforate verify` says of it (docs/verify.md)."""
+    if ratio >= 1 + LEAST_EFFECT and low >= 1:
+        return "worth it"
+    return "not worth it" if 0.96 <= low and high <= 1.04 or high < 1 else "not clear"
+
+
+def user_ratios(runs):
     pairs = zip(runs[::2], runs[1::2])
     pairs = [sorted(pair, key=lambda run: run["is_advised"]) for pair in pairs]
-    return statistics.geometric_mean(plain["user_seconds"] / advised["user_seconds"] for plain, advised in pairs)
+    return [plain["user_seconds"] / advised["user_seconds"] for plain, advised in pairs]
+
+
+def student(freedom):
+    """Quantile of Student's t for two-sided intervals of 95 %: the normal one, and two terms of Fisher's expansion."""
+    z = statistics.NormalDist().inv_cdf(0.975)
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+
+
+def interval(ratios):
+    """Geometric mean with its 95 % interval, by Student's t of the logarithms."""
+    logs = [math.log(ratio) for ratio in ratios]
+    mean = statistics.fmean(logs)
+    half = student(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return tuple(math.exp(value) for value in (mean, mean - half, mean + half))
 
 
 def table(results):
@@ -277,7 +331,7 @@ def table(results):
             times = [processor(run) for run in arm]
             return 100 * (max(times) - min(times)) / statistics.median(times)
 
-        user = user_ratio(record["runs"])
+        user = statistics.geometric_mean(user_ratios(record["runs"]))
         gain = record["measured"]
         print(
             f"| {name} | {record.get('factor', 1):g} | {pair(processor, '.2f')} | **{gain['ratio']:.3f}** ({gain['low']:.3f}–{gain['high']:.3f}) "
@@ -298,8 +352,10 @@ def main(arguments):
             print(shlex.join(next(command(words, folder) for own, _, words in PROGRAMS if own == name)))
         case ["measure", folder, results, *names]:
             measure(folder, results, names)
-        case ["predict", folder, advice, *names]:
-            predict(folder, advice, names)
+        case ["record", folder, traces, *names]:
+            record(folder, traces, names)
+        case ["predict", traces, advice, *names]:
+            predict(traces, advice, names)
         case ["judge", results, advice]:
             judge(results, advice)
         case ["table", results]:

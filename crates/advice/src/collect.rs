@@ -56,6 +56,9 @@ impl PageCounts {
 pub(crate) enum Mark {
     /// Translations of these ids are invalid; the next access to each page is a first touch.
     Forget(Range<u32>),
+    /// The program touched the pages of these ids in instructions that the trace leaves out: the next access
+    /// to each is no first touch.
+    Touched(Range<u32>),
     /// Another process runs; TLBs without tags are flushed.
     Switch,
     /// Walks count from here.
@@ -162,6 +165,8 @@ struct Pass<'a, L> {
     fetch: u64,
     now: u64,
     data_accesses: u64,
+    /// True after instructions that the trace leaves out.
+    is_sampled: bool,
     is_over: bool,
     is_out_of_ids: bool,
 }
@@ -197,6 +202,7 @@ pub(crate) fn collect<L: Listener>(
         fetch: u64::MAX,
         now: 0,
         data_accesses: 0,
+        is_sampled: false,
         is_over: false,
         is_out_of_ids: false,
     };
@@ -404,6 +410,7 @@ impl<L: Listener> Pass<'_, L> {
             {
                 self.populate(start.value(), *length);
             }
+            ProgramEvent::Gap { .. } => self.is_sampled = true,
             ProgramEvent::Fork { child } => self.share(before, *child),
             ProgramEvent::Switch { .. } if self.map.running() != before => {
                 self.listener.mark(Mark::Switch);
@@ -412,16 +419,28 @@ impl<L: Listener> Pass<'_, L> {
         }
     }
 
-    /// Marks pages as resident that the kernel maps before the program touches them.
+    /// Marks pages as resident that the kernel maps before the program touches them. After a gap, recordings
+    /// so name the pages that the program touched in it.
     fn populate(&mut self, start: u64, length: u64) {
         let pages = start >> 12..start.saturating_add(length).div_ceil(4096).min(USER_PAGES);
+        let mut new: Option<Range<u32>> = None;
         for page in pages {
             let Some(id) = self.ids.id(self.map.running(), page) else {
                 (self.is_over, self.is_out_of_ids) = (true, true);
                 return;
             };
             self.touched.insert(id.0 as usize);
+            if self.is_sampled && self.known.insert(id.0 as usize) {
+                match &mut new {
+                    Some(run) if run.end == id.0 => run.end += 1,
+                    _ => {
+                        let run = new.replace(id.0..id.0 + 1);
+                        run.into_iter().for_each(|run| self.listener.mark(Mark::Touched(run)));
+                    }
+                }
+            }
         }
+        new.into_iter().for_each(|run| self.listener.mark(Mark::Touched(run)));
     }
 
     /// Shares the private pages of a process with its child. The child's copies count as touched.

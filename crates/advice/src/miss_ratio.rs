@@ -234,7 +234,7 @@ impl Listener for Followers {
         match mark {
             Mark::Forget(ids) => self.0.iter_mut().for_each(|follower| follower.forget(&ids)),
             Mark::StartMeasuring => self.0.iter_mut().for_each(Follower::start_measuring),
-            Mark::Switch => {}
+            Mark::Touched(_) | Mark::Switch => {}
         }
     }
 }

@@ -251,6 +251,11 @@ impl<'a> Tlbs<'a> {
                 self.forget(|key| ids.contains(&key));
                 self.walked.remove_range(ids.start as usize..ids.end as usize);
             }
+            Mark::Touched(ids) => {
+                for id in ids.clone().map(PageId) {
+                    self.walked.insert(key(id, sizes.order(id).0) as usize);
+                }
+            }
             Mark::Switch => {
                 if !self.config.tagged {
                     self.forget(|_| true);

@@ -82,6 +82,7 @@ pub struct AdviseArguments {
         long,
         value_name = "WORD",
         value_parser = str::parse::<ThpSetting>,
+        conflicts_with_all = ["pid", "samples"],
         help_heading = Section::System.title()
     )]
     now: Option<ThpSetting>,
@@ -114,7 +115,12 @@ pub struct AdviseArguments {
     #[arg(long, help_heading = Section::Output.title())]
     pub json: bool,
     /// Exit with code 3 if the program would be faster by this share or more, and the verdict is "Worth it"
-    #[arg(long, value_name = "P%", help_heading = Section::Output.title())]
+    #[arg(
+        long,
+        value_name = "P%",
+        conflicts_with_all = ["pid", "samples"],
+        help_heading = Section::Output.title()
+    )]
     fail_if_worth: Option<Share>,
 }
 

@@ -3,7 +3,12 @@
 //! Following such advice means to call `madvise(MADV_HUGEPAGE)` as soon as memory is mapped, before its
 //! first touch. So the request follows each event that maps memory in one of the ranges. Which pages it
 //! leads to is up to the scheme, for example `thp-madvise`.
+//!
+//! The heap grows in steps of 132KB, and a first touch gets a 2MB page only if all of its block is mapped. So
+//! glibc rounds the end of an advised heap up to 2MB (`sysmalloc` in malloc/malloc.c, where
+//! `mp_.thp_pagesize` is not 0: with `glibc.malloc.hugetlb=1`), and so do programs here.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -15,6 +20,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Linux's numbers of MADV_POPULATE_READ and MADV_POPULATE_WRITE.
 const POPULATE: [i32; 2] = [22, 23];
+/// Step in which an advised heap grows, in bytes.
+const HEAP_STEP: u64 = 2 << 20;
 /// Form of a range, for messages.
 const EXPECTED: &str = "expected START-END, such as 0x7f0000000000-0x7f0000200000";
 
@@ -179,6 +186,8 @@ pub(crate) struct Advised<S> {
     ranges: AdvisedRanges,
     /// Process to which the next events belong.
     running: ProcessId,
+    /// Starts of the mappings that each process has made, in bytes.
+    mapped: BTreeMap<ProcessId, BTreeSet<u64>>,
     /// Events of the chunk that is being filled, each with its position in the chunk.
     events: Vec<(u32, ProgramEvent)>,
 }
@@ -205,22 +214,51 @@ impl<S: Source> Advised<S> {
             "the program is changed: it requests large pages (MADV_HUGEPAGE) for {number} of addresses \
              as soon as memory is mapped there (--madvise)"
         ));
-        Ok(Self { source, metadata, ranges, running: ProcessId::default(), events: Vec::new() })
+        let (running, mapped) = (ProcessId::default(), BTreeMap::new());
+        Ok(Self { source, metadata, ranges, running, mapped, events: Vec::new() })
+    }
+
+    /// Ends an advised heap at a multiple of 2MB, but not inside another mapping. Returns the part of the heap
+    /// that is advised with its new end.
+    fn grow_heap(&self, event: &mut ProgramEvent) -> Option<Range<u64>> {
+        let ProgramEvent::Brk { start, end } = event else { return None };
+        let is_at_end = |part: &Range<u64>| part.end == end.value();
+        let advised =
+            self.ranges.parts(self.running, start.value()..end.value()).find(is_at_end)?;
+        let above = self.mapped.get(&self.running)?.range(end.value()..).next();
+        let limit = above.copied().unwrap_or(u64::MAX);
+        *end = VirtualAddress::new(end.value().next_multiple_of(HEAP_STEP).min(limit));
+        Some(advised.start..end.value())
     }
 
     /// Passes an event on, and the requests that follow it.
     fn push(&mut self, at: u32, mut event: ProgramEvent) {
+        let starts = self.mapped.entry(self.running).or_default();
         let mapped = match &event {
-            ProgramEvent::Map { start, length, .. } => pages(start.value(), *length),
+            ProgramEvent::Map { start, length, .. } => {
+                starts.insert(start.value());
+                pages(start.value(), *length)
+            }
             ProgramEvent::Brk { start, end } => start.value()..end.value(),
-            ProgramEvent::Remap { to, to_length, .. } => pages(to.value(), *to_length),
+            ProgramEvent::Remap { to, to_length, .. } => {
+                starts.insert(to.value());
+                pages(to.value(), *to_length)
+            }
+            ProgramEvent::Fork { child } => {
+                let inherited = starts.clone();
+                self.mapped.insert(*child, inherited);
+                0..0
+            }
             ProgramEvent::Switch { process, .. } => {
                 self.running = *process;
                 0..0
             }
             _ => 0..0,
         };
-        let advised: Vec<_> = self.ranges.parts(self.running, mapped.clone()).collect();
+        let mut advised: Vec<_> = self.ranges.parts(self.running, mapped.clone()).collect();
+        if let (Some(last), Some(grown)) = (advised.last_mut(), self.grow_heap(&mut event)) {
+            *last = grown;
+        }
         // Memory that mmap populates has its pages before a request can come.
         let populated = if advised.is_empty() { None } else { without_populating(&mut event) };
         self.events.push((at, event));
@@ -334,10 +372,8 @@ mod tests {
             to: VirtualAddress::new(0x1e000),
             to_length: 0x8000,
         };
-        let brk = ProgramEvent::Brk {
-            start: VirtualAddress::new(0x8000),
-            end: VirtualAddress::new(0x13000),
-        };
+        let heap = VirtualAddress::new(0x8000);
+        let brk = ProgramEvent::Brk { start: heap, end: VirtualAddress::new(0x13000) };
         let (before, across) = (map(0x1000, 0xf000, false), map(0x1c000, 0x2001, false));
         let events = [before.clone(), across.clone(), unmap.clone(), remap.clone(), brk.clone()];
         let found = advised("0x10000-0x1d000,0x20000-0x30000", &events);
@@ -349,10 +385,28 @@ mod tests {
             unmap,
             remap,
             huge(0x20000, 0x6000),
-            brk,
-            huge(0x10000, 0x3000),
+            // The heap grows to the next mapping.
+            ProgramEvent::Brk { start: heap, end: VirtualAddress::new(0x1c000) },
+            huge(0x10000, 0xc000),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn an_advised_heap_grows_in_steps_of_2mb() {
+        const MB: u64 = 1 << 20;
+        let brk = |end| ProgramEvent::Brk {
+            start: VirtualAddress::new(MB),
+            end: VirtualAddress::new(end),
+        };
+        let huge = |length| advise(MB, length, Advice::HugePage);
+        let steps = [MB + 0x21000, 2 * MB, 2 * MB + 0x1000].map(brk);
+        // The last step leaves the advised range.
+        let found =
+            advised("0x100000-0x200000", &[&[map(16 * MB, MB, false)], &steps[..]].concat());
+        let grown = brk(2 * MB);
+        let expected = [grown.clone(), huge(MB), grown, huge(MB), brk(2 * MB + 0x1000), huge(MB)];
+        assert_eq!(found[1..], expected);
     }
 
     #[test]

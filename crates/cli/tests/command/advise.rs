@@ -57,6 +57,7 @@ fn what_gains_is_worth_it() {
 fn the_text_fits_80_columns_and_begins_with_the_verdict() {
     let text = Place::new().succeeds(&[&GAINS[..], &["--now", "never"]].concat());
     assert!(text.starts_with("Worth it: "), "{text}");
+    assert!(text.contains("For the machine ice-lake-sp; --machine chooses another"), "{text}");
     assert!(text.contains("Evidence A, recorded accesses"), "{text}");
     assert!(text.contains("What to do (nothing has been done)"), "{text}");
     // Lines to be copied are not broken.
@@ -97,6 +98,19 @@ fn exit_code_3_is_for_what_is_worth_more_than_a_limit() {
     assert_eq!(outcome.code, Some(3), "{}", outcome.err);
     assert!(outcome.err.contains("--fail-if-worth 1%") && outcome.out.starts_with("Worth it"));
     assert_eq!(with("90%").code, Some(0));
+}
+
+/// An option that matters to large pages only is accepted although some of the runs have none.
+#[test]
+fn compaction_is_for_the_runs_with_large_pages() {
+    let place = Place::new();
+    let large = |defrag: &str| {
+        let fragmented = ["--fragmentation", "portion=100%,holes=25%,dispersed", "--now", "never"];
+        let arguments = [&GAINS[..8], &fragmented, &["--defrag", defrag, "--json"]].concat();
+        let advice = json(&place.succeeds(&arguments)).remove(0);
+        run(&advice, "all large")["large_pages"].as_f64().unwrap()
+    };
+    assert_eq!((large("never"), large("madvise")), (0.0, 32.0));
 }
 
 /// A foreign trace has no mappings: areas are touched addresses, and large pages are timed for all memory.
@@ -202,6 +216,9 @@ fn rankings_take_no_options_of_runs() {
         &["--pid", "1", "--verify"],
         &["--verify", "redis"],
         &["--seconds", "3"],
+        &["--pid", "1", "--now", "never"],
+        &["--samples", SAMPLES, "--now", "never"],
+        &["--pid", "1", "--fail-if-worth", "1%"],
     ] {
         let outcome = place.run(&[&["advise"], given].concat());
         assert_eq!(

@@ -113,6 +113,12 @@ fn in_one_unit(part: f64, whole: f64) -> (String, String) {
 /// Returns the sentences after the verdict: all large pages, the bound, and the error.
 pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
     let of_run = |name: &str| record.runs.iter().find(|run| run.name == name)?.speed;
+    let machine = match record.machine.as_str() {
+        HOST => "For this machine.".to_owned(),
+        name => format!(
+            "For the machine {name}; --machine chooses another, {HOST} this one and its memory."
+        ),
+    };
     let now = format!("As it is: transparent_hugepage/enabled={}.", record.now);
     let all = of_run("all large")
         .map(|all| format!("Large pages for all memory would make it {:.3}× as fast.", all.speed));
@@ -140,9 +146,12 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
         )
     });
     let timed = record.gain.map(|_| now);
-    [timed, all, free, kernel, error].into_iter().flatten().collect()
+    let machine = record.gain.map(|_| machine);
+    [machine, timed, all, free, kernel, error].into_iter().flatten().collect()
 }
 
+/// Name of this machine in records.
+const HOST: &str = "host";
 /// Least difference of two speeds that readers see.
 const ROUNDING: f64 = 0.0005;
 /// Least difference that the kernel's work makes for it to be told.

@@ -62,7 +62,7 @@ impl fmt::Display for ThpSetting {
 }
 
 /// Completes a request with this machine (if `is_for_own` and the user names none) and, for this machine, with
-/// its memory as it is now. Returns notes on what could not be had.
+/// its memory as it is now and its setting of compaction in page faults. Returns notes on what could not be had.
 ///
 /// # Errors
 /// Errors of the options that the user gave.
@@ -94,6 +94,12 @@ pub fn with_own_machine(
             )),
         }
     }
+    let own_defrag = LargePageSettings::now().get("defrag").map(str::to_owned);
+    if let Some(defrag) = own_defrag.filter(|_| request.is_of_host())
+        && !request.spec.given().contains("defrag")
+    {
+        request = changed(&request, "defrag", &defrag)?;
+    }
     Ok((request, notes))
 }
 
@@ -117,7 +123,26 @@ pub fn hosts(request: &RunRequest) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use perforate_sim::MemorySnapshot;
+
     use super::*;
+    use crate::actions::MachineSettings;
+
+    /// Compaction in page faults is that of this machine, if the simulated machine is this one and the user
+    /// does not say otherwise.
+    #[test]
+    fn this_machine_compacts_as_it_does() {
+        let defrag = |options: &[(&str, &str)]| {
+            let given = options.iter().copied().chain([("memory", "1G")]).collect();
+            let request = RunRequest::new(given, MachineSettings::default()).unwrap();
+            let (request, _) = with_own_machine(request, false, &mut |_, _| ()).unwrap();
+            request.spec.memory.resolve(&MemorySnapshot::load).unwrap().kernel.defrag.to_string()
+        };
+        let settings = LargePageSettings::now();
+        assert_eq!(defrag(&[("machine", "host")]), settings.get("defrag").unwrap_or("never"));
+        assert_eq!(defrag(&[("machine", "ice-lake-sp")]), "never");
+        assert_eq!(defrag(&[("machine", "host"), ("defrag", "defer")]), "defer");
+    }
 
     #[test]
     fn settings_are_words_with_schemes() {

@@ -27,7 +27,7 @@ pub use defaults::{ThpSetting, with_own_machine};
 use plan::{Plan, areas, curve, pieces, ranges};
 pub use ranking::{advise_on_process, advise_on_samples};
 use risks::Figures;
-use runs::Timed;
+use runs::{Requests, Timed};
 pub use verification::verify_advice;
 
 /// Observer of the stages of the work.
@@ -70,8 +70,11 @@ pub fn advise(
     let run = request.resolve(Some(question.workload), schemes, &|_, _| ())?;
     let analysis = analyse(&run, observer)?;
     let plan = Plan::of(&analysis).filter(|_| analysis.has_events);
-    let ranges = plan.as_ref().map(|plan| plan.advised(&analysis));
-    let timed = Timed::run(request, question, &hosts, ranges, analysis.instructions, observer)?;
+    let requests = Requests {
+        all: analysis.has_events.then(|| Plan::All.advised(&analysis)),
+        plan: plan.as_ref().map(|plan| plan.advised(&analysis)),
+    };
+    let timed = Timed::run(request, question, &hosts, requests, analysis.instructions, observer)?;
     let error = ModelError::of(&effect_sources()?, !hosts.is_empty())?;
     Ok(record(question, &run, &analysis, plan, &timed, &error))
 }

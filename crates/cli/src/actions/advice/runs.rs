@@ -36,10 +36,21 @@ pub type Speeds = Vec<(f64, f64)>;
 /// Function that converts speed-ups to a record; `None` without speed-ups.
 pub type ToRecord<'a> = dyn Fn(&[(f64, f64)]) -> Option<SpeedRecord> + 'a;
 
+/// Memory for which a program requests large pages as soon as it maps it.
+pub struct Requests {
+    /// All memory that takes advice; `None` if the trace does not say what was mapped. Then all memory has
+    /// the large pages that the scheme gives it.
+    pub all: Option<AdvisedRanges>,
+    /// Memory of the plan if there is one.
+    pub plan: Option<AdvisedRanges>,
+}
+
 /// Results of the timed runs.
 pub struct Timed {
     /// Runs of the program with its own requests for large pages.
     own: Vec<RunResult>,
+    /// Runs of the program with large pages for all memory.
+    all: Vec<RunResult>,
     /// Runs of the program with the plan's requests besides; empty without a plan.
     advised: Vec<RunResult>,
     /// Scheme of the program as it is.
@@ -49,7 +60,7 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// Times the program, and the program with requests for large pages in `ranges` if there are any.
+    /// Times the program, and the program with requests for large pages.
     ///
     /// # Errors
     /// An invalid or ineffective option, or a run that fails or is cancelled.
@@ -57,7 +68,7 @@ impl Timed {
         request: &RunRequest,
         question: &AdviceQuestion<'_>,
         hosts: &[&'static str],
-        ranges: Option<AdvisedRanges>,
+        requests: Requests,
         instructions: u64,
         observer: &mut dyn AdviceObserver,
     ) -> Result<Self, Failure> {
@@ -67,11 +78,16 @@ impl Timed {
         if !request.spec.given().contains("timing") && is_one_thread && is_long {
             request = changed(&request, "timing", "sampled")?;
         }
-        let schemes = schemes(question.now);
+        let all_schemes = schemes(question.now);
+        let now = question.now.scheme();
+        let is_own = |scheme: &&&str| **scheme == now || **scheme != ALL;
+        let own: Vec<&str> = all_schemes.iter().filter(is_own).copied().collect();
         let mut timed = |schemes: &[&str], more: Option<AdvisedRanges>, stage: &str| {
             observer.on_stage(stage, "instructions");
-            let all = pairs(schemes, hosts)?;
+            // Options are checked for all schemes: some have no effect on 4KB pages.
+            let all = pairs(&all_schemes, hosts)?;
             let mut resolved = request.resolve(Some(question.workload), all, &|_, _| ())?;
+            resolved.schemes = pairs(schemes, hosts)?;
             if let Some(more) = more {
                 let ranges = resolved.workload.advised.ranges().iter().chain(more.ranges());
                 resolved.workload.advised = AdvisedRanges::new(ranges.cloned().collect());
@@ -85,12 +101,13 @@ impl Timed {
                 results => Ok::<_, Failure>(results?),
             }
         };
-        let own = timed(&schemes, None, "timing the program as it is and with large pages")?;
-        let advised = match ranges {
+        let own = timed(&own, None, "timing the program as it is")?;
+        let all = timed(&[ALL], requests.all, "timing large pages for all memory")?;
+        let advised = match requests.plan {
             Some(ranges) => timed(&[ADVISED], Some(ranges), "timing the program as recommended")?,
             None => Vec::new(),
         };
-        Ok(Self { own, advised, now: question.now.scheme(), hosts: hosts.to_vec() })
+        Ok(Self { own, all, advised, now, hosts: hosts.to_vec() })
     }
 
     /// Name of the workload in the results.
@@ -109,7 +126,7 @@ impl Timed {
 
     /// Runs of the program as recommended.
     fn recommendation(&self, follows_plan: bool) -> Vec<&RunResult> {
-        if follows_plan { self.advised.iter().collect() } else { self.of(ALL) }
+        if follows_plan { &self.advised } else { &self.all }.iter().collect()
     }
 
     /// Speed as recommended over the speed as it is.
@@ -180,7 +197,7 @@ impl Timed {
             ("as it is", now.clone()),
             ("4KB pages", self.of(SMALL)),
             (part, self.advised.iter().collect()),
-            ("all large", self.of(ALL)),
+            ("all large", self.all.iter().collect()),
             ("free", self.of(FREE)),
         ];
         let rows = rows.into_iter().filter(|(_, results)| !results.is_empty());
@@ -199,8 +216,12 @@ impl Timed {
         .collect()
     }
 
-    /// Note that most misses with 4KB pages are first accesses to a page; `None` if they are not.
+    /// Note that most misses with 4KB pages are first accesses to a page; `None` if they are not. In a sampled
+    /// trace, most of these pages were accessed between its windows.
     fn cold_note(&self) -> Option<String> {
+        if self.own.iter().any(|run| run.sampled.is_some()) {
+            return None;
+        }
         let share = counter(&self.of(SMALL), "l2_tlb_compulsory_share");
         (share >= MOSTLY_COLD).then(|| {
             format!(
@@ -290,14 +311,14 @@ mod tests {
     }
 
     fn timed(advised: u64, hosts: Vec<&'static str>) -> Timed {
-        let own = match hosts.is_empty() {
-            true => results(&[("4k", 1200, 100), ("thp", 1000, 400), ("free", 900, 100)]),
-            false => results(&[
-                ("4k+4k", 1200, 100),
-                ("4k+thp", 1100, 100),
-                ("thp+4k", 1000, 300),
-                ("thp+thp", 1000, 500),
-            ]),
+        let (own, all) = match hosts.is_empty() {
+            true => {
+                (results(&[("4k", 1200, 100), ("free", 900, 100)]), results(&[("thp", 1000, 400)]))
+            }
+            false => (
+                results(&[("4k+4k", 1200, 100), ("4k+thp", 1100, 100)]),
+                results(&[("thp+4k", 1000, 300), ("thp+thp", 1000, 500)]),
+            ),
         };
         let advised = match hosts.is_empty() {
             true => results(&[("thp-madvise", advised, 150)]),
@@ -305,7 +326,7 @@ mod tests {
                 results(&[("thp-madvise+4k", advised, 150), ("thp-madvise+thp", advised, 150)])
             }
         };
-        Timed { own, advised, now: "4k", hosts }
+        Timed { own, all, advised, now: "4k", hosts }
     }
 
     #[test]
