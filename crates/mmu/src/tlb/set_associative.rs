@@ -269,7 +269,7 @@ mod tests {
     /// Random operations on small and large sets, compared with the time of each slot's last use.
     #[test]
     fn the_slot_with_the_earliest_use_goes() {
-        for ways in [1, 2, 5, 8, 9, 16, 17, 40] {
+        for ways in [1, 2, 5, 8, 9, 16, 17, 24, 32, 33, 40] {
             let mut array = SetAssociative::new(TlbGeometry { entries: 2 * ways, ways });
             // Key and time of the last use by set and way; an empty way was used at time 0.
             let mut model = vec![vec![(EMPTY, 0); ways]; 2];

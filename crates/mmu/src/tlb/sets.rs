@@ -47,9 +47,11 @@ pub(super) struct LargeSets {
     first: Vec<[u32; DIFFERENT_TAGS]>,
     /// Next way of the same set with the same tag.
     next: Vec<u32>,
-    /// Order of use: a circular list for each set. Its last element stands for the ends of the list
-    /// and lies between the most recently used way and the oldest.
+    /// Order of use: a circular list of each set's ways. The oldest is the newer neighbour of the
+    /// most recently used one.
     order: Vec<Link>,
+    /// Most recently used way of each set.
+    newest: Vec<u32>,
 }
 
 /// Neighbours of a way in the order of use.
@@ -76,7 +78,7 @@ impl Sets {
             return (MOST_SMALL, size_of::<SmallSet>());
         }
         let per_way = size_of::<(Tag, u32, Link)>();
-        let lists = size_of::<[u32; DIFFERENT_TAGS]>() + size_of::<Link>();
+        let lists = size_of::<[u32; DIFFERENT_TAGS]>() + size_of::<u32>();
         (ways, ways.saturating_mul(per_way).saturating_add(lists))
     }
 
@@ -127,9 +129,8 @@ impl Sets {
                 way as usize
             }
             Self::Large(sets) => {
-                let ends = sets.ways;
-                let way = sets.order(set)[ends].newer as usize;
-                sets.touch(set, way);
+                let way = sets.oldest(set) as usize;
+                sets.newest[set] = way as u32;
                 sets.set_tag(set, way, tag);
                 way
             }
@@ -151,31 +152,21 @@ impl Sets {
                 let order = &mut sets[set].order;
                 *order = moved(*order, way, *oldest - 4 * older as u32);
             }
-            Self::Large(sets) => {
-                let ways = sets.ways;
-                let order = sets.order(set);
-                unlink(order, way);
-                let oldest = order[ways].newer;
-                let newer = (0..older).fold(oldest, |way, _| order[way as usize].newer);
-                link(order, way, newer);
-            }
+            Self::Large(sets) => sets.demote(set, way, older),
         }
     }
 
     /// The ways of a set, oldest first.
     pub(super) fn oldest_first(&self, set: usize) -> impl Iterator<Item = usize> {
-        let mut next = match self {
-            Self::Small { oldest, .. } => *oldest as usize / 4 + 1,
-            Self::Large(sets) => sets.ways,
+        let (ways, mut last) = match self {
+            Self::Small { oldest, .. } => (*oldest as usize / 4 + 1, 0),
+            Self::Large(sets) => (sets.ways, sets.newest[set] as usize),
         };
-        std::iter::from_fn(move || match self {
-            Self::Small { sets, .. } => {
-                next = next.checked_sub(1)?;
-                Some((sets[set].order >> (4 * next) & 15) as usize)
-            }
+        (0..ways).rev().map(move |place| match self {
+            Self::Small { sets, .. } => (sets[set].order >> (4 * place) & 15) as usize,
             Self::Large(sets) => {
-                next = sets.order[set * (sets.ways + 1) + next].newer as usize;
-                (next != sets.ways).then_some(next)
+                last = sets.order[set * ways + last].newer as usize;
+                last
             }
         })
     }
@@ -237,7 +228,7 @@ fn unlink(order: &mut [Link], way: usize) {
 
 impl LargeSets {
     fn new(sets: usize, ways: usize) -> Self {
-        let count = ways as u32 + 1;
+        let count = ways as u32;
         let order = (0..count)
             .map(|way| Link { older: (way + count - 1) % count, newer: (way + 1) % count });
         Self {
@@ -246,21 +237,45 @@ impl LargeSets {
             first: vec![[END; DIFFERENT_TAGS]; sets],
             next: vec![END; sets * ways],
             order: order.collect::<Vec<_>>().repeat(sets),
+            newest: vec![count - 1; sets],
         }
     }
 
     #[inline]
     fn order(&mut self, set: usize) -> &mut [Link] {
-        &mut self.order[set * (self.ways + 1)..][..self.ways + 1]
+        &mut self.order[set * self.ways..][..self.ways]
+    }
+
+    /// Oldest way of a set.
+    #[inline]
+    fn oldest(&self, set: usize) -> u32 {
+        self.order[set * self.ways + self.newest[set] as usize].newer
     }
 
     #[inline(never)]
     fn touch(&mut self, set: usize, way: usize) {
-        let ways = self.ways;
-        let order = self.order(set);
-        if order[ways].older != way as u32 {
+        if self.newest[set] != way as u32 {
+            let oldest = self.oldest(set);
+            if oldest != way as u32 {
+                let order = self.order(set);
+                unlink(order, way);
+                link(order, way, oldest);
+            }
+            self.newest[set] = way as u32;
+        }
+    }
+
+    fn demote(&mut self, set: usize, way: usize, older: usize) {
+        // Between the oldest way and the most recently used one: either, as `newest` says.
+        self.touch(set, way);
+        if older + 1 < self.ways {
+            let oldest = self.oldest(set);
+            let order = self.order(set);
+            let next = order[way].older;
+            let newer = (0..older).fold(oldest, |way, _| order[way as usize].newer);
             unlink(order, way);
-            link(order, way, ways as u32);
+            link(order, way, newer);
+            self.newest[set] = next;
         }
     }
 
