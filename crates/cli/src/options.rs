@@ -1,6 +1,7 @@
 //! Options that several commands share, as flags: the options of a run, and `--set`.
 
 use std::cell::OnceCell;
+use std::sync::LazyLock;
 
 use crate::actions::{Failure, MachineSettings, RunRequest};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
@@ -17,11 +18,12 @@ pub struct RunFlags<const MEASURED: bool> {
 }
 
 impl<const MEASURED: bool> RunFlags<MEASURED> {
+    /// Returns the keys of the options. Several commands have the same, and they take a while to derive.
     fn keys() -> Vec<Key> {
-        match MEASURED {
-            true => RunSpec::keys(),
-            false => [PlacementOptions::keys(), MemoryOptions::keys()].concat(),
-        }
+        static MEASURED_ONES: LazyLock<Vec<Key>> = LazyLock::new(RunSpec::keys);
+        static OTHERS: LazyLock<Vec<Key>> =
+            LazyLock::new(|| [PlacementOptions::keys(), MemoryOptions::keys()].concat());
+        if MEASURED { MEASURED_ONES.clone() } else { OTHERS.clone() }
     }
 
     /// True if none of these options is given.

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Makes charts.min.js and LICENSES.txt anew from the versions in package-lock.json (needs npm).
+# Makes charts.min.js.gz and LICENSES.txt anew from the versions in package-lock.json (needs npm).
 set -eu
 cd "$(dirname "$0")"
 npm ci --ignore-scripts
 npx esbuild charts.js --bundle --minify --format=iife --global-name=charts --target=es2022 \
     --alias:vega=./vega.js --legal-comments=none --metafile=node_modules/parts.json \
-    --outfile=charts.min.js
+    --outfile=node_modules/charts.min.js
 node -e '
 const fs = require("fs");
 const parts = Object.keys(require("./node_modules/parts.json").inputs);
@@ -19,4 +19,5 @@ const text = names.map((name) => {
 });
 fs.writeFileSync("LICENSES.txt", text.join("\n"));
 '
+{ printf '/*\n'; cat LICENSES.txt; printf '*/\n'; cat node_modules/charts.min.js; } | gzip -9n >charts.min.js.gz
 rm -r node_modules

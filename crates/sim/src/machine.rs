@@ -6,6 +6,7 @@ mod host_memory;
 mod plausible;
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use perforate_config::{nearest, plain};
 use perforate_mmu::{
@@ -44,6 +45,25 @@ const BUNDLED: &[(&str, &str)] = &[
     ("cortex-a76", include_str!("../../../machines/cortex-a76.toml")),
     ("xuantie-c910", include_str!("../../../machines/xuantie-c910.toml")),
 ];
+
+/// A value of each bundled machine, once it is known.
+type OfBundled<T> = [OnceLock<T>; BUNDLED.len()];
+
+/// Returns what `make` makes, from `known` if the machine is bundled and it was made before: storms and
+/// experiments load the same machines thousands of times.
+fn once<T: Clone>(
+    known: &OfBundled<T>,
+    name: &str,
+    make: impl FnOnce() -> Result<T, SimError>,
+) -> Result<T, SimError> {
+    let Some(index) = BUNDLED.iter().position(|(bundled, _)| *bundled == name) else {
+        return make();
+    };
+    match known[index].get() {
+        Some(made) => Ok(made.clone()),
+        None => make().map(|made| known[index].get_or_init(|| made).clone()),
+    }
+}
 
 /// All hardware parameters of a simulated computer, and costs of its operating system. Corresponds
 /// to a machine file.
@@ -209,10 +229,16 @@ impl Machine {
     /// There is no such machine, the file is unreadable, a key is unknown, or the hardware cannot
     /// exist.
     pub fn load(name: &str) -> Result<Self, SimError> {
-        let file = MachineFile::load(name)?;
-        let machine = file.machine()?;
-        machine.alternatives(name, &file)?;
-        Ok(machine)
+        static LOADED: OfBundled<Machine> = [const { OnceLock::new() }; BUNDLED.len()];
+        once(&LOADED, name, || {
+            let file = MachineFile::load(name)?;
+            let machine = file.machine()?;
+            // A test checks those of bundled machines.
+            if !Self::is_bundled(name) {
+                machine.alternatives(name, &file)?;
+            }
+            Ok(machine)
+        })
     }
 
     /// Parses the text of a machine file. Errors refer to the file as `name`.

@@ -6,6 +6,8 @@
 
 use std::io::Write as _;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -32,13 +34,8 @@ const SCRIPT: &str = concat!(
     include_str!("script/run.js"),
 );
 
-/// Vega and Vega-Lite with their licences (see `vendor/README.md`).
-pub(crate) const LIBRARY: &str = concat!(
-    "/*\n",
-    include_str!("../../vendor/LICENSES.txt"),
-    "*/\n",
-    include_str!("../../vendor/charts.min.js"),
-);
+/// Vega and Vega-Lite with their licences, compressed by gzip (see `vendor/README.md`).
+pub(crate) const LIBRARY: &[u8] = include_bytes!("../../vendor/charts.min.js.gz");
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:";
 
@@ -111,7 +108,8 @@ impl Page {
 
     /// Returns the complete page as HTML, with this body.
     pub fn write(self, options: &ReportOptions, body: &Markup) -> String {
-        let library = if self.figures.is_empty() { String::new() } else { packed(LIBRARY) };
+        let library =
+            if self.figures.is_empty() { String::new() } else { BASE64_STANDARD.encode(LIBRARY) };
         let data = json!({"config": chart::config(), "figures": self.figures, "texts": self.texts, "parts": self.parts, "files": self.files});
         let page = html! {
             (DOCTYPE)
@@ -145,33 +143,23 @@ impl Page {
 fn packed(text: &str) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
-    base64(&written.expect("memory takes all that is written"))
-}
-
-/// Encodes bytes in base64 (RFC 4648).
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for part in bytes.chunks(3) {
-        let mut group = [0; 4];
-        group[1..=part.len()].copy_from_slice(part);
-        let bits = u32::from_be_bytes(group);
-        let letter = |place: usize| char::from(LETTERS[(bits >> (18 - 6 * place)) as usize & 63]);
-        text.extend((0..4).map(|place| if place <= part.len() { letter(place) } else { '=' }));
-    }
-    text
+    BASE64_STANDARD.encode(written.expect("memory takes all that is written"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
+
     use super::*;
 
-    /// The test vectors of RFC 4648 §10, and a text with the last letters of the alphabet.
     #[test]
-    fn base64_of_known_texts() {
-        let texts = ["", "f", "fo", "foo", "foob", "fooba", "foobar"];
-        let expected = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"];
-        assert_eq!(texts.map(|text| base64(text.as_bytes())), expected);
-        assert_eq!(base64(&[0xfb, 0xff, 0xbf]), "+/+/");
+    fn the_library_contains_its_licences() {
+        let mut text = String::new();
+        GzDecoder::new(LIBRARY).read_to_string(&mut text).unwrap();
+        let (licences, code) = text.strip_prefix("/*\n").unwrap().split_once("*/\n").unwrap();
+        assert_eq!(licences, include_str!("../../vendor/LICENSES.txt"));
+        assert!(code.contains("charts="), "{}", &code[..80]);
     }
 }

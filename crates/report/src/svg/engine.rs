@@ -1,5 +1,8 @@
 //! JavaScript engine (QuickJS) that runs the chart library of HTML pages.
 
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
 use rquickjs::{CatchResultExt, Context, Function, Promise, Runtime};
 
 use crate::html::LIBRARY;
@@ -12,10 +15,12 @@ pub(super) struct Engine(Context);
 impl Engine {
     /// Starts a JavaScript engine and loads the chart library.
     pub(super) fn start() -> Result<Self, String> {
+        let mut library = String::new();
+        GzDecoder::new(LIBRARY).read_to_string(&mut library).map_err(|error| error.to_string())?;
         let runtime = Runtime::new().map_err(|error| error.to_string())?;
         let context = Context::full(&runtime).map_err(|error| error.to_string())?;
         context.with(|engine| {
-            [DRAW, LIBRARY].into_iter().try_for_each(|source| {
+            [DRAW, &library].into_iter().try_for_each(|source| {
                 let loaded = engine.eval::<(), _>(source).catch(&engine);
                 loaded.map_err(|error| error.to_string())
             })

@@ -9,7 +9,7 @@ use toml_edit::{DocumentMut, Item, Value};
 
 use super::document::{Leaf, comment_of, find, key_at, leaves, line_of, put, remove};
 use super::plausible::forget;
-use super::{BUNDLED, Machine, one_line};
+use super::{BUNDLED, Machine, OfBundled, once, one_line};
 use crate::SimError;
 
 /// Largest number of parts of a dotted key. The longest valid key has four. Without a limit, deep
@@ -54,18 +54,8 @@ impl MachineFile {
     /// There is no such machine, the file is unreadable or invalid TOML, or its base does not
     /// exist. [`Self::machine`] checks the keys and values.
     pub fn load(name: &str) -> Result<Self, SimError> {
-        // Bundled files are parsed once: an experiment loads the same files thousands of times.
-        static PARSED: [OnceLock<MachineFile>; BUNDLED.len()] =
-            [const { OnceLock::new() }; BUNDLED.len()];
-        let parsed = BUNDLED.iter().position(|(bundled, _)| *bundled == name).map(|at| &PARSED[at]);
-        if let Some(file) = parsed.and_then(OnceLock::get) {
-            return Ok(file.clone());
-        }
-        let file = Self::of(Source { name: name.into(), text: text(name)? })?;
-        Ok(match parsed {
-            Some(parsed) => parsed.get_or_init(|| file).clone(),
-            None => file,
-        })
+        static PARSED: OfBundled<MachineFile> = [const { OnceLock::new() }; BUNDLED.len()];
+        once(&PARSED, name, || Self::of(Source { name: name.into(), text: text(name)? }))
     }
 
     /// Parses the text of a machine file. Errors refer to the file as `name`.
