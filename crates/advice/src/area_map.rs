@@ -202,9 +202,6 @@ impl AreaMap {
     }
 
     fn map(&mut self, process: ProcessId, bytes: Range<u64>, mapping: Mapping, now: u64) {
-        if bytes.is_empty() {
-            return;
-        }
         self.unmap(process, &bytes, now);
         let Process { mapped, parts, .. } = self.processes.entry(process).or_default();
         mapped.insert(bytes.clone(), mapping);
@@ -322,7 +319,7 @@ fn default_name(kind: AreaKind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perforate_types::Permissions;
+    use perforate_types::{Permissions, ThreadId};
 
     fn map(map: &mut AreaMap, start: u64, pages: u64, backing: Backing) {
         let event = ProgramEvent::Map {
@@ -367,5 +364,160 @@ mod tests {
         );
         name(&mut memory, 0x12000, 2, "");
         assert_eq!(found(&memory), [named(0x10000..0x18000, ""), file]);
+    }
+
+    /// Pages of the test's addresses: a heap of at most 8 pages, and mappings above.
+    const PAGES: u64 = 48;
+    const HEAP: u64 = 8;
+
+    /// Mapped pages of a process: true if they are accessible, and a number that no earlier translation of the
+    /// page had.
+    type Mapped = BTreeMap<u64, (bool, u64)>;
+
+    fn event_of(below: &mut impl FnMut(u64) -> u64, mapped: &Mapped) -> Option<ProgramEvent> {
+        let from = HEAP + below(PAGES - HEAP);
+        let pages = 1 + below(PAGES - from);
+        let (start, length) = (VirtualAddress::new(from << 12), pages << 12);
+        let accessible = below(4) > 0;
+        let permissions = Permissions::READ_WRITE;
+        Some(match below(14) {
+            0..3 => ProgramEvent::Map {
+                start,
+                length,
+                permissions,
+                accessible,
+                backing: Backing::Anonymous,
+                shared: false,
+                populate: false,
+            },
+            3..5 => ProgramEvent::Unmap { start, length },
+            5..7 => ProgramEvent::Protect { start, length, permissions, accessible },
+            7 => ProgramEvent::Advise { start, length, advice: perforate_types::Advice::DontNeed },
+            8 => ProgramEvent::Advise { start, length, advice: perforate_types::Advice::Free },
+            9 | 10 => {
+                // Memory that is mapped in one manner moves to other addresses, or grows into free ones.
+                let first = mapped.get(&from)?.0;
+                let pages = (from..from + pages).take_while(|page| {
+                    mapped.get(page).is_some_and(|&(accessible, _)| accessible == first)
+                });
+                let pages = pages.count() as u64;
+                let to = if below(2) == 0 { from } else { HEAP + below(PAGES - HEAP) };
+                let to_pages = 1 + below(PAGES - to);
+                let is_apart = to >= from + pages || to + to_pages <= from;
+                let is_free = |mut pages: Range<u64>| pages.all(|page| !mapped.contains_key(&page));
+                if to != from && !is_apart || to == from && !is_free(from + pages..to + to_pages) {
+                    return None;
+                }
+                let (to, to_length) = (VirtualAddress::new(to << 12), to_pages << 12);
+                ProgramEvent::Remap { from: start, from_length: pages << 12, to, to_length }
+            }
+            11 => {
+                let end = VirtualAddress::new(below((HEAP << 12) + 1));
+                ProgramEvent::Brk { start: VirtualAddress::new(0), end }
+            }
+            12 => ProgramEvent::Exec,
+            _ => {
+                let process = below(2) as u16;
+                ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(process) }
+            }
+        })
+    }
+
+    /// Applies an event to the pages of the running process, one by one.
+    fn apply(event: &ProgramEvent, mapped: &mut Mapped, heap: &mut u64, fresh: &mut u64) {
+        let pages = |start: VirtualAddress, length: u64| {
+            let first = start.value() >> 12;
+            first..first + length / 4096
+        };
+        let mut renew = |mapped: &mut Mapped, pages: Range<u64>, accessible: Option<bool>| {
+            for page in pages {
+                *fresh += 1;
+                match accessible {
+                    Some(accessible) => mapped.insert(page, (accessible, *fresh)),
+                    None => mapped.remove(&page),
+                };
+            }
+        };
+        match *event {
+            ProgramEvent::Map { start, length, accessible, .. } => {
+                renew(mapped, pages(start, length), Some(accessible));
+            }
+            ProgramEvent::Unmap { start, length } => renew(mapped, pages(start, length), None),
+            ProgramEvent::Protect { start, length, accessible, .. } => {
+                let all = pages(start, length).filter(|page| mapped.contains_key(page));
+                for page in all.collect::<Vec<_>>() {
+                    renew(mapped, page..page + 1, Some(accessible));
+                }
+            }
+            ProgramEvent::Advise { start, length, advice: perforate_types::Advice::DontNeed } => {
+                for page in pages(start, length) {
+                    if let Some(&(accessible, _)) = mapped.get(&page) {
+                        renew(mapped, page..page + 1, Some(accessible));
+                    }
+                }
+            }
+            ProgramEvent::Remap { from, from_length, to, to_length } => {
+                let (from, to) = (pages(from, from_length), pages(to, to_length));
+                let accessible = Some(mapped[&from.start].0);
+                if from.start == to.start {
+                    renew(mapped, to.end.min(from.end)..from.end, None);
+                    renew(mapped, from.end..to.end.max(from.end), accessible);
+                } else {
+                    renew(mapped, from, None);
+                    renew(mapped, to, accessible);
+                }
+            }
+            ProgramEvent::Brk { end, .. } => {
+                let end = end.value().div_ceil(4096);
+                renew(mapped, end.min(*heap)..*heap, None);
+                renew(mapped, *heap..end.max(*heap), Some(true));
+                *heap = end;
+            }
+            ProgramEvent::Exec => {
+                mapped.clear();
+                *heap = 0;
+            }
+            _ => {}
+        }
+    }
+
+    /// Exactly the translations that an event ends are forgotten, and exactly mapped memory that is
+    /// accessible can be touched.
+    #[test]
+    fn translations_are_forgotten_when_they_end() {
+        for seed in 0..40_u64 {
+            let mut state = seed;
+            let mut below = |limit: u64| {
+                state =
+                    state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                (state >> 33) % limit
+            };
+            let mut memory = AreaMap::new(true);
+            let mut processes = [(Mapped::new(), 0), (Mapped::new(), 0)];
+            let mut fresh = 0;
+            for step in 0..200 {
+                let running = memory.running();
+                let (mapped, heap) = &mut processes[usize::from(running.0)];
+                let Some(event) = event_of(&mut below, mapped) else { continue };
+                let before = mapped.clone();
+                apply(&event, mapped, heap, &mut fresh);
+                let mut forgotten = Vec::new();
+                memory.on_event(&event, step, &mut |process, pages| {
+                    assert_eq!(process, running, "seed {seed}: {event:?}");
+                    forgotten.push(pages);
+                });
+                for (page, old) in before {
+                    let has_ended = mapped.get(&page) != Some(&old);
+                    let is_forgotten = forgotten.iter().any(|pages| pages.contains(&page));
+                    assert_eq!(is_forgotten, has_ended, "seed {seed}: page {page}, {event:?}");
+                }
+                let (mapped, _) = &processes[usize::from(memory.running().0)];
+                for page in 0..PAGES {
+                    let expected = mapped.get(&page).is_some_and(|&(accessible, _)| accessible);
+                    let found = memory.touch(page, false, step);
+                    assert_eq!(found, expected, "seed {seed}: page {page} after {event:?}");
+                }
+            }
+        }
     }
 }

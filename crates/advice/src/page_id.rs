@@ -173,3 +173,71 @@ impl BitSet {
             .filter(move |number| range.contains(number))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::ops::Range;
+
+    use super::*;
+
+    const GIGABYTE: u64 = 1 << GROUP_SHIFT;
+
+    /// Ids of a range are those of its pages in the groups of the process, and an empty range has none.
+    #[test]
+    fn ranges_of_ids_are_those_of_their_pages() {
+        let (own, other) = (ProcessId(1), ProcessId(2));
+        let mut ids = PageIds::new();
+        for (process, gigabyte) in [(own, 3), (other, 2), (own, 0), (own, 9), (own, 2)] {
+            ids.id(process, gigabyte * GIGABYTE + 7).unwrap();
+        }
+        let ends = [0, 5, GIGABYTE - 1, GIGABYTE, 2 * GIGABYTE, 2 * GIGABYTE + 7, 3 * GIGABYTE + 1]
+            .into_iter()
+            .chain([9 * GIGABYTE + 2, 40 * GIGABYTE]);
+        for start in ends.clone() {
+            for end in ends.clone().filter(|&end| end >= start) {
+                let pages = |ids_of: &Range<u32>| {
+                    let (process, first) = ids.page(PageId(ids_of.start));
+                    let (_, last) = ids.page(PageId(ids_of.end - 1));
+                    assert_eq!(
+                        (process, last - first),
+                        (own, u64::from(ids_of.end - ids_of.start) - 1)
+                    );
+                    first..last + 1
+                };
+                let mut found: Vec<_> = ids.ranges(own, &(start..end)).iter().map(pages).collect();
+                found.sort_by_key(|range| range.start);
+                let groups = [0, 2, 3, 9].map(|it| it * GIGABYTE..(it + 1) * GIGABYTE);
+                let parts = groups.map(|group| group.start.max(start)..group.end.min(end));
+                let expected: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+                assert_eq!(found, expected, "{start}..{end}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_set_has_the_numbers_of_an_ordinary_set() {
+        let (mut set, mut ordinary) = (BitSet::default(), BTreeSet::new());
+        let mut state = 1_u64;
+        let mut below = |limit: usize| {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (state >> 33) as usize % limit
+        };
+        for _ in 0..2_000 {
+            let (number, start, length) = (below(400), below(400), below(200));
+            match below(8) {
+                0 => {
+                    set.remove_range(start..start + length);
+                    ordinary.retain(|number| !(start..start + length).contains(number));
+                }
+                1 => assert_eq!(set.remove(number), ordinary.remove(&number)),
+                _ => assert_eq!(set.insert(number), ordinary.insert(number)),
+            }
+            assert_eq!(set.contains(number), ordinary.contains(&number));
+            assert!(
+                set.within(start..start + length)
+                    .eq(ordinary.range(start..start + length).copied())
+            );
+        }
+    }
+}

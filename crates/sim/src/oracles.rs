@@ -325,4 +325,40 @@ mod tests {
         assert!(!is_justified(Read, TABLE, Read));
         assert!(!is_justified(Read, DATA + 1, Read));
     }
+
+    /// A fault on a page that is mapped is right only if the operating system then writes an entry
+    /// of that page.
+    #[test]
+    fn a_fault_on_a_mapped_page_needs_an_entry() {
+        let native = || {
+            let mut oracles = Oracles::new(None);
+            let run = PageRun::new(GUEST, VirtualPage::new(5), 1);
+            let (frame, permissions) = (Frame::new(DATA), Permissions::READ_WRITE);
+            oracles.apply(&Update::Truth(Truth::Map { run, frame, permissions })).unwrap();
+            oracles
+        };
+        let entry = |page| {
+            let (frame, permissions) = (Frame::new(DATA), Permissions::READ_WRITE);
+            let (page, size) = (VirtualPage::new(page), PageSize::Size4K);
+            Update::Table(TableOperation::Map { space: GUEST, page, size, frame, permissions })
+        };
+        let access = |page: u64| {
+            let address = VirtualAddress::new(page << 12);
+            Access { space: GUEST, address, kind: AccessKind::Read }
+        };
+        let not_mapped = Err(PageFault::NotMapped);
+        for start in [native as fn() -> Oracles, oracles] {
+            let is_ended = |page, written: Option<u64>| {
+                let mut oracles = start();
+                oracles.check(access(page), &not_mapped).expect("it may be justified yet");
+                written.into_iter().for_each(|page| oracles.apply(&entry(page)).unwrap());
+                oracles.end_fault().is_ok()
+            };
+            assert!(!is_ended(5, None), "nothing was written");
+            assert!(!is_ended(5, Some(6)), "another page was written");
+            assert!(is_ended(5, Some(5)));
+            assert!(is_ended(6, None), "the page is not mapped");
+        }
+        assert!(native().check(access(5), &Err(PageFault::Protection)).is_err());
+    }
 }

@@ -272,6 +272,13 @@ mod tests {
         assert_eq!(ranked.areas, ranked.pieces);
     }
 
+    /// Addresses that follow those of another process begin an area of their own.
+    #[test]
+    fn areas_end_with_their_process() {
+        let ranked = read("7 2.0: e: 400000\n8 2.1: e: 600000\n8 2.2: e: 800000\n");
+        assert_eq!(rows(&ranked.areas), [("", 6, 10, 2, None), ("", 4, 6, 1, None)]);
+    }
+
     #[test]
     fn dense_memory_comes_first() {
         let place = |name: &str, kind, megabytes: Range<u64>, accessed: &[u64]| AccessedPlace {

@@ -105,3 +105,41 @@ impl Waterfall<'_> {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The larger of the two sums decides, on both sides of each threshold.
+    #[test]
+    fn numbers_have_about_three_digits() {
+        let form = |sums: [[f64; 2]; 2]| {
+            let side = |parts: [f64; 2]| Side {
+                name: String::new(),
+                parts: parts.to_vec(),
+                whole: String::new(),
+            };
+            let waterfall = Waterfall {
+                parts: vec![String::new(); 2],
+                sides: sums.map(side).into(),
+                from: 0,
+                to: 1,
+                value: Axis { label: "", suffix: "" },
+                whole: "",
+                unit: "",
+            };
+            waterfall.form()
+        };
+        for (sum, below, from) in [
+            (1e6, ",.1f", ".3s"),
+            (100.0, ".2f", ",.1f"),
+            (10.0, ".3f", ".2f"),
+            (0.125, ".3f", ".3f"),
+            (0.1, ".2~e", ".3f"),
+        ] {
+            assert_eq!(form([[sum / 2.0, sum / 2.0], [0.0, 0.0]]), from, "{sum}");
+            assert_eq!(form([[0.0, 0.0], [sum / 2.0, sum * 0.499]]), below, "below {sum}");
+        }
+        assert_eq!(form([[0.0, 0.0], [0.0, 0.0]]), ".2~e");
+    }
+}

@@ -130,3 +130,39 @@ fn serve_all(
     });
     pairs.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_os::SnapshotAbout;
+
+    use super::*;
+
+    /// Free memory of 8 frames and a block of 8 frames, of which nothing but the counts of two zones
+    /// is known.
+    #[test]
+    fn free_memory_by_order_is_in_shares() {
+        let zone = |order: usize, blocks| {
+            let mut free_blocks = [0; FREE_ORDERS];
+            free_blocks[order] = blocks;
+            SnapshotZone { present_frames: 100, free_blocks, ..SnapshotZone::default() }
+        };
+        let about = SnapshotAbout { zones: vec![zone(0, 8), zone(3, 1)], ..Default::default() };
+        let orders = orders(&HostSnapshot { about, occupancy: None });
+        assert_eq!(orders.len(), FREE_ORDERS);
+        for (order, counted, unusable, fragmentation) in [
+            (0, 8, 0.0, None),
+            // The 8 single frames are too small: a half.
+            (1, 0, 0.5, None),
+            (3, 1, 0.5, None),
+            // 1000 − (1000 + 16 × 1000 ÷ 16) ÷ 9 blocks.
+            (4, 0, 1.0, Some(0.778)),
+            // 1000 − (1000 + 16 × 1000 ÷ 512) ÷ 9 blocks.
+            (9, 0, 1.0, Some(0.886)),
+        ] {
+            let found = &orders[order];
+            assert_eq!((found.counted, found.placed), (counted, None), "order {order}");
+            assert_eq!(found.unusable_index, unusable, "order {order}");
+            assert_eq!(found.fragmentation_index, fragmentation, "order {order}");
+        }
+    }
+}

@@ -22,6 +22,7 @@ mod scripted;
 mod sequences;
 mod shadow_paging;
 mod shadowed_mechanisms;
+mod skipped;
 mod storm;
 mod storms;
 mod sums;

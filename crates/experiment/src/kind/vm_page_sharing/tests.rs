@@ -48,6 +48,12 @@ fn pages_of_both_machines_share_one_frame_for_each_content() {
         let before = usage(run.simulation.system());
         merge_on_host(run.simulation.system_mut()).unwrap();
         assert_eq!((usage(run.simulation.system()) - before) / 4096, saved, "{host}");
+        if host == "thp" {
+            let figures = setup.run(host, 3).unwrap();
+            assert_eq!(figures["frames_saved"], saved as f64);
+            assert_eq!(figures["large_pages_split_share"], 1.0);
+            assert_eq!(figures["table_frames_added"], figures["host_large_pages"]);
+        }
     }
 }
 
