@@ -208,31 +208,43 @@ impl System {
     #[inline(never)]
     pub(super) fn serve_host_fault(&mut self, fault: HostFault) -> Result<bool, SimError> {
         self.host.exits.nested_fault += 1;
-        let before = self.account().host.work;
-        let allowed = self.back_in_host(fault);
+        let (allowed, is_first_backing) = self.back_in_host(fault)?;
         let host = self.hypervisor.as_ref();
         let segment = host.and_then(|host| host.kernel().segment(host.space()));
         let has_segment = u64::from(segment.is_some_and(|segment| segment.is_active));
         self.host.segment_exits += has_segment;
-        let work = self.account().host.work - before;
-        // A fault on memory that was backed before reads from swap or copies a frame.
-        let is_backing = work.pages_swapped_in == 0 && work.frames_copied == 0;
-        if is_backing && !self.hardware.is_background {
-            self.host.backing += work;
+        if is_first_backing {
             self.host.backing_exits += 1;
             self.host.backing_segment_exits += has_segment;
         }
-        allowed
+        Ok(allowed)
     }
 
     /// Lets the host's kernel back a page of the guest's memory. Returns true if the kernel allows
-    /// the access; otherwise counts a refused access.
-    pub(crate) fn back_in_host(&mut self, fault: HostFault) -> Result<bool, SimError> {
-        let outcome = self.change_host(|host| host.fault(fault.page, fault.kind))?;
+    /// the access, and true if this was the first backing; otherwise counts a refused access.
+    pub(crate) fn back_in_host(&mut self, fault: HostFault) -> Result<(bool, bool), SimError> {
+        let (outcome, is_first) = self.backing(|host| host.fault(fault.page, fault.kind))?;
         let exists = self.hypervisor.as_ref().is_some_and(|host| host.has_memory(fault.page));
         let refused = exists && outcome == FaultOutcome::Segfault;
         self.refused += u64::from(refused);
-        Ok(!refused)
+        Ok((!refused, is_first))
+    }
+
+    /// Lets `act` back memory of the guest. Counts its work as first backing, and returns true with the
+    /// outcome, unless it read from swap or copied frames: then the memory had been backed before.
+    pub(super) fn backing<T>(
+        &mut self,
+        act: impl FnOnce(&mut Hypervisor) -> Result<T, OsError>,
+    ) -> Result<(T, bool), SimError> {
+        let before = self.account().host.work;
+        let outcome = self.change_host(act)?;
+        let work = self.account().host.work - before;
+        let is_first =
+            work.pages_swapped_in == 0 && work.frames_copied == 0 && !self.hardware.is_background;
+        if is_first {
+            self.host.backing += work;
+        }
+        Ok((outcome, is_first))
     }
 }
 

@@ -137,9 +137,11 @@ impl System {
         for run in written {
             for piece in pieces(run) {
                 let before = self.pages_backed();
-                self.change_host(|host| host.back(piece))?;
+                let ((), is_first) = self.backing(|host| host.back(piece))?;
                 // Without populating, each page that the host maps would be a separate fault.
-                self.host.exits.nested_fault += self.pages_backed() - before;
+                let exits = self.pages_backed() - before;
+                self.host.exits.nested_fault += exits;
+                self.host.backing_exits += if is_first { exits } else { 0 };
             }
         }
         Ok(outcome)

@@ -1,6 +1,7 @@
 //! Tests of memory that is populated before it is accessed, and of direct segments of recorded
 //! programs.
 
+use perforate_os::Work;
 use perforate_schemes::segment::DirectSegments;
 use perforate_sim::{
     Composition, Machine, MemoryState, RunOptions, Simulation, System, SystemOptions,
@@ -53,6 +54,39 @@ fn a_populated_mapping_is_there_in_guest_and_host() {
         assert_eq!(system.work().pages_mapped, 0, "{scheme}");
         let Some(host) = system.host_work() else { continue };
         assert_eq!((host.work.pages_mapped, host.exits.total()), (0, 0), "{scheme}");
+    }
+}
+
+/// The first backing of the guest's memory is told apart, however the guest comes to write it: the
+/// program's speed with the kernels' work leaves it out, as it happens once for all programs.
+#[test]
+fn all_work_of_the_host_for_new_memory_is_first_backing() {
+    for scheme in ["4k+4k", "thp+4k", "4k+thp", "perforated+perforated", "4k+shadow-4k"] {
+        for populate in [true, false] {
+            let mut system = system(scheme);
+            system.start_measuring();
+            system.event(&map(START, 8 * MB, populate)).unwrap();
+            for page in 0..8 * MB / 4096 {
+                let address = VirtualAddress::new(START + page * 4096);
+                system.translate(AccessKind::Write, address).unwrap().unwrap();
+            }
+            let host = system.host_work().unwrap();
+            let zeroed = |work: &Work| (work.blocks_zeroed_2m, work.frames_zeroed_4k);
+            assert_ne!(zeroed(&host.work), (0, 0), "{scheme}");
+            assert_eq!(
+                zeroed(&host.backing),
+                zeroed(&host.work),
+                "{scheme}, populated: {populate}"
+            );
+            // Under shadow paging, the guest's page tables cause exits too.
+            if scheme != "4k+shadow-4k" {
+                assert_eq!(
+                    host.backing_exits,
+                    host.exits.total(),
+                    "{scheme}, populated: {populate}"
+                );
+            }
+        }
     }
 }
 
