@@ -57,7 +57,7 @@ fn a_populated_mapping_is_there_in_guest_and_host() {
     }
 }
 
-/// The first backing of the guest's memory is told apart, however the guest comes to write it: the
+/// The host's first backing of guest memory counts as such for each way of writing new memory. The
 /// program's speed with the kernels' work leaves it out, as it happens once for all programs.
 #[test]
 fn all_work_of_the_host_for_new_memory_is_first_backing() {
