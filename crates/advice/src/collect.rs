@@ -423,7 +423,7 @@ impl<L: Listener> Pass<'_, L> {
     /// so name the pages that the program touched in it.
     fn populate(&mut self, start: u64, length: u64) {
         let pages = start >> 12..start.saturating_add(length).div_ceil(4096).min(USER_PAGES);
-        let mut new: Option<Range<u32>> = None;
+        let mut new = Vec::new();
         for page in pages {
             let Some(id) = self.ids.id(self.map.running(), page) else {
                 (self.is_over, self.is_out_of_ids) = (true, true);
@@ -431,16 +431,12 @@ impl<L: Listener> Pass<'_, L> {
             };
             self.touched.insert(id.0 as usize);
             if self.is_sampled && self.known.insert(id.0 as usize) {
-                match &mut new {
-                    Some(run) if run.end == id.0 => run.end += 1,
-                    _ => {
-                        let run = new.replace(id.0..id.0 + 1);
-                        run.into_iter().for_each(|run| self.listener.mark(Mark::Touched(run)));
-                    }
-                }
+                new.push(id.0);
             }
         }
-        new.into_iter().for_each(|run| self.listener.mark(Mark::Touched(run)));
+        for run in new.chunk_by(|id, next| id + 1 == *next) {
+            self.listener.mark(Mark::Touched(run[0]..run[0] + run.len() as u32));
+        }
     }
 
     /// Shares the private pages of a process with its child. The child's copies count as touched.

@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use perforate_advice::{MeasuredPart, MissRatioCurves, PageOrder, Sampling, miss_ratio_curves};
 use perforate_mmu::{SetAssociative, TlbGeometry};
 use perforate_sim::{MemoryState, Workload, open_workload};
-use perforate_trace::{Source, TraceError};
-use perforate_types::{
-    AccessKind, Backing, Chunk, Instruction, MemoryAccess, Permissions, ProgramEvent,
-    VirtualAddress,
-};
+use perforate_trace::Source;
+use perforate_types::Chunk;
 use proptest::prelude::*;
+
+use given::{OneChunk, map, push_read};
+
+mod given;
 
 const ORDERS: [PageOrder; 5] =
     [PageOrder::BASE, PageOrder(2), PageOrder(4), PageOrder::LARGE, PageOrder::HUGE];
@@ -94,29 +95,6 @@ fn samples_are_within_their_error() {
     assert!(within * 10 >= all * 9, "{within} of {all}");
 }
 
-/// A program of one process: a mapping, then accesses and unmapped ranges in order.
-struct Program {
-    metadata: perforate_trace::SourceMetadata,
-    chunks: Vec<Chunk>,
-}
-
-impl Source for Program {
-    fn metadata(&self) -> &perforate_trace::SourceMetadata {
-        &self.metadata
-    }
-
-    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
-        chunk.clear();
-        let next = self.chunks.pop();
-        chunk.append(next.as_ref().unwrap_or(&Chunk::default()));
-        Ok(next.is_some())
-    }
-
-    fn skip(&mut self, _: u64) -> Result<u64, TraceError> {
-        Ok(0)
-    }
-}
-
 const START: u64 = 0x1000_0000;
 const PAGES: u64 = 600;
 
@@ -127,30 +105,17 @@ enum Action {
     Renew(u64),
 }
 
-fn program(actions: &[Action]) -> Program {
-    let map = |page: u64, pages: u64| ProgramEvent::Map {
-        start: VirtualAddress::new(START + page * 4096),
-        length: pages * 4096,
-        permissions: Permissions::READ_WRITE,
-        accessible: true,
-        backing: Backing::Anonymous,
-        shared: false,
-        populate: false,
-    };
+/// A program of one process: a mapping, then accesses and pages that are mapped again, in order.
+fn program(actions: &[Action]) -> OneChunk {
     let mut chunk = Chunk::default();
-    chunk.push_event(map(0, PAGES));
+    chunk.push_event(map(START, PAGES));
     for action in actions {
         match *action {
-            Action::Access(page) => {
-                let address = VirtualAddress::new(START + page * 4096 + 8);
-                let access = MemoryAccess { address, size: 8, kind: AccessKind::Read };
-                chunk.push(Instruction { length: 4, ..Instruction::default() }, &[access]);
-            }
-            Action::Renew(page) => chunk.push_event(map(page, 1)),
+            Action::Access(page) => push_read(&mut chunk, START + page * 4096 + 8),
+            Action::Renew(page) => chunk.push_event(map(START + page * 4096, 1)),
         }
     }
-    let metadata = perforate_trace::SourceMetadata { has_events: true, ..Default::default() };
-    Program { metadata, chunks: vec![chunk] }
+    OneChunk::new(chunk)
 }
 
 proptest! {

@@ -5,11 +5,11 @@ use perforate_sim::{
     Composition, Machine, MeasuringOptions, MemoryState, ResolvedRun, Silent, WarmupLength,
     Workload, open_workload,
 };
-use perforate_trace::{Source, SourceMetadata, TraceError};
-use perforate_types::{
-    AccessKind, Advice, Backing, Chunk, Instruction, MemoryAccess, Permissions, ProgramEvent,
-    VirtualAddress,
-};
+use perforate_types::{Advice, Chunk, ProgramEvent, VirtualAddress};
+
+use given::{OneChunk, map, push_read};
+
+mod given;
 
 /// A functional run of 4KB pages and of 2MB pages in unfragmented memory, without a warm-up.
 fn resolved(workload: &str, machine: &str, instructions: u64) -> ResolvedRun {
@@ -114,26 +114,6 @@ fn the_curve_leads_from_small_pages_to_large_ones() {
     }
 }
 
-/// A trace of one chunk.
-struct OneChunk(SourceMetadata, Option<Chunk>);
-
-impl Source for OneChunk {
-    fn metadata(&self) -> &SourceMetadata {
-        &self.0
-    }
-
-    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
-        chunk.clear();
-        let next = self.1.take();
-        chunk.append(next.as_ref().unwrap_or(&Chunk::default()));
-        Ok(next.is_some())
-    }
-
-    fn skip(&mut self, _: u64) -> Result<u64, TraceError> {
-        Ok(0)
-    }
-}
-
 /// A window of a program that touched 1,000 of its 1,024 pages before: those walks come again and again, and 2MB
 /// pages save them. The other 24 are first touches. Memory that the kernel populates for the program in one
 /// piece is not touched before.
@@ -148,28 +128,17 @@ fn pages_touched_between_windows_have_no_first_touch() {
     };
     let analysed = |gap: bool| {
         let mut chunk = Chunk::default();
-        chunk.push_event(ProgramEvent::Map {
-            start,
-            length: 1024 * 4096,
-            permissions: Permissions::READ_WRITE,
-            accessible: true,
-            backing: Backing::Anonymous,
-            shared: false,
-            populate: false,
-        });
+        chunk.push_event(map(START, 1024));
         if gap {
             chunk.push_event(ProgramEvent::Gap { instructions: 1_000_000 });
         }
         chunk.push_event(populate(1000));
         for page in 0..1024 {
-            let address = VirtualAddress::new(START + page * 4096);
-            let access = MemoryAccess { address, size: 8, kind: AccessKind::Read };
-            chunk.push(Instruction { length: 4, ..Instruction::default() }, &[access]);
+            push_read(&mut chunk, START + page * 4096);
         }
-        let metadata = SourceMetadata { has_events: true, ..SourceMetadata::default() };
-        let mut source = OneChunk(metadata, Some(chunk));
         let tlb = Machine::load("ice-lake-sp").unwrap().tlb;
-        analyse(&mut source, MeasuredPart { warmup: 0 }, &tlb, 2, &mut |_| {}).unwrap()
+        analyse(&mut OneChunk::new(chunk), MeasuredPart { warmup: 0 }, &tlb, 2, &mut |_| {})
+            .unwrap()
     };
     let [sampled, whole] = [analysed(true), analysed(false)];
     assert_eq!((sampled.base.walks, sampled.base.first_walks), (1000, 24));

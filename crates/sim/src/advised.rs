@@ -218,17 +218,17 @@ impl<S: Source> Advised<S> {
         Ok(Self { source, metadata, ranges, running, mapped, events: Vec::new() })
     }
 
-    /// Ends an advised heap at a multiple of 2MB, but not inside another mapping. Returns the part of the heap
-    /// that is advised with its new end.
-    fn grow_heap(&self, event: &mut ProgramEvent) -> Option<Range<u64>> {
-        let ProgramEvent::Brk { start, end } = event else { return None };
-        let is_at_end = |part: &Range<u64>| part.end == end.value();
-        let advised =
-            self.ranges.parts(self.running, start.value()..end.value()).find(is_at_end)?;
-        let above = self.mapped.get(&self.running)?.range(end.value()..).next();
+    /// Ends a heap whose last advised part reaches its end at a multiple of 2MB, but not inside another mapping.
+    fn grow_heap(&self, event: &mut ProgramEvent, last: &mut Range<u64>) {
+        let ProgramEvent::Brk { end, .. } = event else { return };
+        if last.end != end.value() {
+            return;
+        }
+        let starts = self.mapped.get(&self.running);
+        let above = starts.and_then(|starts| starts.range(last.end..).next());
         let limit = above.copied().unwrap_or(u64::MAX);
-        *end = VirtualAddress::new(end.value().next_multiple_of(HEAP_STEP).min(limit));
-        Some(advised.start..end.value())
+        last.end = last.end.next_multiple_of(HEAP_STEP).min(limit);
+        *end = VirtualAddress::new(last.end);
     }
 
     /// Passes an event on, and the requests that follow it.
@@ -256,8 +256,8 @@ impl<S: Source> Advised<S> {
             _ => 0..0,
         };
         let mut advised: Vec<_> = self.ranges.parts(self.running, mapped.clone()).collect();
-        if let (Some(last), Some(grown)) = (advised.last_mut(), self.grow_heap(&mut event)) {
-            *last = grown;
+        if let Some(last) = advised.last_mut() {
+            self.grow_heap(&mut event, last);
         }
         // Memory that mmap populates has its pages before a request can come.
         let populated = if advised.is_empty() { None } else { without_populating(&mut event) };

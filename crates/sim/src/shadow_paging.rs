@@ -77,7 +77,7 @@ impl System {
     fn back(&mut self, page: GuestFrame, kind: AccessKind) -> Result<bool, SimError> {
         match self.host_leaf(page, kind) {
             Some(_) => Ok(true),
-            None => Ok(self.back_in_host(HostFault { page, kind })?.0),
+            None => Ok(self.back_in_host(HostFault { page, kind })?.is_allowed),
         }
     }
 

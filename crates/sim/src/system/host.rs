@@ -208,30 +208,29 @@ impl System {
     #[inline(never)]
     pub(super) fn serve_host_fault(&mut self, fault: HostFault) -> Result<bool, SimError> {
         self.host.exits.nested_fault += 1;
-        let (allowed, is_first_backing) = self.back_in_host(fault)?;
+        let backed = self.back_in_host(fault)?;
         let host = self.hypervisor.as_ref();
         let segment = host.and_then(|host| host.kernel().segment(host.space()));
         let has_segment = u64::from(segment.is_some_and(|segment| segment.is_active));
         self.host.segment_exits += has_segment;
-        if is_first_backing {
+        if backed.is_first {
             self.host.backing_exits += 1;
             self.host.backing_segment_exits += has_segment;
         }
-        Ok(allowed)
+        Ok(backed.is_allowed)
     }
 
-    /// Lets the host's kernel back a page of the guest's memory. Returns true if the kernel allows
-    /// the access, and true if this was the first backing; otherwise counts a refused access.
-    pub(crate) fn back_in_host(&mut self, fault: HostFault) -> Result<(bool, bool), SimError> {
+    /// Lets the host's kernel back a page of the guest's memory. Counts an access that the kernel refuses.
+    pub(crate) fn back_in_host(&mut self, fault: HostFault) -> Result<Backed, SimError> {
         let (outcome, is_first) = self.backing(|host| host.fault(fault.page, fault.kind))?;
         let exists = self.hypervisor.as_ref().is_some_and(|host| host.has_memory(fault.page));
         let refused = exists && outcome == FaultOutcome::Segfault;
         self.refused += u64::from(refused);
-        Ok((!refused, is_first))
+        Ok(Backed { is_allowed: !refused, is_first })
     }
 
-    /// Lets `act` back memory of the guest. Counts its work as first backing, and returns true with the
-    /// outcome, unless it read from swap or copied frames: then the memory had been backed before.
+    /// Lets `act` back memory of the guest. Returns its outcome, and true if this was the first backing: it
+    /// read nothing from swap, copied no frames, and no kernel thread did it. Counts the work of first backings.
     pub(super) fn backing<T>(
         &mut self,
         act: impl FnOnce(&mut Hypervisor) -> Result<T, OsError>,
@@ -246,6 +245,14 @@ impl System {
         }
         Ok((outcome, is_first))
     }
+}
+
+/// Outcome of an access to memory that the host had to back.
+pub(crate) struct Backed {
+    /// True if the host's kernel allows the access.
+    pub is_allowed: bool,
+    /// True if the memory had never been backed.
+    is_first: bool,
 }
 
 /// Creates a hypervisor with its memory; `None` for native schemes.

@@ -94,11 +94,11 @@ pub fn with_own_machine(
             )),
         }
     }
-    let own_defrag = LargePageSettings::now().get("defrag").map(str::to_owned);
-    if let Some(defrag) = own_defrag.filter(|_| request.is_of_host())
+    if request.is_of_host()
         && !request.spec.given().contains("defrag")
+        && let Some(defrag) = LargePageSettings::now().get("defrag")
     {
-        request = changed(&request, "defrag", &defrag)?;
+        request = changed(&request, "defrag", defrag)?;
     }
     Ok((request, notes))
 }

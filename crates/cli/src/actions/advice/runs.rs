@@ -80,8 +80,8 @@ impl Timed {
         }
         let all_schemes = schemes(question.now);
         let now = question.now.scheme();
-        let is_own = |scheme: &&&str| **scheme == now || **scheme != ALL;
-        let own: Vec<&str> = all_schemes.iter().filter(is_own).copied().collect();
+        let mut own = all_schemes.clone();
+        own.retain(|scheme| *scheme == now || *scheme != ALL);
         let mut timed = |schemes: &[&str], more: Option<AdvisedRanges>, stage: &str| {
             observer.on_stage(stage, "instructions");
             // Options are checked for all schemes: some have no effect on 4KB pages.
