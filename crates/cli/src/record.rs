@@ -241,6 +241,7 @@ fn json(path: &Path, summary: &RecordSummary) -> String {
         "ending": ending_text(summary.ending),
         "stopped_by": summary.ending.stopped_by(),
         "accesses_unmapped": summary.accesses_unmapped,
+        "mappings_misplaced": summary.mappings_misplaced,
         "programs_unrecorded": summary.programs_unrecorded,
     });
     record.to_string()
@@ -324,6 +325,13 @@ fn warnings(summary: &RecordSummary) -> String {
             "warning: {} accesses went to memory without a recorded mapping; the simulated kernel refuses \
              them\n",
             summary.accesses_unmapped
+        );
+    }
+    if summary.mappings_misplaced > 0 {
+        text += &format!(
+            "warning: {} of whole 2MB not at a multiple of 2MB, where Linux would place them; the simulated \
+             program has fewer large pages than the real one\n",
+            counted(summary.mappings_misplaced, "mapping"),
         );
     }
     if summary.programs_unrecorded > 0 {

@@ -17,6 +17,7 @@ mod kinds;
 mod layout;
 mod names;
 pub mod phases;
+mod placement;
 mod qemu;
 #[cfg(not(test))]
 #[allow(dead_code)] // The recorder uses the rest.
@@ -43,8 +44,10 @@ pub static qemu_plugin_version: c_int = 1;
 
 /// System calls that change the address space or the set of processes, by their numbers on x86-64:
 /// mmap, mprotect, munmap, brk, mremap, madvise, shmat, shmdt, clone, fork, vfork, execve, execveat.
-const TRACKED_SYSCALLS: [i64; 13] =
-    [9, 10, MUNMAP, 12, 25, 28, SHMAT, SHMDT, CLONE, FORK, VFORK, follow::EXECVE, follow::EXECVEAT];
+#[rustfmt::skip] // A line is easier to compare with the one above.
+const TRACKED_SYSCALLS: [i64; 13] = [
+    MMAP, 10, MUNMAP, 12, 25, 28, SHMAT, SHMDT, CLONE, FORK, VFORK, follow::EXECVE, follow::EXECVEAT,
+];
 const MMAP: i64 = 9;
 const SHMAT: i64 = 30;
 const SHMDT: i64 = 67;
@@ -97,6 +100,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     ring::begin_image(reply.process);
     phases::install(id);
     follow::install();
+    placement::install();
     // SAFETY: registers functions with the right signatures.
     unsafe { qemu::pthread_atfork(Some(fork_begins), None, Some(child_begins)) };
     register(id);
@@ -263,6 +267,7 @@ extern "C" fn syscall_begins(
     // The thread may sleep in the call, and the recorder must not wait for the rest of a segment.
     cpu.end_segment(0);
     match number {
+        MMAP => placement::begin_mmap([a1, a2, a3, a4]),
         MUNMAP => addresses_change(),
         CLONE | FORK | VFORK => {
             let shares = number == VFORK || number == CLONE && a1 & CLONE_VFORK != 0;
@@ -275,6 +280,7 @@ extern "C" fn syscall_begins(
 }
 
 extern "C" fn syscall_ends(_id: PluginId, index: c_uint, number: i64, result: i64) {
+    placement::end_mmap();
     let forking = FORKING.take();
     let child = u32::try_from(result).unwrap_or(0);
     if let (Some((_, true)), true) = (forking, child != 0) {

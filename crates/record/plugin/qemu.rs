@@ -78,6 +78,11 @@ unsafe extern "C" {
         descriptor: c_int,
         offset: i64,
     ) -> *mut c_void;
+    pub fn mprotect(start: *mut c_void, bytes: usize, protection: c_int) -> c_int;
+    pub fn dl_iterate_phdr(
+        callback: unsafe extern "C" fn(*const Loaded, usize, *mut c_void) -> c_int,
+        data: *mut c_void,
+    ) -> c_int;
     pub fn pthread_atfork(
         prepare: Option<extern "C" fn()>,
         parent: Option<extern "C" fn()>,
@@ -109,6 +114,40 @@ unsafe extern "C" {
 pub struct IoVector {
     pub start: *mut c_void,
     pub length: usize,
+}
+
+/// A loaded file: the first fields of libc's `struct dl_phdr_info`.
+#[repr(C)]
+pub struct Loaded {
+    /// Difference between the addresses in memory and those in the file.
+    pub base: usize,
+    pub name: *const c_char,
+    pub segments: *const Segment,
+    pub segment_count: u16,
+}
+
+impl Loaded {
+    /// Program headers of the file.
+    ///
+    /// # Safety
+    /// The file is still loaded.
+    pub unsafe fn segments(&self) -> &[Segment] {
+        // SAFETY: promised by the caller.
+        unsafe { std::slice::from_raw_parts(self.segments, usize::from(self.segment_count)) }
+    }
+}
+
+/// A program header: ELF's `Elf64_Phdr`.
+#[repr(C)]
+pub struct Segment {
+    pub kind: u32,
+    pub flags: u32,
+    pub offset: u64,
+    pub address: u64,
+    pub physical_address: u64,
+    pub file_bytes: u64,
+    pub bytes: u64,
+    pub alignment: u64,
 }
 
 /// A message: libc's `struct msghdr`.
@@ -162,6 +201,8 @@ pub const NO_SUCH_PROCESS: i32 = 3;
 /// X_OK: permission to execute.
 pub const MAY_EXECUTE: c_int = 1;
 
+/// Protection PROT_READ.
+pub const PROTECTION_READ: c_int = 1;
 /// Protection PROT_READ | PROT_WRITE.
 pub const PROTECTION_READ_WRITE: c_int = 3;
 /// Flag MAP_SHARED of mmap.

@@ -218,6 +218,9 @@ pub struct RecordSummary {
     pub accesses: u64,
     /// Number of recorded accesses to memory whose mapping the recorder did not see.
     pub accesses_unmapped: u64,
+    /// Number of anonymous mappings of whole 2MB that do not begin at a multiple of 2MB, where Linux would have
+    /// placed them: the simulated program has fewer large pages than the real one.
+    pub mappings_misplaced: u64,
     /// Number of executed programs that ran natively, unrecorded: they are not for x86-64 Linux, or could not
     /// reach the recorder's files.
     pub programs_unrecorded: u64,

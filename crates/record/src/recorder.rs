@@ -470,6 +470,8 @@ impl Session {
             has_branches: true,
             assumptions: vec![
                 "Addresses are moved to where Linux would place them, by multiples of 2MB.".into(),
+                "Anonymous mappings of whole 2MB begin at multiples of 2MB, as in Linux since 6.7."
+                    .into(),
                 "A repeated string instruction accesses memory in pieces of a cache line.".into(),
                 "Threads take turns in the order in which the emulator ran them.".into(),
                 "The kernel's own accesses are not recorded.".into(),

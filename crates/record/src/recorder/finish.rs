@@ -93,6 +93,7 @@ impl Session {
             windows: self.windows,
             accesses: written.accesses,
             accesses_unmapped: self.replay.unmapped,
+            mappings_misplaced: self.replay.misplaced,
             programs_unrecorded: header.unrecorded.load(Ordering::Relaxed),
             pages_touched: processes.iter().map(|process| process.pages_touched).sum(),
             threads: self.replay.thread_count(),

@@ -114,6 +114,8 @@ pub struct Replay<S> {
     allowed: AllowedPages,
     /// Number of accesses to memory that is not mapped according to the recorded system calls.
     pub unmapped: u64,
+    /// Number of mappings at other addresses than Linux would have chosen, see [`Syscall::is_misplaced`].
+    pub misplaced: u64,
     /// Buffer for the accesses of one instruction, which is reused to avoid allocations.
     joined: Vec<MemoryAccess>,
     /// Process images of the recording, by number.
@@ -133,6 +135,7 @@ impl<S: Sink> Replay<S> {
             blocks: Blocks::new(),
             allowed: AllowedPages::new(),
             unmapped: 0,
+            misplaced: 0,
             joined: Vec::new(),
             images: Images::default(),
             output: None,
@@ -410,6 +413,7 @@ impl<S: Sink> Replay<S> {
         let Some(call) = thread.syscall.take().filter(|call| call.number == number) else {
             return Ok(());
         };
+        self.misplaced += u64::from(call.is_misplaced(result));
         let events = call.end(result, &self.images.get(thread.image)?.space);
         events.into_iter().try_for_each(|event| self.event(ring, event))
     }

@@ -1,6 +1,6 @@
 //! Conversion of system calls that change the address space to program events.
 
-use perforate_types::{Advice, Backing, Permissions, ProgramEvent, VirtualAddress};
+use perforate_types::{Advice, Backing, PageSize, Permissions, ProgramEvent, VirtualAddress};
 
 use super::address_space::AddressSpace;
 use crate::process_memory::PAGE_BYTES;
@@ -28,6 +28,7 @@ const MAP_TYPE: u64 = 0xf;
 const MAP_PRIVATE: u64 = 2;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_POPULATE: u64 = 0x8000;
+const MAP_STACK: u64 = 0x2_0000;
 const MREMAP_DONTUNMAP: u64 = 4;
 /// Length of the longest name of anonymous memory, with its terminator (ANON_VMA_NAME_MAX_LEN).
 const ANONYMOUS_NAME_BYTES: usize = 80;
@@ -76,8 +77,12 @@ impl Syscall {
             // The pages move, and their mapping stays behind without pages.
             events.extend(space.mappings(from..from.saturating_add(round_up(length))));
         }
-        let mapped = events.first().filter(|_| !self.name.is_empty());
-        if let Some(&ProgramEvent::Map { start, length, .. }) = mapped {
+        let Some(&ProgramEvent::Map { start, length, .. }) = events.first() else { return events };
+        // Linux makes stacks of threads without large pages (since 6.7, calc_vm_flag_bits).
+        if self.number == number::MMAP && flags & MAP_STACK != 0 {
+            events.push(ProgramEvent::Advise { start, length, advice: Advice::NoHugePage });
+        }
+        if !self.name.is_empty() {
             let name = String::from_utf8_lossy(&self.name).replace('\n', "\\012");
             events.push(ProgramEvent::Name { start, length, name });
         }
@@ -137,6 +142,20 @@ impl Syscall {
             number::BRK => brk(result as u64, space),
             _ => None,
         }
+    }
+
+    /// True if the call has mapped memory at an address that Linux would not have chosen: a private anonymous
+    /// mapping of whole large pages that begins inside of one (see `plugin/placement.rs`).
+    pub fn is_misplaced(&self, result: i64) -> bool {
+        let [address, length, _, flags, ..] = self.arguments;
+        let large_page = PageSize::Size2M.bytes();
+        self.number == number::MMAP
+            && !is_failure(result)
+            && address == 0
+            && length.is_multiple_of(large_page)
+            && flags & MAP_TYPE == MAP_PRIVATE
+            && flags & MAP_ANONYMOUS != 0
+            && !(result as u64).is_multiple_of(large_page)
     }
 
     /// True for system calls that replace the program if they succeed.
@@ -222,6 +241,29 @@ mod tests {
         };
         assert_eq!(event, Some(expected));
         assert_eq!(end(number::MMAP, [0, 4096, 3, 0x22, 0, 0], -12), None, "ENOMEM");
+    }
+
+    #[test]
+    fn stacks_of_threads_have_no_large_pages() {
+        let stack = call(number::MMAP, [0, 8 << 20, 0, 0x2_0022, u64::MAX, 0]);
+        let events = stack.end(0x40_0300_0000, &AddressSpace::default());
+        let (start, advice) = (VirtualAddress::new(0x40_0300_0000), Advice::NoHugePage);
+        let expected = ProgramEvent::Advise { start, length: 8 << 20, advice };
+        assert_eq!(events[1..], [expected]);
+    }
+
+    #[test]
+    fn misplaced_mappings_by_hand() {
+        let is_misplaced = |first, length, flags, result| {
+            call(number::MMAP, [first, length, 3, flags, 0, 0]).is_misplaced(result)
+        };
+        assert!(is_misplaced(0, 4 << 20, 0x22, 0x40_0300_4000));
+        assert!(!is_misplaced(0, 4 << 20, 0x22, 0x40_0320_0000), "where Linux places it");
+        assert!(!is_misplaced(0, (4 << 20) + 4096, 0x22, 0x40_0300_4000), "no whole large pages");
+        assert!(!is_misplaced(0, 4 << 20, 0x21, 0x40_0300_4000), "shared");
+        assert!(!is_misplaced(0, 4 << 20, 0x2, 0x40_0300_4000), "a file");
+        assert!(!is_misplaced(0x40_0300_4000, 4 << 20, 0x22, 0x40_0300_4000), "as wished");
+        assert!(!is_misplaced(0, 4 << 20, 0x22, -12), "ENOMEM");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod lackey;
 mod names;
 mod ordinary_programs;
 mod parts_of_programs;
+mod placement;
 
 use std::ffi::OsString;
 use std::path::Path;
