@@ -153,6 +153,7 @@ mod tests {
             windows: 1,
             accesses: 0,
             accesses_unmapped: 0,
+            mappings_misplaced: 0,
             programs_unrecorded: 0,
             pages_touched: 0,
             threads: 1,
