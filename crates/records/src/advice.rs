@@ -99,8 +99,11 @@ pub struct SpeedRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AdviceRun {
-    /// Name for readers: `as it is`, `4KB pages`, `recommended`, `all large`, `free`.
+    /// Name for readers: `as it is`, `4KB pages`, `64KB pages`, `recommended`, `all large`, `1GB pages`, `free`.
     pub name: String,
+    /// Size of the pages in bytes that all memory has where it can; `None` for runs with pages for parts of
+    /// memory, and without translation.
+    pub page_bytes: Option<u64>,
     /// Schemes that were simulated: one, or one for each assumption about the host's pages.
     pub schemes: Vec<String>,
     /// Speed over the program as it is now.

@@ -35,7 +35,7 @@ fn name_of(name: &str, kind: &str, start: &str) -> String {
 }
 
 /// Additional memory, as in “38 MB more”.
-fn more(additional_bytes: f64) -> String {
+pub fn more_memory(additional_bytes: f64) -> String {
     match additional_bytes {
         0.0 => "no more memory".to_owned(),
         size if size < 0.0 => format!("{} less", bytes(-size)),

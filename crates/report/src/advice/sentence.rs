@@ -2,7 +2,7 @@
 
 use perforate_records::{AdviceRecord, AdviceVerdict, SpeedRecord};
 
-use super::{more, ranking};
+use super::{more_memory, ranking};
 use crate::format::{bytes, percent};
 
 /// Returns the verdict in a sentence.
@@ -26,7 +26,7 @@ pub(super) fn verdict(record: &AdviceRecord) -> String {
         }
         AdviceVerdict::CostsMemory => format!(
             "Huge pages cost memory here and gain nothing: {}, {} as fast as 4KB pages.",
-            more(cost_now(record)),
+            more_memory(cost_now(record)),
             record.gained.map_or_else(|| "1×".to_owned(), speed)
         ),
         AdviceVerdict::Unclear => format!(
@@ -59,7 +59,7 @@ fn cost_now(record: &AdviceRecord) -> f64 {
 }
 
 /// Name of the run of the program as it is.
-const AS_IT_IS: &str = "as it is";
+pub(super) const AS_IT_IS: &str = "as it is";
 /// Name of the run with 4KB pages.
 const SMALL: &str = "4KB pages";
 
@@ -81,7 +81,7 @@ fn signed(speed: f64) -> String {
 }
 
 fn cost(record: &AdviceRecord) -> String {
-    let more = more(record.additional_bytes as f64);
+    let more = more_memory(record.additional_bytes as f64);
     let part = record.gain_share.filter(|_| record.advised_bytes < record.eligible_bytes);
     let part = part.map_or_else(String::new, |share| {
         let (some, all) = in_one_unit(record.advised_bytes as f64, record.eligible_bytes as f64);

@@ -1,9 +1,9 @@
 //! Advice for the terminal.
 
-use perforate_records::{AdviceArea, AdvicePoint, AdviceRecord};
+use perforate_records::{AdviceArea, AdvicePoint, AdviceRecord, AdviceRun};
 
 use super::{area_name, ranking, sentence};
-use crate::format::{MISSING, bytes, percent};
+use crate::format::{MISSING, bytes, compact, percent};
 use crate::text::{Column, columns, cut, wrapped};
 
 /// Largest number of areas in the table.
@@ -18,6 +18,7 @@ pub fn advice_text(record: &AdviceRecord, width: usize) -> String {
     let mut text = wrapped("", &sentence::verdict(record), width);
     text += &wrapped("", &sentence::reasons(record).join(" "), width);
     text += &wrapped("", &sentence::evidence(record), width);
+    text += &runs(record, width);
     text += &areas(record, width);
     text += &ranking::text(record, width);
     text += &curve(record, width);
@@ -35,6 +36,38 @@ pub fn advice_text(record: &AdviceRecord, width: usize) -> String {
         text += &wrapped("note: ", note, width);
     }
     text
+}
+
+fn runs(record: &AdviceRecord, width: usize) -> String {
+    let shown: Vec<&AdviceRun> = record.runs.iter().filter(|run| run.speed.is_some()).collect();
+    if shown.is_empty() {
+        return String::new();
+    }
+    let column = |heading: &str, cell: &dyn Fn(&AdviceRun) -> String| {
+        Column::numbers(heading, shown.iter().map(|run| cell(run)).collect())
+    };
+    let names = shown.iter().map(|run| run.name.clone()).collect();
+    let speed = |value: Option<f64>| value.map_or(MISSING.into(), |value| format!("{value:.3}×"));
+    // The program as it is has no range against itself.
+    let range = |run: &AdviceRun| match run.speed {
+        Some(speed) if run.name != sentence::AS_IT_IS => {
+            format!("{:.3} to {:.3}", speed.low, speed.high)
+        }
+        _ => String::new(),
+    };
+    let table = columns(
+        &[
+            Column::texts("pages", names),
+            column("speed", &|run| speed(run.speed.map(|speed| speed.speed))),
+            column("its range", &range),
+            column("with kernel", &|run| speed(run.speed_with_kernel)),
+            column("memory", &|run| bytes(run.mapped_bytes)),
+            column("walks", &|run| compact(run.walks)),
+        ],
+        width,
+    );
+    let lead = "Simulated with these pages; speed over the program as it is:";
+    format!("\n{}{table}", wrapped("", lead, width))
 }
 
 fn areas(record: &AdviceRecord, width: usize) -> String {
@@ -144,6 +177,18 @@ mod tests {
             is_recommended,
             ..AdvicePoint::default()
         };
+        let run = |mean| AdviceRun {
+            speed: Some(SpeedRecord {
+                speed: mean,
+                sampling_half_width: 0.0,
+                low: 0.9,
+                high: 1.25,
+            }),
+            speed_with_kernel: Some(mean - 0.05),
+            mapped_bytes: 5e6,
+            walks: 1234.0,
+            ..AdviceRun::default()
+        };
         let record = AdviceRecord {
             verdict: AdviceVerdict::Worth,
             gain: Some(SpeedRecord { speed: 1.2, sampling_half_width: 0.0, low: 1.1, high: 1.3 }),
@@ -155,6 +200,11 @@ mod tests {
                 effect: "It works. ".repeat(20),
                 source: String::new(),
             }],
+            runs: vec![
+                AdviceRun { name: "as it is".into(), ..run(1.0) },
+                AdviceRun { name: "64KB pages".into(), ..run(1.15) },
+                AdviceRun { name: "not timed".into(), ..AdviceRun::default() },
+            ],
             notes: vec!["one".into()],
             ..AdviceRecord::default()
         };
@@ -166,6 +216,12 @@ mod tests {
         {
             assert!(text.contains(expected), "{expected}: {text}");
         }
+        let row = |name: &str| text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+        let of_64k = row("64KB pages").unwrap();
+        let words: Vec<&str> = of_64k.split_whitespace().skip(2).collect();
+        assert_eq!(words[..5], ["1.150×", "0.900", "to", "1.250", "1.100×"], "{of_64k}");
+        assert!(!row("as it is").unwrap().contains(" to "), "{text}");
+        assert_eq!(row("not timed"), None);
         assert!(chosen(&record.curve).len() <= MOST_POINTS + 1);
         assert_eq!(chosen(&record.curve).iter().filter(|point| point.is_recommended).count(), 1);
         let empty = advice_text(&AdviceRecord::default(), 80);

@@ -50,6 +50,7 @@ pub fn record(name: &str) -> AdviceRecord {
     };
     let run = |name: &str, speed: f64| AdviceRun {
         name: name.into(),
+        page_bytes: (name == "4KB pages").then_some(4096),
         schemes: vec!["4k".into()],
         speed: Some(self::speed(speed)),
         speed_with_kernel: Some(speed + 0.05),

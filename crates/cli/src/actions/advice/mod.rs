@@ -5,13 +5,14 @@ mod plan;
 mod ranking;
 mod risks;
 mod runs;
+mod sizes;
 mod verification;
 
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-use perforate_advice::remedy::{Aim, Library, Surroundings, remedies};
+use perforate_advice::remedy::{Aim, Library, Surroundings, remedies, size_for_all};
 use perforate_advice::{
     Analysis, MeasuredPart, ModelError, Outcome, SpeedRange, Verdict, effect_sources,
 };
@@ -19,6 +20,7 @@ use perforate_host::machine::{LargePageSettings, kernel_version, program_files, 
 use perforate_records::{
     AdviceError, AdviceEvidence, AdviceRecord, AdviceStep, AdviceVerdict, EvidenceKind, SpeedRecord,
 };
+use perforate_report::more_memory;
 use perforate_report::text::compact;
 use perforate_sim::{Observer, Progress, ResolvedRun, WarmupLength, open_workload};
 
@@ -27,7 +29,7 @@ pub use defaults::{ThpSetting, with_own_machine};
 use plan::{Plan, areas, curve, pieces, ranges};
 pub use ranking::{advise_on_process, advise_on_samples};
 use risks::Figures;
-use runs::{Requests, Timed};
+use runs::{Choices, Timed};
 pub use verification::verify_advice;
 
 /// Observer of the stages of the work.
@@ -70,11 +72,12 @@ pub fn advise(
     let run = request.resolve(Some(question.workload), schemes, &|_, _| ())?;
     let analysis = analyse(&run, observer)?;
     let plan = Plan::of(&analysis).filter(|_| analysis.has_events);
-    let requests = Requests {
+    let choices = Choices {
+        sizes: sizes::other_sizes(&run.machine.tlb, &analysis.areas),
         all: analysis.has_events.then(|| Plan::All.advised(&analysis)),
         plan: plan.as_ref().map(|plan| plan.advised(&analysis)),
     };
-    let timed = Timed::run(request, question, &hosts, requests, analysis.instructions, observer)?;
+    let timed = Timed::run(request, question, &hosts, choices, analysis.instructions, observer)?;
     let error = ModelError::of(&effect_sources()?, !hosts.is_empty())?;
     Ok(record(question, &run, &analysis, plan, &timed, &error))
 }
@@ -164,7 +167,11 @@ fn record(
         _ if advised.is_empty() => None,
         _ => Some(Aim::Ranges(advised.clone())),
     };
-    let steps = aim.map(|aim| remedies(&facts, &aim)).unwrap_or_default();
+    let mut steps = aim.map(|aim| remedies(&facts, &aim)).unwrap_or_default();
+    if let Some((order, speed, more)) = timed.frugal_size().filter(|_| !steps.is_empty()) {
+        let effect = format!("{speed:.3}× as fast as it is, for {}", more_memory(more as f64));
+        steps.extend(size_for_all(&facts, order.bytes(), &effect));
+    }
     let gives_ranges = !matches!(verdict, AdviceVerdict::CostsMemory | AdviceVerdict::AlreadyOn);
     let mut notes = question.notes.clone();
     notes.extend(timed.notes());

@@ -385,8 +385,8 @@ pub fn notes(analysis: &Analysis, plan: &Plan) -> Vec<String> {
     let has_huge = analysis.curve.choices.iter().any(|choice| choice.order == PageOrder::HUGE);
     if has_huge && beyond >= WORTH_GIGABYTES {
         notes.push(format!(
-            "1GB pages would save another {:.0} % of the page walks of 4KB pages. They have to be reserved (boot \
-             parameters hugepagesz=1G hugepages=N); compare --scheme thp,1g says what they gain",
+            "1GB pages would save another {:.0} % of the page walks of 4KB pages, if all memory that can have them \
+             has them. They have to be reserved (boot parameters hugepagesz=1G hugepages=N)",
             beyond * 100.0
         ));
     }

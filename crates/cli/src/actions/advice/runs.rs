@@ -1,10 +1,11 @@
 //! Timed runs: the program as it is, with 4KB pages, with large pages, with free translation, as recommended.
 
+use perforate_advice::{PageOrder, WORTH_EFFORT};
 use perforate_records::{AdviceRun, SpeedRecord};
 use perforate_sim::{AdvisedRanges, Composition, ResolvedRun, RunResult, SimError, run};
 
 use super::defaults::changed;
-use super::{AdviceObserver, AdviceQuestion, ThpSetting};
+use super::{AdviceObserver, AdviceQuestion, ThpSetting, sizes};
 use crate::actions::{Failure, RunRequest};
 
 /// Scheme with 4KB pages only.
@@ -23,6 +24,8 @@ const WHOLE_RUN: &str = "whole_run_ipc";
 const LONGEST_FULL: u64 = 15_000_000;
 /// Share of the gain of large pages for all memory, 0–1, that parts need to be recommended.
 const ENOUGH_OF_ALL: f64 = 0.8;
+/// Share of the program's memory, 0–1, that a size between has to save over 2MB pages to be recommended.
+const LEAST_SAVED: f64 = 0.02;
 /// Difference of two speeds below which parts are as good as all.
 const SAME: f64 = 0.005;
 /// Share of misses that are first accesses to a page, 0–1, from which a note says so.
@@ -36,18 +39,20 @@ pub type Speeds = Vec<(f64, f64)>;
 /// Function that converts speed-ups to a record; `None` without speed-ups.
 pub type ToRecord<'a> = dyn Fn(&[(f64, f64)]) -> Option<SpeedRecord> + 'a;
 
-/// Memory for which a program requests large pages as soon as it maps it.
-pub struct Requests {
-    /// All memory that takes advice; `None` if the trace does not say what was mapped. Then all memory has
+/// What is timed beside the program as it is.
+pub struct Choices {
+    /// Sizes of pages for all memory besides 4KB and 2MB.
+    pub sizes: Vec<PageOrder>,
+    /// Memory that has 2MB pages if all has: all memory that takes advice; `None` if the trace does not say what was mapped. Then all memory has
     /// the large pages that the scheme gives it.
     pub all: Option<AdvisedRanges>,
-    /// Memory of the plan if there is one.
+    /// Memory for which the plan requests large pages as soon as it is mapped, if there is a plan.
     pub plan: Option<AdvisedRanges>,
 }
 
 /// Results of the timed runs.
 pub struct Timed {
-    /// Runs of the program with its own requests for large pages.
+    /// Runs of the program with its own requests for large pages, and with other sizes for all memory.
     own: Vec<RunResult>,
     /// Runs of the program with large pages for all memory.
     all: Vec<RunResult>,
@@ -57,6 +62,8 @@ pub struct Timed {
     now: &'static str,
     /// Schemes of the host that are assumed; empty for a machine that is not virtual.
     hosts: Vec<&'static str>,
+    /// Sizes of pages that were timed for all memory besides 4KB and 2MB, the smallest first.
+    sizes: Vec<PageOrder>,
 }
 
 impl Timed {
@@ -68,7 +75,7 @@ impl Timed {
         request: &RunRequest,
         question: &AdviceQuestion<'_>,
         hosts: &[&'static str],
-        requests: Requests,
+        choices: Choices,
         instructions: u64,
         observer: &mut dyn AdviceObserver,
     ) -> Result<Self, Failure> {
@@ -80,8 +87,10 @@ impl Timed {
         }
         let all_schemes = schemes(question.now);
         let now = question.now.scheme();
-        let mut own = all_schemes.clone();
+        let mut own: Vec<&str> = all_schemes.clone();
         own.retain(|scheme| *scheme == now || *scheme != ALL);
+        let of_sizes: Vec<String> = choices.sizes.iter().copied().map(sizes::scheme).collect();
+        own.extend(of_sizes.iter().map(String::as_str));
         let mut timed = |schemes: &[&str], more: Option<AdvisedRanges>, stage: &str| {
             observer.on_stage(stage, "instructions");
             // Options are checked for all schemes: some have no effect on 4KB pages.
@@ -102,12 +111,12 @@ impl Timed {
             }
         };
         let own = timed(&own, None, "timing the program as it is")?;
-        let all = timed(&[ALL], requests.all, "timing large pages for all memory")?;
-        let advised = match requests.plan {
+        let all = timed(&[ALL], choices.all, "timing large pages for all memory")?;
+        let advised = match choices.plan {
             Some(ranges) => timed(&[ADVISED], Some(ranges), "timing the program as recommended")?,
             None => Vec::new(),
         };
-        Ok(Self { own, all, advised, now, hosts: hosts.to_vec() })
+        Ok(Self { own, all, advised, now, hosts: hosts.to_vec(), sizes: choices.sizes })
     }
 
     /// Name of the workload in the results.
@@ -193,16 +202,25 @@ impl Timed {
     pub fn records(&self, follows_plan: bool, record: &ToRecord<'_>) -> Vec<AdviceRun> {
         let now = self.of(self.now);
         let part = if follows_plan { "recommended" } else { "best parts" };
-        let rows = [
-            ("as it is", now.clone()),
-            ("4KB pages", self.of(SMALL)),
-            (part, self.advised.iter().collect()),
-            ("all large", self.all.iter().collect()),
-            ("free", self.of(FREE)),
+        let (smaller, huge): (Vec<PageOrder>, Vec<_>) =
+            self.sizes.iter().copied().partition(|order| *order < PageOrder::LARGE);
+        let sized = |order: PageOrder| {
+            (sizes::name(order), Some(order.bytes()), self.of(&sizes::scheme(order)))
+        };
+        let large = Some(PageOrder::LARGE.bytes());
+        let mut rows = vec![
+            ("as it is".to_owned(), None, now.clone()),
+            ("4KB pages".into(), Some(PageOrder::BASE.bytes()), self.of(SMALL)),
         ];
-        let rows = rows.into_iter().filter(|(_, results)| !results.is_empty());
-        rows.map(|(name, results)| AdviceRun {
-            name: name.into(),
+        rows.extend(smaller.into_iter().map(sized));
+        rows.push((part.into(), None, self.advised.iter().collect()));
+        rows.push(("all large".into(), large, self.all.iter().collect()));
+        rows.extend(huge.into_iter().map(sized));
+        rows.push(("free".into(), None, self.of(FREE)));
+        let rows = rows.into_iter().filter(|(_, _, results)| !results.is_empty());
+        rows.map(|(name, page_bytes, results)| AdviceRun {
+            name,
+            page_bytes,
             schemes: results.iter().map(|result| result.scheme.clone()).collect(),
             speed: record(&speeds(&results, &now)),
             speed_with_kernel: mean(results.iter().zip(&now).filter_map(|(run, now)| {
@@ -214,6 +232,23 @@ impl Timed {
             mapped_bytes: memory(&results),
         })
         .collect()
+    }
+
+    /// The smallest size between 4KB and 2MB that gains nearly as much for all memory as 2MB pages and takes less
+    /// memory, with its speed over the program as it is and its memory beyond that of the program as it is, in
+    /// bytes. `None` if there is none, or large pages for all memory gain next to nothing.
+    pub fn frugal_size(&self) -> Option<(PageOrder, f64, i64)> {
+        let all = self.mean_gain(false).filter(|gain| *gain >= WORTH_EFFORT)?;
+        let of_all = self.additional_bytes(false);
+        let least_saved = (self.resident() * LEAST_SAVED) as i64;
+        let now = self.of(self.now);
+        self.sizes.iter().filter(|order| **order < PageOrder::LARGE).find_map(|&order| {
+            let runs = self.of(&sizes::scheme(order));
+            let speed = mean(speeds(&runs, &now).iter().map(|(speed, _)| *speed))?;
+            let more = (memory(&runs) - memory(&now)).round() as i64;
+            let is_one = speed - 1.0 >= ENOUGH_OF_ALL * all && of_all - more >= least_saved;
+            is_one.then_some((order, speed, more))
+        })
     }
 
     /// Note that most misses with 4KB pages are first accesses to a page; `None` if they are not. In a sampled
@@ -326,7 +361,7 @@ mod tests {
                 results(&[("thp-madvise+4k", advised, 150), ("thp-madvise+thp", advised, 150)])
             }
         };
-        Timed { own, all, advised, now: "4k", hosts }
+        Timed { own, all, advised, now: "4k", hosts, sizes: Vec::new() }
     }
 
     #[test]
@@ -342,6 +377,34 @@ mod tests {
         let none = Timed { advised: Vec::new(), ..timed(1020, vec![]) };
         assert!(!none.follows_plan());
         assert_eq!(none.recommended(false), [(1.2, 0.0)]);
+    }
+
+    #[test]
+    fn a_size_between_is_recommended_if_it_gains_nearly_as_much_for_less_memory() {
+        let with = |cycles, bytes| {
+            let mut timed = timed(1000, vec![]);
+            timed.own.extend(results(&[("mthp-16k", 1190, 100), ("mthp-64k", cycles, bytes)]));
+            timed.sizes = vec![PageOrder(2), PageOrder(4), PageOrder::HUGE];
+            timed
+        };
+        // 2MB pages gain 20 % for 300 bytes more, 64KB pages 17 % for 20.
+        let (order, speed, more) = with(1026, 120).frugal_size().unwrap();
+        assert_eq!((order, more), (PageOrder(4), 20));
+        assert!((speed - 1200.0 / 1026.0).abs() < 1e-9, "{speed}");
+        assert_eq!(with(1040, 120).frugal_size(), None, "15 % is too little");
+        assert_eq!(with(1026, 399).frugal_size(), None, "as much memory as with 2MB pages");
+        let rows = with(1026, 120).records(true, &|_| None);
+        let rows: Vec<_> = rows.iter().map(|run| (run.name.as_str(), run.page_bytes)).collect();
+        let expected = [
+            ("as it is", None),
+            ("4KB pages", Some(4 << 10)),
+            ("16KB pages", Some(16 << 10)),
+            ("64KB pages", Some(64 << 10)),
+            ("recommended", None),
+            ("all large", Some(2 << 20)),
+            ("free", None),
+        ];
+        assert_eq!(rows, expected);
     }
 
     #[test]
