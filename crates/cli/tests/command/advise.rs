@@ -136,9 +136,27 @@ fn a_trace_without_mappings_gets_what_can_be_said() {
         advice["runs"].as_array().unwrap().iter().map(|run| &run["name"]).collect();
     assert_eq!(
         names,
-        ["as it is", "4KB pages", "all large", "free"],
+        ["as it is", "4KB pages", "64KB pages", "all large", "free"],
         "nothing can be advised part by part"
     );
+}
+
+/// 1280 entries of 64KB, which Arm's contiguous bit makes of folios, hold all of 48MB.
+#[test]
+fn sizes_between_gain_where_the_tlb_has_entries_for_them() {
+    let arguments = ["advise", "random:size=48M", "--instructions", "400k", "--machine"];
+    let options = ["--memory", "1G", "--fragmentation", "none", "--now", "never", "--json"];
+    let advice = |machine| {
+        let arguments = [&arguments[..], &[machine], &options].concat();
+        json(&Place::new().succeeds(&arguments)).remove(0)
+    };
+    let (arm, intel) = (advice("neoverse-n1"), advice("ice-lake-sp"));
+    let walks = |advice, name: &str| run(advice, name)["walks"].as_f64().unwrap();
+    let speed = |name: &str| run(&arm, name)["speed"]["speed"].as_f64().unwrap();
+    assert_eq!(run(&arm, "64KB pages")["page_bytes"], 65536);
+    assert!(walks(&arm, "64KB pages") < walks(&arm, "4KB pages") / 10.0, "{arm}");
+    assert!(speed("64KB pages") > 1.02 && speed("64KB pages") <= speed("free"), "{arm}");
+    assert!(walks(&intel, "64KB pages") > walks(&intel, "4KB pages") * 0.9, "{intel}");
 }
 
 #[test]
