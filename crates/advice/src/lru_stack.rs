@@ -115,7 +115,8 @@ impl LruStack {
         depth
     }
 
-    /// Makes the block at a time of the timeline a hole.
+    /// Makes the place at a time of the timeline (blocks in order of their last use) a hole: no block is there
+    /// until the timeline is compacted.
     fn leave_hole(&mut self, time: u32) {
         self.timeline.blocks[time as usize] = HOLE;
         self.holes.insert(time);

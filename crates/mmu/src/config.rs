@@ -65,7 +65,8 @@ pub struct TlbConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l2_coalescing: Option<Coalescing>,
     /// True if the first-level TLBs hold a coalesced window of pages as one entry, like the second
-    /// level. Otherwise they hold its pages one by one. Needs whole windows: any form but `runs`.
+    /// level. Otherwise they hold its pages one by one. Needs a form of coalescing other than
+    /// `runs`, whose entries may be parts of windows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub l1_coalescing: bool,
     /// Point in a page walk at which the shadow entry of a perforated page is read.

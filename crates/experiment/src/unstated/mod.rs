@@ -61,7 +61,8 @@ pub struct Study {
     experiments: Vec<Experiment>,
     /// Variants of each experiment; `None` without [`Unstated::Ranges`], or if nothing is open.
     ranges: Vec<Option<Ranges>>,
-    /// Variants for each paper; empty without [`Unstated::Joint`].
+    /// Variants for each paper, which all its experiments share: each variant chooses a value for everything that
+    /// the paper leaves open. Empty without [`Unstated::Joint`].
     joint: Vec<Joint>,
 }
 
