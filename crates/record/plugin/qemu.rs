@@ -201,7 +201,7 @@ pub const NO_SUCH_PROCESS: i32 = 3;
 /// X_OK: permission to execute.
 pub const MAY_EXECUTE: c_int = 1;
 
-/// Protection PROT_READ.
+/// Protection PROT_READ, of pages that are only read after relocation.
 pub const PROTECTION_READ: c_int = 1;
 /// Protection PROT_READ | PROT_WRITE.
 pub const PROTECTION_READ_WRITE: c_int = 3;

@@ -39,7 +39,7 @@ pub type Speeds = Vec<(f64, f64)>;
 /// Function that converts speed-ups to a record; `None` without speed-ups.
 pub type ToRecord<'a> = dyn Fn(&[(f64, f64)]) -> Option<SpeedRecord> + 'a;
 
-/// What is timed beside the program as it is.
+/// Page sizes and requests for large pages that are timed beside the program as it is.
 pub struct Choices {
     /// Sizes of pages for all memory besides 4KB and 2MB.
     pub sizes: Vec<PageOrder>,
