@@ -43,8 +43,8 @@ pub type ToRecord<'a> = dyn Fn(&[(f64, f64)]) -> Option<SpeedRecord> + 'a;
 pub struct Choices {
     /// Sizes of pages for all memory besides 4KB and 2MB.
     pub sizes: Vec<PageOrder>,
-    /// Memory that has 2MB pages if all has: all memory that takes advice; `None` if the trace does not say what was mapped. Then all memory has
-    /// the large pages that the scheme gives it.
+    /// All memory that takes advice, for the run with 2MB pages everywhere; `None` if the trace does not say what
+    /// was mapped. Then all memory has the large pages that the scheme gives it.
     pub all: Option<AdvisedRanges>,
     /// Memory for which the plan requests large pages as soon as it is mapped, if there is a plan.
     pub plan: Option<AdvisedRanges>,
