@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use perforate_record::{Begin, Ending, Sampling};
+use perforate_record::{Begin, Ending, Progress, RecordOptions, RecordSummary, Sampling, record};
 use perforate_trace::{StoppedBy, TraceReader};
 use perforate_types::{Advice, Chunk, ProgramEvent};
 
@@ -96,14 +96,28 @@ const SERVICE: &str = r#"
         for (;;) memory[0]++;
     }"#;
 
+/// Records a service from the moment on that it has executed some instructions, and stops the recording when
+/// some are recorded, unless it ends by its own limit.
+fn record_once_running(mut part: RecordOptions) -> RecordSummary {
+    let begin = Arc::new(AtomicBool::new(false));
+    part.begin = Begin::WhenSet(Arc::clone(&begin));
+    let stop = part.selection.duration.is_none().then(|| Arc::clone(&part.stop));
+    let set_flags = &mut |progress: Progress| {
+        begin.fetch_or(progress.instructions_skipped > 1_000_000, Ordering::Relaxed);
+        if let Some(stop) = &stop {
+            stop.fetch_or(progress.instructions > 1000, Ordering::Relaxed);
+        }
+    };
+    record(part, set_flags).unwrap()
+}
+
 #[test]
 fn a_part_of_a_service_has_its_earlier_memory() {
     let Some(program) = CProgram::new(SERVICE, &[]) else { return };
     let file = program.folder().join("service.trace");
     let mut part = options(&file, &[program.path()]);
-    part.begin = Begin::After(Duration::from_millis(500));
     part.selection.duration = Some(Duration::from_millis(500));
-    let summary = record_quietly(part).unwrap();
+    let summary = record_once_running(part);
     assert_eq!(summary.ending, Ending::Time);
     assert!(summary.instructions_skipped > 100_000, "{summary:?}");
     let metadata = TraceReader::open(&file).unwrap().trace_metadata().clone();
@@ -123,7 +137,7 @@ fn a_part_of_a_service_has_its_earlier_memory() {
 fn the_first_window_after_a_late_beginning_is_whole() {
     let Some(program) = CProgram::new(SERVICE, &[]) else { return };
     let mut part = options(&program.folder().join("service.trace"), &[program.path()]);
-    part.begin = Begin::After(Duration::from_millis(500));
+    part.begin = Begin::After(Duration::from_millis(1500));
     let (window, period) = (100_000, 1 << 40);
     part.selection.sampling = Some(Sampling::Periodic { window, period });
     part.selection.duration = Some(Duration::from_secs(1));
@@ -148,18 +162,8 @@ fn a_program_that_ends_before_its_recording_begins() {
 fn a_flag_begins_a_recording_and_another_ends_it() {
     let Some(program) = CProgram::new(SERVICE, &[]) else { return };
     let file = program.folder().join("service.trace");
-    let mut part = options(&file, &[program.path()]);
-    let begin = Arc::new(AtomicBool::new(false));
-    part.begin = Begin::WhenSet(Arc::clone(&begin));
-    let stop = Arc::clone(&part.stop);
-    let setter = std::thread::spawn(move || {
-        for flag in [begin, stop] {
-            std::thread::sleep(Duration::from_millis(700));
-            flag.store(true, Ordering::Relaxed);
-        }
-    });
-    let summary = record_quietly(part).unwrap();
-    setter.join().unwrap();
+    let part = options(&file, &[program.path()]);
+    let summary = record_once_running(part);
     assert_eq!(summary.ending, Ending::Stopped);
     assert!(summary.instructions_skipped > 100_000 && summary.instructions > 1000, "{summary:?}");
     let metadata = TraceReader::open(&file).unwrap().trace_metadata().clone();
