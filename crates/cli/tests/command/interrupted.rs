@@ -1,31 +1,17 @@
 //! Ctrl-C: a command says how far it was, and leaves nothing half done.
 
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use crate::place::{Outcome, Place, assert_complaint};
+use crate::place::{Outcome, Place, SIGINT, assert_complaint, wait_for_handler};
 
 const INTERRUPTED: i32 = 130;
-
-/// Waits until the program handles SIGINT itself.
-fn wait_for_handler(child: &Child) {
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(60) {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
-        if u64::from_str_radix(caught.trim(), 16).unwrap() & 2 > 0 {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    panic!("SIGINT is not handled");
-}
 
 /// Outcome of an endless command that is interrupted.
 fn interrupted(place: &Place, arguments: &[&str]) -> Outcome {
     let mut command = place.command(arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_for_handler(&child);
+    wait_for_handler(&child, SIGINT);
     std::thread::sleep(Duration::from_millis(300));
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());

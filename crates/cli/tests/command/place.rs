@@ -2,7 +2,8 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -97,4 +98,25 @@ pub fn assert_complaint(outcome: &Outcome, code: i32, expected: &str, what: &str
 /// JSON lines, parsed.
 pub fn json(lines: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+/// Numbers of signals.
+pub const SIGINT: u32 = 2;
+pub const SIGUSR1: u32 = 10;
+
+/// Waits until the program handles a signal itself.
+pub fn wait_for_handler(child: &Child, signal: u32) {
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(60) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        // A program that has ended, such as one without an emulator, handles none.
+        let Some(caught) = caught else { return };
+        let is_handled = u64::from_str_radix(caught.trim(), 16).unwrap() & (1 << (signal - 1)) > 0;
+        if is_handled || status.lines().any(|line| line.starts_with("State:\tZ")) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("signal {signal} is not handled");
 }

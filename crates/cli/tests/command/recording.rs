@@ -3,7 +3,9 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::place::{Outcome, Place, assert_complaint, json, outcome};
+use crate::place::{
+    Outcome, Place, SIGINT, SIGUSR1, assert_complaint, json, outcome, wait_for_handler,
+};
 
 #[test]
 fn both_a_workload_and_a_program() {
@@ -127,6 +129,7 @@ fn an_interrupted_recording_is_not_compared() {
     let mut command = place.command(&arguments);
     let command = command.env("TMPDIR", place.path("")).stdout(Stdio::piped());
     let running = command.stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_handler(&running, SIGINT);
     std::thread::sleep(Duration::from_secs(1));
     let process = running.id().to_string();
     Command::new("kill").args(["-INT", &process]).status().unwrap();
@@ -215,6 +218,7 @@ fn a_signal_begins_the_recording_of_a_service_and_another_ends_it() {
     let mut command = place.command(&arguments);
     let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let process = running.id().to_string();
+    wait_for_handler(&running, SIGUSR1);
     for signal in ["-USR1", "-USR2"] {
         std::thread::sleep(Duration::from_millis(1500));
         let _ = Command::new("kill").args([signal, &process]).status();
