@@ -155,6 +155,9 @@ impl Storm {
             machine.tlb.l2 = TlbGeometry { entries: 48, ways: 12 };
             partition_l2(&mut machine.tlb, seed);
             machine.tlb.l1_data_4k = TlbGeometry { entries: 8, ways: 4 };
+        } else {
+            // Room for most pages of a storm. The reference model looks at all entries, again and again.
+            machine.tlb.l2.entries = 384;
         }
         machine.tlb.tagged = !random.one_in(4);
         if seed % 3 == 2 {
