@@ -464,8 +464,7 @@ pub fn size_for_all(facts: &Surroundings, page_bytes: u64, effect: &str) -> Opti
     let now =
         case.setting(&name).map_or_else(String::new, |value| format!(" Now {name} is {value}."));
     let effect = format!(
-        "In place of 2MB pages: nearly as fast, and less memory. This program would be {effect}; others get such \
-         pages, too.{now}"
+        "In place of 2MB pages, for less memory. This program would be {effect}; others get such pages, too.{now}"
     );
     let title = format!("{kilobytes}KB pages for all memory");
     case.kernel_has(WITH_OTHER_SIZES).then(|| remedy(&title, lines, effect, OTHER_SIZES))

@@ -1,6 +1,6 @@
 //! Sentences of advice: the verdict, its reasons, its evidence.
 
-use perforate_records::{AdviceRecord, AdviceVerdict, SpeedRecord};
+use perforate_records::{AdviceRecord, AdviceRun, AdviceVerdict, SpeedRecord};
 
 use super::{more_memory, ranking};
 use crate::format::{bytes, percent};
@@ -129,6 +129,12 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
         };
         format!("Translation that costs nothing would make it {:.3}×: {bound}.", free.speed)
     });
+    let between = record.gain.and_then(|gain| better_between(record, gain)).map(|(run, speed)| {
+        format!(
+            "{} for all memory would make it {speed:.3}×: more than the recommended pages.",
+            run.name
+        )
+    });
     let kernel = with_kernel(record).map(|speed| {
         format!(
             "With the kernel's work over the whole run (page faults, clearing, page tables), the recommended pages \
@@ -147,7 +153,7 @@ pub(super) fn reasons(record: &AdviceRecord) -> Vec<String> {
     });
     let timed = record.gain.map(|_| now);
     let machine = record.gain.map(|_| machine);
-    [machine, timed, all, free, kernel, error].into_iter().flatten().collect()
+    [machine, timed, all, between, free, kernel, error].into_iter().flatten().collect()
 }
 
 /// Name of this machine in records.
@@ -156,6 +162,16 @@ const HOST: &str = "host";
 const ROUNDING: f64 = 0.0005;
 /// Least difference that the kernel's work makes for it to be told.
 const WORTH_TELLING: f64 = 0.01;
+
+/// The fastest run with pages between 4KB and 2MB for all memory, and its speed, if that is clearly more than the
+/// recommended pages gain.
+fn better_between(record: &AdviceRecord, gain: SpeedRecord) -> Option<(&AdviceRun, f64)> {
+    let is_between = |bytes: u64| bytes > 4096 && bytes < 2 << 20;
+    let runs = record.runs.iter().filter(|run| run.page_bytes.is_some_and(is_between));
+    let speeds = runs.filter_map(|run| Some((run, run.speed?.speed)));
+    let fastest = speeds.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    (fastest.1 - gain.speed >= WORTH_TELLING).then_some(fastest)
+}
 
 /// Speed of the recommended run with the kernel's work, if that makes a difference.
 fn with_kernel(record: &AdviceRecord) -> Option<f64> {
@@ -175,8 +191,6 @@ pub(super) fn evidence(record: &AdviceRecord) -> String {
 
 #[cfg(test)]
 mod tests {
-    use perforate_records::AdviceRun;
-
     use super::*;
 
     const MB: u64 = 1 << 20;
@@ -240,6 +254,24 @@ mod tests {
         );
         let none = AdviceRecord { gain: None, ..record(AdviceVerdict::Ranking, (1.0, 1.0, 1.0)) };
         assert!(verdict(&none).starts_with("A ranking"));
+    }
+
+    #[test]
+    fn a_better_size_between_is_told() {
+        let run = |bytes: u64, speed| AdviceRun {
+            name: format!("{}KB pages", bytes >> 10),
+            page_bytes: Some(bytes),
+            speed: Some(SpeedRecord { speed, sampling_half_width: 0.0, low: 0.9, high: 1.3 }),
+            ..AdviceRun::default()
+        };
+        let told = |runs: Vec<AdviceRun>| {
+            let record = AdviceRecord { runs, ..record(AdviceVerdict::Worth, (1.05, 1.01, 1.1)) };
+            reasons(&record).join(" ")
+        };
+        let text = told(vec![run(4096, 1.2), run(16 << 10, 1.07), run(64 << 10, 1.08)]);
+        assert!(text.contains("64KB pages for all memory would make it 1.080×: more"), "{text}");
+        let text = told(vec![run(4096, 1.2), run(64 << 10, 1.059), run(2 << 20, 1.2)]);
+        assert!(!text.contains("more than the recommended"), "{text}");
     }
 
     #[test]
