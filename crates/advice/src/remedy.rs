@@ -458,16 +458,28 @@ const WITH_OTHER_SIZES: Version = (6, 8);
 pub fn size_for_all(facts: &Surroundings, page_bytes: u64, effect: &str) -> Option<Remedy> {
     let aim = Aim::Off;
     let case = Case { facts, aim: &aim };
-    let kilobytes = page_bytes >> 10;
-    let name = format!("hugepages-{kilobytes}kB/enabled");
-    let lines = vec![format!("echo always > {FOLDER}/{name}")];
-    let now =
-        case.setting(&name).map_or_else(String::new, |value| format!(" Now {name} is {value}."));
+    let lines = vec![format!("echo always > {FOLDER}/{}", setting_of(page_bytes))];
+    let now = now(&case, &[page_bytes]);
     let effect = format!(
         "In place of 2MB pages, for less memory. This program would be {effect}; others get such pages, too.{now}"
     );
-    let title = format!("{kilobytes}KB pages for all memory");
+    let title = format!("{}KB pages for all memory", page_bytes >> 10);
     case.kernel_has(WITH_OTHER_SIZES).then(|| remedy(&title, lines, effect, OTHER_SIZES))
+}
+
+/// Name of the setting for pages of a size between 4KB and 2MB.
+fn setting_of(page_bytes: u64) -> String {
+    format!("hugepages-{}kB/enabled", page_bytes >> 10)
+}
+
+/// Sentence on the present settings for pages of these sizes; empty if none is known.
+fn now(case: &Case<'_>, sizes: &[u64]) -> String {
+    let values = sizes.iter().filter_map(|&bytes| {
+        let name = setting_of(bytes);
+        case.setting(&name).map(|value| format!("{name} is {value}"))
+    });
+    let values = values.collect::<Vec<_>>().join(", ");
+    if values.is_empty() { String::new() } else { format!(" Now {values}.") }
 }
 
 /// Switch for the recommended sizes between 4KB and 2MB.
@@ -479,14 +491,9 @@ fn other_sizes(case: &Case<'_>) -> Option<Remedy> {
     if sizes.is_empty() || !case.kernel_has(WITH_OTHER_SIZES) {
         return None;
     }
-    let name = |bytes: &u64| format!("hugepages-{}kB/enabled", bytes >> 10);
-    let lines = sizes.iter().map(|bytes| format!("echo madvise > {FOLDER}/{}", name(bytes)));
-    let values = sizes.iter().filter_map(|bytes| {
-        let name = name(bytes);
-        case.setting(&name).map(|value| format!("{name} is {value}"))
-    });
-    let values = values.collect::<Vec<_>>().join(", ");
-    let now = if values.is_empty() { String::new() } else { format!(" Now {values}.") };
+    let line = |bytes: &u64| format!("echo madvise > {FOLDER}/{}", setting_of(*bytes));
+    let lines = sizes.iter().map(line);
+    let now = now(case, &sizes);
     let effect =
         format!("Pages of these sizes for memory that programs request large pages for.{now}");
     Some(remedy("Sizes between", lines.collect(), effect, OTHER_SIZES))

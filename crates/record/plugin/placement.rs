@@ -9,15 +9,8 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use super::qemu::{self, Loaded};
+use crate::large_mappings::{LARGE_PAGE_BYTES, MAP_FIXED, MAP_FIXED_NOREPLACE, is_on_large_pages};
 
-/// Size and alignment in bytes of large pages.
-const LARGE_PAGE_BYTES: u64 = 2 << 20;
-
-/// Flags MAP_PRIVATE and MAP_ANONYMOUS of mmap, and all flags that decide about the place.
-const PRIVATE_ANONYMOUS: u64 = 0x22;
-const DECIDING_FLAGS: u64 = 0xf | MAP_FIXED | 0x20 | MAP_FIXED_NOREPLACE;
-const MAP_FIXED: u64 = 0x10;
-const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 /// Flags MAP_FIXED and MAP_FIXED_NOREPLACE, with which the kernel chooses no address.
 const FIXED: c_int = (MAP_FIXED | MAP_FIXED_NOREPLACE) as c_int;
 
@@ -27,12 +20,8 @@ thread_local! {
 }
 
 /// Prepares for the program's system call mmap with the given arguments.
-pub fn begin_mmap([address, length, _, flags]: [u64; 4]) {
-    let is_aligned = address == 0
-        && length != 0
-        && length.is_multiple_of(LARGE_PAGE_BYTES)
-        && flags & DECIDING_FLAGS == PRIVATE_ANONYMOUS;
-    IS_ALIGNING.set(is_aligned);
+pub fn begin_mmap(arguments: [u64; 4]) {
+    IS_ALIGNING.set(is_on_large_pages(arguments));
 }
 
 /// Forgets the program's last system call.

@@ -14,6 +14,8 @@ mod file_kind;
 mod follow;
 mod kinds;
 #[cfg(not(test))]
+mod large_mappings;
+#[cfg(not(test))]
 mod layout;
 mod names;
 pub mod phases;

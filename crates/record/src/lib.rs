@@ -32,6 +32,8 @@ mod thinning;
 mod environment;
 #[path = "../plugin/file_kind.rs"]
 mod file_kind;
+#[path = "../plugin/large_mappings.rs"]
+mod large_mappings;
 #[path = "../plugin/layout.rs"]
 mod layout;
 #[allow(dead_code)] // The plugin uses the rest.

@@ -100,8 +100,9 @@ pub fn json(lines: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
-/// Numbers of signals.
+/// Signal of Ctrl-C.
 pub const SIGINT: u32 = 2;
+/// Signal that begins a recording with --on-signal.
 pub const SIGUSR1: u32 = 10;
 
 /// Waits until the program handles a signal itself.

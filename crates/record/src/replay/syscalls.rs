@@ -1,8 +1,9 @@
 //! Conversion of system calls that change the address space to program events.
 
-use perforate_types::{Advice, Backing, PageSize, Permissions, ProgramEvent, VirtualAddress};
+use perforate_types::{Advice, Backing, Permissions, ProgramEvent, VirtualAddress};
 
 use super::address_space::AddressSpace;
+use crate::large_mappings::{LARGE_PAGE_BYTES, is_on_large_pages};
 use crate::process_memory::PAGE_BYTES;
 
 /// Numbers of the system calls that the replay tracks (Linux on x86-64).
@@ -145,17 +146,13 @@ impl Syscall {
     }
 
     /// True if the call has mapped memory at an address that Linux would not have chosen: a private anonymous
-    /// mapping of whole large pages that begins inside of one (see `plugin/placement.rs`).
+    /// mapping of whole large pages that begins inside of one (see `plugin/large_mappings.rs`).
     pub fn is_misplaced(&self, result: i64) -> bool {
-        let [address, length, _, flags, ..] = self.arguments;
-        let large_page = PageSize::Size2M.bytes();
+        let [address, length, protection, flags, ..] = self.arguments;
         self.number == number::MMAP
             && !is_failure(result)
-            && address == 0
-            && length.is_multiple_of(large_page)
-            && flags & MAP_TYPE == MAP_PRIVATE
-            && flags & MAP_ANONYMOUS != 0
-            && !(result as u64).is_multiple_of(large_page)
+            && is_on_large_pages([address, length, protection, flags])
+            && !(result as u64).is_multiple_of(LARGE_PAGE_BYTES)
     }
 
     /// True for system calls that replace the program if they succeed.

@@ -42,3 +42,8 @@ pub fn more_memory(additional_bytes: f64) -> String {
         size => format!("{} more", bytes(size)),
     }
 }
+
+/// Formats a speed-up in thousandths, as in “1.057×”: differences of pages are often below 1 %.
+fn thousandths(speed: f64) -> String {
+    format!("{speed:.3}×")
+}

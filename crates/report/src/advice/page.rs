@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRecord, AdviceRun};
 
-use super::{area_name, measured, ranking, sentence};
+use super::{area_name, measured, ranking, sentence, thousandths};
 use crate::chart::{AddressMap, Axis, Bars, Ground, Lines, MapCell, Mark, Series, broken};
 use crate::format::{bytes, compact, percent};
 use crate::html::{
@@ -233,11 +233,6 @@ fn gain(record: &AdviceRecord, page: &mut Page) -> Markup {
     figures([figure], page)
 }
 
-/// Formats a speed-up as finely as the chart: differences of pages are often below 1 %.
-fn thousandths(speed: f64) -> String {
-    format!("{speed:.3}×")
-}
-
 fn runs(record: &AdviceRecord, page: &mut Page) -> Markup {
     let timed: Vec<&AdviceRun> = record.runs.iter().filter(|run| run.speed.is_some()).collect();
     if timed.is_empty() {
@@ -251,7 +246,7 @@ fn runs(record: &AdviceRecord, page: &mut Page) -> Markup {
             value: Some(speed.speed),
             low: Some(speed.low),
             high: Some(speed.high),
-            text: format!("{:.3}×", speed.speed),
+            text: thousandths(speed.speed),
             interval: format!("{:.3} to {:.3}", speed.low, speed.high),
             ..Mark::default()
         }

@@ -2,7 +2,7 @@
 
 use perforate_records::{AdviceArea, AdvicePoint, AdviceRecord, AdviceRun};
 
-use super::{area_name, ranking, sentence};
+use super::{area_name, ranking, sentence, thousandths};
 use crate::format::{MISSING, bytes, compact, percent};
 use crate::text::{Column, columns, cut, wrapped};
 
@@ -47,7 +47,7 @@ fn runs(record: &AdviceRecord, width: usize) -> String {
         Column::numbers(heading, shown.iter().map(|run| cell(run)).collect())
     };
     let names = shown.iter().map(|run| run.name.clone()).collect();
-    let speed = |value: Option<f64>| value.map_or(MISSING.into(), |value| format!("{value:.3}×"));
+    let speed = |value: Option<f64>| value.map_or(MISSING.into(), thousandths);
     // The program as it is has no range against itself.
     let range = |run: &AdviceRun| match run.speed {
         Some(speed) if run.name != sentence::AS_IT_IS => {
