@@ -105,9 +105,14 @@ fn count(number: u64) -> String {
     exact(&number.into())
 }
 
+/// Returns a number of accesses in percent of all.
+fn share(record: &MissRatioRecord, accesses: u64) -> f64 {
+    100.0 * accesses as f64 / record.accesses.max(1) as f64
+}
+
 /// Formats a number of accesses as a percentage of all, with about three digits.
 fn percent(record: &MissRatioRecord, accesses: u64) -> String {
-    let value = 100.0 * accesses as f64 / record.accesses.max(1) as f64;
+    let value = share(record, accesses);
     let decimals = decimals(value);
     let least = 0.1_f64.powi(decimals as i32) / 2.0;
     match accesses {
@@ -127,14 +132,13 @@ fn decimals(percent: f64) -> usize {
 
 /// Formats a point's misses, with half of their interval.
 fn cell(record: &MissRatioRecord, point: &MissPoint) -> String {
-    let all = record.accesses.max(1) as f64;
     let misses = percent(record, point.misses);
     match point.half_width_95 {
         None => misses,
         Some(0) if point.misses == 0 => misses,
         Some(half) => {
-            let decimals = decimals(100.0 * point.misses as f64 / all);
-            format!("{misses} ±{:.decimals$}", 100.0 * half as f64 / all)
+            let decimals = decimals(share(record, point.misses));
+            format!("{misses} ±{:.decimals$}", share(record, half))
         }
     }
 }
@@ -179,8 +183,7 @@ fn of_machine(record: &MissRatioRecord, entries: u64) -> String {
 
 /// Chart of all curves, from four entries: fewer miss so often that other differences would be small.
 fn figure(record: &MissRatioRecord) -> Figure {
-    let all = record.accesses.max(1) as f64;
-    let share = |accesses: u64| 100.0 * accesses as f64 / all;
+    let share = |accesses: u64| share(record, accesses);
     let mut points: Vec<(&PageSizeCurve, &MissPoint)> = Vec::new();
     for curve in &record.page_sizes {
         points.extend(curve.points.iter().filter(|it| it.entries >= 4).map(|point| (curve, point)));

@@ -78,5 +78,13 @@ mod tests {
             [degree(0, 2, 3), degree(0, 0, 3), degree(0, 1, 3), None, None]
         );
         assert_eq!(degrees(["", "a1", "1..2"].into_iter()), [None, None, None]);
+        // Equal numbers are one degree, and do not make a group.
+        let equal = ["8 ways", "16 ways", "8 ways"];
+        assert_eq!(degrees(equal.into_iter()), [None, None, None]);
+        let equal = ["1MB", "1024KB", "4MB", "2MB"];
+        assert_eq!(
+            degrees(equal.into_iter()),
+            [degree(0, 0, 3), degree(0, 0, 3), degree(0, 2, 3), degree(0, 1, 3)]
+        );
     }
 }

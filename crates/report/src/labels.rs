@@ -122,4 +122,21 @@ mod tests {
             BLOCK_CLASSES.iter().map(|(class, ..)| class.2).collect();
         assert_eq!(colours.len(), BLOCK_CLASSES.len());
     }
+
+    #[test]
+    fn parts_that_no_run_has_are_not_in_the_legend() {
+        let vocabulary = crate::ids::tests::vocabulary();
+        let whole = crate::ids::STACK_CYCLES;
+        let parts = ["one", "two", "three"].map(|part| format!("{whole}_{part}"));
+        let run = |values: [u64; 3]| {
+            let counters = parts.iter().zip(values).map(|(id, value)| format!("\"{id}\":{value}"));
+            let counters = counters.collect::<Vec<_>>().join(",");
+            let run = format!(r#"{{"scheme":"4k","workload":"w","counters":{{{counters}}}}}"#);
+            perforate_records::read_results(&run).unwrap().remove(0)
+        };
+        let present = |runs: &[RunResult]| present_parts(&vocabulary, whole, runs.iter()).len();
+        assert_eq!(present(&[run([0, 5, 0])]), 1);
+        assert_eq!(present(&[run([0, 5, 0]), run([3, 5, 0])]), 2);
+        assert_eq!(present(&[run([0, 0, 0])]), 0);
+    }
 }

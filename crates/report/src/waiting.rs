@@ -29,3 +29,19 @@ pub(crate) fn memory_accesses(run: &RunResult) -> Option<f64> {
     let accesses = run.counter(ids::LOADS)? + run.counter(ids::STORES)?;
     (accesses > 0.0).then_some(accesses)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_without_accesses_have_no_share_of_them() {
+        let accesses = |counters: &str| {
+            let run = format!(r#"{{"scheme":"4k","workload":"w","counters":{counters}}}"#);
+            memory_accesses(&perforate_records::read_results(&run).unwrap()[0])
+        };
+        assert_eq!(accesses(r#"{"loads":3,"stores":2}"#), Some(5.0));
+        assert_eq!(accesses(r#"{"loads":0,"stores":0}"#), None);
+        assert_eq!(accesses(r#"{"loads":3}"#), None, "functional runs count no stores");
+    }
+}

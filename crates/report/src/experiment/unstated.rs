@@ -145,5 +145,8 @@ mod tests {
             "+32.0 % to +74.0 % over 43 readings of what is left open: inside the range; most by \
              MSHRs (+42.0 % to +64.0 %)"
         );
+        let parts = range.parts[1..].to_vec();
+        let text = text(&UnstatedRange { parts, ..range }, Show::Gain);
+        assert!(text.ends_with("of what is left open: inside the range"), "{text}");
     }
 }

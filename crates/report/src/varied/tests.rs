@@ -207,3 +207,23 @@ fn results_of_one_value_each_are_no_table_of_values() {
     let results = read_results(text).unwrap();
     assert!(varied_table(&results, &vocabulary(), 100).is_none());
 }
+
+/// A scheme compared with itself is no measurement: its speed is 1 without an interval.
+#[test]
+fn the_first_scheme_has_no_interval_over_itself() {
+    let seeds = [0.0, 0.02, 0.04].map(|more| lines(&setting(("a", "1")), 0.2 + more));
+    let others = [0.0, 0.01, 0.03].map(|more| lines(&setting(("a", "2")), 0.3 + more));
+    let numbered = seeds.iter().chain(&others).enumerate().map(|(number, text)| {
+        text.replace("{\"config\"", &format!("{{\"seed\":{},\"config\"", number % 3))
+    });
+    let text = numbered.collect::<Vec<_>>().join("\n");
+    assert!(text.contains("\"seed\":2,"), "{text}");
+    let results = read_results(&text).unwrap();
+    let vocabulary = vocabulary();
+    let table = Table::of(&comparisons(&results, &vocabulary)).unwrap();
+    for row in &table.rows {
+        let over = row.over_first_scheme.unwrap();
+        assert_eq!(over.half_width_95.is_some(), row.scheme != "4k", "{} {over:?}", row.scheme);
+        assert_eq!(over.mean, if row.scheme == "4k" { 1.0 } else { 2.0 });
+    }
+}

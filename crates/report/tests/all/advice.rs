@@ -2,7 +2,8 @@
 
 use perforate_records::{
     AdviceArea, AdviceError, AdviceEvidence, AdvicePiece, AdvicePoint, AdviceRecord, AdviceRisk,
-    AdviceRun, AdviceStep, AdviceVerdict, EvidenceKind, SpeedRecord,
+    AdviceRun, AdviceStep, AdviceVerdict, AreaPages, Clock, EvidenceKind, GainRatio, Judgement,
+    RankedMemory, SpeedRecord, Verification, VerifiedArea, VerifiedRun,
 };
 use perforate_report::{advice_html, advice_text};
 
@@ -100,6 +101,121 @@ pub fn record(name: &str) -> AdviceRecord {
         version: "1".into(),
         ..AdviceRecord::default()
     }
+}
+
+fn ranked(process: u32, name: &str, is_candidate: bool) -> RankedMemory {
+    RankedMemory {
+        name: name.into(),
+        kind: "anonymous".into(),
+        process,
+        start: "0x7f0000000000".into(),
+        bytes: 64 * MB,
+        is_candidate,
+        samples: Some(1000 + u64::from(process)),
+        misses: is_candidate.then_some(300),
+        latency_cycles: Some(41.5),
+        resident_bytes: Some(48 * MB),
+        large_bytes: Some(2 * MB),
+        accessed_bytes: vec![16 * MB, 40 * MB],
+    }
+}
+
+fn verification() -> Verification {
+    let run = |is_advised: bool, seconds: f64| {
+        let pages = |large: u64| AreaPages { resident_bytes: 100 * MB, large_bytes: large * MB };
+        VerifiedRun {
+            is_advised,
+            wall_seconds: seconds,
+            areas: vec![pages(if is_advised { 80 } else { 10 }), AreaPages::default()],
+            ..VerifiedRun::default()
+        }
+    };
+    let area = |name: &str, is_advised| VerifiedArea { name: name.into(), is_advised };
+    Verification {
+        program: "store".into(),
+        setting: "madvise".into(),
+        runs: vec![run(false, 1.3), run(true, 1.1), run(true, 1.2), run(false, 1.35)],
+        areas: vec![area("[heap]", true), area("stack", false)],
+        clock: Clock::Wall,
+        measured: GainRatio { ratio: 1.152, low: 1.12, high: 1.19 },
+        predicted: Some(GainRatio { ratio: 1.21, low: 1.13, high: 1.29 }),
+        judgement: Some(Judgement::Right),
+        effect_error: Some(0.38),
+        notes: vec!["a note of the measurement".into()],
+    }
+}
+
+/// Advice of each kind, with a name.
+pub fn kinds() -> Vec<(&'static str, AdviceRecord)> {
+    let full = record("[heap]");
+    let gain = |speed: f64, low: f64, high: f64| {
+        Some(SpeedRecord { speed, sampling_half_width: 0.01, low, high })
+    };
+    let ranking = AdviceRecord {
+        verdict: AdviceVerdict::Ranking,
+        gain: None,
+        gained: None,
+        runs: Vec::new(),
+        areas: Vec::new(),
+        pieces: Vec::new(),
+        curve: Vec::new(),
+        ..full.clone()
+    };
+    let of = |kind, ranking: Vec<RankedMemory>, record: &AdviceRecord| AdviceRecord {
+        evidence: AdviceEvidence { kind, description: "what was seen".into() },
+        ranking,
+        ..record.clone()
+    };
+    let many = (0..14).map(|number| ranked(7, &format!("area {number}"), number > 0)).collect();
+    let two = vec![ranked(7, "[heap]", true), ranked(8, "[heap]", false)];
+    vec![
+        ("advice measured", AdviceRecord { verification: Some(verification()), ..full.clone() }),
+        (
+            "advice, unclear",
+            AdviceRecord {
+                verdict: AdviceVerdict::Unclear,
+                gain: gain(1.03, 0.99, 1.06),
+                curve: (0..1000)
+                    .map(|index| AdvicePoint {
+                        choices: index,
+                        additional_bytes: index as u64 * MB / 4,
+                        saved_share: (index as f64 / 1000.0).sqrt(),
+                        is_recommended: index == 501,
+                        ..AdvicePoint::default()
+                    })
+                    .collect(),
+                ..full.clone()
+            },
+        ),
+        (
+            "advice, not worth it",
+            AdviceRecord {
+                verdict: AdviceVerdict::NotWorth,
+                gain: gain(1.004, 0.99, 1.02),
+                curve: Vec::new(),
+                pieces: Vec::new(),
+                ..full
+            },
+        ),
+        ("ranking by samples", of(EvidenceKind::Samples, two.clone(), &ranking)),
+        ("ranking by samples, many", of(EvidenceKind::Samples, many, &ranking)),
+        ("ranking by accessed bits", of(EvidenceKind::AccessedBits, two, &ranking)),
+    ]
+}
+
+#[test]
+fn areas_of_several_processes_have_their_numbers() {
+    let kinds = kinds();
+    let text = |name: &str| {
+        let (_, record) = kinds.iter().find(|(known, _)| *known == name).unwrap();
+        advice_text(record, 80)
+    };
+    let two = text("ranking by samples");
+    assert!(two.contains("\n7 [heap] ") && two.contains("\n8 [heap] "), "{two}");
+    let one = text("ranking by samples, many");
+    assert!(one.contains("\narea 0 ") && one.contains("and 2 more\n"), "{one}");
+    let candidate = "Look at area 1 first: 7.7 % of the sampled TLB misses.";
+    assert!(one.contains(candidate), "{one}");
 }
 
 #[test]

@@ -10,14 +10,14 @@ use perforate_records::{
     ExperimentResults, Vocabulary, read_experiments, read_results, read_snapshot,
 };
 use perforate_report::{
-    Rows, experiments_html, experiments_table, html, snapshot_html, snapshot_table, summaries,
-    summary_html, table, varied_table,
+    Rows, advice_html, advice_text, curves_html, curves_table, experiments_html, experiments_table,
+    html, snapshot_html, snapshot_table, summaries, summary_html, table, varied_table,
 };
 use serde_json::{Map, Value, json};
 
 use crate::document::{data, markup};
 use crate::vocabulary::{options, vocabulary};
-use crate::{memory, records, snapshot, why};
+use crate::{advice, curves, memory, records, snapshot, why};
 
 const SAMPLE: &str = include_str!("../data/sample.jsonl");
 
@@ -133,7 +133,9 @@ fn pages_and_tables_are_as_they_were() {
             writeln!(kept, "{name} | summary | {}", TextHash::of(&text)).unwrap();
         }
     }
-    let experiments = [records::all(), records::odd_labels().text()].join("\n");
+    let others = [records::odd_labels(), records::left_open(), records::claimed_lines()];
+    let others = others.map(|records| records.text()).join("\n");
+    let experiments = [records::all(), others].join("\n");
     let experiments = read_experiments(&experiments).unwrap();
     add_page(&mut kept, "experiments", &experiments_html(&experiments, &options));
     for columns in [60, 110] {
@@ -147,11 +149,20 @@ fn pages_and_tables_are_as_they_were() {
     }
     let joint = read_experiments(&records::joint()).unwrap();
     add_page(&mut kept, "joint readings", &experiments_html(&joint, &options));
-    for (name, text) in [("host", snapshot::HOST), ("process", snapshot::PROCESS)] {
+    let pairs = snapshot::HOST.replace("\"blocks_per_cell\":1", "\"blocks_per_cell\":2");
+    let host = [("host", snapshot::HOST), ("host, two blocks a cell", &pairs)];
+    for (name, text) in host.into_iter().chain([("process", snapshot::PROCESS)]) {
         let snapshot = read_snapshot(text).unwrap();
         add_page(&mut kept, name, &snapshot_html(&snapshot, &options));
         add_text(&mut kept, name, &snapshot_table(&snapshot, 100));
     }
+    for (name, record) in advice::kinds() {
+        add_page(&mut kept, name, &advice_html(&record, &options));
+        add_text(&mut kept, name, &advice_text(&record, 80));
+    }
+    let record = curves::record();
+    add_page(&mut kept, "curves", &curves_html(&record, &options));
+    add_text(&mut kept, "curves", &curves_table(&record, 80));
 
     kept::compare(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/kept.txt"), &kept);
 }

@@ -4,6 +4,7 @@ mod advice;
 mod answer;
 mod answer_thresholds;
 mod browser;
+mod curves;
 mod document;
 mod experiments;
 mod kept;

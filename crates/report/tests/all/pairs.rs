@@ -97,6 +97,33 @@ fn pairs_without_a_native_ideal_run_are_compared_with_the_ideal_pair() {
     assert!(row.contains("25.0 %") && row.contains("100.0 %"), "{row}");
 }
 
+/// A matrix of speeds with the work of operating systems is shown only if some run has such work.
+#[test]
+fn work_of_operating_systems_has_a_matrix_of_its_own() {
+    let lines = |share: f64| -> Vec<String> {
+        let run = |(scheme, cycles): (&str, u64)| {
+            let ipc = 1000.0 / cycles as f64;
+            let share = if scheme == "4k+thp" { share } else { 1.0 };
+            run(scheme, 1, cycles, json!({"walks": 100, "whole_run_ipc": ipc * share}))
+        };
+        [("4k+4k", 4000), ("4k+thp", 2500), ("thp+thp", 1600)].map(run).to_vec()
+    };
+    let text = shown(&lines(0.5), 40);
+    // 1.6 times as fast, but half of the time is the kernel's.
+    assert_eq!(
+        matrix(&text, "IPC ÷ 4k+4k, with OS work"),
+        [
+            "guest \\ host     4k    thp",
+            "──────────────────────────",
+            "4k            1.00×  0.80×",
+            "thp               –  2.50×",
+        ]
+    );
+    for without in [1.0, 0.996] {
+        assert!(!shown(&lines(without), 40).contains("with OS work"));
+    }
+}
+
 #[test]
 fn seven_guests_on_seven_hosts_fit_a_hundred_columns() {
     let names = ["4k", "thp", "1g", "perforated", "perforated-naive", "ideal", "segment"];

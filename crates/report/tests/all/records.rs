@@ -364,6 +364,72 @@ pub fn joint() -> String {
     format!("{}\n{paper}\n{other}", lines().text())
 }
 
+/// Claims whose values depend on what a paper leaves open: on two parameters, and on none.
+pub fn left_open() -> Records {
+    let places = [["gups", "GUPS"], ["mcf", "mcf"]];
+    let mut records = Records::new(
+        "perforated/open",
+        json!({
+            "title": "Left open", "axis_label": "workload", "axis_form": "places", "places": places,
+            "curves": curves(&["a"], "gain"),
+            "charts": [{"title": "Gain", "form": "bars", "value_label": "gain", "curves": ["a"]}],
+        }),
+    );
+    for [place, _] in places {
+        records = records.point(json!({
+            "curve": "a", "place": place, "value": 1.5, "low": 1.25, "high": 1.75, "runs": 2,
+        }));
+    }
+    let part =
+        |name: &str, values: Value| json!({"name": name, "reason": "No source.", "values": values});
+    let range = |reading: &str, parts: &[Value]| {
+        json!({"unstated": {"default": 1.5, "least": 1.25, "greatest": 1.75, "variants": 43,
+            "reproduced": 7, "reading": reading, "parts": parts}})
+    };
+    let decisive = [
+        part("MSHRs", json!([["8", 1.25], ["32", 1.625]])),
+        part("walkers", json!([["2", 1.625], ["4", null]])),
+        part("prefetcher", json!([["none", 1.4375]])),
+        part("no matter", json!([["1", 1.5]])),
+    ];
+    records
+        .claim("P-C1", "not_reproduced", range("inside_the_range", &decisive))
+        .claim("P-C2", "not_reproduced", range("in_none", &decisive[3..]))
+        .claim("P-C3", "reproduced", range("at_the_default", &decisive[1..]))
+}
+
+/// Lines over numbers with claims about single points: a number, a bound, and a number that depends on what is
+/// left open.
+pub fn claimed_lines() -> Records {
+    let names = ["2m", "4k"];
+    let mut records = Records::new(
+        "perforated/claimed",
+        json!({
+            "title": "Claims on lines", "axis_label": "memory in GB", "curves": curves(&names, "ratio"),
+            "charts": [{"title": "Speed", "form": "lines", "value_label": "speed", "curves": names}],
+        }),
+    );
+    for (number, name) in names.into_iter().enumerate() {
+        for x in [1.0, 2.0, 4.0] {
+            let value = 1.0 + (number + 1) as f64 * x / 8.0;
+            records = records.point(json!({"curve": name, "x": x, "value": value}));
+        }
+    }
+    let claim = |curve: &str, x: f64, paper: f64| json!({"curve": curve, "x": x, "show": "ratio", "paper": paper, "ours": paper + 0.125});
+    let mut bound = claim("4k", 4.0, 1.75);
+    merge(&mut bound, json!({"relation": "≥"}));
+    let mut open = claim("2m", 4.0, 1.25);
+    merge(
+        &mut open,
+        json!({"unstated": {"default": 1.375, "least": 1.25, "greatest": 1.5, "variants": 3,
+            "reproduced": 1, "reading": "inside_the_range", "parts": []}}),
+    );
+    records
+        .claim("P-C1", "reproduced", claim("2m", 2.0, 1.125))
+        .claim("P-C2", "reproduced", bound)
+        .claim("P-C3", "not_reproduced", open)
+}
+
 /// All experiments above as one results file.
 pub fn all() -> String {
     let records = [lines(), bars(), stacks(), closed_forms(), dense(), many(), empty()];

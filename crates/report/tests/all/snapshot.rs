@@ -70,6 +70,45 @@ fn zones_and_orders_have_all_their_figures() {
     }
 }
 
+/// Lines of a memory map of these runs (number of cells, class), with two 2MB blocks in a cell.
+fn picture(cells: &str) -> Vec<String> {
+    let map = HOST
+        .replace("[4,0,512,0,0],[4,1,0,0,0]", cells)
+        .replace("\"blocks_per_cell\":1", "\"blocks_per_cell\":2")
+        .replace("[\"free\",\"movable\"]", "[\"free\",\"movable\",\"absent\"]");
+    let text = snapshot_table(&read_snapshot(&map).unwrap(), 100);
+    let lines = text.lines().skip_while(|line| !line.starts_with("Memory, "));
+    lines.map(|line| line.trim().to_owned()).take_while(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn rows_of_the_memory_map_begin_with_their_addresses() {
+    let row = |classes: [(char, usize); 2]| -> String {
+        classes.map(|(letter, count)| letter.to_string().repeat(count)).concat()
+    };
+    // 80 cells of 4MB in a row; of rows without memory the first.
+    let lines = picture("[80,0],[40,1],[340,2],[20,1]");
+    assert_eq!(lines[0], "Memory, 4.00 MB a letter, in the class that most of its 2MB blocks have");
+    assert_eq!(
+        lines[1..5],
+        [
+            format!("0 B |{}|", row([('.', 80), ('.', 0)])),
+            format!("320 MB |{}|", row([('m', 40), (' ', 40)])),
+            format!("640 MB |{}|", row([(' ', 80), (' ', 0)])),
+            format!("1.56 GB |{}|", row([(' ', 60), ('m', 20)])),
+        ]
+    );
+    // 3,200 cells are 20 rows of two cells a letter.
+    let lines = picture("[160,1],[3040,0]");
+    assert_eq!(lines[0], "Memory, 8.00 MB a letter, in the class that most of its 2MB blocks have");
+    assert_eq!(lines.len(), 22, "{lines:?}");
+    assert_eq!(lines[1], format!("0 B |{}|", "m".repeat(80)));
+    assert_eq!(lines[2], format!("640 MB |{}|", ".".repeat(80)));
+    // Three cells a letter, of which two decide.
+    let lines = picture("[5,1],[1,0],[1,1],[4793,0]");
+    assert!(lines[1].starts_with("0 B |mm..."), "{}", lines[1]);
+}
+
 #[test]
 fn the_verdict_comes_first() {
     let text = snapshot_table(&read_snapshot(HOST).unwrap(), 100);

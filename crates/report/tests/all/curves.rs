@@ -1,0 +1,106 @@
+//! Miss-ratio curves as a page and as text.
+
+use perforate_records::{MissPoint, MissRatioRecord, PageSizeCurve};
+use perforate_report::{curves_html, curves_table};
+
+use crate::document::data;
+use crate::vocabulary::options;
+
+/// Curves of two page sizes in 10M accesses. That of 2MB pages is an estimate.
+pub fn record() -> MissRatioRecord {
+    let point = |(entries, misses, half_width_95)| MissPoint { entries, misses, half_width_95 };
+    let whole = [
+        (1, 6_000_000, None),
+        (4, 999_400, None),
+        (64, 50_000, None),
+        (1536, 10, None),
+        (2048, 0, None),
+    ];
+    let sampled = [
+        (1, 2_000_000, Some(150_000)),
+        (4, 60_000, Some(3_000)),
+        (64, 7_000, Some(900)),
+        (1536, 0, Some(200)),
+        (2048, 0, Some(0)),
+    ];
+    MissRatioRecord {
+        workload: "store".into(),
+        machine: "m".into(),
+        seed: 1,
+        instructions: 25_000_000,
+        accesses: 10_000_000,
+        reference_entries: 64,
+        reference_misses: 50_000,
+        share: 0.9,
+        page_sizes: vec![
+            PageSizeCurve {
+                page_bytes: 4096,
+                sampled_one_in: 1,
+                first_touches: 3_000,
+                entries_for_share: 1200,
+                machine_l1_entries: 64,
+                machine_l2_entries: 1536,
+                points: whole.map(point).to_vec(),
+            },
+            PageSizeCurve {
+                page_bytes: 2 << 20,
+                sampled_one_in: 8,
+                first_touches: 6,
+                entries_for_share: 0,
+                machine_l1_entries: 0,
+                machine_l2_entries: 1536,
+                points: sampled.map(point).to_vec(),
+            },
+        ],
+        notes: vec!["a note".into()],
+        version: "1".into(),
+    }
+}
+
+#[test]
+fn shares_have_three_digits_and_intervals() {
+    let text = curves_table(&record(), 100);
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rows: Vec<String> = text.lines().map(words).collect();
+    for row in [
+        "entries 4KB 2MB machine",
+        "1 60.0 20.0 ±1.5",
+        // 9.994 % is below the number from which one decimal is enough.
+        "4 9.99 0.600 ±0.030",
+        "64 0.500 0.070 ±0.009 L1 4KB",
+        // 0.0001 % is not 0; no misses in the sample may be some in all.
+        "1,536 <0.001 0 ±0.002 L2 4KB, 2MB",
+        "2,048 0 0",
+        "first touches 0.030 <0.001",
+    ] {
+        assert!(rows.iter().any(|found| found == row), "{row}\n{text}");
+    }
+    assert!(
+        words(&text).contains(
+            "4KB pages need 1,200 entries to avoid 90 % of the misses that 64 leave; 2MB pages 1. Those \
+             misses are 0.500 % of the data accesses."
+        ),
+        "{text}"
+    );
+    let kept = MissRatioRecord { reference_misses: 0, ..record() };
+    assert!(curves_table(&kept, 200).contains("More entries save nothing: 64 entries hold all"));
+}
+
+#[test]
+fn the_chart_has_percentages_from_four_entries_on() {
+    let chart_of = |record: &MissRatioRecord| {
+        let page = curves_html(record, &options("Curves", ""));
+        data(&page)["figures"]["curves"]["chart"].to_string()
+    };
+    let chart = chart_of(&record());
+    let has = |value: &&str| [",", "}"].iter().any(|end| chart.contains(&format!(":{value}{end}")));
+    for value in ["9.994", "0.5", "0.0001", "0.6", "0.57", "0.63", "0.07"] {
+        assert!(has(&value), "{value}: {chart}");
+    }
+    assert!(!chart.contains(":60.0"), "one entry is left out: {chart}");
+    // A program without data accesses has no misses, and no share of them.
+    let mut nothing = MissRatioRecord { accesses: 0, reference_misses: 0, ..record() };
+    nothing.page_sizes.truncate(1);
+    nothing.page_sizes[0].points.iter_mut().for_each(|point| point.misses = 0);
+    assert!(chart_of(&nothing).contains("\"value\":0.0"));
+}
