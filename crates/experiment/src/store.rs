@@ -256,4 +256,31 @@ mod tests {
         assert_eq!((store.get(&key("a")), store.get(&key("b"))), (Some(&figures(1.0)), None));
         assert_eq!(store.unreadable.len(), 2, "what is not ours is not thrown away");
     }
+
+    #[test]
+    fn a_file_that_is_missing_is_not_made_to_forget_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("points.jsonl");
+        Store::<Measurement>::forget(&path, "build").unwrap();
+        assert!(!path.exists());
+    }
+
+    /// A part may continue a file of an older build. What the older one measured is passed over.
+    #[test]
+    fn parts_of_this_build_are_taken_from_files_of_several() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("points.jsonl");
+        let figures = |value: f64| Measurement::from([("x".to_owned(), value)]);
+        for (build, subject) in [("old", "a"), ("new", "b"), ("old", "c"), ("new", "d")] {
+            let mut store = Store::open(&path, build.into()).unwrap();
+            store.insert(key(subject), &point(subject), figures(1.0)).unwrap();
+        }
+        let mut store = Store::<Measurement>::in_memory("new".into());
+        store.insert(key("d"), &point("d"), figures(1.0)).unwrap();
+        assert_eq!(store.add_from(&path).unwrap(), 1, "the other one was known");
+        let found = ["a", "b", "c", "d"].map(|subject| store.get(&key(subject)).is_some());
+        assert_eq!(found, [false, true, false, true]);
+        let message = Store::<Measurement>::in_memory("newest".into()).add_from(&path).unwrap_err();
+        assert!(message.to_string().contains("line 1: measured by another build"), "{message}");
+    }
 }

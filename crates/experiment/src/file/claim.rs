@@ -360,4 +360,34 @@ mod tests {
             assert_eq!(toml::from_str::<Claim>(&text).unwrap(), first);
         }
     }
+
+    /// A range includes both ends.
+    #[test]
+    fn a_range_of_values_meets_what_one_of_its_values_meets() {
+        let number = Expectation::Value(1.0);
+        let (most, least) = (Expectation::AtMost(1.0), Expectation::AtLeast(1.0));
+        let range = Expectation::Range(1.0, 2.0);
+        for (expectation, ends, is_met) in [
+            (number, (0.5, 1.0), true),
+            (number, (1.0, 1.5), true),
+            (number, (0.5, 0.9), false),
+            (number, (1.1, 1.5), false),
+            (most, (1.0, 1.5), true),
+            (most, (1.1, 1.5), false),
+            (least, (0.5, 1.0), true),
+            (least, (0.5, 0.9), false),
+            (range, (0.5, 1.0), true),
+            (range, (2.0, 2.5), true),
+            (range, (1.2, 1.3), true),
+            (range, (0.5, 2.5), true),
+            (range, (0.5, 0.9), false),
+            (range, (2.1, 2.5), false),
+        ] {
+            assert_eq!(
+                expectation.is_met_between(ends.0, ends.1),
+                is_met,
+                "{expectation:?} {ends:?}"
+            );
+        }
+    }
 }

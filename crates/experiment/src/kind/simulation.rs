@@ -83,7 +83,7 @@ impl Study for Simulation {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Vec<Measurement>, String> {
         let mut observer = FiguresOnly(|Progress { done, total }| {
-            progress(done as f64 / total.unwrap_or(0).max(1) as f64);
+            progress(done as f64 / total.unwrap_or_default().max(1) as f64);
         });
         let results = perforate_sim::run(&self.under(subjects, seed)?, &mut observer);
         Ok(results.map_err(|error| error.to_string())?.iter().map(figures).collect())

@@ -264,6 +264,8 @@ mod tests {
         assert!(told.contains("line 1: no result"), "{told}");
         let told = message(&(native.clone() + line("4k+4k", "null", 7, 70, "").as_str()));
         assert!(told.contains("line 2: scheme 4k+4k has no cycles"), "{told}");
+        let told = message(&(native.clone() + line("4k+4k", "0", 7, 70, "").as_str()));
+        assert!(told.contains("line 2: scheme 4k+4k has no cycles"), "{told}");
         let told = message(&native.replace("walk_cycles", "other"));
         assert!(told.contains("line 1: scheme 4k has no counter walk_cycles"), "{told}");
         assert!(message("\n").contains("no results"));

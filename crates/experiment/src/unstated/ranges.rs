@@ -213,6 +213,17 @@ value = 1000.0
         assert!(faster.parts.windows(2).all(|pair| effect(&pair[0]) >= effect(&pair[1])));
     }
 
+    /// Parameters of a machine have different keys where states have different machines.
+    #[test]
+    fn machines_of_states_have_no_common_parameters() {
+        let of_states = FILE
+            .replace("ipc(thp)", "ipc(thp@other)")
+            .replace("[axis]", "[[state]]\nname = \"other\"\nmachine = \"gtsm-table4\"\n[axis]");
+        let parts = |file: &str| Open::of(&Experiment::parse("mine", file).unwrap()).unwrap().parts;
+        assert!(!parts(FILE).is_empty());
+        assert!(parts(&of_states).is_empty());
+    }
+
     #[test]
     fn choices_of_the_experiment_are_tried_too() {
         let file = FILE.replace("size=64M", "size={size}").replace(

@@ -94,6 +94,19 @@ fn runs_by_hand() {
     assert_eq!(relations, ["=", "≥", "range"]);
 }
 
+/// A lead is the difference of two curves: of a curve from its double it is the curve itself.
+#[test]
+fn leads_are_differences_of_curves() {
+    let lead = "curve = \"gt-pde-1m\"\nlead_over = \"4k\"";
+    let outcome = run(&[experiment(lead, "curve = \"twice\"\nlead_over = \"gt-pde-1m\"")]);
+    let outcome = &outcome.unwrap()[0];
+    let lines = records(outcome);
+    let ours = lines.iter().find(|line| line["id"] == "T-2").unwrap()["ours"].as_f64().unwrap();
+    let places = &outcome.curve("gt-pde-1m").unwrap().1.places;
+    let least = places.iter().map(|at| at.summary().unwrap().median).reduce(f64::min).unwrap();
+    assert!((ours - least).abs() < 1e-9 && least > 0.9, "{ours}, expected {least}");
+}
+
 /// A formula names a state of memory after `@`, and its figure comes from the run with that state.
 #[test]
 fn values_are_of_the_state_that_they_name() {

@@ -88,4 +88,19 @@ mod tests {
             assert!(near(ones, probability) && near(pairs, probability * probability));
         }
     }
+
+    /// Draws end as soon as every bit is decided: after about log₂ 64 + 1⅓ draws, and at once for certain bits.
+    #[test]
+    fn a_word_takes_as_many_draws_as_its_bits_need() {
+        let draws = |probability: f64, words: usize| {
+            let (mut random, mut again) = (Random::new(3, 0, 0), Random::new(3, 0, 0));
+            for _ in 0..words {
+                Bernoulli::new(probability).word(&mut random);
+            }
+            let next = random.next();
+            (0..).find(|_| again.next() == next).unwrap()
+        };
+        assert_eq!((draws(0.0, 10), draws(1.0, 10), draws(0.25, 10)), (0, 0, 20));
+        assert!((6_800..7_900).contains(&draws(1.0 / 3.0, 1000)));
+    }
 }

@@ -22,7 +22,9 @@ fn run(subject: &str, bits: usize, count: usize) -> (Outcome, Outcome, Vec<u64>)
     let place = program.place().unwrap().unwrap();
     assert_eq!((place.frame, place.pages), (base.segment.frame, base.segment.pages));
     let frames = faulty_frames(&frames(&place).unwrap(), count, 7).unwrap();
-    let outcome = program.run(&frames, &mut |_| ()).unwrap().unwrap();
+    let mut told = vec![0.0];
+    let outcome = program.run(&frames, &mut |part| told.push(part)).unwrap().unwrap();
+    assert!(told.is_sorted() && told.last() == Some(&1.0), "progress: {told:?}");
     (base, outcome, frames)
 }
 

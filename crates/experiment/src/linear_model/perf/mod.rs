@@ -224,6 +224,10 @@ mod tests {
         assert!(!parse("12,,cycles,1000,100.00").unwrap().is_scaled);
         assert!(parse("12,,cycles,1000,66.70").unwrap().is_scaled);
         assert!(parse("12,,cycles,0.5%,1000,66.70").unwrap().is_scaled);
+        assert!(!parse("12,,cycles,1000,99.50").unwrap().is_scaled);
+        // An event that was not counted has no count to scale.
+        let text = "12,,cycles,1000,100.00\n<not counted>,,dTLB-load-misses,0,0.00";
+        assert!(!parse(text).unwrap().is_scaled);
     }
 
     #[test]
@@ -283,7 +287,7 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let paths = [folder.path().join("a.csv"), folder.path().join("b.csv")];
-        std::fs::write(&paths[0], run(100, 1) + run(400, 4).as_str() + run(200, 2).as_str())
+        std::fs::write(&paths[0], run(200, 2) + run(400, 4).as_str() + run(100, 1).as_str())
             .unwrap();
         std::fs::write(&paths[1], run(300, 3)).unwrap();
         let groups = read_perf(&[&paths, &paths[1..]]).unwrap();
