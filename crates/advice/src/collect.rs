@@ -463,3 +463,77 @@ impl<L: Listener> Pass<'_, L> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_trace::{SourceMetadata, TraceError};
+    use perforate_types::VirtualAddress;
+
+    use super::*;
+
+    /// Source without events that delivers one chunk.
+    struct OneChunk(SourceMetadata, Option<Chunk>);
+
+    impl Source for OneChunk {
+        fn metadata(&self) -> &SourceMetadata {
+            &self.0
+        }
+
+        fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+            let next = self.1.take();
+            let is_there = next.is_some();
+            *chunk = next.unwrap_or_default();
+            Ok(is_there)
+        }
+
+        fn skip(&mut self, _: u64) -> Result<u64, TraceError> {
+            unreachable!("no test skips")
+        }
+    }
+
+    /// Instructions that read 8 bytes at each of their addresses. An address of 0 stands for no code.
+    fn chunk(instructions: &[(u64, &[u64])]) -> Chunk {
+        let mut chunk = Chunk::default();
+        for (ip, addresses) in instructions {
+            let ip = VirtualAddress::new(*ip);
+            let instruction = Instruction { ip, length: 4, ..Instruction::default() };
+            let access = |address: &u64| MemoryAccess {
+                address: VirtualAddress::new(*address),
+                size: 8,
+                kind: AccessKind::Read,
+            };
+            chunk.push(instruction, &addresses.iter().map(access).collect::<Vec<_>>());
+        }
+        chunk
+    }
+
+    /// Pages of the references to fetches and to data, in order, and the data accesses that were counted.
+    fn references(instructions: &[(u64, &[u64])]) -> (Vec<(u64, bool)>, u64) {
+        let mut source = OneChunk(SourceMetadata::default(), Some(chunk(instructions)));
+        let mut heard = References::default();
+        let part = MeasuredPart { warmup: 0 };
+        let memory = collect(&mut source, part, &mut heard, &mut |_| ()).unwrap();
+        let page = |reference: &Reference| {
+            let (_, page) = memory.ids.page(reference.id());
+            (page, reference.is_fetch())
+        };
+        (heard.list.iter().map(page).collect(), memory.data_accesses)
+    }
+
+    #[test]
+    fn references_to_the_page_before_of_their_kind_are_left_out() {
+        let found = references(&[
+            (0x1000, &[0x8000]),
+            (0x1004, &[0x8008, 0x8ff8]),
+            (0x1008, &[0x9000, 0x8000]),
+            (0x2000, &[0x8010]),
+            // The last byte lies in another page.
+            (0x2004, &[0x8ffc]),
+            (0x1000, &[]),
+            (0, &[0x9008]),
+        ]);
+        let (fetch, data) = (|page| (page, true), |page| (page, false));
+        let expected = [fetch(1), data(8), data(9), data(8), fetch(2), data(9), fetch(1)];
+        assert_eq!(found, (expected.to_vec(), 9));
+    }
+}

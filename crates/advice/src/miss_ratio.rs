@@ -257,3 +257,22 @@ pub fn miss_ratio_curves(
     let curves = followers.0.into_iter().map(|follower| follower.curve.sum_up()).collect();
     Ok(MissRatioCurves { curves, accesses: data_accesses, instructions })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of 4 blocks one is followed: 100 accesses were found in the stack, 60 at depth 1 or more, 20 at depth 2.
+    #[test]
+    fn misses_between_depths_of_a_sample_lie_on_a_line() {
+        let curve = MissRatioCurve {
+            order: PageOrder::BASE,
+            sampling: Sampling::one_in(4).unwrap(),
+            depths: vec![vec![100, 60, 20]],
+            first: vec![7],
+        };
+        let misses = [0, 1, 2, 3, 4, 6, 8, 10, 11, 12, 13].map(|entries| curve.misses(entries));
+        assert_eq!(misses, [400, 360, 320, 280, 240, 160, 80, 40, 20, 0, 0]);
+        assert_eq!((curve.first_touches(), curve.most_entries()), (28, 12));
+    }
+}

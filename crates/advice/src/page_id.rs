@@ -223,8 +223,10 @@ mod tests {
             state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             (state >> 33) as usize % limit
         };
-        for _ in 0..2_000 {
-            let (number, start, length) = (below(400), below(400), below(200));
+        // Numbers close together, and far apart: the set grows as its numbers do.
+        for round in 0..2_400 {
+            let step = if round < 2_000 { 1 } else { 2_003 };
+            let (number, start, length) = (below(400) * step, below(400) * step, below(200));
             match below(8) {
                 0 => {
                     set.remove_range(start..start + length);

@@ -110,3 +110,73 @@ fn block_around(bytes: &Range<u64>) -> Range<u64> {
     let start = bytes.start / size * size;
     start..start + size
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::ProcessId;
+
+    use super::*;
+    use crate::AreaKind;
+
+    const MB: u64 = 1 << 20;
+    const START: u64 = 0x7f00_0000_0000;
+
+    fn area(kind: AreaKind, start_mb: u64, megabytes: u64) -> Area {
+        let start = START + start_mb * MB;
+        let bytes = start..start + megabytes * MB;
+        Area { process: ProcessId(0), name: String::new(), kind, bytes, lifetime: 0..1 }
+    }
+
+    /// Walks that all go to the single pages at these addresses in megabytes, the same number to each.
+    fn walks_to(pages: &[u64]) -> impl Fn(&Area, &Range<u64>) -> u64 {
+        let pages: Vec<u64> = pages.iter().map(|megabyte| START + megabyte * MB).collect();
+        move |_, bytes| 1000 * pages.iter().filter(|page| bytes.contains(page)).count() as u64
+    }
+
+    fn in_megabytes(pieces: &[Piece]) -> Vec<(u64, u64)> {
+        let bytes = pieces.iter().map(|piece| &piece.bytes);
+        bytes.map(|bytes| ((bytes.start - START) / MB, (bytes.end - START) / MB)).collect()
+    }
+
+    #[test]
+    fn pieces_are_small_where_the_walks_are() {
+        let areas = [area(AreaKind::Anonymous, 0, 64), area(AreaKind::File, 64, 64)];
+        let found = cut(&areas, MAXIMUM_PIECES, walks_to(&[5, 70]));
+        assert_eq!(in_megabytes(&found), [(4, 6)], "memory without walks, and files, have none");
+        let found = cut(&areas, MAXIMUM_PIECES, walks_to(&[5, 6, 40]));
+        assert_eq!(in_megabytes(&found), [(4, 6), (6, 8), (40, 42)]);
+        // Of two pieces at most, one is larger.
+        let found = cut(&areas, 2, walks_to(&[5, 6, 40]));
+        assert_eq!(in_megabytes(&found), [(0, 32), (32, 64)]);
+        // A piece with less than 1/512 of all walks is not divided.
+        let rare = |share: u64| {
+            let common = walks_to(&[5]);
+            move |area: &Area, bytes: &Range<u64>| {
+                share * common(area, bytes) + walks_to(&[40])(area, bytes)
+            }
+        };
+        assert_eq!(in_megabytes(&cut(&areas, 128, rare(520))), [(4, 6), (32, 64)]);
+        assert_eq!(in_megabytes(&cut(&areas, 128, rare(500))), [(4, 6), (40, 42)]);
+    }
+
+    /// Pieces lie within their area, whatever its ends are.
+    #[test]
+    fn pieces_end_with_their_area() {
+        let areas = [area(AreaKind::Heap, 3, 4)];
+        let found = cut(&areas, MAXIMUM_PIECES, walks_to(&[3, 4, 6]));
+        assert_eq!(in_megabytes(&found), [(3, 4), (4, 6), (6, 7)]);
+    }
+
+    #[test]
+    fn gigabytes_are_whole_and_have_walks() {
+        let areas =
+            [area(AreaKind::Anonymous, 512, 3 * 1024), area(AreaKind::File, 4096, 2 * 1024)];
+        // The first and the last gigabyte are not whole; the third has no walks.
+        let walks = walks_to(&[600, 1100, 3500, 3600, 5000]);
+        assert_eq!(in_megabytes(&gigabytes(&areas, 8, walks)), [(1024, 2048)]);
+        let walks = walks_to(&[1100, 2100, 2200]);
+        let both = gigabytes(&areas, 8, &walks);
+        assert_eq!(in_megabytes(&both), [(2048, 3072), (1024, 2048)], "most walks first");
+        assert_eq!(in_megabytes(&gigabytes(&areas, 1, &walks)), [(2048, 3072)]);
+    }
+}

@@ -350,3 +350,69 @@ fn places(config: &TlbConfig, order: PageOrder) -> Places {
         second,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_mmu::{L2Part, MmuConfig, TlbGeometry};
+    use perforate_types::ProcessId;
+
+    use super::*;
+
+    fn config() -> TlbConfig {
+        let geometry = |entries, ways| TlbGeometry { entries, ways };
+        MmuConfig::plain(geometry(4, 4), geometry(16, 4)).tlb
+    }
+
+    #[test]
+    fn sizes_have_entries_in_the_first_or_the_second_level() {
+        let geometry = TlbGeometry { entries: 4, ways: 4 };
+        for l1_data_2m in [None, Some(geometry)] {
+            for l2_2m in [L2Part::NONE, L2Part::ALL, L2Part::Own(geometry)] {
+                for l1_data_1g in [None, Some(geometry)] {
+                    for l2_1g in [L2Part::NONE, L2Part::Own(geometry)] {
+                        let tlb = TlbConfig { l1_data_2m, l2_2m, l1_data_1g, l2_1g, ..config() };
+                        let orders = orders_with_entries(&tlb);
+                        let large = l1_data_2m.is_some() || l2_2m != L2Part::NONE;
+                        let huge = l1_data_1g.is_some() || l2_1g != L2Part::NONE;
+                        assert_eq!(orders[0], PageOrder::BASE);
+                        assert_eq!(orders.contains(&PageOrder::LARGE), large, "{tlb:?}");
+                        assert_eq!(orders.contains(&PageOrder::HUGE), huge, "{tlb:?}");
+                        assert!(orders.is_sorted());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Walks of references to pages, with a mark before the last reference.
+    fn walks(tlb: &TlbConfig, pages: &[u64], mark: impl Fn(&[PageId]) -> Mark) -> WalkCounts {
+        let mut ids = PageIds::new();
+        let pages: Vec<PageId> =
+            pages.iter().map(|&page| ids.id(ProcessId(0), page).unwrap()).collect();
+        let mut references = References::default();
+        references.list.extend(pages.iter().map(|&id| Reference::new(id, false)));
+        references.marks.push((pages.len() - 1, mark(&pages)));
+        let gigabytes: Vec<u64> = ids.gigabytes().collect();
+        Tlbs::new(tlb, &gigabytes).run(&references, &PageSizes::base(&ids), |_| ())
+    }
+
+    #[test]
+    fn unmapped_pages_are_walked_to_again_as_new_ones() {
+        let counts = |first_walks, walks| WalkCounts { walks, first_walks };
+        let forget =
+            |place: usize| move |ids: &[PageId]| Mark::Forget(ids[place].0..ids[place].0 + 1);
+        let pages = [10, 11, 10, 11, 10];
+        assert_eq!(walks(&config(), &pages, forget(1)), counts(2, 0), "another page was unmapped");
+        assert_eq!(walks(&config(), &pages, forget(0)), counts(3, 0));
+        // Pages that were touched meanwhile are known, but their entries were not loaded.
+        let touched = |ids: &[PageId]| Mark::Touched(ids[0].0 + 7..ids[0].0 + 8);
+        assert_eq!(walks(&config(), &[10, 11, 17], touched), counts(2, 1));
+    }
+
+    #[test]
+    fn switches_empty_tlbs_without_tags() {
+        let of = |tagged| walks(&TlbConfig { tagged, ..config() }, &[10, 11, 10], |_| Mark::Switch);
+        assert_eq!(of(true), WalkCounts { walks: 0, first_walks: 2 });
+        assert_eq!(of(false), WalkCounts { walks: 1, first_walks: 2 });
+    }
+}
