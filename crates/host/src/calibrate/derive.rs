@@ -1,5 +1,7 @@
 //! Properties of the machine derived from the measurements of one round.
 
+use std::collections::BTreeSet;
+
 use super::curve::Curve;
 use super::points::{CHAINS, Point, Values};
 use super::region::Nodes;
@@ -62,8 +64,7 @@ impl Round {
     /// returns the pointer chase through a number of pages, and the chase without translation costs to
     /// subtract.
     fn more(&self, of: impl Fn(u64) -> [Point; 2]) -> Curve {
-        let mut counts: Vec<u64> = self.values.keys().map(|point| point.count).collect();
-        counts.dedup();
+        let counts: BTreeSet<u64> = self.values.keys().map(|point| point.count).collect();
         let difference = |count| {
             let [with, without] = of(count).map(|point| self.values.get(&point));
             Some((count, (with? - without?) * self.clock_ghz))

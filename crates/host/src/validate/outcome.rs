@@ -564,4 +564,17 @@ mod tests {
         assert_eq!(first["predicted"][1]["assumption"], "two");
         assert_eq!(first["measured_ratio"]["median"], 2.0);
     }
+
+    #[test]
+    fn slow_chases_that_fit_the_cache_are_remarked() {
+        let cache = Machine::load("zen4-genoa").unwrap().cache;
+        let largest = cache.llc.unwrap().size_bytes;
+        let remark = |row: RowOutcome| outcome(vec![row]).remark_on_caches();
+        let of = |is_chase, bytes| RowOutcome { is_chase, bytes, ..row(&[2.0], [2.0, 2.0]) };
+        assert!(remark(of(true, largest)).unwrap().starts_with("chase 1M in 2MB pages takes 3 ns"));
+        assert_eq!(remark(of(true, largest + 1)), None, "it does not fit");
+        assert_eq!(remark(of(false, largest)), None, "it does not wait for each load");
+        let [chase, other] = [true, false].map(|is_chase| of(is_chase, 1 << 20));
+        assert!(outcome(vec![other, chase]).remark_on_caches().is_some(), "the second is one");
+    }
 }

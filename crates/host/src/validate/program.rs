@@ -225,4 +225,25 @@ mod tests {
         assert_eq!(remark_on_length(0.2), None);
         assert!(remark_on_length(0.004).unwrap().contains("takes 4 ms"));
     }
+
+    struct Counted(u64, Option<u64>);
+
+    impl Reporter for Counted {
+        fn stage(&mut self, _: &str, _: &'static str) {}
+
+        fn progress(&mut self, progress: Progress) {
+            (self.0, self.1) = (progress.done, progress.total);
+        }
+    }
+
+    #[test]
+    fn blocks_of_all_rounds_are_measured() {
+        let effort = Effort { rounds: 2, blocks: 1, run_nanoseconds: 0 };
+        let processor = crate::process_settings::last_allowed_processor();
+        let mut counted = Counted(0, None);
+        let found = measure(&["true".into()], effort, processor, &mut counted).unwrap();
+        assert_eq!((found.user_ratios.len(), found.wall_ratios.len()), (2, 2));
+        assert_eq!(found.user_seconds.map(|seconds| seconds.len()), [4, 4]);
+        assert_eq!((counted.0, counted.1), (8, Some(8)));
+    }
 }

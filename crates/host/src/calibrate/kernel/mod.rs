@@ -72,7 +72,10 @@ mod tests {
         let found = measure(processor, 1, &mut |done| heard = done).unwrap();
         assert_eq!((found.len(), heard), (1, 1));
         let round = &found[0];
-        assert!(round.fault_4k_ns > 0.0 && round.clear_4k_ns > 0.0 && round.copy_4k_ns > 0.0);
+        // No processor writes more than 400 GB a second, and none takes a millisecond for 4KB.
+        for page_ns in [round.fault_4k_ns, round.clear_4k_ns, round.copy_4k_ns] {
+            assert!((10.0..1e6).contains(&page_ns), "{round:?}");
+        }
         assert!(round.fork.many_ns > 0.0 && round.unmap.many_ns > 0.0, "{round:?}");
         assert!(round.protect.one_ns > 0.0 && round.advise.one_ns > 0.0, "{round:?}");
         assert!(measure(usize::MAX, 1, &mut |_| ()).is_err());

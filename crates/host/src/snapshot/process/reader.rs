@@ -164,15 +164,14 @@ impl Reader {
         (folios, merged)
     }
 
-    /// Reads the contents of a run's pages in batches, and page by page after a failed read.
+    /// Reads the contents of a run's pages in batches. A read ends before the first page that cannot be read.
     fn read_pages(&mut self, run: &RunOfPages, contents: &mut [&mut PageContents]) {
         let Some(memory) = &self.memory else { return };
         let mut next = run.page;
         let end = run.page + run.pages;
-        let mut width = READ_PAGES;
         self.batch.resize((READ_PAGES * PAGE_BYTES) as usize, 0);
         while next < end {
-            let wanted = (width.min(end - next) * PAGE_BYTES) as usize;
+            let wanted = (READ_PAGES.min(end - next) * PAGE_BYTES) as usize;
             let read = memory.read_at(&mut self.batch[..wanted], next * PAGE_BYTES).unwrap_or(0);
             let (pages, _) = self.batch[..read].as_chunks::<{ PAGE_BYTES as usize }>();
             for page in pages {
@@ -180,11 +179,8 @@ impl Reader {
             }
             next += pages.len() as u64;
             if pages.is_empty() {
-                if width == 1 {
-                    self.unreadable += 1;
-                    next += 1;
-                }
-                width = 1;
+                self.unreadable += 1;
+                next += 1;
             }
         }
     }
