@@ -221,3 +221,36 @@ fn table(all: &[Measured], timing: Timing) -> String {
     let notes: Vec<String> = notes.iter().map(|note| wrapped("note: ", note, COLUMNS)).collect();
     format!("{}\n{}\n", columns(&table, COLUMNS), notes.join("\n"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(scheme: &str, seconds: f64, ipc: f64) -> Run {
+        let result = json!({
+            "scheme": scheme, "workload": "w", "instructions": 2_000_000, "ipc": ipc,
+            "sampled": {"figures": {"cycles_per_instruction": {"mean": 4.0, "half_width_95": 0.1}}},
+        });
+        let result = perforate_records::read_results(&result.to_string()).unwrap().remove(0);
+        Run { result, seconds }
+    }
+
+    #[test]
+    fn rates_gains_and_errors_by_hand() {
+        let measured = Measured {
+            workload: "w".into(),
+            full: run("thp", 4.0, 0.2),
+            sampled: run("thp", 1.0, 0.21),
+            functional: run("thp", 0.5, 0.0),
+            speed_error: Some(-0.015),
+        };
+        let windows = TimedWindows { window: 1_000, period: 20_000 };
+        let text = table(&[measured], Timing::Sampled(windows));
+        let row = text.lines().find(|line| line.starts_with("w ")).expect(&text);
+        assert_eq!(
+            row.split_whitespace().collect::<Vec<_>>().join(" "),
+            "w thp 500k 2.00M 4.00M 4.0× +5.00 % ± 2.50 % -1.50 %"
+        );
+        assert!(text.contains("windows of 1000 in every 20000 instructions"), "{text}");
+    }
+}

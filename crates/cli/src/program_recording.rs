@@ -184,6 +184,13 @@ mod tests {
         assert!(cut.len() == 1 && cut[0].starts_with(expected), "{cut:?}");
         let later = notes(&summary(2_000_000, 1_000_000, Ending::Limit));
         assert!(later[0].contains("2.00M instructions, 1.00M after its start: "), "{later:?}");
+        // Up to the end of the last window, the program executed what lies between windows, too.
+        let windows = RecordSummary {
+            instructions_between: 3_000_000,
+            ..summary(2_000_000, 0, Ending::Limit)
+        };
+        let windows = notes(&windows);
+        assert!(windows[0].contains("cut off after 5.00M instructions: "), "{windows:?}");
     }
 
     #[test]

@@ -445,3 +445,122 @@ fn overhead_text(costs: &Overhead, summary: &RecordSummary) -> String {
     }
     text + "(one run each; compressing and writing the trace is not in these times)\n"
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(number: u16, instructions: u64) -> ProcessSummary {
+        let programs = ["/bin/sh", "/usr/bin/make"].map(PathBuf::from).to_vec();
+        ProcessSummary { number, programs, instructions, pages_touched: instructions / 10 }
+    }
+
+    #[test]
+    fn the_largest_processes_are_listed_and_the_rest_is_counted() {
+        let table = |count: usize| {
+            let processes: Vec<_> = (1..=count as u16)
+                .map(|number| process(number, 1000 * u64::from(number)))
+                .collect();
+            process_table(&processes)
+        };
+        let words = |text: &str, row: usize| {
+            let line = text.lines().skip_while(|line| !line.contains("sh")).nth(row).unwrap();
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let few = table(2);
+        assert_eq!(
+            (words(&few, 0), words(&few, 1)),
+            ("2 2000 200 sh → make".into(), "1 1000 100 sh → make".into())
+        );
+        let all = table(TABLE_PROCESSES);
+        assert!(!all.contains(" more") && all.matches("make").count() == TABLE_PROCESSES, "{all}");
+        let most = table(TABLE_PROCESSES + 3);
+        assert!(most.ends_with("      3 more\n"), "{most}");
+        assert_eq!(most.matches("make").count(), TABLE_PROCESSES, "{most}");
+        assert_eq!(words(&most, 0), "23 23000 2300 sh → make");
+    }
+
+    /// A recording of two processes in three windows.
+    fn summary() -> RecordSummary {
+        RecordSummary {
+            instructions: 2_000_000,
+            instructions_skipped: 700,
+            instructions_between: 3_000_000,
+            windows: 3,
+            accesses: 800_000,
+            accesses_unmapped: 0,
+            mappings_misplaced: 0,
+            programs_unrecorded: 0,
+            pages_touched: 1024,
+            threads: 5,
+            processes: vec![process(1, 1_500_000), process(2, 500_000)],
+            bytes: 500_000,
+            records: 60_000_000,
+            program_seconds: 2.5,
+            processor_seconds: Some(2.0),
+            instructions_executed: 90_000_000,
+            waited_seconds: 0.25,
+            seconds: 3.75,
+            ending: Ending::Exited(0),
+        }
+    }
+
+    fn told(summary: &RecordSummary) -> String {
+        text(Path::new("x.trace"), summary)
+    }
+
+    #[test]
+    fn a_recording_is_told_with_all_its_numbers() {
+        let expected = "\
+            x.trace: 2000000 instructions, 800000 memory accesses, 5 threads, 2 processes\n\
+            touched: 1024 pages of 4KB (4 MB); skipped before: 700 instructions\n\
+            3 windows; 3000000 instructions between them are not in the trace: multiply counts by 2.50\n";
+        let text = told(&summary());
+        assert!(text.starts_with(expected), "{text}");
+        let expected = "\
+            size: 500000 bytes, 0.250 per instruction\n\
+            time: the program ran 2.5 s, waiting 0.2 s for the recorder; 2.0 s of processor time: \
+            45 M instructions/s, 30 M records/s\n      the trace was complete after 3.8 s\n\
+            the program ended with exit code 0\n";
+        assert!(text.ends_with(expected), "{text}");
+        let plain = RecordSummary {
+            instructions_between: 0,
+            processes: vec![process(1, 2_000_000)],
+            waited_seconds: 0.01,
+            processor_seconds: None,
+            ending: Ending::Limit,
+            ..summary()
+        };
+        let text = told(&plain);
+        let head = "touched: 1024 pages of 4KB (4 MB); skipped before: 700 instructions\nsize: ";
+        assert!(text.contains(head), "no windows, and no table of one process: {text}");
+        assert!(text.contains("\ntime: the program ran 2.5 s\n"), "{text}");
+        // Of a program that was ended, records were left unread; ticks are too coarse for short runs.
+        let ended = RecordSummary { ending: Ending::Limit, ..summary() };
+        assert!(told(&ended).contains(" of processor time: 45 M instructions/s\n"));
+        let short = RecordSummary { processor_seconds: Some(0.05), ..summary() };
+        assert!(!told(&short).contains("instructions/s"));
+    }
+
+    #[test]
+    fn what_a_recording_lacks_is_warned_of() {
+        assert!(warnings(&summary()).is_empty());
+        let lacking = RecordSummary {
+            accesses_unmapped: 7,
+            mappings_misplaced: 1,
+            programs_unrecorded: 9,
+            ..summary()
+        };
+        let text = warnings(&lacking);
+        let starts = [
+            "warning: 7 accesses went to memory without a recorded mapping; ",
+            "warning: 1 mapping of whole 2MB not at a multiple of 2MB, ",
+            "warning: 9 times a program was executed natively and not recorded: ",
+        ];
+        assert_eq!(text.lines().count(), starts.len(), "{text}");
+        for (line, start) in text.lines().zip(starts) {
+            assert!(line.starts_with(start), "{line}");
+        }
+        assert!(told(&lacking).ends_with(&text));
+    }
+}

@@ -537,3 +537,36 @@ fn summary_text(summary: TraceSummary, source: &dyn Source) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_count_that_have_run() {
+        let mut chunk = Chunk::default();
+        (0..6).for_each(|_| chunk.push(Instruction::default(), &[]));
+        let switch = |process, thread| ProgramEvent::Switch {
+            process: ProcessId(process),
+            thread: ThreadId(thread),
+        };
+        // Thread 3 runs nothing.
+        let switches = [(0, switch(1, 1)), (2, switch(1, 2)), (4, switch(2, 3)), (4, switch(2, 4))];
+        chunk.events.extend(switches);
+        let mut contents = Contents::default();
+        contents.add(&chunk);
+        assert_eq!(contents.details(), "processes     2\nthreads       3\n");
+        // The last one goes on after a gap.
+        let mut later = Chunk::default();
+        later.push(Instruction::default(), &[]);
+        later.events.push((0, ProgramEvent::Gap { instructions: 14 }));
+        contents.add(&later);
+        let expected = "processes     2\nthreads       3\n\
+                        gaps          1, 14 instructions passed over: multiply counts by 3.00\n";
+        assert_eq!(contents.details(), expected);
+        assert_eq!((contents.instructions, contents.events), (7, 5));
+        let mut alone = Contents::default();
+        alone.add(&Chunk { events: Vec::new(), ..chunk });
+        assert_eq!(alone.details(), "");
+    }
+}

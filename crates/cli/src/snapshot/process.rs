@@ -71,3 +71,27 @@ fn hashes(contents: &PageContents) -> String {
     text.extend(lines);
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_listed_by_content_zeros_first() {
+        let page = |byte: u8| [byte; 4096];
+        let list = |bytes: &[u8]| {
+            let mut contents = PageContents::default();
+            bytes.iter().for_each(|byte| contents.add(&page(*byte)));
+            hashes(&contents)
+        };
+        let text = list(&[7, 0, 9, 7, 0, 7, 0, 0]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[..2], ["content_hash,pages", "0,4"]);
+        let mut counts: Vec<&str> =
+            lines[2..].iter().map(|line| line.split_once(',').unwrap().1).collect();
+        counts.sort_unstable();
+        assert_eq!(counts, ["1", "3"]);
+        let text = list(&[7]);
+        assert!(text.lines().count() == 2 && !text.contains("\n0,"), "{text}");
+    }
+}

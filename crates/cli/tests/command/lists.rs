@@ -38,6 +38,7 @@ fn every_list_alone_and_all_together() {
     ] {
         let list = place.succeeds(&["list", what]);
         assert!(all.contains(&list), "{what}");
+        assert!(list.matches("(default)").count() <= 1, "{list}");
         for word in words {
             assert!(list.contains(word), "{word} is not in\n{list}");
         }

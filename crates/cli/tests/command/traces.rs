@@ -264,3 +264,25 @@ fn formats_that_contradict_each_other_are_refused() {
     place.succeeds(&[&convert[..], &["y", "--to", "csv"]].concat());
     assert_eq!(place.names(), ["x.champsimtrace", "y"]);
 }
+
+/// A workload maps its memory by events, which a list of accesses cannot hold; what was read from such a list
+/// has none.
+#[test]
+fn converting_tells_what_the_other_format_leaves_out() {
+    let place = Place::new();
+    let convert = |from: &[&str], to: &str| {
+        place.succeeds(&[&["trace", "convert"], from, &["-o", to]].concat())
+    };
+    let workload = ["random:size=4M", "--instructions", "1000"];
+    let ours = convert(&workload, "own.trace");
+    assert!(ours.contains(" 2 events") && !ours.contains("note: "), "{ours}");
+    let list = convert(&workload, "list.csv");
+    assert!(
+        list.contains("note: 2 events (maps, protections, switches …) were left out"),
+        "{list}"
+    );
+    assert!(list.contains(" does not hold registers, branches and operations"), "{list}");
+    assert!(!list.contains("note: 0 "), "{list}");
+    let again = convert(&["list.csv"], "again.csv");
+    assert!(!again.contains("left out"), "{again}");
+}

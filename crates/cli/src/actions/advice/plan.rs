@@ -532,4 +532,17 @@ mod tests {
         let none = Analysis { curve: GainCurve::default(), ..analysis() };
         assert_eq!(Plan::of(&none), None);
     }
+
+    /// A gigabyte overlaps its parts of 2MB, which the map shows.
+    #[test]
+    fn gigabytes_are_not_in_the_address_map() {
+        let small = analysis();
+        let plan = Plan::of(&small).unwrap();
+        let mut large = analysis();
+        large.pieces.push(Piece { area: AreaId(0), bytes: START..START + (1 << 30) });
+        large.piece_uses.push(used(900, 1100, 4));
+        let choice = Choice { piece: 5, order: PageOrder::HUGE };
+        large.gains.push(ChoiceGain { choice, walks: 100, additional_bytes: 1000 * MB });
+        assert_eq!(pieces(&large, &plan), pieces(&small, &plan));
+    }
 }

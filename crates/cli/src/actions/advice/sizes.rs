@@ -78,4 +78,15 @@ mod tests {
             perforate_sim::Composition::list(&scheme(order)).unwrap();
         }
     }
+
+    /// Linux has no folios of two pages.
+    #[test]
+    fn pairs_of_pages_are_no_size() {
+        let mut tlb = Machine::load("zen4-genoa").unwrap().tlb;
+        for (pages, orders) in [(2, &[4][..]), (4, &[2, 4]), (8, &[3, 4]), (16, &[4])] {
+            tlb.l2_coalescing.as_mut().unwrap().pages = pages;
+            let found: Vec<u8> = other_sizes(&tlb, &[]).iter().map(|order| order.0).collect();
+            assert_eq!(found, orders, "{pages} pages in an entry");
+        }
+    }
 }

@@ -99,4 +99,17 @@ mod tests {
         record.runs[0].speed_with_kernel = None;
         assert_eq!(predicted(&record, RECOMMENDED).unwrap().ratio, 1.25);
     }
+
+    #[test]
+    fn ranges_of_addresses_are_read_from_records() {
+        let range = |start: &str| {
+            address_range(&perforate_records::AdviceRange {
+                start: start.into(),
+                bytes: 3 << 21,
+                ..perforate_records::AdviceRange::default()
+            })
+        };
+        assert_eq!(range("0x7f0000200000"), Some(0x7f00_0020_0000..0x7f00_0080_0000));
+        assert_eq!(range("heap"), None);
+    }
 }
