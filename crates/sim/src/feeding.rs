@@ -276,8 +276,8 @@ mod tests {
         Simulation::new(&machine, composition, &memory, 1, options).unwrap()
     }
 
-    /// The observer is told after every 16 chunks. Simulations are at most [`CHUNKS_AHEAD`] chunks in
-    /// a queue, and one in work, behind the decoder.
+    /// Progress is reported after every 16 chunks. Simulations are behind the decoder by the chunks in
+    /// their queue, at most [`CHUNKS_AHEAD`], and the one in work.
     #[test]
     fn progress_is_that_of_the_slowest_scheme() {
         let mut told = Vec::new();

@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(cells(1), (16, vec![run(1, "free", 3172, 100)]));
     }
 
-    /// A map that equals the one before it adds its moment to that one, whatever part differs.
+    /// A map adds only its moment to the map before if both are equal in every part.
     #[test]
     fn equal_maps_are_one() {
         let map_of = |parts: &[(FrameClass, u16)]| {

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::{Frame, PageRun, Permissions};
 
-    /// Messages of every kind, no two of them equal.
+    /// Different messages of every kind.
     fn different() -> Vec<Update> {
         let (space, other) = (SpaceId(1), SpaceId(2));
         let (page, frame) = (VirtualPage::new(512), Frame::new(7));

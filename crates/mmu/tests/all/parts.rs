@@ -274,7 +274,7 @@ fn a_tlb_has_a_power_of_two_of_sets() {
     }
 }
 
-/// The same of the walk caches of every level, natively and in a host.
+/// Walk caches of every level, native ones and those of a host, have a power of two of sets.
 #[test]
 fn a_walk_cache_has_a_power_of_two_of_sets() {
     for (level, of_host) in [2, 3, 4].into_iter().flat_map(|level| [(level, false), (level, true)])

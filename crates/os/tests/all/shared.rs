@@ -256,8 +256,8 @@ fn a_hole_of_one_changes_the_bitmap_of_the_other() {
     assert_sound(&machine);
 }
 
-/// When the holes of one leave the bitmap, the others lose the bitmap entries (of 32 sub-pages) that had
-/// those holes, and no others.
+/// An unmapped page takes its holes out of the bitmap. Other sharers then lose the bitmap entries (of 32
+/// sub-pages) that had these holes, and no others.
 #[test]
 fn holes_that_leave_the_bitmap_invalidate_the_entries_that_had_them() {
     let mut machine = parent_and_child("perforated", 2 * MB);

@@ -173,7 +173,7 @@ fn an_access_over_two_lines_waits_for_both() {
     assert_eq!((machine.counter("loads"), machine.counter("l1d_accesses")), (1, 2));
 }
 
-/// An access may have any number of lines: it ends with the last, wherever that one is.
+/// A load of four lines ends with the line that arrives last, whichever of the four this is.
 #[test]
 fn an_access_over_many_lines_waits_for_the_last() {
     for missing in [None, Some(3), Some(4), Some(6)] {
