@@ -99,13 +99,13 @@ fn the_ends_of_ranges_are_allowed() {
     }
 }
 
-/// Numbers of a machine, each with the smallest and the largest that is possible.
-type Range = (&'static str, fn(&mut TimingConfig) -> &mut u32, u32, u32);
+/// Key of a machine's number, the number in a configuration, and the smallest and largest possible.
+type Range<T> = (&'static str, fn(&mut TimingConfig) -> &mut T, T, T);
 
 /// Both sides of both ends of every range of whole numbers.
 #[test]
 fn every_whole_number_has_a_smallest_and_a_largest() {
-    let ranges: &[Range] = &[
+    let ranges: &[Range<u32>] = &[
         ("core.width", |c| &mut c.core.width, 1, 64),
         ("core.retire_width", |c| &mut c.core.retire_width, 1, 64),
         ("core.reorder_buffer_entries", |c| &mut c.core.reorder_buffer_entries, 1, 65_536),
@@ -198,23 +198,23 @@ fn no_part_of_a_machine_is_left_unchecked() {
             assert_eq!(with(wrong), Err(expected));
         }
     }
-    let reals: [(fn(&mut TimingConfig) -> &mut f64, f64, f64); 7] = [
-        (|c| &mut c.core.frequency_ghz, 0.1, 20.0),
-        (|c| &mut c.dram.controller_ns, 0.0, 10_000.0),
-        (|c| &mut c.dram.precharge_ns, 0.0, 1_000.0),
-        (|c| &mut c.dram.activate_ns, 0.0, 1_000.0),
-        (|c| &mut c.dram.column_ns, 0.0, 1_000.0),
-        (|c| &mut c.dram.row_open_ns, 0.0, 1_000.0),
-        (|c| &mut c.dram.burst_ns, 0.01, 1_000.0),
+    let reals: &[Range<f64>] = &[
+        ("core.frequency_ghz", |c| &mut c.core.frequency_ghz, 0.1, 20.0),
+        ("dram.controller_ns", |c| &mut c.dram.controller_ns, 0.0, 10_000.0),
+        ("dram.precharge_ns", |c| &mut c.dram.precharge_ns, 0.0, 1_000.0),
+        ("dram.activate_ns", |c| &mut c.dram.activate_ns, 0.0, 1_000.0),
+        ("dram.column_ns", |c| &mut c.dram.column_ns, 0.0, 1_000.0),
+        ("dram.row_open_ns", |c| &mut c.dram.row_open_ns, 0.0, 1_000.0),
+        ("dram.burst_ns", |c| &mut c.dram.burst_ns, 0.01, 1_000.0),
     ];
-    for (place, (number, least, most)) in reals.into_iter().enumerate() {
+    for &(key, number, least, most) in reals {
         let accepts = |value| {
             let mut config = config();
             *number(&mut config) = value;
             config.validate().is_ok()
         };
-        assert!(accepts(least) && accepts(most), "{place}");
-        assert!(!accepts(least - 0.001) && !accepts(most + 0.001), "{place}");
-        assert!(!accepts(f64::NAN) && !accepts(f64::INFINITY), "{place}");
+        assert!(accepts(least) && accepts(most), "{key}");
+        assert!(!accepts(least - 0.001) && !accepts(most + 0.001), "{key}");
+        assert!(!accepts(f64::NAN) && !accepts(f64::INFINITY), "{key}");
     }
 }
