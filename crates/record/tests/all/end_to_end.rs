@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -48,10 +49,13 @@ fn ls_is_recorded_whole() {
     assert_eq!(assert_flow_is_whole(&trace), 0);
     let last = trace.events.last().unwrap();
     assert!(matches!(last.1, ProgramEvent::Exit { .. }));
-    let has_stack = trace.events.iter().any(|(at, event)| {
-        matches!(event, ProgramEvent::Map { backing: Backing::Stack, .. }) && *at == 0
+    let stack = trace.events.iter().find_map(|(at, event)| match event {
+        ProgramEvent::Map { start, backing: Backing::Stack, .. } => Some((*at, start.value())),
+        _ => None,
     });
-    assert!(has_stack);
+    // Addresses are those that Linux gives a program.
+    assert!(stack.is_some_and(|(at, start)| at == 0 && start >> 32 == 0x7fff), "{stack:x?}");
+    assert!(trace.instructions.iter().all(|one| one.ip.value() >= 0x5555_5555_4000));
     let calls = trace.instructions.iter().filter(|i| i.branch == Branch::Call).count();
     let indirect = trace.instructions.iter().filter(|i| i.branch == Branch::IndirectCall).count();
     let returns = trace.instructions.iter().filter(|i| i.branch == Branch::Return).count();
@@ -84,6 +88,24 @@ fn skip_and_limit() {
     let error = record_quietly(beyond).unwrap_err();
     assert!(matches!(error, RecordError::EndedWhileSkipping { .. }), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no second trace");
+}
+
+/// An emulator that ends before it has loaded a program.
+#[test]
+fn an_emulator_that_fails_is_named_with_its_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let emulator = folder.path().join("emulator");
+    let script = "#!/bin/sh\nif [ \"$1\" = -help ]; then echo -plugin; else exit 3; fi\n";
+    std::fs::write(&emulator, script).unwrap();
+    std::fs::set_permissions(&emulator, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut failing = options(&folder.path().join("a.trace"), &["true"]);
+    failing.emulator = Some(emulator.clone());
+    match record_quietly(failing) {
+        Err(RecordError::EmulatorFailed { path, status }) => {
+            assert_eq!((path.file_name(), &*status), (emulator.file_name(), "exit code 3"));
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
