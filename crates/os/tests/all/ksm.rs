@@ -8,7 +8,6 @@ use perforate_types::{Advice, Backing, Permissions, ProgramEvent, SpaceId, Virtu
 const PAGE: u64 = 4096;
 const FIRST: SpaceId = SpaceId(0);
 const SECOND: SpaceId = SpaceId(1);
-const UNMERGEABLE: Advice = Advice::Other(13);
 
 /// Two processes, each with a populated 2MB at [`BASE`]; the second one runs.
 fn two_processes(policy: &str) -> Machine {
@@ -257,26 +256,6 @@ fn content_of_a_shared_frame_changes_by_writes_only() {
     let nowhere = page(BASE + 100 * MB);
     let error = machine.kernel.set_content(FIRST, nowhere, 5).expect_err("nothing is there");
     assert!(error.to_string().ends_with("of address space 0 is not mapped"), "{error}");
-}
-
-/// A frame that was merged is freed, and given to a new page at the address of one of its sharers.
-#[test]
-fn a_new_page_in_a_formerly_merged_frame_is_not_unmerged() {
-    let mut machine = two_processes("base-pages");
-    set(&mut machine, FIRST, 7, 1000);
-    set(&mut machine, SECOND, 9, 1000);
-    scan(&mut machine, 2);
-    let merged = frame(&machine, SECOND, 9).0;
-    for (process, subpage) in [(0, 7), (1, 9)] {
-        machine.event(switch(process));
-        machine.event(unmap(BASE + subpage * PAGE, PAGE));
-    }
-    machine.map(BASE + 9 * PAGE, PAGE);
-    machine.write(BASE + 9 * PAGE);
-    assert_eq!(frame(&machine, SECOND, 9), (merged, true));
-    machine.event(machine::advise(BASE, 2 * MB, UNMERGEABLE));
-    assert!(machine.updates.is_empty(), "{:?}", machine.updates);
-    assert_eq!(frame(&machine, SECOND, 9), (merged, true));
 }
 
 #[test]

@@ -350,13 +350,13 @@ fn mappings_that_linux_places_elsewhere_are_counted() {
 #[test]
 fn a_process_ends_with_its_last_thread() {
     let thread_end = control(Control::ThreadEnd, 0);
-    let first = [segment(0), block(3), end(0), thread_end];
-    let second = [segment(1), block(3), end(0)];
+    let [first, second] = [0, 1].map(|ticket| [segment(ticket), block(3), end(0)]);
     let (mut replay, _) = replay_of(&[&first, &second], u64::MAX);
-    assert!(replay.images.is_any_alive());
-    replay.add(batch(1, vec![thread_end]));
-    assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
-    assert!(!replay.images.is_any_alive());
+    for (ring, is_alive) in [(0, true), (1, false)] {
+        replay.add(batch(ring, vec![thread_end]));
+        assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
+        assert_eq!(replay.images.is_any_alive(), is_alive);
+    }
     let exit = ProgramEvent::Exit { process: ProcessId(0) };
     assert_eq!(
         kept(replay).events.iter().filter(|(at, event)| (*at, event) == (4, &exit)).count(),

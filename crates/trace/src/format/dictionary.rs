@@ -253,8 +253,10 @@ mod tests {
 
     #[test]
     fn a_cleared_dictionary_is_a_new_one() {
-        let instruction = |ip| Instruction { ip: ip.into(), accesses: 1, ..Instruction::default() };
-        let access = |size| [MemoryAccess { size, ..MemoryAccess::default() }];
+        let instruction =
+            |ip| Instruction { ip: VirtualAddress::new(ip), accesses: 1, ..Instruction::default() };
+        let access =
+            |size| [MemoryAccess { address: VirtualAddress::new(0), size, kind: AccessKind::Read }];
         let mut used = Numbering::default();
         assert_eq!(used.number(&instruction(1), &access(8)), 0);
         assert_eq!(used.number(&instruction(1), &access(4)), 1, "another size");
