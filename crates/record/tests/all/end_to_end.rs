@@ -429,12 +429,13 @@ fn threads_are_recorded_after_the_first_one_has_ended() {
         #include <unistd.h>
         static volatile char memory[50 * 4096];
         static void *work(void *argument) {
-            for (int i = 0; i < 50; i++, usleep(4000)) memory[i * 4096] = 1;
+            for (int i = 0; i < 50; i++, usleep(6000)) memory[i * 4096] = 1;
             return 0;
         }
         int main(void) {
             pthread_t thread;
             pthread_create(&thread, 0, work, 0);
+            usleep(50000);
             pthread_exit(0);
         }"#;
     let Some(program) = CProgram::new(source, &["-pthread"]) else { return };

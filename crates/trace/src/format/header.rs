@@ -131,7 +131,7 @@ pub(crate) fn field<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
 mod tests {
     use super::*;
 
-    /// Encodes a header after a change of its bytes, with the checksum that belongs to them.
+    /// Decodes the bytes of a header after a change, with the checksum of the changed bytes.
     fn changed(
         header: &Header,
         change: impl FnOnce(&mut [u8; HEADER_BYTES]),
