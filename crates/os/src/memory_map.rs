@@ -268,7 +268,9 @@ mod tests {
 
     #[test]
     fn a_block_is_what_can_be_done_with_it() {
-        use FrameClass::{Free, Huge, Large, Movable, PageCache, Perforated, Retired, Unmovable};
+        use FrameClass::{
+            Absent, Free, Huge, Large, Movable, PageCache, Perforated, Retired, Unmovable,
+        };
         let class = |parts: &[(FrameClass, u16)]| block(parts).class();
         assert_eq!(class(&[(Free, 512)]), BlockClass::Free);
         assert_eq!(class(&[(Free, 1), (Movable, 511)]), BlockClass::PartlyFree);
@@ -281,6 +283,10 @@ mod tests {
         assert_eq!(class(&[(Unmovable, 1), (Retired, 511)]), BlockClass::Unmovable);
         assert_eq!(class(&[(Large, 512)]), BlockClass::Large);
         assert_eq!(class(&[(Huge, 512)]), BlockClass::Huge);
+        assert_eq!(class(&[(Absent, 512)]), BlockClass::Absent);
+        assert_eq!(class(&[(Free, 256), (Absent, 256)]), BlockClass::Free);
+        assert_eq!(class(&[(Free, 1), (Movable, 1), (Absent, 510)]), BlockClass::PartlyFree);
+        assert_eq!(class(&[(Unmovable, 1), (Absent, 511)]), BlockClass::Unmovable);
         let perforated = block(&[(Perforated, 384), (Unmovable, 100), (Free, 28)]);
         assert_eq!(perforated.class(), BlockClass::Perforated);
         assert_eq!(perforated.holes(), 128);

@@ -78,7 +78,6 @@ pub fn record(
         started,
         begun: None,
         children_before,
-        are_programs_ended: false,
         is_time_known: true,
         last_batch: started,
         replay: Replay::new(),
@@ -155,8 +154,6 @@ struct Session {
     begun: Option<Instant>,
     /// Processor time of child processes that ended before this recording, in seconds.
     children_before: f64,
-    /// True once all programs were killed.
-    are_programs_ended: bool,
     /// True if no other process of the program still ran when the first process ended or was killed. Only
     /// then is the processor time complete: the kernel counts only children for which their parents waited.
     is_time_known: bool,
@@ -491,14 +488,11 @@ impl Session {
         }
     }
 
-    /// Kills all programs that are still recorded, unless that was done before.
+    /// Kills all programs that are still recorded.
     fn end_programs(&mut self) {
-        if !self.are_programs_ended {
-            self.is_time_known &= !self.are_others_running();
-            kill_all(&self.shared, &self.emulator);
-            self.child.end();
-            self.are_programs_ended = true;
-        }
+        self.is_time_known &= !self.are_others_running();
+        kill_all(&self.shared, &self.emulator);
+        self.child.end();
     }
 }
 

@@ -93,6 +93,7 @@ pub fn find(region: &Region, program: &Path) -> Option<Place> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::emulator::executable::tests::program_with_code_in_its_second_page;
 
     #[test]
     fn regions_are_parsed() {
@@ -121,5 +122,15 @@ mod tests {
         assert_eq!(find(&main, Path::new("/etc/passwd")), None);
         assert_eq!(find(&main, Path::new("/no/such/file")), None);
         assert_eq!(find(&Region::Markers, Path::new("/bin/sh")), None);
+    }
+
+    #[test]
+    fn addresses_of_a_region_are_told_with_the_first_page_of_the_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        program_with_code_in_its_second_page(file.path());
+        let region = Region::Addresses { start: 0x40_1200, end: 0x40_1300 };
+        let place = Place { linked: 0x40_1200..0x40_1300, first: 0x40_0000 };
+        assert_eq!(find(&region, file.path()), Some(place));
+        assert_eq!(find(&Region::Function("main".into()), file.path()), None, "no symbols");
     }
 }

@@ -287,7 +287,7 @@ impl Copy<'_> {
 #[cfg(test)]
 mod tests {
     use perforate_trace::TraceMetadata;
-    use perforate_types::VirtualAddress;
+    use perforate_types::{AccessKind, VirtualAddress};
 
     use super::*;
 
@@ -313,7 +313,15 @@ mod tests {
                 assert!(!windows.start(phase, at), "another process");
                 writer.event(ProgramEvent::Gap { instructions: 10 }).unwrap();
             }
-            writer.push(&instruction(number), &[]).unwrap();
+            // One access crosses the border of two pages.
+            let crossing = MemoryAccess {
+                address: VirtualAddress::new(0x901 * PAGE_BYTES - 1),
+                size: 2,
+                kind: AccessKind::Read,
+            };
+            let accesses = &[crossing][..usize::from(number == 12)];
+            let one = Instruction { accesses: accesses.len() as u8, ..instruction(number) };
+            writer.push(&one, accesses).unwrap();
         }
         writer.finish().unwrap();
     }
@@ -366,6 +374,7 @@ mod tests {
         let gap = |instructions| ProgramEvent::Gap { instructions };
         let expected = [
             (10, touched(10..15)),
+            (10, touched(0x900..0x902)),
             (10, ProgramEvent::Exec),
             (10, gap(10)),
             (10, touched(15..20)),

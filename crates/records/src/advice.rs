@@ -360,5 +360,10 @@ mod tests {
         assert_eq!(serde_json::from_str::<AdviceRecord>(&text).unwrap(), record);
         let older: AdviceRecord = serde_json::from_str(r#"{"verdict":"already-on"}"#).unwrap();
         assert_eq!((older.verdict, older.evidence.kind.letter()), (AdviceVerdict::AlreadyOn, 'A'));
+        let accessed = |bytes: &[u64]| {
+            let ranked = RankedMemory { accessed_bytes: bytes.into(), ..RankedMemory::default() };
+            ranked.mean_accessed_bytes()
+        };
+        assert_eq!((accessed(&[4, 0, 5]), accessed(&[])), (Some(3.0), None));
     }
 }

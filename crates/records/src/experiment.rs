@@ -545,6 +545,51 @@ mod tests {
         let point: PointRecord =
             serde_json::from_str(r#"{"x":1,"value":2.0,"low":2.0,"high":2.0}"#).unwrap();
         assert_eq!((point.known(), point.interval()), (Some(2.0), None));
+        let interval = |low, high| PointRecord { low, high, ..point.clone() }.interval();
+        assert_eq!(interval(Some(1.5), Some(2.0)), Some((1.5, 2.0)));
+        assert_eq!(interval(Some(2.5), Some(2.0)), None);
+        let [infinite, negative] = [f64::INFINITY, f64::NEG_INFINITY].map(Some);
+        assert_eq!((interval(negative, Some(2.0)), interval(Some(1.0), infinite)), (None, None));
+        let value = |value| PointRecord { value, ..point.clone() }.known();
+        assert_eq!((value(infinite), value(Some(f64::NAN))), (None, None));
+    }
+
+    #[test]
+    fn claims_are_about_a_point_of_one_curve_or_about_places() {
+        let claim = |fields: &str| -> ClaimRecord {
+            let text =
+                format!(r#"{{"id":"P-C1","statement":"s","verdict":"reproduced",{fields}}}"#);
+            serde_json::from_str(&text).unwrap()
+        };
+        let point: PointRecord =
+            serde_json::from_str(r#"{"x":1,"place":"gups","value":2.0}"#).unwrap();
+        for (fields, curve, is_at) in [
+            (r#""curve":"c","x":1"#, "c", true),
+            (r#""curve":"c","x":1"#, "d", false),
+            (r#""curve":"c","x":2"#, "c", false),
+            (r#""curve":"c","place":"gups""#, "c", true),
+            (r#""curve":"c","place":"gups""#, "d", false),
+            (r#""curve":"c","place":"mcf","x":1"#, "c", false),
+            (r#""curve":"c""#, "c", false),
+        ] {
+            assert_eq!(claim(fields).is_at(curve, &point), is_at, "{fields} on {curve}");
+        }
+        let over = claim(r#""curve":"c","places":["gups","mcf"]"#);
+        assert_eq!(["gups", "mcf", "xz"].map(|place| over.is_over(place)), [true, true, false]);
+        assert!(claim(r#""curve":"c""#).is_over("xz"), "all places");
+        let papers = ["P-C1", "G 4", "claim"].map(paper_of);
+        assert_eq!(papers, ["P", "G", ""]);
+    }
+
+    #[test]
+    fn points_and_claims_belong_to_the_last_experiment_of_their_name() {
+        let other = HEADER.replace(r#""experiment":"x""#, r#""experiment":"y""#);
+        let point = r#"{"record":"point","experiment":"x","curve":"c","x":0.5}"#;
+        let text = [HEADER, point, &other, HEADER, point, point].join("\n");
+        let read = read_experiments(&text).unwrap();
+        let points: Vec<_> =
+            read.experiments.iter().map(|one| one.curves[0].points.len()).collect();
+        assert_eq!(points, [1, 0, 2]);
     }
 
     /// Reading and writing gives the same bytes, except that the keys of `config` are sorted.

@@ -279,6 +279,30 @@ mod tests {
         assert_eq!(second.values.len(), 3, "with the default");
     }
 
+    /// Numbers of claims that hold in the three readings with each value of choice a. Squared standard errors
+    /// are 1/9 for `0, 0, 1` and 1/3 for `0, 1, 2`.
+    #[test]
+    fn an_effect_is_clear_if_it_exceeds_twice_the_error_of_both_values() {
+        for (default, other, is_clear) in [
+            ([0, 0, 1], [1, 1, 2], true),  // 1 > 2 √(2/9) = 0.94
+            ([0, 1, 2], [2, 2, 2], false), // 1 < 2 √(1/3) = 1.15
+            ([1, 1, 1], [1, 2, 3], false),
+            ([1, 2, 3], [1, 1, 1], false),
+            ([0, 1, 2], [3, 3, 2], true), // 5/3 > 2 √(4/9) = 1.33
+            ([1, 1, 1], [2, 2, 3], true), // 4/3 > 2/3
+            ([0, 0, 0], [0, 0, 1], false),
+        ] {
+            let counts = [default, other].concat();
+            let claims: Vec<_> = (0..3)
+                .map(|claim| ("P-C", std::array::from_fn(|at| u8::from(counts[at] > claim))))
+                .collect();
+            let record = record(&claims);
+            let effects = record.effects();
+            let of_a = effects.iter().find(|effect| effect.choice.name == "a").unwrap();
+            assert_eq!(of_a.is_clear, is_clear, "{default:?} {other:?}");
+        }
+    }
+
     #[test]
     fn records_of_other_programs_may_lack_anything() {
         let read = |text: &str| serde_json::from_str::<JointRecord>(text).unwrap();

@@ -78,4 +78,18 @@ mod tests {
         let value = harmless_json(serde_json::from_str(text).unwrap());
         assert_eq!(value, serde_json::json!({"a\u{fffd}": ["x\ny\u{fffd}", 1]}));
     }
+
+    /// Ends of the ranges of characters that reorder text, with their neighbours.
+    #[test]
+    fn only_characters_that_control_or_reorder_are_replaced() {
+        for (kept, replaced) in [
+            ("\t\n ~\u{a0}", "\u{0}\u{8}\u{b}\r\u{1b}\u{7f}\u{85}\u{9f}"),
+            ("\u{200d}\u{2010}\u{2029}\u{202f}", "\u{200e}\u{200f}\u{202a}\u{202c}\u{202e}"),
+            ("\u{2065}\u{206a}\u{fffd}\u{10000}", "\u{2066}\u{2069}\u{fffe}\u{ffff}"),
+        ] {
+            assert_eq!(harmless(kept), kept);
+            assert!(harmless(replaced).chars().all(|one| one == '\u{fffd}'), "{replaced:?}");
+        }
+        assert_eq!(clean("a\tb\r\nc"), "a b  c");
+    }
 }

@@ -56,6 +56,7 @@ mod tests {
         assert_eq!((run.counter("walks"), run.counter("odd")), (Some(3.0), None));
         assert_eq!((run.counter("ratio"), run.counter("less")), (Some(0.5), Some(-1.0)));
         assert_eq!((run.cycles, run.instructions), (None, 1000));
+        assert_eq!((run.instructions(), run.cycles()), (Some(1000.0), None));
         let [first, second] = &run.memory_maps[0].cells[..] else { panic!("two runs of cells") };
         assert_eq!((first.cells, first.class), (1, None));
         assert_eq!((second.class, second.free_frames, second.hole_frames), (Some(0), 3, 0));

@@ -181,4 +181,15 @@ mod tests {
         let read = [1.5, f64::NAN, f64::INFINITY].map(|number| with(number).counter("ipc"));
         assert_eq!(read, [Some(1.5), None, None]);
     }
+
+    #[test]
+    fn a_sampled_run_has_few_windows_below_30() {
+        let has_few = |fields: &str| {
+            let text = format!(r#"{{"scheme":"4k","workload":"w"{fields}}}"#);
+            serde_json::from_str::<RunResult>(&text).unwrap().has_few_windows()
+        };
+        let found =
+            [r#","sampled":{"windows":29}"#, r#","sampled":{"windows":30}"#, ""].map(has_few);
+        assert_eq!(found, [true, false, false]);
+    }
 }

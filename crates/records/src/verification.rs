@@ -270,6 +270,24 @@ mod tests {
         assert_eq!(gain(1.30, 0.0, f64::INFINITY).worth(), Worth::Unclear, "one pair only");
     }
 
+    /// Ratios and ends of intervals just on both sides of 2 %, of 4 % and of no effect.
+    #[test]
+    fn gains_below_2_percent_and_intervals_within_4_percent_are_nothing() {
+        for (ratio, low, high, worth) in [
+            (1.021, 1.001, 1.050, Worth::Gain),
+            (1.019, 1.001, 1.039, Worth::Nothing),
+            (1.021, 1.000, 1.039, Worth::Nothing),
+            (1.021, 1.000, 1.041, Worth::Unclear),
+            (0.979, 0.950, 0.999, Worth::Loss),
+            (0.981, 0.961, 0.999, Worth::Nothing),
+            (0.979, 0.961, 1.000, Worth::Nothing),
+            (0.979, 0.959, 1.000, Worth::Unclear),
+            (1.000, 0.961, 1.039, Worth::Nothing),
+        ] {
+            assert_eq!(gain(ratio, low, high).worth(), worth, "{ratio} {low} {high}");
+        }
+    }
+
     #[test]
     fn losses_and_nothing_are_both_reasons_not_to_follow_advice() {
         let [good, bad, none] = [gain(1.2, 1.1, 1.3), gain(0.8, 0.7, 0.9), gain(1.0, 0.99, 1.01)];
@@ -290,7 +308,58 @@ mod tests {
         };
         assert!((error(1.2, 1.25).unwrap() - 0.25).abs() < 1e-12);
         assert!((error(0.9, 1.0).unwrap() - 1.0).abs() < 1e-12, "a model without effects");
-        assert_eq!(error(1.01, 1.0), None);
+        assert_eq!((error(1.019, 1.0), error(0.981, 1.0)), (None, None), "effects below 2 %");
+        assert!(error(1.021, 1.0).is_some() && error(0.979, 1.0).is_some());
+    }
+
+    /// Five runs: three as it is in 2, 5 and 3 seconds, two with the advice in 1 and 4 seconds.
+    #[test]
+    fn medians_and_spreads_are_of_the_runs_of_one_kind() {
+        let run = |is_advised, seconds: f64| VerifiedRun {
+            is_advised,
+            wall_seconds: 10.0 * seconds,
+            user_seconds: 0.75 * seconds,
+            system_seconds: 0.25 * seconds,
+            areas: vec![AreaPages {
+                resident_bytes: 100 * seconds as u64,
+                large_bytes: 10 * seconds as u64,
+            }],
+            ..VerifiedRun::default()
+        };
+        let exact = gain(1.0, 1.0, 1.0);
+        let mut found = Verification {
+            program: String::new(),
+            setting: String::new(),
+            runs: vec![
+                run(false, 2.0),
+                run(true, 4.0),
+                run(true, 1.0),
+                run(false, 5.0),
+                run(false, 3.0),
+            ],
+            areas: Vec::new(),
+            clock: Clock::Wall,
+            measured: exact,
+            predicted: None,
+            judgement: None,
+            effect_error: None,
+            notes: Vec::new(),
+        };
+        let median =
+            |clock| [false, true].map(|kind| found.median(kind, |run| run.seconds(clock)).unwrap());
+        assert_eq!(median(Clock::Processor), [3.0, 2.5]);
+        assert_eq!(median(Clock::User), [2.25, 1.875]);
+        assert_eq!(median(Clock::Wall), [30.0, 25.0]);
+        assert_eq!(found.spread(false, Clock::Wall), Some(1.0), "(50 - 20) / 30");
+        assert_eq!(found.spread(true, Clock::Processor), Some(1.2), "(4 - 1) / 2.5");
+        let pages = found.pages(true, 0);
+        assert_eq!((pages.resident_bytes, pages.large_bytes), (250, 25));
+        assert_eq!(pages.large_share(), 0.1);
+        assert_eq!(found.pages(false, 1), AreaPages::default(), "an area that no run has");
+        assert_eq!(AreaPages::default().large_share(), 0.0);
+        found.runs.retain(|run| run.is_advised);
+        assert_eq!(found.spread(false, Clock::Wall), None);
+        assert_eq!(found.pages(false, 0), AreaPages::default());
     }
 
     /// Pairs (2.0, 1.0), (0.5, 1.0): ratios 2 and 1/2, whose geometric mean is 1. The logarithms ±ln 2 have

@@ -174,6 +174,11 @@ mod tests {
         assert_eq!(parts, ["read_first", "reads_last", "reads_new"]);
         assert_eq!(vocabulary.sum("reads", &run), Some(22.0));
         assert_eq!(vocabulary.sum("writes", &run), None);
+        let mut counters = vocabulary.counters;
+        for (counter, group) in counters.iter_mut().zip(["walks", "faults", "walks"]) {
+            counter.group = group;
+        }
+        assert_eq!(Vocabulary::new(counters, Vec::new()).groups(), ["walks", "faults"]);
     }
 
     #[test]

@@ -49,3 +49,21 @@ pub fn resolve(name: &str) -> String {
         _ => name.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundled_traces_are_sorted_and_resolved_by_name() {
+        let all = all();
+        assert!(all.len() > 5 && all.is_sorted(), "{all:?}");
+        for (name, path) in &all {
+            assert_eq!(Path::new(&resolve(name)), path);
+        }
+        assert!(all.iter().any(|(name, _)| name == DEFAULT));
+        for other in ["no-such-trace", "Cargo.toml", ""] {
+            assert_eq!(resolve(other), other);
+        }
+    }
+}

@@ -118,4 +118,20 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn numbers_below_a_bound_are_evenly_distributed() {
+        let mut random = Random::new(5);
+        let numbers: [fn(&mut Random, u64) -> u64; 2] = [Random::below, Random::evenly];
+        for number in numbers {
+            let mut counts = [0; 10];
+            (0..10_000).for_each(|_| counts[number(&mut random, 10) as usize] += 1);
+            assert!(counts.iter().all(|count| (900..1100).contains(count)), "{counts:?}");
+        }
+        let keys = [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0)];
+        let mut first = keys.map(|(seed, one, two)| Random::keyed(seed, one, two).next()).to_vec();
+        first.sort_unstable();
+        first.dedup();
+        assert_eq!(first.len(), 4);
+    }
 }

@@ -140,3 +140,21 @@ impl Core {
         Some(ClaimedBlock { block, holes })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_begins_with_the_strictest_demand_after_each_round() {
+        let mut search = Search { bound: 2, ..Search::default() };
+        for _ in 0..3 {
+            for block in 0..4 {
+                assert_eq!(search.first_bound(4), 2, "block {block}");
+                assert_eq!(search.next_block(4), Frame::new(block << BLOCK_ORDER));
+            }
+            assert_eq!(search.first_bound(4), 0);
+            search.bound = 2;
+        }
+    }
+}

@@ -195,6 +195,21 @@ mod tests {
         assert!(reason(4 << 20, 9 << 20, None).contains("multiple of 4M"));
     }
 
+    /// 4MB of which the frames from 1020 on lie above a gap. Four frames are the flat table of 2048 pages.
+    #[test]
+    fn a_table_at_the_top_does_not_reach_into_the_gap() {
+        let gap = IoGap { start_bytes: 1020 * 4096, end_bytes: 8 << 20, kept_bytes: None };
+        let layout = FrameLayout { io_gap: Some(gap), hot_add_bytes: 0 };
+        let make = |pages| {
+            let table = TopTable::Flat { pages };
+            PhysicalMemory::with_layout(4 << 20, table, ZoneLayout::Single, layout)
+        };
+        let table = make(2048).unwrap().top_table(TopTable::is_flat);
+        assert_eq!(table.map(|frame| frame.number()), Some(2048));
+        let error = make(2049).err().unwrap().to_string();
+        assert!(error.contains("too small for the flat table"), "{error}");
+    }
+
     #[test]
     fn added_memory_is_one_run_at_the_end() {
         // 10MB below a gap of 6MB to 8MB, a bitmap, and room for 16MB.

@@ -123,6 +123,70 @@ fn damaged_files_are_refused_with_the_place() {
     assert!(error(b"\x89PTRACE\n\x01\0\0\0").contains("not a snapshot of a host"));
 }
 
+/// Bytes of a snapshot's file with these chunks: kind, payload and length of the content.
+fn file(chunks: &[(u32, &[u8], usize)]) -> Vec<u8> {
+    let mut file = b"\x89PSNAP\r\n\x01\0\0\0".to_vec();
+    for &(kind, payload, content_bytes) in chunks {
+        let checksum = crc32fast::hash(payload);
+        for word in [kind, payload.len() as u32, content_bytes as u32, checksum] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(payload);
+    }
+    file
+}
+
+/// Chunks with the right checksum that are no snapshot; `2` is the number of a state.
+#[test]
+fn chunks_and_records_that_contradict_the_format_are_refused() {
+    let about: (u32, &[u8], usize) = (1, b"{}", 2);
+    let end = |blocks: u64| blocks.to_le_bytes();
+    let read = |chunks: &[(u32, &[u8], usize)]| HostSnapshot::read_from(&mut &*file(chunks));
+    let three: (u32, &[u8], usize) = (2, &[Movable as u8, 3], 2);
+    let good = read(&[about, three, (3, &end(3), 8)]).unwrap();
+    assert_eq!(good.frames().unwrap(), &occupancy(&[(Movable, 3 * 512)]));
+    let error = |chunks: &[_]| read(chunks).unwrap_err().to_string();
+    for (chunks, expected) in [
+        (&[three, about][..], "byte 12: the first chunk is not the description"),
+        (&[(1, b"[", 1)], "byte 12: the description is not what it should be"),
+        (&[about, about], "byte 30: a chunk of unknown kind 1"),
+        (&[about, (4, b"", 0)], "byte 30: a chunk of unknown kind 4"),
+        (&[about, three, (3, &end(2), 8)], "byte 48: the number of blocks is another"),
+        (&[about, three, (3, &end(3)[..7], 7)], "byte 48: the number of blocks is another"),
+        (&[about, (2, b"12", 1)], "byte 30: a chunk of impossible length"),
+        (&[about, (2, b"12", 513)], "byte 30: a chunk of impossible length"),
+        (&[about, (2, &[0; 8192], (1 << 20) + 1)], "byte 30: a chunk of impossible length"),
+        (&[about, (2, b"12", 512)], "byte 30: a chunk that cannot be unpacked"),
+    ] {
+        let found = error(chunks);
+        assert!(found.contains(expected), "{found}");
+    }
+    let mut mixed = vec![0x80, 1];
+    mixed.extend([0x21; 256]);
+    let with =
+        |records: &[u8], blocks| read(&[about, (2, records, records.len()), (3, &end(blocks), 8)]);
+    assert_eq!(with(&mixed, 1).unwrap().frames().unwrap().blocks(), 1);
+    mixed.extend([Free as u8, 0x80, 1]);
+    assert_eq!(with(&mixed, 129).unwrap().frames().unwrap().blocks(), 129);
+    let unknown = FrameState::COUNT as u8;
+    let mut high = mixed.clone();
+    high[257] = unknown << 4;
+    let mut low = mixed.clone();
+    low[2] = unknown;
+    for (records, expected) in [
+        (&[unknown, 1][..], "a record of unknown kind"),
+        (&[0, 0], "a record of no blocks"),
+        (&[0], "a number of blocks that is cut off"),
+        (&[0, 0x80], "a number of blocks that is cut off"),
+        (&mixed[..257], "a block that is cut off"),
+        (&high, "a state of a frame that there is not"),
+        (&low, "a state of a frame that there is not"),
+    ] {
+        let found = with(records, 1).unwrap_err().to_string();
+        assert!(found.contains(expected), "{found}");
+    }
+}
+
 /// A file of a few bytes that claims 64TB in one record is read without filling memory. A file that
 /// claims more is refused.
 #[test]
@@ -155,14 +219,7 @@ mod hostile {
         fn any_records_are_answered(
             content in prop::collection::vec(prop_oneof![any::<u8>(), 0u8..3, Just(0x80)], 0..700),
         ) {
-            let mut file = b"\x89PSNAP\r\n\x01\0\0\0".to_vec();
-            for (kind, content) in [(1_u32, b"{}".as_slice()), (2, &content), (3, &[0; 8])] {
-                let length = content.len() as u32;
-                for word in [kind, length, length, crc32fast::hash(content)] {
-                    file.extend(word.to_le_bytes());
-                }
-                file.extend(content);
-            }
+            let file = file(&[(1, b"{}", 2), (2, &content, content.len()), (3, &[0; 8], 8)]);
             if let Ok(read) = HostSnapshot::read_from(&mut file.as_slice()) {
                 prop_assert_eq!(read.occupancy, None, "the end says that there are no blocks");
             }

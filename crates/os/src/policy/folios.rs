@@ -170,6 +170,7 @@ mod tests {
         ] {
             let error = read::<FolioSizes>(text).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
+            assert_eq!(error.contains("the scheme"), text.starts_with("2M"), "{error}");
         }
     }
 

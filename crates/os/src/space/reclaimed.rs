@@ -92,9 +92,6 @@ impl AddressSpace {
 
     /// Forgets the MADV_FREE advice on pages that were written or unmapped.
     pub(crate) fn forget_advice(&mut self, pages: &Range<u64>) {
-        if self.reclaimed.advised.is_empty() {
-            return;
-        }
         for page in self.advised_within(pages) {
             let number = region_of(page);
             let advised = self.reclaimed.advised.get_mut(&number).expect("advised region");

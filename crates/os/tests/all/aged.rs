@@ -3,7 +3,8 @@
 use crate::machine::policy;
 use perforate_config::read;
 use perforate_os::{
-    Ageing, CompactionCounts, Defrag, FaultMap, Kernel, KernelConfig, TableFormat, ZoneLayout,
+    Ageing, CompactionCounts, Defrag, EarlyCompaction, FaultMap, Kernel, KernelConfig, TableFormat,
+    ZoneLayout,
 };
 use perforate_types::{
     AccessKind, Backing, Counters, Permissions, ProgramEvent, VirtualAddress, VirtualPage,
@@ -119,6 +120,21 @@ fn compaction_makes_large_pages_and_perforation_needs_less_of_it() {
 }
 
 #[test]
+fn early_compaction_is_that_of_a_kernel_that_has_just_booted() {
+    let boot = |compaction| {
+        let age = Some(read::<Ageing>("kernel-build,free=30%").unwrap());
+        Kernel::new(KernelConfig { age, compaction, ..config(128 * MB) }, policy("thp")).unwrap()
+    };
+    let early = boot(Some(EarlyCompaction::Background));
+    let mut late = boot(None);
+    assert_ne!(early.free_memory(), late.free_memory());
+    let done = late.compact();
+    assert!(done.blocks_emptied > 0 && late.updates().is_empty(), "{done:?}");
+    assert_eq!(early.free_memory(), late.free_memory());
+    early.check_invariants().expect("records agree");
+}
+
+#[test]
 fn compaction_moves_a_programs_pages_without_losing_them() {
     let config = KernelConfig { tables: TableFormat::default(), ..config(64 * MB) };
     let mut kernel = Kernel::new(config, policy("base-pages")).unwrap();
@@ -142,15 +158,15 @@ fn compaction_moves_a_programs_pages_without_losing_them() {
 
 #[test]
 fn pressure_drops_page_cache_before_memory_runs_out() {
-    let ageing = Some(read::<Ageing>("kernel-build").unwrap());
-    let mut kernel =
-        Kernel::new(KernelConfig { age: ageing, ..config(256 * MB) }, policy("base-pages"))
-            .unwrap();
+    let age = Some(read::<Ageing>("kernel-build").unwrap());
+    let config = KernelConfig { age, swap: read("64M").unwrap(), ..config(256 * MB) };
+    let mut kernel = Kernel::new(config, policy("base-pages")).unwrap();
     let cached = counter(&kernel, "page_cache_bytes");
     assert!(counter(&kernel, "free_bytes") < 16 * MB, "the build depleted memory");
     touch(&mut kernel, 64 * MB);
     assert!(counter(&kernel, "page_cache_bytes") < cached - 48 * MB);
     assert!(counter(&kernel, "reclaims") > 0);
+    assert_eq!(counter(&kernel, "swap_outs"), 0, "the program keeps its memory");
     kernel.check_invariants().expect("records agree");
 }
 

@@ -15,7 +15,9 @@ use perforate_types::{
     VirtualAddress, VirtualPage,
 };
 
-use FrameState::{Absent, Free, Large, Movable, PageCache, Reclaimable, Reserved, Unmovable};
+use FrameState::{
+    Absent, Free, Large, Movable, PageCache, Reclaimable, Reserved, Retired, Unmovable,
+};
 
 fn snapshot(runs: &[(FrameState, u64)]) -> HostSnapshot {
     let mut builder = OccupancyBuilder::default();
@@ -110,6 +112,16 @@ fn exactly_these_frames_are_free() {
     assert_eq!(map.frames(perforate_os::FrameClass::Absent), 1024);
     assert_eq!(map.frames(perforate_os::FrameClass::Large), 512, "another program's");
     assert_eq!(map.frames(perforate_os::FrameClass::Unmovable), 256 + 11);
+}
+
+#[test]
+fn retired_frames_of_a_snapshot_stay_out_of_use() {
+    let snapshot = snapshot(&[(Reserved, 512), (Free, 400), (Retired, 112), (Free, 1024)]);
+    let kernel = kernel(&snapshot, "thp", config());
+    assert_eq!(count(&kernel, "retired_bytes"), 112 * 4096);
+    assert_eq!(kernel.memory_map().frames(perforate_os::FrameClass::Retired), 112);
+    assert_eq!(count(&kernel, "free_bytes"), (400 + 1024) * 4096);
+    kernel.check_invariants().unwrap();
 }
 
 /// A perforated page in block 1 has exactly the block's unmovable frames as holes: 3 and 200–209.

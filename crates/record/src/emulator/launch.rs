@@ -209,4 +209,15 @@ mod tests {
         let expected = expected.map(|(name, value)| (OsStr::new(name), value.map(OsStr::new)));
         assert_eq!(seen, expected);
     }
+
+    #[test]
+    fn nothing_is_left_of_a_guard() {
+        let (shared, nowhere) = (SharedMemory::new().unwrap(), Path::new("/no/such/file"));
+        let guard = Guard::start(&shared, nowhere, nowhere).unwrap();
+        let process = guard.0;
+        drop(guard);
+        // SAFETY: changes no memory. There is no child of this number to wait for.
+        let left = unsafe { libc::waitpid(process, std::ptr::null_mut(), libc::WNOHANG) };
+        assert_eq!(left, -1);
+    }
 }

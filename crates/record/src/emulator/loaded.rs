@@ -200,4 +200,36 @@ mod tests {
         ];
         assert_eq!(summary, expected);
     }
+
+    /// A file whose code is in its second page, mapped at once and, from its second page on, again. The
+    /// code of a file that cannot be read may be anywhere in it.
+    #[test]
+    fn code_of_a_file_is_executable_where_its_pages_are_mapped() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        executable::tests::program_with_code_in_its_second_page(file.path());
+        let path = file.path().display();
+        let text = format!(
+            "\
+4000000000-4000003000 r--p 00000000 fe:00 1   {path}
+4000010000-4000011000 r--p 00001000 fe:00 1   {path}
+4000020000-4000021000 r--p 00002000 fe:00 1   {path}
+4000030000-4000033000 rw-p 00000000 fe:00 1   {path}
+4000040000-4000042000 r--p 00000000 fe:00 2   /no/program
+4000050000-4000051000 r--p 00000000 00:00 0 \n"
+        );
+        let code: Vec<ProgramEvent> =
+            Mapping::parse_all(&text).iter().flat_map(code_events).collect();
+        let executable = |start, length| ProgramEvent::Protect {
+            start: VirtualAddress::new(start),
+            length,
+            permissions: Permissions::READ_EXECUTE,
+            accessible: true,
+        };
+        let expected = [
+            executable(0x40_0000_1000, 0x1000),
+            executable(0x40_0001_0000, 0x1000),
+            executable(0x40_0004_0000, 0x2000),
+        ];
+        assert_eq!(code, expected);
+    }
 }

@@ -219,4 +219,14 @@ mod tests {
         assert!(File::create(&path).is_err(), "truncates");
         assert_eq!(file.metadata().unwrap().len(), TOTAL_BYTES as u64);
     }
+
+    #[test]
+    fn the_content_of_a_file_in_memory_cannot_be_shortened() {
+        let made = MemoryFile::with_content(c"test", b"content").unwrap();
+        let mut file = File::options().read(true).write(true).open(made.path()).unwrap();
+        assert!(file.set_len(0).is_err() && file.set_len(8).is_err());
+        let mut content = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut content).unwrap();
+        assert_eq!(content, b"content");
+    }
 }

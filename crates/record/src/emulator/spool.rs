@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -126,9 +126,16 @@ impl Drop for Spool {
     }
 }
 
-/// True if `process` still runs the emulator at this path.
+/// True if `process` still runs the emulator at this path. The first thread of a process may end before the
+/// others; `/proc/PID/exe` cannot be read from then on.
 pub fn runs(process: u32, emulator: &Path) -> bool {
-    std::fs::read_link(format!("/proc/{process}/exe")).is_ok_and(|running| running == emulator)
+    let runs_in = |folder: &Path| {
+        std::fs::read_link(folder.join("exe")).is_ok_and(|running| running == emulator)
+    };
+    let folder = PathBuf::from(format!("/proc/{process}"));
+    runs_in(&folder)
+        || std::fs::read_dir(folder.join("task"))
+            .is_ok_and(|threads| threads.flatten().any(|thread| runs_in(&thread.path())))
 }
 
 impl State {

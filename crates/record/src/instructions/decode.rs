@@ -377,6 +377,10 @@ mod tests {
         assert!(!decode(&[0xa4]).repeats);
         // movsd xmm0, [rax] is not a string instruction
         assert!(!decode(&[0xf2, 0x0f, 0x10, 0x00]).repeats);
+        // rep ret, pause and endbr64 have the prefix, and do not repeat
+        assert!(!decode(&[0xf3, 0xc3]).repeats);
+        assert!(!decode(&[0xf3, 0x90]).repeats);
+        assert!(!decode(&[0xf3, 0x0f, 0x1e, 0xfa]).repeats);
         // 0x06 is not an instruction in 64-bit mode
         let unknown = decode(&[0x06]).instruction;
         assert_eq!((unknown.sources, unknown.destinations), ([0; 4], [0; 2]));

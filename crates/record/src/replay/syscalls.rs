@@ -240,6 +240,15 @@ mod tests {
         assert_eq!(end(number::MMAP, [0, 4096, 3, 0x22, 0, 0], -12), None, "ENOMEM");
     }
 
+    /// Linux accepts a length of 0, and changes nothing.
+    #[test]
+    fn calls_without_a_length_change_nothing() {
+        for (number, argument) in [(number::MPROTECT, 1), (number::MADVISE, 14)] {
+            let of = |length| end(number, [0x40_0300_0000, length, argument, 0, 0, 0], 0);
+            assert!(of(0).is_none() && of(1).is_some(), "{number}");
+        }
+    }
+
     #[test]
     fn stacks_of_threads_have_no_large_pages() {
         let stack = call(number::MMAP, [0, 8 << 20, 0, 0x2_0022, u64::MAX, 0]);
@@ -387,5 +396,6 @@ mod tests {
             ProgramEvent::Unmap { start: VirtualAddress::new(0x40_0000_1000), length: 4096 };
         assert_eq!(begin([0x40_0000_1000, 1, 0, 0, 0, 0]), [expected]);
         assert_eq!(begin([1, 4096, 0, 0, 0, 0]), [], "EINVAL");
+        assert_eq!(begin([0x40_0000_1000, 0, 0, 0, 0, 0]), [], "EINVAL");
     }
 }

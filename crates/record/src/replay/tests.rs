@@ -334,6 +334,36 @@ fn threads_that_end_during_an_exec_do_not_end_the_process() {
     assert!(kept(replay).events.iter().all(|(_, event)| *event != exit));
 }
 
+/// Private mappings of 4MB: two begin inside a large page, one at its start.
+#[test]
+fn mappings_that_linux_places_elsewhere_are_counted() {
+    let mapped = |at| {
+        let call = [control(Control::Syscall, number::MMAP), 0, 4 << 20, 3, 0x22, 0, 0];
+        [&call[..], &[control(Control::Return, number::MMAP), at]].concat()
+    };
+    let calls = [0x40_0300_4000, 0x40_0800_0000, 0x40_1000_1000].map(mapped).concat();
+    let records = [&[segment(0), block(3)], &calls[..], &[end(0)]].concat();
+    let (replay, _) = replay_of(&[&records], u64::MAX);
+    assert_eq!(replay.misplaced, 2);
+}
+
+#[test]
+fn a_process_ends_with_its_last_thread() {
+    let thread_end = control(Control::ThreadEnd, 0);
+    let [first, second] = [0, 1].map(|ticket| [segment(ticket), block(3), end(0)]);
+    let (mut replay, _) = replay_of(&[&first, &second], u64::MAX);
+    for (ring, is_alive) in [(0, true), (1, false)] {
+        replay.add(batch(ring, vec![thread_end]));
+        assert_eq!(replay.advance(&dictionary()).unwrap(), Step::Starved);
+        assert_eq!(replay.images.is_any_alive(), is_alive);
+    }
+    let exit = ProgramEvent::Exit { process: ProcessId(0) };
+    assert_eq!(
+        kept(replay).events.iter().filter(|(at, event)| (*at, event) == (4, &exit)).count(),
+        1
+    );
+}
+
 #[test]
 fn a_killed_process_leaves_no_gap() {
     let fork = [segment(0), control(Control::Fork, 1), 0, end(0)];

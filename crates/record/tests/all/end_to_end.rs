@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -23,6 +24,28 @@ fn assert_flow_is_whole(trace: &Chunk) -> usize {
         breaks += usize::from(!pair[0].taken && !follows && !repeats);
     }
     breaks
+}
+
+/// Checks the summary of a program of one process that was recorded from its start to its end.
+fn assert_summary_fits(summary: &RecordSummary, trace: &Chunk) {
+    assert_eq!((summary.windows, summary.instructions_between), (1, 0));
+    assert_eq!((summary.programs_unrecorded, summary.mappings_misplaced), (0, 0));
+    assert!(!summary.is_failure());
+    let [process] = &summary.processes[..] else { panic!("one process") };
+    assert_eq!((process.number, process.instructions), (0, summary.instructions));
+    let both_ends = |first: u64, bytes: u64| [first / 4096, (first + bytes - 1) / 4096];
+    let code = trace.instructions.iter().map(|one| both_ends(one.ip.value(), one.length.into()));
+    let data = trace.accesses.iter().map(|one| both_ends(one.address.value(), one.size.into()));
+    let pages = code.chain(data).flatten().collect::<BTreeSet<u64>>().len() as u64;
+    // The end of a block of instructions counts although a block may be left before its end.
+    assert!((pages..pages + 3).contains(&summary.pages_touched), "{pages}: {summary:?}");
+    assert_eq!(process.pages_touched, summary.pages_touched);
+    // A record for each access and some for each block, of which the emulator counts all instructions.
+    assert!(summary.records > summary.accesses);
+    let ahead = summary.instructions_executed.abs_diff(summary.instructions);
+    assert!(ahead * 100 < summary.instructions, "{summary:?}");
+    assert!(summary.processor_seconds.is_some_and(|seconds| seconds > 0.0));
+    assert!(0.0 < summary.program_seconds && summary.program_seconds <= summary.seconds);
 }
 
 #[test]
@@ -48,10 +71,14 @@ fn ls_is_recorded_whole() {
     assert_eq!(assert_flow_is_whole(&trace), 0);
     let last = trace.events.last().unwrap();
     assert!(matches!(last.1, ProgramEvent::Exit { .. }));
-    let has_stack = trace.events.iter().any(|(at, event)| {
-        matches!(event, ProgramEvent::Map { backing: Backing::Stack, .. }) && *at == 0
+    let stack = trace.events.iter().find_map(|(at, event)| match event {
+        ProgramEvent::Map { start, backing: Backing::Stack, .. } => Some((*at, start.value())),
+        _ => None,
     });
-    assert!(has_stack);
+    // Addresses are those that Linux gives a program.
+    assert!(stack.is_some_and(|(at, start)| at == 0 && start >> 32 == 0x7fff), "{stack:x?}");
+    assert!(trace.instructions.iter().all(|one| one.ip.value() >= 0x5555_5540_0000));
+    assert_summary_fits(&summary, &trace);
     let calls = trace.instructions.iter().filter(|i| i.branch == Branch::Call).count();
     let indirect = trace.instructions.iter().filter(|i| i.branch == Branch::IndirectCall).count();
     let returns = trace.instructions.iter().filter(|i| i.branch == Branch::Return).count();
@@ -84,6 +111,28 @@ fn skip_and_limit() {
     let error = record_quietly(beyond).unwrap_err();
     assert!(matches!(error, RecordError::EndedWhileSkipping { .. }), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no second trace");
+}
+
+/// An emulator that ends before it has loaded a program.
+#[test]
+fn an_emulator_that_fails_is_named_with_its_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let emulator = folder.path().join("emulator");
+    let script = "#!/bin/sh\nif [ \"$1\" = -help ]; then echo -plugin; exit; fi\n\
+                  printf '%s\\n' \"$@\" > \"$0.arguments\"\nexit 3\n";
+    std::fs::write(&emulator, script).unwrap();
+    std::fs::set_permissions(&emulator, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut failing = options(&folder.path().join("a.trace"), &["true"]);
+    failing.emulator = Some(emulator.clone());
+    failing.environment = vec![("LANG".into(), "of two words".into())];
+    match record_quietly(failing) {
+        Err(RecordError::EmulatorFailed { path, status }) => {
+            assert_eq!((path.file_name(), &*status), (emulator.file_name(), "exit code 3"));
+        }
+        other => panic!("{other:?}"),
+    }
+    let arguments = std::fs::read_to_string(folder.path().join("emulator.arguments")).unwrap();
+    assert!(arguments.contains("\n-E\nLANG=of two words\n-0\ntrue\n"), "{arguments}");
 }
 
 #[test]
@@ -370,6 +419,34 @@ fn the_trace_stays_within_its_size() {
     let summary = record_quietly(limited).unwrap();
     assert_eq!(summary.ending, Ending::Size);
     assert!(read(&file).instructions.len() > 100_000);
+}
+
+/// `/proc/PID/exe` cannot be read after the end of a process's first thread.
+#[test]
+fn threads_are_recorded_after_the_first_one_has_ended() {
+    let source = r#"
+        #include <pthread.h>
+        #include <unistd.h>
+        static volatile char memory[50 * 4096];
+        static void *work(void *argument) {
+            for (int i = 0; i < 50; i++, usleep(6000)) memory[i * 4096] = 1;
+            return 0;
+        }
+        int main(void) {
+            pthread_t thread;
+            pthread_create(&thread, 0, work, 0);
+            usleep(50000);
+            pthread_exit(0);
+        }"#;
+    let Some(program) = CProgram::new(source, &["-pthread"]) else { return };
+    let file = program.folder().join("threads.trace");
+    let summary = record_quietly(options(&file, &[program.path()])).unwrap();
+    assert_eq!((summary.ending, summary.threads), (Ending::Exited(0), 2));
+    let trace = read(&file);
+    let exits = trace.events.iter().filter(|(_, event)| matches!(event, ProgramEvent::Exit { .. }));
+    let places: Vec<u32> = exits.map(|(place, _)| *place).collect();
+    assert_eq!(places, [trace.instructions.len() as u32]);
+    assert_accesses_are_mapped(&trace);
 }
 
 #[test]

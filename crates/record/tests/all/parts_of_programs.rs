@@ -70,6 +70,8 @@ fn adaptive_windows_cover_a_program_of_any_length() {
     assert!(difference < 0.02, "{all} of {}", whole.instructions);
     let held = summary.instructions / summary.windows;
     assert!((15_000..60_000).contains(&held), "{held}");
+    let source = perforate_trace::open(file.to_str().unwrap()).unwrap();
+    assert!(!source.metadata().is_cut_off && source.metadata().stopped_by.is_none());
     let trace = read(&file);
     assert_eq!(trace.instructions.len() as u64, summary.instructions);
     let gaps = gaps(&trace);

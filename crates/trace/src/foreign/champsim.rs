@@ -364,3 +364,26 @@ fn branch(is_branch: bool, taken: bool, read: u8, written: u8) -> (Branch, bool)
         _ => (Branch::Indirect, taken),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records of 96 bytes whose instructions are never consecutive. Read as records of 64 bytes, one pair
+    /// in 59 is consecutive by accident, and flags are wrong.
+    #[test]
+    fn a_few_consecutive_instructions_do_not_tell_the_format() {
+        let mut sample = vec![0; 60 * 96];
+        for (number, record) in sample.chunks_exact_mut(96).enumerate() {
+            let address = 0x40_0000 + 0x100 * number as u64;
+            record[..8].copy_from_slice(&address.to_le_bytes());
+            record[64..].fill(2);
+        }
+        // Bytes 128 to 192 are a record of 64 bytes, and the next begins with the address of record 2.
+        sample[128..136].copy_from_slice(&(0x40_0200_u64 - 4).to_le_bytes());
+        let fit = CHAMPSIM.fit(&sample, None);
+        assert!((1..20).contains(&fit.in_order) && fit.wrong_flag.is_some(), "{}", fit.in_order);
+        assert_eq!(CLOUDSUITE.fit(&sample, None).in_order, 0);
+        assert_eq!(detect_format(&sample, None), Ok(TraceFormat::CloudSuite));
+    }
+}

@@ -228,3 +228,53 @@ fn slot(operand: usize, address: u64) -> usize {
 pub(crate) fn explicit_bytes(code: u8) -> usize {
     if code < EXPLICIT { 0 } else { usize::from((code - EXPLICIT) % 8) + 1 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Differences just below and at each power of two, in both directions.
+    #[test]
+    fn an_explicit_difference_has_as_few_bytes_as_hold_it() {
+        for bits in 0..64 {
+            let power = 1_u64 << bits;
+            let below = power - 1;
+            for difference in [power, below, power.wrapping_neg(), below.wrapping_neg()] {
+                let mut addresses = Addresses::new();
+                addresses.grow(1);
+                if difference == 0 {
+                    continue;
+                }
+                let (code, number) = addresses.explain(0, difference);
+                let mut bytes = 1;
+                while bytes < 8 && number >> (8 * bytes) != 0 {
+                    bytes += 1;
+                }
+                assert_eq!(usize::from(code), usize::from(EXPLICIT) + bytes - 1, "{difference:#x}");
+                assert_eq!(explicit_bytes(code), bytes);
+                assert_eq!(addresses.correct(0, code, number), Some(difference));
+            }
+        }
+    }
+
+    #[test]
+    fn the_nearest_of_the_recent_accesses_is_the_base() {
+        let mut addresses = Addresses::new();
+        addresses.grow(2);
+        let place = |access: usize| (access as u64) << 40;
+        for access in 1..=RECENT + 3 {
+            addresses.follow(1, place(access));
+        }
+        for back in 1..=RECENT {
+            let address = place(RECENT + 4 - back) + 3;
+            let (code, number) = addresses.explain(0, address);
+            assert_eq!((usize::from(code), number), (usize::from(EXPLICIT) + 8 * back, 6));
+        }
+        let forgotten = place(3) + 3;
+        let (code, _) = addresses.explain(0, forgotten);
+        assert_eq!(explicit_bytes(code), 6, "40 bits and the sign");
+        let (code, number) = addresses.explain(0, place(RECENT) + 3);
+        assert_eq!(addresses.correct(0, code, number), Some(place(RECENT) + 3));
+        assert_eq!(addresses.correct(0, CODES, 0), None);
+    }
+}

@@ -175,4 +175,27 @@ mod tests {
             assert_eq!(unzigzag(zigzag(value)), value);
         }
     }
+
+    #[test]
+    fn payloads_that_are_cut_off_or_too_long_are_refused() {
+        let contents: [&[u8]; 3] = [b"first", b"", &[7; 300]];
+        let payload = Packer::new(1).unwrap().pack(&contents).unwrap();
+        let mut columns: [Column; 3] = Default::default();
+        let mut unpacker = Unpacker::new().unwrap();
+        unpacker.unpack(&payload, &mut columns).unwrap();
+        assert_eq!(columns.each_ref().map(Column::rest), contents);
+        for length in 0..payload.len() {
+            assert!(unpacker.unpack(&payload[..length], &mut columns).is_err(), "{length} bytes");
+        }
+        let longer = [&payload[..], b"x"].concat();
+        let problem = unpacker.unpack(&longer, &mut columns).unwrap_err();
+        assert_eq!(problem.found, "bytes after the last column");
+        assert!(unpacker.unpack(&payload, &mut columns[..2]).is_err(), "one column more");
+        // The first column holds five bytes, and claims other lengths.
+        for claimed in [4, 6] {
+            let mut other = payload.clone();
+            other[1] = claimed;
+            assert!(unpacker.unpack(&other, &mut columns).is_err(), "{claimed}");
+        }
+    }
 }

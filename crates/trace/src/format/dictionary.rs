@@ -250,4 +250,26 @@ mod tests {
         assert_eq!(decode(1).unwrap_err(), "bytes after the last dictionary record");
         assert_eq!(decode(3).unwrap_err(), "dictionary record 2 is impossible");
     }
+
+    #[test]
+    fn a_cleared_dictionary_is_a_new_one() {
+        let instruction =
+            |ip| Instruction { ip: VirtualAddress::new(ip), accesses: 1, ..Instruction::default() };
+        let access =
+            |size| [MemoryAccess { address: VirtualAddress::new(0), size, kind: AccessKind::Read }];
+        let mut used = Numbering::default();
+        assert_eq!(used.number(&instruction(1), &access(8)), 0);
+        assert_eq!(used.number(&instruction(1), &access(4)), 1, "another size");
+        assert_eq!(used.number(&instruction(1), &access(8)), 0);
+        used.clear();
+        let mut new = Numbering::default();
+        for numbering in [&mut used, &mut new] {
+            assert_eq!(numbering.number(&instruction(2), &access(2)), 0);
+            assert_eq!(numbering.number(&instruction(1), &access(4)), 1);
+            assert_eq!(numbering.number(&instruction(1), &access(8)), 2);
+        }
+        assert_eq!(used.dictionary.instructions, new.dictionary.instructions);
+        assert_eq!(used.dictionary.first_operand, new.dictionary.first_operand);
+        assert_eq!(used.dictionary.shapes, new.dictionary.shapes);
+    }
 }

@@ -81,3 +81,56 @@ pub(crate) fn decode(
     }
     Ok(events)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(
+        events: &[PositionedEvent],
+        count: u32,
+        earliest: u64,
+    ) -> Result<Vec<PositionedEvent>, String> {
+        let payload = encode(events, &mut Packer::new(1).unwrap()).unwrap().unwrap();
+        let decoded = decode(&payload, count, earliest, &mut Unpacker::new().unwrap());
+        decoded.map_err(|problem| problem.found)
+    }
+
+    #[test]
+    fn events_are_in_order_and_as_many_as_the_chunk_says() {
+        let events = [5, 5, 9].map(|position| (position, ProgramEvent::Exec));
+        assert_eq!(decoded(&events, 3, 5), Ok(events.to_vec()));
+        assert_eq!(decoded(&events, 2, 5), Err("3 events".into()));
+        assert_eq!(decoded(&events, 4, 5), Err("3 events".into()));
+        assert_eq!(decoded(&events, 3, 6), Err("an event at instruction 5".into()));
+        let events = [5, 9, 8].map(|position| (position, ProgramEvent::Exec));
+        assert_eq!(decoded(&events, 3, 0), Err("an event at instruction 8".into()));
+    }
+
+    #[test]
+    fn texts_of_events_are_limited() {
+        let phase = |name: usize, figures: usize, letters: usize| ProgramEvent::Phase {
+            name: "n".repeat(name),
+            figures: vec![("f".repeat(letters), 1); figures],
+        };
+        let name = |bytes: usize| ProgramEvent::Name {
+            start: perforate_types::VirtualAddress::new(0),
+            length: 4096,
+            name: "n".repeat(bytes),
+        };
+        for (event, units) in [
+            (ProgramEvent::Exec, 0),
+            (phase(63, 0, 0), 0),
+            (phase(64, 3, 0), 4),
+            (phase(60, 2, 34), 4),
+            (name(127), 1),
+            (name(128), 2),
+        ] {
+            assert_eq!(text_units(&event), units, "{event:?}");
+        }
+        assert!(check(&phase(1, MAX_PHASE_FIGURES, 0)).is_ok());
+        assert!(check(&phase(1, MAX_PHASE_FIGURES + 1, 0)).is_err());
+        assert!(check(&name(MAX_NAME_BYTES)).is_ok() && check(&name(MAX_NAME_BYTES + 1)).is_err());
+        assert!(decoded(&[(0, name(MAX_NAME_BYTES + 1))], 1, 0).is_err());
+    }
+}

@@ -302,3 +302,29 @@ fn continues(header: &Header, position: &mut u64) -> bool {
     }
     in_turn
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_continue_the_trace_where_the_one_before_ended() {
+        let mut position = 0;
+        for (kind, first, count, continues, end) in [
+            (Kind::Metadata, 0, 0, true, 0),
+            (Kind::Dictionary, 7, 9, true, 0),
+            (Kind::Instructions, 0, 100, true, 100),
+            (Kind::Events, 100, 5, true, 100),
+            (Kind::Events, 99, 5, false, 100),
+            (Kind::Instructions, 101, 20, false, 120),
+            (Kind::Dictionary, 0, 3, true, 120),
+            (Kind::Instructions, 120, 1, true, 121),
+            (Kind::Index, 121, 4, true, 121),
+            (Kind::End, 122, 0, false, 121),
+        ] {
+            let header = Header::new(kind, &[], count, first);
+            let found = self::continues(&header, &mut position);
+            assert_eq!((found, position), (continues, end), "{header:?}");
+        }
+    }
+}

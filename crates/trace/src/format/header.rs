@@ -126,3 +126,58 @@ pub(crate) fn problem(found: impl Into<String>, expected: impl Into<String>) -> 
 pub(crate) fn field<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     bytes[offset..offset + N].try_into().expect("a slice of N bytes")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes the bytes of a header after a change, with the checksum of the changed bytes.
+    fn changed(
+        header: &Header,
+        change: impl FnOnce(&mut [u8; HEADER_BYTES]),
+    ) -> Result<Header, Problem> {
+        let mut bytes = header.encode();
+        change(&mut bytes);
+        let checksum = crc32fast::hash(&bytes[..28]);
+        bytes[28..].copy_from_slice(&checksum.to_le_bytes());
+        Header::decode(&bytes)
+    }
+
+    #[test]
+    fn headers_come_back_and_changed_bits_are_noticed() {
+        let header = Header {
+            kind: Kind::Events,
+            payload_bytes: 0x0102_0304,
+            count: 0x0506_0708,
+            first: 0x090a_0b0c_0d0e_0f10,
+            payload_checksum: 0x1112_1314,
+        };
+        assert_eq!(Header::decode(&header.encode()), Ok(header));
+        for bit in 0..8 * HEADER_BYTES {
+            let mut bytes = header.encode();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Header::decode(&bytes).is_err(), "bit {bit}");
+        }
+        for kind in Kind::ALL {
+            let header = Header { kind, ..header };
+            assert_eq!(Header::decode(&header.encode()), Ok(header));
+        }
+    }
+
+    #[test]
+    fn kinds_and_lengths_of_chunks_are_limited() {
+        let header = Header::new(Kind::Metadata, b"payload", 1, 2);
+        assert_eq!(
+            (header.payload_bytes, header.payload_checksum),
+            (7, crc32fast::hash(b"payload"))
+        );
+        let of_kind = |kind| changed(&header, |bytes| bytes[4] = kind).is_ok();
+        assert_eq!([0, 1, 6, 7].map(of_kind), [false, true, true, false]);
+        let of_length = |length: u32| {
+            changed(&header, |bytes| bytes[8..12].copy_from_slice(&length.to_le_bytes())).is_ok()
+        };
+        assert!(of_length(MAX_PAYLOAD_BYTES) && !of_length(MAX_PAYLOAD_BYTES + 1));
+        let error = changed(&header, |bytes| bytes[0] = b'x').unwrap_err();
+        assert!(error.found.starts_with("no chunk starts here"), "{}", error.found);
+    }
+}

@@ -71,3 +71,51 @@ fn decode_place(column: &mut Column, offset: u64) -> Option<Place> {
     let payload_checksum = u32::from_le_bytes(checksum);
     Some(Place { offset, header: Header { kind, payload_bytes, count, first, payload_checksum } })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_lists_chunks_up_to_where_it_starts() {
+        let header = |kind, bytes: usize, first| Header::new(kind, &vec![3; bytes], 7, first);
+        let headers = [
+            header(Kind::Metadata, 5, 0),
+            header(Kind::Dictionary, 0, 1),
+            header(Kind::Instructions, 300, u64::MAX),
+        ];
+        let mut offset = PREAMBLE_BYTES;
+        let places = headers.map(|header| {
+            let place = Place { offset, header };
+            offset += 32 + u64::from(header.payload_bytes);
+            place
+        });
+        let payload = encode(&places, &mut Packer::new(1).unwrap()).unwrap();
+        let decoded = |count, end| {
+            decode(&payload, count, end, &mut Unpacker::new().unwrap())
+                .map_err(|problem| problem.found)
+        };
+        let end = PREAMBLE_BYTES + 3 * 32 + 305;
+        assert_eq!(decoded(3, end), Ok(places.to_vec()));
+        let listed = |bytes| Err(format!("the index lists {bytes} bytes"));
+        assert_eq!(decoded(3, end + 1), listed(end));
+        assert_eq!(decoded(3, end - 1), listed(end));
+        assert_eq!(decoded(2, end - 332), listed(end - 332), "entries after the last one");
+        assert_eq!(decoded(4, end), Err("index entry 3 is impossible".into()));
+    }
+
+    #[test]
+    fn a_chunk_of_an_index_has_a_known_kind_and_a_possible_length() {
+        let decoded = |kind: u8, bytes: u64| {
+            let mut column = vec![kind];
+            put_varint(&mut column, bytes);
+            column.extend([0; 6]);
+            let payload = Packer::new(1).unwrap().pack(&[column]).unwrap();
+            decode(&payload, 1, PREAMBLE_BYTES + 32 + bytes, &mut Unpacker::new().unwrap()).is_ok()
+        };
+        let most = u64::from(MAX_PAYLOAD_BYTES);
+        assert!(decoded(1, 0) && decoded(6, most));
+        assert!(!decoded(0, 0) && !decoded(7, 0));
+        assert!(!decoded(1, most + 1) && !decoded(1, 1 << 32));
+    }
+}

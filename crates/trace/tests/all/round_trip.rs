@@ -71,6 +71,8 @@ fn slices_cross_chunks_and_stay_within_their_limit() {
     let (mut all, mut slice) = (Chunk::default(), Chunk::default());
     while reader.next_chunk(&mut slice).unwrap() {
         assert!(slice.instructions.len() <= CHUNK_INSTRUCTIONS);
+        let is_inside = |place: u32| (place as usize) < slice.instructions.len();
+        assert!(slice.events.iter().all(|(place, _)| is_inside(*place)));
         all.append(&slice);
     }
     assert_eq!(all, chunk);

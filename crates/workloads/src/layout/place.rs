@@ -153,6 +153,7 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Random;
 
     fn part(range: Range<u64>, by: Option<u64>) -> Move {
         Move { range, by }
@@ -212,5 +213,45 @@ mod tests {
         assert!(!room.extend(95..101, 100) && room.extend(95..100, 100));
         room.free(0..100);
         assert_eq!(room.take(100, 100), Some(0));
+    }
+
+    /// Compares with a pool in which each byte is free or not.
+    #[test]
+    fn room_is_that_of_a_pool_of_single_bytes() {
+        const BYTES: usize = 48;
+        let (mut room, mut used) = (Room::default(), [false; BYTES]);
+        let mut random = Random::new(7);
+        for _ in 0..3000 {
+            let (start, length) = (random.below(BYTES as u64), 1 + random.below(9));
+            let end = start + length;
+            let [from, to] = [start, end.min(BYTES as u64)].map(|at| at as usize);
+            match random.below(3) {
+                0 => {
+                    let place =
+                        used.windows(length as usize).position(|part| !part.contains(&true));
+                    assert_eq!(room.take(length, BYTES as u64), place.map(|at| at as u64));
+                    place.into_iter().for_each(|at| used[at..at + length as usize].fill(true));
+                }
+                1 => {
+                    let is_free = end <= BYTES as u64 && !used[from..to].contains(&true);
+                    assert_eq!(room.extend(start..end, BYTES as u64), is_free);
+                    used[from..to].iter_mut().for_each(|byte| *byte |= is_free);
+                }
+                _ if !used[from..to].contains(&false) => {
+                    room.free(from as u64..to as u64);
+                    used[from..to].fill(false);
+                }
+                _ => {}
+            }
+            let mut runs = BTreeMap::new();
+            for run in
+                (0..BYTES).collect::<Vec<_>>().chunk_by(|one, other| used[*one] == used[*other])
+            {
+                if used[run[0]] {
+                    runs.insert(run[0] as u64, (run[0] + run.len()) as u64);
+                }
+            }
+            assert_eq!(room.used, runs);
+        }
     }
 }

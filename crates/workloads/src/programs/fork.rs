@@ -213,3 +213,18 @@ impl Changed {
         [("pages_changed", changed), ("regions_changed", regions.count() as u64)]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_pages_count_once_and_by_region() {
+        let mut changed = Changed { bits: vec![[0; WORDS]; 3] };
+        assert_eq!(changed.figures(), [("pages_changed", 0), ("regions_changed", 0)]);
+        for page in [0, 1, 63, 64, 511, 1024, 64, 1024] {
+            changed.add(page);
+        }
+        assert_eq!(changed.figures(), [("pages_changed", 6), ("regions_changed", 2)]);
+    }
+}

@@ -124,9 +124,7 @@ impl Backers {
             if policy.rule::<HugePageRule>().is_some() {
                 list.push(Box::new(HugePages));
             }
-            if config.fragmentation.is_some() {
-                list.push(Box::new(InjectedFragments::new(policy)));
-            }
+            list.push(Box::new(InjectedFragments::new(policy)));
             if policy.maps_large() {
                 list.push(Box::new(Blocks::new(policy)));
             }

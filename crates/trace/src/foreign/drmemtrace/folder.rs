@@ -26,26 +26,35 @@ pub(in crate::foreign) fn files(folder: &Path) -> Result<Vec<PathBuf>, TraceErro
             TraceError::unrecognized(folder, "a directory")
         });
     }
-    if list.len() > MAX_FILES {
-        let problem = format!("a drmemtrace folder of {} threads", list.len());
+    check_number(folder, list.len())?;
+    Ok(list)
+}
+
+fn check_number(folder: &Path, files: usize) -> Result<(), TraceError> {
+    if files > MAX_FILES {
+        let problem = format!("a drmemtrace folder of {files} threads");
         return Err(TraceError::unsuitable(folder, problem, &format!("at most {MAX_FILES}")));
     }
-    Ok(list)
+    Ok(())
 }
 
 /// Raises the limit of open files, up to the hard limit, to `count` files in addition to the program's
 /// own. Thousands of threads may run at the same time; the usual limit is 1024 files.
 pub(super) fn allow_open_files(count: usize) {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    let wanted = count as u64 + 256;
-    if let Some(current) = limit.current
-        && current < wanted
-    {
-        limit.current = Some(limit.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if let Some(raised) = raised_limit(current, maximum, count as u64) {
         // A refusal is ignored: a file that cannot be opened gives its own error.
-        let _ = setrlimit(Resource::Nofile, limit);
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum });
     }
+}
+
+/// Limit of open files that suffices for `count` files and 256 of the program, or the hard limit `maximum`.
+/// `None` if the limit `current` suffices.
+fn raised_limit(current: Option<u64>, maximum: Option<u64>, count: u64) -> Option<u64> {
+    let wanted = count + 256;
+    let raised = maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    current.filter(|current| *current < wanted).map(|_| raised)
 }
 
 /// Lists trace files of threads in a folder, recognized by their names (`drmemtrace.….trace.zip`,
@@ -61,4 +70,45 @@ fn traces_in(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     }
     list.sort();
     Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_open_files_leaves_256_to_the_program() {
+        let raised = |current, maximum| raised_limit(current, maximum, 1000);
+        assert_eq!(raised(Some(1255), None), Some(1256));
+        assert_eq!(raised(Some(1256), None), None);
+        assert_eq!(raised(Some(1024), Some(4096)), Some(1256));
+        assert_eq!(raised(Some(1024), Some(1100)), Some(1100), "the hard limit");
+        assert_eq!(raised(None, None), None, "no limit");
+    }
+
+    #[test]
+    fn a_folder_has_a_file_for_each_thread_number_at_most() {
+        assert!(check_number(Path::new("folder"), 1 << 16).is_ok());
+        let error = check_number(Path::new("folder"), (1 << 16) + 1).unwrap_err().to_string();
+        assert!(error.contains("65537 threads"), "{error}");
+    }
+
+    #[test]
+    fn traces_are_sorted_and_lists_beside_them_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in
+            ["b.memtrace.gz", "a.memtrace.zip", "c.memtrace.schedule.gz", "readme", "d.memtrace.x"]
+        {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        std::fs::create_dir(folder.path().join("e.memtrace.dir")).unwrap();
+        let list = files(folder.path()).unwrap();
+        let names: Vec<_> = list.iter().map(|path| path.file_name().unwrap()).collect();
+        assert_eq!(names, ["a.memtrace.zip", "b.memtrace.gz", "d.memtrace.x"]);
+        let inner = folder.path().join("trace");
+        std::fs::create_dir(&inner).unwrap();
+        assert!(files(folder.path()).is_err(), "only the folder `trace` counts");
+        std::fs::write(inner.join("f.memtrace.gz"), "").unwrap();
+        assert_eq!(files(folder.path()).unwrap(), [inner.join("f.memtrace.gz")]);
+    }
 }

@@ -239,3 +239,13 @@ fn freed_memory_is_used_again() {
     assert_eq!(mapped(&recorder), full);
     assert_eq!(store.live_keys(), 1_900);
 }
+
+/// A value of 4KB and its header of 10 bytes take 5KB, and two pages may be used in part: 13KB for each key.
+#[test]
+fn the_memory_of_a_store_is_in_whole_large_pages() {
+    for (keys, megabytes) in [(1, 2), (157, 2), (158, 4), (500, 8)] {
+        let options: StoreOptions =
+            perforate_config::read(&format!("keys={keys},value=4K")).unwrap();
+        assert_eq!(options.memory_bytes(), (2 << 30) + (megabytes << 20), "{keys}");
+    }
+}

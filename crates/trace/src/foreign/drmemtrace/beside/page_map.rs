@@ -357,6 +357,8 @@ information { page_count: 3 bytes_mapped: 6291456 }
                 "2097153\n",
                 "line 3, column 14: pages of 2097153 bytes; expected a power",
             ),
+            ("2097152\n", "2048\n", "line 3, column 14: pages of 2048 bytes; expected a power"),
+            ("2097152\n", "0x20000000000\n", "line 3, column 14: pages of 2199023255552 bytes"),
             (
                 "0x600000",
                 "0x600001",
