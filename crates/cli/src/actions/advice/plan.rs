@@ -5,8 +5,10 @@ use std::ops::Range;
 
 use perforate_advice::remedy::AdvisedRange;
 use perforate_advice::{Analysis, Area, AreaKind, AreaUse, Choice, ENOUGH, PageOrder};
-use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRange};
+use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRange, AdviceSize};
 use perforate_sim::AdvisedRanges;
+
+use super::runs::WITH_HUGE;
 
 /// Share of the walks, beyond those that 2MB pages save, that 1GB pages have to save to be mentioned.
 const WORTH_GIGABYTES: f64 = 0.1;
@@ -14,89 +16,147 @@ const WORTH_GIGABYTES: f64 = 0.1;
 /// Share of the page walks in mapped files, 0–1, from which a note says so.
 const MANY_IN_FILES: f64 = 0.2;
 
-/// Memory that gets large pages.
+/// Memory that gets larger pages.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// The best parts of memory: the first choices of the gain curve.
     Parts {
         /// Index of the point of the curve.
         point: usize,
-        /// Page size of each part that gets larger pages, by its index. Parts of whole areas are not among
-        /// them.
+        /// Page size of each part that gets larger pages, by its index. Of the parts of whole areas, only those
+        /// with 1GB pages are among them.
         orders: BTreeMap<usize, PageOrder>,
-        /// Indices of areas that get 2MB pages as a whole, as their other parts cost next to nothing.
-        whole: BTreeSet<usize>,
+        /// Page sizes of areas that get larger pages as a whole, as their other parts cost next to nothing.
+        whole: BTreeMap<usize, PageOrder>,
     },
     /// All memory that takes advice.
     All,
 }
 
-/// Additional memory of a whole area beyond that of its best parts, as a share of the area's memory, up to
-/// which the whole area is advised: one request is simpler than several.
+/// Additional memory of a whole area beyond that of its best parts, or of gaps between them, as a share of the
+/// area's memory, up to which they are advised, too: one request is simpler than several.
 const NEXT_TO_NOTHING: f64 = 0.01;
 
 impl Plan {
-    /// Chooses the parts that save nearly all walks that large pages can save, for the least memory; `None` if
-    /// they save none.
-    pub fn of(analysis: &Analysis) -> Option<Self> {
-        let point = analysis.curve.point_for(ENOUGH)?;
-        let choices = analysis.curve.points[point].choices;
-        let mut orders = orders(&analysis.curve.choices[..choices]);
-        let chosen = areas_of(analysis, &orders).into_iter();
-        let whole: BTreeSet<usize> =
-            chosen.filter(|&area| costs_no_more(analysis, &orders, area)).collect();
-        orders.retain(|&piece, _| !whole.contains(&area_of(analysis, piece)));
-        Some(Self::Parts { point, orders, whole })
+    /// Plans to time, the cheapest first, each with its name. The first has the parts that save nearly all walks that
+    /// pages of at most 2MB can save, for the least memory. If some of them have smaller pages, the second has the
+    /// same parts with 2MB pages. The last has 1GB pages besides, if these save many more walks. Empty if no pages
+    /// save any.
+    pub fn candidates(analysis: &Analysis) -> Vec<(&'static str, Self)> {
+        let curve = &analysis.curve;
+        let Some(point) = curve.point_for(ENOUGH) else { return Vec::new() };
+        let first = orders(&curve.choices[..curve.points[point].choices]);
+        let in_2mb: BTreeMap<_, _> = first.keys().map(|&part| (part, PageOrder::LARGE)).collect();
+        let has_smaller = in_2mb != first;
+        let huge = analysis.huge_curve.point_for(ENOUGH).and_then(|index| {
+            let (huge, choices) = (analysis.huge_curve.points[index], &analysis.huge_curve.choices);
+            let more = curve.points[point].walks.saturating_sub(huge.walks);
+            let is_worth = more as f64 >= WORTH_GIGABYTES * analysis.base.walks as f64;
+            is_worth.then(|| orders(&choices[..huge.choices]))
+        });
+        let plan = |orders| Self::parts(analysis, point, orders);
+        let mut found = vec![("best parts", plan(first))];
+        found.extend(has_smaller.then(|| ("parts in 2MB", plan(in_2mb))));
+        found.extend(huge.map(|orders| (WITH_HUGE, plan(orders))));
+        found
     }
 
-    /// Memory with large pages in bytes: its 2MB blocks that the program touches.
+    /// Plan with these page sizes, and with whole areas where that costs next to nothing.
+    fn parts(analysis: &Analysis, point: usize, mut orders: BTreeMap<usize, PageOrder>) -> Self {
+        let chosen = areas_of(analysis, &orders).into_iter();
+        let largest = |area: usize| {
+            let own = orders.iter().filter(|(part, _)| area_of(analysis, **part) == area);
+            own.map(|(_, order)| (*order).min(PageOrder::LARGE)).max().unwrap_or(PageOrder::BASE)
+        };
+        let whole: BTreeMap<usize, PageOrder> = chosen
+            .map(|area| (area, largest(area)))
+            .filter(|&(area, order)| costs_no_more(analysis, &orders, area, order))
+            .collect();
+        orders.retain(|&part, &mut order| {
+            order == PageOrder::HUGE || !whole.contains_key(&area_of(analysis, part))
+        });
+        Self::Parts { point, orders, whole }
+    }
+
+    /// Memory with larger pages in bytes: the parts of these pages' size that the program touches.
     pub fn bytes(&self, analysis: &Analysis) -> u64 {
+        self.bytes_where(analysis, |_, _| true)
+    }
+
+    /// Memory with pages of 2MB or more, in bytes.
+    pub fn large_bytes(&self, analysis: &Analysis) -> u64 {
+        self.bytes_where(analysis, |_, order| order >= PageOrder::LARGE)
+    }
+
+    /// Memory with larger pages in bytes, of those areas and page sizes for which `is_one` is true.
+    fn bytes_where(&self, analysis: &Analysis, is_one: impl Fn(usize, PageOrder) -> bool) -> u64 {
+        let of_area = |area: usize, order: PageOrder| match is_one(area, order) {
+            true => area_bytes(analysis, area, order),
+            false => 0,
+        };
         match self {
             Self::Parts { orders, whole, .. } => {
-                let areas = whole.iter().map(|&area| area_bytes(analysis, area)).sum::<u64>();
-                areas + bytes_of(analysis, orders)
+                let parts = bytes_of(analysis, orders, &is_one);
+                let huge_within = |area: usize| {
+                    bytes_of(analysis, orders, &|own, order| {
+                        own == area && order == PageOrder::HUGE
+                    })
+                };
+                let rest = |(&area, &order)| of_area(area, order).saturating_sub(huge_within(area));
+                whole.iter().map(rest).sum::<u64>() + parts
             }
-            Self::All => self.areas(analysis).map(|area| area_bytes(analysis, area)).sum(),
+            Self::All => self.areas(analysis).map(|area| of_area(area, PageOrder::LARGE)).sum(),
         }
     }
 
-    /// Indices of the areas that get large pages.
+    /// True if some part has 1GB pages.
+    fn has_huge(&self) -> bool {
+        match self {
+            Self::Parts { orders, .. } => orders.values().any(|order| *order == PageOrder::HUGE),
+            Self::All => false,
+        }
+    }
+
+    /// Indices of the areas that get larger pages.
     pub fn areas(&self, analysis: &Analysis) -> impl Iterator<Item = usize> {
         let own: Vec<usize> = match self {
             Self::Parts { orders, whole, .. } => {
-                areas_of(analysis, orders).union(whole).copied().collect()
+                let whole = whole.keys().copied().collect();
+                areas_of(analysis, orders).union(&whole).copied().collect()
             }
             Self::All => {
                 let takes_advice = |&area: &usize| analysis.areas[area].kind.takes_advice();
-                let has_blocks = |&area: &usize| area_bytes(analysis, area) > 0;
+                let has_blocks = |&area: &usize| area_bytes(analysis, area, PageOrder::LARGE) > 0;
                 (0..analysis.areas.len()).filter(takes_advice).filter(has_blocks).collect()
             }
         };
         own.into_iter()
     }
 
-    /// True if an area gets large pages as a whole.
-    fn has_whole(&self, analysis: &Analysis, area: usize) -> bool {
+    /// Page size of an area that gets larger pages as a whole.
+    fn whole_order(&self, analysis: &Analysis, area: usize) -> Option<PageOrder> {
         match self {
-            Self::Parts { whole, .. } => whole.contains(&area),
-            Self::All => analysis.areas[area].kind.takes_advice(),
+            Self::Parts { whole, .. } => whole.get(&area).copied(),
+            Self::All => analysis.areas[area].kind.takes_advice().then_some(PageOrder::LARGE),
         }
     }
 
     /// Page size of a part.
     fn order(&self, analysis: &Analysis, piece: usize) -> PageOrder {
-        match self {
-            _ if self.has_whole(analysis, area_of(analysis, piece)) => PageOrder::LARGE,
-            Self::Parts { orders, .. } => orders.get(&piece).copied().unwrap_or(PageOrder::BASE),
-            Self::All => PageOrder::BASE,
-        }
+        let own = match self {
+            Self::Parts { orders, .. } => orders.get(&piece).copied(),
+            Self::All => None,
+        };
+        let whole = self.whole_order(analysis, area_of(analysis, piece));
+        own.or(whole).unwrap_or(PageOrder::BASE)
     }
 
-    /// Ranges of addresses for which the program requests large pages.
+    /// Ranges of addresses for which the program requests larger pages.
     pub fn advised(&self, analysis: &Analysis) -> AdvisedRanges {
         let range = |range: &AdvisedRange| perforate_sim::AdvisedRange {
             process: range.process,
             bytes: range.bytes.clone(),
+            order: (range.page_bytes / 4096).ilog2() as u8,
         };
         AdvisedRanges::new(ranges(analysis, self).iter().map(range).collect())
     }
@@ -120,11 +180,16 @@ fn areas_of(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>) -> BTreeSe
     orders.keys().map(|&piece| area_of(analysis, piece)).collect()
 }
 
-/// True if 2MB pages for a whole area cost next to nothing beyond the choices for its parts.
-fn costs_no_more(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>, area: usize) -> bool {
+/// True if pages of this order for a whole area cost next to nothing beyond the choices for its parts.
+fn costs_no_more(
+    analysis: &Analysis,
+    orders: &BTreeMap<usize, PageOrder>,
+    area: usize,
+    order: PageOrder,
+) -> bool {
     let used = &analysis.area_uses[area];
     let touched_bytes = touched(used, PageOrder::BASE);
-    let whole = touched(used, PageOrder::LARGE).saturating_sub(touched_bytes);
+    let whole = touched(used, order).saturating_sub(touched_bytes);
     let is_chosen = |choice: &Choice| {
         area_of(analysis, choice.piece) == area && orders.get(&choice.piece) == Some(&choice.order)
     };
@@ -133,9 +198,15 @@ fn costs_no_more(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>, area:
     whole.saturating_sub(parts) as f64 <= NEXT_TO_NOTHING * touched_bytes as f64
 }
 
-/// Memory of parts with larger pages in bytes; memory inside a gigabyte with a page of that size counts once.
-fn bytes_of(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>) -> u64 {
-    let huge: Vec<usize> = of_order(orders, PageOrder::HUGE).collect();
+/// Memory of parts with larger pages in bytes, of those areas and page sizes for which `is_one` is true; memory
+/// inside a gigabyte with a page of that size counts once.
+fn bytes_of(
+    analysis: &Analysis,
+    orders: &BTreeMap<usize, PageOrder>,
+    is_one: &impl Fn(usize, PageOrder) -> bool,
+) -> u64 {
+    let of_huge = orders.iter().filter(|(_, order)| **order == PageOrder::HUGE);
+    let huge: Vec<usize> = of_huge.map(|(part, _)| *part).collect();
     let is_inside = |piece: usize| {
         let piece = &analysis.pieces[piece];
         huge.iter().any(|&huge| {
@@ -145,27 +216,27 @@ fn bytes_of(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>) -> u64 {
                 && piece.bytes.end <= huge.bytes.end
         })
     };
-    let counted =
-        orders.iter().filter(|&(&piece, &order)| order == PageOrder::HUGE || !is_inside(piece));
-    let bytes =
-        |piece: usize| block_bytes(&analysis.piece_uses[piece], &analysis.pieces[piece].bytes);
-    counted.map(|(&piece, _)| bytes(piece)).sum()
+    let counted = orders.iter().filter(|&(&piece, &order)| {
+        is_one(area_of(analysis, piece), order) && (order == PageOrder::HUGE || !is_inside(piece))
+    });
+    let bytes = |piece: usize, order: PageOrder| {
+        block_bytes(&analysis.piece_uses[piece], &analysis.pieces[piece].bytes, order)
+    };
+    counted.map(|(&piece, &order)| bytes(piece, order)).sum()
 }
 
-fn of_order(orders: &BTreeMap<usize, PageOrder>, wanted: PageOrder) -> impl Iterator<Item = usize> {
-    orders.iter().filter(move |(_, order)| **order == wanted).map(|(piece, _)| *piece)
-}
-
-/// Memory of a range that can have 2MB pages and is touched, in bytes: whole aligned blocks only.
-fn block_bytes(used: &AreaUse, bytes: &Range<u64>) -> u64 {
-    let block = PageOrder::LARGE.bytes();
+/// Memory of a range that can have pages of an order and is touched, in bytes: whole aligned blocks only. Memory
+/// with 1GB pages is counted by 2MB blocks.
+fn block_bytes(used: &AreaUse, bytes: &Range<u64>, order: PageOrder) -> u64 {
+    let order = order.min(PageOrder::LARGE);
+    let block = order.bytes();
     let whole = (bytes.end & !(block - 1)).saturating_sub(bytes.start.next_multiple_of(block));
-    touched(used, PageOrder::LARGE).min(whole)
+    touched(used, order).min(whole)
 }
 
-/// Memory of an area that can have 2MB pages and is touched, in bytes.
-fn area_bytes(analysis: &Analysis, area: usize) -> u64 {
-    block_bytes(&analysis.area_uses[area], &analysis.areas[area].bytes)
+/// Memory of an area that can have pages of an order and is touched, in bytes.
+fn area_bytes(analysis: &Analysis, area: usize, order: PageOrder) -> u64 {
+    block_bytes(&analysis.area_uses[area], &analysis.areas[area].bytes, order)
 }
 
 fn touched(used: &AreaUse, order: PageOrder) -> u64 {
@@ -178,36 +249,95 @@ fn density(used: &AreaUse) -> Option<f64> {
     (blocks > 0).then(|| touched(used, PageOrder::BASE) as f64 / blocks as f64)
 }
 
-/// Returns the ranges with large pages in order of area and address. Pages of 1GB have to be reserved, so that
-/// their memory is there with 2MB pages too.
+/// Returns the ranges with larger pages in order of area and address. Two ranges of an area with pages of one size
+/// become one if the gap between them is no longer than both together, and if its pages add next to nothing: all
+/// gaps of an area that are filled together at most 1 % of its memory, those that add least first.
 pub fn ranges(analysis: &Analysis, plan: &Plan) -> Vec<AdvisedRange> {
-    let whole = plan.areas(analysis).filter(|&area| plan.has_whole(analysis, area));
-    let mut found: Vec<(usize, Range<u64>, u64)> = whole
-        .map(|area| (area, analysis.areas[area].bytes.clone(), PageOrder::LARGE.bytes()))
-        .collect();
-    if let Plan::Parts { orders, .. } = plan {
-        found.extend(orders.iter().map(|(&piece, &order)| {
-            let bytes = order.min(PageOrder::LARGE).bytes();
-            (area_of(analysis, piece), analysis.pieces[piece].bytes.clone(), bytes)
-        }));
-    }
-    found.sort_by_key(|(area, bytes, page_bytes)| (*page_bytes, *area, bytes.start));
-    let mut merged: Vec<(usize, Range<u64>, u64)> = Vec::new();
-    for (area, bytes, page_bytes) in found {
-        match merged.last_mut() {
-            Some((last, range, size))
-                if *last == area && *size == page_bytes && bytes.start <= range.end =>
-            {
-                range.end = range.end.max(bytes.end);
-            }
-            _ => merged.push((area, bytes, page_bytes)),
+    let mut found: Vec<AdvisedRange> = Vec::new();
+    for area in plan.areas(analysis) {
+        let own = match plan {
+            Plan::Parts { orders, .. } => orders.clone(),
+            Plan::All => BTreeMap::new(),
+        };
+        let parts = own.into_iter().filter(|(part, _)| area_of(analysis, *part) == area);
+        let mut by_size: BTreeMap<PageOrder, Vec<Range<u64>>> = BTreeMap::new();
+        for (part, order) in parts {
+            by_size.entry(order).or_default().push(analysis.pieces[part].bytes.clone());
+        }
+        if let Some(order) = plan.whole_order(analysis, area) {
+            by_size.insert(order, vec![analysis.areas[area].bytes.clone()]);
+        }
+        // Memory that has larger pages already is in no other range.
+        let mut taken: Vec<Range<u64>> = Vec::new();
+        for (order, ranges) in by_size.into_iter().rev() {
+            let left = without(joined(ranges), &taken);
+            let filled = match order {
+                PageOrder::HUGE => left,
+                _ => without(filled(analysis, area, left, order), &taken),
+            };
+            taken.extend(filled.iter().cloned());
+            taken.sort_by_key(|bytes| bytes.start);
+            let page_bytes = order.bytes();
+            let area = &analysis.areas[area];
+            found.extend(filled.into_iter().map(|bytes| range(area, bytes, page_bytes)));
         }
     }
-    merged.sort_by_key(|(area, bytes, _)| (*area, bytes.start));
-    merged
-        .into_iter()
-        .map(|(area, bytes, size)| range(&analysis.areas[area], bytes, size))
-        .collect()
+    found.sort_by_key(|range| (range.process, range.bytes.start));
+    found
+}
+
+/// Joins ranges that touch or overlap, in any order, to ranges in order of address.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|bytes| bytes.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for bytes in ranges {
+        match joined.last_mut() {
+            Some(last) if bytes.start <= last.end => last.end = last.end.max(bytes.end),
+            _ => joined.push(bytes),
+        }
+    }
+    joined
+}
+
+/// Parts of ranges that lie in none of the `taken` ones, which are in order of address.
+fn without(ranges: Vec<Range<u64>>, taken: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut left = Vec::new();
+    for bytes in ranges {
+        let mut start = bytes.start;
+        for other in taken.iter().filter(|it| it.start < bytes.end && it.end > bytes.start) {
+            left.push(start..other.start);
+            start = other.end;
+        }
+        left.push(start..bytes.end);
+    }
+    left.retain(|bytes| bytes.start < bytes.end);
+    left
+}
+
+/// Fills gaps between ranges of an area that have pages of this order.
+fn filled(
+    analysis: &Analysis,
+    area: usize,
+    ranges: Vec<Range<u64>>,
+    order: PageOrder,
+) -> Vec<Range<u64>> {
+    let length = |bytes: &Range<u64>| bytes.end - bytes.start;
+    let process = analysis.areas[area].process;
+    let mut gaps: Vec<(u64, Range<u64>)> = ranges
+        .windows(2)
+        .map(|pair| (pair[0].end..pair[1].start, length(&pair[0]) + length(&pair[1])))
+        .filter(|(gap, both)| length(gap) <= *both)
+        .map(|(gap, _)| (analysis.touched.most_added(process, &gap, order), gap))
+        .collect();
+    gaps.sort_by_key(|(added, gap)| (*added, gap.start));
+    let memory = touched(&analysis.area_uses[area], PageOrder::BASE);
+    let mut left = (memory as f64 * NEXT_TO_NOTHING) as u64;
+    let fills = |(added, _): &(u64, Range<u64>)| {
+        left = left.checked_sub(*added)?;
+        Some(())
+    };
+    let number = gaps.iter().map_while(fills).count();
+    joined(gaps.into_iter().take(number).map(|(_, gap)| gap).chain(ranges).collect())
 }
 
 fn range(area: &Area, bytes: Range<u64>, page_bytes: u64) -> AdvisedRange {
@@ -256,25 +386,23 @@ pub fn areas(analysis: &Analysis, plan: &Plan) -> Vec<AdviceArea> {
 fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
     let (area, used) = (&analysis.areas[index], &analysis.area_uses[index]);
     let all_walks = analysis.base.walks.max(1) as f64;
-    let is_here = |choice: &Choice| area_of(analysis, choice.piece) == index;
-    let own: BTreeMap<usize, PageOrder> = match plan {
-        Plan::Parts { orders, .. } => {
-            let own = orders.iter().filter(|(piece, _)| area_of(analysis, **piece) == index);
-            own.map(|(piece, order)| (*piece, *order)).collect()
-        }
-        Plan::All => BTreeMap::new(),
-    };
-    let is_whole = plan.has_whole(analysis, index);
-    let is_chosen = |choice: &Choice| match is_whole {
-        true => choice.order == PageOrder::LARGE && is_here(choice),
-        false => own.get(&choice.piece) == Some(&choice.order),
-    };
-    let gains: Vec<_> = analysis.gains.iter().filter(|gain| is_chosen(&gain.choice)).collect();
-    let advised_bytes =
-        if is_whole { area_bytes(analysis, index) } else { bytes_of(analysis, &own) };
-    let saved =
-        gains.iter().map(|gain| analysis.base.walks.saturating_sub(gain.walks)).sum::<u64>();
     let walk_share = used.walks as f64 / all_walks;
+    let saved = |walks: u64| analysis.base.walks.saturating_sub(walks) as f64 / all_walks;
+    let is_chosen = |choice: &Choice| {
+        area_of(analysis, choice.piece) == index
+            && choice.order == plan.order(analysis, choice.piece)
+    };
+    let chosen = analysis.gains.iter().filter(|gain| is_chosen(&gain.choice));
+    let (saved_share, additional_bytes) = chosen.fold((0.0, 0), |(share, bytes), gain| {
+        (share + saved(gain.walks), bytes + gain.additional_bytes)
+    });
+    let sizes = analysis.area_gains.iter().filter(|gain| gain.area == index);
+    let sizes = sizes.map(|gain| AdviceSize {
+        page_bytes: gain.order.bytes(),
+        saved_share: saved(gain.walks),
+        additional_bytes: gain.additional_bytes,
+        advised_bytes: plan.bytes_where(analysis, |own, order| (own, order) == (index, gain.order)),
+    });
     AdviceArea {
         name: area.name.clone(),
         kind: area.kind.name().to_owned(),
@@ -284,10 +412,11 @@ fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
         touched_bytes: touched(used, PageOrder::BASE),
         density: density(used),
         walk_share,
-        saved_share: (saved as f64 / all_walks).min(walk_share),
-        additional_bytes: gains.iter().map(|gain| gain.additional_bytes).sum(),
-        advised_bytes,
+        saved_share: saved_share.min(walk_share),
+        additional_bytes,
+        advised_bytes: plan.bytes_where(analysis, |own, _| own == index),
         pages_copied: used.pages.pages_copied,
+        sizes: sizes.collect(),
     }
 }
 
@@ -336,7 +465,11 @@ pub fn curve(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePoint> {
         .map(|(index, point)| AdvicePoint {
             choices: point.choices,
             additional_bytes: point.additional_bytes,
-            advised_bytes: bytes_of(analysis, &orders(&analysis.curve.choices[..point.choices])),
+            advised_bytes: bytes_of(
+                analysis,
+                &orders(&analysis.curve.choices[..point.choices]),
+                &|_, _| true,
+            ),
             saved_share: analysis.curve.saved_share(index),
             is_recommended: recommended == Some(index),
         })
@@ -359,15 +492,6 @@ pub fn notes(analysis: &Analysis, plan: &Plan) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if let Plan::Parts { orders, .. } = plan
-        && orders.values().any(|&order| order != PageOrder::LARGE)
-    {
-        notes.push(
-            "parts for which pages of another size than 2MB are best are timed with 2MB pages, which MADV_HUGEPAGE \
-             requests"
-                .to_owned(),
-        );
-    }
     let of_files = analysis.areas.iter().zip(&analysis.area_uses);
     let of_files = of_files.filter(|(area, _)| area.kind == AreaKind::File);
     let walks = of_files.map(|(_, used)| used.walks).sum::<u64>();
@@ -379,11 +503,11 @@ pub fn notes(analysis: &Analysis, plan: &Plan) -> Vec<String> {
             share * 100.0
         ));
     }
-    let best = analysis.curve.points.iter().map(|point| point.walks).min().unwrap_or(0);
+    let huge = analysis.huge_curve.points.iter().map(|point| point.walks).min();
     let base = analysis.base.walks.max(1) as f64;
-    let beyond = (analysis.all_large.walks.saturating_sub(best)) as f64 / base;
-    let has_huge = analysis.curve.choices.iter().any(|choice| choice.order == PageOrder::HUGE);
-    if has_huge && beyond >= WORTH_GIGABYTES {
+    let beyond =
+        huge.map_or(0.0, |walks| analysis.all_large.walks.saturating_sub(walks) as f64 / base);
+    if !plan.has_huge() && beyond >= WORTH_GIGABYTES {
         notes.push(format!(
             "1GB pages would save another {:.0} % of the page walks of 4KB pages, if all memory that can have them \
              has them. They have to be reserved (boot parameters hugepagesz=1G hugepages=N)",

@@ -69,7 +69,7 @@ fn contiguity(
     facts: &Surroundings,
     figures: &Figures,
 ) -> Option<AdviceRisk> {
-    let wanted = plan.bytes(analysis) as f64;
+    let wanted = plan.large_bytes(analysis) as f64;
     let had = figures.large_bytes.min(wanted);
     if wanted <= 0.0 || had >= MOST * wanted {
         return None;
