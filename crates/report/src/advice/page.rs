@@ -3,7 +3,9 @@
 use maud::{Markup, html};
 use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRecord, AdviceRun};
 
-use super::{area_name, measured, ranking, sentence, thousandths};
+use super::{
+    SizedArea, area_name, measured, page_size, ranking, sentence, sized_areas, thousandths,
+};
 use crate::chart::{AddressMap, Axis, Bars, Ground, Lines, MapCell, Mark, Series, broken};
 use crate::format::{bytes, compact, percent};
 use crate::html::{
@@ -76,7 +78,38 @@ fn areas(record: &AdviceRecord, page: &mut Page) -> Markup {
         }
         (figures(map(record), page))
         (table_of(main, record).scrolling("Memory by area", "main"))
+        (sizes(record))
         @if let Some(others) = others { (others) }
+    }
+}
+
+/// Returns the table of page sizes by area; empty if no area has a choice of sizes.
+fn sizes(record: &AdviceRecord) -> Markup {
+    let shown = sized_areas(record, MOST_AREAS);
+    if shown.is_empty() {
+        return html! {};
+    }
+    let amount = |bytes_of: u64| Cell::value((bytes_of > 0).then_some(bytes_of as f64), bytes);
+    let table = Grid::of(
+        &shown,
+        [
+            ("area".into(), &|it: &&SizedArea<'_>| Cell::text(&it.name(record))),
+            ("pages".into(), &|it| Cell::text(&page_size(it.size.page_bytes))),
+            ("walks saved".into(), &|it| Cell::value(Some(it.size.saved_share), percent)),
+            (Heading::with_unit("memory more", "bytes"), &|it| {
+                Cell::value(Some(it.size.additional_bytes as f64), bytes)
+            }),
+            ("saved for 1 MB".into(), &|it| Cell::value(it.saved_per_mb(), percent)),
+            (Heading::with_unit("recommended for", "bytes"), &|it| amount(it.size.advised_bytes)),
+        ],
+    );
+    html! {
+        h3 { "Page sizes by area" }
+        p.lead {
+            "Each size is simulated for all of one area, with 4KB pages elsewhere: page walks saved of all, the \
+             memory that it takes more, and for how much of the area it is recommended."
+        }
+        (table.scrolling("Page sizes by area", "main"))
     }
 }
 

@@ -8,7 +8,7 @@ use perforate_advice::{Analysis, Area, AreaKind, AreaUse, Choice, ENOUGH, PageOr
 use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRange, AdviceSize};
 use perforate_sim::AdvisedRanges;
 
-use super::runs::WITH_HUGE;
+use super::runs::{BEST_PARTS, PARTS_IN_2MB, WITH_HUGE};
 
 /// Share of the walks, beyond those that 2MB pages save, that 1GB pages have to save to be mentioned.
 const WORTH_GIGABYTES: f64 = 0.1;
@@ -21,8 +21,8 @@ const MANY_IN_FILES: f64 = 0.2;
 pub enum Plan {
     /// The best parts of memory: the first choices of the gain curve.
     Parts {
-        /// Index of the point of the curve.
-        point: usize,
+        /// Index of the point of the curve; `None` with 1GB pages, which the curve does not have.
+        point: Option<usize>,
         /// Page size of each part that gets larger pages, by its index. Of the parts of whole areas, only those
         /// with 1GB pages are among them.
         orders: BTreeMap<usize, PageOrder>,
@@ -43,26 +43,38 @@ impl Plan {
     /// same parts with 2MB pages. The last has 1GB pages besides, if these save many more walks. Empty if no pages
     /// save any.
     pub fn candidates(analysis: &Analysis) -> Vec<(&'static str, Self)> {
-        let curve = &analysis.curve;
-        let Some(point) = curve.point_for(ENOUGH) else { return Vec::new() };
-        let first = orders(&curve.choices[..curve.points[point].choices]);
-        let in_2mb: BTreeMap<_, _> = first.keys().map(|&part| (part, PageOrder::LARGE)).collect();
-        let has_smaller = in_2mb != first;
-        let huge = analysis.huge_curve.point_for(ENOUGH).and_then(|index| {
-            let (huge, choices) = (analysis.huge_curve.points[index], &analysis.huge_curve.choices);
-            let more = curve.points[point].walks.saturating_sub(huge.walks);
-            let is_worth = more as f64 >= WORTH_GIGABYTES * analysis.base.walks as f64;
-            is_worth.then(|| orders(&choices[..huge.choices]))
-        });
-        let plan = |orders| Self::parts(analysis, point, orders);
-        let mut found = vec![("best parts", plan(first))];
-        found.extend(has_smaller.then(|| ("parts in 2MB", plan(in_2mb))));
-        found.extend(huge.map(|orders| (WITH_HUGE, plan(orders))));
+        let (curve, huge) = (&analysis.curve, &analysis.huge_curve);
+        let mut found = Vec::new();
+        let mut left = analysis.base.walks;
+        if let Some(index) = curve.point_for(ENOUGH) {
+            let point = &curve.points[index];
+            left = point.walks;
+            let first = orders(&curve.choices[..point.choices]);
+            let in_2mb: BTreeMap<_, _> =
+                first.keys().map(|&part| (part, PageOrder::LARGE)).collect();
+            let second = (in_2mb != first).then_some((PARTS_IN_2MB, in_2mb));
+            let both = [(BEST_PARTS, first)].into_iter().chain(second);
+            found.extend(
+                both.map(|(name, orders)| (name, Self::parts(analysis, Some(index), orders))),
+            );
+        }
+        if let Some(index) = huge.point_for(ENOUGH) {
+            let point = &huge.points[index];
+            let more = left.saturating_sub(point.walks);
+            if more as f64 >= WORTH_GIGABYTES * analysis.base.walks as f64 {
+                let orders = orders(&huge.choices[..point.choices]);
+                found.push((WITH_HUGE, Self::parts(analysis, None, orders)));
+            }
+        }
         found
     }
 
     /// Plan with these page sizes, and with whole areas where that costs next to nothing.
-    fn parts(analysis: &Analysis, point: usize, mut orders: BTreeMap<usize, PageOrder>) -> Self {
+    fn parts(
+        analysis: &Analysis,
+        point: Option<usize>,
+        mut orders: BTreeMap<usize, PageOrder>,
+    ) -> Self {
         let chosen = areas_of(analysis, &orders).into_iter();
         let largest = |area: usize| {
             let own = orders.iter().filter(|(part, _)| area_of(analysis, **part) == area);
@@ -457,7 +469,7 @@ pub fn pieces(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePiece> {
 /// Records of the points of the gain curve.
 pub fn curve(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePoint> {
     let recommended = match plan {
-        Plan::Parts { point, .. } => Some(*point),
+        Plan::Parts { point, .. } => *point,
         Plan::All => None,
     };
     let points = analysis.curve.points.iter().enumerate();
@@ -519,7 +531,10 @@ pub fn notes(analysis: &Analysis, plan: &Plan) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use perforate_advice::{AreaId, ChoiceGain, GainCurve, GainPoint, Piece, PieceUse, WalkCounts};
+    use perforate_advice::{
+        AreaGain, AreaId, ChoiceGain, GainCurve, GainPoint, Piece, PieceUse, TouchedRegions,
+        WalkCounts,
+    };
     use perforate_types::ProcessId;
 
     use super::*;
@@ -593,6 +608,14 @@ mod tests {
                     point(5, 50, 948 * 4096),
                 ],
             },
+            area_gains: vec![AreaGain {
+                area: 0,
+                order: PageOrder::LARGE,
+                walks: 100,
+                additional_bytes: 948 * 4096,
+            }],
+            huge_curve: GainCurve::default(),
+            touched: TouchedRegions::default(),
             instructions: 1000,
             accesses: 1000,
             has_events: true,
@@ -600,13 +623,21 @@ mod tests {
         }
     }
 
+    /// The only plan, which has 2MB pages only.
+    fn first(analysis: &Analysis) -> Plan {
+        let mut plans = Plan::candidates(analysis);
+        assert_eq!(plans.len(), 1, "{plans:?}");
+        plans.remove(0).1
+    }
+
     /// Three parts cost nothing. The mapping is taken as a whole, the heap is not: its last parts cost 3.7MB.
     #[test]
     fn the_parts_that_pay_are_chosen() {
         let analysis = analysis();
-        let plan = Plan::of(&analysis).unwrap();
+        let plan = first(&analysis);
         let orders = [(0, PageOrder::LARGE), (1, PageOrder::LARGE)].into();
-        assert_eq!(plan, Plan::Parts { point: 3, orders, whole: [1].into() });
+        let whole = [(1, PageOrder::LARGE)].into();
+        assert_eq!(plan, Plan::Parts { point: Some(3), orders, whole });
         assert_eq!((plan.bytes(&analysis), Plan::All.bytes(&analysis)), (6 * MB, 10 * MB));
         let text = plan.advised(&analysis).to_string();
         assert_eq!(text, "0x7f0000000000-0x7f0000400000,0x7f0001000000-0x7f0001200000");
@@ -620,7 +651,7 @@ mod tests {
     #[test]
     fn records_are_in_order_of_walks() {
         let analysis = analysis();
-        let plan = Plan::of(&analysis).unwrap();
+        let plan = first(&analysis);
         let areas = areas(&analysis, &plan);
         let found: Vec<_> =
             areas.iter().map(|area| (area.kind.as_str(), area.advised_bytes)).collect();
@@ -630,6 +661,13 @@ mod tests {
             (0.9, 0.85, 0)
         );
         assert_eq!(areas[0].density, Some(1100.0 / 2048.0));
+        let size = AdviceSize {
+            page_bytes: 2 * MB,
+            saved_share: 0.9,
+            additional_bytes: 948 * 4096,
+            advised_bytes: 4 * MB,
+        };
+        assert_eq!((&areas[0].sizes[..], &areas[1].sizes[..]), (&[size][..], &[][..]));
         let pieces = pieces(&analysis, &plan);
         let sizes: Vec<u64> = pieces.iter().map(|piece| piece.page_bytes).collect();
         assert_eq!(sizes, [2 * MB, 2 * MB, 4096, 4096, 2 * MB]);
@@ -637,6 +675,115 @@ mod tests {
         assert_eq!(curve.iter().position(|point| point.is_recommended), Some(3));
         assert_eq!(curve[4].advised_bytes, 10 * MB);
         assert_eq!(curve[2].saved_share, 0.85);
+    }
+
+    /// The last two parts of the heap have 64KB pages, which save nearly as much as 2MB pages for less memory: a whole
+    /// heap in 2MB would cost 3.7MB.
+    #[test]
+    fn parts_have_pages_of_their_own_size_and_are_timed_in_2mb_too() {
+        let mut analysis = analysis();
+        let small = |piece| Choice { piece, order: PageOrder(4) };
+        let gain = |piece| ChoiceGain { choice: small(piece), walks: 970, additional_bytes: 4096 };
+        analysis.gains.extend([gain(2), gain(3)]);
+        analysis.area_uses[0].walks = 4000;
+        analysis.curve.choices = vec![
+            Choice { piece: 0, order: PageOrder::LARGE },
+            Choice { piece: 1, order: PageOrder::LARGE },
+            small(2),
+            small(3),
+        ];
+        analysis.curve.points = [(0, 1000, 0), (2, 500, 0), (4, 50, 8192)]
+            .map(|(choices, walks, additional_bytes)| GainPoint {
+                choices,
+                walks,
+                additional_bytes,
+            })
+            .to_vec();
+        let plans = Plan::candidates(&analysis);
+        let found: Vec<(&str, String)> =
+            plans.iter().map(|(name, plan)| (*name, plan.advised(&analysis).to_string())).collect();
+        let in_2mb = "0x7f0000000000-0x7f0000800000".to_owned();
+        let mixed = "0x7f0000000000-0x7f0000400000,0x7f0000400000-0x7f0000800000=64K".to_owned();
+        assert_eq!(found, [(BEST_PARTS, mixed), (PARTS_IN_2MB, in_2mb)]);
+        let (mixed, in_2mb) = (&plans[0].1, &plans[1].1);
+        assert_eq!((mixed.large_bytes(&analysis), in_2mb.large_bytes(&analysis)), (4 * MB, 8 * MB));
+        let pages: Vec<u64> =
+            pieces(&analysis, mixed).iter().map(|piece| piece.page_bytes).collect();
+        assert_eq!(pages, [2 * MB, 2 * MB, 65536, 65536, 4096]);
+    }
+
+    /// An area of three gigabytes, of which 2MB pages save 800 of 1,000 walks, and a page of 1GB for the second one
+    /// some more.
+    fn with_huge(walks: u64) -> Analysis {
+        const GB: u64 = 1 << 30;
+        let mut analysis = analysis();
+        analysis.areas[0].bytes = START..START + 3 * GB;
+        analysis.area_uses[0] = used(900, 3 << 18, 1536);
+        let piece = |bytes: Range<u64>| Piece { area: AreaId(0), bytes };
+        analysis.pieces = vec![piece(START..START + 3 * GB), piece(START + GB..START + 2 * GB)];
+        analysis.piece_uses = vec![used(900, 3 << 18, 1536), used(300, 1 << 18, 512)];
+        let large = Choice { piece: 0, order: PageOrder::LARGE };
+        let huge = Choice { piece: 1, order: PageOrder::HUGE };
+        let gain = |choice, walks| ChoiceGain { choice, walks, additional_bytes: 0 };
+        analysis.gains = vec![gain(large, 200), gain(huge, 700)];
+        let point = |choices, walks| GainPoint { choices, walks, additional_bytes: 0 };
+        analysis.curve =
+            GainCurve { choices: vec![large], points: vec![point(0, 1000), point(1, 200)] };
+        analysis.huge_curve =
+            GainCurve { choices: vec![large, huge], points: vec![point(1, 200), point(2, walks)] };
+        analysis.all_large.walks = 200;
+        analysis
+    }
+
+    #[test]
+    fn gigabytes_are_timed_if_they_save_a_tenth_of_all_walks_more() {
+        let names = |walks: u64| -> Vec<&str> {
+            Plan::candidates(&with_huge(walks)).into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(names(101), [BEST_PARTS]);
+        assert_eq!(names(100), [BEST_PARTS, WITH_HUGE]);
+        let analysis = with_huge(100);
+        let plans = Plan::candidates(&analysis);
+        let [(_, large), (_, huge)] = &plans[..] else { panic!("{plans:?}") };
+        let ranges = ["0x7f0000000000-0x7f0040000000", "0x7f0080000000-0x7f00c0000000"];
+        assert_eq!(
+            huge.advised(&analysis).to_string(),
+            format!("{},0x7f0040000000-0x7f0080000000=1G,{}", ranges[0], ranges[1])
+        );
+        assert_eq!(huge.bytes(&analysis), large.bytes(&analysis), "no memory counts twice");
+        let text = notes(&analysis, large).join("\n");
+        assert!(text.contains("1GB pages would save another 10 % of the page walks"), "{text}");
+        assert!(notes(&analysis, huge).is_empty());
+        assert!(notes(&with_huge(101), &Plan::All).is_empty());
+    }
+
+    /// Two ranges of 2MB, a gap, and a range of 2MB. The touched pages of the gap decide if it is filled, and its
+    /// length: of the 2,048 pages of the area, a hundredth are 20.
+    #[test]
+    fn small_gaps_between_ranges_are_filled() {
+        let with = |gap: u64, touched: &[(u64, u16)]| {
+            let mut analysis = analysis();
+            let end = 4 * MB + gap + 2 * MB;
+            analysis.areas[0].bytes = START..START + 100 * MB;
+            analysis.area_uses[0] = used(900, 2048, 40);
+            for (part, start) in [0, 2 * MB, 4 * MB + gap].into_iter().enumerate() {
+                analysis.pieces[part].bytes = START + start..START + start + 2 * MB;
+            }
+            let regions = touched.iter().map(|&(at, pages)| (ProcessId(0), START + at, pages));
+            analysis.touched = TouchedRegions::from_regions(regions);
+            let orders = (0..3).map(|part| (part, PageOrder::LARGE)).collect();
+            let plan = Plan::Parts { point: None, orders, whole: BTreeMap::new() };
+            let found = ranges(&analysis, &plan);
+            let is_one = found.len() == 1;
+            assert_eq!(found.last().unwrap().bytes.end, START + end);
+            is_one
+        };
+        assert!(with(2 * MB, &[]), "the program does not touch the gap");
+        assert!(with(2 * MB, &[(4 * MB, 512 - 20)]));
+        assert!(!with(2 * MB, &[(4 * MB, 512 - 21)]));
+        assert!(with(4 * MB, &[(4 * MB, 512 - 10), (6 * MB, 512 - 10)]));
+        assert!(!with(4 * MB, &[(4 * MB, 512 - 10), (6 * MB, 512 - 11)]));
+        assert!(with(6 * MB, &[]) && !with(8 * MB, &[]), "as long as both, and longer");
     }
 
     #[test]
@@ -654,6 +801,6 @@ mod tests {
         let text = notes(&files, &Plan::All).join("\n");
         assert!(text.starts_with("40 % of the page walks are in mapped files"), "{text}");
         let none = Analysis { curve: GainCurve::default(), ..analysis() };
-        assert_eq!(Plan::of(&none), None);
+        assert!(Plan::candidates(&none).is_empty());
     }
 }

@@ -14,6 +14,10 @@ const SMALL: &str = "4k";
 const ALL: &str = "thp";
 /// Scheme whose translation takes no time.
 const FREE: &str = "free";
+/// Name of the plan with the best parts of memory.
+pub const BEST_PARTS: &str = "best parts";
+/// Name of the plan with the same parts in 2MB pages.
+pub const PARTS_IN_2MB: &str = "parts in 2MB";
 /// Name of the plan with 1GB pages.
 pub const WITH_HUGE: &str = "with 1GB pages";
 /// Scheme with large pages for memory that the program requests them for.
@@ -376,22 +380,44 @@ mod tests {
                 results(&[("thp-madvise+4k", advised, 150), ("thp-madvise+thp", advised, 150)])
             }
         };
-        Timed { own, all, advised, now: "4k", hosts, sizes: Vec::new() }
+        let plans = vec![(BEST_PARTS, advised)];
+        Timed { own, all, plans, now: "4k", hosts, sizes: Vec::new() }
     }
 
     #[test]
     fn parts_are_recommended_if_they_gain_nearly_as_much() {
         let timed_parts = timed(1020, vec![]);
-        assert!(timed_parts.follows_plan());
-        assert_eq!(timed_parts.additional_bytes(true), 50);
-        assert_eq!(timed_parts.additional_bytes(false), 300);
-        let share = timed_parts.gain_share(true).unwrap();
+        assert_eq!(timed_parts.recommended(), Some(0));
+        assert_eq!(timed_parts.additional_bytes(Some(0)), 50);
+        assert_eq!(timed_parts.additional_bytes(None), 300);
+        let share = timed_parts.gain_share(Some(0)).unwrap();
         assert!((share - (1200.0 / 1020.0 - 1.0) / 0.2).abs() < 1e-9, "{share}");
         // 1.09 of 1.2.
-        assert!(!timed(1100, vec![]).follows_plan());
-        let none = Timed { advised: Vec::new(), ..timed(1020, vec![]) };
-        assert!(!none.follows_plan());
-        assert_eq!(none.recommended(false), [(1.2, 0.0)]);
+        assert_eq!(timed(1100, vec![]).recommended(), None);
+        let none = Timed { plans: Vec::new(), ..timed(1020, vec![]) };
+        assert_eq!(none.recommended(), None);
+        assert_eq!(none.speeds(None), [(1.2, 0.0)]);
+    }
+
+    /// Large pages for all memory gain 20 %. Parts, the same in 2MB, and with 1GB pages gain what the cycles say.
+    #[test]
+    fn the_cheapest_plan_that_gains_nearly_as_much_as_the_best_is_recommended() {
+        let found = |parts, in_2mb, huge| {
+            let plan = |cycles| results(&[("thp-madvise", cycles, 150)]);
+            let plans = vec![
+                (BEST_PARTS, plan(parts)),
+                (PARTS_IN_2MB, plan(in_2mb)),
+                (WITH_HUGE, plan(huge)),
+            ];
+            Timed { plans, ..timed(1000, vec![]) }.recommended()
+        };
+        // 16.1 % of 20 %, and 15.9 %.
+        assert_eq!(found(1033, 1000, 1000), Some(0));
+        assert_eq!(found(1036, 1033, 1000), Some(1));
+        assert_eq!(found(1036, 1036, 1000), None);
+        // With 1GB pages 24.9 %, of which 20 % are 80 %, and 25.1 %.
+        assert_eq!(found(1100, 1100, 961), None);
+        assert_eq!(found(1100, 1100, 959), Some(2));
     }
 
     #[test]
@@ -413,7 +439,7 @@ mod tests {
         both.own[2] = results(&[("mthp-16k", 1040, 100)]).remove(0);
         assert_eq!(both.frugal_size().unwrap().0, PageOrder(4), "faster");
         assert_eq!(with(1026, 399).frugal_size(), None, "as much memory as with 2MB pages");
-        let rows = with(1026, 120).records(true, &|_| None);
+        let rows = with(1026, 120).records(Some(0), &|_| None);
         let rows: Vec<_> = rows.iter().map(|run| (run.name.as_str(), run.page_bytes)).collect();
         let expected = [
             ("as it is", None),
@@ -430,12 +456,12 @@ mod tests {
     #[test]
     fn hosts_that_cannot_be_seen_are_pairs() {
         let timed = timed(1000, vec!["4k", "thp"]);
-        assert_eq!(timed.recommended(true), [(1.2, 0.0), (1.1, 0.0)]);
-        assert_eq!(timed.additional_bytes(false), 300);
+        assert_eq!(timed.speeds(Some(0)), [(1.2, 0.0), (1.1, 0.0)]);
+        assert_eq!(timed.additional_bytes(None), 300);
         let names: Vec<String> =
             pairs(&["4k", "free"], &["4k", "thp"]).unwrap().iter().map(Composition::name).collect();
         assert_eq!(names, ["4k+4k", "4k+thp", "free+4k", "free+thp"]);
-        let records = timed.records(true, &|_| None);
+        let records = timed.records(Some(0), &|_| None);
         let names: Vec<&str> = records.iter().map(|run| run.name.as_str()).collect();
         assert_eq!(names, ["as it is", "4KB pages", "recommended", "all large"]);
         assert_eq!(records[3].mapped_bytes, 400.0);
