@@ -99,8 +99,8 @@ pub struct SpeedRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AdviceRun {
-    /// Name for readers: `as it is`, `4KB pages`, `64KB pages`, `recommended`, `best parts`, `parts in 2MB`,
-    /// `with 1GB pages`, `all large`, `1GB pages`, `free`.
+    /// Name for readers: `as it is`, `4KB pages`, `64KB pages`, `recommended`, `best parts`,
+    /// `sizes by area`, `parts in 2MB`, `with 1GB pages`, `all large`, `1GB pages`, `free`.
     pub name: String,
     /// Size of the pages in bytes that all memory has where it can; `None` for runs with pages for parts of
     /// memory, and without translation.

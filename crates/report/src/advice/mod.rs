@@ -64,10 +64,10 @@ impl SizedArea<'_> {
         if self.is_first { area_name(self.area, record) } else { String::new() }
     }
 
-    /// Share of all page walks that are saved for each megabyte; `None` if the pages take no more memory.
+    /// Share of all page walks that are saved for each megabyte; `None` if the pages take less than one more.
     fn saved_per_mb(&self) -> Option<f64> {
         let more = self.size.additional_bytes as f64 / 1_048_576.0;
-        (more > 0.0).then(|| self.size.saved_share / more)
+        (more >= 1.0).then(|| self.size.saved_share / more)
     }
 }
 

@@ -123,10 +123,10 @@ fn sizes(record: &AdviceRecord, width: usize) -> String {
             Column::numbers("saved", cells(&|it| percent(it.size.saved_share))),
             Column::numbers("more", cells(&|it| bytes(it.size.additional_bytes as f64))),
             Column::numbers(
-                "saved for 1 MB",
+                "per MB",
                 cells(&|it| it.saved_per_mb().map_or(MISSING.into(), percent)),
             ),
-            Column::numbers("recommended for", cells(&|it| advised(it.size.advised_bytes))),
+            Column::numbers("advised", cells(&|it| advised(it.size.advised_bytes))),
         ],
         width,
     );

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use perforate_advice::remedy::AdvisedRange;
-use perforate_advice::{Analysis, Area, AreaKind, AreaUse, Choice, ENOUGH, PageOrder};
+use perforate_advice::{Analysis, Area, AreaGain, AreaKind, AreaUse, Choice, ENOUGH, PageOrder};
 use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRange, AdviceSize};
 use perforate_sim::AdvisedRanges;
 
-use super::runs::{BEST_PARTS, PARTS_IN_2MB, WITH_HUGE};
+use super::runs::{BEST_PARTS, BY_AREA, PARTS_IN_2MB, WITH_HUGE};
 
 /// Share of the walks, beyond those that 2MB pages save, that 1GB pages have to save to be mentioned.
 const WORTH_GIGABYTES: f64 = 0.1;
@@ -21,7 +21,7 @@ const MANY_IN_FILES: f64 = 0.2;
 pub enum Plan {
     /// The best parts of memory: the first choices of the gain curve.
     Parts {
-        /// Index of the point of the curve; `None` with 1GB pages, which the curve does not have.
+        /// Index of the point of the curve; `None` if the plan is on no point.
         point: Option<usize>,
         /// Page size of each part that gets larger pages, by its index. Of the parts of whole areas, only those
         /// with 1GB pages are among them.
@@ -38,10 +38,11 @@ pub enum Plan {
 const NEXT_TO_NOTHING: f64 = 0.01;
 
 impl Plan {
-    /// Plans to time, the cheapest first, each with its name. The first has the parts that save nearly all walks that
-    /// pages of at most 2MB can save, for the least memory. If some of them have smaller pages, the second has the
-    /// same parts with 2MB pages. The last has 1GB pages besides, if these save many more walks. Empty if no pages
-    /// save any.
+    /// Plans to time, in the order in which they are preferred, each with its name; empty if no pages save walks. The
+    /// first has the parts that save nearly all walks that pages of at most 2MB can save, for the least memory.
+    /// The second has whole areas, each with its own size, if that is not 2MB for all. If some parts of the first
+    /// have smaller pages, the third has the same parts with 2MB pages. The last has 1GB pages besides, if these
+    /// save many more walks.
     pub fn candidates(analysis: &Analysis) -> Vec<(&'static str, Self)> {
         let (curve, huge) = (&analysis.curve, &analysis.huge_curve);
         let mut found = Vec::new();
@@ -52,11 +53,12 @@ impl Plan {
             let first = orders(&curve.choices[..point.choices]);
             let in_2mb: BTreeMap<_, _> =
                 first.keys().map(|&part| (part, PageOrder::LARGE)).collect();
-            let second = (in_2mb != first).then_some((PARTS_IN_2MB, in_2mb));
-            let both = [(BEST_PARTS, first)].into_iter().chain(second);
-            found.extend(
-                both.map(|(name, orders)| (name, Self::parts(analysis, Some(index), orders))),
-            );
+            let has_smaller = in_2mb != first;
+            found.push((BEST_PARTS, Self::parts(analysis, Some(index), first)));
+            found.extend(Self::by_area(analysis).map(|plan| (BY_AREA, plan)));
+            if has_smaller {
+                found.push((PARTS_IN_2MB, Self::parts(analysis, Some(index), in_2mb)));
+            }
         }
         if let Some(index) = huge.point_for(ENOUGH) {
             let point = &huge.points[index];
@@ -67,6 +69,28 @@ impl Plan {
             }
         }
         found
+    }
+
+    /// Plan with one page size for each of the areas with most walks: of those that save nearly as much as the best one
+    /// of the area, the size with the least memory. `None` if that is 2MB for all.
+    fn by_area(analysis: &Analysis) -> Option<Self> {
+        let saved = |gain: &AreaGain| analysis.base.walks.saturating_sub(gain.walks);
+        let gains = analysis.area_gains.iter().filter(|gain| gain.order <= PageOrder::LARGE);
+        let mut most: BTreeMap<usize, u64> = BTreeMap::new();
+        for gain in gains.clone().filter(|gain| saved(gain) > 0) {
+            let of_area = most.entry(gain.area).or_default();
+            *of_area = saved(gain).max(*of_area);
+        }
+        let best = |(area, most): (usize, u64)| {
+            let own = gains.clone().filter(|gain| gain.area == area);
+            let enough = own.filter(|gain| saved(gain) as f64 >= ENOUGH * most as f64);
+            let least =
+                enough.min_by_key(|gain| (gain.additional_bytes, gain.walks, gain.order))?;
+            Some((area, least.order))
+        };
+        let whole: BTreeMap<usize, PageOrder> = most.into_iter().filter_map(best).collect();
+        let has_smaller = whole.values().any(|order| *order < PageOrder::LARGE);
+        has_smaller.then(|| Self::Parts { point: None, orders: BTreeMap::new(), whole })
     }
 
     /// Plan with these page sizes, and with whole areas where that costs next to nothing.
@@ -405,9 +429,15 @@ fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
             && choice.order == plan.order(analysis, choice.piece)
     };
     let chosen = analysis.gains.iter().filter(|gain| is_chosen(&gain.choice));
-    let (saved_share, additional_bytes) = chosen.fold((0.0, 0), |(share, bytes), gain| {
+    let of_parts = chosen.fold((0.0, 0), |(share, bytes), gain| {
         (share + saved(gain.walks), bytes + gain.additional_bytes)
     });
+    // A whole area has been simulated as such, unless it has few walks.
+    let whole = plan.whole_order(analysis, index).filter(|_| !plan.has_huge());
+    let of_whole =
+        analysis.area_gains.iter().find(|gain| gain.area == index && Some(gain.order) == whole);
+    let of_whole = of_whole.map(|gain| (saved(gain.walks), gain.additional_bytes));
+    let (saved_share, additional_bytes) = of_whole.unwrap_or(of_parts);
     let sizes = analysis.area_gains.iter().filter(|gain| gain.area == index);
     let sizes = sizes.map(|gain| AdviceSize {
         page_bytes: gain.order.bytes(),
@@ -532,8 +562,7 @@ pub fn notes(analysis: &Analysis, plan: &Plan) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use perforate_advice::{
-        AreaGain, AreaId, ChoiceGain, GainCurve, GainPoint, Piece, PieceUse, TouchedRegions,
-        WalkCounts,
+        AreaId, ChoiceGain, GainCurve, GainPoint, Piece, PieceUse, TouchedRegions, WalkCounts,
     };
     use perforate_types::ProcessId;
 
@@ -710,6 +739,25 @@ mod tests {
         let pages: Vec<u64> =
             pieces(&analysis, mixed).iter().map(|piece| piece.page_bytes).collect();
         assert_eq!(pages, [2 * MB, 2 * MB, 65536, 65536, 4096]);
+    }
+
+    /// Of the 1,000 walks, 2MB pages for the heap save 900. Pages of 64KB are right for it if they save 85 % of that for
+    /// less memory.
+    #[test]
+    fn an_area_has_the_size_that_saves_nearly_as_much_for_less_memory() {
+        let found = |walks, additional_bytes| {
+            let mut analysis = analysis();
+            let order = PageOrder(4);
+            analysis.area_gains.push(AreaGain { area: 0, order, walks, additional_bytes });
+            let plans = Plan::candidates(&analysis).into_iter();
+            let plan = plans.skip(1).find(|(name, _)| *name == BY_AREA)?.1;
+            Some(plan.advised(&analysis).to_string())
+        };
+        let heap = Some("0x7f0000000000-0x7f0000800000=64K".to_owned());
+        assert_eq!(found(235, 8192), heap);
+        assert_eq!(found(236, 8192), None, "76.4 % of all, which is less than 76.5");
+        assert_eq!(found(235, 948 * 4096), None, "as much memory as 2MB pages");
+        assert_eq!(found(99, 948 * 4096), heap, "as much memory, and fewer walks");
     }
 
     /// An area of three gigabytes, of which 2MB pages save 800 of 1,000 walks, and a page of 1GB for the second one

@@ -16,6 +16,8 @@ const ALL: &str = "thp";
 const FREE: &str = "free";
 /// Name of the plan with the best parts of memory.
 pub const BEST_PARTS: &str = "best parts";
+/// Name of the plan with one page size for each area.
+pub const BY_AREA: &str = "sizes by area";
 /// Name of the plan with the same parts in 2MB pages.
 pub const PARTS_IN_2MB: &str = "parts in 2MB";
 /// Name of the plan with 1GB pages.
