@@ -99,8 +99,8 @@ fn sizes(record: &AdviceRecord) -> Markup {
             (Heading::with_unit("memory more", "bytes"), &|it| {
                 Cell::value(Some(it.size.additional_bytes as f64), bytes)
             }),
-            ("saved for 1 MB".into(), &|it| Cell::value(it.saved_per_mb(), percent)),
-            (Heading::with_unit("recommended for", "bytes"), &|it| amount(it.size.advised_bytes)),
+            ("saved per MB".into(), &|it| Cell::value(it.saved_per_mb(), percent)),
+            (Heading::with_unit("advised", "bytes"), &|it| amount(it.size.advised_bytes)),
         ],
     );
     html! {
@@ -221,12 +221,14 @@ fn gain(record: &AdviceRecord, page: &mut Page) -> Markup {
         |(place, _): &(usize, &AdvicePoint)| place % step == 0 || place + 1 == record.curve.len();
     let drawn = record.curve.iter().enumerate().filter(is_drawn);
     let marks = drawn.map(|(_, point)| mark(point, ALL));
-    let chosen =
-        record.curve.iter().filter(|point| point.is_recommended).map(|point| mark(point, CHOSEN));
+    let recommended = record.curve.iter().filter(|point| point.is_recommended);
+    let chosen: Vec<Mark> = recommended.map(|point| mark(point, CHOSEN)).collect();
+    let mut shown = vec![(ALL, "series0")];
+    shown.extend((!chosen.is_empty()).then_some((CHOSEN, "series1")));
     let marks: Vec<Mark> = marks.chain(chosen).collect();
     let places: Vec<f64> = marks.iter().filter_map(|mark| mark.x).collect();
     let most = places.iter().copied().fold(0.0, f64::max);
-    let series = |label: &str, colour, number| Series {
+    let series = |(number, (label, colour)): (usize, (&str, &'static str))| Series {
         key: label.into(),
         label: label.into(),
         colour,
@@ -234,7 +236,7 @@ fn gain(record: &AdviceRecord, page: &mut Page) -> Markup {
         round: 0,
     };
     let chart = Lines {
-        series: vec![series(ALL, "series0", 0), series(CHOSEN, "series1", 1)],
+        series: shown.into_iter().enumerate().map(series).collect(),
         ground: Ground::Numbers { least: 0.0, most },
         axis: Axis { label: "additional memory", suffix: "MB" },
         value: Axis { label: "page walks saved", suffix: "%" },
