@@ -477,6 +477,26 @@ mod tests {
         ))
     }
 
+    /// Replaces every number of a file, one by one, by values that no machine has.
+    #[test]
+    fn numbers_that_no_machine_has() {
+        let text = text("perforated-table2").unwrap();
+        let mut tried = 0;
+        for line in text.lines().filter(|line| !line.contains('{')) {
+            let Some((key, rest)) = line.split_once(" = ") else { continue };
+            if !rest.starts_with(|first: char| first.is_ascii_digit()) {
+                continue;
+            }
+            for wrong in ["-1", "9223372036854775807", "nan", "inf", "1e300", "\"x\"", "[]"] {
+                let changed = text.replacen(line, &format!("{key} = {wrong}"), 1);
+                let error = load(&[("machine.toml", &changed)]).unwrap_err();
+                assert!(error.starts_with("machine /machine.toml: "), "{key} = {wrong}: {error}");
+            }
+            tried += 1;
+        }
+        assert!(tried > 40, "{tried} numbers in the file");
+    }
+
     #[test]
     fn a_file_may_say_only_what_differs() {
         let text = "base = \"ice-lake-sp\"\ntlb.l2.entries = 4096 # a guess\n\n[core]\nwidth = 6\n\
