@@ -67,15 +67,15 @@ pub struct AreaUse {
     pub walks: u64,
 }
 
-/// Effect of one page size for a whole area, with 4KB pages elsewhere.
+/// Effect of one page size for a whole area, with 2MB pages elsewhere: walks to memory with 4KB pages would hide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct AreaGain {
     /// Index of the area.
     pub area: usize,
     /// Page size of its memory. With 1GB pages, memory beside whole aligned gigabytes has 2MB pages.
     pub order: PageOrder,
-    /// Page walks of the whole program.
-    pub walks: u64,
+    /// Page walks of the whole program that are saved over 4KB pages for the area.
+    pub saved_walks: u64,
     /// Resident memory beyond that with 4KB pages, in bytes.
     pub additional_bytes: u64,
 }
@@ -204,6 +204,10 @@ pub fn analyse(
     let of_area = |area: &Area| ids_of(area, &area.bytes);
     let area_choices = area_choices(&areas_by_walks(areas, &walks_of), &choices, &all, &orders);
     let enlarge_area = |sizes: &mut PageSizes, area: usize, order: PageOrder| {
+        let others =
+            areas.iter().enumerate().filter(|(number, it)| *number != area && is_eligible(it.kind));
+        let others = others.flat_map(|(_, it)| of_area(it));
+        others.for_each(|ids| sizes.enlarge(&ids, PageOrder::LARGE));
         let ids = of_area(&areas[area]);
         ids.iter().for_each(|ids| sizes.enlarge(ids, order.min(PageOrder::LARGE)));
         if order == PageOrder::HUGE {
@@ -233,13 +237,19 @@ pub fn analyse(
         additional_bytes: additional(number, &all[choice.piece].1.ids),
     };
     let gains: Vec<ChoiceGain> = choices.iter().enumerate().map(gain).collect();
+    // The first choice of each area is 4KB.
+    let with_small = |area: usize| {
+        let is_one = |choice: &(usize, PageOrder)| *choice == (area, PageOrder::BASE);
+        area_choices.iter().position(is_one).map_or(0, |at| counts[choices.len() + at].walks)
+    };
     let area_gain = |(number, &(area, order)): (usize, &(usize, PageOrder))| AreaGain {
         area,
         order,
-        walks: counts[number].walks,
+        saved_walks: with_small(area).saturating_sub(counts[number].walks),
         additional_bytes: additional(number, &of_area(&areas[area])),
     };
-    let area_gains = (choices.len()..).zip(&area_choices).map(area_gain).collect();
+    let area_gains = (choices.len()..).zip(&area_choices).map(area_gain);
+    let area_gains = area_gains.filter(|gain| gain.order != PageOrder::BASE).collect();
     let all_large_bytes = additional(last, &eligible().collect::<Vec<_>>());
     let (huge, others): (Vec<ChoiceGain>, Vec<_>) =
         gains.iter().partition(|gain| gain.choice.order == PageOrder::HUGE);
@@ -303,7 +313,7 @@ fn area_choices(
         let is_one = |choice: &Choice| {
             (pieces[choice.piece].0.area.0 as usize, choice.order) == (area, order)
         };
-        choices.iter().any(is_one)
+        order == PageOrder::BASE || choices.iter().any(is_one)
     };
     let all = areas.iter().take(MOST_AREAS);
     let all = all.flat_map(|&area| orders.iter().map(move |&order| (area, order)));

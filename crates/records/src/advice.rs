@@ -154,13 +154,13 @@ pub struct AdviceArea {
     pub sizes: Vec<AdviceSize>,
 }
 
-/// Effect of one page size for a whole area, with 4KB pages elsewhere.
+/// Effect of one page size for a whole area, with 2MB pages elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AdviceSize {
     /// Size of the pages in bytes.
     pub page_bytes: u64,
-    /// Share of all page walks with 4KB pages that these pages save, 0–1.
+    /// Page walks that these pages save over 4KB pages for the area, as a share of those with 4KB pages everywhere.
     pub saved_share: f64,
     /// Memory beyond that with 4KB pages, in bytes.
     pub additional_bytes: u64,

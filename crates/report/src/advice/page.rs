@@ -106,7 +106,7 @@ fn sizes(record: &AdviceRecord) -> Markup {
     html! {
         h3 { "Page sizes by area" }
         p.lead {
-            "Each size is simulated for all of one area, with 4KB pages elsewhere: page walks saved of all, the \
+            "Each size is simulated for all of one area, with 2MB pages elsewhere: page walks saved of all, the \
              memory that it takes more, and for how much of the area it is recommended."
         }
         (table.scrolling("Page sizes by area", "main"))

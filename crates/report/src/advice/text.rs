@@ -130,8 +130,8 @@ fn sizes(record: &AdviceRecord, width: usize) -> String {
         ],
         width,
     );
-    let lead = "Page sizes for the areas with most page walks, each simulated for all of one area: page walks saved, \
-                memory more, walks saved for each megabyte of that:";
+    let lead = "Page sizes for the areas with most page walks, each simulated for all of one area and 2MB elsewhere: page \
+                walks saved, memory more, walks saved for each megabyte of that:";
     format!("\n{}{table}", wrapped("", lead, width))
 }
 

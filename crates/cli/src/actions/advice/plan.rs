@@ -1,5 +1,6 @@
 //! Plan: memory that gets large pages, and records of areas, parts and curve for it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
@@ -74,18 +75,18 @@ impl Plan {
     /// Plan with one page size for each of the areas with most walks: of those that save nearly as much as the best one
     /// of the area, the size with the least memory. `None` if that is 2MB for all.
     fn by_area(analysis: &Analysis) -> Option<Self> {
-        let saved = |gain: &AreaGain| analysis.base.walks.saturating_sub(gain.walks);
         let gains = analysis.area_gains.iter().filter(|gain| gain.order <= PageOrder::LARGE);
         let mut most: BTreeMap<usize, u64> = BTreeMap::new();
-        for gain in gains.clone().filter(|gain| saved(gain) > 0) {
+        for gain in gains.clone().filter(|gain| gain.saved_walks > 0) {
             let of_area = most.entry(gain.area).or_default();
-            *of_area = saved(gain).max(*of_area);
+            *of_area = gain.saved_walks.max(*of_area);
         }
         let best = |(area, most): (usize, u64)| {
             let own = gains.clone().filter(|gain| gain.area == area);
-            let enough = own.filter(|gain| saved(gain) as f64 >= ENOUGH * most as f64);
-            let least =
-                enough.min_by_key(|gain| (gain.additional_bytes, gain.walks, gain.order))?;
+            let enough = own.filter(|gain| gain.saved_walks as f64 >= ENOUGH * most as f64);
+            let cost =
+                |gain: &&AreaGain| (gain.additional_bytes, Reverse(gain.saved_walks), gain.order);
+            let least = enough.min_by_key(cost)?;
             Some((area, least.order))
         };
         let whole: BTreeMap<usize, PageOrder> = most.into_iter().filter_map(best).collect();
@@ -406,7 +407,7 @@ fn by_walks(analysis: &Analysis) -> Vec<usize> {
     let mut order: Vec<usize> = (0..analysis.areas.len()).collect();
     order.sort_by_key(|&area| {
         let used = &analysis.area_uses[area];
-        std::cmp::Reverse((used.walks, touched(used, PageOrder::BASE)))
+        Reverse((used.walks, touched(used, PageOrder::BASE)))
     });
     order
 }
@@ -436,12 +437,13 @@ fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
     let whole = plan.whole_order(analysis, index).filter(|_| !plan.has_huge());
     let of_whole =
         analysis.area_gains.iter().find(|gain| gain.area == index && Some(gain.order) == whole);
-    let of_whole = of_whole.map(|gain| (saved(gain.walks), gain.additional_bytes));
+    let of_whole =
+        of_whole.map(|gain| (gain.saved_walks as f64 / all_walks, gain.additional_bytes));
     let (saved_share, additional_bytes) = of_whole.unwrap_or(of_parts);
     let sizes = analysis.area_gains.iter().filter(|gain| gain.area == index);
     let sizes = sizes.map(|gain| AdviceSize {
         page_bytes: gain.order.bytes(),
-        saved_share: saved(gain.walks),
+        saved_share: gain.saved_walks as f64 / all_walks,
         additional_bytes: gain.additional_bytes,
         advised_bytes: plan.bytes_where(analysis, |own, order| (own, order) == (index, gain.order)),
     });
@@ -640,7 +642,7 @@ mod tests {
             area_gains: vec![AreaGain {
                 area: 0,
                 order: PageOrder::LARGE,
-                walks: 100,
+                saved_walks: 900,
                 additional_bytes: 948 * 4096,
             }],
             huge_curve: GainCurve::default(),
@@ -745,19 +747,19 @@ mod tests {
     /// less memory.
     #[test]
     fn an_area_has_the_size_that_saves_nearly_as_much_for_less_memory() {
-        let found = |walks, additional_bytes| {
+        let found = |saved_walks, additional_bytes| {
             let mut analysis = analysis();
             let order = PageOrder(4);
-            analysis.area_gains.push(AreaGain { area: 0, order, walks, additional_bytes });
+            analysis.area_gains.push(AreaGain { area: 0, order, saved_walks, additional_bytes });
             let plans = Plan::candidates(&analysis).into_iter();
             let plan = plans.skip(1).find(|(name, _)| *name == BY_AREA)?.1;
             Some(plan.advised(&analysis).to_string())
         };
         let heap = Some("0x7f0000000000-0x7f0000800000=64K".to_owned());
-        assert_eq!(found(235, 8192), heap);
-        assert_eq!(found(236, 8192), None, "76.4 % of all, which is less than 76.5");
-        assert_eq!(found(235, 948 * 4096), None, "as much memory as 2MB pages");
-        assert_eq!(found(99, 948 * 4096), heap, "as much memory, and fewer walks");
+        assert_eq!(found(765, 8192), heap);
+        assert_eq!(found(764, 8192), None, "76.4 % of all, which is less than 76.5");
+        assert_eq!(found(765, 948 * 4096), None, "as much memory as 2MB pages");
+        assert_eq!(found(901, 948 * 4096), heap, "as much memory, and fewer walks");
     }
 
     /// An area of three gigabytes, of which 2MB pages save 800 of 1,000 walks, and a page of 1GB for the second one
