@@ -85,7 +85,7 @@ fn run<'a>(advice: &'a Value, name: &str) -> &'a Value {
 #[test]
 fn one_area_has_64kb_pages_and_another_2mb() {
     let place = Place::new();
-    let first = |block: u64| block * 512 + block * 7 % 32 * 16;
+    let first = |block: u64| block * 512 + block / 8 % 32 * 16;
     let sparse = (0..256).flat_map(|block| first(block)..first(block) + 16).collect();
     let dense = (0..32_768).collect();
     write_trace(&place, &[(START, 512 * MB, sparse), (START + GB, 128 * MB, dense)]);

@@ -443,7 +443,7 @@ fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
     let sizes = analysis.area_gains.iter().filter(|gain| gain.area == index);
     let sizes = sizes.map(|gain| AdviceSize {
         page_bytes: gain.order.bytes(),
-        saved_share: gain.saved_walks as f64 / all_walks,
+        saved_share: (gain.saved_walks as f64 / all_walks).min(1.0),
         additional_bytes: gain.additional_bytes,
         advised_bytes: plan.bytes_where(analysis, |own, order| (own, order) == (index, gain.order)),
     });
