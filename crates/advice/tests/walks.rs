@@ -91,7 +91,7 @@ fn walks_are_those_of_a_simulation() {
 fn walks_with_sizes_between_are_those_of_a_simulation() {
     for (workload, machine, scheme) in [
         ("random:size=96M", "neoverse-n1", "mthp-64k"),
-        ("zipf:size=256M", "neoverse-n1", "mthp-64k"),
+        ("random:size=112M", "neoverse-n1", "mthp-64k"),
         ("random:size=64M", "zen4-genoa", "mthp-16k"),
     ] {
         let mut run = resolved(workload, machine, 600_000);

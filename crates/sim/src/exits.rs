@@ -85,3 +85,34 @@ fieldwise! {
         pub(crate) host: HostWork,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_of_a_guest_exits_once_for_each_switch_register_and_invalidation() {
+        let exits = Exits {
+            nested_fault: 1,
+            shadow_fault: 20,
+            table_update: 300,
+            register_write: 4_000,
+            context_switch: 0,
+            invalidation: 0,
+        };
+        assert_eq!(exits.total(), 4_321);
+        let work = Work {
+            context_switches: 50_000,
+            entries_invalidated: 600_000,
+            spaces_flushed: 100_000,
+            segment_registers_loaded: 2,
+            ..Work::default()
+        };
+        let more = exits.with_guest_work(&work);
+        let register_write = 4_000 + 2 * SEGMENT_REGISTERS;
+        let expected =
+            Exits { register_write, context_switch: 50_000, invalidation: 700_000, ..exits };
+        assert_eq!(more, expected);
+        assert_eq!(more.total(), 754_321 + 2 * SEGMENT_REGISTERS);
+    }
+}

@@ -228,3 +228,132 @@ fn decode(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_config::Share;
+    use perforate_trace::SourceMetadata;
+    use perforate_types::Instruction;
+
+    use super::*;
+    use crate::{Composition, Machine, MemoryState, RunOptions, SystemOptions, TimedWindows};
+
+    /// A source of chunks of ten instructions without accesses.
+    struct Tens {
+        metadata: SourceMetadata,
+        chunks: u64,
+    }
+
+    impl Source for Tens {
+        fn metadata(&self) -> &SourceMetadata {
+            &self.metadata
+        }
+
+        fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, TraceError> {
+            chunk.clear();
+            if self.chunks == 0 {
+                return Ok(false);
+            }
+            self.chunks -= 1;
+            (0..10).for_each(|_| chunk.push(Instruction::default(), &[]));
+            Ok(true)
+        }
+
+        fn skip(&mut self, _: u64) -> Result<u64, TraceError> {
+            unreachable!("no instruction is skipped")
+        }
+    }
+
+    fn tens(chunks: u64) -> Tens {
+        Tens { metadata: SourceMetadata::default(), chunks }
+    }
+
+    fn simulation(scheme: &str) -> Simulation {
+        let machine = Machine::load(Machine::DEFAULT).unwrap();
+        let system = SystemOptions { check: false, implicit_maps: false, counts_only: false };
+        let options = RunOptions { functional: true, system, warmup: 0 };
+        let memory = MemoryState::of(64 << 20);
+        let composition = Composition::find(scheme).unwrap();
+        Simulation::new(&machine, composition, &memory, 1, options).unwrap()
+    }
+
+    /// Progress is reported after every 16 chunks. Simulations are behind the decoder by the chunks in
+    /// their queue, at most [`CHUNKS_AHEAD`], and the one in work.
+    #[test]
+    fn progress_is_that_of_the_slowest_scheme() {
+        let mut told = Vec::new();
+        let mut observer = |progress: Progress| told.push((progress.done, progress.total));
+        let simulations = vec![simulation("4k"), simulation("thp")];
+        let (mut source, mut touched) = (tens(100), Touched::new());
+        let length = (Some(1000), None);
+        let figures =
+            run_all(simulations, &mut source, &mut touched, length, &mut observer).unwrap();
+        assert_eq!((figures.len(), touched.done), (2, 1000));
+        assert_eq!(told.len(), 6);
+        for (number, (done, total)) in (1..).zip(told) {
+            let delivered = 160 * number;
+            let least = delivered - 10 * (CHUNKS_AHEAD as u64 + 1);
+            assert!((least..=delivered).contains(&done), "{done} of {delivered}");
+            assert_eq!((done % 10, total), (0, Some(1000)));
+        }
+    }
+
+    /// The period is 25 instructions. Windows are asked for after 30 instructions, then after the
+    /// first chunk that ends 25 or more later.
+    #[test]
+    fn precision_is_checked_once_in_a_period() {
+        let windows = TimedWindows { window: 5, period: 25 };
+        let rule = PrecisionRule::new(windows, Share::percent(1));
+        for (rule, expected) in [(Some(&rule), vec![30, 60, 90]), (None, vec![])] {
+            let (sender, receiver) = sync_channel(CHUNKS_AHEAD);
+            let worker = thread::spawn(move || {
+                let (mut done, mut asked) = (0, Vec::new());
+                for order in receiver {
+                    match order {
+                        Feed::Chunk(chunk) => done += chunk.instructions.len(),
+                        Feed::ReportWindows(answer) => {
+                            asked.push(done);
+                            answer.send((0, Vec::new())).unwrap();
+                        }
+                    }
+                }
+                (done, asked)
+            });
+            let mut touched = Touched::new();
+            let decoded = decode(&mut tens(11), &mut touched, vec![sender], rule, |_| true);
+            decoded.unwrap();
+            assert_eq!(worker.join().unwrap(), (110, expected));
+            assert!(!touched.is_precise, "no window was timed");
+        }
+    }
+
+    #[test]
+    fn a_cancelled_run_has_no_result() {
+        struct Impatient(u64);
+        impl Observer for Impatient {
+            fn on_progress(&mut self, progress: Progress) {
+                self.0 = progress.done.max(1);
+            }
+            fn is_cancelled(&self) -> bool {
+                self.0 > 0
+            }
+        }
+        let (mut source, mut touched) = (tens(1000), Touched::new());
+        let (mut observer, length) = (Impatient(0), (None, None));
+        let simulations = vec![simulation("4k")];
+        let outcome = run_all(simulations, &mut source, &mut touched, length, &mut observer);
+        assert!(matches!(outcome, Err(SimError::Stopped)));
+        assert_eq!(touched.done, 160, "nothing is decoded after the first report");
+    }
+
+    #[test]
+    fn the_first_error_that_is_no_consequence_is_told() {
+        let too_short = || Err(SimError::WarmupTooLong { warmup: 9, instructions: 3 });
+        let stopped = || Err(SimError::Stopped);
+        let cause = |outcomes| first_cause(outcomes).err().unwrap();
+        assert!(matches!(cause(vec![too_short(), stopped()]), SimError::Stopped));
+        assert!(matches!(cause(vec![stopped(), too_short()]), SimError::Stopped));
+        assert!(matches!(cause(vec![too_short()]), SimError::WarmupTooLong { .. }));
+        assert!(first_cause(Vec::new()).unwrap().is_empty());
+    }
+}

@@ -483,6 +483,8 @@ mod tests {
             ("GenuineIntel", 6, 63, 2, None),  // Haswell-EP
             ("GenuineIntel", 6, 85, 11, None), // Cooper Lake
             ("GenuineIntel", 25, 17, 1, None),
+            ("GenuineIntel", 15, 106, 6, None), // another family
+            ("AuthenticAMD", 24, 17, 1, None),
             ("AuthenticAMD", 23, 49, 0, Some("zen2-rome")),
             ("AuthenticAMD", 25, 1, 1, Some("zen3-milan")),
             ("AuthenticAMD", 26, 2, 1, Some("zen5-turin")),
@@ -619,6 +621,30 @@ mod tests {
         let negative = text.replace("\nl2_tlb_pj = 14.0", "\nl2_tlb_pj = -14.0");
         let message = Machine::parse("m.toml", &negative).unwrap_err().to_string();
         assert!(message.contains("energy.l2_tlb_pj is -14"), "{message}");
+    }
+
+    #[test]
+    fn every_cost_is_a_number_from_0_on() {
+        let machine = MachineFile::load(Machine::DEFAULT).unwrap();
+        let file: toml_edit::DocumentMut = machine.text().parse().unwrap();
+        let mut costs = 0;
+        for section in ["operating_system", "energy"] {
+            let table = file[section].as_table_like().unwrap();
+            for leaf in document::leaves(table).iter().filter(|leaf| leaf.value.is_float()) {
+                let key = format!("{section}.{}", leaf.key);
+                let with = |value| {
+                    let mut changed = machine.clone();
+                    let machine = changed.set(&key, value).and_then(|()| changed.machine());
+                    machine.map_err(|error| error.to_string())
+                };
+                assert!(with("0.0").is_ok(), "{key}");
+                for wrong in ["-0.5", "1e300"] {
+                    assert!(with(wrong).unwrap_err().contains(&format!("{key} is ")), "{key}");
+                }
+                costs += 1;
+            }
+        }
+        assert!(costs > 35, "{costs}");
     }
 
     #[test]

@@ -298,4 +298,39 @@ mod tests {
         // One cell of 16 blocks, with 6 free and 3 large blocks.
         assert_eq!(cells(1), (16, vec![run(1, "free", 3172, 100)]));
     }
+
+    /// A map adds only its moment to the map before if both are equal in every part.
+    #[test]
+    fn equal_maps_are_one() {
+        let map_of = |parts: &[(FrameClass, u16)]| {
+            let mut map = os::MemoryMap::default();
+            map.push(3, block(parts));
+            picture_of(0, &map, 9)
+        };
+        let first = map_of(&[(FrameClass::Large, 512)]);
+        let CellRun { cells, class, .. } = first.cells[0];
+        let moved = CellRun { cells, class, free_frames: 1, hole_frames: 0, kept_frames: 0 };
+        let maps = [
+            first.clone(),
+            MemoryMap { frames: [("free".to_owned(), 1)].into_iter().collect(), ..first.clone() },
+            MemoryMap {
+                block_classes: [("free".to_owned(), 3)].into_iter().collect(),
+                ..first.clone()
+            },
+            MemoryMap { cells: vec![moved], ..first.clone() },
+            MemoryMap { classes: vec!["free".to_owned()], ..first },
+        ];
+        for (one, earlier) in maps.iter().enumerate() {
+            for (two, later) in maps.iter().enumerate() {
+                let mut pictures = vec![earlier.clone()];
+                add_picture(&mut pictures, MemoryMap { instructions: vec![7], ..later.clone() });
+                let moments: Vec<_> =
+                    pictures.iter().map(|picture| picture.instructions.clone()).collect();
+                match one == two {
+                    true => assert_eq!(moments, [[0, 7]]),
+                    false => assert_eq!(moments, [[0], [7]], "{one} and {two}"),
+                }
+            }
+        }
+    }
 }

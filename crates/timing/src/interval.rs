@@ -148,6 +148,9 @@ mod tests {
         assert_eq!(bus.take(0, 600, 0), 400, "fills the gap to the last cycle");
         assert_eq!(bus.gaps.list, []);
         assert_eq!(bus.take(5, 1, 0), 2101);
+        let mut bus = Resource::new(1);
+        bus.take(1000, 100, 0);
+        assert_eq!(bus.take(0, 1000, 0), 0, "as long as the gap");
     }
 
     #[test]
@@ -168,21 +171,21 @@ mod tests {
     }
 
     proptest! {
-        /// No cycle is given to two requests.
+        /// Each request gets the first cycles that no earlier request has, as from a list of all cycles.
         #[test]
-        fn no_cycle_is_sold_twice(
+        fn each_request_gets_the_first_free_cycles(
             shortest in 1u64..20,
             requests in prop::collection::vec((0u64..300, 20u64..40), 1..60),
         ) {
             let mut bus = Resource::new(shortest);
             let mut busy = [false; 4096];
             for (from, length) in requests {
-                let start = bus.take(from, length, 0);
-                prop_assert!(start >= from);
-                for cycle in start..start + length {
-                    prop_assert!(!busy[cycle as usize]);
-                    busy[cycle as usize] = true;
-                }
+                let is_free = |start: &u64| {
+                    busy[*start as usize..][..length as usize].iter().all(|is_busy| !is_busy)
+                };
+                let expected = (from..).find(is_free).unwrap();
+                prop_assert_eq!(bus.take(from, length, 0), expected);
+                busy[expected as usize..][..length as usize].fill(true);
             }
         }
     }

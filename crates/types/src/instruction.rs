@@ -227,3 +227,108 @@ impl Chunk {
         self.events.push((self.instructions.len() as u32, event));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ThreadId;
+
+    fn access(address: u64) -> MemoryAccess {
+        MemoryAccess { address: VirtualAddress::new(address), size: 8, kind: AccessKind::Read }
+    }
+
+    fn switch(process: u16) -> ProgramEvent {
+        ProgramEvent::Switch { process: ProcessId(process), thread: ThreadId(0) }
+    }
+
+    fn phase(name: &str) -> ProgramEvent {
+        ProgramEvent::Phase { name: name.into(), figures: Vec::new() }
+    }
+
+    /// Instructions with 2, 0, 1 and 1 accesses, numbered in order; events before the first, before
+    /// the third (two), and after the last.
+    fn chunk() -> Chunk {
+        let mut chunk = Chunk::default();
+        let mut next = 0;
+        chunk.push_event(phase("setup"));
+        for (number, count) in [2, 0, 1, 1].into_iter().enumerate() {
+            if number == 2 {
+                chunk.push_event(switch(5));
+                chunk.push_event(phase("loop"));
+            }
+            let own: Vec<_> = (next..next + count).map(access).collect();
+            next += count;
+            let ip = VirtualAddress::new(0x1000 + number as u64);
+            chunk.push(Instruction { ip, ..Instruction::default() }, &own);
+        }
+        chunk.push_event(switch(6));
+        chunk
+    }
+
+    /// Events by their names, instructions by number and the addresses of their accesses.
+    fn items(chunk: &Chunk) -> Vec<String> {
+        let items = chunk.in_order().map(|item| match item {
+            ChunkItem::Event(ProgramEvent::Switch { process, .. }) => {
+                format!("switch {}", process.0)
+            }
+            ChunkItem::Event(ProgramEvent::Phase { name, .. }) => format!("phase {name}"),
+            ChunkItem::Event(event) => panic!("{event:?}"),
+            ChunkItem::Instruction(instruction, accesses) => {
+                let accesses: Vec<_> = accesses.iter().map(|it| it.address.value()).collect();
+                format!("{} {accesses:?}", instruction.ip.value() - 0x1000)
+            }
+        });
+        items.collect()
+    }
+
+    #[test]
+    fn events_precede_their_instruction_and_accesses_belong_to_it() {
+        let own = [
+            "phase setup",
+            "0 [0, 1]",
+            "1 []",
+            "switch 5",
+            "phase loop",
+            "2 [2]",
+            "3 [3]",
+            "switch 6",
+        ];
+        let mut chunk = chunk();
+        assert_eq!(items(&chunk), own);
+        assert_eq!(access_count(&chunk.instructions), 4);
+        let again = chunk.clone();
+        chunk.append(&again);
+        assert_eq!(items(&chunk), [own, own].concat());
+    }
+
+    #[test]
+    fn a_phase_starts_at_its_instruction() {
+        let chunk = chunk();
+        let starts = ["setup", "loop", "end"].map(|phase| chunk.phase_start(phase));
+        assert_eq!(starts, [Some(0), Some(2), None]);
+    }
+
+    #[test]
+    fn accesses_are_split_at_switches() {
+        let chunk = chunk();
+        let mut process = ProcessId(4);
+        let parts: Vec<(u16, usize)> = chunk
+            .accesses_by_process(&mut process)
+            .map(|(process, accesses)| (process.0, accesses.len()))
+            .take(9)
+            .collect();
+        assert_eq!(parts, [(4, 2), (5, 2), (6, 0)]);
+        assert_eq!(process, ProcessId(6));
+    }
+
+    #[test]
+    fn a_cleared_chunk_is_empty() {
+        let mut chunk = chunk();
+        assert!(!chunk.is_empty());
+        chunk.clear();
+        assert!(chunk.is_empty());
+        assert_eq!(chunk, Chunk::default());
+        chunk.push_event(phase("only"));
+        assert!(!chunk.is_empty());
+    }
+}

@@ -133,3 +133,62 @@ impl From<Shootdown> for Update {
         Self::Shootdown(shootdown)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Frame, PageRun, Permissions};
+
+    /// Different messages of every kind.
+    fn different() -> Vec<Update> {
+        let (space, other) = (SpaceId(1), SpaceId(2));
+        let (page, frame) = (VirtualPage::new(512), Frame::new(7));
+        let permissions = Permissions::READ;
+        let table =
+            |space| TableOperation::Map { space, page, size: PageSize::Size4K, frame, permissions };
+        let run = |pages| PageRun::new(space, page, pages);
+        vec![
+            Truth::Map { run: run(1), frame, permissions }.into(),
+            Truth::Map { run: run(2), frame, permissions }.into(),
+            Truth::Unmap { run: run(1) }.into(),
+            table(space).into(),
+            table(other).into(),
+            Update::Format(Box::new(table(space))),
+            Update::Format(Box::new(table(other))),
+            Shootdown::Page { space, page }.into(),
+            Shootdown::Page { space: other, page }.into(),
+            Shootdown::Bitmap { space, page }.into(),
+            Shootdown::Space { space }.into(),
+        ]
+    }
+
+    #[test]
+    fn a_message_equals_itself_and_no_other() {
+        for (number, one) in different().iter().enumerate() {
+            for (place, other) in different().iter().enumerate() {
+                assert_eq!(one == other, number == place, "{one:?} and {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn shootdowns_cover_aligned_pages_of_their_space() {
+        let (space, page) = (SpaceId(3), VirtualPage::new(512 * 512 + 700));
+        let large = |size| Shootdown::Large { space, page, size };
+        let gap_tolerant = GapTolerance::SINGLE_2M;
+        for (shootdown, pages) in [
+            (Shootdown::Page { space, page }, Some(262_844..262_845)),
+            (large(PageSize::Size2M), Some(262_656..263_168)),
+            (large(PageSize::Size1G), Some(262_144..524_288)),
+            (
+                Shootdown::Superpage { space, page, mode: gap_tolerant },
+                Some(262_844..262_844 + gap_tolerant.entry_pages()),
+            ),
+            (Shootdown::Space { space }, Some(0..u64::MAX)),
+            (Shootdown::Bitmap { space, page }, None),
+        ] {
+            assert_eq!(shootdown.pages(), pages, "{shootdown:?}");
+            assert_eq!(shootdown.space(), space);
+        }
+    }
+}

@@ -156,8 +156,7 @@ impl Radix {
             let dirtied =
                 request.write && entry.permissions().allow(AccessKind::Write) && !has_holes;
             let marked = self.mark_entry(address, entry, dirtied);
-            let leaf = if level == 1 { marked.of_page(request.page) } else { marked };
-            return Ok(Descent::Leaf(level, leaf));
+            return Ok(Descent::Leaf(level, marked.of_page(request.page)));
         }
         self.mark_entry(address, entry, false);
         let node = walker.locate(entry.frame())?;

@@ -269,7 +269,7 @@ mod tests {
     /// Random operations on small and large sets, compared with the time of each slot's last use.
     #[test]
     fn the_slot_with_the_earliest_use_goes() {
-        for ways in [1, 2, 5, 8, 9, 16, 17, 24, 32, 33, 40] {
+        for ways in [1, 2, 5, 8, 9, 16, 17, 24, 32, 33, 40, 300] {
             let mut array = SetAssociative::new(TlbGeometry { entries: 2 * ways, ways });
             // Key and time of the last use by set and way; an empty way was used at time 0.
             let mut model = vec![vec![(EMPTY, 0); ways]; 2];
@@ -279,6 +279,12 @@ mod tests {
                 random ^= random >> 7;
                 random ^= random << 17;
                 let (key, half) = (random % (5 * ways as u64), ways / 2..ways);
+                if random >> 43 & 511 == 0 {
+                    let is_dead = |key: u64| random >> 60 == 0 || key % 3 == random >> 50 & 3;
+                    array.invalidate_if(is_dead);
+                    let dead = model.iter_mut().flatten().filter(|(key, _)| is_dead(*key));
+                    dead.for_each(|slot| *slot = (EMPTY, 0));
+                }
                 let set = &mut model[key as usize % 2];
                 let held = set.iter().position(|&(other, _)| other == key);
                 match (random >> 40 & 7, held) {

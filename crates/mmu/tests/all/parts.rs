@@ -7,7 +7,8 @@
 //! There are no walk caches: a walk reads 2, 3 or 4 entries.
 
 use perforate_mmu::{
-    ConfigError, L2Contents, L2Part, Mmu, MmuConfig, Radix, TlbConfig, TlbGeometry, Ways,
+    ConfigError, L2Contents, L2Part, Mmu, MmuConfig, Radix, TlbConfig, TlbGeometry,
+    WalkCacheConfig, Ways,
 };
 use perforate_types::{
     AccessKind, Action, Frame, PageSize, Permissions, Shootdown, SpaceId, Steps, TableOperation,
@@ -270,6 +271,38 @@ fn a_tlb_has_a_power_of_two_of_sets() {
     for (entries, ways) in [(12, 4), (13, 4), (0, 4), (4, 0)] {
         let key = "tlb.l1_data_2m";
         assert_eq!(valid(entries, ways), Err(ConfigError::Geometry { key, entries, ways }));
+    }
+}
+
+/// Walk caches of every level, native ones and those of a host, have a power of two of sets.
+#[test]
+fn a_walk_cache_has_a_power_of_two_of_sets() {
+    for (level, of_host) in [2, 3, 4].into_iter().flat_map(|level| [(level, false), (level, true)])
+    {
+        let valid = |entries, ways| {
+            let mut caches = WalkCacheConfig::NONE;
+            match level {
+                2 => (caches.level2_entries, caches.level2_ways) = (entries, ways),
+                3 => (caches.level3_entries, caches.level3_ways) = (entries, ways),
+                _ => (caches.level4_entries, caches.level4_ways) = (entries, ways),
+            }
+            let mut config = config(|_| {});
+            match of_host {
+                true => config.virtualization.host_walk_cache = Some(caches),
+                false => config.walk_cache = caches,
+            }
+            config.validate()
+        };
+        for (entries, ways) in [(12, Some(3)), (12, None), (0, Some(4)), (4096, Some(1)), (0, None)]
+        {
+            assert_eq!(valid(entries, ways), Ok(()), "{entries} entries in {ways:?} ways");
+        }
+        let section = if of_host { "virtualization.host_walk_cache" } else { "walk_cache" };
+        for (entries, ways) in [(12, 4), (13, 4), (4, 0), (2, 4)] {
+            let refused = ConfigError::WalkCacheWays { section, level, entries, ways };
+            assert_eq!(valid(entries, Some(ways)), Err(refused));
+        }
+        assert!(matches!(valid(4097, None), Err(ConfigError::WalkCache { entries: 4097, .. })));
     }
 }
 

@@ -168,7 +168,12 @@ fn truth() -> impl Strategy<Value = Truth> {
     let number = (0..3u64, 0..5u64).prop_map(|(region, index)| region * 512 + index * 100);
     let pages = prop_oneof![Just(1u64), Just(100), Just(112), Just(512), 1..700u64];
     let frame = prop_oneof![(0..4u64).prop_map(|block| block * 512), 0..2000u64];
-    let permissions = prop_oneof![Just(RW), Just(Permissions::READ)];
+    let permissions = prop_oneof![
+        Just(RW),
+        Just(Permissions::READ),
+        (any::<bool>(), any::<bool>(), any::<bool>())
+            .prop_map(|(write, execute, user)| Permissions { write, execute, user }),
+    ];
     prop_oneof![
         (number.clone(), pages.clone(), frame).prop_map(|(n, pages, f)| map(n, pages, f)),
         // A mapping that continues the region before it.
@@ -211,13 +216,18 @@ proptest! {
         for truth in &truths {
             prop_assert_eq!(oracle.apply(truth).is_ok(), apply_to_plain_map(&mut pages, truth));
             for number in (0..4).flat_map(|region| [0, 1, 99, 100, 300, 511].map(|i| region * 512 + i)) {
-                let expected = pages.get(&number).map(|&(frame, _)| frame);
-                prop_assert_eq!(frame_of(&oracle, number), expected);
+                let mapping =
+                    pages.get(&number).map(|&(frame, allows)| (Frame::new(frame), allows));
+                prop_assert_eq!(oracle.translate(SPACE, page(number)), mapping);
                 let address = page(number).address().add(5);
-                let got = expected.map(|frame| Frame::new(frame).address().add(5));
-                for _ in 0..2 {
-                    prop_assert!(oracle.check(SPACE, address, AccessKind::Read, got).is_ok());
+                for kind in [AccessKind::Read, AccessKind::Write, AccessKind::Fetch] {
+                    let allowed = mapping.filter(|(_, permissions)| permissions.allow(kind));
+                    let got = allowed.map(|(frame, _)| frame.address().add(5));
+                    for _ in 0..2 {
+                        prop_assert!(oracle.check(SPACE, address, kind, got).is_ok());
+                    }
                 }
+                prop_assert_eq!(oracle.expected(SPACE, page(number)), mapping);
             }
         }
         let listed: BTreeMap<_, _> =

@@ -85,6 +85,14 @@ fn perforated_blocks_show_their_holes_and_what_is_in_them() {
     let block = first(&machine, BlockClass::Perforated);
     assert_eq!((block.holes(), block.count(FrameClass::Free)), (1, 1));
     machine.write(BASE + 7 * 4096);
+    // The page's other hole has a frame of its own, a movable one.
+    let movable = |machine: &Machine| machine.kernel.memory_map().frames(FrameClass::Movable);
+    let before = movable(&machine);
+    machine.punch(BASE + 9 * 4096, HoleContent::Moved).unwrap();
+    assert_eq!(movable(&machine), before + 1);
+    machine.event(fork(1));
+    assert_eq!(movable(&machine), before + 1, "also while another process shares it");
+    machine.event(ProgramEvent::Exit { process: ProcessId(1) });
     machine.event(unmap(BASE, 2 * MB));
     assert_eq!(blocks(&machine), [(31, BlockClass::Free), (1, BlockClass::Unmovable)]);
 }

@@ -4,8 +4,8 @@ use crate::machine::{BASE, MB, Machine, populate, switch, unmap};
 use perforate_config::Size;
 use perforate_os::{FaultMap, KernelConfig};
 use perforate_schemes::segment::{
-    Application, Fragmented, ModePlan, ModePolicy, ModeTransition, SegmentRule, Side,
-    VirtualizedMode,
+    Application, DirectSegments, Fragmented, ModePlan, ModePolicy, ModeTransition, SegmentRule,
+    Side, VirtualizedMode,
 };
 use perforate_types::SpaceId;
 
@@ -50,20 +50,29 @@ fn run(
     let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL, u64::MAX);
     let mut given = 0;
     for &instruction in instructions {
-        guest
-            .act(|guest| {
-                host.act(|host| {
-                    let mut guest = Side { kernel: guest, space: SPACE };
-                    let mut host = Side { kernel: host, space: SPACE };
-                    given += policy.step(instruction, &mut guest, &mut host)?.len();
-                    Ok(())
-                })
-            })
-            .expect("the address spaces exist");
+        given += step(&mut policy, &mut guest, &mut host, instruction);
     }
     guest.assert_memory_adds_up();
     host.assert_memory_adds_up();
     (policy, given)
+}
+
+/// Lets the policy make one step; returns the number of frames that the guest's balloon gave away.
+fn step(
+    policy: &mut ModePolicy,
+    guest: &mut Machine,
+    host: &mut Machine,
+    instruction: u64,
+) -> usize {
+    guest
+        .act(|guest| {
+            host.act(|host| {
+                let mut guest = Side { kernel: guest, space: SPACE };
+                let mut host = Side { kernel: host, space: SPACE };
+                policy.step(instruction, &mut guest, &mut host).map(|given| given.len())
+            })
+        })
+        .expect("the address spaces exist")
 }
 
 fn steps(log: &[ModeTransition]) -> Vec<(u64, VirtualizedMode, &'static str)> {
@@ -89,17 +98,9 @@ fn compaction_of_the_host_is_slow() {
         let plan = ModePlan::new(Application::BigMemory, fragmented);
         let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL, frames);
         let mut moved = Vec::new();
-        for step in 0..100 {
+        for number in 0..100 {
             let before = host.kernel.compaction().frames_migrated;
-            guest
-                .act(|guest| {
-                    host.act(|host| {
-                        let mut guest = Side { kernel: guest, space: SPACE };
-                        let mut host = Side { kernel: host, space: SPACE };
-                        policy.step(step * INTERVAL, &mut guest, &mut host).map(drop)
-                    })
-                })
-                .expect("the address spaces exist");
+            step(&mut policy, &mut guest, &mut host, number * INTERVAL);
             host.assert_memory_adds_up();
             moved.push(host.kernel.compaction().frames_migrated - before);
             if policy.mode() == DualDirect {
@@ -138,19 +139,13 @@ fn memory_is_not_added_again_after_a_failure() {
     let plan = ModePlan::new(Application::BigMemory, Fragmented { guest: true, host: false });
     let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL, u64::MAX);
     let mut given = Vec::new();
-    for instruction in [0, INTERVAL, 3 * INTERVAL, 7 * INTERVAL] {
-        guest
-            .act(|guest| {
-                host.act(|host| {
-                    let mut guest = Side { kernel: guest, space: SPACE };
-                    let mut host = Side { kernel: host, space: SPACE };
-                    given.push(policy.step(instruction, &mut guest, &mut host)?.len());
-                    Ok(())
-                })
-            })
-            .expect("the address spaces exist");
+    for instruction in (0..10).map(|number| number * INTERVAL) {
+        given.push(step(&mut policy, &mut guest, &mut host, instruction));
     }
-    assert_eq!(given, [96 * 256, 0, 0, 0]);
+    assert_eq!(given[0], 96 * 256);
+    assert_eq!(given[1..], [0; 9]);
+    // One attempt before memory was added and one after it, then after 1, 3 and 7 intervals.
+    assert_eq!(guest.counter("segment_failures"), 5);
     assert_eq!(steps(policy.log()), [(0, VmmDirect, "free host memory")]);
     guest.assert_memory_adds_up();
 }
@@ -180,21 +175,10 @@ fn a_lost_segment_is_logged_and_made_again() {
     let (mut guest, mut host) = (guest(false), host(false));
     let plan = ModePlan::new(Application::BigMemory, Fragmented::default());
     let mut policy = ModePolicy::new(plan, SegmentRule::default(), INTERVAL, u64::MAX);
-    let mut step = |guest: &mut Machine, instruction| {
-        guest
-            .act(|guest| {
-                host.act(|host| {
-                    let mut guest = Side { kernel: guest, space: SPACE };
-                    let mut host = Side { kernel: host, space: SPACE };
-                    policy.step(instruction, &mut guest, &mut host)
-                })
-            })
-            .expect("the address spaces exist");
-    };
-    step(&mut guest, 0);
+    step(&mut policy, &mut guest, &mut host, 0);
     guest.event(unmap(BASE, MB));
-    step(&mut guest, 100);
-    step(&mut guest, 1100);
+    step(&mut policy, &mut guest, &mut host, 100);
+    step(&mut policy, &mut guest, &mut host, 1100);
     guest.assert_memory_adds_up();
     let expected = [
         (0, GuestDirect, "free guest memory"),
@@ -203,4 +187,18 @@ fn a_lost_segment_is_logged_and_made_again() {
         (1100, DualDirect, "free guest memory"),
     ];
     assert_eq!(steps(policy.log()), expected);
+    // Segments whose registers were cleared are there still, with the same frames.
+    let frame = |machine: &Machine| machine.kernel.segment(SPACE).expect("a segment").frame;
+    let before = (frame(&guest), frame(&host));
+    guest.act(|kernel| kernel.disable_segment(SPACE)).expect("a segment");
+    host.act(|kernel| kernel.disable_segment(SPACE)).expect("a segment");
+    step(&mut policy, &mut guest, &mut host, 2100);
+    let log = steps(policy.log());
+    let expected = [
+        (2100, BaseVirtualized, "a segment was lost"),
+        (2100, GuestDirect, "free guest memory"),
+        (2100, DualDirect, "free host memory"),
+    ];
+    assert_eq!(log[4..], expected);
+    assert_eq!((frame(&guest), frame(&host)), before);
 }

@@ -98,6 +98,41 @@ fn small_or_read_only_areas_are_paged() {
     assert_eq!(machine.counter("base_pages"), 2);
 }
 
+/// BASE and LIMIT as options: exactly these pages are the segment, whatever their number, if one area
+/// has them all.
+#[test]
+fn prescribed_bounds_are_exactly_those_of_the_segment() {
+    let (base, limit) = (BASE + 2 * MB, BASE + 5 * MB + KB4);
+    let policy = format!("segment:base={base:#x},limit={limit:#x}");
+    for (start, end) in [(BASE, BASE + 8 * MB), (base, limit)] {
+        let mut machine = Machine::new(&policy, MEMORY);
+        machine.map(start, end - start);
+        machine.write(base);
+        let state = state(&machine);
+        assert_eq!((state.page, state.pages), (page(base), 3 * 256 + 1));
+        machine.assert_memory_adds_up();
+    }
+    // An area beside them is paged, even if it touches them.
+    for (start, end) in [(base - MB, base), (limit, limit + MB), (BASE + 64 * MB, BASE + 128 * MB)]
+    {
+        let mut machine = Machine::new(&policy, MEMORY);
+        machine.map(start, end - start);
+        machine.write(start);
+        assert_eq!(machine.kernel.segment(SPACE), None);
+        assert_eq!(machine.counter("base_pages"), 1);
+        assert_eq!(machine.counter("segment_failures"), 0);
+    }
+    // An area that has only a part of them is a mistake in the options.
+    for (start, end) in [(base, limit - KB4), (base + KB4, limit), (BASE, base + KB4)] {
+        let mut machine = Machine::new(&policy, MEMORY);
+        machine.map(start, end - start);
+        let fault = machine.act(|kernel| kernel.fault(SPACE, page(start), AccessKind::Write));
+        let Err(OsError::Mechanism(error)) = fault else { panic!("{fault:?}") };
+        let expected = SegmentError::BeyondArea { base, limit, start, end };
+        assert_eq!(error.downcast_ref(), Some(&expected));
+    }
+}
+
 #[test]
 fn odd_areas_are_congruent_with_their_run_and_its_rest_is_given_back() {
     let mut machine = machine();

@@ -256,6 +256,27 @@ fn a_hole_of_one_changes_the_bitmap_of_the_other() {
     assert_sound(&machine);
 }
 
+/// An unmapped page takes its holes out of the bitmap. Other sharers then lose the bitmap entries (of 32
+/// sub-pages) that had these holes, and no others.
+#[test]
+fn holes_that_leave_the_bitmap_invalidate_the_entries_that_had_them() {
+    let mut machine = parent_and_child("perforated", 2 * MB);
+    touch(&mut machine, 0, BASE);
+    machine.punch(BASE + PAGE, HoleContent::Unallocated).unwrap();
+    touch(&mut machine, 1, BASE);
+    for index in [31, 32, 40, 500] {
+        machine.punch(BASE + index * PAGE, HoleContent::Unallocated).unwrap();
+    }
+    machine.event(unmap(BASE, 2 * MB));
+    let of_bitmaps = machine.updates.iter().filter_map(|update| match update {
+        Update::Shootdown(Shootdown::Bitmap { space, page }) => Some((*space, *page)),
+        _ => None,
+    });
+    let entry = |index: u64| (SpaceId(0), page(BASE + index * PAGE));
+    assert_eq!(of_bitmaps.collect::<Vec<_>>(), [0, 32, 480].map(entry));
+    assert_sound(&machine);
+}
+
 #[test]
 fn a_private_page_in_the_others_large_page_is_not_joined() {
     let mut machine = parent_and_child("perforated", 2 * MB);

@@ -199,6 +199,22 @@ mod tests {
         }
     }
 
+    /// With `per-process`, the mode of each process is chosen; otherwise the options choose one.
+    #[test]
+    fn a_mode_is_given_or_chosen() {
+        for (options, is_possible) in [
+            ("bs=4", true),
+            ("paired=yes", true),
+            ("paired=yes,bs=4,per-process=no", true),
+            ("per-process=yes", true),
+            ("per-process=yes,paired=no", true),
+            ("per-process=yes,paired=yes", false),
+            ("per-process=yes,bs=4", false),
+        ] {
+            assert_eq!(read(options).and_then(GapTolerant::new).is_ok(), is_possible, "{options}");
+        }
+    }
+
     #[test]
     fn wrong_options_are_explained() {
         let superpages = |text: &str| read(text).and_then(GapTolerant::new).map(|_| ());

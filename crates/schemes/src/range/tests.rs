@@ -130,6 +130,34 @@ fn a_mapping_is_backed_at_once_and_is_one_range() {
     }
 }
 
+/// Only private anonymous memory that may be read is backed before its first touch.
+#[test]
+fn other_memory_is_backed_by_touches() {
+    let anonymous = (Backing::Anonymous, false, true);
+    let others = [
+        (Backing::Anonymous, true, true),
+        (Backing::File, false, true),
+        (Backing::Anonymous, false, false),
+    ];
+    for (backing, shared, accessible) in others.into_iter().chain([anonymous]) {
+        let mut system = System::new(64 * MB);
+        system.event(&ProgramEvent::Map {
+            start: VirtualAddress::new(BASE),
+            length: 2 * MB,
+            permissions: Permissions::READ_WRITE,
+            accessible,
+            backing,
+            shared,
+            populate: false,
+        });
+        let is_backed = (backing, shared, accessible) == anonymous;
+        let pages = if is_backed { 512 } else { 0 };
+        assert_eq!(system.counter("pages_backed_in_advance"), pages, "{backing:?} {shared}");
+        assert_eq!(system.counter("range_pages"), pages);
+        assert_eq!(system.kernel.mapped_bytes(), pages * 4096);
+    }
+}
+
 #[test]
 fn contiguous_pages_are_one_range() {
     let mut system = System::new(64 * MB);

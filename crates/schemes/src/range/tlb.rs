@@ -79,3 +79,63 @@ impl RangeTlb {
         self.slots.fill(None);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use perforate_types::{Frame, Permissions};
+
+    use super::*;
+
+    /// Random fills, uses and invalidations, compared with a list of ranges in the order of their use.
+    #[test]
+    fn the_range_used_longest_ago_goes() {
+        const ENTRIES: usize = 4;
+        let mut tlb = RangeTlb::new(ENTRIES);
+        let mut held: Vec<(SpaceId, u64)> = Vec::new();
+        let mut random = 1_u64;
+        for step in 0..5_000 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            // Eight ranges of ten pages in each of two address spaces.
+            let (space, number) = (SpaceId((random & 1) as u16), random >> 1 & 7);
+            let (start, page) = (number * 100, VirtualPage::new(number * 100 + random % 10));
+            let place = held.iter().position(|&one| one == (space, number));
+            match (random >> 8 & 7, tlb.find(space, page)) {
+                (0, _) => {
+                    tlb.invalidate(Shootdown::Page { space, page });
+                    held.retain(|&one| one != (space, number));
+                }
+                (1, _) if random >> 12 & 15 == 0 => {
+                    tlb.flush();
+                    held.clear();
+                }
+                (_, Some((slot, range))) => {
+                    assert_eq!((range.start, range.frame), (start, Frame::new(start)));
+                    tlb.touch(slot);
+                    held.remove(place.expect("the list has it"));
+                    held.push((space, number));
+                }
+                (_, None) => {
+                    assert_eq!(place, None, "step {step}");
+                    let permissions = Permissions::READ;
+                    let frame = Frame::new(start);
+                    tlb.fill(space, RangeEntry { start, end: start + 10, frame, permissions });
+                    if held.len() == ENTRIES {
+                        held.remove(0);
+                    }
+                    held.push((space, number));
+                }
+            }
+            for space in [SpaceId(0), SpaceId(1)] {
+                for number in 0..8 {
+                    let is_held = |page| tlb.find(space, VirtualPage::new(page)).is_some();
+                    let expected = held.contains(&(space, number));
+                    let first = number * 100;
+                    assert_eq!([is_held(first), is_held(first + 9)], [expected; 2], "step {step}");
+                    assert!(!is_held(first + 10));
+                }
+            }
+        }
+    }
+}

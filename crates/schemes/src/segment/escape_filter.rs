@@ -142,6 +142,21 @@ impl EscapeFilter {
 mod tests {
     use super::*;
 
+    /// Results of the reference implementation of splitmix64 by S. Vigna.
+    #[test]
+    fn random_numbers_are_those_of_splitmix64() {
+        let mut state = 1_234_567;
+        let numbers: [u64; 5] = std::array::from_fn(|_| next(&mut state));
+        let expected = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+            4_593_380_528_125_082_431,
+            16_408_922_859_458_223_821,
+        ];
+        assert_eq!(numbers, expected);
+    }
+
     #[test]
     fn pages_that_escaped_are_never_missed() {
         let mut filter = EscapeFilter::new(256, 4);

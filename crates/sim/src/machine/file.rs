@@ -602,6 +602,14 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_can_be_given_another_name() {
+        let mut file = MachineFile::load("gtsm-table4").unwrap();
+        file.rename("mine", "as I have it");
+        let machine = file.machine().unwrap();
+        assert_eq!((machine.name.as_str(), machine.summary.as_str()), ("mine", "as I have it"));
+    }
+
+    #[test]
     fn a_section_can_be_set_key_by_key() {
         let mut file = MachineFile::load("gtsm-table4").unwrap();
         file.set("virtualization.nested_tlb.entries", "0").unwrap();

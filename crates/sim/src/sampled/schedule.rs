@@ -63,7 +63,7 @@ impl Schedule {
     /// Returns the phase of instruction `now`, and the instruction at which the phase ends. Calls
     /// must be in the order of instructions.
     pub(crate) fn phase(&mut self, now: u64) -> (Phase, u64) {
-        while now >= self.window.2 && self.next_period.is_some_and(|next| next < u64::MAX) {
+        while now >= self.window.2 {
             self.place_window();
         }
         let (timed_from, start, end) = self.window;

@@ -7,10 +7,6 @@ use perforate_types::{Chunk, PhysicalAddress, Step, StepLists};
 
 use super::model::{Model, Warming};
 
-/// Number of instructions of a block. Smaller blocks need more messages; larger ones leave the data
-/// caches before the clock reads them.
-const INSTRUCTIONS: usize = 8192;
-
 /// Consecutive instructions of a chunk, with their translated accesses, for the timing model on
 /// another thread.
 #[derive(Default)]
@@ -56,11 +52,6 @@ impl Block {
 
     pub(super) fn instructions(&self) -> usize {
         self.instructions.len()
-    }
-
-    #[inline]
-    pub(super) fn is_full(&self) -> bool {
-        self.instructions.len() >= INSTRUCTIONS
     }
 
     #[inline]

@@ -270,11 +270,7 @@ impl Model for ClockThread {
         self.block.store(address, size, slot, steps);
     }
     #[inline]
-    fn finish(&mut self, _: &Instruction) {
-        if self.block.is_full() {
-            self.flush();
-        }
-    }
+    fn finish(&mut self, _: &Instruction) {}
     fn drain(&mut self) {
         if !self.block.is_warming {
             self.run_on_core(Core::drain);

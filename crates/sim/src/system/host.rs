@@ -173,9 +173,7 @@ impl System {
     ) -> Result<(), SimError> {
         let work = |system: &Self| system.hypervisor().map(|host| host.kernel().work());
         let before = work(self).unwrap_or_default();
-        self.hardware.is_background = true;
-        let result = self.change_host(act);
-        self.hardware.is_background = false;
+        let result = self.in_background(|system| system.change_host(act));
         let after = work(self).unwrap_or_default();
         self.host.background += self.apart_from_sent(after - before);
         result

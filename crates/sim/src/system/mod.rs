@@ -250,12 +250,20 @@ impl System {
         act: impl FnOnce(&mut Kernel) -> Result<(), perforate_os::OsError>,
     ) -> Result<(), SimError> {
         let (before, exits) = (self.kernel.work(), self.host.exits);
-        self.hardware.is_background = true;
-        let result = self.change(act).and_then(|()| self.prepare());
-        self.hardware.is_background = false;
+        let result =
+            self.in_background(|system| system.change(act).and_then(|()| system.prepare()));
         let work = self.kernel.work() - before;
         self.background += self.apart_from_sent(work);
         self.host.background_exits += self.host.exits - exits;
+        result
+    }
+
+    /// Calls `act` as a kernel thread on another processor: no hardware thread waits for the
+    /// shootdowns that it sends.
+    fn in_background<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
+        self.hardware.is_background = true;
+        let result = act(self);
+        self.hardware.is_background = false;
         result
     }
 

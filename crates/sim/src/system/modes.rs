@@ -57,14 +57,15 @@ impl System {
         let host_updates = mem::take(hypervisor.kernel_mut().updates());
         self.background += self.apart_from_sent(work);
         self.host.background += self.apart_from_sent(host_work);
-        self.hardware.is_background = true;
-        self.updates = mem::take(self.kernel.updates());
-        self.publish()?;
-        self.send_shootdowns(before.0, false);
-        self.updates = host_updates;
-        self.publish_host()?;
-        self.send_shootdowns(before.1, true);
-        self.hardware.is_background = false;
+        self.in_background(|system| -> Result<(), SimError> {
+            system.updates = mem::take(system.kernel.updates());
+            system.publish()?;
+            system.send_shootdowns(before.0, false);
+            system.updates = host_updates;
+            system.publish_host()?;
+            system.send_shootdowns(before.1, true);
+            Ok(())
+        })?;
         let given = outcome.map_err(|source| SimError::Os {
             scheme: self.scheme.clone(),
             instruction: self.instruction,

@@ -1,6 +1,6 @@
 //! Explaining a translation does not change later explanations.
 
-use perforate_sim::{Composition, Machine, Workload, explain};
+use perforate_sim::{Composition, Machine, TlbState, Workload, explain};
 use perforate_types::PageSize;
 
 use crate::storms::memory_of;
@@ -45,6 +45,11 @@ fn an_explanation_repeats_itself() {
         for twice in explained.chunks_exact(2) {
             let [(address, before), (_, after)] = twice else { unreachable!() };
             assert_eq!(before, after, "{name} at {address:?}");
+            for explanation in before {
+                let (cold, warm) = explanation.cycles();
+                let reads = explanation.situation == TlbState::Cold;
+                assert!(warm > 0 && (if reads { cold > warm } else { cold >= warm }));
+            }
         }
     }
 }

@@ -22,6 +22,7 @@ mod scripted;
 mod sequences;
 mod shadow_paging;
 mod shadowed_mechanisms;
+mod shootdowns;
 mod skipped;
 mod storm;
 mod storms;

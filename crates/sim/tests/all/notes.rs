@@ -4,8 +4,8 @@ use crate::runs::measuring;
 use crate::sums::checked_run;
 use perforate_config::OptionTexts;
 use perforate_sim::{
-    Composition, Machine, MemoryOptions, MemorySnapshot, MemoryState, ProcessorOptions,
-    ResolvedRun, Workload, explain,
+    Composition, FiguresOnly, Machine, MemoryOptions, MemorySnapshot, MemoryState,
+    ProcessorOptions, ResolvedRun, Workload, explain, run,
 };
 
 fn memory(options: &[(&str, &str)]) -> MemoryState {
@@ -66,6 +66,51 @@ fn missing_perforated_pages_are_noted_where_there_were_fragmented_blocks() {
         assert_eq!(notes.len(), usize::from(note.is_some()), "{case}");
         let is_said = note.is_none_or(|note| notes[0].contains(note));
         assert!(is_said && notes.iter().all(|note| note.starts_with(scheme)), "{case}");
+    }
+}
+
+/// Each note on a run is there exactly if the run has what the note is about. Maps of memory are there if
+/// the observer wants them.
+#[test]
+fn notes_are_on_what_the_run_has() {
+    let fragmented = [("memory", "256M"), ("fragmentation", "portion=50%,holes=25%,clustered")];
+    let whole = &fragmented[..1];
+    for (schemes, functional, options, cores) in [
+        ("4k", true, whole, 1),
+        ("4k", false, whole, 1),
+        ("4k,4k+4k", true, whole, 1),
+        ("4k", true, &fragmented[..], 1),
+        ("4k", false, whole, 2),
+    ] {
+        let comparison = ResolvedRun {
+            processors: ProcessorOptions { cores, ..ProcessorOptions::default() },
+            workload: Workload { instructions: Some(2_000), ..Workload::named("random:size=1M") },
+            machine: Machine::load(Machine::DEFAULT).unwrap(),
+            schemes: Composition::list(schemes).unwrap(),
+            memory: memory(options),
+            seed: 1,
+            measuring: measuring(functional, false, Some(0)),
+        };
+        let found = checked_run(&comparison).unwrap();
+        for (note, is_expected) in [
+            ("host: ", schemes.contains('+')),
+            ("fragmentation is injected per virtual 2MB region", options.len() > 1),
+            ("IPC is steady state", !functional),
+            ("2 cores: IPC is that of all together", cores > 1),
+            ("the trace is incomplete", false),
+            ("the trace has no events of mappings", false),
+        ] {
+            for result in &found {
+                let is_there = result.notes.iter().any(|one| one.starts_with(note));
+                assert_eq!(is_there, is_expected, "{note}: {schemes} {options:?} {cores}");
+            }
+        }
+        assert!(found.iter().all(|result| !result.memory_maps.is_empty()));
+        let figures = run(&comparison, &mut FiguresOnly(|_| ())).unwrap();
+        for (result, without) in found.iter().zip(&figures) {
+            assert!(without.memory_maps.is_empty());
+            assert_eq!(result.counters, without.counters);
+        }
     }
 }
 

@@ -4,10 +4,13 @@ use crate::runs::measuring;
 use crate::sums::checked_run;
 use perforate_os::Work;
 use perforate_sim::{
-    Composition, Machine, MemoryState, ProcessorOptions, ResolvedRun, RunResult, Scheme, System,
-    SystemOptions, Workload,
+    Composition, Machine, MemoryState, ProcessorOptions, ResolvedRun, RunOptions, RunResult,
+    Scheme, Simulation, System, SystemOptions, Workload,
 };
-use perforate_types::{AccessKind, Backing, Permissions, ProgramEvent, VirtualAddress};
+use perforate_types::{
+    AccessKind, Backing, Chunk, Instruction, MemoryAccess, Permissions, ProgramEvent,
+    VirtualAddress,
+};
 
 const START: u64 = 0x1000_0000;
 
@@ -188,4 +191,43 @@ fn traces_without_events_of_mappings_have_no_work_of_the_whole_run() {
     comparison.workload = Workload { instructions: Some(1_000), ..Workload::named(CHURN) };
     let recorded = checked_run(&comparison).unwrap().remove(0);
     assert!(recorded.counters.get("whole_run_ipc").is_some());
+}
+
+/// Threads of the kernel on other processors do the same work, but the program does not wait for it: only
+/// for shootdowns, which interrupt its own processor.
+#[test]
+fn work_of_kernel_threads_is_background_work() {
+    let cycles = |in_background: bool| {
+        let (machine, memory) =
+            (Machine::load(Machine::DEFAULT).unwrap(), MemoryState::of(1 << 30));
+        let system = SystemOptions { check: true, implicit_maps: false, counts_only: false };
+        let options = RunOptions { functional: false, system, warmup: 0 };
+        let scheme = Scheme::find("4k").unwrap();
+        let mut simulation = Simulation::new(&machine, scheme, &memory, 1, options).unwrap();
+        let mut chunk = Chunk::default();
+        chunk.push_event(map(64 << 10));
+        for page in 0..16 {
+            let address = VirtualAddress::new(START + page * 4096);
+            let access = MemoryAccess { address, size: 8, kind: AccessKind::Write };
+            chunk.push(Instruction::default(), &[access]);
+        }
+        simulation.run(&chunk).unwrap();
+        let unmap = ProgramEvent::Unmap { start: VirtualAddress::new(START), length: 28 << 10 };
+        let system = simulation.system_mut();
+        match in_background {
+            true => system.change_in_background(|kernel| kernel.event(&unmap)).unwrap(),
+            false => system.change(|kernel| kernel.event(&unmap)).unwrap(),
+        }
+        let counters = simulation.into_counters().unwrap();
+        assert_eq!(counters.get("work_pages_unmapped"), Some(7.0));
+        let of = |name| counters.get(name).unwrap() as u64;
+        let (all, background) =
+            (of("operating_system_cycles"), of("operating_system_background_cycles"));
+        (all, background, of("operating_system_cycles_shootdowns"))
+    };
+    let (all, background, shootdowns) = cycles(false);
+    assert_eq!(background, 0);
+    let (awaited, background, same) = cycles(true);
+    assert!(background > 0 && shootdowns > 0);
+    assert_eq!((awaited + background, same), (all, shootdowns));
 }

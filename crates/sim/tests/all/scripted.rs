@@ -102,7 +102,7 @@ fn scripts_of_built_in_policies_give_the_same_bytes() {
 fn scripts_of_built_in_policies_give_the_same_bytes_on_programs() {
     for (built_in, scripted, policy) in SAME {
         let options =
-            [("policy", policy), ("memory", "1G"), ("age", "weeks"), ("khugepaged", "every=50K")];
+            [("policy", policy), ("memory", "2G"), ("age", "weeks"), ("khugepaged", "every=50K")];
         for workload in ["hpcc", "store:keys=5000"] {
             assert_same(
                 &perforate_trace::bundled::resolve(workload),

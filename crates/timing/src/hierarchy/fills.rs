@@ -398,3 +398,53 @@ impl Hierarchy {
         Served { from: fill.from.into(), waited_until: fill.waited_until }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::*;
+
+    /// The caches and memory of a bundled machine.
+    fn hierarchy() -> Hierarchy {
+        let text = include_str!("../../../../machines/gtsm-table4.toml");
+        let mut machine: toml::Table = toml::from_str(text).unwrap();
+        let sections = ["core", "branch_predictor", "cache", "dram", "walker"];
+        machine.retain(|key, _| sections.contains(&key));
+        Hierarchy::new(&machine.try_into().unwrap(), (1, 1), Shortcuts::ALL)
+    }
+
+    fn add(memory: &mut Hierarchy, line: u64, state: State) -> u32 {
+        let id = memory.reserve_fill();
+        memory.fills[id] = Fill { state, ..Fill::new(0, (line, Data::default()), Origin::Program) };
+        id
+    }
+
+    /// Fills that instructions in flight may refer to are there, however many others there are; older
+    /// ones give way, unless their line is on its way.
+    #[test]
+    fn fills_are_kept_from_the_floor_on() {
+        let mut memory = hierarchy();
+        let first = add(&mut memory, 0, State::Timed);
+        memory.keep_fills_from(first);
+        for line in 1..10_000 {
+            add(&mut memory, line, State::Timed);
+        }
+        for line in 0..10_000 {
+            assert!(memory.fills.has(first + line));
+            assert_eq!(memory.fills[first + line].line, u64::from(line));
+        }
+        let awaited = add(&mut memory, 10_000, State::OnItsWay);
+        let go_on = |memory: &mut Hierarchy, lines: Range<u64>| {
+            for line in lines {
+                let id = add(memory, line, State::Timed);
+                memory.keep_fills_from(id - 100);
+            }
+        };
+        go_on(&mut memory, 10_001..50_000);
+        assert_eq!(memory.fills[awaited].line, 10_000);
+        memory.fills[awaited].state = State::Timed;
+        go_on(&mut memory, 50_000..150_000);
+        assert_ne!(memory.fills[awaited].line, 10_000, "its place is used again");
+    }
+}

@@ -22,6 +22,7 @@ impl Core {
     /// As [`Core::begin`], but only trains the target prediction of the branch before.
     #[inline]
     pub fn warm_begin(&mut self, instruction: &Instruction) {
+        debug_assert!(self.is_at_rest(), "a core is drained before it is warmed");
         self.branches.check_target(instruction.ip.value());
     }
 

@@ -1,7 +1,7 @@
 //! Configurations: the bundled machines, and errors of impossible machines.
 
 use crate::machine::config;
-use perforate_timing::{Core, TimingConfig, WalkerAttachment};
+use perforate_timing::{CacheConfig, Core, TimingConfig, WalkerAttachment};
 use perforate_types::Unit;
 
 const TABLE_II: &str = include_str!("../../../../machines/perforated-table2.toml");
@@ -96,5 +96,125 @@ fn the_ends_of_ranges_are_allowed() {
     }
     for (width, is_allowed) in [(0, false), (1, true), (64, true), (65, false)] {
         assert_eq!(accepts(&|c| c.core.retire_width = width), is_allowed, "{width}");
+    }
+}
+
+/// Key of a machine's number, the number in a configuration, and the smallest and largest possible.
+type Range<T> = (&'static str, fn(&mut TimingConfig) -> &mut T, T, T);
+
+/// Both sides of both ends of every range of whole numbers.
+#[test]
+fn every_whole_number_has_a_smallest_and_a_largest() {
+    let ranges: &[Range<u32>] = &[
+        ("core.width", |c| &mut c.core.width, 1, 64),
+        ("core.retire_width", |c| &mut c.core.retire_width, 1, 64),
+        ("core.reorder_buffer_entries", |c| &mut c.core.reorder_buffer_entries, 1, 65_536),
+        ("core.load_queue_entries", |c| &mut c.core.load_queue_entries, 1, 65_536),
+        ("core.store_queue_entries", |c| &mut c.core.store_queue_entries, 1, 65_536),
+        ("core.fetch_queue_entries", |c| &mut c.core.fetch_queue_entries, 1, 65_536),
+        ("core.scheduler_entries", |c| c.core.scheduler_entries.get_or_insert(9), 1, 65_536),
+        ("core.integer_cycles", |c| &mut c.core.integer_cycles, 1, 1_000),
+        ("core.multiply_cycles", |c| &mut c.core.multiply_cycles, 1, 1_000),
+        ("core.divide_cycles", |c| &mut c.core.divide_cycles, 1, 1_000),
+        ("core.float_cycles", |c| &mut c.core.float_cycles, 1, 1_000),
+        ("branch_predictor.table_entries", |c| &mut c.branch_predictor.table_entries, 1, 1 << 24),
+        (
+            "branch_predictor.indirect_entries",
+            |c| &mut c.branch_predictor.indirect_entries,
+            1,
+            1 << 24,
+        ),
+        ("branch_predictor.history_bits", |c| &mut c.branch_predictor.history_bits, 0, 32),
+        (
+            "branch_predictor.return_stack_entries",
+            |c| &mut c.branch_predictor.return_stack_entries,
+            1,
+            4_096,
+        ),
+        (
+            "branch_predictor.mispredict_penalty_cycles",
+            |c| &mut c.branch_predictor.mispredict_penalty_cycles,
+            0,
+            1_000,
+        ),
+        ("cache.l1i.ways", |c| &mut c.cache.l1i.ways, 1, 256),
+        ("cache.l1d.latency_cycles", |c| &mut c.cache.l1d.latency_cycles, 0, 10_000),
+        ("cache.l2.response_cycles", |c| &mut c.cache.l2.response_cycles, 0, 10_000),
+        ("cache.l1d.mshrs", |c| &mut c.cache.l1d.mshrs, 1, 1_024),
+        ("dram.channels", |c| &mut c.dram.channels, 1, 256),
+        ("dram.ranks_per_channel", |c| &mut c.dram.ranks_per_channel, 1, 64),
+        ("dram.banks_per_rank", |c| &mut c.dram.banks_per_rank, 1, 256),
+        ("dram.row_bytes", |c| &mut c.dram.row_bytes, 64, 1 << 20),
+        ("walker.walkers", |c| &mut c.walker.walkers, 1, 256),
+        ("walker.l2_tlb_cycles", |c| &mut c.walker.l2_tlb_cycles, 0, 1_000),
+        ("walker.walk_cache_cycles", |c| &mut c.walker.walk_cache_cycles, 0, 1_000),
+        (
+            "walker.walk_cache_miss_cycles",
+            |c| c.walker.walk_cache_miss_cycles.get_or_insert(1),
+            0,
+            1_000,
+        ),
+        ("walker.read_overhead_cycles", |c| &mut c.walker.read_overhead_cycles, 0, 1_000),
+        ("walker.nested_tlb_cycles", |c| &mut c.walker.nested_tlb_cycles, 0, 1_000),
+        ("walker.segment_check_cycles", |c| &mut c.walker.segment_check_cycles, 0, 1_000),
+        ("walker.selection_cycles", |c| &mut c.walker.selection_cycles, 0, 1_000),
+    ];
+    for &(key, number, least, most) in ranges {
+        let with = |value| {
+            let mut config = config();
+            *number(&mut config) = value;
+            config.validate().map_err(|error| error.to_string())
+        };
+        let wrong = |value| Err(format!("{key} = {value}: expected {least} to {most}"));
+        assert_eq!((with(least), with(most)), (Ok(()), Ok(())), "{key}");
+        assert_eq!(with(most + 1), wrong(most + 1));
+        if let Some(less) = least.checked_sub(1) {
+            assert_eq!(with(less), wrong(less));
+        }
+    }
+}
+
+/// Sizes of caches, and every part of a machine that has the same kind of numbers as another.
+#[test]
+fn no_part_of_a_machine_is_left_unchecked() {
+    let parts: [fn(&mut TimingConfig) -> &mut CacheConfig; 5] = [
+        |c| &mut c.cache.l1i,
+        |c| &mut c.cache.l1d,
+        |c| &mut c.cache.l2,
+        |c| c.cache.llc.get_or_insert(c.cache.l2.clone()),
+        |c| c.cache.walker.get_or_insert(c.cache.l1d.clone()),
+    ];
+    for (part, name) in parts.into_iter().zip(["l1i", "l1d", "l2", "llc", "walker"]) {
+        let with = |size_bytes| {
+            let mut config = config();
+            *part(&mut config) = CacheConfig { size_bytes, ..part(&mut config).clone() };
+            config.validate().map_err(|error| error.to_string())
+        };
+        let most = 1u64 << 34;
+        assert_eq!((with(512), with(most)), (Ok(()), Ok(())), "{name}");
+        for wrong in [0, most + 512] {
+            let expected =
+                format!("cache.{name}.size_bytes = {wrong}: expected 512 to 17179869184");
+            assert_eq!(with(wrong), Err(expected));
+        }
+    }
+    let reals: &[Range<f64>] = &[
+        ("core.frequency_ghz", |c| &mut c.core.frequency_ghz, 0.1, 20.0),
+        ("dram.controller_ns", |c| &mut c.dram.controller_ns, 0.0, 10_000.0),
+        ("dram.precharge_ns", |c| &mut c.dram.precharge_ns, 0.0, 1_000.0),
+        ("dram.activate_ns", |c| &mut c.dram.activate_ns, 0.0, 1_000.0),
+        ("dram.column_ns", |c| &mut c.dram.column_ns, 0.0, 1_000.0),
+        ("dram.row_open_ns", |c| &mut c.dram.row_open_ns, 0.0, 1_000.0),
+        ("dram.burst_ns", |c| &mut c.dram.burst_ns, 0.01, 1_000.0),
+    ];
+    for &(key, number, least, most) in reals {
+        let accepts = |value| {
+            let mut config = config();
+            *number(&mut config) = value;
+            config.validate().is_ok()
+        };
+        assert!(accepts(least) && accepts(most), "{key}");
+        assert!(!accepts(least - 0.001) && !accepts(most + 0.001), "{key}");
+        assert!(!accepts(f64::NAN) && !accepts(f64::INFINITY), "{key}");
     }
 }

@@ -173,6 +173,24 @@ fn an_access_over_two_lines_waits_for_both() {
     assert_eq!((machine.counter("loads"), machine.counter("l1d_accesses")), (1, 2));
 }
 
+/// A load of four lines ends with the line that arrives last, whichever of the four this is.
+#[test]
+fn an_access_over_many_lines_waits_for_the_last() {
+    for missing in [None, Some(3), Some(4), Some(6)] {
+        let mut machine = Machine::new(&config());
+        machine.warm((3..7).filter(|&line| Some(line) != missing));
+        let load = integer(0, 1);
+        machine.core.begin(&load);
+        machine.core.load(PhysicalAddress::new(3 * 64), 4 * 64, 63, &Steps::new());
+        machine.core.finish(&load);
+        let expected = if missing.is_some() { L1 + L2 + DRAM } else { L1 };
+        assert_eq!(machine.cycles(), expected, "{missing:?}");
+        assert_eq!((machine.counter("loads"), machine.counter("l1d_accesses")), (1, 4));
+        let part = if missing.is_some() { "memory" } else { "l1" };
+        assert_eq!(machine.stack(), [(part.to_owned(), expected)]);
+    }
+}
+
 /// The pitfall of one-pass models: a scalar "free at" in a walker, an MSHR, a bank or a bus
 /// would put the last load behind the chain, which is thousands of cycles ahead of it.
 #[test]

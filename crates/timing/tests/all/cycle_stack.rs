@@ -130,6 +130,31 @@ fn a_full_store_queue_has_a_part_of_its_own() {
     assert_stack(&machine, &[("base", 2), ("store_queue", MISS)]);
 }
 
+/// The last store waits for an entry of the store queue until 77, and for one of the scheduler until
+/// what fills it has its operand, after two misses.
+#[test]
+fn the_queue_that_is_full_for_longer_is_to_blame() {
+    let mut config = config();
+    (config.core.store_queue_entries, config.core.scheduler_entries) = (1, Some(4));
+    let run = |config: &_| {
+        let mut machine = Machine::new(config);
+        machine.store(2, 0);
+        machine.plain_load(0, 0, 1);
+        machine.plain_load(1, 1, 1);
+        (0..4).for_each(|_| machine.run(integer(1, 2)));
+        machine.store(3, 0);
+        machine.run(integer(0, 3));
+        machine
+    };
+    let machine = run(&config);
+    assert!(machine.cycles() >= 2 * MISS, "{:?}", machine.stack());
+    assert_stack(&machine, &[("memory", 2 * MISS), ("base", machine.cycles() - 2 * MISS)]);
+    // With a larger scheduler, the store queue is.
+    config.core.scheduler_entries = None;
+    let stack = run(&config).stack();
+    assert!(stack.iter().any(|(part, _)| part == "memory"), "{stack:?}");
+}
+
 #[test]
 fn stores_that_fill_the_queue_until_they_are_translated_wait_for_translation() {
     let mut config = config();

@@ -174,8 +174,24 @@ fn prefetchers_hide_misses_of_a_stream_but_never_cross_a_page() {
     // The first line of each of the two pages misses; each of the others was prefetched.
     assert_eq!(next_line.counter("l1d_misses"), 2);
     assert_eq!(next_line.counter("l1d_useful_prefetches"), 126);
+    assert_eq!(next_line.counter("l1d_accesses"), 128, "each is a hit or a miss");
     // A stride is confirmed by the third line of a page.
     assert_eq!(run(Prefetcher::Stride).counter("l1d_misses"), 6);
+}
+
+/// A prefetch is useful once, however often the program uses the line.
+#[test]
+fn a_prefetched_line_is_useful_once() {
+    let mut config = config();
+    config.cache.l1d.prefetcher = Prefetcher::NextLine;
+    let mut machine = Machine::new(&config);
+    for line in [0, 1, 1, 1, 0, 2, 2, 1] {
+        machine.plain_load(line, 1, 1);
+        machine.chain(1, 100);
+    }
+    assert_eq!(machine.counter("l1d_misses"), 1);
+    assert_eq!(machine.counter("l1d_useful_prefetches"), 2);
+    assert_eq!(machine.counter("l1d_accesses"), 8);
 }
 
 #[test]

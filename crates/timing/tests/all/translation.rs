@@ -397,3 +397,29 @@ fn nothing_waits_for_steps_in_the_background() {
     machine.load(DATA, 0, 2, 1, &hit);
     assert_eq!(machine.cycles(), 3 * L1 + L1);
 }
+
+/// A fill in the background that takes long, behind one that takes no time, is completed however many
+/// translations there are meanwhile.
+#[test]
+fn a_long_read_in_the_background_is_not_forgotten() {
+    let mut config = config();
+    config.dram.controller_ns = 10_000.0;
+    let mut machine = warmed(&config);
+    let background = |line: u64, slot: u32| {
+        let mut steps = walk(&[TABLES], slot);
+        steps.begin_background();
+        steps.then(Purpose::OwnTable, Action::Read { address: PhysicalAddress::new(line * 64) });
+        steps.beside(Purpose::Page, Action::Fill { unit: Unit::SidebandTlb, slot });
+        steps.end_background();
+        steps
+    };
+    machine.load(DATA, 0, 1, 0, &background(3000, 0));
+    machine.load(DATA, 0, 1, 1, &background(TABLES + 1, 1));
+    (0..3_000).for_each(|number| machine.load(DATA, 0, 2, number % 64, &l2_tlb_hit(number % 64)));
+    assert!(machine.cycles() < 10_000);
+    let mut hit = Steps::new();
+    hit.then(Purpose::Page, Action::Hit { unit: Unit::SidebandTlb, slot: 0 });
+    machine.load(DATA, 0, 3, 2, &hit);
+    let cycles = machine.cycles();
+    assert!((10_000..10_200).contains(&cycles), "{cycles}");
+}
