@@ -117,7 +117,6 @@ fn advice(choices: &mut impl Choices) -> Advice {
         2 => Advice::NoHugePage,
         3 => Advice::HugePage,
         4 => Advice::Free,
-        5 => Advice::PageSize([2, 4, 8, 18][choices.below(4) as usize]),
         _ => Advice::Other(OTHER_ADVICE[choices.below(OTHER_ADVICE.len() as u64) as usize]),
     }
 }
