@@ -1,5 +1,6 @@
 //! The analysis of a trace: areas, pieces, gains and the curve.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -9,15 +10,22 @@ use serde::Serialize;
 
 use crate::collect::{PageCounts, References, collect};
 use crate::filter::{PossibleOrders, filtered};
-use crate::marginal::{self, PiecePages, Simulations};
-use crate::tlbs::{Walk, WalkCounts, orders_with_entries};
-use crate::{Area, AreaKind, Choice, ChoiceGain, GainCurve, PageOrder, Piece, PieceUse, pieces};
+use crate::marginal::{self, PiecePages, Simulations, additional_bytes};
+use crate::tlbs::{PageSizes, Walk, WalkCounts, orders_with_entries};
+use crate::{
+    Area, AreaKind, Choice, ChoiceGain, ENOUGH, GainCurve, PageOrder, Piece, PieceUse,
+    TouchedRegions, pieces,
+};
 
 /// Largest number of references that simulations of choices hear together: about half a minute of processor
 /// time. Traces with many references have fewer and larger pieces.
 const WORK_OF_CHOICES: usize = 1_500_000_000;
 /// Largest number of references that simulations of the curve's points hear together.
 const WORK_OF_CURVE: usize = 500_000_000;
+/// Largest number of areas that are simulated as a whole with each page size.
+const MOST_AREAS: usize = 8;
+/// Share of all walks, 1/100, that an area needs for that.
+const AREA_SHARE: u64 = 100;
 
 /// Reason for which a trace cannot be analysed.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +67,19 @@ pub struct AreaUse {
     pub walks: u64,
 }
 
+/// Effect of one page size for a whole area, with 2MB pages elsewhere: walks to memory with 4KB pages would hide it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct AreaGain {
+    /// Index of the area.
+    pub area: usize,
+    /// Page size of its memory. With 1GB pages, memory beside whole aligned gigabytes has 2MB pages.
+    pub order: PageOrder,
+    /// Page walks of the whole program that are saved over 4KB pages for the area.
+    pub saved_walks: u64,
+    /// Resident memory beyond that with 4KB pages, in bytes.
+    pub additional_bytes: u64,
+}
+
 /// Result of an analysis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Analysis {
@@ -80,8 +101,16 @@ pub struct Analysis {
     pub orders: Vec<PageOrder>,
     /// Effect of each choice alone, with 4KB pages elsewhere.
     pub gains: Vec<ChoiceGain>,
-    /// The best choices together.
+    /// Effect of each page size for each of the areas with most walks, those first.
+    pub area_gains: Vec<AreaGain>,
+    /// The best choices of pages up to 2MB together.
     pub curve: GainCurve,
+    /// The choices that save [`ENOUGH`] of what the curve saves, and 1GB pages beside them, the best first; empty
+    /// if none are possible.
+    pub huge_curve: GainCurve,
+    /// Touched memory of areas that take advice.
+    #[serde(skip)]
+    pub touched: TouchedRegions,
     /// Number of instructions that count.
     pub instructions: u64,
     /// Number of data accesses that count.
@@ -172,55 +201,83 @@ pub fn analyse(
         Simulations { tlb, ids, gigabytes: &gigabytes, references: &references, threads };
     drop(all_references);
 
-    // The configuration after the choices has 2MB pages everywhere.
+    let of_area = |area: &Area| ids_of(area, &area.bytes);
+    let area_choices = area_choices(&areas_by_walks(areas, &walks_of), &choices, &all, &orders);
+    let enlarge_area = |sizes: &mut PageSizes, area: usize, order: PageOrder| {
+        let others =
+            areas.iter().enumerate().filter(|(number, it)| *number != area && is_eligible(it.kind));
+        let others = others.flat_map(|(_, it)| of_area(it));
+        others.for_each(|ids| sizes.enlarge(&ids, PageOrder::LARGE));
+        let ids = of_area(&areas[area]);
+        ids.iter().for_each(|ids| sizes.enlarge(ids, order.min(PageOrder::LARGE)));
+        if order == PageOrder::HUGE {
+            let own = all[small..].iter().filter(|(piece, _)| piece.area.0 as usize == area);
+            own.flat_map(|(_, pages)| &pages.ids).for_each(|ids| sizes.enlarge(ids, order));
+        }
+    };
+    // Configurations: the choices, then areas as a whole, and last 2MB pages everywhere.
     let make = |number: usize| {
         let mut sizes = simulations.base();
-        match choices.get(number) {
-            Some(Choice { piece, order }) => {
-                all[*piece].1.ids.iter().for_each(|ids| sizes.enlarge(ids, *order));
-            }
-            None => {
-                for ids in areas
-                    .iter()
-                    .filter(|it| is_eligible(it.kind))
-                    .flat_map(|it| ids_of(it, &it.bytes))
-                {
-                    sizes.enlarge(&ids, PageOrder::LARGE);
-                }
-            }
+        if let Some(Choice { piece, order }) = choices.get(number) {
+            all[*piece].1.ids.iter().for_each(|ids| sizes.enlarge(ids, *order));
+        } else if let Some(&(area, order)) = area_choices.get(number - choices.len()) {
+            enlarge_area(&mut sizes, area, order);
+        } else {
+            eligible().for_each(|ids| sizes.enlarge(&ids, PageOrder::LARGE));
         }
         sizes
     };
-    let total = choices.len() + 1;
-    let mut counts = simulations.run_all(total, &make, &|done| report(done, total));
-    let all_large = counts.pop().expect("the last configuration");
-    let gains: Vec<ChoiceGain> = choices
-        .iter()
-        .zip(&counts)
-        .map(|(&choice, counts)| ChoiceGain {
-            choice,
-            walks: counts.walks,
-            additional_bytes: marginal::additional_bytes(
-                &memory,
-                &all[choice.piece].1,
-                choice.order,
-            ),
-        })
-        .collect();
-    let ranked = marginal::ranked(&gains, base.walks);
-    let curve = marginal::curve(&simulations, &memory, &all, ranked, most_points, &report);
-    let all_eligible = PiecePages { ids: eligible().collect() };
-    let all_large_bytes = marginal::additional_bytes(&memory, &all_eligible, PageOrder::LARGE);
+    let last = choices.len() + area_choices.len();
+    let counts = simulations.run_all(last + 1, &make, &|done| report(done, last + 1));
+    let additional =
+        |number: usize, ids: &[Range<u32>]| additional_bytes(&memory, ids, &make(number));
+    let gain = |(number, &choice): (usize, &Choice)| ChoiceGain {
+        choice,
+        walks: counts[number].walks,
+        additional_bytes: additional(number, &all[choice.piece].1.ids),
+    };
+    let gains: Vec<ChoiceGain> = choices.iter().enumerate().map(gain).collect();
+    // The first choice of each area is 4KB.
+    let with_small = |area: usize| {
+        let is_one = |choice: &(usize, PageOrder)| *choice == (area, PageOrder::BASE);
+        area_choices.iter().position(is_one).map_or(0, |at| counts[choices.len() + at].walks)
+    };
+    let area_gain = |(number, &(area, order)): (usize, &(usize, PageOrder))| AreaGain {
+        area,
+        order,
+        saved_walks: with_small(area).saturating_sub(counts[number].walks),
+        additional_bytes: additional(number, &of_area(&areas[area])),
+    };
+    let area_gains = (choices.len()..).zip(&area_choices).map(area_gain);
+    let area_gains = area_gains.filter(|gain| gain.order != PageOrder::BASE).collect();
+    let all_large_bytes = additional(last, &eligible().collect::<Vec<_>>());
+    let (huge, others): (Vec<ChoiceGain>, Vec<_>) =
+        gains.iter().partition(|gain| gain.choice.order == PageOrder::HUGE);
+    let curve = |choices: Vec<Choice>, from: usize| {
+        marginal::curve(&simulations, &memory, &all, choices, from, most_points, &report)
+    };
+    let without_huge = curve(marginal::ranked(&others, base.walks), 0);
+    let huge = marginal::ranked(&huge, base.walks);
+    let huge_curve = if huge.is_empty() {
+        GainCurve::default()
+    } else {
+        let enough = without_huge.point_for(ENOUGH).map(|point| without_huge.points[point].choices);
+        let before = &without_huge.choices[..enough.unwrap_or(0)];
+        curve([before, &huge[..]].concat(), before.len())
+    };
     Ok(Analysis {
         area_uses: areas.iter().map(|area| use_of(area, &area.bytes)).collect(),
         pieces: all.into_iter().map(|(piece, _)| piece).collect(),
         piece_uses,
         base,
-        all_large,
+        all_large: counts[last],
         all_large_bytes,
         orders,
         gains,
-        curve,
+        area_gains,
+        curve: without_huge,
+        huge_curve,
+        touched: TouchedRegions::new(&memory, areas.iter().filter(|area| area.kind.takes_advice())),
         instructions: memory.instructions,
         accesses: memory.data_accesses,
         has_events,
@@ -232,6 +289,35 @@ pub fn analyse(
 /// True if `thp` maps 2MB pages in areas of this kind.
 const fn is_eligible(kind: AreaKind) -> bool {
     kind.takes_advice() || matches!(kind, AreaKind::Stack)
+}
+
+/// Indices of the areas that take advice and have at least [`AREA_SHARE`] of their walks, those with most first.
+fn areas_by_walks(areas: &[Area], walks: &impl Fn(&Area, &Range<u64>) -> u64) -> Vec<usize> {
+    let advised = areas.iter().enumerate().filter(|(_, area)| area.kind.takes_advice());
+    let mut found: Vec<(u64, usize)> =
+        advised.map(|(number, area)| (walks(area, &area.bytes), number)).collect();
+    let total: u64 = found.iter().map(|(walks, _)| walks).sum();
+    found.retain(|(walks, _)| *walks > 0 && walks * AREA_SHARE >= total);
+    found.sort_by_key(|&(walks, number)| (Reverse(walks), number));
+    found.into_iter().map(|(_, number)| number).collect()
+}
+
+/// Page sizes for whole areas, of which some part has that choice.
+fn area_choices(
+    areas: &[usize],
+    choices: &[Choice],
+    pieces: &[(Piece, PiecePages)],
+    orders: &[PageOrder],
+) -> Vec<(usize, PageOrder)> {
+    let is_possible = |area: usize, order: PageOrder| {
+        let is_one = |choice: &Choice| {
+            (pieces[choice.piece].0.area.0 as usize, choice.order) == (area, order)
+        };
+        order == PageOrder::BASE || choices.iter().any(is_one)
+    };
+    let all = areas.iter().take(MOST_AREAS);
+    let all = all.flat_map(|&area| orders.iter().map(move |&order| (area, order)));
+    all.filter(|&(area, order)| is_possible(area, order)).collect()
 }
 
 /// Choices that have an effect: the piece contains a whole block of the order. The first `small` pieces have

@@ -7,7 +7,7 @@
 //! An [`Area`] is memory that the program mapped together: the heap, a mapping, a stack. Large areas are cut
 //! into [`Piece`]s, the smallest parts that advice distinguishes. One pass over the trace counts how densely
 //! each piece is touched, and simulates the machine's TLBs once for every choice of one piece and one page
-//! size. The [`GainCurve`] puts choices in order of misses saved for each megabyte of additional memory, and
+//! size, and for the areas with most misses as a whole. The [`GainCurve`] puts choices in order of misses saved for each megabyte of additional memory, and
 //! simulates the first one, two, three … of them together. The time that a plan saves is never computed from
 //! misses: it is the difference between two timed simulations.
 //!
@@ -33,9 +33,10 @@ mod plan;
 mod ranges;
 pub mod remedy;
 mod tlbs;
+mod touched;
 mod verdict;
 
-pub use analysis::{AdviceError, Analysis, AreaUse, MeasuredPart, Progress, analyse};
+pub use analysis::{AdviceError, Analysis, AreaGain, AreaUse, MeasuredPart, Progress, analyse};
 pub use area::{Area, AreaId, AreaKind};
 pub use evidence::{
     AccessedPlace, Place, RankedAccesses, RankedSamples, SampleError, SampleOrder, SampledPlace,
@@ -50,4 +51,5 @@ pub use pairs_error::PairsError;
 pub use piece::{Piece, PieceUse};
 pub use plan::ENOUGH;
 pub use tlbs::{WalkCounts, orders_with_entries, tlb_entries};
+pub use touched::TouchedRegions;
 pub use verdict::{Outcome, SpeedRange, Verdict, WORTH_EFFORT};

@@ -8,7 +8,7 @@ use perforate_mmu::TlbConfig;
 use serde::Serialize;
 
 use crate::collect::{Memory, References};
-use crate::page_id::PageIds;
+use crate::page_id::{PageId, PageIds};
 use crate::tlbs::{PageSizes, Tlbs, WalkCounts};
 use crate::{Choice, GainCurve, GainPoint, PageOrder, Piece, PieceUse};
 
@@ -86,24 +86,23 @@ impl Simulations<'_> {
     }
 }
 
-/// Additional resident memory of a piece with pages of an order: whole blocks of that order are resident as
-/// soon as one page of them is touched.
-pub(crate) fn additional_bytes(memory: &Memory, pages: &PiecePages, order: PageOrder) -> u64 {
-    let size = 1_u32 << order.0;
+/// Additional resident memory of a range of pages with these page sizes, in bytes: a page is resident as soon as
+/// 4KB of it are touched.
+pub(crate) fn additional_bytes(memory: &Memory, ids: &[Range<u32>], sizes: &PageSizes) -> u64 {
     let of = |ids: &Range<u32>| {
-        let whole = ids.start.next_multiple_of(size)..ids.end & !(size - 1);
-        if whole.is_empty() {
-            return 0;
+        let (mut touched, mut resident, mut last) = (0_u64, 0_u64, None);
+        for id in memory.touched.within(ids.start as usize..ids.end as usize) {
+            let order = sizes.order(PageId(id as u32));
+            let page = Some((id >> order.0, order));
+            touched += 1;
+            if page != last {
+                resident += 1 << order.0;
+                last = page;
+            }
         }
-        let (mut pages, mut blocks, mut last) = (0_u64, 0_u64, usize::MAX);
-        for id in memory.touched.within(whole.start as usize..whole.end as usize) {
-            pages += 1;
-            blocks += u64::from(id >> order.0 != last);
-            last = id >> order.0;
-        }
-        (blocks << order.0) - pages
+        resident - touched
     };
-    pages.ids.iter().map(of).sum::<u64>() * PageOrder::BASE.bytes()
+    ids.iter().map(of).sum::<u64>() * PageOrder::BASE.bytes()
 }
 
 /// Use of a range of pages.
@@ -159,17 +158,18 @@ pub(crate) fn ranked(gains: &[ChoiceGain], base: u64) -> Vec<Choice> {
     steps.into_iter().map(|(_, choice)| choice).collect()
 }
 
-/// Simulates prefixes of the choices: `most` points at most.
+/// Simulates the first `from` choices, and longer prefixes of them: `most` points at most.
 pub(crate) fn curve(
     simulations: &Simulations<'_>,
     memory: &Memory,
     pieces: &[(Piece, PiecePages)],
     choices: Vec<Choice>,
+    from: usize,
     most: usize,
     on_progress: &(dyn Fn(usize, usize) + Sync),
 ) -> GainCurve {
-    let each = choices.len().div_ceil(most - 1).max(1);
-    let mut prefixes: Vec<usize> = (0..=choices.len()).step_by(each).collect();
+    let each = (choices.len() - from).div_ceil(most - 1).max(1);
+    let mut prefixes: Vec<usize> = (from..=choices.len()).step_by(each).collect();
     if prefixes.last() != Some(&choices.len()) {
         prefixes.push(choices.len());
     }
@@ -182,38 +182,22 @@ pub(crate) fn curve(
     };
     let total = prefixes.len();
     let counts = simulations.run_all(total, &make, &|done| on_progress(done, total));
-    let points = prefixes.iter().zip(&counts).map(|(&count, counts)| GainPoint {
-        choices: count,
-        walks: counts.walks,
-        additional_bytes: bytes_of_all(memory, pieces, &choices[..count]),
-    });
-    GainCurve { points: points.collect(), choices }
-}
-
-/// Additional memory of several choices. The last one of a piece holds; memory of a gigabyte counts once.
-fn bytes_of_all(memory: &Memory, pieces: &[(Piece, PiecePages)], choices: &[Choice]) -> u64 {
-    let mut last: HashMap<usize, PageOrder> = HashMap::new();
-    for choice in choices {
-        let order = last.entry(choice.piece).or_insert(choice.order);
-        *order = choice.order.max(*order);
+    // Pieces of 1GB overlap others.
+    let mut chosen: Vec<Range<u32>> =
+        choices.iter().flat_map(|choice| pieces[choice.piece].1.ids.clone()).collect();
+    chosen.sort_by_key(|ids| ids.start);
+    let mut counted = 0;
+    for ids in &mut chosen {
+        ids.start = ids.start.max(counted).min(ids.end);
+        counted = counted.max(ids.end);
     }
-    let huge: Vec<&Piece> = last
-        .iter()
-        .filter(|(_, order)| **order == PageOrder::HUGE)
-        .map(|(piece, _)| &pieces[*piece].0)
-        .collect();
-    let is_within = |piece: &Piece| {
-        let holds = |huge: &&&Piece| {
-            huge.area == piece.area
-                && huge.bytes.start <= piece.bytes.start
-                && piece.bytes.end <= huge.bytes.end
-        };
-        huge.iter().any(|it| holds(&it))
-    };
-    last.iter()
-        .filter(|&(&piece, &order)| order == PageOrder::HUGE || !is_within(&pieces[piece].0))
-        .map(|(&piece, &order)| additional_bytes(memory, &pieces[piece].1, order))
-        .sum()
+    let points =
+        prefixes.iter().zip(&counts).enumerate().map(|(number, (&count, counts))| GainPoint {
+            choices: count,
+            walks: counts.walks,
+            additional_bytes: additional_bytes(memory, &chosen, &make(number)),
+        });
+    GainCurve { points: points.collect(), choices }
 }
 
 #[cfg(test)]

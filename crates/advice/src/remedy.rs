@@ -149,9 +149,20 @@ impl Case<'_> {
         *self.aim == Aim::Off
     }
 
+    /// True if 2MB pages are wanted.
+    fn wants_2mb(&self) -> bool {
+        self.aim.wants(|bytes| bytes == LARGE_BYTES)
+    }
+
+    /// True if pages between 4KB and 2MB are wanted, for which the kernel has settings of their own.
+    fn wants_between(&self) -> bool {
+        self.aim.wants(|bytes| bytes < LARGE_BYTES) && self.kernel_has(WITH_OTHER_SIZES)
+    }
+
     /// Sentence on the machine's setting, if requests of programs have no effect under it.
     fn condition(&self) -> &'static str {
         match self.setting("enabled") {
+            _ if self.wants_between() => " It takes the settings of sizes below.",
             Some("never") => {
                 " It has no effect until transparent_hugepage/enabled is madvise or always."
             }
@@ -169,12 +180,13 @@ fn calls(ranges: &[AdvisedRange], advice: &str) -> Vec<String> {
     let call = |range: &AdvisedRange| {
         let (name, offset) = &range.area;
         let length = (range.bytes.end - range.bytes.start) / 4096;
-        let process = match range.process.0 {
-            0 => String::new(),
-            number => format!(", process {number}"),
-        };
-        format!("madvise({name} + {offset:#x}, {length} * 4096, {advice});{process}")
-            .replace(");,", ");  //")
+        let size =
+            (range.page_bytes < LARGE_BYTES).then(|| format!("{}KB pages", range.page_bytes >> 10));
+        let process = (range.process.0 > 0).then(|| format!("process {}", range.process.0));
+        let remarks: Vec<String> = size.into_iter().chain(process).collect();
+        let remark = if remarks.is_empty() { "" } else { "  // " };
+        let call = format!("madvise({name} + {offset:#x}, {length} * 4096, {advice});");
+        call + remark + &remarks.join(", ")
     };
     let mut lines: Vec<String> = ranges.iter().take(MOST_CALLS).map(call).collect();
     if ranges.len() > MOST_CALLS {
@@ -200,14 +212,21 @@ fn madvise(case: &Case<'_>) -> Option<Remedy> {
 
 /// madvise(2), MADV_COLLAPSE: since Linux 6.1; independent of the settings in sysfs.
 fn collapse(case: &Case<'_>) -> Option<Remedy> {
-    let is_there = case.wants_large() && case.facts.kernel.is_some() && case.kernel_has((6, 1));
+    let is_there = case.wants_2mb() && case.facts.kernel.is_some() && case.kernel_has((6, 1));
     is_there.then(|| {
         let effect = "Once the memory is in use: copies it into large pages now, whatever \
                       transparent_hugepage/enabled says. process_madvise(2) does so from another process.";
-        let largest = case.aim.ranges().iter().max_by_key(|range| range.bytes.end - range.bytes.start);
+        let is_2mb = |range: &&AdvisedRange| range.page_bytes == LARGE_BYTES;
+        let mut ranges: Vec<AdvisedRange> =
+            case.aim.ranges().iter().filter(is_2mb).cloned().collect();
+        if !case.wants_between() {
+            // One call as an example: `madvise` does for all ranges.
+            let largest = ranges.into_iter().max_by_key(|range| range.bytes.end - range.bytes.start);
+            ranges = largest.into_iter().collect();
+        }
         remedy(
             "Collapse now",
-            calls(largest.map_or(&[], std::slice::from_ref), "MADV_COLLAPSE"),
+            calls(&ranges, "MADV_COLLAPSE"),
             effect.into(),
             "madvise(2), MADV_COLLAPSE (Linux 6.1)",
         )
@@ -434,6 +453,7 @@ fn enabled(case: &Case<'_>) -> Option<Remedy> {
     let setting = case.setting("enabled")?;
     let (line, effect) = match (case.aim, setting) {
         (Aim::Off, "always") => ("madvise", "Large pages only for programs that request them."),
+        (Aim::Ranges(_), _) if case.wants_between() => return None,
         (Aim::Ranges(_), "never") => {
             ("madvise", "Large pages for memory that programs request them for, and for no other.")
         }
@@ -482,27 +502,47 @@ fn now(case: &Case<'_>, sizes: &[u64]) -> String {
     if values.is_empty() { String::new() } else { format!(" Now {values}.") }
 }
 
-/// Switch for the recommended sizes between 4KB and 2MB.
+/// Settings for the recommended sizes between 4KB and 2MB. They hold for all memory or for memory of `madvise`, and
+/// a first touch takes the largest size that is on; so 2MB pages have to be off, and are had by collapsing.
 fn other_sizes(case: &Case<'_>) -> Option<Remedy> {
     let mut sizes: Vec<u64> = case.aim.ranges().iter().map(|range| range.page_bytes).collect();
     sizes.retain(|&bytes| bytes < LARGE_BYTES);
     sizes.sort_unstable();
     sizes.dedup();
-    if sizes.is_empty() || !case.kernel_has(WITH_OTHER_SIZES) {
+    if sizes.is_empty() {
         return None;
     }
-    let line = |bytes: &u64| format!("echo madvise > {FOLDER}/{}", setting_of(*bytes));
-    let lines = sizes.iter().map(line);
-    let now = now(case, &sizes);
-    let effect =
-        format!("Pages of these sizes for memory that programs request large pages for.{now}");
-    Some(remedy("Sizes between", lines.collect(), effect, OTHER_SIZES))
+    let names = sizes.iter().map(|bytes| format!("{}KB", bytes >> 10)).collect::<Vec<_>>();
+    let names = names.join(" and ");
+    if !case.kernel_has(WITH_OTHER_SIZES) {
+        let effect = format!(
+            "This kernel has no pages of {names}, which Linux has since 6.8: until then, madvise gives this memory \
+             2MB pages, which take more memory."
+        );
+        return Some(remedy("Newer kernel", Vec::new(), effect, OTHER_SIZES));
+    }
+    let line = |value: &str, bytes: u64| format!("echo {value} > {FOLDER}/{}", setting_of(bytes));
+    let mut lines: Vec<String> = sizes.iter().map(|bytes| line("madvise", *bytes)).collect();
+    lines.push(line("never", LARGE_BYTES));
+    sizes.push(LARGE_BYTES);
+    let large = match case.wants_2mb() {
+        true => {
+            " Memory that is to have 2MB pages gets them by MADV_COLLAPSE, which no setting stops."
+        }
+        false => "",
+    };
+    let effect = format!(
+        "Memory of madvise has {names} pages, and other memory keeps 4KB: a first touch takes the largest size that is \
+         on, so that 2MB is off. This holds for all programs.{large}{}",
+        now(case, &sizes)
+    );
+    Some(remedy("Sizes between", lines, effect, OTHER_SIZES))
 }
 
 /// Linux, Transparent Hugepage Support, Khugepaged controls.
 fn khugepaged(case: &Case<'_>) -> Option<Remedy> {
     let limit: u64 = case.setting("khugepaged/max_ptes_none")?.parse().ok()?;
-    if case.is_off() || !case.wants_large() || limit == 0 {
+    if case.is_off() || !case.wants_2mb() || limit == 0 {
         return None;
     }
     let scanned = case.setting("khugepaged/pages_to_scan").unwrap_or("4096");
@@ -692,7 +732,25 @@ mod tests {
             text.contains(line) && text.contains("Now hugepages-64kB/enabled is never."),
             "{text}"
         );
-        assert!(!has(&machine((6, 7), &settings, &[]), &aim, "Sizes between"));
+        assert!(
+            text.contains(
+                "echo never > /sys/kernel/mm/transparent_hugepage/hugepages-2048kB/enabled"
+            )
+        );
+        assert!(text.contains("MADV_HUGEPAGE);  // 64KB pages\n"), "{text}");
+        assert!(
+            !text.contains("MADV_COLLAPSE") && !text.contains("/transparent_hugepage/enabled\n"),
+            "{text}"
+        );
+        let (titles, text) = shown(&machine((6, 7), &settings, &[]), &aim);
+        assert!(!titles.contains(&"Sizes between".to_owned()), "{titles:?}");
+        assert!(text.contains("no pages of 64KB, which Linux has since 6.8"), "{text}");
+        // 2MB pages for some memory: every range of them is collapsed, as the setting gives none.
+        let large = range("", 8 * MB, LARGE_BYTES);
+        let mixed = Aim::Ranges(vec![range("[heap]", 0, 64 << 10), large.clone(), large]);
+        let (_, text) = shown(&machine((6, 8), &settings, &[]), &mixed);
+        assert_eq!(text.matches(", MADV_COLLAPSE);").count(), 2, "{text}");
+        assert!(text.contains("gets them by MADV_COLLAPSE"), "{text}");
         let huge = AdvisedRange { bytes: 0..3 * GB, ..range("[heap]", 0, GB) };
         let (titles, text) = shown(&machine((6, 1), &settings, &[]), &Aim::Ranges(vec![huge]));
         assert_eq!(titles, ["1GB pages"]);

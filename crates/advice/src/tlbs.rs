@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use perforate_mmu::{CoalescingForm, SetAssociative, TlbConfig, TlbGeometry, Ways};
+use perforate_mmu::{SetAssociative, TlbConfig, TlbGeometry, Ways};
 use perforate_types::PageSize;
 
 use crate::PageOrder;
@@ -30,15 +30,18 @@ pub fn tlb_entries(tlb: &TlbConfig, order: PageOrder) -> [usize; 2] {
         PageOrder::BASE => [tlb.l1_data_4k.entries, tlb.l2_entries(PageSize::Size4K)],
         PageOrder::LARGE => [entries(tlb.l1_data_2m), tlb.l2_entries(PageSize::Size2M)],
         PageOrder::HUGE => [entries(tlb.l1_data_1g), tlb.l2_entries(PageSize::Size1G)],
-        order if group_order(tlb) == Some(order) => [0, tlb.l2_entries(PageSize::Size4K)],
+        order if group_order(tlb) == Some(order) => {
+            let first = if tlb.l1_coalescing { tlb.l1_data_4k.entries } else { 0 };
+            [first, tlb.l2_entries(PageSize::Size4K)]
+        }
         _ => [0, 0],
     }
 }
 
-/// Order of the aligned groups of 4KB pages that the second level holds as one entry, if it does.
+/// Order of the aligned groups of 4KB pages that the second level holds as one entry, if it does. By whatever rule
+/// pages are joined, those of a group are if a page of at least this size contains them.
 fn group_order(tlb: &TlbConfig) -> Option<PageOrder> {
-    let groups = tlb.l2_coalescing.filter(|it| matches!(it.form, CoalescingForm::Groups))?;
-    Some(PageOrder(groups.pages.ilog2() as u8))
+    tlb.l2_coalescing.map(|groups| PageOrder(groups.pages.ilog2() as u8))
 }
 
 /// Page size of every page: those that a plan gives to pieces, otherwise 4KB.
@@ -319,13 +322,14 @@ fn places(config: &TlbConfig, order: PageOrder) -> Places {
     let whole = |array, order: PageOrder| Place { array, order: order.0, ways: None };
     let large = order >= PageOrder::LARGE;
     let huge = order >= PageOrder::HUGE;
+    let group = group_order(config).filter(|group| *group <= order).unwrap_or(PageOrder::BASE);
     let first = |has_large: bool, has_huge: bool| {
         if huge && has_huge {
             whole(1 + usize::from(has_large), PageOrder::HUGE)
         } else if large && has_large {
             whole(1, PageOrder::LARGE)
         } else {
-            whole(0, PageOrder::BASE)
+            whole(0, if config.l1_coalescing && !large { group } else { PageOrder::BASE })
         }
     };
     let among =
@@ -341,7 +345,6 @@ fn places(config: &TlbConfig, order: PageOrder) -> Places {
     } else if large {
         part(config.l2_2m, 1, PageOrder::LARGE)
     } else {
-        let group = group_order(config).filter(|group| *group <= order).unwrap_or(PageOrder::BASE);
         Some(Place { array: 0, order: group.0, ways: among(config.l2_4k) })
     };
     Places {

@@ -1,6 +1,6 @@
 //! Walks that the analysis counts, compared with the counters of whole simulations.
 
-use perforate_advice::{Analysis, MeasuredPart, analyse};
+use perforate_advice::{Analysis, MeasuredPart, PageOrder, analyse};
 use perforate_sim::{
     Composition, Machine, MeasuringOptions, MemoryState, ResolvedRun, Silent, WarmupLength,
     Workload, open_workload,
@@ -83,6 +83,24 @@ fn walks_are_those_of_a_simulation() {
                 assert!(large[1] <= thp[1], "{workload} on {machine}: {large:?} {thp:?}");
             }
         }
+    }
+}
+
+/// Pages of a size that the TLB joins have the walks of the scheme that maps them everywhere.
+#[test]
+fn walks_with_sizes_between_are_those_of_a_simulation() {
+    for (workload, machine, scheme) in [
+        ("random:size=96M", "neoverse-n1", "mthp-64k"),
+        ("random:size=112M", "neoverse-n1", "mthp-64k"),
+        ("random:size=64M", "zen4-genoa", "mthp-16k"),
+    ] {
+        let mut run = resolved(workload, machine, 600_000);
+        run.schemes = Composition::list(scheme).unwrap();
+        let analysis = analysed(&run);
+        let [between] = simulated(&run)[..] else { panic!("one scheme") };
+        let gain = &analysis.area_gains[0];
+        assert!(gain.order < PageOrder::LARGE && gain.saved_walks > 0, "{gain:?}");
+        assert_eq!(analysis.base.walks - gain.saved_walks, between[0], "{workload} on {machine}");
     }
 }
 

@@ -64,6 +64,7 @@ def test_advice_is_an_object_and_a_text() -> None:
     assert advice["verdict"] in ("worth", "unclear", "not-worth")
     assert advice["evidence"]["kind"] == "trace"
     assert advice["runs"][0]["name"] == "as it is"
+    assert [size["page_bytes"] for size in advice["areas"][0]["sizes"]] == [2 << 20]
     assert "Evidence A" in str(advice)
     with pytest.raises(perforate.UsageError, match="expected always, madvise or never"):
         perforate.advise("random", now="perhaps")

@@ -99,7 +99,8 @@ pub struct SpeedRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AdviceRun {
-    /// Name for readers: `as it is`, `4KB pages`, `64KB pages`, `recommended`, `all large`, `1GB pages`, `free`.
+    /// Name for readers: `as it is`, `4KB pages`, `64KB pages`, `recommended`, `best parts`,
+    /// `sizes by area`, `parts in 2MB`, `with 1GB pages`, `all large`, `1GB pages`, `free`.
     pub name: String,
     /// Size of the pages in bytes that all memory has where it can; `None` for runs with pages for parts of
     /// memory, and without translation.
@@ -149,6 +150,22 @@ pub struct AdviceArea {
     pub advised_bytes: u64,
     /// Pages that were written after a fork while shared, each a copy.
     pub pages_copied: u64,
+    /// Effects of page sizes for the whole area, the smallest first; empty for an area with few page walks.
+    pub sizes: Vec<AdviceSize>,
+}
+
+/// Effect of one page size for a whole area, with 2MB pages elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdviceSize {
+    /// Size of the pages in bytes.
+    pub page_bytes: u64,
+    /// Page walks that these pages save over 4KB pages for the area, as a share of those with 4KB pages everywhere.
+    pub saved_share: f64,
+    /// Memory beyond that with 4KB pages, in bytes.
+    pub additional_bytes: u64,
+    /// Memory of the area for which these pages are recommended, in bytes.
+    pub advised_bytes: u64,
 }
 
 /// Part of an area, on the address map.

@@ -2,7 +2,8 @@
 //!
 //! Following such advice means to call `madvise(MADV_HUGEPAGE)` as soon as memory is mapped, before its
 //! first touch. So the request follows each event that maps memory in one of the ranges. Which pages it
-//! leads to is up to the scheme, for example `thp-madvise`.
+//! leads to is up to the scheme, for example `thp-madvise`. A range may want pages of another size, which take
+//! settings of the machine besides, or a reserve: `START-END=64K`.
 //!
 //! The heap grows in steps of 132KB, and a first touch gets a 2MB page only if all of its block is mapped. So
 //! glibc rounds the end of an advised heap up to 2MB (`sysmalloc` in malloc/malloc.c, where
@@ -13,7 +14,8 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-use perforate_config::{Address, ConfigError};
+use perforate_config::{Address, ConfigError, Size};
+use perforate_os::FolioSizes;
 use perforate_trace::{Source, SourceMetadata, TraceError, Truncation};
 use perforate_types::{Advice, Chunk, ProcessId, ProgramEvent, VirtualAddress};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -22,8 +24,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const POPULATE: [i32; 2] = [22, 23];
 /// Step in which an advised heap grows, in bytes.
 const HEAP_STEP: u64 = 2 << 20;
+/// Order of the pages of MADV_HUGEPAGE, 2MB, and of 1GB pages.
+const LARGE: u8 = 9;
+const HUGE: u8 = 18;
 /// Form of a range, for messages.
 const EXPECTED: &str = "expected START-END, such as 0x7f0000000000-0x7f0000200000";
+
+/// Sizes of pages, for messages.
+const SIZES: &str = "expected a size of pages: 16K to 1M in powers of two, 2M or 1G";
 
 /// Ranges of addresses for which a program requests large pages (MADV_HUGEPAGE), in order of process and
 /// address and without overlaps.
@@ -37,20 +45,30 @@ pub struct AdvisedRange {
     pub process: ProcessId,
     /// Addresses in bytes, multiples of 4096.
     pub bytes: Range<u64>,
+    /// Size of the pages as an order: 2ⁿ × 4KB.
+    pub order: u8,
 }
 
 impl AdvisedRanges {
-    /// Makes a list from ranges in any order. Ranges that overlap or touch become one.
+    /// Makes a list from ranges in any order. Ranges with pages of one size that overlap or touch become one; where
+    /// sizes differ, the range that begins first has the common part.
     pub fn new(mut ranges: Vec<AdvisedRange>) -> Self {
         ranges.retain(|range| !range.bytes.is_empty());
         ranges.sort_by_key(|range| (range.process, range.bytes.start));
         let mut merged: Vec<AdvisedRange> = Vec::new();
-        for range in ranges {
+        for mut range in ranges {
             match merged.last_mut() {
                 Some(last)
-                    if last.process == range.process && range.bytes.start <= last.bytes.end =>
+                    if (last.process, last.order) == (range.process, range.order)
+                        && range.bytes.start <= last.bytes.end =>
                 {
                     last.bytes.end = last.bytes.end.max(range.bytes.end);
+                }
+                Some(last) if last.process == range.process => {
+                    range.bytes.start = range.bytes.start.max(last.bytes.end);
+                    if !range.bytes.is_empty() {
+                        merged.push(range);
+                    }
                 }
                 _ => merged.push(range),
             }
@@ -73,8 +91,12 @@ impl AdvisedRanges {
         self.0.iter().map(|range| range.bytes.end - range.bytes.start).sum()
     }
 
-    /// Returns the parts of `bytes` of one process that lie in the ranges.
-    fn parts(&self, process: ProcessId, bytes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    /// Returns the parts of `bytes` of one process that lie in the ranges, each with the order of its pages.
+    fn parts(
+        &self,
+        process: ProcessId,
+        bytes: Range<u64>,
+    ) -> impl Iterator<Item = (Range<u64>, u8)> {
         let first = self
             .0
             .partition_point(|range| (range.process, range.bytes.end) <= (process, bytes.start));
@@ -84,7 +106,7 @@ impl AdvisedRanges {
         self.0[first..]
             .iter()
             .take_while(is_within)
-            .map(move |range| range.bytes.start.max(start)..range.bytes.end.min(end))
+            .map(move |range| (range.bytes.start.max(start)..range.bytes.end.min(end), range.order))
     }
 
     /// Reads ranges from lines of a file, one `START-END` a line; `#` starts a comment.
@@ -115,6 +137,10 @@ impl FromStr for AdvisedRange {
                 (ProcessId(number.map_err(|_| wrong(problem))?), addresses)
             }
         };
+        let (addresses, order) = match addresses.split_once('=') {
+            None => (addresses, LARGE),
+            Some((addresses, size)) => (addresses, order_of(size).ok_or_else(|| wrong(SIZES))?),
+        };
         let (start, end) = addresses.split_once('-').ok_or_else(|| wrong(EXPECTED))?;
         let address = |text: &str| match text.parse() {
             Ok(Address(address)) if address % 4096 == 0 => Ok(address),
@@ -125,8 +151,15 @@ impl FromStr for AdvisedRange {
         if bytes.is_empty() {
             return Err(wrong("the end is not after the start"));
         }
-        Ok(Self { process, bytes })
+        Ok(Self { process, bytes, order })
     }
+}
+
+/// Order of the pages of a size that a program can have in parts of its memory: a folio's, 2MB, or 1GB.
+fn order_of(size: &str) -> Option<u8> {
+    let bytes = perforate_config::read::<Size>(size.trim()).ok()?.bytes();
+    let folios = FolioSizes::ORDERS.map(|order| order as u8);
+    folios.chain([LARGE, HUGE]).find(|order| 4096 << order == bytes)
 }
 
 impl FromStr for AdvisedRanges {
@@ -149,11 +182,12 @@ impl FromStr for AdvisedRanges {
 
 impl fmt::Display for AdvisedRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { process, bytes } = self;
+        let Self { process, bytes, order } = self;
         if process.0 > 0 {
             write!(f, "{}:", process.0)?;
         }
-        write!(f, "{:#x}-{:#x}", bytes.start, bytes.end)
+        write!(f, "{:#x}-{:#x}", bytes.start, bytes.end)?;
+        if *order == LARGE { Ok(()) } else { write!(f, "={}", Size(4096 << order)) }
     }
 }
 
@@ -256,7 +290,7 @@ impl<S: Source> Advised<S> {
             _ => 0..0,
         };
         let mut advised: Vec<_> = self.ranges.parts(self.running, mapped.clone()).collect();
-        if let Some(last) = advised.last_mut() {
+        if let Some((last, _)) = advised.last_mut() {
             self.grow_heap(&mut event, last);
         }
         // Memory that mmap populates has its pages before a request can come.
@@ -267,7 +301,10 @@ impl<S: Source> Advised<S> {
             length: end - start,
             advice,
         };
-        let requests = advised.into_iter().map(|part| advise(part, Advice::HugePage));
+        let requests = advised.into_iter().map(|(part, order)| match order {
+            LARGE => advise(part, Advice::HugePage),
+            order => advise(part, Advice::PageSize(order)),
+        });
         let requests = requests.chain(populated.map(|advice| advise(mapped, advice)));
         self.events.extend(requests.map(|request| (at, request)));
     }
@@ -434,6 +471,27 @@ mod tests {
     }
 
     #[test]
+    fn pages_of_other_sizes_are_requested_by_range() {
+        let memory = map(0x10000, 0x40000, false);
+        let found = advised(
+            "0x10000-0x20000=64K,0x20000-0x30000,0x30000-0x40000=2M,0x40000-0x50000=1G",
+            &[memory.clone()],
+        );
+        let expected = [
+            memory,
+            advise(0x10000, 0x10000, Advice::PageSize(4)),
+            advise(0x20000, 0x20000, Advice::HugePage),
+            advise(0x40000, 0x10000, Advice::PageSize(18)),
+        ];
+        assert_eq!(found, expected);
+        // The range that begins first has what both contain.
+        let mixed: AdvisedRanges =
+            "0x1000-0x5000,0x2000-0x4000=16K,0x4000-0x8000=16K".parse().unwrap();
+        assert_eq!(mixed.to_string(), "0x1000-0x5000,0x5000-0x8000=16K");
+        assert_eq!(mixed.to_string().parse::<AdvisedRanges>().unwrap(), mixed);
+    }
+
+    #[test]
     fn ranges_are_written_as_they_are_read() {
         let text = "0x1000-0x3000,1:0x1000-0x2000";
         let ranges: AdvisedRanges = text.parse().unwrap();
@@ -448,6 +506,8 @@ mod tests {
     fn wrong_ranges_say_what_would_be_right() {
         for (text, expected) in [
             ("0x1000", EXPECTED),
+            ("0x1000-0x3000=8K", SIZES),
+            ("0x1000-0x3000=often", SIZES),
             ("heap-0x2000", EXPECTED),
             ("0x1000-0x1001", "expected multiples of 4096, as madvise does"),
             ("0x2000-0x2000", "the end is not after the start"),

@@ -59,7 +59,8 @@ impl Touched {
         self.gaps.add(self.done, chunk);
         for (_, event) in &chunk.events {
             if let ProgramEvent::Advise { advice, .. } = event {
-                self.advices.wanted += u64::from(*advice == Advice::HugePage);
+                self.advices.wanted +=
+                    u64::from(matches!(advice, Advice::HugePage | Advice::PageSize(_)));
                 self.advices.refused += u64::from(*advice == Advice::NoHugePage);
             }
         }

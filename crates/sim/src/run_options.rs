@@ -48,7 +48,8 @@ options! {
         };
         /// Ranges of addresses for which the program requests large pages (MADV_HUGEPAGE) as soon as it maps
         /// memory there, besides its own requests: START-END,…, or a file with one range a line;
-        /// PROCESS:START-END for another process than the first. The scheme thp-madvise has large pages there.
+        /// PROCESS:START-END for another process than the first. The scheme thp-madvise has large pages there;
+        /// START-END=64K asks for pages of another size than 2MB in that range: 16K to 1M, or 1G.
         #[schemars(with = "Option<String>")]
         madvise: Option<AdvisedRanges>, Program {
             is_rare: true,

@@ -46,6 +46,10 @@ pub enum Advice {
     Free,
     /// Any other advice, by its Linux number.
     Other(i32),
+    /// Pages of 2ⁿ × 4KB are wanted, in this memory only: 16KB to 1MB, or 1GB from a reserve. Linux has no such
+    /// call, so no trace has it; settings of the machine and several calls lead there.
+    #[serde(skip)]
+    PageSize(u8),
 }
 
 /// An event of the traced program between two instructions, such as a system call. Lengths are in

@@ -220,5 +220,5 @@ fn the_tutorial_on_huge_pages_can_be_followed() {
         let verdict = |text: &str| text.split([':', '.']).next().unwrap().to_owned();
         assert_eq!(verdict(&found), verdict(output), "{command}");
     }
-    assert_eq!(commands, 2);
+    assert_eq!(commands, 3);
 }

@@ -1,6 +1,7 @@
 //! The built program as its users meet it.
 
 mod advise;
+mod advised_sizes;
 mod bad_input;
 mod bad_machines;
 mod bad_traces;

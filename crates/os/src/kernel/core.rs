@@ -19,12 +19,12 @@ use super::reclaim::Reclaim;
 use super::{KernelConfig, Ledger, SpacePage, SpaceRegion, sharing};
 use crate::memory::{FRAME_BYTES, PhysicalMemory};
 use crate::space::{
-    AddressSpace, Area, Attributes, Overlay, SpaceMut, gigabyte_of, index_of, pages_of,
-    pages_of_gigabyte, region_of,
+    AddressSpace, Area, Attributes, LargePageAdvice, Overlay, SpaceMut, gigabyte_of, index_of,
+    pages_of, pages_of_gigabyte, region_of,
 };
 use crate::{
-    BlockUse, Fragmentation, HugePageRule, OrderPurpose, OrderRequest, Orders, OsError, OtherUse,
-    PageLayout, Policy, TableFormat,
+    BlockUse, FolioSizes, Fragmentation, HugePageRule, OrderPurpose, OrderRequest, Orders, OsError,
+    OtherUse, PageLayout, Policy, TableFormat,
 };
 
 /// State shared by all parts of the kernel.
@@ -209,7 +209,7 @@ impl Core {
         }
         let large = Orders::BASE.with(Orders::LARGE);
         let fits_huge = area.spans(&gigabyte)
-            && self.has_huge_pages()
+            && (self.has_huge_pages() || area.attributes.wants_order(Orders::HUGE))
             && space.is_gigabyte_empty(page)
             && !space.is_claimed(&gigabyte)
             && !sharing::others_map_any(self, id, area, &gigabyte);
@@ -223,6 +223,17 @@ impl Core {
         policy.rule::<HugePageRule>().is_some() || policy.rule::<PageLayout>().is_some()
     }
 
+    /// Order of the folios that the program asked for in a memory area; `None` if it asked for none, or if the
+    /// policy maps no pages larger than 4KB.
+    pub(super) fn wanted_folio(&self, attributes: &Attributes) -> Option<u32> {
+        match attributes.large_pages {
+            LargePageAdvice::Order(order) if FolioSizes::ORDERS.contains(&order) => {
+                self.policy.maps_large().then_some(order)
+            }
+            _ => None,
+        }
+    }
+
     /// Page sizes (orders) that the policy selects for `page` of a memory area; a subset of `offered`.
     pub(super) fn orders(
         &self,
@@ -231,7 +242,7 @@ impl Core {
         purpose: OrderPurpose,
         offered: Orders,
     ) -> Orders {
-        if !area.attributes.eligible() {
+        if !area.attributes.eligible() || self.wanted_folio(&area.attributes).is_some() {
             return Orders::BASE;
         }
         let memory = &self.memory;

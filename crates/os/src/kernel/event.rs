@@ -95,6 +95,7 @@ impl Kernel {
         match advice {
             Advice::HugePage => large_pages(LargePageAdvice::Wanted),
             Advice::NoHugePage => large_pages(LargePageAdvice::Refused),
+            Advice::PageSize(order) => large_pages(LargePageAdvice::Order(u32::from(order))),
             Advice::DontNeed => range::unmap(core, id, pages),
             Advice::Free => reclaim::advise_free(core, id, pages),
             Advice::Other(number) => self.advise_by_number(id, pages, number),

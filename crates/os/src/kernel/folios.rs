@@ -10,7 +10,7 @@ use perforate_types::{CONTIGUOUS_PAGES, figures};
 use super::first_touch::{Backed, Touch};
 use super::{Core, FirstTouch, KernelConfig, single_page};
 use crate::space::{index_of, region_of};
-use crate::{FolioSizes, OsError, Policy};
+use crate::{FolioSizes, Orders, OsError, Policy};
 
 /// Sizes of folios that a kernel maps, and the numbers of those that it mapped.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,7 +61,9 @@ impl Folios {
 
 /// Maps an unmapped page by a 4KB entry: with the other pages of a folio if possible, else alone.
 pub(super) fn map(core: &mut Core, touch: &Touch) -> Result<(), OsError> {
-    if !core.folios.sizes.are_none() && map_folio(core, touch)? == Backed::Yes {
+    let are_possible = !core.folios.sizes.are_none();
+    let wanted = core.wanted_folio(&touch.area.attributes);
+    if (are_possible || wanted.is_some()) && map_folio(core, touch)? == Backed::Yes {
         return Ok(());
     }
     single_page::map(core, touch.space, touch.page, touch.permissions())
@@ -75,7 +77,10 @@ fn map_folio(core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         return Ok(Backed::No);
     }
     let inherited = core.policy.maps_large() && core.policy.wants_large(attributes);
-    let allowed = core.folios.sizes.allowed(attributes, inherited);
+    let allowed = match core.wanted_folio(attributes) {
+        Some(order) => Orders::BASE.with(order),
+        None => core.folios.sizes.allowed(attributes, inherited),
+    };
     let fits = |&order: &u32| allowed.contains(order) && area.spans(&block_around(page, order));
     for order in FolioSizes::ORDERS.rev().filter(fits) {
         if !is_free(core, touch, order)? {

@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use perforate_types::{Backing, Permissions};
 
+use crate::Orders;
+
 /// Page-table permissions of PROT_NONE memory, which user mode cannot access.
 const INACCESSIBLE: Permissions = Permissions { write: false, execute: false, user: false };
 
@@ -58,6 +60,8 @@ pub enum LargePageAdvice {
     Wanted,
     /// The program refused large pages (MADV_NOHUGEPAGE).
     Refused,
+    /// The program asked for pages of this order: a folio's, or that of 1GB pages, which are reserved.
+    Order(u32),
 }
 
 /// Page-table permissions of a memory area: `permissions`, or none for user mode unless `accessible`.
@@ -88,9 +92,14 @@ impl Attributes {
         !self.is_shared() && self.is_anonymous()
     }
 
-    /// True if the program asked for large pages in the memory area (MADV_HUGEPAGE).
+    /// True if the program asked for pages of 2MB or more in the memory area (MADV_HUGEPAGE).
     pub fn is_advised(&self) -> bool {
-        self.large_pages == LargePageAdvice::Wanted
+        self.large_pages == LargePageAdvice::Wanted || self.wants_order(Orders::HUGE)
+    }
+
+    /// True if the program asked for pages of this order in the memory area.
+    pub(crate) fn wants_order(&self, order: u32) -> bool {
+        self.large_pages == LargePageAdvice::Order(order)
     }
 
     /// True if the memory area is shared (MAP_SHARED): after fork, parent and child see each other's writes,

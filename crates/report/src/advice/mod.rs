@@ -8,7 +8,7 @@ mod ranking;
 mod sentence;
 mod text;
 
-use perforate_records::{AdviceArea, AdviceRecord};
+use perforate_records::{AdviceArea, AdviceRecord, AdviceSize};
 
 pub use page::advice_html;
 pub use text::advice_text;
@@ -41,6 +41,47 @@ pub fn more_memory(additional_bytes: f64) -> String {
         size if size < 0.0 => format!("{} less", bytes(-size)),
         size => format!("{} more", bytes(size)),
     }
+}
+
+/// Formats a page size, as in “64KB”.
+fn page_size(bytes: u64) -> String {
+    match bytes >> 10 {
+        kilobytes @ ..1024 => format!("{kilobytes}KB"),
+        kilobytes @ ..0x10_0000 => format!("{}MB", kilobytes >> 10),
+        kilobytes => format!("{}GB", kilobytes >> 20),
+    }
+}
+
+/// An area with the effect of one page size for all of it; the name only with the first size.
+struct SizedArea<'a> {
+    area: &'a AdviceArea,
+    size: &'a AdviceSize,
+    is_first: bool,
+}
+
+impl SizedArea<'_> {
+    fn name(&self, record: &AdviceRecord) -> String {
+        if self.is_first { area_name(self.area, record) } else { String::new() }
+    }
+
+    /// Share of all page walks that are saved for each megabyte; `None` if the pages take less than one more.
+    fn saved_per_mb(&self) -> Option<f64> {
+        let more = self.size.additional_bytes as f64 / 1_048_576.0;
+        (more >= 1.0).then(|| self.size.saved_share / more)
+    }
+}
+
+/// The first areas with their page sizes; empty if no area has a choice of sizes.
+fn sized_areas<'a>(record: &'a AdviceRecord, most: usize) -> Vec<SizedArea<'a>> {
+    if record.areas.iter().all(|area| area.sizes.len() < 2) {
+        return Vec::new();
+    }
+    let of_area = |area: &'a AdviceArea| {
+        let sizes = (0..).zip(&area.sizes);
+        sizes.map(move |(number, size)| SizedArea { area, size, is_first: number == 0 })
+    };
+    let shown = record.areas.iter().filter(|area| !area.sizes.is_empty());
+    shown.take(most).flat_map(of_area).collect()
 }
 
 /// Formats a speed-up in thousandths, as in “1.057×”: differences of pages are often below 1 %.

@@ -3,7 +3,9 @@
 use maud::{Markup, html};
 use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRecord, AdviceRun};
 
-use super::{area_name, measured, ranking, sentence, thousandths};
+use super::{
+    SizedArea, area_name, measured, page_size, ranking, sentence, sized_areas, thousandths,
+};
 use crate::chart::{AddressMap, Axis, Bars, Ground, Lines, MapCell, Mark, Series, broken};
 use crate::format::{bytes, compact, percent};
 use crate::html::{
@@ -76,7 +78,38 @@ fn areas(record: &AdviceRecord, page: &mut Page) -> Markup {
         }
         (figures(map(record), page))
         (table_of(main, record).scrolling("Memory by area", "main"))
+        (sizes(record))
         @if let Some(others) = others { (others) }
+    }
+}
+
+/// Returns the table of page sizes by area; empty if no area has a choice of sizes.
+fn sizes(record: &AdviceRecord) -> Markup {
+    let shown = sized_areas(record, MOST_AREAS);
+    if shown.is_empty() {
+        return html! {};
+    }
+    let amount = |bytes_of: u64| Cell::value((bytes_of > 0).then_some(bytes_of as f64), bytes);
+    let table = Grid::of(
+        &shown,
+        [
+            ("area".into(), &|it: &&SizedArea<'_>| Cell::text(&it.name(record))),
+            ("pages".into(), &|it| Cell::text(&page_size(it.size.page_bytes))),
+            ("walks saved".into(), &|it| Cell::value(Some(it.size.saved_share), percent)),
+            (Heading::with_unit("memory more", "bytes"), &|it| {
+                Cell::value(Some(it.size.additional_bytes as f64), bytes)
+            }),
+            ("saved per MB".into(), &|it| Cell::value(it.saved_per_mb(), percent)),
+            (Heading::with_unit("advised", "bytes"), &|it| amount(it.size.advised_bytes)),
+        ],
+    );
+    html! {
+        h3 { "Page sizes by area" }
+        p.lead {
+            "Each size is simulated for all of one area, with 2MB pages elsewhere: page walks saved of all, the \
+             memory that it takes more, and for how much of the area it is recommended."
+        }
+        (table.scrolling("Page sizes by area", "main"))
     }
 }
 
@@ -188,12 +221,14 @@ fn gain(record: &AdviceRecord, page: &mut Page) -> Markup {
         |(place, _): &(usize, &AdvicePoint)| place % step == 0 || place + 1 == record.curve.len();
     let drawn = record.curve.iter().enumerate().filter(is_drawn);
     let marks = drawn.map(|(_, point)| mark(point, ALL));
-    let chosen =
-        record.curve.iter().filter(|point| point.is_recommended).map(|point| mark(point, CHOSEN));
+    let recommended = record.curve.iter().filter(|point| point.is_recommended);
+    let chosen: Vec<Mark> = recommended.map(|point| mark(point, CHOSEN)).collect();
+    let mut shown = vec![(ALL, "series0")];
+    shown.extend((!chosen.is_empty()).then_some((CHOSEN, "series1")));
     let marks: Vec<Mark> = marks.chain(chosen).collect();
     let places: Vec<f64> = marks.iter().filter_map(|mark| mark.x).collect();
     let most = places.iter().copied().fold(0.0, f64::max);
-    let series = |label: &str, colour, number| Series {
+    let series = |(number, (label, colour)): (usize, (&str, &'static str))| Series {
         key: label.into(),
         label: label.into(),
         colour,
@@ -201,7 +236,7 @@ fn gain(record: &AdviceRecord, page: &mut Page) -> Markup {
         round: 0,
     };
     let chart = Lines {
-        series: vec![series(ALL, "series0", 0), series(CHOSEN, "series1", 1)],
+        series: shown.into_iter().enumerate().map(series).collect(),
         ground: Ground::Numbers { least: 0.0, most },
         axis: Axis { label: "additional memory", suffix: "MB" },
         value: Axis { label: "page walks saved", suffix: "%" },

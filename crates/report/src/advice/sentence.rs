@@ -1,9 +1,14 @@
 //! Sentences of advice: the verdict, its reasons, its evidence.
 
+use std::collections::BTreeSet;
+
 use perforate_records::{AdviceRecord, AdviceRun, AdviceVerdict, SpeedRecord};
 
-use super::{more_memory, ranking};
+use super::{more_memory, page_size, ranking};
 use crate::format::{bytes, percent};
+
+/// Size of the large pages of `madvise` in bytes.
+const LARGE_BYTES: u64 = 2 << 20;
 
 /// Returns the verdict in a sentence.
 pub(super) fn verdict(record: &AdviceRecord) -> String {
@@ -87,7 +92,22 @@ fn cost(record: &AdviceRecord) -> String {
         let (some, all) = in_one_unit(record.advised_bytes as f64, record.eligible_bytes as f64);
         format!("; {:.0} % of the gain comes from {some} of {all}", share.min(1.0) * 100.0)
     });
-    format!(" for {more}{part}")
+    format!(" for {more}{}{part}", other_sizes(record))
+}
+
+/// Sizes of the recommended pages, if they are not only 2MB, as in “, with pages of 64KB and 2MB”.
+fn other_sizes(record: &AdviceRecord) -> String {
+    let sizes: BTreeSet<u64> = record.ranges.iter().map(|range| range.page_bytes).collect();
+    if sizes.iter().all(|bytes| *bytes == LARGE_BYTES) {
+        return String::new();
+    }
+    let names: Vec<String> = sizes.into_iter().map(page_size).collect();
+    let (last, others) = names.split_last().expect("a size is not 2MB");
+    let all = match others {
+        [] => last.clone(),
+        others => format!("{} and {last}", others.join(", ")),
+    };
+    format!(", with pages of {all}")
 }
 
 /// Writes a part and a whole in megabytes, as in “210 of 6,144 MB”, unless the whole is small.
@@ -191,6 +211,8 @@ pub(super) fn evidence(record: &AdviceRecord) -> String {
 
 #[cfg(test)]
 mod tests {
+    use perforate_records::AdviceRange;
+
     use super::*;
 
     const MB: u64 = 1 << 20;
@@ -215,6 +237,16 @@ mod tests {
             verdict(&worth),
             "Worth it: 1.21× (1.13 to 1.29) for 38.0 MB more; 84 % of the gain comes from 210 of 6,144 MB."
         );
+        let with = |sizes: &[u64]| {
+            let range = |&page_bytes| AdviceRange { page_bytes, ..AdviceRange::default() };
+            verdict(&AdviceRecord { ranges: sizes.iter().map(range).collect(), ..worth.clone() })
+        };
+        assert!(
+            with(&[2 * MB, 65536, 2 * MB])
+                .contains("38.0 MB more, with pages of 64KB and 2MB; 84 %")
+        );
+        assert!(with(&[16384]).contains(" more, with pages of 16KB; "));
+        assert_eq!(with(&[2 * MB]), verdict(&worth));
         let all = AdviceRecord { advised_bytes: 6144 * MB, ..worth };
         assert_eq!(verdict(&all), "Worth it: 1.21× (1.13 to 1.29) for 38.0 MB more.");
         let not = record(AdviceVerdict::NotWorth, (1.004, 0.99, 1.02));

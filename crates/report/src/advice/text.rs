@@ -2,7 +2,7 @@
 
 use perforate_records::{AdviceArea, AdvicePoint, AdviceRecord, AdviceRun};
 
-use super::{area_name, ranking, sentence, thousandths};
+use super::{SizedArea, area_name, page_size, ranking, sentence, sized_areas, thousandths};
 use crate::format::{MISSING, bytes, compact, percent};
 use crate::text::{Column, columns, cut, wrapped};
 
@@ -10,6 +10,8 @@ use crate::text::{Column, columns, cut, wrapped};
 const MOST_AREAS: usize = 8;
 /// Largest number of points of the curve.
 const MOST_POINTS: usize = 8;
+/// Largest number of areas in the table of page sizes.
+const MOST_SIZED: usize = 4;
 /// Width in characters of an area's name.
 const NAME: usize = 22;
 
@@ -20,6 +22,7 @@ pub fn advice_text(record: &AdviceRecord, width: usize) -> String {
     text += &wrapped("", &sentence::evidence(record), width);
     text += &runs(record, width);
     text += &areas(record, width);
+    text += &sizes(record, width);
     text += &ranking::text(record, width);
     text += &curve(record, width);
     text += &steps(record, width);
@@ -101,6 +104,35 @@ fn areas(record: &AdviceRecord, width: usize) -> String {
         width,
     );
     format!("\n{lead}{table}{rest}")
+}
+
+fn sizes(record: &AdviceRecord, width: usize) -> String {
+    let shown = sized_areas(record, MOST_SIZED);
+    if shown.is_empty() {
+        return String::new();
+    }
+    let cells = |cell: &dyn Fn(&SizedArea<'_>) -> String| shown.iter().map(cell).collect();
+    let advised = |bytes_advised: u64| match bytes_advised {
+        0 => String::new(),
+        some => bytes(some as f64),
+    };
+    let table = columns(
+        &[
+            Column::texts("area", cells(&|it| cut(&it.name(record), NAME))),
+            Column::texts("pages", cells(&|it| page_size(it.size.page_bytes))),
+            Column::numbers("saved", cells(&|it| percent(it.size.saved_share))),
+            Column::numbers("more", cells(&|it| bytes(it.size.additional_bytes as f64))),
+            Column::numbers(
+                "per MB",
+                cells(&|it| it.saved_per_mb().map_or(MISSING.into(), percent)),
+            ),
+            Column::numbers("advised", cells(&|it| advised(it.size.advised_bytes))),
+        ],
+        width,
+    );
+    let lead = "Page sizes for the areas with most page walks, each simulated for all of one area and 2MB elsewhere: page \
+                walks saved, memory more, walks saved for each megabyte of that:";
+    format!("\n{}{table}", wrapped("", lead, width))
 }
 
 fn curve(record: &AdviceRecord, width: usize) -> String {

@@ -2,8 +2,8 @@
 
 use perforate_records::{
     AdviceArea, AdviceError, AdviceEvidence, AdvicePiece, AdvicePoint, AdviceRecord, AdviceRisk,
-    AdviceRun, AdviceStep, AdviceVerdict, AreaPages, Clock, EvidenceKind, GainRatio, Judgement,
-    RankedMemory, SpeedRecord, Verification, VerifiedArea, VerifiedRun,
+    AdviceRun, AdviceSize, AdviceStep, AdviceVerdict, AreaPages, Clock, EvidenceKind, GainRatio,
+    Judgement, RankedMemory, SpeedRecord, Verification, VerifiedArea, VerifiedRun,
 };
 use perforate_report::{advice_html, advice_text};
 
@@ -30,6 +30,15 @@ fn area(name: &str, kind: &str, size: u64, walk_share: f64) -> AdviceArea {
         advised_bytes: size / 3,
         ..AdviceArea::default()
     }
+}
+
+fn size(
+    page_bytes: u64,
+    saved_share: f64,
+    additional_bytes: u64,
+    advised_bytes: u64,
+) -> AdviceSize {
+    AdviceSize { page_bytes, saved_share, additional_bytes, advised_bytes }
 }
 
 /// Advice with all its parts; `name` is the name of an area, and of the switch.
@@ -81,7 +90,16 @@ pub fn record(name: &str) -> AdviceRecord {
             run("all large", 1.25),
             run("free", 1.4),
         ],
-        areas: vec![area(name, "heap", 1000 * MB, 0.7), area("", "anonymous", 500 * MB, 0.2)],
+        areas: vec![
+            AdviceArea {
+                sizes: vec![size(64 << 10, 0.55, MB - 1, 0), size(2 * MB, 0.6, 40 * MB, 700 * MB)],
+                ..area(name, "heap", 1000 * MB, 0.7)
+            },
+            AdviceArea {
+                sizes: vec![size(64 << 10, 0.19, MB, 100 * MB), size(2 * MB, 0.2, 400 * MB, 0)],
+                ..area("", "anonymous", 500 * MB, 0.2)
+            },
+        ],
         pieces: (0..700).map(piece).collect(),
         curve: (0..20).map(point).collect(),
         steps: vec![AdviceStep {
@@ -240,6 +258,28 @@ fn a_page_has_all_parts_and_the_verdict_first() {
     for id in ["address-map", "gain-curve", "speeds"] {
         assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
     }
+}
+
+#[test]
+fn sizes_by_area_have_the_gain_for_each_megabyte() {
+    let record = record("[heap]");
+    let text = advice_text(&record, 80);
+    let row = |start: &str| -> Vec<String> {
+        let after = text.split("Page sizes for the areas").nth(1).unwrap();
+        let row = after.lines().find(|line| line.starts_with(start)).unwrap();
+        row.split_whitespace().map(str::to_owned).collect()
+    };
+    assert_eq!(row("[heap]"), ["[heap]", "64KB", "55.0", "%", "1.00", "MB", "–"], "{text}");
+    let anonymous = ["64KB", "19.0", "%", "1.00", "MB", "19.0", "%", "100", "MB"];
+    assert_eq!(row("anon 7f0000000000")[2..], anonymous, "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let page = markup(&advice_html(&record, &options("Advice", "")));
+    assert!(page.contains("Page sizes by area"));
+    // A single size is no choice.
+    let mut single = record;
+    single.areas.iter_mut().for_each(|area| area.sizes.truncate(1));
+    assert!(!advice_text(&single, 80).contains("Page sizes"));
+    assert!(!markup(&advice_html(&single, &options("Advice", ""))).contains("Page sizes by area"));
 }
 
 #[test]

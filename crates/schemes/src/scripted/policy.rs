@@ -286,7 +286,7 @@ fn kind(backing: Backing) -> &'static str {
 fn advice(attributes: &Attributes) -> &'static str {
     match attributes.large_pages {
         LargePageAdvice::None => "none",
-        LargePageAdvice::Wanted => "hugepage",
+        LargePageAdvice::Wanted | LargePageAdvice::Order(_) => "hugepage",
         LargePageAdvice::Refused => "nohugepage",
     }
 }

@@ -71,15 +71,15 @@ pub fn advise(
     let schemes = runs::pairs(&runs::schemes(question.now), &hosts)?;
     let run = request.resolve(Some(question.workload), schemes, &|_, _| ())?;
     let analysis = analyse(&run, observer)?;
-    let plan = Plan::of(&analysis).filter(|_| analysis.has_events);
+    let plans = if analysis.has_events { Plan::candidates(&analysis) } else { Vec::new() };
     let choices = Choices {
         sizes: sizes::other_sizes(&run.machine.tlb, &analysis.areas),
         all: analysis.has_events.then(|| Plan::All.advised(&analysis)),
-        plan: plan.as_ref().map(|plan| plan.advised(&analysis)),
+        plans: plans.iter().map(|(name, plan)| (*name, plan.advised(&analysis))).collect(),
     };
     let timed = Timed::run(request, question, &hosts, choices, analysis.instructions, observer)?;
     let error = ModelError::of(&effect_sources()?, !hosts.is_empty())?;
-    Ok(record(question, &run, &analysis, plan, &timed, &error))
+    Ok(record(question, &run, &analysis, plans, &timed, &error))
 }
 
 /// Analyses the accesses of a run.
@@ -141,15 +141,15 @@ fn record(
     question: &AdviceQuestion<'_>,
     run: &ResolvedRun,
     analysis: &Analysis,
-    plan: Option<Plan>,
+    plans: Vec<(&'static str, Plan)>,
     timed: &Timed,
     error: &ModelError,
 ) -> AdviceRecord {
     let facts = surroundings(question, analysis);
-    let follows_plan = timed.follows_plan();
-    let plan = plan.filter(|_| follows_plan).unwrap_or(Plan::All);
+    let chosen = timed.recommended();
+    let plan = chosen.map_or(Plan::All, |index| plans[index].1.clone());
     let range = |pairs: &[(f64, f64)]| SpeedRange::of(pairs, error);
-    let gain = range(&timed.recommended(follows_plan));
+    let gain = range(&timed.speeds(chosen));
     let gained = range(&timed.now_over_small());
     let outcome = gain.zip(gained).map(|(gain, gained)| Outcome {
         gain,
@@ -200,11 +200,11 @@ fn record(
         now: question.now.to_string(),
         gain: gain.map(speed),
         gained: gained.map(speed),
-        gain_share: timed.gain_share(follows_plan),
-        additional_bytes: timed.additional_bytes(follows_plan),
+        gain_share: timed.gain_share(chosen),
+        additional_bytes: timed.additional_bytes(chosen),
         advised_bytes: plan.bytes(analysis),
         eligible_bytes: Plan::All.bytes(analysis),
-        runs: timed.records(follows_plan, &|pairs| range(pairs).map(speed)),
+        runs: timed.records(chosen, &|pairs| range(pairs).map(speed)),
         areas: areas(analysis, &plan),
         ranking: Vec::new(),
         verification: None,
@@ -216,8 +216,8 @@ fn record(
             &plan,
             &facts,
             &Figures {
-                additional_bytes: timed.additional_bytes(follows_plan),
-                large_bytes: timed.large_bytes(follows_plan),
+                additional_bytes: timed.additional_bytes(chosen),
+                large_bytes: timed.large_bytes(chosen),
                 is_own_memory: run.memory.snapshot.is_some(),
             },
         ),

@@ -1,12 +1,15 @@
 //! Plan: memory that gets large pages, and records of areas, parts and curve for it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use perforate_advice::remedy::AdvisedRange;
-use perforate_advice::{Analysis, Area, AreaKind, AreaUse, Choice, ENOUGH, PageOrder};
-use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRange};
+use perforate_advice::{Analysis, Area, AreaGain, AreaKind, AreaUse, Choice, ENOUGH, PageOrder};
+use perforate_records::{AdviceArea, AdvicePiece, AdvicePoint, AdviceRange, AdviceSize};
 use perforate_sim::AdvisedRanges;
+
+use super::runs::{BEST_PARTS, BY_AREA, PARTS_IN_2MB, WITH_HUGE};
 
 /// Share of the walks, beyond those that 2MB pages save, that 1GB pages have to save to be mentioned.
 const WORTH_GIGABYTES: f64 = 0.1;
@@ -14,89 +17,183 @@ const WORTH_GIGABYTES: f64 = 0.1;
 /// Share of the page walks in mapped files, 0–1, from which a note says so.
 const MANY_IN_FILES: f64 = 0.2;
 
-/// Memory that gets large pages.
+/// Memory that gets larger pages.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// The best parts of memory: the first choices of the gain curve.
     Parts {
-        /// Index of the point of the curve.
-        point: usize,
-        /// Page size of each part that gets larger pages, by its index. Parts of whole areas are not among
-        /// them.
+        /// Index of the point of the curve; `None` if the plan is on no point.
+        point: Option<usize>,
+        /// Page size of each part that gets larger pages, by its index. Of the parts of whole areas, only those
+        /// with 1GB pages are among them.
         orders: BTreeMap<usize, PageOrder>,
-        /// Indices of areas that get 2MB pages as a whole, as their other parts cost next to nothing.
-        whole: BTreeSet<usize>,
+        /// Page sizes of areas that get larger pages as a whole, as their other parts cost next to nothing.
+        whole: BTreeMap<usize, PageOrder>,
     },
     /// All memory that takes advice.
     All,
 }
 
-/// Additional memory of a whole area beyond that of its best parts, as a share of the area's memory, up to
-/// which the whole area is advised: one request is simpler than several.
+/// Additional memory of a whole area beyond that of its best parts, or of gaps between them, as a share of the
+/// area's memory, up to which they are advised, too: one request is simpler than several.
 const NEXT_TO_NOTHING: f64 = 0.01;
 
 impl Plan {
-    /// Chooses the parts that save nearly all walks that large pages can save, for the least memory; `None` if
-    /// they save none.
-    pub fn of(analysis: &Analysis) -> Option<Self> {
-        let point = analysis.curve.point_for(ENOUGH)?;
-        let choices = analysis.curve.points[point].choices;
-        let mut orders = orders(&analysis.curve.choices[..choices]);
-        let chosen = areas_of(analysis, &orders).into_iter();
-        let whole: BTreeSet<usize> =
-            chosen.filter(|&area| costs_no_more(analysis, &orders, area)).collect();
-        orders.retain(|&piece, _| !whole.contains(&area_of(analysis, piece)));
-        Some(Self::Parts { point, orders, whole })
+    /// Plans to time, in the order in which they are preferred, each with its name; empty if no pages save walks. The
+    /// first has the parts that save nearly all walks that pages of at most 2MB can save, for the least memory.
+    /// The second has whole areas, each with its own size, if that is not 2MB for all. If some parts of the first
+    /// have smaller pages, the third has the same parts with 2MB pages. The last has 1GB pages besides, if these
+    /// save many more walks.
+    pub fn candidates(analysis: &Analysis) -> Vec<(&'static str, Self)> {
+        let (curve, huge) = (&analysis.curve, &analysis.huge_curve);
+        let mut found = Vec::new();
+        let mut left = analysis.base.walks;
+        if let Some(index) = curve.point_for(ENOUGH) {
+            let point = &curve.points[index];
+            left = point.walks;
+            let first = orders(&curve.choices[..point.choices]);
+            let in_2mb: BTreeMap<_, _> =
+                first.keys().map(|&part| (part, PageOrder::LARGE)).collect();
+            let has_smaller = in_2mb != first;
+            found.push((BEST_PARTS, Self::parts(analysis, Some(index), first)));
+            found.extend(Self::by_area(analysis).map(|plan| (BY_AREA, plan)));
+            if has_smaller {
+                found.push((PARTS_IN_2MB, Self::parts(analysis, Some(index), in_2mb)));
+            }
+        }
+        if let Some(index) = huge.point_for(ENOUGH) {
+            let point = &huge.points[index];
+            let more = left.saturating_sub(point.walks);
+            if more as f64 >= WORTH_GIGABYTES * analysis.base.walks as f64 {
+                let orders = orders(&huge.choices[..point.choices]);
+                found.push((WITH_HUGE, Self::parts(analysis, None, orders)));
+            }
+        }
+        found
     }
 
-    /// Memory with large pages in bytes: its 2MB blocks that the program touches.
+    /// Plan with one page size for each of the areas with most walks: of those that save nearly as much as the best one
+    /// of the area, the size with the least memory. `None` if that is 2MB for all.
+    fn by_area(analysis: &Analysis) -> Option<Self> {
+        let gains = analysis.area_gains.iter().filter(|gain| gain.order <= PageOrder::LARGE);
+        let mut most: BTreeMap<usize, u64> = BTreeMap::new();
+        for gain in gains.clone().filter(|gain| gain.saved_walks > 0) {
+            let of_area = most.entry(gain.area).or_default();
+            *of_area = gain.saved_walks.max(*of_area);
+        }
+        let best = |(area, most): (usize, u64)| {
+            let own = gains.clone().filter(|gain| gain.area == area);
+            let enough = own.filter(|gain| gain.saved_walks as f64 >= ENOUGH * most as f64);
+            let cost =
+                |gain: &&AreaGain| (gain.additional_bytes, Reverse(gain.saved_walks), gain.order);
+            let least = enough.min_by_key(cost)?;
+            Some((area, least.order))
+        };
+        let whole: BTreeMap<usize, PageOrder> = most.into_iter().filter_map(best).collect();
+        let has_smaller = whole.values().any(|order| *order < PageOrder::LARGE);
+        has_smaller.then(|| Self::Parts { point: None, orders: BTreeMap::new(), whole })
+    }
+
+    /// Plan with these page sizes, and with whole areas where that costs next to nothing.
+    fn parts(
+        analysis: &Analysis,
+        point: Option<usize>,
+        mut orders: BTreeMap<usize, PageOrder>,
+    ) -> Self {
+        let chosen = areas_of(analysis, &orders).into_iter();
+        let largest = |area: usize| {
+            let own = orders.iter().filter(|(part, _)| area_of(analysis, **part) == area);
+            own.map(|(_, order)| (*order).min(PageOrder::LARGE)).max().unwrap_or(PageOrder::BASE)
+        };
+        let whole: BTreeMap<usize, PageOrder> = chosen
+            .map(|area| (area, largest(area)))
+            .filter(|&(area, order)| costs_no_more(analysis, &orders, area, order))
+            .collect();
+        orders.retain(|&part, &mut order| {
+            order == PageOrder::HUGE || !whole.contains_key(&area_of(analysis, part))
+        });
+        Self::Parts { point, orders, whole }
+    }
+
+    /// Memory with larger pages in bytes: the parts of these pages' size that the program touches.
     pub fn bytes(&self, analysis: &Analysis) -> u64 {
+        self.bytes_where(analysis, |_, _| true)
+    }
+
+    /// Memory with pages of 2MB or more, in bytes.
+    pub fn large_bytes(&self, analysis: &Analysis) -> u64 {
+        self.bytes_where(analysis, |_, order| order >= PageOrder::LARGE)
+    }
+
+    /// Memory with larger pages in bytes, of those areas and page sizes for which `is_one` is true.
+    fn bytes_where(&self, analysis: &Analysis, is_one: impl Fn(usize, PageOrder) -> bool) -> u64 {
+        let of_area = |area: usize, order: PageOrder| match is_one(area, order) {
+            true => area_bytes(analysis, area, order),
+            false => 0,
+        };
         match self {
             Self::Parts { orders, whole, .. } => {
-                let areas = whole.iter().map(|&area| area_bytes(analysis, area)).sum::<u64>();
-                areas + bytes_of(analysis, orders)
+                let parts = bytes_of(analysis, orders, &is_one);
+                let huge_within = |area: usize| {
+                    bytes_of(analysis, orders, &|own, order| {
+                        own == area && order == PageOrder::HUGE
+                    })
+                };
+                let rest = |(&area, &order)| of_area(area, order).saturating_sub(huge_within(area));
+                whole.iter().map(rest).sum::<u64>() + parts
             }
-            Self::All => self.areas(analysis).map(|area| area_bytes(analysis, area)).sum(),
+            Self::All => self.areas(analysis).map(|area| of_area(area, PageOrder::LARGE)).sum(),
         }
     }
 
-    /// Indices of the areas that get large pages.
+    /// True if some part has 1GB pages.
+    fn has_huge(&self) -> bool {
+        match self {
+            Self::Parts { orders, .. } => orders.values().any(|order| *order == PageOrder::HUGE),
+            Self::All => false,
+        }
+    }
+
+    /// Indices of the areas that get larger pages.
     pub fn areas(&self, analysis: &Analysis) -> impl Iterator<Item = usize> {
         let own: Vec<usize> = match self {
             Self::Parts { orders, whole, .. } => {
-                areas_of(analysis, orders).union(whole).copied().collect()
+                let whole = whole.keys().copied().collect();
+                areas_of(analysis, orders).union(&whole).copied().collect()
             }
             Self::All => {
                 let takes_advice = |&area: &usize| analysis.areas[area].kind.takes_advice();
-                let has_blocks = |&area: &usize| area_bytes(analysis, area) > 0;
+                let has_blocks = |&area: &usize| area_bytes(analysis, area, PageOrder::LARGE) > 0;
                 (0..analysis.areas.len()).filter(takes_advice).filter(has_blocks).collect()
             }
         };
         own.into_iter()
     }
 
-    /// True if an area gets large pages as a whole.
-    fn has_whole(&self, analysis: &Analysis, area: usize) -> bool {
+    /// Page size of an area that gets larger pages as a whole.
+    fn whole_order(&self, analysis: &Analysis, area: usize) -> Option<PageOrder> {
         match self {
-            Self::Parts { whole, .. } => whole.contains(&area),
-            Self::All => analysis.areas[area].kind.takes_advice(),
+            Self::Parts { whole, .. } => whole.get(&area).copied(),
+            Self::All => analysis.areas[area].kind.takes_advice().then_some(PageOrder::LARGE),
         }
     }
 
     /// Page size of a part.
     fn order(&self, analysis: &Analysis, piece: usize) -> PageOrder {
-        match self {
-            _ if self.has_whole(analysis, area_of(analysis, piece)) => PageOrder::LARGE,
-            Self::Parts { orders, .. } => orders.get(&piece).copied().unwrap_or(PageOrder::BASE),
-            Self::All => PageOrder::BASE,
-        }
+        let own = match self {
+            Self::Parts { orders, .. } => orders.get(&piece).copied(),
+            Self::All => None,
+        };
+        let whole = self.whole_order(analysis, area_of(analysis, piece));
+        own.or(whole).unwrap_or(PageOrder::BASE)
     }
 
-    /// Ranges of addresses for which the program requests large pages.
+    /// Ranges of addresses for which the program requests larger pages.
     pub fn advised(&self, analysis: &Analysis) -> AdvisedRanges {
         let range = |range: &AdvisedRange| perforate_sim::AdvisedRange {
             process: range.process,
             bytes: range.bytes.clone(),
+            order: (range.page_bytes / 4096).ilog2() as u8,
         };
         AdvisedRanges::new(ranges(analysis, self).iter().map(range).collect())
     }
@@ -120,11 +217,16 @@ fn areas_of(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>) -> BTreeSe
     orders.keys().map(|&piece| area_of(analysis, piece)).collect()
 }
 
-/// True if 2MB pages for a whole area cost next to nothing beyond the choices for its parts.
-fn costs_no_more(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>, area: usize) -> bool {
+/// True if pages of this order for a whole area cost next to nothing beyond the choices for its parts.
+fn costs_no_more(
+    analysis: &Analysis,
+    orders: &BTreeMap<usize, PageOrder>,
+    area: usize,
+    order: PageOrder,
+) -> bool {
     let used = &analysis.area_uses[area];
     let touched_bytes = touched(used, PageOrder::BASE);
-    let whole = touched(used, PageOrder::LARGE).saturating_sub(touched_bytes);
+    let whole = touched(used, order).saturating_sub(touched_bytes);
     let is_chosen = |choice: &Choice| {
         area_of(analysis, choice.piece) == area && orders.get(&choice.piece) == Some(&choice.order)
     };
@@ -133,9 +235,15 @@ fn costs_no_more(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>, area:
     whole.saturating_sub(parts) as f64 <= NEXT_TO_NOTHING * touched_bytes as f64
 }
 
-/// Memory of parts with larger pages in bytes; memory inside a gigabyte with a page of that size counts once.
-fn bytes_of(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>) -> u64 {
-    let huge: Vec<usize> = of_order(orders, PageOrder::HUGE).collect();
+/// Memory of parts with larger pages in bytes, of those areas and page sizes for which `is_one` is true; memory
+/// inside a gigabyte with a page of that size counts once.
+fn bytes_of(
+    analysis: &Analysis,
+    orders: &BTreeMap<usize, PageOrder>,
+    is_one: &impl Fn(usize, PageOrder) -> bool,
+) -> u64 {
+    let of_huge = orders.iter().filter(|(_, order)| **order == PageOrder::HUGE);
+    let huge: Vec<usize> = of_huge.map(|(part, _)| *part).collect();
     let is_inside = |piece: usize| {
         let piece = &analysis.pieces[piece];
         huge.iter().any(|&huge| {
@@ -145,27 +253,27 @@ fn bytes_of(analysis: &Analysis, orders: &BTreeMap<usize, PageOrder>) -> u64 {
                 && piece.bytes.end <= huge.bytes.end
         })
     };
-    let counted =
-        orders.iter().filter(|&(&piece, &order)| order == PageOrder::HUGE || !is_inside(piece));
-    let bytes =
-        |piece: usize| block_bytes(&analysis.piece_uses[piece], &analysis.pieces[piece].bytes);
-    counted.map(|(&piece, _)| bytes(piece)).sum()
+    let counted = orders.iter().filter(|&(&piece, &order)| {
+        is_one(area_of(analysis, piece), order) && (order == PageOrder::HUGE || !is_inside(piece))
+    });
+    let bytes = |piece: usize, order: PageOrder| {
+        block_bytes(&analysis.piece_uses[piece], &analysis.pieces[piece].bytes, order)
+    };
+    counted.map(|(&piece, &order)| bytes(piece, order)).sum()
 }
 
-fn of_order(orders: &BTreeMap<usize, PageOrder>, wanted: PageOrder) -> impl Iterator<Item = usize> {
-    orders.iter().filter(move |(_, order)| **order == wanted).map(|(piece, _)| *piece)
-}
-
-/// Memory of a range that can have 2MB pages and is touched, in bytes: whole aligned blocks only.
-fn block_bytes(used: &AreaUse, bytes: &Range<u64>) -> u64 {
-    let block = PageOrder::LARGE.bytes();
+/// Memory of a range that can have pages of an order and is touched, in bytes: whole aligned blocks only. Memory
+/// with 1GB pages is counted by 2MB blocks.
+fn block_bytes(used: &AreaUse, bytes: &Range<u64>, order: PageOrder) -> u64 {
+    let order = order.min(PageOrder::LARGE);
+    let block = order.bytes();
     let whole = (bytes.end & !(block - 1)).saturating_sub(bytes.start.next_multiple_of(block));
-    touched(used, PageOrder::LARGE).min(whole)
+    touched(used, order).min(whole)
 }
 
-/// Memory of an area that can have 2MB pages and is touched, in bytes.
-fn area_bytes(analysis: &Analysis, area: usize) -> u64 {
-    block_bytes(&analysis.area_uses[area], &analysis.areas[area].bytes)
+/// Memory of an area that can have pages of an order and is touched, in bytes.
+fn area_bytes(analysis: &Analysis, area: usize, order: PageOrder) -> u64 {
+    block_bytes(&analysis.area_uses[area], &analysis.areas[area].bytes, order)
 }
 
 fn touched(used: &AreaUse, order: PageOrder) -> u64 {
@@ -178,36 +286,95 @@ fn density(used: &AreaUse) -> Option<f64> {
     (blocks > 0).then(|| touched(used, PageOrder::BASE) as f64 / blocks as f64)
 }
 
-/// Returns the ranges with large pages in order of area and address. Pages of 1GB have to be reserved, so that
-/// their memory is there with 2MB pages too.
+/// Returns the ranges with larger pages in order of area and address. Two ranges of an area with pages of one size
+/// become one if the gap between them is no longer than both together, and if its pages add next to nothing: all
+/// gaps of an area that are filled together at most 1 % of its memory, those that add least first.
 pub fn ranges(analysis: &Analysis, plan: &Plan) -> Vec<AdvisedRange> {
-    let whole = plan.areas(analysis).filter(|&area| plan.has_whole(analysis, area));
-    let mut found: Vec<(usize, Range<u64>, u64)> = whole
-        .map(|area| (area, analysis.areas[area].bytes.clone(), PageOrder::LARGE.bytes()))
-        .collect();
-    if let Plan::Parts { orders, .. } = plan {
-        found.extend(orders.iter().map(|(&piece, &order)| {
-            let bytes = order.min(PageOrder::LARGE).bytes();
-            (area_of(analysis, piece), analysis.pieces[piece].bytes.clone(), bytes)
-        }));
-    }
-    found.sort_by_key(|(area, bytes, page_bytes)| (*page_bytes, *area, bytes.start));
-    let mut merged: Vec<(usize, Range<u64>, u64)> = Vec::new();
-    for (area, bytes, page_bytes) in found {
-        match merged.last_mut() {
-            Some((last, range, size))
-                if *last == area && *size == page_bytes && bytes.start <= range.end =>
-            {
-                range.end = range.end.max(bytes.end);
-            }
-            _ => merged.push((area, bytes, page_bytes)),
+    let mut found: Vec<AdvisedRange> = Vec::new();
+    for area in plan.areas(analysis) {
+        let own = match plan {
+            Plan::Parts { orders, .. } => orders.clone(),
+            Plan::All => BTreeMap::new(),
+        };
+        let parts = own.into_iter().filter(|(part, _)| area_of(analysis, *part) == area);
+        let mut by_size: BTreeMap<PageOrder, Vec<Range<u64>>> = BTreeMap::new();
+        for (part, order) in parts {
+            by_size.entry(order).or_default().push(analysis.pieces[part].bytes.clone());
+        }
+        if let Some(order) = plan.whole_order(analysis, area) {
+            by_size.insert(order, vec![analysis.areas[area].bytes.clone()]);
+        }
+        // Memory that has larger pages already is in no other range.
+        let mut taken: Vec<Range<u64>> = Vec::new();
+        for (order, ranges) in by_size.into_iter().rev() {
+            let left = without(joined(ranges), &taken);
+            let filled = match order {
+                PageOrder::HUGE => left,
+                _ => without(filled(analysis, area, left, order), &taken),
+            };
+            taken.extend(filled.iter().cloned());
+            taken.sort_by_key(|bytes| bytes.start);
+            let page_bytes = order.bytes();
+            let area = &analysis.areas[area];
+            found.extend(filled.into_iter().map(|bytes| range(area, bytes, page_bytes)));
         }
     }
-    merged.sort_by_key(|(area, bytes, _)| (*area, bytes.start));
-    merged
-        .into_iter()
-        .map(|(area, bytes, size)| range(&analysis.areas[area], bytes, size))
-        .collect()
+    found.sort_by_key(|range| (range.process, range.bytes.start));
+    found
+}
+
+/// Joins ranges that touch or overlap, in any order, to ranges in order of address.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|bytes| bytes.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for bytes in ranges {
+        match joined.last_mut() {
+            Some(last) if bytes.start <= last.end => last.end = last.end.max(bytes.end),
+            _ => joined.push(bytes),
+        }
+    }
+    joined
+}
+
+/// Parts of ranges that lie in none of the `taken` ones, which are in order of address.
+fn without(ranges: Vec<Range<u64>>, taken: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut left = Vec::new();
+    for bytes in ranges {
+        let mut start = bytes.start;
+        for other in taken.iter().filter(|it| it.start < bytes.end && it.end > bytes.start) {
+            left.push(start..other.start);
+            start = other.end;
+        }
+        left.push(start..bytes.end);
+    }
+    left.retain(|bytes| bytes.start < bytes.end);
+    left
+}
+
+/// Fills gaps between ranges of an area that have pages of this order.
+fn filled(
+    analysis: &Analysis,
+    area: usize,
+    ranges: Vec<Range<u64>>,
+    order: PageOrder,
+) -> Vec<Range<u64>> {
+    let length = |bytes: &Range<u64>| bytes.end - bytes.start;
+    let process = analysis.areas[area].process;
+    let mut gaps: Vec<(u64, Range<u64>)> = ranges
+        .windows(2)
+        .map(|pair| (pair[0].end..pair[1].start, length(&pair[0]) + length(&pair[1])))
+        .filter(|(gap, both)| length(gap) <= *both)
+        .map(|(gap, _)| (analysis.touched.most_added(process, &gap, order), gap))
+        .collect();
+    gaps.sort_by_key(|(added, gap)| (*added, gap.start));
+    let memory = touched(&analysis.area_uses[area], PageOrder::BASE);
+    let mut left = (memory as f64 * NEXT_TO_NOTHING) as u64;
+    let fills = |(added, _): &(u64, Range<u64>)| {
+        left = left.checked_sub(*added)?;
+        Some(())
+    };
+    let number = gaps.iter().map_while(fills).count();
+    joined(gaps.into_iter().take(number).map(|(_, gap)| gap).chain(ranges).collect())
 }
 
 fn range(area: &Area, bytes: Range<u64>, page_bytes: u64) -> AdvisedRange {
@@ -240,7 +407,7 @@ fn by_walks(analysis: &Analysis) -> Vec<usize> {
     let mut order: Vec<usize> = (0..analysis.areas.len()).collect();
     order.sort_by_key(|&area| {
         let used = &analysis.area_uses[area];
-        std::cmp::Reverse((used.walks, touched(used, PageOrder::BASE)))
+        Reverse((used.walks, touched(used, PageOrder::BASE)))
     });
     order
 }
@@ -256,25 +423,30 @@ pub fn areas(analysis: &Analysis, plan: &Plan) -> Vec<AdviceArea> {
 fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
     let (area, used) = (&analysis.areas[index], &analysis.area_uses[index]);
     let all_walks = analysis.base.walks.max(1) as f64;
-    let is_here = |choice: &Choice| area_of(analysis, choice.piece) == index;
-    let own: BTreeMap<usize, PageOrder> = match plan {
-        Plan::Parts { orders, .. } => {
-            let own = orders.iter().filter(|(piece, _)| area_of(analysis, **piece) == index);
-            own.map(|(piece, order)| (*piece, *order)).collect()
-        }
-        Plan::All => BTreeMap::new(),
-    };
-    let is_whole = plan.has_whole(analysis, index);
-    let is_chosen = |choice: &Choice| match is_whole {
-        true => choice.order == PageOrder::LARGE && is_here(choice),
-        false => own.get(&choice.piece) == Some(&choice.order),
-    };
-    let gains: Vec<_> = analysis.gains.iter().filter(|gain| is_chosen(&gain.choice)).collect();
-    let advised_bytes =
-        if is_whole { area_bytes(analysis, index) } else { bytes_of(analysis, &own) };
-    let saved =
-        gains.iter().map(|gain| analysis.base.walks.saturating_sub(gain.walks)).sum::<u64>();
     let walk_share = used.walks as f64 / all_walks;
+    let saved = |walks: u64| analysis.base.walks.saturating_sub(walks) as f64 / all_walks;
+    let is_chosen = |choice: &Choice| {
+        area_of(analysis, choice.piece) == index
+            && choice.order == plan.order(analysis, choice.piece)
+    };
+    let chosen = analysis.gains.iter().filter(|gain| is_chosen(&gain.choice));
+    let of_parts = chosen.fold((0.0, 0), |(share, bytes), gain| {
+        (share + saved(gain.walks), bytes + gain.additional_bytes)
+    });
+    // A whole area has been simulated as such, unless it has few walks.
+    let whole = plan.whole_order(analysis, index).filter(|_| !plan.has_huge());
+    let of_whole =
+        analysis.area_gains.iter().find(|gain| gain.area == index && Some(gain.order) == whole);
+    let of_whole =
+        of_whole.map(|gain| (gain.saved_walks as f64 / all_walks, gain.additional_bytes));
+    let (saved_share, additional_bytes) = of_whole.unwrap_or(of_parts);
+    let sizes = analysis.area_gains.iter().filter(|gain| gain.area == index);
+    let sizes = sizes.map(|gain| AdviceSize {
+        page_bytes: gain.order.bytes(),
+        saved_share: (gain.saved_walks as f64 / all_walks).min(1.0),
+        additional_bytes: gain.additional_bytes,
+        advised_bytes: plan.bytes_where(analysis, |own, order| (own, order) == (index, gain.order)),
+    });
     AdviceArea {
         name: area.name.clone(),
         kind: area.kind.name().to_owned(),
@@ -284,10 +456,11 @@ fn area_record(analysis: &Analysis, plan: &Plan, index: usize) -> AdviceArea {
         touched_bytes: touched(used, PageOrder::BASE),
         density: density(used),
         walk_share,
-        saved_share: (saved as f64 / all_walks).min(walk_share),
-        additional_bytes: gains.iter().map(|gain| gain.additional_bytes).sum(),
-        advised_bytes,
+        saved_share: saved_share.min(walk_share),
+        additional_bytes,
+        advised_bytes: plan.bytes_where(analysis, |own, _| own == index),
         pages_copied: used.pages.pages_copied,
+        sizes: sizes.collect(),
     }
 }
 
@@ -328,7 +501,7 @@ pub fn pieces(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePiece> {
 /// Records of the points of the gain curve.
 pub fn curve(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePoint> {
     let recommended = match plan {
-        Plan::Parts { point, .. } => Some(*point),
+        Plan::Parts { point, .. } => *point,
         Plan::All => None,
     };
     let points = analysis.curve.points.iter().enumerate();
@@ -336,7 +509,11 @@ pub fn curve(analysis: &Analysis, plan: &Plan) -> Vec<AdvicePoint> {
         .map(|(index, point)| AdvicePoint {
             choices: point.choices,
             additional_bytes: point.additional_bytes,
-            advised_bytes: bytes_of(analysis, &orders(&analysis.curve.choices[..point.choices])),
+            advised_bytes: bytes_of(
+                analysis,
+                &orders(&analysis.curve.choices[..point.choices]),
+                &|_, _| true,
+            ),
             saved_share: analysis.curve.saved_share(index),
             is_recommended: recommended == Some(index),
         })
@@ -359,15 +536,6 @@ pub fn notes(analysis: &Analysis, plan: &Plan) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if let Plan::Parts { orders, .. } = plan
-        && orders.values().any(|&order| order != PageOrder::LARGE)
-    {
-        notes.push(
-            "parts for which pages of another size than 2MB are best are timed with 2MB pages, which MADV_HUGEPAGE \
-             requests"
-                .to_owned(),
-        );
-    }
     let of_files = analysis.areas.iter().zip(&analysis.area_uses);
     let of_files = of_files.filter(|(area, _)| area.kind == AreaKind::File);
     let walks = of_files.map(|(_, used)| used.walks).sum::<u64>();
@@ -379,11 +547,11 @@ pub fn notes(analysis: &Analysis, plan: &Plan) -> Vec<String> {
             share * 100.0
         ));
     }
-    let best = analysis.curve.points.iter().map(|point| point.walks).min().unwrap_or(0);
+    let huge = analysis.huge_curve.points.iter().map(|point| point.walks).min();
     let base = analysis.base.walks.max(1) as f64;
-    let beyond = (analysis.all_large.walks.saturating_sub(best)) as f64 / base;
-    let has_huge = analysis.curve.choices.iter().any(|choice| choice.order == PageOrder::HUGE);
-    if has_huge && beyond >= WORTH_GIGABYTES {
+    let beyond =
+        huge.map_or(0.0, |walks| analysis.all_large.walks.saturating_sub(walks) as f64 / base);
+    if !plan.has_huge() && beyond >= WORTH_GIGABYTES {
         notes.push(format!(
             "1GB pages would save another {:.0} % of the page walks of 4KB pages, if all memory that can have them \
              has them. They have to be reserved (boot parameters hugepagesz=1G hugepages=N)",
@@ -395,7 +563,9 @@ pub fn notes(analysis: &Analysis, plan: &Plan) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use perforate_advice::{AreaId, ChoiceGain, GainCurve, GainPoint, Piece, PieceUse, WalkCounts};
+    use perforate_advice::{
+        AreaId, ChoiceGain, GainCurve, GainPoint, Piece, PieceUse, TouchedRegions, WalkCounts,
+    };
     use perforate_types::ProcessId;
 
     use super::*;
@@ -469,6 +639,14 @@ mod tests {
                     point(5, 50, 948 * 4096),
                 ],
             },
+            area_gains: vec![AreaGain {
+                area: 0,
+                order: PageOrder::LARGE,
+                saved_walks: 900,
+                additional_bytes: 948 * 4096,
+            }],
+            huge_curve: GainCurve::default(),
+            touched: TouchedRegions::default(),
             instructions: 1000,
             accesses: 1000,
             has_events: true,
@@ -476,13 +654,21 @@ mod tests {
         }
     }
 
+    /// The only plan, which has 2MB pages only.
+    fn first(analysis: &Analysis) -> Plan {
+        let mut plans = Plan::candidates(analysis);
+        assert_eq!(plans.len(), 1, "{plans:?}");
+        plans.remove(0).1
+    }
+
     /// Three parts cost nothing. The mapping is taken as a whole, the heap is not: its last parts cost 3.7MB.
     #[test]
     fn the_parts_that_pay_are_chosen() {
         let analysis = analysis();
-        let plan = Plan::of(&analysis).unwrap();
+        let plan = first(&analysis);
         let orders = [(0, PageOrder::LARGE), (1, PageOrder::LARGE)].into();
-        assert_eq!(plan, Plan::Parts { point: 3, orders, whole: [1].into() });
+        let whole = [(1, PageOrder::LARGE)].into();
+        assert_eq!(plan, Plan::Parts { point: Some(3), orders, whole });
         assert_eq!((plan.bytes(&analysis), Plan::All.bytes(&analysis)), (6 * MB, 10 * MB));
         let text = plan.advised(&analysis).to_string();
         assert_eq!(text, "0x7f0000000000-0x7f0000400000,0x7f0001000000-0x7f0001200000");
@@ -496,7 +682,7 @@ mod tests {
     #[test]
     fn records_are_in_order_of_walks() {
         let analysis = analysis();
-        let plan = Plan::of(&analysis).unwrap();
+        let plan = first(&analysis);
         let areas = areas(&analysis, &plan);
         let found: Vec<_> =
             areas.iter().map(|area| (area.kind.as_str(), area.advised_bytes)).collect();
@@ -506,6 +692,13 @@ mod tests {
             (0.9, 0.85, 0)
         );
         assert_eq!(areas[0].density, Some(1100.0 / 2048.0));
+        let size = AdviceSize {
+            page_bytes: 2 * MB,
+            saved_share: 0.9,
+            additional_bytes: 948 * 4096,
+            advised_bytes: 4 * MB,
+        };
+        assert_eq!((&areas[0].sizes[..], &areas[1].sizes[..]), (&[size][..], &[][..]));
         let pieces = pieces(&analysis, &plan);
         let sizes: Vec<u64> = pieces.iter().map(|piece| piece.page_bytes).collect();
         assert_eq!(sizes, [2 * MB, 2 * MB, 4096, 4096, 2 * MB]);
@@ -513,6 +706,134 @@ mod tests {
         assert_eq!(curve.iter().position(|point| point.is_recommended), Some(3));
         assert_eq!(curve[4].advised_bytes, 10 * MB);
         assert_eq!(curve[2].saved_share, 0.85);
+    }
+
+    /// The last two parts of the heap have 64KB pages, which save nearly as much as 2MB pages for less memory: a whole
+    /// heap in 2MB would cost 3.7MB.
+    #[test]
+    fn parts_have_pages_of_their_own_size_and_are_timed_in_2mb_too() {
+        let mut analysis = analysis();
+        let small = |piece| Choice { piece, order: PageOrder(4) };
+        let gain = |piece| ChoiceGain { choice: small(piece), walks: 970, additional_bytes: 4096 };
+        analysis.gains.extend([gain(2), gain(3)]);
+        analysis.area_uses[0].walks = 4000;
+        analysis.curve.choices = vec![
+            Choice { piece: 0, order: PageOrder::LARGE },
+            Choice { piece: 1, order: PageOrder::LARGE },
+            small(2),
+            small(3),
+        ];
+        analysis.curve.points = [(0, 1000, 0), (2, 500, 0), (4, 50, 8192)]
+            .map(|(choices, walks, additional_bytes)| GainPoint {
+                choices,
+                walks,
+                additional_bytes,
+            })
+            .to_vec();
+        let plans = Plan::candidates(&analysis);
+        let found: Vec<(&str, String)> =
+            plans.iter().map(|(name, plan)| (*name, plan.advised(&analysis).to_string())).collect();
+        let in_2mb = "0x7f0000000000-0x7f0000800000".to_owned();
+        let mixed = "0x7f0000000000-0x7f0000400000,0x7f0000400000-0x7f0000800000=64K".to_owned();
+        assert_eq!(found, [(BEST_PARTS, mixed), (PARTS_IN_2MB, in_2mb)]);
+        let (mixed, in_2mb) = (&plans[0].1, &plans[1].1);
+        assert_eq!((mixed.large_bytes(&analysis), in_2mb.large_bytes(&analysis)), (4 * MB, 8 * MB));
+        let pages: Vec<u64> =
+            pieces(&analysis, mixed).iter().map(|piece| piece.page_bytes).collect();
+        assert_eq!(pages, [2 * MB, 2 * MB, 65536, 65536, 4096]);
+    }
+
+    /// Of the 1,000 walks, 2MB pages for the heap save 900. Pages of 64KB are right for it if they save 85 % of that for
+    /// less memory.
+    #[test]
+    fn an_area_has_the_size_that_saves_nearly_as_much_for_less_memory() {
+        let found = |saved_walks, additional_bytes| {
+            let mut analysis = analysis();
+            let order = PageOrder(4);
+            analysis.area_gains.push(AreaGain { area: 0, order, saved_walks, additional_bytes });
+            let plans = Plan::candidates(&analysis).into_iter();
+            let plan = plans.skip(1).find(|(name, _)| *name == BY_AREA)?.1;
+            Some(plan.advised(&analysis).to_string())
+        };
+        let heap = Some("0x7f0000000000-0x7f0000800000=64K".to_owned());
+        assert_eq!(found(765, 8192), heap);
+        assert_eq!(found(764, 8192), None, "76.4 % of all, which is less than 76.5");
+        assert_eq!(found(765, 948 * 4096), None, "as much memory as 2MB pages");
+        assert_eq!(found(901, 948 * 4096), heap, "as much memory, and fewer walks");
+    }
+
+    /// An area of three gigabytes, of which 2MB pages save 800 of 1,000 walks, and a page of 1GB for the second one
+    /// some more.
+    fn with_huge(walks: u64) -> Analysis {
+        const GB: u64 = 1 << 30;
+        let mut analysis = analysis();
+        analysis.areas[0].bytes = START..START + 3 * GB;
+        analysis.area_uses[0] = used(900, 3 << 18, 1536);
+        let piece = |bytes: Range<u64>| Piece { area: AreaId(0), bytes };
+        analysis.pieces = vec![piece(START..START + 3 * GB), piece(START + GB..START + 2 * GB)];
+        analysis.piece_uses = vec![used(900, 3 << 18, 1536), used(300, 1 << 18, 512)];
+        let large = Choice { piece: 0, order: PageOrder::LARGE };
+        let huge = Choice { piece: 1, order: PageOrder::HUGE };
+        let gain = |choice, walks| ChoiceGain { choice, walks, additional_bytes: 0 };
+        analysis.gains = vec![gain(large, 200), gain(huge, 700)];
+        let point = |choices, walks| GainPoint { choices, walks, additional_bytes: 0 };
+        analysis.curve =
+            GainCurve { choices: vec![large], points: vec![point(0, 1000), point(1, 200)] };
+        analysis.huge_curve =
+            GainCurve { choices: vec![large, huge], points: vec![point(1, 200), point(2, walks)] };
+        analysis.all_large.walks = 200;
+        analysis
+    }
+
+    #[test]
+    fn gigabytes_are_timed_if_they_save_a_tenth_of_all_walks_more() {
+        let names = |walks: u64| -> Vec<&str> {
+            Plan::candidates(&with_huge(walks)).into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(names(101), [BEST_PARTS]);
+        assert_eq!(names(100), [BEST_PARTS, WITH_HUGE]);
+        let analysis = with_huge(100);
+        let plans = Plan::candidates(&analysis);
+        let [(_, large), (_, huge)] = &plans[..] else { panic!("{plans:?}") };
+        let ranges = ["0x7f0000000000-0x7f0040000000", "0x7f0080000000-0x7f00c0000000"];
+        assert_eq!(
+            huge.advised(&analysis).to_string(),
+            format!("{},0x7f0040000000-0x7f0080000000=1G,{}", ranges[0], ranges[1])
+        );
+        assert_eq!(huge.bytes(&analysis), large.bytes(&analysis), "no memory counts twice");
+        let text = notes(&analysis, large).join("\n");
+        assert!(text.contains("1GB pages would save another 10 % of the page walks"), "{text}");
+        assert!(notes(&analysis, huge).is_empty());
+        assert!(notes(&with_huge(101), &Plan::All).is_empty());
+    }
+
+    /// Two ranges of 2MB, a gap, and a range of 2MB. The touched pages of the gap decide if it is filled, and its
+    /// length: of the 2,048 pages of the area, a hundredth are 20.
+    #[test]
+    fn small_gaps_between_ranges_are_filled() {
+        let with = |gap: u64, touched: &[(u64, u16)]| {
+            let mut analysis = analysis();
+            let end = 4 * MB + gap + 2 * MB;
+            analysis.areas[0].bytes = START..START + 100 * MB;
+            analysis.area_uses[0] = used(900, 2048, 40);
+            for (part, start) in [0, 2 * MB, 4 * MB + gap].into_iter().enumerate() {
+                analysis.pieces[part].bytes = START + start..START + start + 2 * MB;
+            }
+            let regions = touched.iter().map(|&(at, pages)| (ProcessId(0), START + at, pages));
+            analysis.touched = TouchedRegions::from_regions(regions);
+            let orders = (0..3).map(|part| (part, PageOrder::LARGE)).collect();
+            let plan = Plan::Parts { point: None, orders, whole: BTreeMap::new() };
+            let found = ranges(&analysis, &plan);
+            let is_one = found.len() == 1;
+            assert_eq!(found.last().unwrap().bytes.end, START + end);
+            is_one
+        };
+        assert!(with(2 * MB, &[]), "the program does not touch the gap");
+        assert!(with(2 * MB, &[(4 * MB, 512 - 20)]));
+        assert!(!with(2 * MB, &[(4 * MB, 512 - 21)]));
+        assert!(with(4 * MB, &[(4 * MB, 512 - 10), (6 * MB, 512 - 10)]));
+        assert!(!with(4 * MB, &[(4 * MB, 512 - 10), (6 * MB, 512 - 11)]));
+        assert!(with(6 * MB, &[]) && !with(8 * MB, &[]), "as long as both, and longer");
     }
 
     #[test]
@@ -530,7 +851,7 @@ mod tests {
         let text = notes(&files, &Plan::All).join("\n");
         assert!(text.starts_with("40 % of the page walks are in mapped files"), "{text}");
         let none = Analysis { curve: GainCurve::default(), ..analysis() };
-        assert_eq!(Plan::of(&none), None);
+        assert!(Plan::candidates(&none).is_empty());
     }
 
     /// A gigabyte overlaps its parts of 2MB, which the map shows.

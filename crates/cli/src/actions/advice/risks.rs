@@ -35,7 +35,7 @@ pub fn risks(
     let found = [
         copies(analysis, plan),
         contiguity(analysis, plan, facts, figures),
-        bloat(facts, figures),
+        bloat(facts, figures, plan.large_bytes(analysis) > 0),
         lifetime(analysis, plan),
         nodes(numa_nodes()),
     ];
@@ -69,7 +69,7 @@ fn contiguity(
     facts: &Surroundings,
     figures: &Figures,
 ) -> Option<AdviceRisk> {
-    let wanted = plan.bytes(analysis) as f64;
+    let wanted = plan.large_bytes(analysis) as f64;
     let had = figures.large_bytes.min(wanted);
     if wanted <= 0.0 || had >= MOST * wanted {
         return None;
@@ -100,12 +100,13 @@ fn contiguity(
     )
 }
 
-fn bloat(facts: &Surroundings, figures: &Figures) -> Option<AdviceRisk> {
+/// More memory. khugepaged adds to it where 2MB pages are recommended.
+fn bloat(facts: &Surroundings, figures: &Figures, has_large: bool) -> Option<AdviceRisk> {
     if figures.additional_bytes < LEAST_BLOAT {
         return None;
     }
     let creep = match facts.settings.get("khugepaged/max_ptes_none").map(String::as_str) {
-        Some(limit) if limit != "0" => {
+        Some(limit) if has_large && limit != "0" => {
             format!("; khugepaged (max_ptes_none={limit}) adds to it as time goes on")
         }
         _ => String::new(),
@@ -168,8 +169,10 @@ mod tests {
             settings: [("khugepaged/max_ptes_none".to_owned(), "511".to_owned())].into(),
             ..Surroundings::default()
         };
-        assert!(bloat(&facts, &figures(LEAST_BLOAT - 1)).is_none());
-        let text = bloat(&facts, &figures(38 << 20)).unwrap().evidence;
+        assert!(bloat(&facts, &figures(LEAST_BLOAT - 1), true).is_none());
+        let text = bloat(&facts, &figures(38 << 20), true).unwrap().evidence;
         assert!(text.starts_with("38.0 MB more") && text.contains("max_ptes_none=511"), "{text}");
+        let text = bloat(&facts, &figures(38 << 20), false).unwrap().evidence;
+        assert!(!text.contains("khugepaged"), "{text}");
     }
 }

@@ -14,6 +14,14 @@ const SMALL: &str = "4k";
 const ALL: &str = "thp";
 /// Scheme whose translation takes no time.
 const FREE: &str = "free";
+/// Name of the plan with the best parts of memory.
+pub const BEST_PARTS: &str = "best parts";
+/// Name of the plan with one page size for each area.
+pub const BY_AREA: &str = "sizes by area";
+/// Name of the plan with the same parts in 2MB pages.
+pub const PARTS_IN_2MB: &str = "parts in 2MB";
+/// Name of the plan with 1GB pages.
+pub const WITH_HUGE: &str = "with 1GB pages";
 /// Scheme with large pages for memory that the program requests them for.
 const ADVISED: &str = "thp-madvise";
 
@@ -46,8 +54,9 @@ pub struct Choices {
     /// All memory that takes advice, for the run with 2MB pages everywhere; `None` if the trace does not say what
     /// was mapped. Then all memory has the large pages that the scheme gives it.
     pub all: Option<AdvisedRanges>,
-    /// Memory for which the plan requests large pages as soon as it is mapped, if there is a plan.
-    pub plan: Option<AdvisedRanges>,
+    /// Memory for which each plan requests larger pages as soon as it is mapped, with the plan's name: the cheapest
+    /// plan first, one with 1GB pages last.
+    pub plans: Vec<(&'static str, AdvisedRanges)>,
 }
 
 /// Results of the timed runs.
@@ -56,8 +65,8 @@ pub struct Timed {
     own: Vec<RunResult>,
     /// Runs of the program with large pages for all memory.
     all: Vec<RunResult>,
-    /// Runs of the program with the plan's requests besides; empty without a plan.
-    advised: Vec<RunResult>,
+    /// Runs of the program with the requests of each plan besides, with the plan's name.
+    plans: Vec<(&'static str, Vec<RunResult>)>,
     /// Scheme of the program as it is.
     now: &'static str,
     /// Schemes of the host that are assumed; empty for a machine that is not virtual.
@@ -112,11 +121,12 @@ impl Timed {
         };
         let own = timed(&own, None, "timing the program as it is")?;
         let all = timed(&[ALL], choices.all, "timing large pages for all memory")?;
-        let advised = match choices.plan {
-            Some(ranges) => timed(&[ADVISED], Some(ranges), "timing the program as recommended")?,
-            None => Vec::new(),
-        };
-        Ok(Self { own, all, advised, now, hosts: hosts.to_vec(), sizes: choices.sizes })
+        let mut plans = Vec::new();
+        for (name, ranges) in choices.plans {
+            let runs = timed(&[ADVISED], Some(ranges), "timing the program as recommended")?;
+            plans.push((name, runs));
+        }
+        Ok(Self { own, all, plans, now, hosts: hosts.to_vec(), sizes: choices.sizes })
     }
 
     /// Name of the workload in the results.
@@ -133,14 +143,14 @@ impl Timed {
         self.own.iter().filter(|result| is_one(&result.scheme)).collect()
     }
 
-    /// Runs of the program as recommended.
-    fn recommendation(&self, follows_plan: bool) -> Vec<&RunResult> {
-        if follows_plan { &self.advised } else { &self.all }.iter().collect()
+    /// Runs of the program with the pages of a plan, by its index, or with large pages for all memory.
+    fn with(&self, plan: Option<usize>) -> Vec<&RunResult> {
+        plan.map_or(&self.all, |plan| &self.plans[plan].1).iter().collect()
     }
 
-    /// Speed as recommended over the speed as it is.
-    pub fn recommended(&self, follows_plan: bool) -> Speeds {
-        speeds(&self.recommendation(follows_plan), &self.of(self.now))
+    /// Speed with the pages of a plan, or with large pages for all memory, over the speed as it is.
+    pub fn speeds(&self, plan: Option<usize>) -> Speeds {
+        speeds(&self.with(plan), &self.of(self.now))
     }
 
     /// Speed as it is over the speed with 4KB pages.
@@ -148,30 +158,35 @@ impl Timed {
         speeds(&self.of(self.now), &self.of(SMALL))
     }
 
-    /// True if large pages for the plan's parts are recommended, and not for all memory: they gain nearly as
-    /// much.
-    pub fn follows_plan(&self) -> bool {
-        let (parts, all) = (self.mean_gain(true), self.mean_gain(false));
-        let is_enough =
-            |(parts, all): (f64, f64)| parts >= ENOUGH_OF_ALL * all || all - parts < SAME;
-        !self.advised.is_empty() && parts.zip(all).is_some_and(is_enough)
+    /// Index of the recommended plan; `None` for large pages for all memory. Recommended is what costs least and gains
+    /// nearly as much as the best: plans in their order, but those with 1GB pages, which have to be reserved, after
+    /// large pages for all memory.
+    pub fn recommended(&self) -> Option<usize> {
+        let is_huge = |plan: &usize| self.plans[*plan].0 == WITH_HUGE;
+        let (huge, parts): (Vec<usize>, Vec<_>) = (0..self.plans.len()).partition(is_huge);
+        let all = parts.into_iter().map(Some).chain([None]).chain(huge.into_iter().map(Some));
+        let all: Vec<(Option<usize>, f64)> =
+            all.filter_map(|plan| Some((plan, self.mean_gain(plan)?))).collect();
+        let best = all.iter().map(|(_, gain)| *gain).fold(f64::MIN, f64::max);
+        let is_enough = |(_, gain): &&(_, f64)| *gain >= ENOUGH_OF_ALL * best || best - gain < SAME;
+        all.iter().find(is_enough).and_then(|(plan, _)| *plan)
     }
 
-    fn mean_gain(&self, follows_plan: bool) -> Option<f64> {
-        mean(self.recommended(follows_plan).iter().map(|(speed, _)| speed - 1.0))
+    fn mean_gain(&self, plan: Option<usize>) -> Option<f64> {
+        mean(self.speeds(plan).iter().map(|(speed, _)| speed - 1.0))
     }
 
-    /// Share of the gain of large pages for all memory that the recommended ones have; `None` if that is no
+    /// Share of the gain of large pages for all memory that a plan has; `None` if that is no
     /// gain.
-    pub fn gain_share(&self, follows_plan: bool) -> Option<f64> {
-        let all = self.mean_gain(false).filter(|all| *all >= LEAST_GAIN)?;
-        Some(self.mean_gain(follows_plan)?.max(0.0) / all)
+    pub fn gain_share(&self, plan: Option<usize>) -> Option<f64> {
+        let all = self.mean_gain(None).filter(|all| *all >= LEAST_GAIN)?;
+        Some(self.mean_gain(plan)?.max(0.0) / all)
     }
 
     /// Memory as recommended less the memory as it is, in bytes.
-    pub fn additional_bytes(&self, follows_plan: bool) -> i64 {
+    pub fn additional_bytes(&self, plan: Option<usize>) -> i64 {
         let own = memory(&self.of(self.now));
-        (memory(&self.recommendation(follows_plan)) - own).round() as i64
+        (memory(&self.with(plan)) - own).round() as i64
     }
 
     /// Memory of the program as it is less that with 4KB pages, in bytes.
@@ -194,14 +209,13 @@ impl Timed {
     }
 
     /// Large pages of the program as recommended, at their peak, in bytes.
-    pub fn large_bytes(&self, follows_plan: bool) -> f64 {
-        counter(&self.recommendation(follows_plan), "large_pages") * (2 << 20) as f64
+    pub fn large_bytes(&self, plan: Option<usize>) -> f64 {
+        counter(&self.with(plan), "large_pages") * (2 << 20) as f64
     }
 
     /// Records of the runs; `record` converts speed-ups.
-    pub fn records(&self, follows_plan: bool, record: &ToRecord<'_>) -> Vec<AdviceRun> {
+    pub fn records(&self, plan: Option<usize>, record: &ToRecord<'_>) -> Vec<AdviceRun> {
         let now = self.of(self.now);
-        let part = if follows_plan { "recommended" } else { "best parts" };
         let (smaller, huge): (Vec<PageOrder>, Vec<_>) =
             self.sizes.iter().copied().partition(|order| *order < PageOrder::LARGE);
         let sized = |order: PageOrder| {
@@ -213,7 +227,10 @@ impl Timed {
             ("4KB pages".into(), Some(PageOrder::BASE.bytes()), self.of(SMALL)),
         ];
         rows.extend(smaller.into_iter().map(sized));
-        rows.push((part.into(), None, self.advised.iter().collect()));
+        rows.extend(self.plans.iter().enumerate().map(|(index, (name, runs))| {
+            let name = if plan == Some(index) { "recommended" } else { name };
+            (name.to_owned(), None, runs.iter().collect())
+        }));
         rows.push(("all large".into(), large, self.all.iter().collect()));
         rows.extend(huge.into_iter().map(sized));
         rows.push(("free".into(), None, self.of(FREE)));
@@ -238,8 +255,8 @@ impl Timed {
     /// speed over the program as it is and its memory beyond that of the program as it is, in bytes. `None` if
     /// it gains much less than 2MB pages or saves no memory over them, or if those gain next to nothing.
     pub fn frugal_size(&self) -> Option<(PageOrder, f64, i64)> {
-        let all = self.mean_gain(false).filter(|gain| *gain >= WORTH_EFFORT)?;
-        let of_all = self.additional_bytes(false);
+        let all = self.mean_gain(None).filter(|gain| *gain >= WORTH_EFFORT)?;
+        let of_all = self.additional_bytes(None);
         let least_saved = (self.resident() * LEAST_SAVED) as i64;
         let now = self.of(self.now);
         let between = self.sizes.iter().filter(|order| **order < PageOrder::LARGE);
@@ -365,22 +382,44 @@ mod tests {
                 results(&[("thp-madvise+4k", advised, 150), ("thp-madvise+thp", advised, 150)])
             }
         };
-        Timed { own, all, advised, now: "4k", hosts, sizes: Vec::new() }
+        let plans = vec![(BEST_PARTS, advised)];
+        Timed { own, all, plans, now: "4k", hosts, sizes: Vec::new() }
     }
 
     #[test]
     fn parts_are_recommended_if_they_gain_nearly_as_much() {
         let timed_parts = timed(1020, vec![]);
-        assert!(timed_parts.follows_plan());
-        assert_eq!(timed_parts.additional_bytes(true), 50);
-        assert_eq!(timed_parts.additional_bytes(false), 300);
-        let share = timed_parts.gain_share(true).unwrap();
+        assert_eq!(timed_parts.recommended(), Some(0));
+        assert_eq!(timed_parts.additional_bytes(Some(0)), 50);
+        assert_eq!(timed_parts.additional_bytes(None), 300);
+        let share = timed_parts.gain_share(Some(0)).unwrap();
         assert!((share - (1200.0 / 1020.0 - 1.0) / 0.2).abs() < 1e-9, "{share}");
         // 1.09 of 1.2.
-        assert!(!timed(1100, vec![]).follows_plan());
-        let none = Timed { advised: Vec::new(), ..timed(1020, vec![]) };
-        assert!(!none.follows_plan());
-        assert_eq!(none.recommended(false), [(1.2, 0.0)]);
+        assert_eq!(timed(1100, vec![]).recommended(), None);
+        let none = Timed { plans: Vec::new(), ..timed(1020, vec![]) };
+        assert_eq!(none.recommended(), None);
+        assert_eq!(none.speeds(None), [(1.2, 0.0)]);
+    }
+
+    /// Large pages for all memory gain 20 %. Parts, the same in 2MB, and with 1GB pages gain what the cycles say.
+    #[test]
+    fn the_cheapest_plan_that_gains_nearly_as_much_as_the_best_is_recommended() {
+        let found = |parts, in_2mb, huge| {
+            let plan = |cycles| results(&[("thp-madvise", cycles, 150)]);
+            let plans = vec![
+                (BEST_PARTS, plan(parts)),
+                (PARTS_IN_2MB, plan(in_2mb)),
+                (WITH_HUGE, plan(huge)),
+            ];
+            Timed { plans, ..timed(1000, vec![]) }.recommended()
+        };
+        // 16.1 % of 20 %, and 15.9 %.
+        assert_eq!(found(1033, 1000, 1000), Some(0));
+        assert_eq!(found(1036, 1033, 1000), Some(1));
+        assert_eq!(found(1036, 1036, 1000), None);
+        // With 1GB pages 24.9 %, of which 20 % are 80 %, and 25.1 %.
+        assert_eq!(found(1100, 1100, 961), None);
+        assert_eq!(found(1100, 1100, 959), Some(2));
     }
 
     #[test]
@@ -402,7 +441,7 @@ mod tests {
         both.own[2] = results(&[("mthp-16k", 1040, 100)]).remove(0);
         assert_eq!(both.frugal_size().unwrap().0, PageOrder(4), "faster");
         assert_eq!(with(1026, 399).frugal_size(), None, "as much memory as with 2MB pages");
-        let rows = with(1026, 120).records(true, &|_| None);
+        let rows = with(1026, 120).records(Some(0), &|_| None);
         let rows: Vec<_> = rows.iter().map(|run| (run.name.as_str(), run.page_bytes)).collect();
         let expected = [
             ("as it is", None),
@@ -419,12 +458,12 @@ mod tests {
     #[test]
     fn hosts_that_cannot_be_seen_are_pairs() {
         let timed = timed(1000, vec!["4k", "thp"]);
-        assert_eq!(timed.recommended(true), [(1.2, 0.0), (1.1, 0.0)]);
-        assert_eq!(timed.additional_bytes(false), 300);
+        assert_eq!(timed.speeds(Some(0)), [(1.2, 0.0), (1.1, 0.0)]);
+        assert_eq!(timed.additional_bytes(None), 300);
         let names: Vec<String> =
             pairs(&["4k", "free"], &["4k", "thp"]).unwrap().iter().map(Composition::name).collect();
         assert_eq!(names, ["4k+4k", "4k+thp", "free+4k", "free+thp"]);
-        let records = timed.records(true, &|_| None);
+        let records = timed.records(Some(0), &|_| None);
         let names: Vec<&str> = records.iter().map(|run| run.name.as_str()).collect();
         assert_eq!(names, ["as it is", "4KB pages", "recommended", "all large"]);
         assert_eq!(records[3].mapped_bytes, 400.0);

@@ -10,11 +10,14 @@ use perforate_records::{AdviceRecord, AdviceRun, GainRatio, Verification};
 use perforate_sim::open_trace;
 use perforate_types::Chunk;
 
+use super::runs::{BEST_PARTS, PARTS_IN_2MB};
 use crate::actions::Failure;
 
 /// Name of the run whose pages are measured if nothing is recommended.
 const ALL_LARGE: &str = "all large";
 const RECOMMENDED: &str = "recommended";
+/// Size of the pages that are measured, in bytes.
+const LARGE_BYTES: u64 = 2 << 20;
 
 /// Measures a program as it is and with the recommended pages, or with large pages for all memory if none are
 /// recommended, and judges the predicted speed by the measured one. `trace` is the recording that the
@@ -34,7 +37,8 @@ pub fn verify_advice(
         true => (AdvisedArea::everything(), 0),
         false => numbers(trace)?.advice(&addresses),
     };
-    let run = if addresses.is_empty() { ALL_LARGE } else { RECOMMENDED };
+    let other_sizes = record.ranges.iter().any(|range| range.page_bytes != LARGE_BYTES);
+    let run = if addresses.is_empty() { ALL_LARGE } else { predicted_run(record, other_sizes) };
     let options = Options { rounds, ..Options::default() };
     let mut found = verify(program, &advice, predicted(record, run), &options, reporter)?;
     if unnamed > 0 {
@@ -46,7 +50,19 @@ pub fn verify_advice(
     if addresses.is_empty() {
         found.notes.push("nothing is recommended: measured with large pages for all memory".into());
     }
+    if other_sizes {
+        found.notes.push(format!(
+            "pages of other sizes than 2MB are recommended: measured with 2MB pages, and compared with the run {run:?}"
+        ));
+    }
     Ok(found)
+}
+
+/// Name of the simulated run with the pages that are measured: 2MB, also where others are recommended.
+fn predicted_run(record: &AdviceRecord, other_sizes: bool) -> &'static str {
+    let has = |name: &&str| record.runs.iter().any(|run| run.name == *name);
+    let in_2mb = [PARTS_IN_2MB, BEST_PARTS].into_iter().find(has);
+    in_2mb.filter(|_| other_sizes).unwrap_or(RECOMMENDED)
 }
 
 fn address_range(range: &perforate_records::AdviceRange) -> Option<Range<u64>> {

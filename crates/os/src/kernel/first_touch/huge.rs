@@ -6,16 +6,21 @@ use crate::space::{self, Huge, Mechanism, gigabyte_of, pages_of_gigabyte, region
 use crate::{Orders, OsError};
 
 /// Backer (mechanism that maps memory on first touches) of 1GB pages. Requires a memory area that spans the
-/// page, no present mapping, no generated fragmentation in its regions, and contiguous memory.
-pub(super) struct HugePages;
+/// page, no present mapping, and contiguous memory. Only pages that the program asked for are reserved before it
+/// starts, so that generated fragmentation in their regions does not matter.
+pub(super) struct HugePages {
+    /// True if all memory may have such pages, not only what the program asked for.
+    pub(super) for_all: bool,
+}
 
 impl Backer for HugePages {
     fn back(&mut self, core: &mut Core, touch: &Touch) -> Result<Backed, OsError> {
         let pages = pages_of_gigabyte(gigabyte_of(touch.page));
-        if core.is_any_fragmented(regions_of(&pages)) {
-            return Ok(Backed::No);
+        let is_reserved = touch.area.attributes.wants_order(Orders::HUGE);
+        if is_reserved || self.for_all && !core.is_any_fragmented(regions_of(&pages)) {
+            return map(core, touch);
         }
-        map(core, touch)
+        Ok(Backed::No)
     }
 }
 

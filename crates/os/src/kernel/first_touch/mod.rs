@@ -121,8 +121,9 @@ impl Backers {
             if let Some(layout) = policy.rule::<PageLayout>() {
                 list.push(Box::new(LaidOutPages::new(layout.clone())));
             }
-            if policy.rule::<HugePageRule>().is_some() {
-                list.push(Box::new(HugePages));
+            let for_all = policy.rule::<HugePageRule>().is_some();
+            if for_all || policy.maps_large() {
+                list.push(Box::new(HugePages { for_all }));
             }
             list.push(Box::new(InjectedFragments::new(policy)));
             if policy.maps_large() {
