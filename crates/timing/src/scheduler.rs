@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::near::{NEAR, NearCycles, place};
+use crate::near::{NEAR, place};
 
 /// Scheduler entries, each held by an instruction from dispatch to issue. Issue is out of order.
 #[derive(Clone, Debug)]
@@ -44,6 +44,7 @@ impl Scheduler {
     /// First cycle from `time` on at which an entry is free. [`Err`] if that depends on issue cycles not
     /// known yet, with the cycle at which to ask again, if one is known. Calls must come with non-decreasing
     /// `time`.
+    #[inline(never)]
     pub(crate) fn free_at(&mut self, time: u64, now: u64) -> Result<u64, Option<u64>> {
         let mut free = time;
         while self.is_full() {
@@ -91,7 +92,6 @@ impl Scheduler {
 struct Times {
     /// Count of each of the next [`NEAR`] cycles, at index [`place`] of the cycle.
     counts: Box<[u32; NEAR as usize]>,
-    near: NearCycles,
     /// Cycles [`NEAR`] or more ahead.
     far: BinaryHeap<Reverse<u64>>,
     /// Cycle up to which all have been dropped.
@@ -101,13 +101,7 @@ struct Times {
 
 impl Default for Times {
     fn default() -> Self {
-        Self {
-            counts: Box::new([0; NEAR as usize]),
-            near: NearCycles::default(),
-            far: BinaryHeap::new(),
-            passed: 0,
-            count: 0,
-        }
+        Self { counts: Box::new([0; NEAR as usize]), far: BinaryHeap::new(), passed: 0, count: 0 }
     }
 }
 
@@ -118,11 +112,10 @@ impl Times {
             return;
         }
         self.count += 1;
-        if time - self.passed < NEAR {
-            self.counts[place(time)] += 1;
-            self.near.add(time);
-        } else {
+        if self.is_far(time) {
             self.far.push(Reverse(time));
+        } else {
+            self.counts[place(time)] += 1;
         }
     }
 
@@ -132,19 +125,23 @@ impl Times {
         time >= self.passed + NEAR
     }
 
-    #[inline]
     fn first(&self) -> Option<u64> {
-        self.near.first(self.passed).or_else(|| Some(self.far.peek()?.0))
+        if self.count == self.far.len() {
+            return Some(self.far.peek()?.0);
+        }
+        (self.passed + 1..self.passed + NEAR).find(|&time| self.counts[place(time)] != 0)
     }
 
     /// Drops the cycles up to and including `until`.
     fn pass(&mut self, until: u64) {
-        while self.count > self.far.len()
-            && let Some(time) = self.near.first(self.passed)
-            && time <= until
-        {
-            self.near.remove(time);
-            self.count -= std::mem::take(&mut self.counts[place(time)]) as usize;
+        let cycles = until.saturating_sub(self.passed).min(NEAR) as usize;
+        if self.count > self.far.len() {
+            let (before, after) = self.counts.split_at_mut(place(self.passed + 1));
+            let (after_count, before_count) =
+                (cycles.min(after.len()), cycles.saturating_sub(after.len()));
+            for counts in [&mut after[..after_count], &mut before[..before_count]] {
+                self.count -= counts.iter_mut().map(std::mem::take).sum::<u32>() as usize;
+            }
         }
         self.passed = self.passed.max(until);
         while let Some(&Reverse(time)) = self.far.peek()
