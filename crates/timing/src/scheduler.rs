@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use crate::near::{NEAR, place};
 
@@ -44,7 +45,6 @@ impl Scheduler {
     /// First cycle from `time` on at which an entry is free. [`Err`] if that depends on issue cycles not
     /// known yet, with the cycle at which to ask again, if one is known. Calls must come with non-decreasing
     /// `time`.
-    #[inline(never)]
     pub(crate) fn free_at(&mut self, time: u64, now: u64) -> Result<u64, Option<u64>> {
         let mut free = time;
         while self.is_full() {
@@ -78,11 +78,8 @@ impl Scheduler {
     /// Allocates an entry from cycle `dispatch` on for an instruction that will issue at cycle `time`.
     #[inline]
     pub(crate) fn pass(&mut self, time: u64, dispatch: u64) {
-        if time > dispatch && self.is_limited() {
-            if self.issues.is_far(time) {
-                self.issues.pass(dispatch);
-            }
-            self.issues.add(time);
+        if time > dispatch {
+            self.issues.add(time, dispatch);
         }
     }
 }
@@ -106,23 +103,27 @@ impl Default for Times {
 }
 
 impl Times {
-    #[inline]
-    fn add(&mut self, time: u64) {
-        if time <= self.passed {
-            return;
+    /// Adds a cycle. If that is far ahead, the cycles up to `now` are dropped first.
+    #[inline(always)]
+    fn add(&mut self, time: u64, now: u64) {
+        // Cycles that have passed are as far.
+        if time.wrapping_sub(self.passed + 1) >= NEAR - 1 {
+            return self.add_far(time, now);
         }
         self.count += 1;
-        if self.is_far(time) {
-            self.far.push(Reverse(time));
-        } else {
-            self.counts[place(time)] += 1;
-        }
+        self.counts[place(time)] += 1;
     }
 
-    /// True if a cycle is [`NEAR`] or more after `passed`, so that it belongs in `far`.
-    #[inline]
-    fn is_far(&self, time: u64) -> bool {
-        time >= self.passed + NEAR
+    #[cold]
+    #[inline(never)]
+    fn add_far(&mut self, time: u64, now: u64) {
+        self.pass(now);
+        if time >= self.passed + NEAR {
+            self.count += 1;
+            self.far.push(Reverse(time));
+        } else if time > self.passed {
+            self.add(time, now);
+        }
     }
 
     fn first(&self) -> Option<u64> {
@@ -132,15 +133,22 @@ impl Times {
         (self.passed + 1..self.passed + NEAR).find(|&time| self.counts[place(time)] != 0)
     }
 
+    /// Drops the cycles at these indices of `counts`.
+    #[inline]
+    fn drop_near(&mut self, places: Range<usize>) {
+        let dropped: u32 = self.counts[places].iter_mut().map(std::mem::take).sum();
+        self.count -= dropped as usize;
+    }
+
     /// Drops the cycles up to and including `until`.
     fn pass(&mut self, until: u64) {
         let cycles = until.saturating_sub(self.passed).min(NEAR) as usize;
         if self.count > self.far.len() {
-            let (before, after) = self.counts.split_at_mut(place(self.passed + 1));
-            let (after_count, before_count) =
-                (cycles.min(after.len()), cycles.saturating_sub(after.len()));
-            for counts in [&mut after[..after_count], &mut before[..before_count]] {
-                self.count -= counts.iter_mut().map(std::mem::take).sum::<u32>() as usize;
+            let first = place(self.passed + 1);
+            let end = first + cycles;
+            self.drop_near(first..end.min(NEAR as usize));
+            if end > NEAR as usize {
+                self.drop_near(0..end - NEAR as usize);
             }
         }
         self.passed = self.passed.max(until);
@@ -149,7 +157,7 @@ impl Times {
         {
             self.far.pop();
             self.count -= 1;
-            self.add(time);
+            self.add(time, until);
         }
     }
 }
@@ -170,7 +178,7 @@ mod tests {
             let mut now = 0;
             for (ahead, like, further) in steps {
                 for _ in 0..like {
-                    times.add(now + ahead);
+                    times.add(now + ahead, now);
                     expected.push(now + ahead);
                 }
                 now += further;
