@@ -18,7 +18,7 @@ pub(super) enum Needs {
 }
 
 impl Needs {
-    /// What a look-up needs that hits an entry.
+    /// Need of a look-up that hits an entry.
     #[inline(always)]
     pub(super) fn entry(entry: Translated) -> Self {
         if entry.is_here() { Self::Nothing } else { Self::Entry(entry) }
@@ -327,7 +327,25 @@ impl Translation {
         if !walk.is_background {
             walk.lead.count(&mut self.statistics);
         }
-        self.proceed(shared, id, None);
+        if !self.waits_for_walker(&mut shared.agenda, id) {
+            self.proceed(shared, id, None);
+        }
+    }
+
+    /// Requests a page walker if the next stage of translation `id` needs one and the translation has none;
+    /// returns true if it did.
+    #[inline(always)]
+    fn waits_for_walker(&mut self, agenda: &mut Agenda, id: u32) -> bool {
+        let walk = &mut self.walks[id];
+        let stage = self.tasks[walk.first.wrapping_add(walk.next.into())].stage;
+        let waits = walk.asks_for_walker(stage);
+        if waits {
+            (walk.holds, walk.walker_since) = (Holds::Asked, walk.now);
+            if walk.may_borrow || !self.walkers.expect(id, walk.now) {
+                agenda.schedule(walk.now, Event::Walker { walk: id });
+            }
+        }
+        waits
     }
 
     /// Lets a translation, and all that it waits for, run on the walker of the requester; withdraws their own
@@ -390,10 +408,7 @@ impl Translation {
             let number = walk.first.wrapping_add(walk.next.into());
             let task = &mut self.tasks[number];
             if walk.asks_for_walker(task.stage) {
-                (walk.holds, walk.walker_since) = (Holds::Asked, walk.now);
-                if walk.may_borrow || !self.walkers.expect(id, walk.now) {
-                    agenda.schedule(walk.now, Event::Walker { walk: id });
-                }
+                self.waits_for_walker(agenda, id);
                 return;
             }
             if task.stage > 1 {
